@@ -1,0 +1,28 @@
+"""mirrorbench: pretrained language models as text encoders, tuned in seconds, measured on the papers' tasks.
+
+Nothing heavy is imported here; the names below are loaded when they are first used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from mirrorbench.api import load as load
+    from mirrorbench.hooks import hookimpl as hookimpl
+
+__version__ = "0.1.0"
+
+_EXPORTS = {
+    "load": "mirrorbench.api",
+    "hookimpl": "mirrorbench.hooks",
+}
+
+__all__ = ["__version__", "hookimpl", "load"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _EXPORTS:
+        return getattr(import_module(_EXPORTS[name]), name)
+    raise AttributeError(f"module 'mirrorbench' has no attribute {name!r}")

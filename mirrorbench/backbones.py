@@ -1,0 +1,197 @@
+"""Short names of backbones, and where their files are.
+
+The ids are those of paper 1, Table 15, and paper 2, Table 12. Everything downstream works on a local directory:
+``locate`` turns a name into one, once, so that a run's weights cannot change under it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from mirrorbench.errors import ModelUnavailableError
+from mirrorbench.specs import EncoderSpec, Value
+
+EMBEDDED = "embedded:tiny"
+
+
+@dataclass(frozen=True, slots=True)
+class Backbone:
+    """What a short name stands for.
+
+    Attributes:
+        name: the short name.
+        label: how the papers' tables call it.
+        hub_id: the model on the hub, or ``EMBEDDED`` for the model inside this package.
+        by_language: hub ids of the monolingual models that the papers use in its place for other languages.
+        presets: recipe values by method and level that this backbone wants instead of the paper's
+            (``{("mirror", "sentence"): {"lr": 1e-4}}``), tuned on development data only.
+    """
+
+    name: str
+    label: str
+    hub_id: str
+    by_language: Mapping[str, str] = field(default_factory=dict)
+    presets: Mapping[tuple[str, str], Mapping[str, Value]] = field(default_factory=dict)
+
+
+# Paper 1, Table 15: "BERT" is the monolingual BERT of each language.
+_MONOLINGUAL_BERTS = {
+    "tr": "dbmdz/bert-base-turkish-uncased",
+    "it": "dbmdz/bert-base-italian-uncased",
+    "fr": "camembert-base",
+    "es": "dccuchile/bert-base-spanish-wwm-uncased",
+    "ru": "DeepPavlov/rubert-base-cased",
+    "zh": "bert-base-chinese",
+    "ar": "aubmindlab/bert-base-arabertv02",
+    "pl": "dkleczyk/bert-base-polish-uncased-v1",
+    "et": "tartuNLP/EstBERT",
+}
+
+BACKBONES: dict[str, Backbone] = {
+    b.name: b
+    for b in (
+        Backbone("tiny", "tiny", EMBEDDED),
+        Backbone("bert", "BERT", "bert-base-uncased", _MONOLINGUAL_BERTS),
+        Backbone("roberta", "RoBERTa", "roberta-base"),
+        Backbone("mbert", "mBERT", "bert-base-multilingual-uncased"),
+        Backbone("deberta", "DeBERTa", "microsoft/deberta-base"),
+        Backbone("xlmr", "XLM-R", "xlm-roberta-base"),
+        Backbone("pubmedbert", "PubMedBERT", "microsoft/BiomedNLP-PubMedBERT-base-uncased-abstract-fulltext"),
+        *(Backbone(f"bert-{lang}", f"BERT-{lang.upper()}", hub) for lang, hub in _MONOLINGUAL_BERTS.items()),
+    )
+}
+
+_WEIGHTS = ("model*.safetensors",)
+_PICKLED_WEIGHTS = ("pytorch_model*.bin",)
+_SMALL_FILES = ("*.json", "*.txt", "*.model")
+
+
+def label(spec: EncoderSpec) -> str:
+    """The backbone's name in tables: the papers' for a short name, the last part of a path or hub id otherwise."""
+    known = BACKBONES.get(spec.backbone)
+    return known.label if known else Path(spec.backbone).expanduser().resolve().name if spec.is_path else spec.backbone
+
+
+def presets(spec: EncoderSpec, method: str, level: str) -> dict[str, Value]:
+    """What the backbone itself sets for a method at a level, before the user's own keys."""
+    known = BACKBONES.get(spec.backbone)
+    return dict(known.presets.get((method, level), {})) if known else {}
+
+
+def locate(spec: EncoderSpec, language: str, offline: bool) -> Path:
+    """The local directory that holds a backbone's configuration, tokenizer and weights.
+
+    Args:
+        spec: names the backbone and, perhaps, its revision.
+        language: the task's language; picks the monolingual model where the papers do.
+        offline: look at the local cache only.
+
+    Raises:
+        ModelUnavailableError: the message says what was asked, where it was looked for, and what to do.
+    """
+    if spec.is_path:
+        return _local(Path(spec.backbone).expanduser(), spec)
+    known = BACKBONES.get(spec.backbone)
+    if known and known.hub_id == EMBEDDED:
+        return embedded_directory()
+    hub_id = known.by_language.get(language, known.hub_id) if known else spec.backbone
+    if not known and Path(spec.backbone).is_dir():
+        return _local(Path(spec.backbone), spec)
+    return _from_hub(hub_id, spec, offline)
+
+
+def embedded_directory() -> Path:
+    """Where the model that ships inside this package lies."""
+    return Path(str(files("mirrorbench") / "embedded" / "tiny"))
+
+
+def _local(path: Path, spec: EncoderSpec) -> Path:
+    if not path.is_dir():
+        raise ModelUnavailableError(f"encoder {spec}: there is no directory {path}")
+    if not (path / "config.json").is_file():
+        raise ModelUnavailableError(
+            f"encoder {spec}: {path} holds no config.json",
+            "A backbone is a directory as written by save_pretrained(): config.json, tokenizer files, "
+            "model.safetensors.",
+        )
+    return path.resolve()
+
+
+@cache
+def _from_hub(hub_id: str, spec: EncoderSpec, offline: bool) -> Path:
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError
+
+    def get(*patterns: str) -> Path:
+        return Path(
+            snapshot_download(
+                hub_id,
+                revision=spec.revision or None,
+                allow_patterns=[*_SMALL_FILES, *patterns],
+                ignore_patterns=["onnx/*", "openvino/*"],
+                local_files_only=offline,
+            )
+        )
+
+    try:
+        path = get(*_WEIGHTS)
+        if not list(path.glob("model*.safetensors")):
+            path = get(*_PICKLED_WEIGHTS)
+    except HFValidationError as error:
+        raise ModelUnavailableError(
+            f"encoder {spec}: {hub_id!r} is neither a short name nor a hub id, and no directory of that name exists",
+            f"Short names: {', '.join(BACKBONES)}",
+        ) from error
+    except (OSError, HfHubHTTPError, ValueError) as error:
+        raise _unavailable(hub_id, spec, offline, error) from error
+    if not list(path.glob("model*.safetensors")) and not list(path.glob("pytorch_model*.bin")):
+        raise ModelUnavailableError(f"encoder {spec}: {hub_id} has no weights that this program opens")
+    return path
+
+
+def _unavailable(hub_id: str, spec: EncoderSpec, offline: bool, error: Exception) -> ModelUnavailableError:
+    from huggingface_hub.constants import HF_HUB_CACHE
+
+    tried = [f"the local cache ({HF_HUB_CACHE})"]
+    if not offline:
+        tried.append(f"the hub ({type(error).__name__}: {str(error).splitlines()[0][:120]})")
+    return ModelUnavailableError(
+        f"encoder {spec}: the model {hub_id} could not be had; tried {' and '.join(tried)}",
+        "Use a local copy:        --encoder ./path/to/model\n"
+        "point at another cache:  HF_HOME=/path/to/hf\n"
+        "or the embedded model:   --encoder tiny",
+    )
+
+
+@cache
+def fingerprint(path: Path) -> str:
+    """SHA-256 over a model directory's configuration, tokenizer and weights: changes whenever its vectors could."""
+    digest = hashlib.sha256()
+    patterns = (*_SMALL_FILES, *_WEIGHTS, *_PICKLED_WEIGHTS)
+    # Notes that a tool leaves beside a model (README, logs) do not change its vectors; training arguments do not
+    # either, but telling them apart from tokenizer files by name would be guesswork, so every small file counts.
+    for file in sorted({f for pattern in patterns for f in path.glob(pattern)}):
+        digest.update(file.name.encode())
+        with file.open("rb") as stream:
+            digest.update(hashlib.file_digest(stream, "sha256").digest())
+    return digest.hexdigest()
+
+
+def configuration(path: Path) -> dict[str, Any]:
+    """A model directory's ``config.json``.
+
+    Raises:
+        ModelUnavailableError: the file is not JSON.
+    """
+    try:
+        config: dict[str, Any] = json.loads((path / "config.json").read_text(encoding="utf-8"))
+    except (ValueError, OSError) as error:
+        raise ModelUnavailableError(f"{path / 'config.json'} cannot be read: {error}") from error
+    return config

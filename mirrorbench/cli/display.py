@@ -1,0 +1,145 @@
+"""What a run looks like on a terminal, and, as plain lines, off one."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+from rich.table import Table as RichTable
+from rich.text import Text
+
+from mirrorbench.cells import Cell, Failure
+from mirrorbench.leaderboard.renderers import markdown, number, with_deviation
+from mirrorbench.leaderboard.table import Table
+
+if TYPE_CHECKING:
+    from mirrorbench.runner import Outcome
+
+console = Console()
+errors = Console(stderr=True)
+PLAIN_INTERVAL = 15.0
+"""Seconds between two progress lines of one stage where there is no terminal."""
+
+
+class Display:
+    """Reports a run: a live display on a terminal, lines elsewhere; all on standard error.
+
+    Args:
+        total: number of cells.
+        progress: the live display, ``None`` off a terminal.
+    """
+
+    def __init__(self, total: int, progress: Progress | None) -> None:
+        self.total = total
+        self.done = 0
+        self.cached = 0
+        self.progress = progress
+        self._stage: TaskID | None = None
+        self._cells = progress.add_task("cells", total=total, rate="") if progress else None
+        self._name, self._unit, self._size = "", "", 0
+        self._count, self._started, self._shown = 0, 0.0, 0.0
+
+    def stage(self, name: str, total: int, unit: str) -> None:
+        """A stage begins."""
+        self._name, self._unit, self._size, self._count = name, unit, total, 0
+        self._started = self._shown = time.monotonic()
+        if self.progress:
+            if self._stage is not None:
+                self.progress.remove_task(self._stage)
+            self._stage = self.progress.add_task(name, total=total, rate="")
+        else:
+            self._line(f"{name}: {total:,} {unit}")
+
+    def advance(self, n: int) -> None:
+        """Units of the stage are done."""
+        self._count += n
+        now = time.monotonic()
+        rate = f"{self._count / max(now - self._started, 1e-3):,.0f} {self._unit}/s"
+        if self.progress and self._stage is not None:
+            self.progress.update(self._stage, advance=n, rate=rate)
+        elif not self.progress and now - self._shown > PLAIN_INTERVAL:
+            self._shown = now
+            left = (now - self._started) / self._count * (self._size - self._count)
+            self._line(f"{self._name}: {self._count:,} of {self._size:,}, {rate}, {left:.0f} s left")
+
+    def cell(self, cell: Cell, score: float | None, cached: bool) -> None:
+        """A cell is stored."""
+        self.done += 1
+        self.cached += cached
+        if self.progress and self._cells is not None:
+            self.progress.update(self._cells, advance=1)
+        elif not cached:
+            value = "undefined" if score is None else number(score, 4)
+            self._line(f"[{self.done}/{self.total}] {cell.spec} {cell.task} seed {cell.seed}: {value}")
+
+    def failure(self, failure: Failure) -> None:
+        """A cell failed."""
+        self._line(f"failed: {failure.spec} {failure.task}")  # why is said at the end, once for all alike
+
+    def note(self, message: str) -> None:
+        """Something worth saying."""
+        self._line(message)
+
+    def _line(self, text: str) -> None:
+        # Text, not markup: a path or an error may hold square brackets.
+        target = self.progress.console if self.progress else errors
+        target.print(Text(text), soft_wrap=True)
+
+    def finish(self, outcome: Outcome, root: Path) -> None:
+        """The last words: what was done, what failed and why, where it all lies."""
+        if outcome.failures:
+            errors.print()
+            reasons: dict[tuple[str, str], list[str]] = {}
+            for failure in outcome.failures:
+                reasons.setdefault((failure.reason, failure.hint), []).append(f"{failure.spec} on {failure.task}")
+            for (reason, hint), cells in reasons.items():
+                names = list(dict.fromkeys(cells))
+                shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+                errors.print(Text.assemble(("Failed: ", "bold red"), shown), soft_wrap=True)
+                # One failure is told in full; of many, only the heart of each, or nothing would be read.
+                text = f"{reason}\n{hint}" if len(reasons) <= 2 else f"{reason.splitlines()[0]}\n{hint}"
+                errors.print(Text("  " + text.strip().replace("\n", "\n  ")), soft_wrap=True)
+        if not outcome.results:
+            errors.print("No results.")
+            return
+        again = f", {self.cached} of them from earlier runs" if self.cached else ""
+        tables = "table also in leaderboard.md and leaderboard.tex"
+        errors.print(Text(f"{len(outcome.results)} results in {root}{again}; {tables}"), soft_wrap=True)
+
+
+@contextmanager
+def reporter(total: int) -> Iterator[Display]:
+    """A display for a run of ``total`` cells; live only where standard error is a terminal."""
+    if not errors.is_terminal:
+        yield Display(total, None)
+        return
+    progress = Progress(
+        TextColumn("{task.description}"), BarColumn(bar_width=30), MofNCompleteColumn(),
+        TextColumn("{task.fields[rate]}"), TimeRemainingColumn(), console=errors, transient=True,
+    )  # fmt: skip
+    with progress:
+        yield Display(total, progress)
+
+
+def print_table(table: Table) -> None:
+    """The leaderboard: drawn on a terminal, Markdown where the output goes into a file or a pipe."""
+    if not console.is_terminal:
+        sys.stdout.write(markdown(table))
+        return
+    styles = {0: "", 1: "bold", 2: "underline"}
+    drawn = RichTable(title=table.title or None, header_style="")
+    drawn.add_column("encoder", no_wrap=True)
+    for column in table.columns:
+        drawn.add_column(column.title, justify="right")
+    for row, ranks in zip(table.rows, table.ranks(), strict=True):
+        cells = [Text(with_deviation(s), style=styles[m]) for s, m in zip(row.scores, ranks, strict=True)]
+        drawn.add_row(row.label, *cells)
+    console.print(drawn)
+    for note in table.notes:
+        console.print(Text(note, style="dim"))

@@ -1,0 +1,73 @@
+"""``mirrorbench list`` and ``mirrorbench plugins``: what is registered, and by whom."""
+
+from __future__ import annotations
+
+import json
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from mirrorbench.cli.options import Json, PluginFiles
+from mirrorbench.cli.tables import print_rows
+
+if TYPE_CHECKING:
+    from mirrorbench.hooks import Plugins
+
+
+class Kind(StrEnum):
+    """What can be listed."""
+
+    encoders = "encoders"
+    backbones = "backbones"
+    methods = "methods"
+    tasks = "tasks"
+    suites = "suites"
+    augmentations = "augmentations"
+    corpora = "corpora"
+    metrics = "metrics"
+    renderers = "renderers"
+
+
+def list_registered(kind: Kind, as_json: Json = False, plugin: PluginFiles = None) -> None:
+    """What is registered, and by which plugin."""
+    from mirrorbench.hooks import plugins
+
+    _print(_rows(kind, plugins()), as_json)
+
+
+def list_plugins(as_json: Json = False, plugin: PluginFiles = None) -> None:
+    """Installed plugins, where they come from, and their hooks."""
+    from mirrorbench.hooks import plugins
+
+    _print(plugins().listing(), as_json)
+
+
+def _rows(kind: Kind, registered: Plugins) -> list[dict[str, Any]]:
+    if kind is Kind.suites:
+        from mirrorbench.data.cards import builtin_suites
+
+        return [{"name": name, "tasks": list(tasks)} for name, tasks in builtin_suites().items()]
+    if kind is Kind.backbones:
+        from mirrorbench.backbones import BACKBONES
+
+        return [{"name": b.name, "label": b.label, "hub id": b.hub_id} for b in BACKBONES.values()]
+    rows = []
+    for entry in getattr(registered, kind.value):
+        row: dict[str, Any] = {"name": entry.name}
+        if kind is Kind.tasks:
+            task = entry.value
+            row |= {"level": task.level, "languages": list(task.languages), "metric": task.main_metric}
+        rows.append(row | {"description": entry.description, "plugin": entry.origin})
+    return rows
+
+
+def _print(rows: list[dict[str, Any]], as_json: bool) -> None:
+    if as_json:
+        typer.echo(json.dumps(rows, indent=2, ensure_ascii=False))
+        return
+    if not rows:
+        typer.echo("None.")
+        return
+    cells = [[", ".join(v) if isinstance(v, list) else str(v) for v in row.values()] for row in rows]
+    print_rows(list(rows[0]), cells)

@@ -1,0 +1,45 @@
+"""Options that several commands share, each declared once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def _load_plugins(files: list[Path] | None) -> list[Path] | None:
+    if files:
+        from mirrorbench.hooks import plugins
+
+        for file in files:
+            plugins().add_file(file)
+    return files
+
+
+PluginFiles = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--plugin",
+        metavar="FILE.py",
+        callback=_load_plugins,
+        is_eager=True,
+        help="Load a Python file as a plugin; may be repeated.",
+    ),
+]
+DataDir = Annotated[
+    Path | None,
+    typer.Option(
+        "--data-dir",
+        envvar="MIRRORBENCH_DATA",
+        help="Where data files are kept.",
+        show_default="platform's data directory",
+    ),
+]
+Offline = Annotated[bool, typer.Option("--offline", help="Open no socket: what is not here is an error.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+def split_names(values: list[str]) -> list[str]:
+    """Names from options that may be repeated and may hold commas: ``["sts,wic", "bel"]``."""
+    return [name.strip() for value in values for name in value.split(",") if name.strip()]

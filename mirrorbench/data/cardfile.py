@@ -1,0 +1,282 @@
+"""Reading cards strictly: what a card does not say correctly is an error, never a default."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from mirrorbench.data.cards import (
+    CORPUS_KIND,
+    ArchiveSource,
+    Card,
+    Converted,
+    DataFile,
+    GithubSource,
+    HuggingFaceSource,
+    PackageSource,
+    Source,
+    UrlSource,
+)
+from mirrorbench.errors import DataFormatError
+from mirrorbench.recipes import LEVELS
+
+_MAX_BYTES = 1 << 20
+_NAME = re.compile(r"[a-z0-9][a-z0-9.-]*\Z")
+_REPO = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*\Z", re.ASCII)
+_SHA256 = re.compile(r"[0-9a-f]{64}\Z")
+_COMMIT = re.compile(r"[0-9a-f]{40}\Z")
+_ANCHOR = re.compile(rb"[&*](?<=[\s\[{,:?][&*])\S")  # where an anchor or alias could be; text may look so too
+_URL = re.compile(r"https?://[^\s]+\Z")
+
+_REQUIRED = {
+    "name": str,
+    "kind": str,
+    "title": str,
+    "level": str,
+    "languages": list,
+    "parser": str,
+    "files": list,
+    "licence": str,
+    "redistributable": bool,
+    "citation": str,
+    "homepage": str,
+    "version": int,
+}
+_OPTIONAL = {
+    "label": str,
+    "metric": str,
+    "licence_url": str,
+    "notes": str,
+    "options": dict,
+    "sources": list,
+    "converted": dict,
+}
+_FILE_KEYS = {"path", "sha256", "size", "split", "sources", "unverified"}
+_SOURCE_KEYS = {
+    "github": {"repo", "commit", "path"},
+    "huggingface": {"repo", "revision", "path"},
+    "url": {"url"},
+    "archive": {"url", "member", "sha256", "size"},
+    "package": {"path"},
+}
+_CONVERTED_KEYS = {"repo", "revision", "path", "rows", "format", "columns", "scale"}
+
+
+class _ProblemError(Exception):
+    """What is wrong with a card, before the file's name is put in front."""
+
+
+def read_card(path: Path) -> Card:
+    """Read one card; see ``mirrorbench.data.cards.load_card``."""
+    try:
+        return _card(_mapping(_load_yaml(path), "a card"))
+    except _ProblemError as problem:
+        raise DataFormatError(f"{path}: {problem}") from None
+
+
+def read_suites(path: Path) -> dict[str, tuple[str, ...]]:
+    """Read the suites: a mapping of suite names to lists of task names.
+
+    Raises:
+        DataFormatError: the file is something else, or a suite names a task twice.
+    """
+    suites: dict[str, tuple[str, ...]] = {}
+    try:
+        for name, tasks in _mapping(_load_yaml(path), "the suites").items():
+            if not isinstance(name, str) or not isinstance(tasks, list) or not tasks:
+                raise _ProblemError(f"suite {name!r} is not a list of task names")
+            if not all(isinstance(task, str) for task in tasks) or len(set(tasks)) != len(tasks):
+                raise _ProblemError(f"suite {name!r}: each task once, as a name")
+            suites[name] = tuple(tasks)
+    except _ProblemError as problem:
+        raise DataFormatError(f"{path}: {problem}") from None
+    return suites
+
+
+def _load_yaml(path: Path) -> Any:
+    import yaml
+
+    loader = _loader()
+    try:
+        data = path.read_bytes()
+        if len(data) > _MAX_BYTES:
+            raise _ProblemError(f"{len(data)} bytes; a card has at most {_MAX_BYTES}")
+        # Aliases are refused before anything is built from them: a few nested ones can expand without bound.
+        if _ANCHOR.search(b"\n" + data):
+            for event in yaml.parse(data, Loader=loader):
+                if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
+                    raise _ProblemError("anchors and aliases are not allowed")
+        return yaml.load(data, Loader=loader)
+    except OSError as error:
+        raise _ProblemError(f"cannot be read ({error.strerror})") from None
+    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
+        raise _ProblemError(f"is not valid YAML ({' '.join(str(error).split())})") from None
+
+
+@cache
+def _loader() -> Any:
+    """PyYAML's safe loader, the fast one where there is one, made to refuse a key that occurs twice."""
+    import yaml
+
+    base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+    class Loader(base):  # type: ignore[misc]  # the fast loader exists only where PyYAML was built with libyaml
+        def construct_mapping(self, node: Any, deep: bool = False) -> Any:
+            keys = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
+            for key in keys:
+                if keys.count(key) > 1:
+                    raise _ProblemError(f"the key {key!r} occurs twice in one mapping")
+            return super().construct_mapping(node, deep)
+
+    return Loader
+
+
+def _mapping(value: Any, what: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise _ProblemError(f"{what} must be a mapping of keys to values")
+    return value
+
+
+def _check_keys(mapping: dict[str, Any], known: set[str], where: str) -> None:
+    for key in mapping:
+        if key not in known:
+            near = difflib.get_close_matches(str(key), sorted(known), n=1)
+            advice = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(sorted(known))}"
+            raise _ProblemError(f"{where}: unknown key {key!r}; {advice}")
+
+
+def _card(raw: dict[str, Any]) -> Card:
+    types = _REQUIRED | _OPTIONAL
+    _check_keys(raw, set(types), "card")
+    for key, kind in types.items():
+        if key not in raw:
+            if key in _REQUIRED:
+                raise _ProblemError(f"the key {key!r} is missing")
+        elif not isinstance(raw[key], kind) or (kind is int and isinstance(raw[key], bool)):
+            raise _ProblemError(f"{key!r} must be of type {kind.__name__}, not {type(raw[key]).__name__}")
+    _check_values(raw)
+    files = tuple(_file(item, raw.get("sources", [])) for item in raw["files"])
+    if len({file.path for file in files}) != len(files):
+        raise _ProblemError("two files have the same path")
+    card = Card(
+        **{key: raw[key] for key in ("name", "kind", "title", "level", "parser", "redistributable", "version")},
+        **{key: raw.get(key, "").strip() for key in ("metric", "licence", "licence_url", "citation", "homepage")},
+        languages=tuple(raw["languages"]),
+        files=files,
+        notes=" ".join(raw.get("notes", "").split()),
+        options=raw.get("options", {}),
+        converted=_converted(raw["converted"]) if "converted" in raw else None,
+    )
+    if card.split is not None and card.split not in {file.split for file in files}:
+        raise _ProblemError(f"options: no file has the split {card.split!r}")
+    return card
+
+
+def _check_values(raw: dict[str, Any]) -> None:
+    if not _NAME.match(raw["name"]):
+        raise _ProblemError(f"name {raw['name']!r}: lower-case letters, digits, '-' and '.' only")
+    if raw["level"] not in LEVELS:
+        raise _ProblemError(f"level {raw['level']!r} is none of {', '.join(LEVELS)}")
+    if (raw["kind"] == CORPUS_KIND) == bool(raw.get("metric")):
+        raise _ProblemError("a task names its metric, a corpus has none")
+    if not raw["languages"] or not all(isinstance(code, str) for code in raw["languages"]):
+        raise _ProblemError("languages must be a list of codes (quote 'no': YAML reads it as false)")
+    if not raw["files"]:
+        raise _ProblemError("a card needs at least one file")
+    for key in ("title", "licence", "citation"):
+        if not raw[key].strip():
+            raise _ProblemError(f"{key!r} is empty")
+
+
+def _relative(value: Any, where: str) -> str:
+    if not isinstance(value, str) or not value:
+        raise _ProblemError(f"{where}: a path is missing")
+    path = PurePosixPath(value)
+    if path.is_absolute() or ".." in path.parts or "\\" in value or ":" in value or str(path) != value:
+        raise _ProblemError(f"{where}: {value!r} must be a plain relative path, without '..'")
+    if any(part.startswith(".") for part in path.parts):
+        raise _ProblemError(f"{where}: {value!r} must not be hidden")
+    return value
+
+
+def _matching(value: Any, pattern: re.Pattern[str], where: str, wanted: str) -> str:
+    if not isinstance(value, str) or not pattern.match(value):
+        raise _ProblemError(f"{where}: {value!r} is not {wanted}")
+    return value
+
+
+def _size(value: Any, where: str) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise _ProblemError(f"{where}: size must be a number of bytes")
+    return value
+
+
+def _file(raw: Any, templates: list[Any]) -> DataFile:
+    raw = _mapping(raw, "each of 'files'")
+    where = f"file {raw.get('path')!r}"
+    _check_keys(raw, _FILE_KEYS, where)
+    path = _relative(raw.get("path"), where)
+    unverified = raw.get("unverified", False)
+    if not isinstance(unverified, bool):
+        raise _ProblemError(f"{where}: 'unverified' must be true or false")
+    if unverified and ("sha256" in raw or "size" in raw):
+        raise _ProblemError(f"{where}: either a checksum and a size, or 'unverified: true'")
+    own = raw.get("sources", [])
+    if not isinstance(own, list) or not isinstance(raw.get("split", ""), str):
+        raise _ProblemError(f"{where}: 'sources' must be a list and 'split' a word")
+    return DataFile(
+        path=path,
+        sha256="" if unverified else _matching(raw.get("sha256"), _SHA256, f"{where}: sha256", "64 hex digits"),
+        size=None if unverified else _size(raw.get("size"), where),
+        split=raw.get("split", ""),
+        sources=tuple(_source(item, path, where) for item in [*own, *templates]),
+        unverified=unverified,
+    )
+
+
+def _source(raw: Any, path: str, where: str) -> Source:
+    raw = dict(_mapping(raw, f"{where}: a source"))
+    kind = raw.pop("kind", None)
+    if kind not in _SOURCE_KEYS:
+        raise _ProblemError(f"{where}: source kind {kind!r} is none of {', '.join(_SOURCE_KEYS)}")
+    where = f"{where}, {kind} source"
+    _check_keys(raw, _SOURCE_KEYS[kind], where)
+    for key in ("path", "member", "url"):
+        # A card whose files lie side by side states the place once, with {path} for the file's own path.
+        if isinstance(raw.get(key), str):
+            raw[key] = raw[key].replace("{path}", path)
+    if kind == "github":
+        repo = _matching(raw.get("repo"), _REPO, where, "a repository (owner/name)")
+        commit = _matching(raw.get("commit"), _COMMIT, where, "a commit (40 hex digits)")
+        return GithubSource(repo, commit, _relative(raw.get("path"), where))
+    if kind == "huggingface":
+        return _huggingface(raw, where)
+    if kind == "package":
+        return PackageSource(_relative(raw.get("path"), where))
+    url = _matching(raw.get("url"), _URL, where, "an http or https address")
+    if kind == "url":
+        return UrlSource(url)
+    return ArchiveSource(
+        url=url,
+        member=_relative(raw.get("member"), where),
+        sha256=_matching(raw["sha256"], _SHA256, where, "64 hex digits") if "sha256" in raw else "",
+        size=_size(raw["size"], where) if "size" in raw else None,
+    )
+
+
+def _huggingface(raw: dict[str, Any], where: str) -> HuggingFaceSource:
+    repo = _matching(raw.get("repo"), _REPO, where, "a data set (owner/name)")
+    revision = _matching(raw.get("revision"), _COMMIT, where, "a revision (40 hex digits)")
+    return HuggingFaceSource(repo, revision, _relative(raw.get("path"), where))
+
+
+def _converted(raw: dict[str, Any]) -> Converted:
+    _check_keys(raw, _CONVERTED_KEYS, "converted")
+    options: Mapping[str, Any] = {key: raw[key] for key in ("format", "columns", "scale") if key in raw}
+    if len(options) != 3:
+        raise _ProblemError("converted: 'format', 'columns' and 'scale' say how the file is read; one is missing")
+    return Converted(_huggingface(raw, "converted"), _size(raw.get("rows"), "converted: rows"), options)

@@ -1,0 +1,130 @@
+"""Corpora: the raw strings that an encoder is tuned on."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mirrorbench.data.cards import CORPUS_KIND, Card
+from mirrorbench.data.store import DataStore
+from mirrorbench.data.textfiles import read_lines
+from mirrorbench.errors import DataFormatError, UsageError
+from mirrorbench.registry import unknown_name
+
+_OPTIONS = {"separator", "column", "take"}
+
+
+@dataclass(frozen=True, slots=True)
+class Corpus:
+    r"""Raw strings to tune on.
+
+    Attributes:
+        name: the name or path under which it was asked for.
+        texts: the strings, in file order.
+        sha256: the hash of the texts joined by ``\n``: the same strings in the same order are the same
+            corpus, wherever they came from.
+        source: where they came from: a file's path, or the place that a card names.
+        n_lines: how many lines of the source are not blank.
+        n_duplicates: how many of those repeat an earlier one; left out of ``texts`` unless duplicates were
+            kept.
+    """
+
+    name: str
+    texts: tuple[str, ...]
+    sha256: str
+    source: str
+    n_lines: int
+    n_duplicates: int
+
+
+def read_corpus(
+    name_or_path: str | Path,
+    store: DataStore,
+    cards: Mapping[str, Card],
+    *,
+    deduplicate: bool = True,
+    strip: bool = True,
+    size: int = 0,
+) -> Corpus:
+    """Read a corpus: a built-in one by its name, or any UTF-8 text file by its path, one string a line.
+
+    Blank lines are skipped, spaces at both ends of a line are stripped. Repeated strings would become false
+    negatives in a contrastive loss, and Mirror-BERT (section 2) tunes on non-duplicated strings, so they are
+    dropped by default, the first of each kept; the file released with the paper has duplicates, so keep them
+    to tune as released.
+
+    Args:
+        name_or_path: the name of a corpus card, or a path (``./words.txt``; a ``.gz`` file is decompressed).
+            A name wins over a file of the same name; write ``./name`` for the file.
+        store: where the files of built-in corpora are.
+        cards: the known cards; those of other kinds are passed over.
+        deduplicate: drop repeated strings.
+        strip: strip spaces at both ends; the released code of Mirror-BERT takes off the line end alone.
+        size: take only the first ``size`` strings (counted after dropping repeated ones); 0 for all.
+
+    Returns:
+        the corpus, with at least one string.
+
+    Raises:
+        UnknownNameError: neither a corpus nor a file.
+        UsageError: a folder, or fewer than ``size`` strings.
+        DataUnavailableError: the files of a built-in corpus are not here and cannot be had.
+        DataIntegrityError: a file of a built-in corpus is not what its card describes.
+        DataFormatError: no string in it, not UTF-8, or not a text file.
+    """
+    name = str(name_or_path)
+    card = None if isinstance(name_or_path, Path) else cards.get(name)
+    if card is not None and card.kind == CORPUS_KIND:
+        data = store.resolve(card)
+        source = ", ".join(f"{card.name}/{path}" for path in data.files)
+        lines = [text for path in data.files.values() for text in _lines(path, card.options, strip)]
+    else:
+        path = Path(name_or_path).expanduser()
+        if path.is_dir():
+            raise UsageError(f"The corpus {name!r} is a folder.", "Name one text file, one string a line.")
+        if not path.is_file():
+            corpora = [card.name for card in cards.values() if card.kind == CORPUS_KIND]
+            raise unknown_name("corpus, and no file,", name, corpora)
+        source = str(path)
+        lines = _lines(path, {}, strip)
+    return _corpus(name, source, lines, deduplicate, size)
+
+
+def _lines(path: Path, options: Mapping[str, Any], strip: bool) -> list[str]:
+    """The strings of a file; a card's options: ``separator``, ``column`` (from 0), ``take`` (the first n)."""
+    if unknown := set(options) - _OPTIONS:
+        raise DataFormatError(f"Parser 'lines': unknown options {', '.join(sorted(unknown))}.")
+    texts = read_lines(path)
+    if "column" in options:
+        texts = [_cut(text, options, path, line) for line, text in enumerate(texts, start=1)]
+    kept = [text.strip() if strip else text for text in texts if text.strip()]
+    return kept[: options.get("take")]
+
+
+def _cut(text: str, options: Mapping[str, Any], path: Path, line: int) -> str:
+    fields: list[str] = text.split(options.get("separator", "\t"))
+    if len(fields) <= options["column"]:
+        raise DataFormatError(f"{path}, line {line}: there is no column {options['column']} (counted from 0).")
+    return fields[int(options["column"])]
+
+
+def _corpus(name: str, source: str, lines: list[str], deduplicate: bool, size: int) -> Corpus:
+    if not lines:
+        raise DataFormatError(f"The corpus {name} ({source}) holds no text.", hint="It needs one string a line.")
+    distinct = dict.fromkeys(lines)
+    texts = tuple(distinct) if deduplicate else tuple(lines)
+    if size > len(texts):
+        kind = "distinct strings" if deduplicate else "strings"
+        raise UsageError(f"The corpus {name} has {len(texts)} {kind}, fewer than the {size} that were asked for.")
+    texts = texts[: size or None]
+    return Corpus(
+        name=name,
+        texts=texts,
+        sha256=hashlib.sha256("\n".join(texts).encode()).hexdigest(),
+        source=source,
+        n_lines=len(lines),
+        n_duplicates=len(lines) - len(distinct),
+    )

@@ -1,0 +1,55 @@
+"""Parsers of the original file formats: files in, pairs out; a row is never dropped silently.
+
+A parser is a function of the files (by their path in the card, in the card's order) and of the card's
+options. Texts come out exactly as they stand in the file: only the line end goes, and spaces at either end of
+a column stay (some STS files have them; a model's tokenizer may or may not care).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mirrorbench.data.pairs import Pair
+from mirrorbench.errors import UnknownNameError
+
+if TYPE_CHECKING:
+    from mirrorbench.data.store import ResolvedData
+
+Parser = Callable[[Mapping[str, Path], Mapping[str, Any]], list[Pair]]
+
+
+def _lazy(module: str) -> Parser:
+    def call(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[Pair]:
+        parser: Parser = import_module(f"mirrorbench.data.parsers.{module}").parse
+        return parser(files, options)
+
+    return call
+
+
+PARSERS: dict[str, Parser] = {name: _lazy(name) for name in ("sts", "stsb", "sick", "table")}
+"""The parsers of pair data sets by the name that a card gives."""
+
+
+def parse(data: ResolvedData) -> list[Pair]:
+    """Parse what the store resolved.
+
+    Args:
+        data: from ``DataStore.resolve``.
+
+    Returns:
+        the scored pairs in file order; the parsers make their ids from line numbers or take the data set's
+        own.
+
+    Raises:
+        UnknownNameError: the card names a parser that does not exist.
+        DataFormatError: a file does not follow its format.
+    """
+    if data.parser not in PARSERS:
+        raise UnknownNameError(
+            f"A card names the parser {data.parser!r}, which does not exist.",
+            f"Parsers: {', '.join(PARSERS)}",
+        )
+    return PARSERS[data.parser](data.files, data.options)

@@ -1,0 +1,292 @@
+"""The store: one folder of original files, each handed out only once its checksum has been seen.
+
+Layout: ``<root>/<card name>/<file path>``. Beside the files of a card lies ``.verified.json``: size,
+    modification time
+and checksum of each file that was hashed, so that a run does not hash hundreds of megabytes again.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from mirrorbench.data.cards import Card, DataFile, PackageSource
+from mirrorbench.data.record import Record, Seen
+from mirrorbench.data.textfiles import sha256_of
+from mirrorbench.errors import DataIntegrityError, DataUnavailableError, StorageError
+
+State = Literal["present", "missing", "altered"]
+UNVERIFIED = "unverified"
+"""Stands in the data identity before the checksum that was found where none was known, alone before that."""
+
+_logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedData:
+    """The data that a task will be scored on: what to parse, how, and what identifies it.
+
+    Attributes:
+        files: the files by the path in their card.
+        parser: the parser's name.
+        options: its options.
+        checksums: SHA-256 by path; a converted copy stands under ``hf:<repo>@<revision>/<path>``.
+        verified: whether every checksum was known beforehand; otherwise it is what was found at the first
+            fetch.
+    """
+
+    files: dict[str, Path]
+    parser: str
+    options: dict[str, Any]
+    checksums: dict[str, str]
+    verified: bool
+
+
+def default_root() -> Path:
+    """The folder of the store: ``MIRRORBENCH_DATA``, or else the platform's data directory of the user."""
+    if configured := os.environ.get("MIRRORBENCH_DATA"):
+        return Path(configured).expanduser()
+    import platformdirs
+
+    return Path(platformdirs.user_data_dir("mirrorbench", appauthor=False)) / "data"
+
+
+class DataStore:
+    """A folder of verified data files.
+
+    Args:
+        root: the folder; ``None`` for ``default_root()``. It is made when the first file is written.
+        offline: never open a socket; what is not here is an error.
+    """
+
+    def __init__(self, root: Path | None = None, offline: bool = False) -> None:
+        self.root = default_root() if root is None else Path(root)
+        self.offline = offline
+        self._records: dict[str, Record] = {}
+
+    def location(self, card: Card, file: DataFile) -> Path:
+        """Where a file lies, or would lie; a file in the package is read there unless the store has it."""
+        stored = self.root / card.name / file.path
+        if not stored.exists():
+            for source in file.sources:
+                if isinstance(source, PackageSource) and source.location.is_file():
+                    return source.location
+        return stored
+
+    def path(self, card: Card, file: DataFile) -> Path:
+        """A verified file, fetched if it is not here and that is permitted.
+
+        Raises:
+            DataUnavailableError: it is not here and cannot be had.
+            DataIntegrityError: it is here, but truncated or altered.
+        """
+        return self._collect(card, (file,))[file.path]
+
+    def files(self, card: Card, split: str | None = None) -> dict[str, Path]:
+        """The verified original files of a card by their path, fetched where that is needed and permitted.
+
+        Args:
+            card: the card.
+            split: only the files of this split; ``None`` for all.
+
+        Raises:
+            DataUnavailableError: files are not here and cannot be had.
+            DataIntegrityError: a file is here, but truncated or altered.
+        """
+        return self._collect(card, card.files_of(split))
+
+    def resolve(self, card: Card) -> ResolvedData:
+        """The data of the split that the card scores: the originals, or the converted copy as a last resort.
+
+        The converted copy is taken if it is here and the originals are not, or if no source of the originals
+        can be reached. It is never taken silently: there is a warning, and ``checksums`` says so.
+
+        Raises:
+            DataUnavailableError: neither can be had.
+            DataIntegrityError: a file is here, but truncated or altered.
+        """
+        files = card.files_of(card.split)
+        copy = _converted_file(card)
+        if not self._complete(card, files) and not (copy and self._complete(card, (copy,))):
+            self.fetch(card, card.split)
+        if copy is None or card.converted is None or self._complete(card, files):
+            return ResolvedData(
+                files=self._collect(card, files),
+                parser=card.parser,
+                options=dict(card.options),
+                checksums=self.checksums(card),
+                verified=not any(file.unverified for file in files),
+            )
+        _logger.warning("%s: scored on a converted copy (%s), not the originals.", card.name, card.converted.identity)
+        return ResolvedData(
+            files=self._collect(card, (copy,)),
+            parser="table",
+            options={**card.converted.options, "rows": card.converted.rows},
+            checksums=self.checksums(card),
+            verified=False,
+        )
+
+    def checksums(self, card: Card) -> dict[str, str]:
+        """What identifies the data that the card scores, without reading the data.
+
+        The checksums come from the card. For a file whose checksum no card knows, it is ``unverified:`` and
+        what was found at the first fetch, or ``unverified`` before; so take the identity of a result after
+        ``resolve``.
+
+        Returns:
+            SHA-256 by file path, or by ``hf:<repo>@<revision>/<path>`` where only the converted copy is here.
+        """
+        files = card.files_of(card.split)
+        copy = _converted_file(card)
+        if card.converted and copy and not self._complete(card, files) and self._complete(card, (copy,)):
+            return {card.converted.identity: self._found(card, copy)}
+        return {file.path: file.sha256 or self._found(card, file) for file in files}
+
+    def status(self, card: Card) -> dict[str, State]:
+        """Whether each original file is here and intact; hashes only what was not hashed before."""
+        return {file.path: self.state(card, file) for file in card.files}
+
+    def verify(self, card: Card) -> dict[str, State]:
+        """As ``status``, but hashes every file again."""
+        self._record(card).distrust()
+        return self.status(card)
+
+    def fetch(self, card: Card, split: str | None = None, force: bool = False) -> dict[str, Path]:
+        """Fetch what is missing; with ``force`` also what was altered, which is kept as ``NAME.altered``.
+
+        Where no source of the originals can be reached, the card's converted copy is fetched, if it has one.
+
+        Args:
+            card: the card.
+            split: only the files of this split; ``None`` for all.
+            force: replace altered files.
+
+        Returns:
+            the verified files by their path: the originals, or the converted copy.
+
+        Raises:
+            DataUnavailableError: a file cannot be had.
+            DataIntegrityError: a file was altered, and ``force`` is not set.
+        """
+        files = card.files_of(split)
+        if force:
+            for file in files:
+                if self.state(card, file) == "altered":
+                    self._set_aside(card, file)
+        try:
+            return self._collect(card, files)
+        except DataUnavailableError as error:
+            copy = _converted_file(card)
+            if copy is None or self.offline:
+                raise
+            try:
+                return self._collect(card, (copy,))
+            except DataUnavailableError as second:
+                message = f"{error.message}\nNor can the converted copy be had:\n{second.message}"
+                raise DataUnavailableError(message, error.hint) from second
+
+    def adopt(self, card: Card, file: DataFile, sha256: str, source: str) -> None:
+        """Record a file that was put at its place and hashed on the way.
+
+        Args:
+            card: the card.
+            file: the file, at ``root/card/path``.
+            sha256: the checksum that was found.
+            source: where it came from, for people.
+        """
+        stat = (self.root / card.name / file.path).stat()
+        self._record(card).put(file.path, Seen(stat.st_size, stat.st_mtime_ns, sha256, source))
+
+    def _collect(self, card: Card, files: tuple[DataFile, ...]) -> dict[str, Path]:
+        missing = [file for file in files if self._usable(card, file) is None]
+        if missing:
+            self._fetch(card, missing)
+        return {file.path: self.location(card, file) for file in files}
+
+    def _usable(self, card: Card, file: DataFile) -> Path | None:
+        state = self.state(card, file)
+        if state == "altered":
+            raise self._altered(card, file)
+        return self.location(card, file) if state == "present" else None
+
+    def _fetch(self, card: Card, files: list[DataFile]) -> None:
+        from mirrorbench.data.sources import Fetcher, NoSourceError, unavailable
+
+        if self.offline:
+            raise unavailable(card, files, [], offline=True)
+        with Fetcher(self.root) as fetcher:
+            for index, file in enumerate(files):
+                target = self.root / card.name / file.path
+                try:
+                    source = fetcher.fetch(file, target)
+                except NoSourceError as error:
+                    raise unavailable(card, files[index:], error.failures) from error
+                self.adopt(card, file, sha256_of(target), source.describe())
+
+    def _complete(self, card: Card, files: tuple[DataFile, ...]) -> bool:
+        return all(self.state(card, file) != "missing" for file in files)
+
+    def state(self, card: Card, file: DataFile) -> State:
+        """Whether a file is here and intact; it is hashed only if it changed since it was hashed last."""
+        path = self.location(card, file)
+        if not path.is_file():
+            return "missing"
+        stat = path.stat()
+        if file.size is not None and stat.st_size != file.size:
+            return "altered"
+        seen = self._record(card).get(file.path)
+        if seen is None or (seen.size, seen.mtime_ns) != (stat.st_size, stat.st_mtime_ns):
+            found = sha256_of(path)
+            expected = file.sha256 or (seen.sha256 if seen else found)
+            if found != expected:
+                return "altered"
+            origin = seen.source if seen else ""
+            seen = Seen(stat.st_size, stat.st_mtime_ns, found, origin)
+            self._record(card).put(file.path, seen)
+        return "present" if file.sha256 in ("", seen.sha256) else "altered"
+
+    def _altered(self, card: Card, file: DataFile) -> DataIntegrityError:
+        path = self.location(card, file)
+        size = path.stat().st_size
+        expected = file.sha256 or self._found(card, file).removeprefix(f"{UNVERIFIED}:")
+        wanted = "" if file.size is None else f"{file.size} bytes, "
+        return DataIntegrityError(
+            f"{path} is not the file that card {card.name!r} describes.\n"
+            f"Expected: {wanted}sha256 {expected}\nFound:    {size} bytes, sha256 {sha256_of(path)}",
+            hint=f"Mend it (the present file is kept as {path.name}.altered):  "
+            f"mirrorbench data fetch {card.name} --force",
+        )
+
+    def _set_aside(self, card: Card, file: DataFile) -> None:
+        path = self.root / card.name / file.path
+        kept = path.with_name(f"{path.name}.altered")
+        number = 1
+        while kept.exists():
+            number += 1
+            kept = path.with_name(f"{path.name}.altered{number}")
+        try:
+            path.rename(kept)
+        except OSError as error:
+            raise StorageError(f"Cannot rename {path} to {kept.name}: {error.strerror}.") from error
+        self._record(card).drop(file.path)
+
+    def _found(self, card: Card, file: DataFile) -> str:
+        """What the data identity says of a file whose checksum was not known beforehand."""
+        seen = self._record(card).get(file.path)
+        return f"{UNVERIFIED}:{seen.sha256}" if seen else UNVERIFIED
+
+    def _record(self, card: Card) -> Record:
+        if card.name not in self._records:
+            self._records[card.name] = Record(self.root / card.name / ".verified.json")
+        return self._records[card.name]
+
+
+def _converted_file(card: Card) -> DataFile | None:
+    if card.converted is None:
+        return None
+    source = card.converted.source
+    path = f"converted/{source.revision[:12]}/{source.path}"
+    return DataFile(path=path, sha256="", size=None, sources=(source,), unverified=True)

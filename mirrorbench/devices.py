@@ -1,0 +1,69 @@
+"""Devices and numeric precision: what ``--device auto`` means."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import TYPE_CHECKING
+
+from mirrorbench.errors import UsageError
+
+if TYPE_CHECKING:
+    import torch
+
+PRECISIONS = ("auto", "fp32", "bf16")
+
+
+def pick_device(name: str = "auto") -> torch.device:
+    """The device called ``auto``, ``cpu``, ``cuda``, ``cuda:N`` or ``mps``.
+
+    ``auto`` takes CUDA, else Apple's MPS, else the CPU.
+
+    Raises:
+        UsageError: an unknown name, or a device that this machine does not have.
+    """
+    import torch
+
+    if not re.fullmatch(r"auto|cpu|mps|cuda(:\d+)?", name):
+        raise UsageError(f"unknown device {name!r}", "Devices: auto, cpu, cuda, cuda:N, mps")
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
+    device = torch.device(name)
+    if device.type == "cuda":
+        if not torch.cuda.is_available():
+            built = "this torch was built without CUDA" if not torch.version.cuda else "no CUDA device is visible"
+            raise UsageError(f"--device {name}: {built}", "Use --device cpu, or install a CUDA build of torch.")
+        if (device.index or 0) >= torch.cuda.device_count():
+            raise UsageError(f"--device {name}: this machine has {torch.cuda.device_count()} CUDA devices")
+    if device.type == "mps" and not torch.backends.mps.is_available():
+        raise UsageError("--device mps: this machine has no Apple GPU that torch can use", "Use --device cpu.")
+    if device.type == "cuda":
+        # A fixed workspace makes cuBLAS give the same sums in the same order; must be set before the first product.
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+    return device
+
+
+def pick_precision(name: str, device: torch.device) -> str:
+    """``fp32`` or ``bf16``; ``auto`` is bf16 on CUDA devices that compute in it, fp32 elsewhere.
+
+    Raises:
+        UsageError: an unknown precision.
+    """
+    import torch
+
+    if name not in PRECISIONS:
+        raise UsageError(f"unknown precision {name!r}", f"Precisions: {', '.join(PRECISIONS)}")
+    if name != "auto":
+        return name
+    return "bf16" if device.type == "cuda" and torch.cuda.is_bf16_supported() else "fp32"
+
+
+def describe(device: torch.device) -> str:
+    """A device's name as it stands in results: the GPU's product name, or the processor's."""
+    import platform
+
+    import torch
+
+    if device.type == "cuda":
+        return str(torch.cuda.get_device_name(device))
+    return f"{platform.machine()} ({torch.get_num_threads()} threads)" if device.type == "cpu" else "Apple GPU"

@@ -1,0 +1,1 @@
+"""Encoders, a file each, each registered through a hook."""

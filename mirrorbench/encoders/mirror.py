@@ -1,0 +1,14 @@
+"""``mirror``: Mirror-BERT (EMNLP 2021), contrastive tuning on identical, slightly corrupted strings."""
+
+from __future__ import annotations
+
+from mirrorbench.hooks import Register, hookimpl
+from mirrorbench.methods import Method
+from mirrorbench.recipes import mirror_preset
+
+
+@hookimpl
+def register_methods(register: Register) -> None:
+    """Mirror-BERT."""
+    method = Method("mirror", mirror_preset, label="{backbone} + Mirror")
+    register("mirror", method, "Mirror-BERT: two views of each string, made by span masking and dropout")

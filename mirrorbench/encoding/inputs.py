@@ -1,0 +1,64 @@
+"""What an encoder is asked to encode, and how its answer is checked."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mirrorbench.errors import EncodingError
+
+Array = NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class TextInput:
+    """A text, or a word in a text.
+
+    Attributes:
+        text: the whole text.
+        spans: character spans ``(start, end)`` of the target word, several for a discontinuous one; empty where the
+            text as a whole is meant.
+    """
+
+    text: str
+    spans: tuple[tuple[int, int], ...] = ()
+
+    def key(self) -> bytes:
+        """Sixteen bytes that identify this input (BLAKE2b of text and spans)."""
+        data = self.text.encode("utf-8", "surrogatepass") + b"\0" + repr(self.spans).encode()
+        return hashlib.blake2b(data, digest_size=16).digest()
+
+
+@runtime_checkable
+class Encoder(Protocol):
+    """The least that an encoder is: ``encode`` for vectors, ``fingerprint`` for identity."""
+
+    @property
+    def fingerprint(self) -> str:
+        """Changes whenever the vectors of some text would."""
+
+    def encode(self, inputs: Sequence[TextInput]) -> Array:
+        """One vector a row: shape (len(inputs), dimensions), in the order of ``inputs``."""
+
+
+def checked(vectors: object, n: int, who: str) -> Array:
+    """``vectors`` as float32, if they are one finite vector for each of ``n`` inputs.
+
+    Raises:
+        EncodingError: not numbers, not of shape (n, d) with d > 0, or not finite; the message names ``who``.
+    """
+    try:
+        array = np.ascontiguousarray(vectors, dtype=np.float32)
+    except (TypeError, ValueError) as error:
+        raise EncodingError(f"{who} did not return an array of numbers: {error}") from error
+    if array.ndim != 2 or array.shape[0] != n or array.shape[1] == 0:
+        raise EncodingError(f"{who} returned an array of shape {array.shape} for {n} texts; expected ({n}, dimensions)")
+    finite = np.isfinite(array).all(axis=1)
+    if not finite.all():
+        raise EncodingError(f"{who} returned NaN or infinite vectors for {int((~finite).sum())} of {n} texts")
+    return array

@@ -1,0 +1,238 @@
+"""Any transformers encoder as a text encoder: one forward pass, as many readouts as are wanted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from mirrorbench.backbones import fingerprint
+from mirrorbench.encoding.batching import TOKEN_BUDGET, by_length
+from mirrorbench.encoding.inputs import Array, TextInput, checked
+from mirrorbench.encoding.readout import Readout, pool
+from mirrorbench.errors import ModelUnavailableError, UsageError
+
+
+@dataclass
+class Transformer:
+    """A backbone in memory: configuration, tokenizer and weights.
+
+    Attributes:
+        path: the directory that it came from.
+        model: in float32, on ``device``, in evaluation mode.
+        tokenizer: its tokenizer.
+        device: where it runs.
+    """
+
+    path: Path
+    model: Any
+    tokenizer: Any
+    device: torch.device
+
+    @property
+    def n_parameters(self) -> int:
+        """Number of weights."""
+        return sum(p.numel() for p in self.model.parameters())
+
+    def tokenize(self, texts: Sequence[str], max_length: int) -> list[list[int]]:
+        """Token ids of each text, special tokens included, cut to ``max_length``, not padded.
+
+        Spaces around a text are stripped: byte-level tokenizers would make tokens of them.
+
+        Raises:
+            UsageError: the model has fewer positions than ``max_length``.
+        """
+        limit = _positions(self.model.config)
+        if limit and max_length > limit:
+            raise UsageError(
+                f"max_length={max_length}, but {self.path.name} has {limit} positions",
+                f"Add max_length={limit} (or less) to the encoder spec.",
+            )
+        if not texts:
+            return []
+        ids: list[list[int]] = self.tokenizer(
+            [text.strip() for text in texts], truncation=True, max_length=max_length, padding=False
+        )["input_ids"]
+        return ids
+
+    def forward(self, ids: Sequence[Sequence[int]], readouts: Sequence[Readout], pad_to: int = 0) -> list[torch.Tensor]:
+        """Vectors of a batch of token ids, one tensor (batch, dimensions) for each readout, with gradients.
+
+        Args:
+            ids: token ids of each text.
+            readouts: what to read from the one pass.
+            pad_to: pad to this many tokens instead of the longest text's.
+        """
+        width = max(pad_to, max(len(row) for row in ids))
+        tokens = np.full((len(ids), width), self.tokenizer.pad_token_id or 0, dtype=np.int64)
+        mask = np.zeros((len(ids), width), dtype=np.int64)
+        for row, sequence in enumerate(ids):
+            tokens[row, : len(sequence)] = sequence
+            mask[row, : len(sequence)] = 1
+        attention = torch.from_numpy(mask).to(self.device)
+        keep_all = not all(r.last_layer_only for r in readouts)
+        output = self.model(
+            input_ids=torch.from_numpy(tokens).to(self.device),
+            attention_mask=attention,
+            output_hidden_states=keep_all,
+            return_dict=True,
+        )
+        last = (output.last_hidden_state,)
+        return [pool(last if r.last_layer_only else output.hidden_states, attention, r) for r in readouts]
+
+
+class TransformerEncoder:
+    """A ``Transformer`` with a readout: the encoder behind ``base``, ``mirror`` and their kin.
+
+    Args:
+        transformer: the model.
+        readout: what ``encode`` returns; ``encode_readouts`` gives several from the same passes.
+        precision: ``fp32``, or ``bf16`` for autocast.
+        fingerprint: identity of the weights; by default a checksum of the model's directory.
+    """
+
+    def __init__(
+        self, transformer: Transformer, readout: Readout, precision: str = "fp32", fingerprint: str = ""
+    ) -> None:
+        self.transformer = transformer
+        self.readout = readout
+        self.precision = precision
+        self._fingerprint = fingerprint
+
+    @property
+    def fingerprint(self) -> str:
+        """Checksum of the weights; the readout and the precision are identified beside it."""
+        return self._fingerprint or fingerprint(self.transformer.path)
+
+    def encode(self, inputs: Sequence[TextInput] | Sequence[str]) -> Array:
+        """Vectors of texts, float32 of shape (n, dimensions)."""
+        return self.encode_readouts([as_input(i) for i in inputs], [self.readout])[0]
+
+    def encode_readouts(
+        self,
+        inputs: Sequence[TextInput],
+        readouts: Sequence[Readout],
+        advance: Callable[[int], None] = lambda n: None,
+    ) -> list[Array]:
+        """Vectors of texts under several readouts, in as few passes as their lengths and paddings allow.
+
+        Args:
+            inputs: n texts.
+            readouts: what to read.
+            advance: called with the number of texts done, in the units of ``len(inputs)`` for all passes together.
+
+        Returns:
+            For each readout float32 of shape (n, dimensions).
+        """
+        passes: dict[tuple[int, bool], list[Readout]] = {}
+        for readout in dict.fromkeys(readouts):
+            # Padding to a fixed length changes nothing but the pad positions; those only mean-padded reads.
+            passes.setdefault((readout.max_length, readout.pooling == "mean-padded"), []).append(readout)
+        results: dict[Readout, Array] = {}
+        for number, ((max_length, padded), group) in enumerate(passes.items()):
+            last = number == len(passes) - 1
+            results.update(self._one_pass(inputs, group, max_length, padded, advance if last else lambda n: None))
+        return [results[readout] for readout in readouts]
+
+    @torch.inference_mode()
+    def _one_pass(
+        self,
+        inputs: Sequence[TextInput],
+        readouts: list[Readout],
+        max_length: int,
+        padded: bool,
+        advance: Callable[[int], None],
+    ) -> dict[Readout, Array]:
+        model = self.transformer
+        model.model.eval()
+        ids = model.tokenize([i.text for i in inputs], max_length)
+        dimensions = model.model.config.hidden_size
+        found = [np.empty((len(ids), dimensions), dtype=np.float32) for _ in readouts]
+        fixed = max_length if padded else 0
+        for rows in by_length([len(i) for i in ids], TOKEN_BUDGET[model.device.type], fixed):
+            with autocast(model.device, self.precision):
+                vectors = model.forward([ids[row] for row in rows], readouts, pad_to=fixed)
+            for array, batch in zip(found, vectors, strict=True):
+                array[rows] = batch.cpu().numpy()
+            advance(len(rows))
+        who = f"the model {model.path.name}"
+        return {r: checked(array, len(inputs), who) for r, array in zip(readouts, found, strict=True)}
+
+
+def as_input(value: TextInput | str) -> TextInput:
+    """A plain string as an input without a target."""
+    return TextInput(value) if isinstance(value, str) else value
+
+
+def autocast(device: torch.device, precision: str) -> Any:
+    """The context in which a model computes in ``precision``."""
+    return torch.autocast(device.type, dtype=torch.bfloat16) if precision == "bf16" else nullcontext()
+
+
+@contextmanager
+def quiet_transformers() -> Iterator[None]:
+    """Silence transformers' reports and bars: the unused head of a masked language model is no news at each load."""
+    from transformers.utils import logging
+
+    verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(verbosity)
+        if bars:
+            logging.enable_progress_bar()
+
+
+def open_transformer(path: Path, device: torch.device, configure: Callable[[Any], None] | None = None) -> Transformer:
+    """Load a backbone from a local directory, in float32.
+
+    Weights come from safetensors, or through torch's restricted weights-only loader where a model has none; code
+    beside a model is never run.
+
+    Args:
+        path: as returned by ``mirrorbench.backbones.locate``.
+        device: where to put it.
+        configure: may change the configuration before the model is built (dropout rates).
+
+    Raises:
+        ModelUnavailableError: the files cannot be read, or are no encoder that transformers knows.
+    """
+    from transformers import AutoConfig, AutoModel, AutoTokenizer
+
+    try:
+        with quiet_transformers():
+            config = AutoConfig.from_pretrained(path, local_files_only=True, trust_remote_code=False)
+            if configure:
+                configure(config)
+            tokenizer = AutoTokenizer.from_pretrained(path, local_files_only=True, trust_remote_code=False)
+            model = AutoModel.from_pretrained(
+                path, config=config, local_files_only=True, trust_remote_code=False, dtype=torch.float32
+            )
+    except (OSError, ValueError, KeyError, ImportError, RuntimeError, AttributeError) as error:
+        first = (str(error).strip().splitlines() or ["no message"])[0]
+        raise ModelUnavailableError(
+            f"the model in {path} cannot be opened: {type(error).__name__}: {first[:300]}",
+            "It must be an encoder that transformers knows, with safetensors (or plain tensors in pytorch_model.bin).",
+        ) from error
+    if getattr(config, "is_encoder_decoder", False):
+        model = model.get_encoder()
+    return Transformer(path, model.to(device).eval(), tokenizer, device)
+
+
+def _positions(config: Any) -> int:
+    """How many tokens the model can take, 0 where nothing says so."""
+    positions = int(getattr(config, "max_position_embeddings", 0) or 0)
+    # RoBERTa's family numbers positions from padding_idx + 1, so two of its 514 are never used.
+    offset = (config.pad_token_id or 0) + 1 if config.model_type in _OFFSET_POSITIONS else 0
+    relative = getattr(config, "relative_attention", False) or positions <= 0
+    return 0 if relative else positions - offset
+
+
+_OFFSET_POSITIONS = ("roberta", "xlm-roberta", "camembert", "roberta-prelayernorm", "xlm-roberta-xl", "mpnet")

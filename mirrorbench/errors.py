@@ -1,0 +1,64 @@
+"""The errors that a user can meet.
+
+Every error says what was asked, what is wrong, and (``hint``) what to do. The command line prints them without a
+traceback; anything that is not a ``MirrorbenchError`` is a bug of ours and keeps its traceback.
+"""
+
+from __future__ import annotations
+
+
+class MirrorbenchError(Exception):
+    """Base of all errors that stem from input, data or environment rather than from a bug.
+
+    Args:
+        message: what was asked and what is wrong, in one or two sentences.
+        hint: what to do about it; may be empty, may hold several lines.
+    """
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.message}\n{self.hint}" if self.hint else self.message
+
+
+class UsageError(MirrorbenchError):
+    """The request itself is malformed: an unknown name, a bad spec, an impossible option (exit code 2)."""
+
+
+class UnknownNameError(UsageError):
+    """A name that nothing registered; the hint lists the nearest ones."""
+
+
+class PluginError(MirrorbenchError):
+    """A plugin cannot be loaded, or registers something that it must not."""
+
+
+class DataUnavailableError(MirrorbenchError):
+    """A data file is not here and could not be fetched; the message names licence, sources and the way in."""
+
+
+class DataIntegrityError(MirrorbenchError):
+    """A data file is here (or arrived) but is not the file that its card describes."""
+
+
+class DataFormatError(MirrorbenchError):
+    """A file's content does not follow its format; the message names the file and, where it can, the line."""
+
+
+class ModelUnavailableError(MirrorbenchError):
+    """A backbone is neither in the cache nor reachable, or its files cannot be opened safely."""
+
+
+class TuningError(MirrorbenchError):
+    """Tuning cannot start or went wrong: an empty corpus, a loss that is not finite."""
+
+
+class EncodingError(MirrorbenchError):
+    """An encoder returned something that is not one finite vector for each text."""
+
+
+class StorageError(MirrorbenchError):
+    """A result or cache entry cannot be written: no space left, no permission."""

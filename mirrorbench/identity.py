@@ -1,0 +1,21 @@
+"""Identity: one hash of what changes a number, and of nothing else.
+
+What counts: specs, recipes, contents of corpora and data, seeds, protocol, precision, and ``COMPUTATION``, which is
+raised whenever the code itself would give other numbers for the same input. What does not: device, batch size of
+encoding, workers, paths, progress bars.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any
+
+COMPUTATION = 1
+"""Version of the computation; raised when tuning, encoding or scoring change their numbers."""
+
+
+def digest(parts: dict[str, Any]) -> str:
+    """SHA-256 of a JSON object in its one canonical form (sorted keys, no spaces, no NaN)."""
+    text = json.dumps(parts, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

@@ -1,0 +1,122 @@
+"""Opening encoders: encoder systems through their hook, backbones from their weights, tuned first where that is due."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mirrorbench.cache import Cache
+from mirrorbench.cells import CorpusRef, Weights
+from mirrorbench.data.corpora import Corpus
+from mirrorbench.encoding.inputs import Encoder
+from mirrorbench.encoding.readout import Readout
+from mirrorbench.errors import PluginError
+from mirrorbench.hooks import Plugins
+from mirrorbench.progress import Reporter, Silent
+from mirrorbench.recipes import Recipe
+from mirrorbench.specs import EncoderSpec
+
+if TYPE_CHECKING:
+    import torch
+
+
+@dataclass(frozen=True, slots=True)
+class OpenContext:
+    """Where an encoder system is to run.
+
+    Attributes:
+        device: ``cpu``, ``cuda:0`` ...
+        precision: ``fp32`` or ``bf16``.
+        offline: open no socket.
+    """
+
+    device: str = "cpu"
+    precision: str = "fp32"
+    offline: bool = False
+
+
+def open_system(spec: EncoderSpec, plugins: Plugins, context: OpenContext) -> Encoder:
+    """An encoder system; its weights are loaded when it first encodes.
+
+    Raises:
+        PluginError: what the plugin returned is no encoder.
+    """
+    entry = plugins.encoders.entry(spec.backbone)
+    encoder = entry.value(spec, context)
+    if not isinstance(encoder, Encoder) or not isinstance(encoder.fingerprint, str):
+        raise PluginError(
+            f"the encoder {entry.name!r} of {entry.origin} has no encode() or no fingerprint",
+            "An encoder needs encode(inputs) -> array (n, d) and a string attribute fingerprint.",
+        )
+    return encoder
+
+
+class Opener:
+    """Turns weights into encoders.
+
+    Args:
+        plugins: what is registered.
+        cache: where tuned models are.
+        device: where to compute.
+        offline: open no socket.
+        reporter: whom to tell.
+    """
+
+    def __init__(
+        self,
+        plugins: Plugins,
+        cache: Cache,
+        device: torch.device,
+        offline: bool = False,
+        reporter: Reporter | None = None,
+    ) -> None:
+        self.plugins = plugins
+        self.cache = cache
+        self.device = device
+        self.offline = offline
+        self.reporter: Reporter = reporter or Silent()
+
+    def open(
+        self, weights: Weights, readout: Readout | None, precision: str, corpora: Mapping[CorpusRef, Corpus]
+    ) -> tuple[Encoder, float]:
+        """The encoder of some weights, tuned now or found in the cache.
+
+        Args:
+            weights: what must be in memory.
+            readout: what its ``encode`` returns; ``None`` for an encoder system.
+            precision: of the encoding.
+            corpora: the strings to tune on.
+
+        Returns:
+            The encoder, and the seconds that its tuning took (now or when it was cached; 0 where nothing is tuned).
+
+        Raises:
+            ModelUnavailableError: the weights cannot be opened.
+            TuningError: they cannot be tuned.
+        """
+        if weights.path is None or readout is None:
+            context = OpenContext(str(self.device), precision, self.offline)
+            return open_system(weights.spec, self.plugins, context), 0.0
+        from mirrorbench.encoding.transformer import TransformerEncoder, open_transformer
+
+        path, seconds = weights.path, 0.0
+        if weights.recipe is not None and weights.corpus is not None:
+            path, seconds = self._tuned(weights, weights.recipe, corpora[weights.corpus])
+        transformer = open_transformer(path, self.device)
+        return TransformerEncoder(transformer, readout, precision, weights.key), seconds
+
+    def _tuned(self, weights: Weights, recipe: Recipe, corpus: Corpus) -> tuple[Path, float]:
+        if path := self.cache.model(weights.key):
+            return path, float(self.cache.describe_model(weights.key)["tuning"]["seconds"])
+        from mirrorbench.training.tuning import tune_weights
+
+        n = len(corpus.texts)
+        if n < recipe.batch_size:
+            self.reporter.note(
+                f"{weights.spec}: {corpus.name} has {n} distinct strings, fewer than one batch of "
+                f"{recipe.batch_size}; each step sees all of them"
+            )
+        self.reporter.stage(f"tune {weights.spec} seed {weights.seed}", n * recipe.epochs, "strings")
+        return tune_weights(weights, corpus.texts, self.plugins, self.device, self.cache, self.reporter.advance)

@@ -1,0 +1,310 @@
+"""The plan: which cells a run consists of, and which weights they share.
+
+Planning reads configurations, checksums and corpora, but loads no weights and computes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+
+from mirrorbench import backbones
+from mirrorbench.cells import Cell, CorpusRef, Failure, Weights
+from mirrorbench.data.cards import Card, builtin_suites
+from mirrorbench.data.corpora import Corpus, read_corpus
+from mirrorbench.data.store import DataStore
+from mirrorbench.encoding.readout import DEFAULT_MAX_LENGTH, Readout
+from mirrorbench.errors import MirrorbenchError, TuningError, UsageError
+from mirrorbench.hooks import Plugins
+from mirrorbench.methods import Method
+from mirrorbench.recipes import OUTSIDE_KEYS, PROTOCOLS, RECIPE_KEYS, Recipe, override
+from mirrorbench.registry import unknown_name
+from mirrorbench.specs import EncoderSpec, Value
+from mirrorbench.tasks import Task
+
+READOUT_KEYS = ("pooling", "layers", "max_length")
+
+# What a bare backbone stands for: the rows of the papers' tables, from worst to best.
+LADDERS: dict[str, tuple[tuple[str, dict[str, Value]], ...]] = {
+    "sentence": (("base", {"pooling": "cls"}), ("base", {"pooling": "mean"}), ("mirror", {})),
+    "phrase": (("base", {"pooling": "cls"}), ("base", {"pooling": "mean"}), ("mirror", {})),
+    "word": (("base", {"pooling": "cls"}), ("base", {"pooling": "mean"}), ("mirror", {})),
+}
+
+# What Mirror is tuned on where neither the user nor the task says: paper 1, section 3, "Training Resources".
+DEFAULT_CORPORA = {
+    ("sentence", "en"): "sts-sentences",
+    ("sentence", "es"): "wikimatrix-es",
+    ("sentence", "ar"): "wikimatrix-ar",
+    ("sentence", "ru"): "wikimatrix-ru",
+}
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a user asked for.
+
+    Attributes:
+        encoders: specs as written; a bare backbone becomes a ladder.
+        tasks: task names in the order of the columns, suites already taken apart.
+        seeds: seeds of tuned encoders.
+        corpus: corpus name or path for all tunings, empty for each task's own.
+        protocol: ``paper`` or ``released``.
+        precision: ``fp32`` or ``bf16``.
+    """
+
+    encoders: tuple[EncoderSpec, ...]
+    tasks: tuple[str, ...]
+    seeds: tuple[int, ...] = (0,)
+    corpus: str = ""
+    protocol: str = "paper"
+    precision: str = "fp32"
+
+    def __post_init__(self) -> None:
+        if self.protocol not in PROTOCOLS:
+            raise unknown_name("protocol", self.protocol, list(PROTOCOLS))
+        if not self.encoders or not self.seeds:
+            raise UsageError("a run needs at least one encoder and one seed")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The cells of a run in a stable order, and what could not be planned.
+
+    Attributes:
+        cells: ordered by encoder, task, seed.
+        failures: what could not be planned, and why.
+        corpora: the strings of each corpus that a tuning needs.
+        rows: the encoders in the order of the table, ladders taken apart.
+    """
+
+    cells: tuple[Cell, ...]
+    failures: tuple[Failure, ...]
+    corpora: dict[CorpusRef, Corpus] = field(repr=False)
+    rows: tuple[EncoderSpec, ...]
+
+    @cached_property
+    def groups(self) -> dict[str, list[Cell]]:
+        """Cells by the weights that they share, in the order of their first cell."""
+        groups: dict[str, list[Cell]] = {}
+        for cell in self.cells:
+            groups.setdefault(cell.weights.key, []).append(cell)
+        return groups
+
+
+def expand_tasks(names: Iterable[str], plugins: Plugins) -> tuple[str, ...]:
+    """Task names with suites taken apart, without repeats, in the order given.
+
+    Raises:
+        UnknownNameError: neither a task nor a suite has that name.
+    """
+    suites = builtin_suites()
+    found: dict[str, None] = {}
+    for name in names:
+        if name in suites:
+            found.update(dict.fromkeys(suites[name]))
+        elif name in plugins.tasks:
+            found[name] = None
+        else:
+            raise unknown_name("task or suite", name, [*suites, *plugins.tasks.names()])
+    return tuple(found)
+
+
+def expand_ladder(spec: EncoderSpec, level: str, plugins: Plugins) -> tuple[EncoderSpec, ...]:
+    """The rows that one encoder argument stands for on tasks of a level.
+
+    A backbone without method is the paper's ladder; with a ``pooling`` it is that one row. An encoder system and a
+    spec with a method stand for themselves.
+
+    Raises:
+        UsageError: a bare backbone carries a key of the tuning.
+    """
+    if spec.backbone in plugins.encoders:
+        if spec.method:
+            raise UsageError(f"{spec}: {spec.backbone} is an encoder of its own and takes no method")
+        return (spec,)
+    if spec.method:
+        plugins.methods.entry(spec.method)
+        return (spec,)
+    for key, _ in spec.params:
+        if key not in READOUT_KEYS:
+            tuning = key in RECIPE_KEYS or key in OUTSIDE_KEYS or key in plugins.augmentations
+            if not tuning:
+                raise unknown_name(
+                    "encoder spec key", key, [*READOUT_KEYS, *RECIPE_KEYS, *plugins.augmentations.names()]
+                )
+            raise UsageError(
+                f"{spec}: {key} belongs to a tuning, and this spec names none",
+                f"Write {spec.with_method('mirror')}",
+            )
+    if spec.get("pooling") is not None:
+        return (spec.with_method("base"),)
+    return tuple(spec.with_method(method).with_params(**params) for method, params in LADDERS[level])
+
+
+class Planner:
+    """Turns a request into a plan.
+
+    Args:
+        request: what was asked for.
+        plugins: what is registered.
+        data: where data files are.
+        offline: look for backbones in local caches only.
+        fetch: fetch missing data now; otherwise only look (dry run).
+    """
+
+    def __init__(
+        self, request: Request, plugins: Plugins, data: DataStore, offline: bool = False, fetch: bool = True
+    ) -> None:
+        self.request = request
+        self.plugins = plugins
+        self.data = data
+        self.offline = offline
+        self.fetch = fetch
+        self._read: dict[tuple[str, int, bool], tuple[CorpusRef, Corpus]] = {}
+        self._errors: dict[str, MirrorbenchError] = {}
+
+    def plan(self) -> Plan:
+        """Plan every cell; what cannot be planned becomes a failure and stops nothing else.
+
+        Raises:
+            UsageError: the request itself is wrong (unknown names, keys or values).
+        """
+        tasks = [self.plugins.tasks[name] for name in self.request.tasks]
+        rows = self._rows(tasks)
+        cells: list[Cell] = []
+        failures: list[Failure] = []
+        for spec, levels in rows.items():
+            for task in tasks:
+                if task.level not in levels:
+                    continue
+                try:
+                    cells += self._cells(spec, task)
+                except UsageError:
+                    raise
+                except MirrorbenchError as error:
+                    failures.append(Failure(spec, task.name, error.message, error.hint))
+        return Plan(tuple(cells), tuple(failures), self.corpora, tuple(rows))
+
+    @property
+    def corpora(self) -> dict[CorpusRef, Corpus]:
+        """The strings of every corpus read so far."""
+        return dict(self._read.values())
+
+    def _rows(self, tasks: Sequence[Task]) -> dict[EncoderSpec, set[str]]:
+        """Rows in the order of the request, each with the levels of tasks that it is for."""
+        rows: dict[EncoderSpec, set[str]] = {}
+        for spec in self.request.encoders:
+            for level in dict.fromkeys(task.level for task in tasks):
+                for row in expand_ladder(spec, level, self.plugins):
+                    rows.setdefault(row, set()).add(level)
+        return rows
+
+    def _cells(self, spec: EncoderSpec, task: Task) -> list[Cell]:
+        data = tuple(sorted(self._task_data(task).items()))
+        request = self.request
+        return [
+            Cell(
+                spec=spec,
+                task=task.name,
+                level=task.level,
+                seed=weights.seed,
+                weights=weights,
+                readout=readout,
+                precision=request.precision,
+                protocol=request.protocol,
+                data=data,
+                task_version=task.version,
+            )
+            for weights, readout in self.weights(spec, task.level, task.languages[0], task.corpus)
+        ]
+
+    def _task_data(self, task: Task) -> dict[str, str]:
+        """Checksums of a task's data; a failure is remembered, so that each task is fetched once."""
+        if task.name in self._errors:
+            raise self._errors[task.name]
+        try:
+            if self.fetch:
+                task.fetch(self.data)
+            return task.identity(self.data)
+        except MirrorbenchError as error:
+            self._errors[task.name] = error
+            raise
+
+    def weights(
+        self, spec: EncoderSpec, level: str, language: str = "en", corpus: str = ""
+    ) -> list[tuple[Weights, Readout | None]]:
+        """What must be in memory for an encoder, and how it is read: one entry a seed, one in all if nothing is tuned.
+
+        Args:
+            spec: the encoder, with its method.
+            level: picks the recipe.
+            language: picks the monolingual backbone and the corpus.
+            corpus: the task's own corpus, if it has one.
+
+        Raises:
+            UsageError: the spec has keys or values that its method does not take.
+            ModelUnavailableError: the backbone cannot be had.
+            DataUnavailableError: the corpus cannot be had.
+        """
+        request = self.request
+        if spec.backbone in self.plugins.encoders:
+            from mirrorbench.opening import OpenContext, open_system
+
+            encoder = open_system(spec, self.plugins, OpenContext(offline=self.offline))
+            return [(Weights(spec, encoder.fingerprint), None)]
+        method: Method = self.plugins.methods[spec.method]
+        path = backbones.locate(spec, language, self.offline)
+        recipe = self.recipe(spec, method, level, path)
+        readout = Readout(recipe.pooling, recipe.layers, self._max_length(spec))
+        base = Weights(spec, backbones.fingerprint(path), path, spec.method)
+        if not method.tunes:
+            return [(base, readout)]
+        ref = self._corpus(spec, level, language, corpus, recipe)
+        tuned = replace(base, recipe=recipe, corpus=ref, protocol=request.protocol, precision=request.precision)
+        return [(replace(tuned, seed=seed), readout) for seed in request.seeds]
+
+    def recipe(self, spec: EncoderSpec, method: Method, level: str, path: Path) -> Recipe:
+        """The recipe of a spec: the paper's preset, then the backbone's own values, then the user's keys.
+
+        Raises:
+            UsageError: a key that the method does not read, or a value out of range.
+        """
+        architecture = str(backbones.configuration(path).get("model_type", ""))
+        preset = method.preset(level, architecture, self.request.protocol)
+        params = dict(spec.params)
+        augmentations = self.plugins.augmentations.names()
+        if not method.tunes:
+            for key in params:
+                if key not in READOUT_KEYS:
+                    raise unknown_name(f"key of +{method.name}", key, list(READOUT_KEYS))
+        params = {**backbones.presets(spec, method.name, level), **params}
+        return override(preset, params, augmentations)
+
+    def _max_length(self, spec: EncoderSpec) -> int:
+        value = spec.get("max_length", DEFAULT_MAX_LENGTH)
+        if type(value) is not int:
+            raise UsageError(f"max_length={value} is not a whole number")
+        return value
+
+    def _corpus(self, spec: EncoderSpec, level: str, language: str, own: str, recipe: Recipe) -> CorpusRef:
+        """The strings that a spec is tuned on: the spec's own, the run's, the task's, or the level's."""
+        name = str(spec.get("corpus") or self.request.corpus or own or DEFAULT_CORPORA.get((level, language), ""))
+        if not name:
+            raise TuningError(
+                f"{spec}: there is no default corpus of {level}s in {language!r} to tune on",
+                "Name one: --corpus NAME or --corpus FILE (mirrorbench list corpora)",
+            )
+        size = spec.get("corpus_size", 0)
+        if type(size) is not int or size < 0:
+            raise UsageError(f"corpus_size={size} is not a number of strings")
+        key = (name, size, recipe.clean_corpus)
+        if key not in self._read:
+            cards: dict[str, Card] = {entry.name: entry.value for entry in self.plugins.corpora}
+            corpus = read_corpus(
+                name, self.data, cards, deduplicate=recipe.clean_corpus, strip=recipe.clean_corpus, size=size
+            )
+            self._read[key] = (CorpusRef(name, size, corpus.sha256, len(corpus.texts)), corpus)
+        return self._read[key][0]

@@ -1,0 +1,88 @@
+"""A table of named things that remembers who put each one there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Generic, TypeVar
+
+from mirrorbench.errors import PluginError, UnknownNameError
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Entry(Generic[T]):
+    """One registered thing.
+
+    Attributes:
+        name: the name that users type.
+        value: the thing itself (most often a factory: nothing heavy has been loaded yet).
+        origin: the plugin that registered it.
+        description: one line for listings.
+    """
+
+    name: str
+    value: T
+    origin: str
+    description: str
+
+
+class Registry(Generic[T]):
+    """Names to values, in the order of registration.
+
+    Args:
+        kind: what the names stand for, in the singular; used in messages (``task``, ``encoder``).
+    """
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+        self._entries: dict[str, Entry[T]] = {}
+
+    def add(self, name: str, value: T, origin: str, description: str = "") -> None:
+        """Register ``value`` under ``name``.
+
+        Raises:
+            PluginError: the name is taken; the message names both origins.
+        """
+        if name in self._entries:
+            raise PluginError(
+                f"the {self.kind} {name!r} is registered twice: by {self._entries[name].origin} and by {origin}",
+                "Block one of them: MIRRORBENCH_DISABLE_PLUGINS=<plugin name>",
+            )
+        self._entries[name] = Entry(name, value, origin, description)
+
+    def __getitem__(self, name: str) -> T:
+        return self.entry(name).value
+
+    def entry(self, name: str) -> Entry[T]:
+        """The entry called ``name``.
+
+        Raises:
+            UnknownNameError: nothing has that name; the hint lists the nearest names.
+        """
+        try:
+            return self._entries[name]
+        except KeyError:
+            raise unknown_name(self.kind, name, list(self._entries)) from None
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._entries
+
+    def __iter__(self) -> Iterator[Entry[T]]:
+        return iter(self._entries.values())
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def names(self) -> list[str]:
+        """All names, in the order of registration."""
+        return list(self._entries)
+
+
+def unknown_name(kind: str, name: str, known: list[str]) -> UnknownNameError:
+    """The error for a name that is not in ``known``, with the nearest names as its hint."""
+    near = get_close_matches(name, known, n=3, cutoff=0.5)
+    hint = f"Did you mean {' or '.join(near)}?" if near else f"Known: {', '.join(known) or 'none'}"
+    return UnknownNameError(f"unknown {kind} {name!r}", hint)

@@ -1,0 +1,243 @@
+"""The runner: train -> encode -> score -> store, for each group of cells that share their weights.
+
+One failing cell stops no other. What is stored is never computed again; what was tuned or encoded before is found in
+the cache.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from mirrorbench import environment
+from mirrorbench.cache import Cache, EmbeddingShelf
+from mirrorbench.cells import Cell, Failure
+from mirrorbench.data.store import DataStore
+from mirrorbench.encoding.inputs import Encoder, TextInput, checked
+from mirrorbench.encoding.readout import Readout
+from mirrorbench.errors import MirrorbenchError
+from mirrorbench.hooks import Plugins
+from mirrorbench.identity import COMPUTATION, digest
+from mirrorbench.opening import Opener
+from mirrorbench.plan import Plan
+from mirrorbench.progress import Reporter, Silent
+from mirrorbench.store import Result, ResultStore
+from mirrorbench.tasks import Scores, Vectors
+
+if TYPE_CHECKING:
+    import torch
+
+CHUNK = 8192
+"""Texts encoded between two writes to the cache: what a killed run has to encode again at most."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a run left: results in the order of the plan, and what failed.
+
+    Attributes:
+        results: one for each cell that is done, computed now or before.
+        failures: the others.
+        computed: how many cells were computed now.
+    """
+
+    results: tuple[Result, ...]
+    failures: tuple[Failure, ...]
+    computed: int
+
+
+@dataclass(frozen=True)
+class _Encoded:
+    """Vectors of one readout, with what the results say about them."""
+
+    vectors: Vectors
+    seconds: float
+    description: dict[str, Any]
+
+
+class Runner:
+    """Runs plans.
+
+    Args:
+        plugins: what is registered.
+        data: where data files are.
+        results: where results go.
+        cache: tuned models and embeddings.
+        device: where to compute.
+        offline: open no socket.
+        reporter: whom to tell.
+    """
+
+    def __init__(
+        self,
+        plugins: Plugins,
+        data: DataStore,
+        results: ResultStore,
+        cache: Cache,
+        device: torch.device,
+        offline: bool = False,
+        reporter: Reporter | None = None,
+    ) -> None:
+        self.plugins = plugins
+        self.data = data
+        self.results = results
+        self.cache = cache
+        self.device = device
+        self.reporter: Reporter = reporter or Silent()
+        self.opener = Opener(plugins, cache, device, offline, self.reporter)
+        self._items: dict[str, Any] = {}
+        self._environment: dict[str, Any] = {}
+
+    def run(self, plan: Plan) -> Outcome:
+        """Compute what is not stored yet."""
+        done: dict[str, Result] = {}
+        failures = list(plan.failures)
+        for failure in failures:
+            self.reporter.failure(failure)
+        computed = 0
+        for cells in plan.groups.values():
+            pending = []
+            for cell in cells:
+                stored = self.results.find(cell)
+                if stored:
+                    done[cell.id] = stored
+                    self.reporter.cell(cell, stored.main_score, cached=True)
+                else:
+                    pending.append(cell)
+            for cell, outcome in self._group(pending, plan) if pending else []:
+                if isinstance(outcome, Result):
+                    done[cell.id] = outcome
+                    computed += 1
+                    self.reporter.cell(cell, outcome.main_score, cached=False)
+                else:
+                    failures.append(outcome)
+                    self.reporter.failure(outcome)
+        results = tuple(done[cell.id] for cell in plan.cells if cell.id in done)
+        return Outcome(results, tuple(failures), computed)
+
+    def _group(self, cells: list[Cell], plan: Plan) -> list[tuple[Cell, Result | Failure]]:
+        """The cells of one set of weights: one load, one training, each text encoded once."""
+        loadable, outcomes = self._load_tasks(cells)
+        if not loadable:
+            return outcomes
+        first = loadable[0]
+        try:
+            encoder, train_seconds = self.opener.open(first.weights, first.readout, first.precision, plan.corpora)
+            encoded = self._encode(encoder, loadable)
+        except Exception as error:  # whatever a model or plugin raises is these cells' failure, not the run's
+            return outcomes + [(cell, _failure(cell, error)) for cell in loadable]
+        for cell in loadable:
+            try:
+                result = self._score(cell, encoded[cell.readout], encoder, train_seconds)
+                outcomes.append((cell, result))
+            except Exception as error:
+                outcomes.append((cell, _failure(cell, error)))
+        return outcomes
+
+    def _load_tasks(self, cells: list[Cell]) -> tuple[list[Cell], list[tuple[Cell, Result | Failure]]]:
+        loadable: list[Cell] = []
+        failed: list[tuple[Cell, Result | Failure]] = []
+        for cell in cells:
+            try:
+                if cell.task not in self._items:
+                    self._items[cell.task] = self.plugins.tasks[cell.task].load(self.data)
+                loadable.append(cell)
+            except Exception as error:
+                failed.append((cell, _failure(cell, error)))
+        return loadable, failed
+
+    def _encode(self, encoder: Encoder, cells: Sequence[Cell]) -> dict[Readout | None, _Encoded]:
+        """Vectors of everything that the cells' tasks want, by readout."""
+        inputs = list(
+            dict.fromkeys(
+                item
+                for name in dict.fromkeys(cell.task for cell in cells)
+                for item in self.plugins.tasks[name].inputs(self._items[name])
+            )
+        )
+        readouts = list(dict.fromkeys(cell.readout for cell in cells))
+        shelves = {r: self.cache.embeddings(_shelf_key(encoder, r, cells[0].precision)) for r in readouts}
+        missing = list(dict.fromkeys(item for shelf in shelves.values() for item in shelf.missing(inputs)))
+        started = time.perf_counter()
+        if missing:
+            self.reporter.stage(f"encode {cells[0].weights.spec}", len(missing), "texts")
+            self._fill(encoder, missing, shelves)
+        seconds = time.perf_counter() - started
+        encoded = {}
+        for readout, shelf in shelves.items():
+            array = shelf.get(inputs)
+            description = _describe(encoder, readout, array.shape[1])
+            description["texts"], description["texts_encoded"] = len(inputs), len(missing)
+            encoded[readout] = _Encoded(Vectors(inputs, array), seconds, description)
+        return encoded
+
+    def _fill(self, encoder: Encoder, missing: list[TextInput], shelves: dict[Readout | None, EmbeddingShelf]) -> None:
+        for start in range(0, len(missing), CHUNK):
+            chunk = missing[start : start + CHUNK]
+            wanted = [r for r in shelves if r is not None]
+            if wanted:
+                from mirrorbench.encoding.transformer import TransformerEncoder
+
+                assert isinstance(encoder, TransformerEncoder)  # only backbones have readouts
+                arrays = dict(zip(wanted, encoder.encode_readouts(chunk, wanted, self.reporter.advance), strict=True))
+                for readout, array in arrays.items():
+                    shelves[readout].put(chunk, array)
+            else:
+                shelves[None].put(chunk, checked(encoder.encode(chunk), len(chunk), f"the encoder {encoder}"))
+                self.reporter.advance(len(chunk))
+
+    def _score(self, cell: Cell, encoded: _Encoded, encoder: Encoder, train_seconds: float) -> Result:
+        task = self.plugins.tasks[cell.task]
+        started = time.perf_counter()
+        scores: Scores = task.score(self._items[cell.task], encoded.vectors)
+        seconds = {"train": train_seconds, "encode": encoded.seconds, "score": time.perf_counter() - started}
+        # What a file is may only be certain once it was read (files without a published checksum).
+        cell = replace(cell, data=tuple(sorted(task.identity(self.data).items())))
+        self._environment = self._environment or environment.describe(self.device)
+        result = Result(
+            cell=cell.to_json(),
+            cell_id=cell.id,
+            metrics=scores.metrics,
+            main_metric=task.main_metric,
+            main_score=scores.metrics[task.main_metric],
+            n_items=len(scores.ids),
+            coverage=scores.coverage,
+            seconds={name: round(value, 4) for name, value in seconds.items()},
+            data={"version": task.version, "files": dict(cell.data)},
+            encoder=encoded.description | {"weights": cell.weights.fingerprint, "revision": cell.spec.revision},
+            environment=self._environment,
+            created=datetime.now(UTC).isoformat(timespec="seconds"),
+            notes=list(scores.notes),
+        )
+        self.results.write(cell, result, scores)
+        return result
+
+
+def _shelf_key(encoder: Encoder, readout: Readout | None, precision: str) -> str:
+    where = [readout.pooling, readout.layers, readout.max_length] if readout else None
+    return digest(
+        {"encoder": encoder.fingerprint, "readout": where, "precision": precision, "computation": COMPUTATION}
+    )
+
+
+def _describe(encoder: Encoder, readout: Readout | None, dimensions: int) -> dict[str, Any]:
+    description: dict[str, Any] = {"fingerprint": encoder.fingerprint, "dimensions": dimensions}
+    if readout:
+        description |= {
+            "pooling": readout.pooling,
+            "layers": readout.layers,
+            "max_length": readout.max_length,
+        }
+    transformer = getattr(encoder, "transformer", None)
+    if transformer is not None:
+        description["parameters"] = transformer.n_parameters
+    return description
+
+
+def _failure(cell: Cell, error: Exception) -> Failure:
+    if isinstance(error, MirrorbenchError):
+        return Failure(cell.spec, cell.task, error.message, error.hint, cell.seed)
+    return Failure(cell.spec, cell.task, f"{type(error).__name__}: {error}", seed=cell.seed)

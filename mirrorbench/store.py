@@ -1,0 +1,164 @@
+"""Results on disk: ``<root>/<encoder-slug>/<task>/seed-<n>.json``, with per-item predictions beside each.
+
+A file is complete or absent. A result whose cell has another identity (other data, recipe, protocol ...) is never
+passed off as the one asked for, and never lost either: it moves aside under its own identity.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mirrorbench.atomic import writing
+from mirrorbench.cells import Cell
+from mirrorbench.errors import DataFormatError
+from mirrorbench.specs import EncoderSpec
+from mirrorbench.tasks import Scores
+
+SCHEMA = 1
+"""Version of the result file's layout."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a cell left behind; the fields are the keys of the result file (DESIGN: "Result file")."""
+
+    cell: dict[str, Any]
+    """Spec, resolved recipe, corpus and its checksum, seed, task, protocol, precision."""
+    cell_id: str
+    """Hash of everything that changes the numbers."""
+    metrics: dict[str, float | None]
+    """Values by name, as fractions; null where a metric is undefined."""
+    main_metric: str
+    """The metric that tables show."""
+    main_score: float | None
+    """Its value, in the metric's own unit (0.8203, not 82.03)."""
+    n_items: int
+    """Items scored."""
+    coverage: float
+    """Share of the data set's items that could be scored."""
+    seconds: dict[str, float]
+    """Wall-clock time: ``train`` and ``encode`` (shared by all cells of the same weights), ``score``."""
+    data: dict[str, Any]
+    """Version of the task and checksums of its files."""
+    encoder: dict[str, Any]
+    """Fingerprint, revision, pooling, layers, max_length, dimensions, parameters."""
+    environment: dict[str, Any]
+    """Versions, device, git commit."""
+    created: str
+    """UTC, ISO 8601."""
+    notes: list[str] = field(default_factory=list)
+    """What a reader of the numbers must know."""
+    schema: int = SCHEMA
+    """Version of this layout."""
+
+    @property
+    def spec(self) -> str:
+        """The encoder spec."""
+        return str(self.cell["spec"])
+
+    @property
+    def task(self) -> str:
+        """The task's name."""
+        return str(self.cell["task"])
+
+    @property
+    def seed(self) -> int:
+        """The seed."""
+        return int(self.cell["seed"])
+
+    def to_json(self) -> dict[str, Any]:
+        """The result file's object."""
+        return {f.name: getattr(self, f.name) for f in fields(self)}
+
+
+def slug(spec: EncoderSpec, protocol: str = "paper") -> str:
+    """A directory name for a spec: readable, safe on every file system, and different for different specs."""
+    text = str(spec) + ("" if protocol == "paper" else f"~{protocol}")
+    safe = re.sub(r"[^A-Za-z0-9._+=,~-]", "_", text)
+    # What had to be changed or cut could collide with another spec: a hash of the original keeps them apart.
+    if safe == text and len(safe) <= 100 and not safe.startswith("."):
+        return safe
+    return f"{safe.strip('._')[-80:]}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
+
+
+class ResultStore:
+    """A folder of results.
+
+    Args:
+        root: the folder; made when the first result is written.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def path(self, cell: Cell) -> Path:
+        """Where the result of ``cell`` lies, or will lie."""
+        return self.root / slug(cell.spec, cell.protocol) / cell.task / f"seed-{cell.seed}.json"
+
+    def find(self, cell: Cell) -> Result | None:
+        """The stored result of exactly this cell, also if a later one of another identity moved it aside."""
+        path = self.path(cell)
+        for candidate in (path, _aside(path, cell.id)):
+            if candidate.is_file():
+                result = read_result(candidate)
+                if result.cell_id == cell.id:
+                    return result
+        return None
+
+    def write(self, cell: Cell, result: Result, scores: Scores) -> Path:
+        """Store a result and its predictions.
+
+        The predictions go first, so that a result file always has them.
+
+        Raises:
+            StorageError: the folder cannot be written, or the disk is full.
+        """
+        path = self.path(cell)
+        if path.is_file() and (old := read_result(path)).cell_id != cell.id:
+            for suffix in (".npz", ".json"):
+                if (stale := path.with_suffix(suffix)).is_file():
+                    stale.replace(_aside(path, old.cell_id).with_suffix(suffix))
+        with writing(path.with_suffix(".npz")) as sink:
+            arrays = {"ids": np.array(scores.ids), "scores": scores.scores, "gold": scores.gold, **scores.extra}
+            np.savez_compressed(sink, allow_pickle=False, **arrays)
+        with writing(path) as sink:
+            sink.write(json.dumps(result.to_json(), indent=2, ensure_ascii=False, allow_nan=False).encode() + b"\n")
+        return path
+
+
+def _aside(path: Path, cell_id: str) -> Path:
+    return path.with_name(f"{path.stem}.{cell_id[:12]}.json")
+
+
+def read_result(path: Path) -> Result:
+    """Read one result file.
+
+    Raises:
+        DataFormatError: it is not a result file, or of a schema that this version does not know.
+    """
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+        if data.get("schema") != SCHEMA:
+            raise DataFormatError(
+                f"{path} has schema {data.get('schema')!r}; this version reads schema {SCHEMA}",
+                "Move the file away, or use the version of mirrorbench that wrote it.",
+            )
+        known = {f.name for f in fields(Result)}
+        return Result(**{key: value for key, value in data.items() if key in known})
+    except (ValueError, TypeError, AttributeError) as error:
+        raise DataFormatError(f"{path} is not a result file: {error}", "Move it away and run again.") from error
+
+
+def read_results(root: Path) -> Iterator[Result]:
+    """All current results below a folder, in the order of their paths (those that moved aside are left out)."""
+    for path in sorted(root.rglob("seed-*.json")):
+        if re.fullmatch(r"seed-\d+\.json", path.name):
+            yield read_result(path)

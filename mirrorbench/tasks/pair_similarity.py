@@ -1,0 +1,132 @@
+"""Pair similarity (STS, word similarity): do an encoder's cosines rank pairs of texts as people do?"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mirrorbench.data.pairs import Pair
+from mirrorbench.encoding.inputs import TextInput
+from mirrorbench.errors import DataFormatError
+from mirrorbench.metrics.correlation import over_subsets, pearson, spearman
+from mirrorbench.tasks import Scores, Task, Vectors
+
+if TYPE_CHECKING:
+    from mirrorbench.data.cards import Card
+    from mirrorbench.data.store import DataStore
+
+
+class PairSimilarity(Task):
+    """Cosine similarity of two texts against a human judgement.
+
+    Metrics: ``spearman`` and ``pearson`` over all pairs, as the papers report them; where the set has parts, also
+    ``spearman_mean`` and ``spearman_wmean``: within each part, then averaged plainly or weighted by size (three
+    readings of "the" STS score that differ by several points).
+
+    Args:
+        name: the task's name.
+        pairs: the pairs themselves, or a function that reads them from a ``DataStore``.
+        level: ``word``, ``phrase`` or ``sentence``.
+        title: the column's head, by default the name.
+        languages: ISO codes.
+        corpus: what an encoder is tuned on for this task by default.
+        main_metric: which metric tables show.
+        version: raised when the same files would give other numbers.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        pairs: Sequence[Pair] | Callable[[DataStore], Sequence[Pair]],
+        level: str = "sentence",
+        title: str = "",
+        languages: tuple[str, ...] = ("en",),
+        corpus: str = "",
+        main_metric: str = "spearman",
+        version: int = 1,
+    ) -> None:
+        self.name, self.title, self.level, self.languages = name, title or name, level, languages
+        self.corpus, self.main_metric, self.version = corpus, main_metric, version
+        self._pairs = pairs
+
+    def identity(self, data: DataStore) -> dict[str, str]:
+        """A checksum over the pairs."""
+        return {"pairs": hashlib.sha256(repr(self.load(data)).encode("utf-8", "surrogatepass")).hexdigest()}
+
+    def load(self, data: DataStore) -> list[Pair]:
+        """The pairs, their ids checked to be unique."""
+        pairs = list(self._pairs(data) if callable(self._pairs) else self._pairs)
+        if not pairs:
+            raise DataFormatError(f"task {self.name}: the data set holds no pairs")
+        if len({p.id for p in pairs}) != len(pairs):
+            raise DataFormatError(f"task {self.name}: item ids repeat")
+        return pairs
+
+    def inputs(self, items: Sequence[Pair]) -> list[TextInput]:
+        """Both texts of each pair."""
+        return [TextInput(text) for pair in items for text in (pair.left, pair.right)]
+
+    def score(self, items: Sequence[Pair], vectors: Vectors) -> Scores:
+        """Cosines, and their correlations with the judgements."""
+        cosines = cosine(vectors([TextInput(p.left) for p in items]), vectors([TextInput(p.right) for p in items]))
+        gold = np.array([p.gold for p in items], dtype=np.float64)
+        metrics: dict[str, float | None] = {
+            "spearman": spearman(cosines, gold),
+            "pearson": pearson(cosines, gold),
+        }
+        subsets = [p.subset for p in items]
+        if len(set(subsets)) > 1:
+            metrics["spearman_mean"], metrics["spearman_wmean"] = over_subsets(spearman, cosines, gold, subsets)
+        if self.main_metric not in metrics:
+            from mirrorbench.hooks import plugins
+
+            metrics[self.main_metric] = plugins().metrics[self.main_metric](cosines, gold)
+        notes = () if metrics["spearman"] is not None else ("all similarities are equal: correlations are undefined",)
+        return Scores(metrics, [p.id for p in items], cosines, gold, notes=notes)
+
+
+class CardPairSimilarity(PairSimilarity):
+    """Pair similarity on the files of a card.
+
+    Args:
+        card: names the files, their parser, the level and the metric.
+    """
+
+    def __init__(self, card: Card) -> None:
+        super().__init__(
+            card.name,
+            self._read,
+            level=card.level,
+            title=card.label or card.name,
+            languages=card.languages,
+            corpus=str(card.options.get("corpus", "")),
+            main_metric=card.metric,
+            version=card.version,
+        )
+        self.card = card
+
+    def _read(self, data: DataStore) -> Sequence[Pair]:
+        from mirrorbench.data.parsers import parse
+
+        return parse(data.resolve(self.card))
+
+    def fetch(self, data: DataStore) -> None:
+        """Fetch the card's files."""
+        data.resolve(self.card)
+
+    def identity(self, data: DataStore) -> dict[str, str]:
+        """The checksums of the card's files."""
+        return data.checksums(self.card)
+
+
+def cosine(left: NDArray[Any], right: NDArray[Any]) -> NDArray[np.float64]:
+    """Row-wise cosine similarity of two arrays of shape (n, d), in float64; 0 where a vector is zero."""
+    x, y = left.astype(np.float64), right.astype(np.float64)
+    norms = np.linalg.norm(x, axis=1) * np.linalg.norm(y, axis=1)
+    products: NDArray[np.float64] = np.einsum("nd,nd->n", x, y)
+    result: NDArray[np.float64] = np.divide(products, norms, out=np.zeros_like(products), where=norms > 0)
+    return result

@@ -1,0 +1,1 @@
+"""Contrastive tuning: losses and the loop. Knows nothing of tasks."""

@@ -1,0 +1,140 @@
+from __future__ import annotations
+
+import io
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mirrorbench.data.archives import extract_member, open_archive
+from mirrorbench.errors import DataFormatError, DataIntegrityError, DataUnavailableError, MirrorbenchError
+
+
+def make_tar(path: Path, members: dict[str, bytes], mode: str = "w:gz") -> Path:
+    with tarfile.open(path, mode) as archive:
+        for name, content in members.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(content)
+            archive.addfile(info, io.BytesIO(content))
+    return path
+
+
+def make_zip(path: Path, members: dict[str, bytes]) -> Path:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+    return path
+
+
+@pytest.fixture(params=["a.tgz", "a.tar", "a.zip"])
+def archive(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    members = {"folder/a.txt": b"content", "folder/b.txt": b"x" * 1000, "other/b.txt": b"y"}
+    path = tmp_path / request.param
+    if path.suffix == ".zip":
+        return make_zip(path, members)
+    return make_tar(path, members, "w:gz" if path.suffix == ".tgz" else "w")
+
+
+@pytest.mark.parametrize("name", ["folder/a.txt", "a.txt"])
+def test_a_member_is_found_by_its_name_or_the_end_of_it(archive: Path, name: str, tmp_path: Path) -> None:
+    extract_member(archive, name, tmp_path / "out" / "a.txt", limit=7)
+    assert (tmp_path / "out" / "a.txt").read_bytes() == b"content"
+
+
+@pytest.mark.parametrize(("name", "problem"), [("c.txt", "no regular file"), ("b.txt", "2 files")])
+def test_a_member_that_is_not_there_or_not_unique(archive: Path, name: str, problem: str, tmp_path: Path) -> None:
+    with pytest.raises(DataFormatError, match=problem):
+        extract_member(archive, name, tmp_path / "out")
+
+
+def test_a_member_larger_than_expected_is_refused_and_nothing_stays(archive: Path, tmp_path: Path) -> None:
+    target = tmp_path / "out" / "b.txt"
+    with pytest.raises(DataIntegrityError, match="at most 999"):
+        extract_member(archive, "folder/b.txt", target, limit=999)
+    assert not target.exists()
+
+
+def test_a_member_larger_than_it_claims_is_stopped(tmp_path: Path) -> None:
+    path = make_zip(tmp_path / "bomb.zip", {"a.txt": b"0" * 5_000_000})
+    raw = path.read_bytes()
+    for field in (b"PK\x03\x04", b"PK\x01\x02"):  # understate the size in both headers
+        at = raw.index(field) + (22 if field == b"PK\x03\x04" else 24)
+        raw = raw[:at] + (100).to_bytes(4, "little") + raw[at + 4 :]
+    path.write_bytes(raw)
+    with pytest.raises(MirrorbenchError):
+        extract_member(path, "a.txt", tmp_path / "out" / "a.txt", limit=100)
+    assert list((tmp_path / "out").iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["../evil.txt", "/etc/evil.txt", "a/../../evil.txt"])
+@pytest.mark.parametrize("kind", ["zip", "tgz"])
+def test_a_path_that_leads_out_of_the_archive_is_refused(tmp_path: Path, name: str, kind: str) -> None:
+    members = {name: b"evil"}
+    path = make_zip(tmp_path / "a.zip", members) if kind == "zip" else make_tar(tmp_path / "a.tgz", members)
+    for asked in (name, "evil.txt"):
+        with pytest.raises(DataFormatError, match=r"points outside|no regular file"):
+            extract_member(path, asked, tmp_path / "out" / "evil.txt")
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.CHRTYPE, tarfile.FIFOTYPE, tarfile.DIRTYPE])
+def test_links_devices_and_folders_cannot_be_asked_for(tmp_path: Path, kind: bytes) -> None:
+    path = tmp_path / "a.tar"
+    with tarfile.open(path, "w") as archive:
+        info = tarfile.TarInfo("a.txt")
+        info.type, info.linkname = kind, "/etc/passwd"
+        archive.addfile(info)
+    with pytest.raises(DataFormatError, match="no regular file"):
+        extract_member(path, "a.txt", tmp_path / "out")
+
+
+def test_a_link_in_a_zip_cannot_be_asked_for(tmp_path: Path) -> None:
+    path = tmp_path / "a.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        info = zipfile.ZipInfo("a.txt")
+        info.external_attr = 0o120777 << 16
+        archive.writestr(info, "/etc/passwd")
+    with pytest.raises(DataFormatError, match="no regular file"):
+        extract_member(path, "a.txt", tmp_path / "out")
+
+
+def test_an_archive_that_declares_absurd_content_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.tar"
+    info = tarfile.TarInfo("a.txt")
+    info.size = 1 << 40
+    path.write_bytes(info.tobuf() + b"\0" * 10240)
+    with pytest.raises((DataIntegrityError, DataFormatError)), open_archive(path):
+        pass
+
+
+@given(data=st.binary(max_size=300), prefix=st.sampled_from([b"", b"PK\x03\x04", b"\x1f\x8b\x08\x00", b"BZh9"]))
+def test_garbage_is_an_error_of_ours(tmp_path_factory: pytest.TempPathFactory, data: bytes, prefix: bytes) -> None:
+    folder = tmp_path_factory.mktemp("garbage")
+    (folder / "a.zip").write_bytes(prefix + data)
+    with pytest.raises(MirrorbenchError):
+        extract_member(folder / "a.zip", "a.txt", folder / "out")
+    assert not (folder / "out").exists()
+
+
+@given(cut=st.integers(1, 199), kind=st.sampled_from(["a.zip", "a.tgz"]))
+def test_a_truncated_archive_yields_the_content_or_an_error(
+    tmp_path_factory: pytest.TempPathFactory, cut: int, kind: str
+) -> None:
+    folder = tmp_path_factory.mktemp("cut")
+    content = bytes(range(256)) * 8
+    path = (make_zip if kind == "a.zip" else make_tar)(folder / kind, {"a.bin": content})
+    path.write_bytes(path.read_bytes()[:-cut])
+    try:
+        extract_member(path, "a.bin", folder / "out")
+    except MirrorbenchError:
+        assert not (folder / "out").exists()
+    else:
+        assert (folder / "out").read_bytes() == content
+
+
+def test_no_archive_there(tmp_path: Path) -> None:
+    with pytest.raises(DataUnavailableError):
+        extract_member(tmp_path / "none.zip", "a", tmp_path / "out")

@@ -1,0 +1,233 @@
+from __future__ import annotations
+
+import pickle
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from mirrorbench.data.cardfile import read_suites
+from mirrorbench.data.cards import (
+    ArchiveSource,
+    GithubSource,
+    HuggingFaceSource,
+    PackageSource,
+    UrlSource,
+    builtin_cards,
+    builtin_suites,
+    load_card,
+)
+from mirrorbench.data.parsers import PARSERS
+from mirrorbench.errors import DataFormatError
+
+SHA = "0" * 64
+COMMIT = "a" * 40
+CARD: dict[str, Any] = {
+    "name": "toy",
+    "kind": "pair-similarity",
+    "title": "a toy",
+    "level": "sentence",
+    "languages": ["en"],
+    "metric": "spearman",
+    "parser": "sts",
+    "licence": "CC0",
+    "redistributable": True,
+    "citation": "@misc{toy}",
+    "homepage": "https://example.org",
+    "version": 1,
+    "files": [{"path": "a/b.txt", "sha256": SHA, "size": 3}],
+}
+
+
+def write(tmp_path: Path, **changes: Any) -> Path:
+    path = tmp_path / "toy.yaml"
+    path.write_text(yaml.safe_dump({key: v for key, v in (CARD | changes).items() if v is not None}))
+    return path
+
+
+def file(**changes: Any) -> list[dict[str, Any]]:
+    merged = {"path": "a.txt", "sha256": SHA, "size": 3} | changes
+    return [{key: value for key, value in merged.items() if value is not None}]
+
+
+def test_every_kind_of_source_is_read(tmp_path: Path) -> None:
+    sources = [
+        {"kind": "github", "repo": "o/r", "commit": COMMIT, "path": "d d/{path}"},
+        {"kind": "huggingface", "repo": "o/r", "revision": COMMIT, "path": "{path}"},
+        {"kind": "url", "url": "https://example.org/{path}"},
+        {
+            "kind": "archive",
+            "url": "https://example.org/a.zip",
+            "member": "x/{path}",
+            "sha256": SHA,
+            "size": 9,
+        },
+    ]
+    own = [{"kind": "package", "path": "toy/a.txt"}]
+    (got,) = load_card(write(tmp_path, sources=sources, files=file(sources=own, split="dev"))).files
+    assert got.split == "dev"
+    assert got.sources == (
+        PackageSource("toy/a.txt"),
+        GithubSource("o/r", COMMIT, "d d/a.txt"),
+        HuggingFaceSource("o/r", COMMIT, "a.txt"),
+        UrlSource("https://example.org/a.txt"),
+        ArchiveSource("https://example.org/a.zip", "x/a.txt", SHA, 9),
+    )
+    assert got.sources[1].describe() == f"https://raw.githubusercontent.com/o/r/{COMMIT}/d%20d/a.txt"
+
+
+def test_a_hugging_face_mirror_is_respected(monkeypatch: pytest.MonkeyPatch) -> None:
+    source = HuggingFaceSource("o/r", COMMIT, "a b.txt")
+    assert source.url == f"https://huggingface.co/datasets/o/r/resolve/{COMMIT}/a%20b.txt"
+    monkeypatch.setenv("HF_ENDPOINT", "http://mirror/")
+    assert source.url == f"http://mirror/datasets/o/r/resolve/{COMMIT}/a%20b.txt"
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"licnce": "x"}, "unknown key 'licnce'; did you mean 'licence'"),
+        ({"licence": None}, "the key 'licence' is missing"),
+        ({"licence": " "}, "'licence' is empty"),
+        ({"version": "1"}, "'version' must be of type int, not str"),
+        ({"version": True}, "'version' must be of type int, not bool"),
+        ({"name": "Toy set"}, "lower-case"),
+        ({"name": "../toy"}, "lower-case"),
+        ({"level": "document"}, "level 'document' is none of word, phrase, sentence, wic"),
+        ({"metric": None}, "a task names its metric"),
+        ({"kind": "corpus"}, "a corpus has none"),
+        ({"languages": [False]}, "quote 'no'"),
+        ({"files": []}, "at least one file"),
+        ({"files": ["a.txt"]}, "must be a mapping"),
+        ({"files": [*file(), *file()]}, "two files have the same path"),
+        ({"files": file(sha="x")}, "unknown key 'sha'; did you mean 'sha256'"),
+        ({"files": file(sha256="0" * 63)}, "is not 64 hex digits"),
+        ({"files": file(sha256="g" * 64)}, "is not 64 hex digits"),
+        ({"files": file(sha256=None)}, "is not 64 hex digits"),
+        ({"files": file(size=-1)}, "number of bytes"),
+        ({"files": file(size=None)}, "number of bytes"),
+        ({"files": file(unverified=True)}, "either a checksum and a size, or 'unverified: true'"),
+        ({"files": file(unverified="yes")}, "true or false"),
+        ({"files": file(path="../a.txt")}, "without '..'"),
+        ({"files": file(path="/etc/passwd")}, "plain relative path"),
+        ({"files": file(path="a/../../b")}, "without '..'"),
+        ({"files": file(path="C:/a.txt")}, "plain relative path"),
+        ({"files": file(path="a\\b.txt")}, "plain relative path"),
+        ({"files": file(path=".verified.json")}, "must not be hidden"),
+        ({"files": file(path=None)}, "a path is missing"),
+        ({"options": {"split": "test"}}, "no file has the split 'test'"),
+        ({"sources": [{"kind": "ftp", "url": "x"}]}, "source kind 'ftp' is none of github, huggingface"),
+        ({"sources": [{"kind": "url", "url": "file:///etc/passwd"}]}, "http or https"),
+        ({"sources": [{"kind": "github", "repo": "o/r", "commit": "main", "path": "a"}]}, "40 hex digits"),
+        ({"sources": [{"kind": "github", "repo": "o/../r", "commit": COMMIT, "path": "a"}]}, "owner/name"),
+        (
+            {"sources": [{"kind": "huggingface", "repo": "o/r", "revision": "main", "path": "a"}]},
+            "40 hex digits",
+        ),
+        ({"sources": [{"kind": "archive", "url": "https://x/a.zip", "member": "../a"}]}, "without '..'"),
+        ({"sources": [{"kind": "url", "url": "https://x", "path": "a"}]}, "unknown key 'path'"),
+        ({"converted": {"repo": "o/r", "revision": COMMIT, "path": "a", "rows": 1}}, "one is missing"),
+        ({"converted": {"column": {}}}, "unknown key 'column'; did you mean 'columns'"),
+    ],
+)
+def test_a_wrong_card_is_an_error_that_names_file_and_key(tmp_path: Path, changes: Any, message: str) -> None:
+    path = write(tmp_path, **changes)
+    with pytest.raises(DataFormatError) as caught:
+        load_card(path)
+    assert str(caught.value).startswith(f"{path}: ")
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a: &x [1]\nb: *x\n", "anchors and aliases are not allowed"),
+        ('{"a":&x 1}', "anchors and aliases are not allowed"),
+        ("&x {a: 1}", "anchors and aliases are not allowed"),
+        ("a: !!python/object/apply:os.system [ls]\n", "not valid YAML"),
+        ("a: [1\n", "not valid YAML"),
+        ("a: {b: 1, c: 2, b: 3}\n", "the key 'b' occurs twice"),
+        ("- a\n", "must be a mapping"),
+        ("", "must be a mapping"),
+        ("x" * (1 << 20) + "y", "at most"),
+    ],
+)
+def test_hostile_yaml_is_refused(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "card.yaml"
+    path.write_text(text)
+    with pytest.raises(DataFormatError, match=message):
+        load_card(path)
+
+
+def test_a_card_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(DataFormatError, match="cannot be read"):
+        load_card(tmp_path / "none.yaml")
+
+
+@pytest.mark.parametrize("text", ["a: b\n", "a: []\n", "a: [x, x]\n", "1: [x]\n", "a: [1]\n"])
+def test_wrong_suites_are_refused(tmp_path: Path, text: str) -> None:
+    (tmp_path / "suites.yaml").write_text(text)
+    with pytest.raises(DataFormatError):
+        read_suites(tmp_path / "suites.yaml")
+
+
+def test_the_suites_name_tasks_that_exist_in_the_order_of_the_paper() -> None:
+    suites = builtin_suites()
+    assert suites["sts"] == ("sts12", "sts13", "sts14", "sts15", "sts16", "stsb", "sickr")
+    assert suites["sts-multilingual"] == ("sts17-es", "sts17-ar", "sts-ru")
+    for tasks in suites.values():
+        for task in tasks:
+            assert builtin_cards()[task].kind != "corpus"
+
+
+def test_cards_travel_between_processes() -> None:
+    card = builtin_cards()["stsb"]
+    assert pickle.loads(pickle.dumps(card)) == card
+
+
+def test_no_suite_has_the_name_of_a_task() -> None:
+    assert not set(builtin_suites()) & set(builtin_cards())
+
+
+def test_the_substitute_for_the_russian_set_is_in_no_suite() -> None:
+    assert all("sts-ru-mt" not in tasks for tasks in builtin_suites().values())
+
+
+@pytest.mark.parametrize("name", sorted(builtin_cards()))
+def test_every_built_in_card_is_complete(name: str) -> None:
+    card = builtin_cards()[name]
+    assert card.citation.startswith("@")
+    assert card.homepage.startswith("http")
+    assert card.parser in PARSERS or card.kind == "corpus"
+    assert card.licence_url.startswith("http") or "None stated" in card.licence or "Mixed" in card.licence
+    for file in card.files:
+        assert file.sources or name == "wikimatrix-es"
+
+
+def test_the_spanish_word_list_is_not_the_estonian_one() -> None:
+    (spanish,) = builtin_cards()["words-es"].files
+    (estonian,) = builtin_cards()["words-et"].files
+    assert spanish.sha256 != estonian.sha256
+    assert "Estonian" in builtin_cards()["words-es"].notes
+
+
+def test_reading_all_cards_is_quick() -> None:
+    builtin_cards.cache_clear()
+    start = time.perf_counter()
+    cards = builtin_cards()
+    assert (time.perf_counter() - start) / len(cards) < 0.02  # measured: under 1 ms; a wide margin for CI
+    assert builtin_cards() is cards
+
+
+def test_the_data_layer_imports_nothing_heavy() -> None:
+    code = (
+        "import sys, mirrorbench.data.corpora, mirrorbench.data.importing, mirrorbench.data.sources, "
+        "mirrorbench.cli.data\n"
+        "heavy = {'torch', 'transformers', 'scipy', 'sklearn', 'pooch', 'requests', 'yaml'}\n"
+        "assert not heavy & set(sys.modules), heavy & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

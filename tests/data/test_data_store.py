@@ -1,0 +1,346 @@
+from __future__ import annotations
+
+import dataclasses
+import gzip
+import hashlib
+import io
+import json
+import os
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mirrorbench.data import cards as cards_module
+from mirrorbench.data import store as store_module
+from mirrorbench.data.cards import (
+    ArchiveSource,
+    Card,
+    Converted,
+    DataFile,
+    HuggingFaceSource,
+    PackageSource,
+    UrlSource,
+)
+from mirrorbench.data.parsers import parse
+from mirrorbench.data.store import DataStore, default_root
+from mirrorbench.errors import DataIntegrityError, DataUnavailableError, StorageError
+
+MakeCard = Callable[..., Card]
+MakeFile = Callable[..., DataFile]
+CONTENT = b"one\ttwo\n"
+
+
+def tgz(members: dict[str, bytes]) -> bytes:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w:gz") as archive:
+        for name, content in members.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(content)
+            archive.addfile(info, io.BytesIO(content))
+    return buffer.getvalue()
+
+
+def put(store: DataStore, card: Card, content: bytes, name: str = "a.txt") -> Path:
+    path = store.root / card.name / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
+    return path
+
+
+def test_the_root_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("MIRRORBENCH_DATA", str(tmp_path))
+    assert DataStore().root == tmp_path
+    monkeypatch.delenv("MIRRORBENCH_DATA")
+    assert default_root().name == "data"
+    assert "mirrorbench" in str(default_root())
+
+
+class TestFetching:
+    def test_a_file_is_fetched_once_and_then_found(
+        self, server: Any, tmp_path: Path, make_card: MakeCard, make_file: MakeFile
+    ) -> None:
+        server.pages["/a.txt"] = CONTENT
+        card = make_card(make_file(CONTENT, UrlSource(f"{server.url}/a.txt")))
+        store = DataStore(tmp_path / "store")
+        path = store.path(card, card.files[0])
+        assert path == tmp_path / "store" / "toy" / "a.txt"
+        assert path.read_bytes() == CONTENT
+        assert store.files(card) == {"a.txt": path}
+        assert server.asked == ["/a.txt"]
+        assert all(agent.startswith("mirrorbench") for agent in server.agents)
+        left = {entry.name for entry in (tmp_path / "store").iterdir()}
+        assert left == {"toy"}, "the temporary folder stayed"
+
+    def test_sources_are_tried_in_order_until_one_has_the_very_file(
+        self, server: Any, tmp_path: Path, make_card: MakeCard, make_file: MakeFile
+    ) -> None:
+        server.pages |= {"/wrong.txt": b"ONE\tTWO\n", "/long.txt": CONTENT * 9, "/right.txt": CONTENT}
+        names = ("none.txt", "wrong.txt", "long.txt", "right.txt")
+        file = make_file(CONTENT, *(UrlSource(f"{server.url}/{name}") for name in names))
+        card = make_card(file)
+        assert DataStore(tmp_path).path(card, file).read_bytes() == CONTENT
+        assert server.asked == [
+            "/none.txt",
+            "/none.txt",
+            "/wrong.txt",
+            "/wrong.txt",
+            "/long.txt",
+            "/right.txt",
+        ]
+
+    def test_a_failure_that_passes_is_overcome(
+        self, server: Any, tmp_path: Path, make_card: MakeCard, make_file: MakeFile
+    ) -> None:
+        server.pages["/a.txt"], server.failures["/a.txt"] = CONTENT, 1
+        file = make_file(CONTENT, UrlSource(f"{server.url}/a.txt"))
+        assert DataStore(tmp_path).path(make_card(file), file).is_file()
+
+    def test_an_archive_is_downloaded_once_for_all_its_members(
+        self, server: Any, tmp_path: Path, make_card: MakeCard, make_file: MakeFile
+    ) -> None:
+        archive = tgz({"x/a.txt": CONTENT, "x/b.txt": b"b"})
+        server.pages["/x.tgz"] = archive
+        sha256 = hashlib.sha256(archive).hexdigest()
+        files = [
+            make_file(content, ArchiveSource(f"{server.url}/x.tgz", f"x/{name}", sha256, len(archive)), path=name)
+            for name, content in (("a.txt", CONTENT), ("b.txt", b"b"))
+        ]
+        paths = DataStore(tmp_path).files(make_card(*files))
+        assert [path.read_bytes() for path in paths.values()] == [CONTENT, b"b"]
+        assert server.asked == ["/x.tgz"]
+
+    def test_the_error_names_sources_reasons_licence_and_commands(
+        self, server: Any, tmp_path: Path, make_card: MakeCard, make_file: MakeFile
+    ) -> None:
+        server.pages["/wrong.txt"] = b"ONE\tTWO\n"
+        gone = f"{server.url}/gone.txt"
+        nobody = "http://127.0.0.1:9/a.txt"
+        file = make_file(CONTENT, UrlSource(gone), UrlSource(f"{server.url}/wrong.txt"), UrlSource(nobody))
+        card = make_card(file, notes="a note")
+        with pytest.raises(DataUnavailableError) as caught:
+            DataStore(tmp_path).files(card)
+        text = str(caught.value)
+        for part in (
+            "missing: a.txt",
+            f"{gone}: 404",
+            "wrong.txt: ",
+            file.sha256,
+            f"{nobody}: 127.0.0.1:9 cannot be reached",
+            "Licence: CC0 https://example.org/cc0",
+            "a note",
+            "mirrorbench data fetch toy",
+            "mirrorbench data import DIR",
+        ):
+            assert part in text
+        assert not (tmp_path / "toy" / "a.txt").exists()
+
+    def test_a_host_that_does_not_answer_is_asked_once(
+        self, tmp_path: Path, make_card: MakeCard, make_file: MakeFile, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("time.sleep", lambda seconds: None)
+        monkeypatch.setenv("no_proxy", "127.0.0.1")
+        urls = [UrlSource(f"http://127.0.0.1:9/{number}") for number in range(3)]
+        with pytest.raises(DataUnavailableError, match="not asked again"):
+            DataStore(tmp_path).files(make_card(make_file(CONTENT, *urls)))
+
+    @pytest.mark.usefixtures("no_network")
+    def test_offline_opens_no_socket_and_says_what_would_be_needed(
+        self, tmp_path: Path, make_card: MakeCard, make_file: MakeFile
+    ) -> None:
+        card = make_card(make_file(CONTENT, UrlSource("http://127.0.0.1:1/a.txt")))
+        store = DataStore(tmp_path, offline=True)
+        for attempt in (store.files, store.resolve, store.fetch):
+            with pytest.raises(DataUnavailableError) as caught:
+                attempt(card)
+            assert "--offline is set" in str(caught.value)
+            assert "http://127.0.0.1:1/a.txt" in str(caught.value)
+            assert "mirrorbench data fetch toy" in str(caught.value)
+        assert store.status(card) == {"a.txt": "missing"}
+        assert store.checksums(card) == {"a.txt": card.files[0].sha256}
+
+    def test_a_folder_that_cannot_be_written_is_an_error_of_its_own(
+        self, server: Any, tmp_path: Path, make_card: MakeCard, make_file: MakeFile
+    ) -> None:
+        server.pages["/a.txt"] = CONTENT
+        (tmp_path / "store").write_text("a file where the folder should be")
+        card = make_card(make_file(CONTENT, UrlSource(f"{server.url}/a.txt")))
+        with pytest.raises(StorageError, match="Cannot write"):
+            DataStore(tmp_path / "store").files(card)
+
+    def test_a_file_in_the_package_is_read_in_place(
+        self, tmp_path: Path, make_card: MakeCard, make_file: MakeFile, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(cards_module, "EMBEDDED_DATA", tmp_path / "package")
+        (tmp_path / "package").mkdir()
+        (tmp_path / "package" / "a.txt").write_bytes(CONTENT)
+        card = make_card(make_file(CONTENT, PackageSource("a.txt")))
+        store = DataStore(tmp_path / "store", offline=True)
+        assert store.files(card) == {"a.txt": tmp_path / "package" / "a.txt"}
+
+
+class TestIntegrity:
+    @pytest.mark.parametrize("content", [CONTENT[:-1], b"", b"ONE\tTWO\n", CONTENT + b"x"])
+    def test_a_truncated_or_altered_file_is_refused_and_kept(
+        self, tmp_path: Path, make_card: MakeCard, make_file: MakeFile, content: bytes
+    ) -> None:
+        card = make_card(make_file(CONTENT))
+        store = DataStore(tmp_path)
+        path = put(store, card, content)
+        with pytest.raises(DataIntegrityError) as caught:
+            store.files(card)
+        text = str(caught.value)
+        assert f"Expected: 8 bytes, sha256 {card.files[0].sha256}" in text
+        assert f"Found:    {len(content)} bytes, sha256 {hashlib.sha256(content).hexdigest()}" in text
+        assert "mirrorbench data fetch toy --force" in text
+        assert store.status(card) == {"a.txt": "altered"}
+        assert path.read_bytes() == content
+
+    def test_force_replaces_it_and_keeps_the_old_content(
+        self, server: Any, tmp_path: Path, make_card: MakeCard, make_file: MakeFile
+    ) -> None:
+        server.pages["/a.txt"] = CONTENT
+        card = make_card(make_file(CONTENT, UrlSource(f"{server.url}/a.txt")))
+        store = DataStore(tmp_path)
+        for number, old in ((0, b"old"), (1, b"older")):
+            path = put(store, card, old)
+            with pytest.raises(DataIntegrityError):
+                store.fetch(card)
+            assert len(server.asked) == number
+            assert store.fetch(card, force=True)["a.txt"].read_bytes() == CONTENT
+        assert path.with_name("a.txt.altered").read_bytes() == b"old"
+        assert path.with_name("a.txt.altered2").read_bytes() == b"older"
+
+    def test_a_file_is_hashed_once_until_it_changes(
+        self, tmp_path: Path, make_card: MakeCard, make_file: MakeFile, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        hashed: list[Path] = []
+        real = store_module.sha256_of
+        monkeypatch.setattr(store_module, "sha256_of", lambda path: hashed.append(path) or real(path))
+        card = make_card(make_file(CONTENT))
+        path = put(DataStore(tmp_path), card, CONTENT)
+        for _ in range(3):
+            DataStore(tmp_path).files(card)
+        assert hashed == [path]
+        assert DataStore(tmp_path).verify(card) == {"a.txt": "present"}
+        assert hashed == [path] * 2
+        path.write_bytes(CONTENT.upper())
+        os.utime(path, ns=(1, 1))
+        assert DataStore(tmp_path).status(card) == {"a.txt": "altered"}
+
+    def test_a_card_with_a_new_checksum_is_not_deceived_by_the_record(
+        self, tmp_path: Path, make_card: MakeCard, make_file: MakeFile
+    ) -> None:
+        card = make_card(make_file(CONTENT))
+        put(DataStore(tmp_path), card, CONTENT)
+        DataStore(tmp_path).files(card)
+        newer = make_card(make_file(CONTENT.upper()))
+        assert DataStore(tmp_path).status(newer) == {"a.txt": "altered"}
+
+    @pytest.mark.parametrize("record", ["", "[]", '{"a.txt": 1}', '{"a.txt": {"size": 8}}', "\x00"])
+    def test_a_damaged_record_costs_only_time(
+        self, tmp_path: Path, make_card: MakeCard, make_file: MakeFile, record: str
+    ) -> None:
+        card = make_card(make_file(CONTENT))
+        path = put(DataStore(tmp_path), card, CONTENT)
+        path.with_name(".verified.json").write_text(record)
+        assert DataStore(tmp_path).status(card) == {"a.txt": "present"}
+        assert list(json.loads(path.with_name(".verified.json").read_text())) == ["a.txt"]
+
+
+class TestSplits:
+    def test_only_the_split_that_is_scored_is_needed(
+        self, tmp_path: Path, make_card: MakeCard, make_file: MakeFile
+    ) -> None:
+        files = [make_file(name.encode(), path=f"{name}.txt", split=name) for name in ("train", "test")]
+        card = make_card(*files, options={"split": "test"})
+        store = DataStore(tmp_path, offline=True)
+        put(store, card, b"test", "test.txt")
+        assert list(store.resolve(card).files) == ["test.txt"]
+        assert list(store.checksums(card)) == ["test.txt"]
+        assert list(store.files(card, "test")) == ["test.txt"]
+        with pytest.raises(DataUnavailableError, match=r"missing: train\.txt"):
+            store.files(card)
+
+
+class TestUnverified:
+    def test_what_was_found_first_is_held_to(self, server: Any, tmp_path: Path, make_card: MakeCard) -> None:
+        server.pages["/a.txt"] = CONTENT
+        file = DataFile("a.txt", "", None, sources=(UrlSource(f"{server.url}/a.txt"),), unverified=True)
+        card = make_card(file)
+        store = DataStore(tmp_path)
+        assert store.checksums(card) == {"a.txt": "unverified"}
+        data = store.resolve(card)
+        sha256 = hashlib.sha256(CONTENT).hexdigest()
+        assert (data.verified, data.checksums) == (False, {"a.txt": f"unverified:{sha256}"})
+        data.files["a.txt"].write_bytes(b"something else")
+        with pytest.raises(DataIntegrityError, match=sha256):
+            DataStore(tmp_path).resolve(card)
+
+
+class TestConverted:
+    ROWS = (
+        {"sentence1": "a", "sentence2": "b", "score": 2.5},
+        {"sentence1": "c", "sentence2": "d", "score": 5},
+    )
+
+    @pytest.fixture
+    def card(self, server: Any, make_card: MakeCard, make_file: MakeFile, monkeypatch: pytest.MonkeyPatch) -> Card:
+        monkeypatch.setenv("HF_ENDPOINT", server.url)
+        source = HuggingFaceSource("o/r", "a" * 40, "test.jsonl.gz")
+        content = gzip.compress("".join(json.dumps(row) + "\n" for row in self.ROWS).encode())
+        server.pages[f"/datasets/o/r/resolve/{'a' * 40}/test.jsonl.gz"] = content
+        columns = {"left": "sentence1", "right": "sentence2", "gold": "score"}
+        options = {"format": "jsonl", "columns": columns, "scale": [0, 5]}
+        files = [
+            make_file(content, UrlSource(f"{server.url}/{name}"), path=name)
+            for name, content in (("STS.input.X.txt", b"a\tb\n"), ("STS.gs.X.txt", b"1\n"))
+        ]
+        return make_card(*files, converted=Converted(source, 2, options))
+
+    def test_it_is_the_last_resort_and_says_so(
+        self, card: Card, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        store = DataStore(tmp_path)
+        data = store.resolve(card)
+        identity = f"hf:o/r@{'a' * 40}/test.jsonl.gz"
+        assert list(data.checksums) == [identity]
+        assert data.checksums == store.checksums(card)
+        assert not data.verified
+        assert "converted copy" in caplog.text
+        assert [(pair.id, pair.left, pair.right, pair.gold) for pair in parse(data)] == [
+            ("test/1", "a", "b", 2.5),
+            ("test/2", "c", "d", 5.0),
+        ]
+        (path,) = data.files.values()
+        path.write_bytes(gzip.compress(b"{}"))
+        with pytest.raises(DataIntegrityError):
+            DataStore(tmp_path).resolve(card)
+
+    def test_the_originals_win_where_they_can_be_had(self, card: Card, server: Any, tmp_path: Path) -> None:
+        store = DataStore(tmp_path)
+        store.resolve(card)
+        server.pages |= {"/STS.input.X.txt": b"a\tb\n", "/STS.gs.X.txt": b"1\n"}
+        store.fetch(card)
+        data = store.resolve(card)
+        assert data.verified
+        assert list(data.checksums) == ["STS.input.X.txt", "STS.gs.X.txt"]
+        assert [pair.id for pair in parse(data)] == ["X/1"]
+
+    def test_neither_can_be_had(self, card: Card, server: Any, tmp_path: Path) -> None:
+        server.pages.clear()
+        with pytest.raises(DataUnavailableError, match="Nor can the converted copy"):
+            DataStore(tmp_path).resolve(card)
+
+    def test_offline_does_not_try_it(self, card: Card, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+        request.getfixturevalue("no_network")  # only now: the server of the card needed a socket
+        with pytest.raises(DataUnavailableError, match="--offline"):
+            DataStore(tmp_path, offline=True).resolve(card)
+
+    def test_a_wrong_number_of_rows_is_refused(self, card: Card, tmp_path: Path) -> None:
+        assert card.converted is not None
+        card = dataclasses.replace(card, converted=dataclasses.replace(card.converted, rows=3))
+        with pytest.raises(Exception, match="2 rows instead of 3"):
+            parse(DataStore(tmp_path).resolve(card))

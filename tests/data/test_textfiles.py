@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mirrorbench.data.textfiles import parse_number, read_lines
+from mirrorbench.errors import DataFormatError, DataUnavailableError
+
+LINE = st.text(st.characters(exclude_characters="\n\r\0", exclude_categories=["Cs"]), max_size=20)
+
+
+@given(st.lists(LINE, min_size=1), st.sampled_from(["\n", "\r\n"]), st.booleans(), st.booleans())
+def test_lines_come_back_as_they_were_written(
+    tmp_path_factory: pytest.TempPathFactory, lines: list[str], end: str, bom: bool, closed: bool
+) -> None:
+    path = tmp_path_factory.mktemp("lines") / "a.txt"
+    body = end.join(lines) + (end if closed or lines[-1] == "" else "")
+    if body.startswith("\ufeff"):
+        bom = True  # indistinguishable from a mark, so have one in front of it
+    path.write_bytes((b"\xef\xbb\xbf" if bom else b"") + body.encode())
+    assert read_lines(path) == lines
+
+
+def test_separators_inside_a_text_do_not_end_its_line(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_bytes("one\u2028still one\x0c\x85\rtoo\ntwo\r\n".encode())
+    assert read_lines(path) == ["one\u2028still one\x0c\x85\rtoo", "two"]
+
+
+def test_gzip_is_decompressed_and_damage_reported(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt.gz"
+    path.write_bytes(gzip.compress(b"one\ntwo\n" * 100))
+    assert read_lines(path) == ["one", "two"] * 100
+    path.write_bytes(path.read_bytes()[:-12])
+    with pytest.raises(DataFormatError, match="damaged"):
+        read_lines(path)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [(b"good\n\xe9t\xe9\n", "line 2: byte 0xe9 is not valid UTF-8"), (b"a\nb\nc\0d\n", "line 3: a NUL byte")],
+)
+def test_what_is_no_text_names_file_and_line(tmp_path: Path, content: bytes, message: str) -> None:
+    path = tmp_path / "a.txt"
+    path.write_bytes(content)
+    with pytest.raises(DataFormatError, match=message) as caught:
+        read_lines(path)
+    assert str(path) in str(caught.value)
+
+
+def test_a_missing_file_is_no_traceback(tmp_path: Path) -> None:
+    with pytest.raises(DataUnavailableError, match="No such file"):
+        read_lines(tmp_path / "none.txt")
+
+
+@pytest.mark.parametrize("text", ["", " 1", "1_0", "nan", "inf", "-inf", "٣", "1,5", "1e", "0x1", "1 2"])
+def test_what_is_no_number(text: str) -> None:
+    with pytest.raises(DataFormatError, match=r"gold, line 7: .* is not a number"):
+        parse_number(text, Path("gold"), 7, 0, 5)
+
+
+@given(st.floats(0, 5))
+def test_numbers_within_the_scale_are_read_exactly(value: float) -> None:
+    assert parse_number(repr(value), Path("gold"), 1, 0, 5) == value
+
+
+@pytest.mark.parametrize("text", ["5.001", "-0.1", "1e999"])
+def test_numbers_off_the_scale_are_refused(text: str) -> None:
+    with pytest.raises(DataFormatError, match="outside the scale from 0 to 5"):
+        parse_number(text, Path("gold"), 1, 0, 5)
