@@ -24,7 +24,7 @@ def run(
             "--encoder",
             "-e",
             metavar="SPEC",
-            help="BACKBONE[@REVISION][+METHOD][:KEY=VALUE,...]; a bare backbone is the paper's ladder. May be repeated.",
+            help="BACKBONE[@REVISION][+METHOD][:KEY=VALUE,...]; a bare backbone is the ladder. May be repeated.",
             show_default="tiny, the model inside the package",
         ),
     ] = None,

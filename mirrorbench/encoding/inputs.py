@@ -23,14 +23,16 @@ class TextInput:
         text: the whole text.
         spans: character spans ``(start, end)`` of the target word, several for a discontinuous one; empty where the
             text as a whole is meant.
+        language: ISO code where a task mixes languages that may have encoders of their own; empty otherwise.
     """
 
     text: str
     spans: tuple[tuple[int, int], ...] = ()
+    language: str = ""
 
     def key(self) -> bytes:
-        """Sixteen bytes that identify this input (BLAKE2b of text and spans)."""
-        data = self.text.encode("utf-8", "surrogatepass") + b"\0" + repr(self.spans).encode()
+        """Sixteen bytes that identify this input (BLAKE2b of text, spans and language)."""
+        data = self.text.encode("utf-8", "surrogatepass") + f"\0{self.spans}{self.language}".encode()
         return hashlib.blake2b(data, digest_size=16).digest()
 
 
