@@ -114,10 +114,10 @@ def embedded_directory() -> Path:
 
 def _local(path: Path, spec: EncoderSpec) -> Path:
     if not path.is_dir():
-        raise ModelUnavailableError(f"encoder {spec}: there is no directory {path}")
+        raise ModelUnavailableError(f"backbone {spec.backbone}: there is no directory {path}")
     if not (path / "config.json").is_file():
         raise ModelUnavailableError(
-            f"encoder {spec}: {path} holds no config.json",
+            f"backbone {spec.backbone}: {path} holds no config.json",
             "A backbone is a directory as written by save_pretrained(): config.json, tokenizer files, "
             "model.safetensors.",
         )
@@ -146,24 +146,24 @@ def _from_hub(hub_id: str, spec: EncoderSpec, offline: bool) -> Path:
             path = get(*_PICKLED_WEIGHTS)
     except HFValidationError as error:
         raise ModelUnavailableError(
-            f"encoder {spec}: {hub_id!r} is neither a short name nor a hub id, and no directory of that name exists",
+            f"backbone {hub_id!r} is neither a short name nor a hub id, and no directory of that name exists",
             f"Short names: {', '.join(BACKBONES)}",
         ) from error
     except (OSError, HfHubHTTPError, ValueError) as error:
-        raise _unavailable(hub_id, spec, offline, error) from error
+        raise _unavailable(hub_id, offline, error) from error
     if not list(path.glob("model*.safetensors")) and not list(path.glob("pytorch_model*.bin")):
-        raise ModelUnavailableError(f"encoder {spec}: {hub_id} has no weights that this program opens")
+        raise ModelUnavailableError(f"backbone {spec.backbone}: {hub_id} has no weights that this program opens")
     return path
 
 
-def _unavailable(hub_id: str, spec: EncoderSpec, offline: bool, error: Exception) -> ModelUnavailableError:
+def _unavailable(hub_id: str, offline: bool, error: Exception) -> ModelUnavailableError:
     from huggingface_hub.constants import HF_HUB_CACHE
 
     tried = [f"the local cache ({HF_HUB_CACHE})"]
     if not offline:
         tried.append(f"the hub ({type(error).__name__}: {str(error).splitlines()[0][:120]})")
     return ModelUnavailableError(
-        f"encoder {spec}: the model {hub_id} could not be had; tried {' and '.join(tried)}",
+        f"the model {hub_id} could not be had; tried {' and '.join(tried)}",
         "Use a local copy:        --encoder ./path/to/model\n"
         "point at another cache:  HF_HOME=/path/to/hf\n"
         "or the embedded model:   --encoder tiny",

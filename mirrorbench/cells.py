@@ -43,6 +43,7 @@ class Weights:
         seed: of the tuning; 0 where nothing is tuned.
         protocol: which reading of the method.
         precision: of the tuning; empty where nothing is tuned.
+        members: for a task whose languages have encoders of their own, the weights of each language; otherwise empty.
     """
 
     spec: EncoderSpec
@@ -54,9 +55,12 @@ class Weights:
     seed: int = 0
     protocol: str = "paper"
     precision: str = ""
+    members: tuple[tuple[str, Weights], ...] = ()
 
     def identity(self) -> dict[str, Any]:
         """What decides the weights."""
+        if self.members:
+            return {"languages": {language: member.identity() for language, member in self.members}}
         if self.recipe is None or self.corpus is None:
             return {"backbone": self.fingerprint}
         return {

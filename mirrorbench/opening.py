@@ -12,6 +12,7 @@ from mirrorbench.cells import CorpusRef, Weights
 from mirrorbench.data.corpora import Corpus
 from mirrorbench.encoding.inputs import Encoder
 from mirrorbench.encoding.readout import Readout
+from mirrorbench.encoding.routing import LanguageRouter
 from mirrorbench.errors import PluginError
 from mirrorbench.hooks import Plugins
 from mirrorbench.progress import Reporter, Silent
@@ -96,6 +97,10 @@ class Opener:
             ModelUnavailableError: the weights cannot be opened.
             TuningError: they cannot be tuned.
         """
+        if weights.members:
+            opened = {lang: self.open(member, readout, precision, corpora) for lang, member in weights.members}
+            encoders = {language: encoder for language, (encoder, _) in opened.items()}
+            return LanguageRouter(encoders, weights.key), sum(seconds for _, seconds in opened.values())
         if weights.path is None or readout is None:
             context = OpenContext(str(self.device), precision, self.offline)
             return open_system(weights.spec, self.plugins, context), 0.0

@@ -218,8 +218,21 @@ class Planner:
                 data=data,
                 task_version=task.version,
             )
-            for weights, readout in self.weights(spec, task.level, task.languages[0], task.corpus)
+            for weights, readout in self._task_weights(spec, task)
         ]
+
+    def _task_weights(self, spec: EncoderSpec, task: Task) -> list[tuple[Weights, Readout | None]]:
+        """As ``weights``; where a task's languages have backbones of their own, those of all of them together."""
+        known = backbones.BACKBONES.get(spec.backbone)
+        if known is None or not any(language in known.by_language for language in task.languages[1:]):
+            return self.weights(spec, task.level, task.languages[0], task.corpus)
+        by_language = [self.weights(spec, task.level, language, task.corpus) for language in task.languages]
+        joint = []
+        for entries in zip(*by_language, strict=True):  # one entry a seed
+            members = tuple((language, w) for language, (w, _) in zip(task.languages, entries, strict=True))
+            first, readout = entries[0]
+            joint.append((replace(first, members=members), readout))
+        return joint
 
     def _task_data(self, task: Task) -> dict[str, str]:
         """Checksums of a task's data; a failure is remembered, so that each task is fetched once."""

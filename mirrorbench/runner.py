@@ -16,7 +16,7 @@ from mirrorbench import environment
 from mirrorbench.cache import Cache, EmbeddingShelf
 from mirrorbench.cells import Cell, Failure
 from mirrorbench.data.store import DataStore
-from mirrorbench.encoding.inputs import Encoder, TextInput, checked
+from mirrorbench.encoding.inputs import Encoder, ReadoutEncoder, TextInput, checked
 from mirrorbench.encoding.readout import Readout
 from mirrorbench.errors import MirrorbenchError
 from mirrorbench.hooks import Plugins
@@ -179,9 +179,7 @@ class Runner:
             chunk = missing[start : start + CHUNK]
             wanted = [r for r in shelves if r is not None]
             if wanted:
-                from mirrorbench.encoding.transformer import TransformerEncoder
-
-                assert isinstance(encoder, TransformerEncoder)  # only backbones have readouts
+                assert isinstance(encoder, ReadoutEncoder)  # only backbones have readouts
                 arrays = dict(zip(wanted, encoder.encode_readouts(chunk, wanted, self.reporter.advance), strict=True))
                 for readout, array in arrays.items():
                     shelves[readout].put(chunk, array)

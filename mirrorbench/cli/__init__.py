@@ -9,13 +9,14 @@ from typing import Annotated
 
 import typer
 
+from mirrorbench.cli import data, leaderboard, listing, run
 from mirrorbench.errors import MirrorbenchError, PluginError, UsageError
 
 app = typer.Typer(
     name="mirrorbench",
     help="Turn pretrained language models into text encoders, and show in the papers' tables what that gained.",
     no_args_is_help=True,
-    rich_markup_mode="rich",
+    rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -38,14 +39,11 @@ def _root(
     pass
 
 
-def _add_commands() -> None:
-    from mirrorbench.cli import data, leaderboard, listing, run
-
-    app.command("run")(run.run)
-    app.command("leaderboard")(leaderboard.leaderboard)
-    app.add_typer(data.app, name="data", help="What data there is, where it comes from, and whether it is intact.")
-    app.command("list")(listing.list_registered)
-    app.command("plugins")(listing.list_plugins)
+app.command("run")(run.run)
+app.command("leaderboard")(leaderboard.leaderboard)
+app.add_typer(data.app, name="data")
+app.command("list")(listing.list_registered)
+app.command("plugins")(listing.list_plugins)
 
 
 def _add_plugin_commands() -> None:
@@ -65,7 +63,6 @@ def main() -> None:
     """Run the command line: exit code 0 for success, 1 for something that failed, 2 for bad usage."""
     debug = os.environ.get("MIRRORBENCH_DEBUG") == "1"
     try:
-        _add_commands()
         _add_plugin_commands()
         app()
     except MirrorbenchError as error:

@@ -31,7 +31,7 @@ def leaderboard(
 ) -> None:
     """Render stored results as a table.
 
-    [dim]mirrorbench leaderboard results --format latex --output table.tex[/dim]
+    `mirrorbench leaderboard results --format latex --output table.tex`
     """
     from mirrorbench.cli.display import print_table
     from mirrorbench.errors import UsageError

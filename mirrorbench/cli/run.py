@@ -60,8 +60,9 @@ def run(
 ) -> None:
     """Train, evaluate and print the leaderboard. Without arguments: the embedded model on the embedded data.
 
-    [dim]mirrorbench run --encoder roberta --tasks sts[/dim]
-    [dim]mirrorbench run -e ./my-model -e ./my-model+mirror:dropout=0.2 -t stsb,sickr --seeds 3[/dim]
+    `mirrorbench run --encoder roberta --tasks sts`
+
+    `mirrorbench run -e ./my-model -e ./my-model+mirror:dropout=0.2 -t stsb,sickr --seeds 3`
     """  # fmt: skip
     from mirrorbench.data.store import DataStore
     from mirrorbench.devices import pick_device, pick_precision

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mirrorbench.errors import EncodingError
+
+if TYPE_CHECKING:
+    from mirrorbench.encoding.readout import Readout
 
 Array = NDArray[np.float32]
 
@@ -46,6 +49,16 @@ class Encoder(Protocol):
 
     def encode(self, inputs: Sequence[TextInput]) -> Array:
         """One vector a row: shape (len(inputs), dimensions), in the order of ``inputs``."""
+
+
+@runtime_checkable
+class ReadoutEncoder(Encoder, Protocol):
+    """An encoder whose vectors can be read in several ways from the same passes: a backbone."""
+
+    def encode_readouts(
+        self, inputs: Sequence[TextInput], readouts: Sequence[Readout], advance: Callable[[int], None] = ...
+    ) -> list[Array]:
+        """For each readout an array of shape (len(inputs), dimensions); ``advance`` hears how many texts are done."""
 
 
 def checked(vectors: object, n: int, who: str) -> Array:

@@ -1,0 +1,62 @@
+"""Writes the reference pages from the code; without ``--write`` it only checks that they are up to date.
+
+    python docs/generate.py            # exit code 1 if a page differs from the code
+    python docs/generate.py --write    # renew the pages
+"""
+
+from __future__ import annotations
+
+import html
+import inspect
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+
+
+def commands() -> str:
+    """Every command's options, as typer describes them."""
+    command = [sys.executable, "-m", "typer", "mirrorbench.cli", "utils", "docs", "--name", "mirrorbench"]
+    out = subprocess.run(command, capture_output=True, text=True, check=True, cwd=HERE.parent)
+    return html.unescape(out.stdout).rstrip() + "\n"
+
+
+def hooks() -> str:
+    """Every hook with its arguments."""
+    from mirrorbench.hooks import HookSpecs
+
+    lines = [
+        "# Hooks",
+        "",
+        "A plugin is a module with functions marked `@mirrorbench.hookimpl` and named like these. It is found through",
+        "the entry-point group `mirrorbench`, or loaded from a file with `--plugin FILE.py`.",
+    ]
+    for name, function in vars(HookSpecs).items():
+        if name.startswith("register_"):
+            arguments = [p for p in inspect.signature(function).parameters if p != "self"]
+            text = inspect.cleandoc(function.__doc__ or "").replace("``", "`")
+            lines += ["", f"## `{name}({', '.join(arguments)})`", "", text]
+    return "\n".join(lines) + "\n"
+
+
+PAGES: dict[str, Callable[[], str]] = {"commands.md": commands, "hooks.md": hooks}
+
+
+def main() -> int:
+    """Write or check every page."""
+    stale = []
+    for name, make in PAGES.items():
+        path, text = HERE / name, make()
+        if "--write" in sys.argv[1:]:
+            path.write_text(text, encoding="utf-8")
+        elif not path.is_file() or path.read_text(encoding="utf-8") != text:
+            stale.append(name)
+    if stale:
+        sys.stderr.write(f"out of date: {', '.join(stale)}; run: python docs/generate.py --write\n")
+    return 1 if stale else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

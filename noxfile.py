@@ -1,0 +1,45 @@
+"""The project's checks: ``nox`` runs them all, ``nox -s tests`` one."""
+
+from __future__ import annotations
+
+import nox
+
+nox.options.default_venv_backend = "venv"
+nox.options.sessions = ["lint", "types", "docs", "tests"]
+CONSTRAINTS = ("-c", "constraints.txt")
+
+
+@nox.session(python=["3.11", "3.12", "3.13"])
+def tests(session: nox.Session) -> None:
+    """The whole suite, real models included; arguments go to pytest."""
+    session.install(*CONSTRAINTS, "-e", ".[test]")
+    session.run("pytest", "-n", "2", *session.posargs)
+
+
+@nox.session
+def lint(session: nox.Session) -> None:
+    """Ruff: rules and format."""
+    session.install(*CONSTRAINTS, "ruff")
+    session.run("ruff", "check", ".")
+    session.run("ruff", "format", "--check", ".")
+
+
+@nox.session
+def types(session: nox.Session) -> None:
+    """Mypy, strict."""
+    session.install(*CONSTRAINTS, "-e", ".[dev]")
+    session.run("mypy")
+
+
+@nox.session
+def docs(session: nox.Session) -> None:
+    """Whether the generated reference is what the code says (``nox -s docs -- --write`` renews it)."""
+    session.install(*CONSTRAINTS, "-e", ".")
+    session.run("python", "docs/generate.py", *session.posargs)
+
+
+@nox.session
+def benchmarks(session: nox.Session) -> None:
+    """Speed, measured on this machine; prints the tables that stand in benchmarks/RESULTS.md."""
+    session.install(*CONSTRAINTS, "-e", ".[test]")
+    session.run("python", "benchmarks/default_run.py", *session.posargs)
