@@ -25,13 +25,15 @@ def writing(target: Path) -> Iterator[IO[bytes]]:
         handle, temporary = tempfile.mkstemp(prefix=".part-", dir=target.parent)
         with os.fdopen(handle, "wb") as sink:
             yield sink
+            sink.flush()
+            os.fsync(sink.fileno())  # or a power cut could leave the new name with no content
         os.chmod(temporary, 0o644)
         os.replace(temporary, target)
         temporary = ""
     except OSError as error:
         raise StorageError(
             f"Cannot write {target}: {error.strerror or error}.",
-            hint="Free some space, or name another folder with --data-dir or MIRRORBENCH_DATA.",
+            hint="Free some space, or name another folder.",
         ) from error
     finally:
         if temporary:

@@ -104,7 +104,7 @@ def locate(spec: EncoderSpec, language: str, offline: bool) -> Path:
     hub_id = known.by_language.get(language, known.hub_id) if known else spec.backbone
     if not known and Path(spec.backbone).is_dir():
         return _local(Path(spec.backbone), spec)
-    return _from_hub(hub_id, spec, offline)
+    return _from_hub(hub_id, spec.revision, offline)
 
 
 def embedded_directory() -> Path:
@@ -125,7 +125,7 @@ def _local(path: Path, spec: EncoderSpec) -> Path:
 
 
 @cache
-def _from_hub(hub_id: str, spec: EncoderSpec, offline: bool) -> Path:
+def _from_hub(hub_id: str, revision: str, offline: bool) -> Path:
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError
 
@@ -133,7 +133,7 @@ def _from_hub(hub_id: str, spec: EncoderSpec, offline: bool) -> Path:
         return Path(
             snapshot_download(
                 hub_id,
-                revision=spec.revision or None,
+                revision=revision or None,
                 allow_patterns=[*_SMALL_FILES, *patterns],
                 ignore_patterns=["onnx/*", "openvino/*"],
                 local_files_only=offline,
@@ -152,7 +152,7 @@ def _from_hub(hub_id: str, spec: EncoderSpec, offline: bool) -> Path:
     except (OSError, HfHubHTTPError, ValueError) as error:
         raise _unavailable(hub_id, offline, error) from error
     if not list(path.glob("model*.safetensors")) and not list(path.glob("pytorch_model*.bin")):
-        raise ModelUnavailableError(f"backbone {spec.backbone}: {hub_id} has no weights that this program opens")
+        raise ModelUnavailableError(f"the model {hub_id} has no weights that this program opens")
     return path
 
 

@@ -6,6 +6,7 @@ Environment:
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
@@ -57,6 +58,8 @@ class Cache:
         Raises:
             StorageError: the folder cannot be written, or the disk is full.
         """
+        from safetensors import SafetensorError  # what a full disk raises under safetensors
+
         target = self.root / "models" / key
         temporary = ""
         try:
@@ -67,15 +70,17 @@ class Cache:
             text = json.dumps(description, indent=2, ensure_ascii=False)
             Path(temporary, "mirrorbench.json").write_text(text, encoding="utf-8")
             os.chmod(temporary, 0o755)
-            if target.exists():  # half a model of a version that died, or another process was faster
-                shutil.rmtree(target, ignore_errors=True)
+            if self.model(key):  # another process was faster: its model is the same, and may be open already
+                return target
+            shutil.rmtree(target, ignore_errors=True)  # half a model, however it came there
             os.replace(temporary, target)
-        except OSError as error:
-            shutil.rmtree(temporary, ignore_errors=True)
+        except (OSError, SafetensorError) as error:
             raise StorageError(
-                f"the tuned model cannot be written to {target}: {error.strerror or error}",
+                f"the tuned model cannot be written to {target}: {getattr(error, 'strerror', None) or error}",
                 "Free some space, or name another folder: MIRRORBENCH_CACHE=DIR",
             ) from error
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)  # still there only if it did not become the target
         return target
 
     def describe_model(self, key: str) -> dict[str, Any]:
@@ -93,7 +98,8 @@ class EmbeddingShelf:
     """Vectors of one encoder (weights, readout, precision) by input, in shards that are memory-mapped.
 
     A shard is two files: the vectors, and the keys of their inputs, written last, so that a shard without keys is
-    one that died half-written.
+    one that died half-written. Its name is a hash of its keys: two processes that fill one shelf write either different
+    files or twice the same.
 
     Args:
         folder: the encoder's folder.
@@ -125,7 +131,7 @@ class EmbeddingShelf:
             StorageError: the folder cannot be written, or the disk is full.
         """
         keys = np.frombuffer(b"".join(item.key() for item in inputs), dtype=np.uint8).reshape(-1, KEY_BYTES)
-        name = f"{len(self._shards):05d}-{keys[0].tobytes().hex()[:8]}"
+        name = hashlib.blake2b(keys.tobytes(), digest_size=KEY_BYTES).hexdigest()
         with writing(self.folder / f"{name}.npy") as sink:
             np.save(sink, vectors)
         with writing(self.folder / f"{name}.keys.npy") as sink:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from mirrorbench.encoding.readout import Readout
+from mirrorbench.errors import MirrorbenchError
 from mirrorbench.identity import COMPUTATION, digest
 from mirrorbench.recipes import Recipe
 from mirrorbench.specs import EncoderSpec
@@ -163,3 +164,10 @@ class Failure:
     reason: str
     hint: str = ""
     seed: int | None = None
+
+    @classmethod
+    def of(cls, error: Exception, spec: EncoderSpec, task: str, seed: int | None = None) -> Failure:
+        """What to report of an error; one that is not ours (a plugin may raise anything) is named by its type."""
+        if isinstance(error, MirrorbenchError):
+            return cls(spec, task, error.message, error.hint, seed)
+        return cls(spec, task, f"{type(error).__name__}: {error}", seed=seed)

@@ -37,9 +37,16 @@ BUILTIN_PLUGINS = (
     "mirrorbench.encoders.base",
     "mirrorbench.encoders.mirror",
     "mirrorbench.augmentations.span_mask",
+    "mirrorbench.augmentations.token_mask",
+    "mirrorbench.augmentations.word_mask",
+    "mirrorbench.augmentations.word_shuffle",
     "mirrorbench.augmentations.dropout",
+    "mirrorbench.augmentations.controlled_dropout",
+    "mirrorbench.augmentations.drophead",
     "mirrorbench.tasks.builtin",
+    "mirrorbench.data.generated",
     "mirrorbench.metrics.correlation",
+    "mirrorbench.metrics.classification",
     "mirrorbench.leaderboard.renderers",
 )
 
@@ -69,11 +76,14 @@ class HookSpecs:
 
     @hookspec
     def register_augmentations(self, register: Register) -> None:
-        """``register(name, function, on="text", description="")``: ways to make two views of one string.
+        """``register(name, function, on="text", description="", probability=False)``: ways to make two views.
 
-        ``on="text"``: ``function(text, view) -> text``, applied to one side of each pair; ``view`` holds ``rng``,
-        ``rate`` (the value given in the spec), ``mask_token`` and ``protocol``. ``on="model"``: an object with
-        ``configure(config, rate)`` and ``attach(model, rate)``, applied to the model. The name is the spec key.
+        ``on="text"``: ``function(text, view) -> text``, applied to one side of each pair (both under ``sides=2``);
+        ``view`` holds ``rng``, ``rate`` (the value given in the spec), ``mask_token`` and ``protocol``.
+        ``on="tokens"``: ``function(ids, view) -> ids`` of the same length; ``view`` holds ``mask_id`` and
+        ``special_ids`` instead of the token. ``on="model"``: an object with ``configure(config, rate)`` and
+        ``attach(model, rate)``, which may return a function that undoes it. The name is the spec key;
+        ``probability=True`` limits its value to [0, 1).
         """
 
     @hookspec
@@ -82,7 +92,7 @@ class HookSpecs:
 
     @hookspec
     def register_corpora(self, register: Register) -> None:
-        """``register(card)``: a tuning corpus, as a ``Card`` or the path of a card (YAML)."""
+        """``register(corpus)``: a tuning corpus, as a ``Card``, the path of a card (YAML), or a ``GeneratedCorpus``."""
 
     @hookspec
     def register_metrics(self, register: Register) -> None:
@@ -106,25 +116,35 @@ def _add_plain(registry: Registry[Any], origin: str, name: str, value: Any, desc
 
 
 def _add_augmentation(
-    registry: Registry[Any], origin: str, name: str, function: Any, on: str = "text", description: str = ""
+    registry: Registry[Any],
+    origin: str,
+    name: str,
+    function: Any,
+    on: str = "text",
+    description: str = "",
+    probability: bool = False,
 ) -> None:
     from mirrorbench.augmentations import Augmentation
 
-    registry.add(name, Augmentation(name, function, on), origin, description)
+    registry.add(name, Augmentation(name, function, on, probability), origin, description)
 
 
 def _add_task(registry: Registry[Any], origin: str, task: Any) -> None:
+    from mirrorbench.data.cards import load_cards
     from mirrorbench.tasks import as_task
 
-    task = as_task(task)
-    registry.add(task.name, task, origin, task.title)
+    for one in load_cards(Path(task)) if isinstance(task, str | Path) else (task,):
+        one = as_task(one)
+        registry.add(one.name, one, origin, one.title)
 
 
 def _add_corpus(registry: Registry[Any], origin: str, corpus: Any) -> None:
-    from mirrorbench.data.cards import Card, load_card
+    from mirrorbench.data.cards import Card, load_cards
+    from mirrorbench.data.corpora import GeneratedCorpus
 
-    card = corpus if isinstance(corpus, Card) else load_card(Path(corpus))
-    registry.add(card.name, card, origin, card.title)
+    ready = isinstance(corpus, Card | GeneratedCorpus)
+    for card in (corpus,) if ready else load_cards(Path(corpus)):
+        registry.add(card.name, card, origin, card.title)
 
 
 # hook name -> (what its names stand for, how one call of ``register`` becomes an entry)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 from mirrorbench.recipes import Recipe
+from mirrorbench.training.views import Views, mirrored
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,9 +19,15 @@ class Method:
             ``model_type`` of the backbone's configuration.
         tunes: whether the weights change. A method that does not tune reads only pooling and layers from its recipe.
         label: how the row is called, with ``{backbone}``.
+        views: ``(texts, maker) -> Pairs``, how it makes an epoch's pairs from the corpus; each string with itself
+            unless the method says otherwise.
+        levels: where the method reads the recipe and the corpus of another level than that of the task: Mirror
+            encodes the whole sentence for words in context.
     """
 
     name: str
     preset: Callable[[str, str, str], Recipe]
     tunes: bool = True
     label: str = "{backbone} + {method}"
+    views: Views = mirrored
+    levels: Mapping[str, str] = field(default_factory=dict)

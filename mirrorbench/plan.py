@@ -13,10 +13,10 @@ from pathlib import Path
 from mirrorbench import backbones
 from mirrorbench.cells import Cell, CorpusRef, Failure, Weights
 from mirrorbench.data.cards import Card, builtin_suites
-from mirrorbench.data.corpora import Corpus, read_corpus
+from mirrorbench.data.corpora import Corpus, GeneratedCorpus, read_corpus
 from mirrorbench.data.store import DataStore
 from mirrorbench.encoding.readout import DEFAULT_MAX_LENGTH, Readout
-from mirrorbench.errors import MirrorbenchError, TuningError, UsageError
+from mirrorbench.errors import ModelUnavailableError, TuningError, UsageError
 from mirrorbench.hooks import Plugins
 from mirrorbench.methods import Method
 from mirrorbench.recipes import OUTSIDE_KEYS, PROTOCOLS, RECIPE_KEYS, Recipe, override
@@ -31,14 +31,19 @@ LADDERS: dict[str, tuple[tuple[str, dict[str, Value]], ...]] = {
     "sentence": (("base", {"pooling": "cls"}), ("base", {"pooling": "mean"}), ("mirror", {})),
     "phrase": (("base", {"pooling": "cls"}), ("base", {"pooling": "mean"}), ("mirror", {})),
     "word": (("base", {"pooling": "cls"}), ("base", {"pooling": "mean"}), ("mirror", {})),
+    # Paper 2, Table 3: a sentence encoder stands beside the encoders of words.
+    "wic": (("base", {"pooling": "target", "layers": "-4:"}), ("mirror", {})),
 }
 
-# What Mirror is tuned on where neither the user nor the task says: paper 1, section 3, "Training Resources".
+# What is tuned on where neither the user nor the task says: paper 1, section 3, "Training Resources".
+_WORD_LANGUAGES = ("ar", "en", "es", "et", "fr", "he", "it", "pl", "ru", "tr", "zh")
 DEFAULT_CORPORA = {
     ("sentence", "en"): "sts-sentences",
     ("sentence", "es"): "wikimatrix-es",
     ("sentence", "ar"): "wikimatrix-ar",
     ("sentence", "ru"): "wikimatrix-ru",
+    **{("word", language): f"words-{language}" for language in _WORD_LANGUAGES},
+    ("wic", "en"): "wic-sentences",  # paper 2, section 4
 }
 
 
@@ -164,7 +169,7 @@ class Planner:
         self.offline = offline
         self.fetch = fetch
         self._read: dict[tuple[str, int, bool], tuple[CorpusRef, Corpus]] = {}
-        self._errors: dict[str, MirrorbenchError] = {}
+        self._errors: dict[str, Exception] = {}
 
     def plan(self) -> Plan:
         """Plan every cell; what cannot be planned becomes a failure and stops nothing else.
@@ -184,8 +189,8 @@ class Planner:
                     cells += self._cells(spec, task)
                 except UsageError:
                     raise
-                except MirrorbenchError as error:
-                    failures.append(Failure(spec, task.name, error.message, error.hint))
+                except Exception as error:  # a plugin may raise anything, and must not stop the others
+                    failures.append(Failure.of(error, spec, task.name))
         return Plan(tuple(cells), tuple(failures), self.corpora, tuple(rows))
 
     @property
@@ -242,7 +247,7 @@ class Planner:
             if self.fetch:
                 task.fetch(self.data)
             return task.identity(self.data)
-        except MirrorbenchError as error:
+        except Exception as error:
             self._errors[task.name] = error
             raise
 
@@ -269,7 +274,7 @@ class Planner:
             encoder = open_system(spec, self.plugins, OpenContext(offline=self.offline))
             return [(Weights(spec, encoder.fingerprint), None)]
         method: Method = self.plugins.methods[spec.method]
-        path = backbones.locate(spec, language, self.offline)
+        path = self._locate(spec, language)
         recipe = self.recipe(spec, method, level, path)
         readout = Readout(recipe.pooling, recipe.layers, self._max_length(spec))
         base = Weights(spec, backbones.fingerprint(path), path, spec.method)
@@ -278,6 +283,17 @@ class Planner:
         ref = self._corpus(spec, level, language, corpus, recipe)
         tuned = replace(base, recipe=recipe, corpus=ref, protocol=request.protocol, precision=request.precision)
         return [(replace(tuned, seed=seed), readout) for seed in request.seeds]
+
+    def _locate(self, spec: EncoderSpec, language: str) -> Path:
+        """The backbone's directory; a failure is remembered, so that the hub is asked once for all rows and tasks."""
+        key = f"backbone {spec.backbone}@{spec.revision} {language}"
+        if key in self._errors:
+            raise self._errors[key]
+        try:
+            return backbones.locate(spec, language, self.offline)
+        except ModelUnavailableError as error:
+            self._errors[key] = error
+            raise
 
     def recipe(self, spec: EncoderSpec, method: Method, level: str, path: Path) -> Recipe:
         """The recipe of a spec: the paper's preset, then the backbone's own values, then the user's keys.
@@ -288,7 +304,7 @@ class Planner:
         architecture = str(backbones.configuration(path).get("model_type", ""))
         preset = method.preset(level, architecture, self.request.protocol)
         params = dict(spec.params)
-        augmentations = self.plugins.augmentations.names()
+        augmentations = {entry.name: entry.value for entry in self.plugins.augmentations}
         if not method.tunes:
             for key in params:
                 if key not in READOUT_KEYS:
@@ -315,7 +331,7 @@ class Planner:
             raise UsageError(f"corpus_size={size} is not a number of strings")
         key = (name, size, recipe.clean_corpus)
         if key not in self._read:
-            cards: dict[str, Card] = {entry.name: entry.value for entry in self.plugins.corpora}
+            cards: dict[str, Card | GeneratedCorpus] = {entry.name: entry.value for entry in self.plugins.corpora}
             corpus = read_corpus(
                 name, self.data, cards, deduplicate=recipe.clean_corpus, strip=recipe.clean_corpus, size=size
             )

@@ -6,12 +6,16 @@ MirrorWiC (CoNLL 2021), section 4 and Table 13; "released code" is what the auth
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from mirrorbench.errors import UsageError
 from mirrorbench.registry import unknown_name
 from mirrorbench.specs import Value
+
+if TYPE_CHECKING:
+    from mirrorbench.augmentations import Augmentation
 
 Level = Literal["word", "phrase", "sentence", "wic"]
 Protocol = Literal["paper", "released"]
@@ -40,7 +44,8 @@ class Recipe:
     weight_decay: float = 0.01
     """AdamW's decoupled weight decay (released code; the papers do not state one)."""
     loss: str = "infonce"
-    """``infonce``: Eq. 1, negatives only in the denominator; ``ntxent``: released code, positive included."""
+    """``infonce``: Eq. 1, negatives only in the denominator; ``ntxent``: released code, positive included;
+    ``multi-similarity``: with online mining of hard pairs (paper 1, footnote 2), which has no temperature."""
     augment: tuple[tuple[str, float], ...] = ()
     """Augmentations and their rates, sorted by name (``dropout``, ``span_mask`` ...)."""
     drop_last: bool = False
@@ -48,6 +53,9 @@ class Recipe:
     clean_corpus: bool = True
     """Whether lines are stripped and repeated strings removed (paper 1, section 2.1: "non-duplicated strings"); the
     released code takes the lines as they are."""
+    sides: int = 1
+    """How many of the two views the text and token augmentations change: 1 (x-bar alone, paper 1, section 2.2), or 2,
+    each with a draw of its own."""
 
     def to_json(self) -> dict[str, Any]:
         """A JSON object with every field."""
@@ -61,6 +69,7 @@ class Recipe:
 _TYPES: dict[str, type] = {
     "temperature": float, "epochs": int, "train_max_length": int, "pooling": str, "layers": str, "lr": float,
     "batch_size": int, "weight_decay": float, "loss": str, "drop_last": bool, "clean_corpus": bool,
+    "sides": int,
 }  # fmt: skip
 # Keys of a spec that other parts read: the readout's length, and where the tuning strings come from.
 OUTSIDE_KEYS = ("max_length", "corpus", "corpus_size")
@@ -92,17 +101,38 @@ def mirror_preset(level: str, architecture: str, protocol: str) -> Recipe:
     return recipe
 
 
-def override(recipe: Recipe, params: dict[str, Value], augmentations: list[str]) -> Recipe:
+def sap_preset(level: str, architecture: str, protocol: str) -> Recipe:
+    """SapBERT's recipe (Liu et al. 2021, "Self-Alignment Pretraining for Biomedical Entity Representations").
+
+    AdamW with 2e-5, batches of 256 name pairs, one epoch, names of at most 25 tokens, [CLS], and the model's own
+    dropout, which is 0.1 in the BERT family. The same at every level, and for both protocols but for the corpus: its
+    lines are pairs of names, so a repeated line is a repeated pair.
+    """
+    return Recipe(
+        temperature=0.04,
+        epochs=1,
+        train_max_length=25,
+        pooling="cls",
+        batch_size=256,
+        loss="multi-similarity",
+        augment=(("dropout", 0.1),),
+        clean_corpus=protocol == "paper",
+    )
+
+
+def override(recipe: Recipe, params: dict[str, Value], augmentations: Mapping[str, Augmentation]) -> Recipe:
     """A recipe with the values that a spec sets.
+
+    ``controlled_dropout`` sets the rates of the same layers as ``dropout`` and so takes its place.
 
     Args:
         recipe: the preset.
         params: keys and values of the spec; those of ``OUTSIDE_KEYS`` are left to others.
-        augmentations: names that are spec keys because an augmentation of that name is registered.
+        augmentations: the registered augmentations by name; each name is a spec key.
 
     Raises:
         UnknownNameError: a key that nothing reads.
-        UsageError: a value of the wrong type or out of its range.
+        UsageError: a value of the wrong type or out of its range, or values that contradict each other.
     """
     changes: dict[str, Any] = {}
     rates = dict(recipe.augment)
@@ -116,8 +146,12 @@ def override(recipe: Recipe, params: dict[str, Value], augmentations: list[str])
         else:
             known = [*_TYPES, *augmentations, *OUTSIDE_KEYS]
             raise unknown_name("encoder spec key", key, known)
+    if rates.get("controlled_dropout") and "dropout" not in params:
+        rates["dropout"] = 0.0
     changed = replace(recipe, **changes, augment=tuple(sorted(rates.items())))
     _check(changed)
+    for name, rate in changed.augment:
+        augmentations[name].check(rate)
     return changed
 
 
@@ -141,15 +175,14 @@ def _number(key: str, value: Value) -> float:
 def _check(recipe: Recipe) -> None:
     limits: dict[str, tuple[float, float]] = {
         "temperature": (1e-4, 100), "epochs": (1, 10_000), "train_max_length": (3, 100_000),
-        "lr": (0, 1), "batch_size": (2, 1_000_000), "weight_decay": (0, 10),
+        "lr": (0, 1), "batch_size": (2, 1_000_000), "weight_decay": (0, 10), "sides": (1, 2),
     }  # fmt: skip
     for name, (low, high) in limits.items():
         value = getattr(recipe, name)
         if not low <= value <= high:
             raise UsageError(f"{name}={value} is out of range", f"It must lie between {low:g} and {high:g}.")
-    for name, rate in recipe.augment:
-        if rate < 0 or (name.startswith("drop") and rate >= 1):
-            raise UsageError(f"{name}={rate:g} is out of range", "A dropout rate must be at least 0 and below 1.")
+    if recipe.rate("dropout") and recipe.rate("controlled_dropout"):
+        raise UsageError("dropout and controlled_dropout set the same layers", "Set one of them, or one of them to 0.")
 
 
 RECIPE_KEYS = tuple(field.name for field in fields(Recipe) if field.name != "augment")

@@ -18,7 +18,6 @@ from mirrorbench.cells import Cell, Failure
 from mirrorbench.data.store import DataStore
 from mirrorbench.encoding.inputs import Encoder, ReadoutEncoder, TextInput, checked
 from mirrorbench.encoding.readout import Readout
-from mirrorbench.errors import MirrorbenchError
 from mirrorbench.hooks import Plugins
 from mirrorbench.identity import COMPUTATION, digest
 from mirrorbench.opening import Opener
@@ -89,11 +88,12 @@ class Runner:
         self.reporter: Reporter = reporter or Silent()
         self.opener = Opener(plugins, cache, device, offline, self.reporter)
         self._items: dict[str, Any] = {}
+        self._inputs: dict[str, list[TextInput]] = {}
         self._environment: dict[str, Any] = {}
 
     def run(self, plan: Plan) -> Outcome:
         """Compute what is not stored yet."""
-        done: dict[str, Result] = {}
+        done: dict[Cell, Result] = {}  # not by id: two specs may mean the same, and each has a row of its own
         failures = list(plan.failures)
         for failure in failures:
             self.reporter.failure(failure)
@@ -103,19 +103,19 @@ class Runner:
             for cell in cells:
                 stored = self.results.find(cell)
                 if stored:
-                    done[cell.id] = stored
+                    done[cell] = stored
                     self.reporter.cell(cell, stored.main_score, cached=True)
                 else:
                     pending.append(cell)
             for cell, outcome in self._group(pending, plan) if pending else []:
                 if isinstance(outcome, Result):
-                    done[cell.id] = outcome
+                    done[cell] = outcome
                     computed += 1
                     self.reporter.cell(cell, outcome.main_score, cached=False)
                 else:
                     failures.append(outcome)
                     self.reporter.failure(outcome)
-        results = tuple(done[cell.id] for cell in plan.cells if cell.id in done)
+        results = tuple(done[cell] for cell in plan.cells if cell in done)
         return Outcome(results, tuple(failures), computed)
 
     def _group(self, cells: list[Cell], plan: Plan) -> list[tuple[Cell, Result | Failure]]:
@@ -128,13 +128,13 @@ class Runner:
             encoder, train_seconds = self.opener.open(first.weights, first.readout, first.precision, plan.corpora)
             encoded = self._encode(encoder, loadable)
         except Exception as error:  # whatever a model or plugin raises is these cells' failure, not the run's
-            return outcomes + [(cell, _failure(cell, error)) for cell in loadable]
+            return outcomes + [(cell, Failure.of(error, cell.spec, cell.task, cell.seed)) for cell in loadable]
         for cell in loadable:
             try:
                 result = self._score(cell, encoded[cell.readout], encoder, train_seconds)
                 outcomes.append((cell, result))
             except Exception as error:
-                outcomes.append((cell, _failure(cell, error)))
+                outcomes.append((cell, Failure.of(error, cell.spec, cell.task, cell.seed)))
         return outcomes
 
     def _load_tasks(self, cells: list[Cell]) -> tuple[list[Cell], list[tuple[Cell, Result | Failure]]]:
@@ -142,29 +142,26 @@ class Runner:
         failed: list[tuple[Cell, Result | Failure]] = []
         for cell in cells:
             try:
-                if cell.task not in self._items:
-                    self._items[cell.task] = self.plugins.tasks[cell.task].load(self.data)
+                if cell.task not in self._inputs:
+                    task = self.plugins.tasks[cell.task]
+                    self._items[cell.task] = task.load(self.data)
+                    self._inputs[cell.task] = task.inputs(self._items[cell.task])
                 loadable.append(cell)
             except Exception as error:
-                failed.append((cell, _failure(cell, error)))
+                failed.append((cell, Failure.of(error, cell.spec, cell.task, cell.seed)))
         return loadable, failed
 
     def _encode(self, encoder: Encoder, cells: Sequence[Cell]) -> dict[Readout | None, _Encoded]:
         """Vectors of everything that the cells' tasks want, by readout."""
-        inputs = list(
-            dict.fromkeys(
-                item
-                for name in dict.fromkeys(cell.task for cell in cells)
-                for item in self.plugins.tasks[name].inputs(self._items[name])
-            )
-        )
+        names = dict.fromkeys(cell.task for cell in cells)
+        inputs = list(dict.fromkeys(item for name in names for item in self._inputs[name]))
         readouts = list(dict.fromkeys(cell.readout for cell in cells))
         shelves = {r: self.cache.embeddings(_shelf_key(encoder, r, cells[0].precision)) for r in readouts}
         missing = list(dict.fromkeys(item for shelf in shelves.values() for item in shelf.missing(inputs)))
         started = time.perf_counter()
         if missing:
             self.reporter.stage(f"encode {cells[0].weights.spec}", len(missing), "texts")
-            self._fill(encoder, missing, shelves)
+            self._fill(encoder, missing, shelves, f"the encoder {cells[0].weights.spec}")
         seconds = time.perf_counter() - started
         encoded = {}
         for readout, shelf in shelves.items():
@@ -174,7 +171,9 @@ class Runner:
             encoded[readout] = _Encoded(Vectors(inputs, array), seconds, description)
         return encoded
 
-    def _fill(self, encoder: Encoder, missing: list[TextInput], shelves: dict[Readout | None, EmbeddingShelf]) -> None:
+    def _fill(
+        self, encoder: Encoder, missing: list[TextInput], shelves: dict[Readout | None, EmbeddingShelf], who: str
+    ) -> None:
         for start in range(0, len(missing), CHUNK):
             chunk = missing[start : start + CHUNK]
             wanted = [r for r in shelves if r is not None]
@@ -184,13 +183,13 @@ class Runner:
                 for readout, array in arrays.items():
                     shelves[readout].put(chunk, array)
             else:
-                shelves[None].put(chunk, checked(encoder.encode(chunk), len(chunk), f"the encoder {encoder}"))
+                shelves[None].put(chunk, checked(encoder.encode(chunk), len(chunk), who))
                 self.reporter.advance(len(chunk))
 
     def _score(self, cell: Cell, encoded: _Encoded, encoder: Encoder, train_seconds: float) -> Result:
         task = self.plugins.tasks[cell.task]
         started = time.perf_counter()
-        scores: Scores = task.score(self._items[cell.task], encoded.vectors)
+        scores: Scores = task.score(self._items[cell.task], encoded.vectors, cell.protocol)
         seconds = {"train": train_seconds, "encode": encoded.seconds, "score": time.perf_counter() - started}
         # What a file is may only be certain once it was read (files without a published checksum).
         cell = replace(cell, data=tuple(sorted(task.identity(self.data).items())))
@@ -233,9 +232,3 @@ def _describe(encoder: Encoder, readout: Readout | None, dimensions: int) -> dic
     if transformer is not None:
         description["parameters"] = transformer.n_parameters
     return description
-
-
-def _failure(cell: Cell, error: Exception) -> Failure:
-    if isinstance(error, MirrorbenchError):
-        return Failure(cell.spec, cell.task, error.message, error.hint, cell.seed)
-    return Failure(cell.spec, cell.task, f"{type(error).__name__}: {error}", seed=cell.seed)

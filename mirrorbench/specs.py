@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 from typing import Any
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 from mirrorbench.errors import UsageError
 
@@ -22,6 +22,8 @@ _METHOD = re.compile(r"\+([A-Za-z][A-Za-z0-9_-]*)$")
 _KEY = re.compile(r"[a-z][a-z0-9_]*")
 # Characters that mean something in a spec, and "%" itself, are written %XX inside a name, path or value.
 _RESERVED = "%+:@,="
+# So are spaces at the ends, which a shell or a list in a file would lose.
+_END_SPACES = re.compile(r"^\s+|\s+$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,15 +148,15 @@ def _format_value(value: Value) -> str:
     if isinstance(value, int | float):
         return repr(value)
     # ":" is free inside a value (``layers=-4:``); "," would end it and "%" would start an escape.
-    return "".join(_percent(c) if c in "%," else c for c in value)
+    return _escape_ends("".join(quote(c) if c in "%," else c for c in value))
 
 
 def _escape(text: str, path: bool = False) -> str:
     # A local path keeps its "@"; a drive letter's or plain ":" is only special before KEY=.
     keep = "@:=" if path and text.startswith((".", "/", "~")) else ":="
-    escaped = "".join(_percent(c) if c in _RESERVED and c not in keep else c for c in text)
-    return _PARAMS_START.sub("%3A", escaped)
+    escaped = "".join(quote(c) if c in _RESERVED and c not in keep else c for c in text)
+    return re.sub(":$", "%3A", _escape_ends(_PARAMS_START.sub("%3A", escaped)))
 
 
-def _percent(char: str) -> str:
-    return f"%{ord(char):02X}"
+def _escape_ends(text: str) -> str:
+    return _END_SPACES.sub(lambda spaces: quote(spaces[0]), text)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields
@@ -21,6 +22,8 @@ from mirrorbench.cells import Cell
 from mirrorbench.errors import DataFormatError
 from mirrorbench.specs import EncoderSpec
 from mirrorbench.tasks import Scores
+
+_logger = logging.getLogger(__name__)
 
 SCHEMA = 1
 """Version of the result file's layout."""
@@ -81,12 +84,13 @@ class Result:
 
 def slug(spec: EncoderSpec, protocol: str = "paper") -> str:
     """A directory name for a spec: readable, safe on every file system, and different for different specs."""
-    text = str(spec) + ("" if protocol == "paper" else f"~{protocol}")
-    safe = re.sub(r"[^A-Za-z0-9._+=,~-]", "_", text)
-    # What had to be changed or cut could collide with another spec: a hash of the original keeps them apart.
-    if safe == text and len(safe) <= 100 and not safe.startswith("."):
-        return safe
-    return f"{safe.strip('._')[-80:]}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
+    text = str(spec)
+    safe = re.sub(r"[^A-Za-z0-9._+=,-]", "_", text)
+    # What had to be changed or cut could collide with another spec, and so could capitals where the file system
+    # ignores case: a hash of the original keeps them apart.
+    if safe != text.lower() or len(safe) > 100 or safe.strip(".") != safe:
+        safe = f"{safe[-80:].strip('._')}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
+    return safe if protocol == "paper" else f"{safe}~{protocol}"
 
 
 class ResultStore:
@@ -104,11 +108,18 @@ class ResultStore:
         return self.root / slug(cell.spec, cell.protocol) / cell.task / f"seed-{cell.seed}.json"
 
     def find(self, cell: Cell) -> Result | None:
-        """The stored result of exactly this cell, also if a later one of another identity moved it aside."""
+        """The stored result of exactly this cell, also if a later one of another identity moved it aside.
+
+        A file that cannot be read is no result: there is a warning, and the cell counts as not computed.
+        """
         path = self.path(cell)
         for candidate in (path, _aside(path, cell.id)):
             if candidate.is_file():
-                result = read_result(candidate)
+                try:
+                    result = read_result(candidate)
+                except DataFormatError as error:
+                    _logger.warning("%s: computed again.", error.message)
+                    continue
                 if result.cell_id == cell.id:
                     return result
         return None
@@ -116,16 +127,15 @@ class ResultStore:
     def write(self, cell: Cell, result: Result, scores: Scores) -> Path:
         """Store a result and its predictions.
 
-        The predictions go first, so that a result file always has them.
+        The predictions go first, so that a result file always has them. Whatever lay at the path moves aside: a result
+        under its own identity, a file that is none as ``seed-<n>.unreadable.json``.
 
         Raises:
             StorageError: the folder cannot be written, or the disk is full.
         """
         path = self.path(cell)
-        if path.is_file() and (old := read_result(path)).cell_id != cell.id:
-            for suffix in (".npz", ".json"):
-                if (stale := path.with_suffix(suffix)).is_file():
-                    stale.replace(_aside(path, old.cell_id).with_suffix(suffix))
+        if path.is_file():
+            _move_aside(path, cell.id)
         with writing(path.with_suffix(".npz")) as sink:
             arrays = {"ids": np.array(scores.ids), "scores": scores.scores, "gold": scores.gold, **scores.extra}
             np.savez_compressed(sink, allow_pickle=False, **arrays)
@@ -136,6 +146,17 @@ class ResultStore:
 
 def _aside(path: Path, cell_id: str) -> Path:
     return path.with_name(f"{path.stem}.{cell_id[:12]}.json")
+
+
+def _move_aside(path: Path, cell_id: str) -> None:
+    """Make way for the result of the cell ``cell_id``, if something else lies at its path."""
+    try:
+        target = _aside(path, old) if (old := read_result(path).cell_id) != cell_id else path
+    except DataFormatError:
+        target = path.with_name(f"{path.stem}.unreadable.json")
+    for suffix in (".npz", ".json"):
+        if target != path and (stale := path.with_suffix(suffix)).is_file():
+            stale.replace(target.with_suffix(suffix))
 
 
 def read_result(path: Path) -> Result:

@@ -1,7 +1,8 @@
 """Augmentations: ways to make two different views of one string. Each lives in a file of its own.
 
-Two kinds exist. A *text* augmentation rewrites one side of a pair; a *model* augmentation makes the network noisy, so
-that two passes over one text differ.
+Three kinds exist. A *text* augmentation rewrites a string, a *token* augmentation its token ids; both change one view
+of each pair, or both views under ``sides=2``. A *model* augmentation makes the network noisy, so that two passes over
+one text differ.
 """
 
 from __future__ import annotations
@@ -10,10 +11,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from mirrorbench.errors import PluginError
+from mirrorbench.errors import PluginError, UsageError
 
 if TYPE_CHECKING:
     import numpy as np
+
+KINDS = ("text", "tokens", "model")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,14 +36,42 @@ class TextView:
     protocol: str
 
 
+@dataclass(frozen=True, slots=True)
+class TokenView:
+    """What a token augmentation may use.
+
+    Attributes:
+        rng: the tuning's own generator; the only permitted source of randomness.
+        rate: the value from the recipe, above 0.
+        mask_id: id of the mask token.
+        special_ids: ids of the tokenizer's special tokens, which are no part of the text.
+        protocol: ``paper`` or ``released``.
+    """
+
+    rng: np.random.Generator
+    rate: float
+    mask_id: int
+    special_ids: frozenset[int]
+    protocol: str
+
+
 class ModelAugmentation(Protocol):
     """What a model augmentation does; called once for each tuning."""
 
     def configure(self, config: Any, rate: float) -> None:
         """Change the transformers configuration before the model is built."""
 
-    def attach(self, model: Any, rate: float) -> None:
-        """Change, or check, the model that was built."""
+    def attach(self, model: Any, rate: float) -> Callable[[], None] | None:
+        """Change, or check, the model that was built.
+
+        Returns:
+            What undoes the change once the tuning is over, or ``None`` where there is nothing to undo: no hook may
+            live on in evaluation or in the saved model.
+        """
+
+
+TextFunction = Callable[[str, TextView], str]
+TokenFunction = Callable[[list[int], TokenView], list[int]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,14 +80,27 @@ class Augmentation:
 
     Attributes:
         name: also the key of its rate in a spec.
-        function: ``(text, view) -> text`` for ``on="text"``, a ``ModelAugmentation`` for ``on="model"``.
-        on: ``text`` or ``model``.
+        function: ``(text, view) -> text`` for ``on="text"``, ``(ids, view) -> ids`` of the same length for
+            ``on="tokens"``, a ``ModelAugmentation`` for ``on="model"``.
+        on: ``text``, ``tokens`` or ``model``.
+        probability: whether the rate is a probability, which must be below 1.
     """
 
     name: str
-    function: Callable[[str, TextView], str] | ModelAugmentation
+    function: TextFunction | TokenFunction | ModelAugmentation
     on: str = "text"
+    probability: bool = False
 
     def __post_init__(self) -> None:
-        if self.on not in ("text", "model"):
-            raise PluginError(f"augmentation {self.name!r}: on={self.on!r}", "It must be 'text' or 'model'.")
+        if self.on not in KINDS:
+            raise PluginError(f"augmentation {self.name!r}: on={self.on!r}", f"It must be one of {', '.join(KINDS)}.")
+
+    def check(self, rate: float) -> None:
+        """Check a rate that a recipe sets.
+
+        Raises:
+            UsageError: it is negative, or no probability where one is wanted.
+        """
+        if rate < 0 or (self.probability and rate >= 1):
+            limits = "at least 0 and below 1" if self.probability else "at least 0"
+            raise UsageError(f"{self.name}={rate:g} is out of range", f"It must be {limits}.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from mirrorbench.errors import TuningError
@@ -21,7 +22,7 @@ class Dropout:
             if "dropout" in key and isinstance(value, int | float) and not isinstance(value, bool):
                 setattr(config, key, float(rate))
 
-    def attach(self, model: Any, rate: float) -> None:
+    def attach(self, model: Any, rate: float) -> Callable[[], None] | None:
         """Check that the model has dropout modules, and that each has the rate asked for.
 
         Raises:
@@ -41,9 +42,10 @@ class Dropout:
                     f"{type(model).__name__} has a dropout of its own kind at {name} ({type(module).__name__}); "
                     f"its rate cannot be set to {rate:g}"
                 )
+        return None
 
 
 @hookimpl
 def register_augmentations(register: Register) -> None:
     """Dropout, under its spec key."""
-    register("dropout", Dropout(), on="model", description="rate of every dropout layer of the model")
+    register("dropout", Dropout(), on="model", probability=True, description="rate of every dropout layer of the model")

@@ -79,7 +79,7 @@ def fetch(
             failures.append((card.name, error))
             _print(f"{card.name}: failed")
         else:
-            _print(f"{card.name}: complete, {len(files)} of its files in {store.root / card.name}")
+            _print(f"{card.name}: complete, {len(files)} of its files in {store.root / card.folder}")
     if len(failures) == 1:
         raise failures[0][1]
     if failures:

@@ -21,6 +21,7 @@ from mirrorbench.data.cards import (
     Source,
     UrlSource,
 )
+from mirrorbench.data.families import expand
 from mirrorbench.errors import DataFormatError
 from mirrorbench.recipes import LEVELS
 
@@ -48,6 +49,7 @@ _REQUIRED = {
 }
 _OPTIONAL = {
     "label": str,
+    "folder": str,
     "metric": str,
     "licence_url": str,
     "notes": str,
@@ -70,11 +72,11 @@ class _ProblemError(Exception):
     """What is wrong with a card, before the file's name is put in front."""
 
 
-def read_card(path: Path) -> Card:
-    """Read one card; see ``mirrorbench.data.cards.load_card``."""
+def read_cards(path: Path) -> tuple[Card, ...]:
+    """Read the cards of a file; see ``mirrorbench.data.cards.load_cards``."""
     try:
-        return _card(_mapping(_load_yaml(path), "a card"))
-    except _ProblemError as problem:
+        return tuple(_card(raw) for raw in expand(_mapping(_load_yaml(path), "a card")))
+    except (_ProblemError, DataFormatError) as problem:
         raise DataFormatError(f"{path}: {problem}") from None
 
 
@@ -164,7 +166,10 @@ def _card(raw: dict[str, Any]) -> Card:
         raise _ProblemError("two files have the same path")
     card = Card(
         **{key: raw[key] for key in ("name", "kind", "title", "level", "parser", "redistributable", "version")},
-        **{key: raw.get(key, "").strip() for key in ("metric", "licence", "licence_url", "citation", "homepage")},
+        **{
+            key: raw.get(key, "").strip()
+            for key in ("metric", "licence", "licence_url", "citation", "homepage", "label", "folder")
+        },
         languages=tuple(raw["languages"]),
         files=files,
         notes=" ".join(raw.get("notes", "").split()),
@@ -177,8 +182,9 @@ def _card(raw: dict[str, Any]) -> Card:
 
 
 def _check_values(raw: dict[str, Any]) -> None:
-    if not _NAME.match(raw["name"]):
-        raise _ProblemError(f"name {raw['name']!r}: lower-case letters, digits, '-' and '.' only")
+    for key in ("name", "folder"):
+        if key in raw and not _NAME.match(raw[key]):
+            raise _ProblemError(f"{key} {raw[key]!r}: lower-case letters, digits, '-' and '.' only")
     if raw["level"] not in LEVELS:
         raise _ProblemError(f"level {raw['level']!r} is none of {', '.join(LEVELS)}")
     if (raw["kind"] == CORPUS_KIND) == bool(raw.get("metric")):

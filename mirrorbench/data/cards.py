@@ -211,6 +211,7 @@ class Card:
         options: for the parser; ``split`` names the split that the task scores.
         converted: a converted copy, for when no source of the originals can be reached.
         label: the head of the task's column in a table; by default the name.
+        folder: where its files lie in the store, by default its name; cards made from the same files share one.
     """
 
     name: str
@@ -231,6 +232,10 @@ class Card:
     options: Mapping[str, Any] = field(default_factory=dict)
     converted: Converted | None = None
     label: str = ""
+    folder: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "folder", self.folder or self.name)
 
     @property
     def split(self) -> str | None:
@@ -251,21 +256,33 @@ class Card:
         return files
 
 
-def load_card(path: Path) -> Card:
-    """Read and check one card.
+def load_cards(path: Path) -> tuple[Card, ...]:
+    """Read and check the cards of one file: one, or a family of them (see ``families``).
 
     Args:
         path: the YAML file.
 
     Returns:
-        the card.
+        the cards, in the order of the file.
 
     Raises:
         DataFormatError: the file is no card; the message names the file and the key.
     """
-    from mirrorbench.data.cardfile import read_card
+    from mirrorbench.data.cardfile import read_cards
 
-    return read_card(path)
+    return read_cards(path)
+
+
+def load_card(path: Path) -> Card:
+    """Read and check the card of a file that holds one.
+
+    Raises:
+        DataFormatError: the file is no card, or a family of several; the message names it.
+    """
+    cards = load_cards(path)
+    if len(cards) != 1:
+        raise DataFormatError(f"{path} holds {len(cards)} cards where one is expected.")
+    return cards[0]
 
 
 def cards_folder() -> Path:
@@ -293,10 +310,10 @@ def builtin_cards() -> Mapping[str, Card]:
     """
     cards: dict[str, Card] = {}
     for path in sorted(cards_folder().glob("*/*.yaml")):
-        card = load_card(path)
-        if card.name in cards:
-            raise DataFormatError(f"{path}: a second card named {card.name!r}.", hint="Rename one of the two.")
-        cards[card.name] = card
+        for card in load_cards(path):
+            if card.name in cards:
+                raise DataFormatError(f"{path}: a second card named {card.name!r}.", hint="Rename one of the two.")
+            cards[card.name] = card
     return MappingProxyType(dict(sorted(cards.items())))
 
 

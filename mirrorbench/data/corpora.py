@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,22 @@ from mirrorbench.data.textfiles import read_lines
 from mirrorbench.errors import DataFormatError, UsageError
 from mirrorbench.registry import unknown_name
 
-_OPTIONS = {"separator", "column", "take"}
+_OPTIONS = {"separator", "column", "skip", "take"}
+
+
+@dataclass(frozen=True, slots=True)
+class GeneratedCorpus:
+    """A corpus that a function makes, for strings that need no file.
+
+    Attributes:
+        name: as asked for in a spec.
+        title: one line for listings.
+        generate: makes the strings, the same at every call; their hash is the corpus's identity all the same.
+    """
+
+    name: str
+    title: str
+    generate: Callable[[], Sequence[str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +58,7 @@ class Corpus:
 def read_corpus(
     name_or_path: str | Path,
     store: DataStore,
-    cards: Mapping[str, Card],
+    cards: Mapping[str, Card | GeneratedCorpus],
     *,
     deduplicate: bool = True,
     strip: bool = True,
@@ -60,7 +75,7 @@ def read_corpus(
         name_or_path: the name of a corpus card, or a path (``./words.txt``; a ``.gz`` file is decompressed).
             A name wins over a file of the same name; write ``./name`` for the file.
         store: where the files of built-in corpora are.
-        cards: the known cards; those of other kinds are passed over.
+        cards: the known corpora, as cards or generated; cards of other kinds are passed over.
         deduplicate: drop repeated strings.
         strip: strip spaces at both ends; the released code of Mirror-BERT takes off the line end alone.
         size: take only the first ``size`` strings (counted after dropping repeated ones); 0 for all.
@@ -77,7 +92,9 @@ def read_corpus(
     """
     name = str(name_or_path)
     card = None if isinstance(name_or_path, Path) else cards.get(name)
-    if card is not None and card.kind == CORPUS_KIND:
+    if isinstance(card, GeneratedCorpus):
+        source, lines = "generated", list(card.generate())
+    elif card is not None and card.kind == CORPUS_KIND:
         data = store.resolve(card)
         source = ", ".join(f"{card.name}/{path}" for path in data.files)
         lines = [text for path in data.files.values() for text in _lines(path, card.options, strip)]
@@ -86,7 +103,7 @@ def read_corpus(
         if path.is_dir():
             raise UsageError(f"The corpus {name!r} is a folder.", "Name one text file, one string a line.")
         if not path.is_file():
-            corpora = [card.name for card in cards.values() if card.kind == CORPUS_KIND]
+            corpora = [c.name for c in cards.values() if isinstance(c, GeneratedCorpus) or c.kind == CORPUS_KIND]
             raise unknown_name("corpus, and no file,", name, corpora)
         source = str(path)
         lines = _lines(path, {}, strip)
@@ -94,12 +111,13 @@ def read_corpus(
 
 
 def _lines(path: Path, options: Mapping[str, Any], strip: bool) -> list[str]:
-    """The strings of a file; a card's options: ``separator``, ``column`` (from 0), ``take`` (the first n)."""
+    """The strings of a file; a card's options: ``separator``, ``column`` (from 0), ``skip`` and ``take`` (lines)."""
     if unknown := set(options) - _OPTIONS:
         raise DataFormatError(f"Parser 'lines': unknown options {', '.join(sorted(unknown))}.")
-    texts = read_lines(path)
+    skip = options.get("skip", 0)
+    texts = read_lines(path)[skip:]
     if "column" in options:
-        texts = [_cut(text, options, path, line) for line, text in enumerate(texts, start=1)]
+        texts = [_cut(text, options, path, line) for line, text in enumerate(texts, start=skip + 1)]
     kept = [text.strip() if strip else text for text in texts if text.strip()]
     return kept[: options.get("take")]
 

@@ -157,7 +157,7 @@ class _Importer:
         wanted = self._index.by_sha256.get(sha256) or named
         for card, file in wanted:
             if self._lacks(card, file):
-                with writing(self._store.root / card.name / file.path) as sink, path.open("rb") as stream:
+                with writing(self._store.root / card.folder / file.path) as sink, path.open("rb") as stream:
                     shutil.copyfileobj(stream, sink, 1 << 20)
                 self._adopt(card, file, sha256, str(path))
         return bool(wanted)
@@ -185,7 +185,7 @@ class _Importer:
         wanted = self._index.by_sha256.get(sha256) or named
         for card, file in wanted:
             if self._lacks(card, file):
-                with writing(self._store.root / card.name / file.path) as sink:
+                with writing(self._store.root / card.folder / file.path) as sink:
                     for chunk in read_member(archive, member, limit, path):
                         sink.write(chunk)
                 self._adopt(card, file, sha256, f"{path}: {member.name}")

@@ -1,6 +1,6 @@
 """The store: one folder of original files, each handed out only once its checksum has been seen.
 
-Layout: ``<root>/<card name>/<file path>``. Beside the files of a card lies ``.verified.json``: size,
+Layout: ``<root>/<folder of the card>/<file path>``. Beside the files of a card lies ``.verified.json``: size,
     modification time
 and checksum of each file that was hashed, so that a run does not hash hundreds of megabytes again.
 """
@@ -69,7 +69,7 @@ class DataStore:
 
     def location(self, card: Card, file: DataFile) -> Path:
         """Where a file lies, or would lie; a file in the package is read there unless the store has it."""
-        stored = self.root / card.name / file.path
+        stored = self.root / card.folder / file.path
         if not stored.exists():
             for source in file.sources:
                 if isinstance(source, PackageSource) and source.location.is_file():
@@ -197,7 +197,7 @@ class DataStore:
             sha256: the checksum that was found.
             source: where it came from, for people.
         """
-        stat = (self.root / card.name / file.path).stat()
+        stat = (self.root / card.folder / file.path).stat()
         self._record(card).put(file.path, Seen(stat.st_size, stat.st_mtime_ns, sha256, source))
 
     def _collect(self, card: Card, files: tuple[DataFile, ...]) -> dict[str, Path]:
@@ -219,7 +219,7 @@ class DataStore:
             raise unavailable(card, files, [], offline=True)
         with Fetcher(self.root) as fetcher:
             for index, file in enumerate(files):
-                target = self.root / card.name / file.path
+                target = self.root / card.folder / file.path
                 try:
                     source = fetcher.fetch(file, target)
                 except NoSourceError as error:
@@ -261,7 +261,7 @@ class DataStore:
         )
 
     def _set_aside(self, card: Card, file: DataFile) -> None:
-        path = self.root / card.name / file.path
+        path = self.root / card.folder / file.path
         kept = path.with_name(f"{path.name}.altered")
         number = 1
         while kept.exists():
@@ -279,9 +279,9 @@ class DataStore:
         return f"{UNVERIFIED}:{seen.sha256}" if seen else UNVERIFIED
 
     def _record(self, card: Card) -> Record:
-        if card.name not in self._records:
-            self._records[card.name] = Record(self.root / card.name / ".verified.json")
-        return self._records[card.name]
+        if card.folder not in self._records:
+            self._records[card.folder] = Record(self.root / card.folder / ".verified.json")
+        return self._records[card.folder]
 
 
 def _converted_file(card: Card) -> DataFile | None:

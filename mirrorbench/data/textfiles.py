@@ -31,33 +31,51 @@ def sha256_of(path: Path) -> str:
     return digest.hexdigest()
 
 
-def read_lines(path: Path) -> list[str]:
-    r"""Read a text file as a list of lines.
-
-    Lines end at ``\n`` alone (``str.splitlines`` would also cut at U+2028, U+0085 and form feeds, which occur
-    inside texts); one ``\r`` before it belongs to the line end. A byte order mark at the start is dropped. A
-    last line need not be terminated. Nothing else is stripped. A name ending in ``.gz`` is decompressed.
+def read_lines(path: Path, encoding: str = "utf-8-sig") -> list[str]:
+    r"""Read a text file as a list of lines; see ``decode_lines``. A name ending in ``.gz`` is decompressed.
 
     Args:
         path: the file.
+        encoding: the file's encoding; UTF-8 unless a format says otherwise.
 
     Returns:
         the lines without their ends.
 
     Raises:
-        DataFormatError: not UTF-8, a NUL byte (so probably no text), or a damaged gzip stream.
+        DataFormatError: not in that encoding, a NUL byte (so probably no text), or a damaged gzip stream.
         DataUnavailableError: there is no such file, or it cannot be read.
     """
-    data = _read_bytes(path)
+    return decode_lines(_read_bytes(path), str(path), encoding)
+
+
+def decode_lines(data: bytes, where: str, encoding: str = "utf-8-sig") -> list[str]:
+    r"""Turn the content of a text file into a list of lines.
+
+    Lines end at ``\n`` alone (``str.splitlines`` would also cut at U+2028, U+0085 and form feeds, which occur
+    inside texts); one ``\r`` before it belongs to the line end. A byte order mark at the start is dropped. A
+    last line need not be terminated. Nothing else is stripped.
+
+    Args:
+        data: the bytes.
+        where: what they are, for messages: the file's path, or archive and member.
+        encoding: as for ``bytes.decode``.
+
+    Returns:
+        the lines without their ends.
+
+    Raises:
+        DataFormatError: not in that encoding, or a NUL byte.
+    """
     if b"\0" in data:
         line = data.count(b"\n", 0, data.index(b"\0")) + 1
-        raise DataFormatError(f"{path}, line {line}: a NUL byte; this is not a text file.")
+        raise DataFormatError(f"{where}, line {line}: a NUL byte; this is not a text file.")
     try:
-        text = data.decode("utf-8-sig")
+        text = data.decode(encoding)
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
+        name = "UTF-8" if encoding == "utf-8-sig" else encoding
         raise DataFormatError(
-            f"{path}, line {line}: byte 0x{data[error.start]:02x} is not valid UTF-8.",
+            f"{where}, line {line}: byte 0x{data[error.start]:02x} is not valid {name}.",
             hint="Convert the file to UTF-8, e.g. with: iconv -f latin1 -t utf-8 FILE > NEWFILE",
         ) from None
     lines = text.split("\n")

@@ -10,5 +10,5 @@ from mirrorbench.recipes import mirror_preset
 @hookimpl
 def register_methods(register: Register) -> None:
     """Mirror-BERT."""
-    method = Method("mirror", mirror_preset, label="{backbone} + Mirror")
+    method = Method("mirror", mirror_preset, label="{backbone} + Mirror", levels={"wic": "sentence"})
     register("mirror", method, "Mirror-BERT: two views of each string, made by span masking and dropout")

@@ -12,7 +12,7 @@ from mirrorbench.registry import unknown_name
 if TYPE_CHECKING:
     import torch
 
-POOLINGS = ("cls", "mean", "mean-padded")
+POOLINGS = ("cls", "mean", "mean-padded", "target")
 
 DEFAULT_MAX_LENGTH = 64
 """Tokens kept of each text, special tokens included (released code of paper 1; the paper states none)."""
@@ -25,7 +25,8 @@ class Readout:
     Attributes:
         pooling: ``cls``: the first token's vector, before any pooling layer. ``mean``: the mean over all tokens that
             are not padding, special tokens included. ``mean-padded``: the mean over ``max_length`` positions, padding
-            included, as the papers' released code does.
+            included, as the papers' released code does. ``target``: the mean over the tokens of the target word
+            (paper 2, section 2); a text without a target is its own target, special tokens left out.
         layers: a Python slice over (embeddings, layer 1, ..., layer n); ``-1:`` is the last layer, ``-4:`` the mean of
             the top four.
         max_length: tokens kept of each text, special tokens included; wins over what the tokenizer's file says.
@@ -63,7 +64,12 @@ def parse_layers(text: str) -> slice:
     return slice(*(int(g) if g else None for g in match.groups()))
 
 
-def pool(hidden_states: tuple[torch.Tensor, ...], mask: torch.Tensor, readout: Readout) -> torch.Tensor:
+def pool(
+    hidden_states: tuple[torch.Tensor, ...],
+    mask: torch.Tensor,
+    readout: Readout,
+    target: torch.Tensor | None = None,
+) -> torch.Tensor:
     """The vectors of a batch.
 
     Args:
@@ -71,6 +77,7 @@ def pool(hidden_states: tuple[torch.Tensor, ...], mask: torch.Tensor, readout: R
             (the last layer) suffices for ``layers="-1:"``.
         mask: 1 for tokens, 0 for padding, shape (batch, tokens).
         readout: what to read.
+        target: weight of each token in the vector of its text's target, shape (batch, tokens); for ``target`` only.
 
     Returns:
         Shape (batch, dimensions), in float32.
@@ -92,5 +99,8 @@ def pool(hidden_states: tuple[torch.Tensor, ...], mask: torch.Tensor, readout: R
         return states[:, 0]
     if readout.pooling == "mean-padded":
         return states.mean(1)
+    if readout.pooling == "target":
+        assert target is not None  # whoever asks for targets has located them
+        return torch.bmm(target.to(states.dtype).unsqueeze(1), states).squeeze(1)
     weights = mask.to(states.dtype).unsqueeze(-1)
     return (states * weights).sum(1) / weights.sum(1)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from mirrorbench.backbones import fingerprint
 from mirrorbench.encoding.batching import TOKEN_BUDGET, by_length
 from mirrorbench.encoding.inputs import Array, TextInput, checked
 from mirrorbench.encoding.readout import Readout, pool
+from mirrorbench.encoding.targets import Located, Positions, covering, cut_to, stripped, weights
 from mirrorbench.errors import ModelUnavailableError, UsageError
 
 
@@ -47,12 +49,7 @@ class Transformer:
         Raises:
             UsageError: the model has fewer positions than ``max_length``.
         """
-        limit = _positions(self.model.config)
-        if limit and max_length > limit:
-            raise UsageError(
-                f"max_length={max_length}, but {self.path.name} has {limit} positions",
-                f"Add max_length={limit} (or less) to the encoder spec.",
-            )
+        self._check_length(max_length)
         if not texts:
             return []
         ids: list[list[int]] = self.tokenizer(
@@ -60,13 +57,63 @@ class Transformer:
         )["input_ids"]
         return ids
 
-    def forward(self, ids: Sequence[Sequence[int]], readouts: Sequence[Readout], pad_to: int = 0) -> list[torch.Tensor]:
+    def locate(self, inputs: Sequence[TextInput], max_length: int) -> Located:
+        """Token ids of each input as ``tokenize`` gives them, and where the target is among them.
+
+        A text that is too long is cut to a window around its target instead of at its end.
+
+        Raises:
+            UsageError: the model has fewer positions than ``max_length``, or its tokenizer knows no offsets.
+        """
+        self._check_length(max_length)
+        if not self.tokenizer.is_fast:
+            raise UsageError(
+                f"pooling=target, but the tokenizer of {self.path.name} does not say which characters a token is",
+                "Use a model with a tokenizer.json, or another pooling.",
+            )
+        if not inputs:
+            return Located([], [], 0, 0)
+        texts, spans = zip(*(stripped(item) for item in inputs), strict=True)
+        whole = self.tokenizer(list(texts), truncation=False, padding=False, return_offsets_mapping=True, verbose=False)
+        located = Located([], [], 0, 0)
+        cut = missing = 0
+        for text, span, ids, offsets in zip(texts, spans, whole["input_ids"], whole["offset_mapping"], strict=True):
+            target = covering(offsets, text, span)
+            kept, positions = cut_to(ids, target, max_length, self._special_tokens)
+            missing += not len(target)
+            cut += len(positions) < len(target)
+            located.ids.append(kept)
+            located.targets.append(positions if len(positions) else np.arange(len(kept)))
+        return replace(located, cut=cut, missing=missing)
+
+    @cached_property
+    def _special_tokens(self) -> tuple[int, int]:
+        """How many special tokens the tokenizer puts before and after a text."""
+        of_text = [number is not None for number in self.tokenizer("a", truncation=False).sequence_ids()]
+        return of_text.index(True), of_text[::-1].index(True)
+
+    def _check_length(self, max_length: int) -> None:
+        limit = _positions(self.model.config)
+        if limit and max_length > limit:
+            raise UsageError(
+                f"max_length={max_length}, but {self.path.name} has {limit} positions",
+                f"Add max_length={limit} (or less) to the encoder spec.",
+            )
+
+    def forward(
+        self,
+        ids: Sequence[Sequence[int]],
+        readouts: Sequence[Readout],
+        pad_to: int = 0,
+        targets: Sequence[Positions] | None = None,
+    ) -> list[torch.Tensor]:
         """Vectors of a batch of token ids, one tensor (batch, dimensions) for each readout, with gradients.
 
         Args:
             ids: token ids of each text.
             readouts: what to read from the one pass.
             pad_to: pad to this many tokens instead of the longest text's.
+            targets: positions of each target's tokens, as from ``locate``; needed by ``target`` readouts only.
         """
         width = max(pad_to, max(len(row) for row in ids))
         tokens = np.full((len(ids), width), self.tokenizer.pad_token_id or 0, dtype=np.int64)
@@ -83,7 +130,8 @@ class Transformer:
             return_dict=True,
         )
         last = (output.last_hidden_state,)
-        return [pool(last if r.last_layer_only else output.hidden_states, attention, r) for r in readouts]
+        target = None if targets is None else torch.from_numpy(weights(targets, width)).to(self.device)
+        return [pool(last if r.last_layer_only else output.hidden_states, attention, r, target) for r in readouts]
 
 
 class TransformerEncoder:
@@ -129,34 +177,40 @@ class TransformerEncoder:
         Returns:
             For each readout float32 of shape (n, dimensions).
         """
-        passes: dict[tuple[int, bool], list[Readout]] = {}
+        passes: dict[tuple[int, str], list[Readout]] = {}
         for readout in dict.fromkeys(readouts):
-            # Padding to a fixed length changes nothing but the pad positions; those only mean-padded reads.
-            passes.setdefault((readout.max_length, readout.pooling == "mean-padded"), []).append(readout)
+            # Padding to a fixed length changes nothing but the pad positions, which only mean-padded reads; around a
+            # target another part of a long text may be kept.
+            own = readout.pooling if readout.pooling in ("mean-padded", "target") else ""
+            passes.setdefault((readout.max_length, own), []).append(readout)
         results: dict[Readout, Array] = {}
-        for number, ((max_length, padded), group) in enumerate(passes.items()):
+        for number, group in enumerate(passes.values()):
             last = number == len(passes) - 1
-            results.update(self._one_pass(inputs, group, max_length, padded, advance if last else lambda n: None))
+            results.update(self._one_pass(inputs, group, advance if last else lambda n: None))
         return [results[readout] for readout in readouts]
+
+    def lost_targets(self, inputs: Sequence[TextInput], readout: Readout) -> tuple[int, int]:
+        """How many targets a ``target`` readout sees only a part of, and how many it does not see at all."""
+        located = self.transformer.locate(inputs, readout.max_length)
+        return located.cut, located.missing
 
     @torch.inference_mode()
     def _one_pass(
-        self,
-        inputs: Sequence[TextInput],
-        readouts: list[Readout],
-        max_length: int,
-        padded: bool,
-        advance: Callable[[int], None],
+        self, inputs: Sequence[TextInput], readouts: list[Readout], advance: Callable[[int], None]
     ) -> dict[Readout, Array]:
+        """Vectors under readouts that share their maximum length and what they keep and pad of a text."""
         model = self.transformer
         model.model.eval()
-        ids = model.tokenize([i.text for i in inputs], max_length)
+        max_length, pooling = readouts[0].max_length, readouts[0].pooling
+        located = model.locate(inputs, max_length) if pooling == "target" else None
+        ids = located.ids if located else model.tokenize([i.text for i in inputs], max_length)
         dimensions = model.model.config.hidden_size
         found = [np.empty((len(ids), dimensions), dtype=np.float32) for _ in readouts]
-        fixed = max_length if padded else 0
+        fixed = max_length if pooling == "mean-padded" else 0
         for rows in by_length([len(i) for i in ids], TOKEN_BUDGET[model.device.type], fixed):
+            targets = [located.targets[row] for row in rows] if located else None
             with autocast(model.device, self.precision):
-                vectors = model.forward([ids[row] for row in rows], readouts, pad_to=fixed)
+                vectors = model.forward([ids[row] for row in rows], readouts, fixed, targets)
             for array, batch in zip(found, vectors, strict=True):
                 array[rows] = batch.cpu().numpy()
             advance(len(rows))
@@ -204,6 +258,9 @@ def open_transformer(path: Path, device: torch.device, configure: Callable[[Any]
     Raises:
         ModelUnavailableError: the files cannot be read, or are no encoder that transformers knows.
     """
+    from pickle import UnpicklingError
+
+    from safetensors import SafetensorError
     from transformers import AutoConfig, AutoModel, AutoTokenizer
 
     try:
@@ -215,7 +272,10 @@ def open_transformer(path: Path, device: torch.device, configure: Callable[[Any]
             model = AutoModel.from_pretrained(
                 path, config=config, local_files_only=True, trust_remote_code=False, dtype=torch.float32
             )
-    except (OSError, ValueError, KeyError, ImportError, RuntimeError, AttributeError) as error:
+    except (
+        OSError, ValueError, KeyError, ImportError, RuntimeError, AttributeError, EOFError, UnpicklingError,
+        SafetensorError,
+    ) as error:  # fmt: skip
         first = (str(error).strip().splitlines() or ["no message"])[0]
         raise ModelUnavailableError(
             f"the model in {path} cannot be opened: {type(error).__name__}: {first[:300]}",
@@ -231,8 +291,9 @@ def _positions(config: Any) -> int:
     positions = int(getattr(config, "max_position_embeddings", 0) or 0)
     # RoBERTa's family numbers positions from padding_idx + 1, so two of its 514 are never used.
     offset = (config.pad_token_id or 0) + 1 if config.model_type in _OFFSET_POSITIONS else 0
-    relative = getattr(config, "relative_attention", False) or positions <= 0
-    return 0 if relative else positions - offset
+    # DeBERTa's attention is relative; only where absolute positions are added to the embeddings as well is there a limit.
+    relative = getattr(config, "relative_attention", False) and not getattr(config, "position_biased_input", True)
+    return 0 if relative or positions <= 0 else positions - offset
 
 
 _OFFSET_POSITIONS = ("roberta", "xlm-roberta", "camembert", "roberta-prelayernorm", "xlm-roberta-xl", "mpnet")

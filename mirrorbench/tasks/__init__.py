@@ -109,8 +109,14 @@ class Task(ABC):
         """What must be encoded for the items that ``load`` returned; repeats are fine."""
 
     @abstractmethod
-    def score(self, items: Any, vectors: Vectors) -> Scores:
-        """Score the vectors."""
+    def score(self, items: Any, vectors: Vectors, protocol: str) -> Scores:
+        """Score the vectors.
+
+        Args:
+            items: what ``load`` returned.
+            vectors: of everything in ``inputs(items)``.
+            protocol: ``paper``, or ``released`` for the reading of the authors' code where it is another one.
+        """
 
 
 def as_task(value: Any) -> Task:

@@ -6,8 +6,14 @@ from collections.abc import Callable
 
 from mirrorbench.data.cards import Card
 from mirrorbench.tasks import Task
+from mirrorbench.tasks.entity_linking import CardEntityLinking
+from mirrorbench.tasks.pair_classification import CardPairClassification
 from mirrorbench.tasks.pair_similarity import CardPairSimilarity
+from mirrorbench.tasks.word_in_context import CardWordInContext
 
 TASK_KINDS: dict[str, Callable[[Card], Task]] = {
     "pair-similarity": CardPairSimilarity,
+    "entity-linking": CardEntityLinking,
+    "pair-classification": CardPairClassification,
+    "word-in-context": CardWordInContext,
 }

@@ -10,10 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mirrorbench.data.pairs import Pair
+from mirrorbench.data.parsers import parse
 from mirrorbench.encoding.inputs import TextInput
 from mirrorbench.errors import DataFormatError
 from mirrorbench.metrics.correlation import over_subsets, pearson, spearman
 from mirrorbench.tasks import Scores, Task, Vectors
+from mirrorbench.tasks.from_card import FromCard, arguments
 
 if TYPE_CHECKING:
     from mirrorbench.data.cards import Card
@@ -70,8 +72,8 @@ class PairSimilarity(Task):
         """Both texts of each pair."""
         return [TextInput(text) for pair in items for text in (pair.left, pair.right)]
 
-    def score(self, items: Sequence[Pair], vectors: Vectors) -> Scores:
-        """Cosines, and their correlations with the judgements."""
+    def score(self, items: Sequence[Pair], vectors: Vectors, protocol: str = "paper") -> Scores:
+        """Cosines, and their correlations with the judgements; the protocol makes no difference here."""
         cosines = cosine(vectors([TextInput(p.left) for p in items]), vectors([TextInput(p.right) for p in items]))
         gold = np.array([p.gold for p in items], dtype=np.float64)
         metrics: dict[str, float | None] = {
@@ -89,38 +91,12 @@ class PairSimilarity(Task):
         return Scores(metrics, [p.id for p in items], cosines, gold, notes=notes)
 
 
-class CardPairSimilarity(PairSimilarity):
-    """Pair similarity on the files of a card.
-
-    Args:
-        card: names the files, their parser, the level and the metric.
-    """
+class CardPairSimilarity(FromCard, PairSimilarity):
+    """Pair similarity on the files of a card."""
 
     def __init__(self, card: Card) -> None:
-        super().__init__(
-            card.name,
-            self._read,
-            level=card.level,
-            title=card.label or card.name,
-            languages=card.languages,
-            corpus=str(card.options.get("corpus", "")),
-            main_metric=card.metric,
-            version=card.version,
-        )
+        super().__init__(pairs=lambda data: parse(data.resolve(card)), **arguments(card))
         self.card = card
-
-    def _read(self, data: DataStore) -> Sequence[Pair]:
-        from mirrorbench.data.parsers import parse
-
-        return parse(data.resolve(self.card))
-
-    def fetch(self, data: DataStore) -> None:
-        """Fetch the card's files."""
-        data.resolve(self.card)
-
-    def identity(self, data: DataStore) -> dict[str, str]:
-        """The checksums of the card's files."""
-        return data.checksums(self.card)
 
 
 def cosine(left: NDArray[Any], right: NDArray[Any]) -> NDArray[np.float64]:

@@ -7,21 +7,26 @@ strings and the text augmentations, torch's for dropout. On one machine a CPU ru
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
+from typing import Any, cast
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from mirrorbench.augmentations import Augmentation, TextView
+from mirrorbench.augmentations import Augmentation, ModelAugmentation, TextFunction, TextView, TokenFunction, TokenView
 from mirrorbench.encoding.batching import TOKEN_BUDGET, by_length
+from mirrorbench.encoding.inputs import TextInput
 from mirrorbench.encoding.readout import Readout
+from mirrorbench.encoding.targets import Positions
 from mirrorbench.encoding.transformer import Transformer, autocast
 from mirrorbench.errors import TuningError
 from mirrorbench.recipes import Recipe
 from mirrorbench.registry import unknown_name
 from mirrorbench.training.losses import LOSSES
+from mirrorbench.training.views import PairMaker, Views, mirrored
 
 CHECK_EVERY = 10
 """Steps between two looks at the loss: each look waits for the device."""
@@ -63,7 +68,8 @@ def batches(n: int, size: int, drop_last: bool, rng: np.random.Generator) -> Ite
         for start in range(0, n - size + 1, size):
             yield order[start : start + size]
     else:
-        yield from np.array_split(order, -(-n // size))
+        # An odd number of strings in batches of two: one batch of three, rather than a string without negatives.
+        yield from np.array_split(order, min(-(-n // size), n // 2))
 
 
 def augment_texts(
@@ -84,7 +90,33 @@ def augment_texts(
         augmentation = registered[name]
         if augmentation.on == "text" and rate > 0:
             context = TextView(rng=rng, rate=rate, **view)
-            result = [augmentation.function(text, context) for text in result]  # type: ignore[operator]
+            function = cast("TextFunction", augmentation.function)
+            result = [function(text, context) for text in result]
+    return result
+
+
+def augment_tokens(
+    ids: Sequence[list[int]], recipe: Recipe, registered: dict[str, Augmentation], tokenizer: Any, protocol: str,
+    rng: np.random.Generator,
+) -> list[list[int]]:  # fmt: skip
+    """Token ids after all token augmentations of the recipe, in the order of their names.
+
+    Args:
+        ids: token ids of each view, special tokens included.
+        recipe: names the augmentations and their rates.
+        registered: augmentations by name.
+        tokenizer: knows the mask token and the special tokens.
+        protocol: ``paper`` or ``released``.
+        rng: generator.
+    """
+    result = list(ids)
+    special = frozenset(tokenizer.all_special_ids)
+    for name, rate in recipe.augment:
+        augmentation = registered[name]
+        if augmentation.on == "tokens" and rate > 0:
+            view = TokenView(rng, rate, tokenizer.mask_token_id, special, protocol)
+            function = cast("TokenFunction", augmentation.function)
+            result = [function(row, view) for row in result]
     return result
 
 
@@ -97,6 +129,7 @@ def tune(
     protocol: str = "paper",
     precision: str = "fp32",
     advance: Callable[[int], None] = lambda n: None,
+    views: Views = mirrored,
 ) -> TuningReport:
     """Tune a backbone in place.
 
@@ -108,10 +141,12 @@ def tune(
         augmentations: the registered ones, by name.
         protocol: which reading the text augmentations follow.
         precision: ``fp32``, or ``bf16`` for autocast with float32 weights.
-        advance: called with the number of strings done after each step.
+        advance: called with the number of pairs done after each step.
+        views: how the method makes pairs of the strings.
 
     Raises:
-        TuningError: fewer than two strings, or a loss that is not finite.
+        TuningError: fewer than two strings or pairs, an augmentation that cannot be applied, or a loss that is not
+            finite.
     """
     if len(texts) < 2:
         raise TuningError(f"a corpus of {len(texts)} distinct strings cannot be tuned on", "It needs at least two.")
@@ -120,26 +155,85 @@ def tune(
     started = time.perf_counter()
     rng = np.random.default_rng(seed)
     tokenizer = transformer.tokenizer
+    _check_mask_token(transformer, recipe)
     view = {"mask_token": tokenizer.mask_token or "", "protocol": protocol}
-    if recipe.rate("span_mask") and not view["mask_token"]:
-        raise TuningError(
-            f"{transformer.path.name}'s tokenizer has no mask token, so span_mask cannot be applied",
-            "Add span_mask=0 to the encoder spec.",
-        )
+    maker = PairMaker(
+        recipe, rng, view["mask_token"], protocol, lambda some: augment_texts(some, recipe, augmentations, view, rng)
+    )
     cuda = [transformer.device] if transformer.device.type == "cuda" else []
-    with torch.random.fork_rng(devices=cuda):
+    with torch.random.fork_rng(devices=cuda), ExitStack() as attached:
         torch.manual_seed(seed)
+        for augmentation, rate in on_model(recipe, augmentations):
+            if detach := augmentation.attach(transformer.model, rate):
+                attached.callback(detach)
         loop = _Loop(transformer, recipe, precision)
-        left = transformer.tokenize(texts, recipe.train_max_length)
         for _ in range(recipe.epochs):
-            changed = augment_texts(texts, recipe, augmentations, view, rng)
-            right = transformer.tokenize(changed, recipe.train_max_length)
-            for rows in batches(len(texts), recipe.batch_size, recipe.drop_last, rng):
-                loop.step([left[i] for i in rows], [right[i] for i in rows])
+            pairs = views(texts, maker)
+            n = len(pairs.left)
+            if n < 2:
+                raise TuningError(f"the corpus gives {n} pairs to tune on", "It needs at least two.")
+            left, right = (_tokenized(side, transformer, recipe) for side in (pairs.left, pairs.right))
+            for side in (left, right)[2 - recipe.sides :]:
+                side.ids = augment_tokens(side.ids, recipe, augmentations, tokenizer, protocol, rng)
+            labels = np.arange(n) if pairs.groups is None else _numbered(pairs.groups)
+            for rows in batches(n, recipe.batch_size, recipe.drop_last, rng):
+                loop.step(left.take(rows), right.take(rows), torch.from_numpy(labels[rows]))
                 advance(len(rows))
         loop.check()
     transformer.model.eval()
     return loop.report(time.perf_counter() - started)
+
+
+def on_model(recipe: Recipe, registered: dict[str, Augmentation]) -> list[tuple[ModelAugmentation, float]]:
+    """The recipe's model augmentations and their rates, those that are switched off first.
+
+    The order matters where two set the rates of the same layers: ``dropout=0`` must not undo ``controlled_dropout``.
+    """
+    chosen = [
+        (cast("ModelAugmentation", registered[name].function), rate)
+        for name, rate in recipe.augment
+        if registered[name].on == "model"
+    ]
+    return sorted(chosen, key=lambda pair: pair[1] > 0)
+
+
+def _check_mask_token(transformer: Transformer, recipe: Recipe) -> None:
+    needing = [name for name, rate in recipe.augment if "mask" in name and rate]
+    if needing and not transformer.tokenizer.mask_token:
+        raise TuningError(
+            f"{transformer.path.name}'s tokenizer has no mask token, so {needing[0]} cannot be applied",
+            f"Add {needing[0]}=0 to the encoder spec.",
+        )
+
+
+def _numbered(groups: Sequence[Hashable]) -> NDArray[np.int64]:
+    """The groups as numbers, in the order of their first appearance."""
+    numbers: dict[Hashable, int] = {}
+    return np.array([numbers.setdefault(group, len(numbers)) for group in groups], dtype=np.int64)
+
+
+@dataclass
+class _Tokenized:
+    """One view of some pairs: token ids, and the tokens of the targets where the pooling reads only those."""
+
+    ids: list[list[int]]
+    targets: list[Positions] | None
+
+    def take(self, rows: Iterable[int]) -> _Tokenized:
+        return _Tokenized(
+            [self.ids[row] for row in rows], None if self.targets is None else [self.targets[row] for row in rows]
+        )
+
+    def __add__(self, other: _Tokenized) -> _Tokenized:
+        both = None if self.targets is None or other.targets is None else self.targets + other.targets
+        return _Tokenized(self.ids + other.ids, both)
+
+
+def _tokenized(inputs: Sequence[TextInput], transformer: Transformer, recipe: Recipe) -> _Tokenized:
+    if recipe.pooling == "target":
+        located = transformer.locate(inputs, recipe.train_max_length)
+        return _Tokenized(located.ids, located.targets)
+    return _Tokenized(transformer.tokenize([item.text for item in inputs], recipe.train_max_length), None)
 
 
 class _Loop:
@@ -159,39 +253,43 @@ class _Loop:
         self.losses: list[float] = []
         transformer.model.train()
 
-    def step(self, left: Sequence[Sequence[int]], right: Sequence[Sequence[int]]) -> None:
-        """One optimiser step on the token ids of both views."""
-        n = len(left)
-        vectors = self.embed([*left, *right])
-        loss = self.loss(vectors[:n], vectors[n:], self.recipe.temperature)
+    def step(self, left: _Tokenized, right: _Tokenized, labels: torch.Tensor) -> None:
+        """One optimiser step on both views of some pairs, and the pairs' labels."""
+        firsts, seconds = self.embed(left, right)
+        loss = self.loss(firsts, seconds, self.recipe.temperature, labels.to(firsts.device))
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]
         self.optimizer.step()
         self.pending.append(loss.detach())
         self.steps += 1
-        self.strings += n
+        self.strings += len(labels)
         if len(self.pending) == CHECK_EVERY:
             self.check()
 
-    def embed(self, ids: Sequence[Sequence[int]]) -> torch.Tensor:
-        """Vectors of token ids in their order, shape (len(ids), dimensions), computed in batches of similar length.
+    def embed(self, left: _Tokenized, right: _Tokenized) -> tuple[torch.Tensor, torch.Tensor]:
+        """Vectors of both views in the order of the pairs, shape (pairs, dimensions) each.
 
-        The loss sees all of them at once, so the batches change the speed and nothing else.
+        They are computed in batches of pairs of similar length. The loss sees all of them at once, so the batches
+        change the speed and nothing else. The two views of a pair are always in one batch, the first views in its
+        first half and the second views in the same order in its second half: controlled dropout relies on that.
         """
         fixed = self.recipe.train_max_length if self.recipe.pooling == "mean-padded" else 0
+        budget = TOKEN_BUDGET[self.transformer.device.type] // 2
         order: list[int] = []
-        parts: list[torch.Tensor] = []
-        budget = TOKEN_BUDGET[self.transformer.device.type]
-        for rows in by_length([len(i) for i in ids], budget, fixed):
-            batch = [ids[row] for row in rows]
+        firsts: list[torch.Tensor] = []
+        seconds: list[torch.Tensor] = []
+        lengths = [max(map(len, pair)) for pair in zip(left.ids, right.ids, strict=True)]
+        for rows in by_length(lengths, budget, fixed):
+            batch = left.take(rows) + right.take(rows)
             with autocast(self.transformer.device, self.precision):
-                parts += self.transformer.forward(batch, [self.readout], pad_to=fixed)
+                vectors = self.transformer.forward(batch.ids, [self.readout], fixed, batch.targets)[0]
+            firsts.append(vectors[: len(rows)])
+            seconds.append(vectors[len(rows) :])
             order += rows
-            self.tokens += sum(map(len, batch))
-            self.positions += len(batch) * max(fixed, max(map(len, batch)))
-        back = torch.empty(len(order), dtype=torch.long)
-        back[torch.tensor(order)] = torch.arange(len(order))
-        return torch.cat(parts)[back.to(self.transformer.device)]
+            self.tokens += sum(map(len, batch.ids))
+            self.positions += len(batch.ids) * max(fixed, max(map(len, batch.ids)))
+        back = torch.tensor(order).argsort().to(self.transformer.device)
+        return torch.cat(firsts)[back], torch.cat(seconds)[back]
 
     def check(self) -> None:
         """Look at the losses since the last look.

@@ -1,4 +1,8 @@
-"""Contrastive losses over the two views of a batch, by name."""
+"""Contrastive losses over the two views of a batch, by name.
+
+Every loss takes the same four arguments; ``labels`` says which rows stand for the same thing (row i of both views has
+label i), so that they are no negatives of each other. Without labels every pair stands for itself.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +11,16 @@ from collections.abc import Callable
 import torch
 from torch.nn import functional as F  # noqa: N812  (torch's own convention)
 
+MS_ALPHA, MS_BETA, MS_BASE = 2.0, 50.0, 0.5
+"""Weights of positives and negatives, and the similarity at which both are neutral (SapBERT, section 3; its released
+code has 1, 60, 0.5)."""
+MS_MARGIN = 0.2
+"""Euclidean distance by which a negative must be further away than a positive to count as easy (SapBERT)."""
 
-def infonce(left: torch.Tensor, right: torch.Tensor, temperature: float) -> torch.Tensor:
+
+def infonce(
+    left: torch.Tensor, right: torch.Tensor, temperature: float, labels: torch.Tensor | None = None
+) -> torch.Tensor:
     """InfoNCE as Eq. 1 of Mirror-BERT and MirrorWiC: the denominator holds the negatives only.
 
     Each of the 2N vectors is an anchor; its positive is its other view, its 2N - 2 negatives are all other vectors.
@@ -18,46 +30,93 @@ def infonce(left: torch.Tensor, right: torch.Tensor, temperature: float) -> torc
         left: first views, shape (N, dimensions), N at least 2.
         right: second views, same shape and order.
         temperature: tau.
+        labels: shape (N,); vectors of one label are no negatives of each other.
 
     Returns:
         A scalar. It can be negative: without the positive the fraction may exceed 1.
     """
-    similarity, positive = _similarities(left, right, temperature)
-    hidden = torch.zeros_like(similarity, dtype=torch.bool)
+    cosines, same, positive = _similarities(left, right, labels)
+    similarity = cosines / temperature
+    negatives = similarity.masked_fill(same, float("-inf")).logsumexp(dim=1)
     rows = torch.arange(len(similarity), device=similarity.device)
-    hidden[rows, rows] = True
-    hidden[rows, positive] = True
-    negatives = similarity.masked_fill(hidden, float("-inf")).logsumexp(dim=1)
     return (negatives - similarity[rows, positive]).mean()
 
 
-def ntxent(left: torch.Tensor, right: torch.Tensor, temperature: float) -> torch.Tensor:
+def ntxent(
+    left: torch.Tensor, right: torch.Tensor, temperature: float, labels: torch.Tensor | None = None
+) -> torch.Tensor:
     """NT-Xent as in the papers' released code: as ``infonce``, with the positive in the denominator as well.
 
     Args:
         left: first views, shape (N, dimensions).
         right: second views, same shape and order.
         temperature: tau.
+        labels: shape (N,); vectors of one label are no negatives of each other.
 
     Returns:
         A non-negative scalar, the mean over all 2N anchors.
     """
-    similarity, positive = _similarities(left, right, temperature)
-    similarity = similarity.masked_fill(
-        torch.eye(len(similarity), dtype=torch.bool, device=similarity.device), float("-inf")
-    )
-    return F.cross_entropy(similarity, positive)
+    cosines, same, positive = _similarities(left, right, labels)
+    same[torch.arange(len(same), device=same.device), positive] = False
+    return F.cross_entropy((cosines / temperature).masked_fill(same, float("-inf")), positive)
 
 
-def _similarities(left: torch.Tensor, right: torch.Tensor, temperature: float) -> tuple[torch.Tensor, torch.Tensor]:
-    """Cosines of all 2N vectors over tau, and the index of each one's positive."""
+def multi_similarity(
+    left: torch.Tensor, right: torch.Tensor, temperature: float, labels: torch.Tensor | None = None
+) -> torch.Tensor:
+    """The multi-similarity loss (Wang et al. 2019, Eq. 16) over hard pairs mined in the batch, as SapBERT trains.
+
+    An anchor's positive and negative are hard together if the negative is not at least ``MS_MARGIN`` further away than
+    the positive, as Euclidean distances of normalised vectors; only pairs that are hard with some partner count. With
+    S the cosine, P and N the hard positives and negatives of an anchor, its loss is
+
+        1/alpha log(1 + sum_P exp(-alpha (S - base))) + 1/beta log(1 + sum_N exp(beta (S - base))).
+
+    Args:
+        left: first views, shape (N, dimensions).
+        right: second views, same shape and order.
+        temperature: not used; here for the common signature.
+        labels: shape (N,); all vectors of one label are positives of each other.
+
+    Returns:
+        A non-negative scalar, the mean over all 2N anchors, those without a hard pair included.
+    """
+    cosines, same, _ = _similarities(left, right, labels)
+    oneself = torch.eye(len(cosines), dtype=torch.bool, device=cosines.device)
+    positive, negative = same & ~oneself, ~same
+    with torch.no_grad():
+        distance = (2 - 2 * cosines).clamp(min=0).sqrt()
+        nearest = distance.masked_fill(~negative, float("inf")).amin(dim=1, keepdim=True)
+        furthest = distance.masked_fill(~positive, float("-inf")).amax(dim=1, keepdim=True)
+        positive &= nearest - distance <= MS_MARGIN
+        negative &= distance - furthest <= MS_MARGIN
+    towards = _softplus_of_sum(-MS_ALPHA * (cosines - MS_BASE), positive) / MS_ALPHA
+    away = _softplus_of_sum(MS_BETA * (cosines - MS_BASE), negative) / MS_BETA
+    return (towards + away).mean()
+
+
+def _softplus_of_sum(exponents: torch.Tensor, chosen: torch.Tensor) -> torch.Tensor:
+    """log(1 + sum of exp over the chosen entries of each row)."""
+    masked = exponents.masked_fill(~chosen, float("-inf"))
+    return torch.cat([masked, masked.new_zeros(len(masked), 1)], dim=1).logsumexp(dim=1)
+
+
+def _similarities(
+    left: torch.Tensor, right: torch.Tensor, labels: torch.Tensor | None
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Cosines of all 2N vectors, which of them stand for the same, and the index of each one's other view."""
     n = len(left)
     vectors = F.normalize(torch.cat([left, right]).float(), dim=1)
+    labels = torch.arange(n, device=vectors.device) if labels is None else labels
+    twice = torch.cat([labels, labels])
     positive = torch.arange(2 * n, device=vectors.device).roll(n)
-    return vectors @ vectors.T / temperature, positive
+    return vectors @ vectors.T, twice[:, None] == twice, positive
 
 
-LOSSES: dict[str, Callable[[torch.Tensor, torch.Tensor, float], torch.Tensor]] = {
+Loss = Callable[[torch.Tensor, torch.Tensor, float, torch.Tensor | None], torch.Tensor]
+
+LOSSES: dict[str, Loss] = {
     "infonce": infonce,
     "ntxent": ntxent,
+    "multi-similarity": multi_similarity,
 }

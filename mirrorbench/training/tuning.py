@@ -15,7 +15,7 @@ from mirrorbench.encoding.transformer import Transformer, open_transformer, quie
 from mirrorbench.errors import TuningError
 from mirrorbench.hooks import Plugins
 from mirrorbench.recipes import Recipe
-from mirrorbench.training.contrastive import tune
+from mirrorbench.training.contrastive import on_model, tune
 
 
 def tune_weights(
@@ -31,7 +31,7 @@ def tune_weights(
     Args:
         weights: what to tune and how; its ``key`` is the model's name in the cache.
         texts: the strings.
-        plugins: for the augmentations.
+        plugins: for the method and the augmentations.
         device: where to compute.
         cache: where the model goes.
         advance: called with the number of strings done after each step.
@@ -55,6 +55,7 @@ def tune_weights(
         weights.protocol,
         weights.precision,
         advance,
+        plugins.methods[weights.method].views,
     )
     corpus = weights.corpus
     description = {
@@ -70,14 +71,10 @@ def tune_weights(
 
 
 def prepare(path: Path, recipe: Recipe, registered: dict[str, Augmentation], device: torch.device) -> Transformer:
-    """A backbone built with the model augmentations of a recipe, each with the rate that the recipe gives it."""
-    chosen = [(registered[name].function, rate) for name, rate in recipe.augment if registered[name].on == "model"]
+    """A backbone built with the rates of the recipe's model augmentations."""
 
     def configure(config: object) -> None:
-        for augmentation, rate in chosen:
-            augmentation.configure(config, rate)  # type: ignore[union-attr]
+        for augmentation, rate in on_model(recipe, registered):
+            augmentation.configure(config, rate)
 
-    transformer = open_transformer(path, device, configure)
-    for augmentation, rate in chosen:
-        augmentation.attach(transformer.model, rate)  # type: ignore[union-attr]
-    return transformer
+    return open_transformer(path, device, configure)

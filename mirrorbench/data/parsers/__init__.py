@@ -1,8 +1,10 @@
-"""Parsers of the original file formats: files in, pairs out; a row is never dropped silently.
+"""Parsers of the original file formats: files in, items out; a row is never dropped silently.
 
 A parser is a function of the files (by their path in the card, in the card's order) and of the card's
-options. Texts come out exactly as they stand in the file: only the line end goes, and spaces at either end of
-a column stay (some STS files have them; a model's tokenizer may or may not care).
+options. What it returns is what the card's kind of task works on: mostly ``Pair``, for entity linking ``Linking``,
+for lexicon induction ``Lexicon``, for words in context ``ContextPair``. Texts come out exactly as they stand in the
+file, unless a parser says otherwise: only the line end goes, and spaces at either end of a column stay (some STS files
+have them; a model's tokenizer may or may not care).
 """
 
 from __future__ import annotations
@@ -12,36 +14,42 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mirrorbench.data.pairs import Pair
 from mirrorbench.errors import UnknownNameError
 
 if TYPE_CHECKING:
     from mirrorbench.data.store import ResolvedData
 
-Parser = Callable[[Mapping[str, Path], Mapping[str, Any]], list[Pair]]
+Parser = Callable[[Mapping[str, Path], Mapping[str, Any]], list[Any]]
 
 
-def _lazy(module: str) -> Parser:
-    def call(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[Pair]:
-        parser: Parser = import_module(f"mirrorbench.data.parsers.{module}").parse
+def _lazy(module: str, function: str = "parse") -> Parser:
+    def call(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[Any]:
+        parser: Parser = getattr(import_module(f"mirrorbench.data.parsers.{module}"), function)
         return parser(files, options)
 
     return call
 
 
-PARSERS: dict[str, Parser] = {name: _lazy(name) for name in ("sts", "stsb", "sick", "table")}
-"""The parsers of pair data sets by the name that a card gives."""
+PARSERS: dict[str, Parser] = {
+    **{name: _lazy(name) for name in ("sts", "stsb", "sick", "table", "qnli")},
+    **{name: _lazy("entity_linking", f"parse_{name}") for name in ("biosyn", "askapatient", "cometa", "rescnn")},
+    "xling-eval": _lazy("lexicon"),
+    "wic": _lazy("wic", "parse_wic"),
+    "wic-tsv": _lazy("wic", "parse_tsv"),
+    "multisimlex": _lazy("wordsim", "parse_official"),
+    "multisimlex-concepticon": _lazy("wordsim", "parse_concepticon"),
+}
+"""The parsers by the name that a card gives."""
 
 
-def parse(data: ResolvedData) -> list[Pair]:
+def parse(data: ResolvedData) -> list[Any]:
     """Parse what the store resolved.
 
     Args:
         data: from ``DataStore.resolve``.
 
     Returns:
-        the scored pairs in file order; the parsers make their ids from line numbers or take the data set's
-        own.
+        the items in file order; the parsers make their ids from line numbers or take the data set's own.
 
     Raises:
         UnknownNameError: the card names a parser that does not exist.

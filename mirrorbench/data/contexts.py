@@ -1,0 +1,26 @@
+"""What the parsers of word-in-context data sets return."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mirrorbench.encoding.inputs import TextInput
+
+
+@dataclass(frozen=True, slots=True)
+class ContextPair:
+    """Two words in context, and whether they mean the same.
+
+    Attributes:
+        id: unique within the data set and stable between runs, e.g. ``dev/17``.
+        left: a word in its context.
+        right: another word in another context, or in a statement about what the first may mean.
+        label: 1 where they mean the same, 0 where they do not, ``None`` where the data set keeps it secret.
+        split: ``train``, ``dev`` or ``test``.
+    """
+
+    id: str
+    left: TextInput
+    right: TextInput
+    label: int | None
+    split: str

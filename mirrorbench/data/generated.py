@@ -1,0 +1,69 @@
+"""Corpora that are made rather than read: random strings, and words of a frequency (paper 1, section 4.4)."""
+
+from __future__ import annotations
+
+import random
+import string
+from collections.abc import Sequence
+from functools import partial
+
+from mirrorbench.data.corpora import GeneratedCorpus
+from mirrorbench.errors import DataUnavailableError
+from mirrorbench.hooks import Register, hookimpl
+
+SIZE = 10_000
+"""Strings in each corpus, as many as the paper tunes on."""
+N_BUCKETS = 10
+"""Buckets of ``SIZE`` words each: the paper splits the 100k most frequent words (Figure 8)."""
+SHORTEST, LONGEST = 3, 12
+"""Characters of a random string. The paper does not say; most of its 10k English words are that long."""
+_CHARACTERS = string.ascii_letters + string.digits
+
+
+def random_strings() -> list[str]:
+    """Distinct strings without meaning: English letters and digits, drawn uniformly (paper 1, Table 10, appendix C).
+
+    They are the same on every machine: of Python's generators, ``random()`` alone promises to keep its sequence.
+    """
+    rng = random.Random(2021)
+
+    def below(n: int) -> int:
+        return int(rng.random() * n)
+
+    distinct: dict[str, None] = {}
+    while len(distinct) < SIZE:
+        length = SHORTEST + below(LONGEST - SHORTEST + 1)
+        distinct["".join(_CHARACTERS[below(len(_CHARACTERS))] for _ in range(length))] = None
+    return list(distinct)
+
+
+def frequent_words(bucket: int) -> Sequence[str]:
+    """English words by frequency: bucket 0 holds the 10k most frequent ones, bucket 1 the next 10k (paper 1, Figure 8).
+
+    The paper counts in Wikipedia and released the first bucket only. Here the order is that of wordfreq's large list,
+    which counts in Wikipedia among other sources and changes no more; words of equal frequency come in the order of the
+    alphabet.
+
+    Raises:
+        DataUnavailableError: wordfreq is not installed.
+    """
+    try:
+        from wordfreq import top_n_list
+    except ImportError as error:
+        raise DataUnavailableError(
+            "frequency buckets need the package wordfreq, which is not installed",
+            "Install it: pip install 'mirrorbench[words]'",
+        ) from error
+    words: list[str] = top_n_list("en", SIZE * N_BUCKETS, wordlist="large")
+    return words[bucket * SIZE : (bucket + 1) * SIZE]
+
+
+@hookimpl
+def register_corpora(register: Register) -> None:
+    """The random strings, and ten buckets of words."""
+    register(GeneratedCorpus("random-strings", "10k random strings of letters and digits", random_strings))
+    for bucket in range(N_BUCKETS):
+        low, high = bucket * SIZE // 1000, (bucket + 1) * SIZE // 1000
+        name = f"words-en-{low}-{high}k"
+        title = f"English words from frequency rank {low}k to {high}k (wordfreq)"
+        register(GeneratedCorpus(name, title, partial(frequent_words, bucket)))

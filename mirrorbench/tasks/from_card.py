@@ -1,0 +1,40 @@
+"""What all tasks that are declared by a card share: where their data is, and what identifies it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from mirrorbench.data.cards import Card
+    from mirrorbench.data.store import DataStore
+
+
+class FromCard:
+    """Gives a task the data of its card; stands before the task's class in the list of bases.
+
+    Attributes:
+        card: names the files, their parser, the level and the metric.
+    """
+
+    card: Card
+
+    def fetch(self, data: DataStore) -> None:
+        """Fetch the card's files."""
+        data.resolve(self.card)
+
+    def identity(self, data: DataStore) -> dict[str, str]:
+        """The checksums of the card's files."""
+        return data.checksums(self.card)
+
+
+def arguments(card: Card) -> dict[str, Any]:
+    """The arguments that every kind of task takes, from a card."""
+    return {
+        "name": card.name,
+        "title": card.label or card.name,
+        "level": card.level,
+        "languages": card.languages,
+        "corpus": str(card.options.get("corpus", "")),
+        "main_metric": card.metric,
+        "version": card.version,
+    }

@@ -1,0 +1,118 @@
+"""Words in context (WiC, WiC-TSV): do two words mean the same where they stand?"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from mirrorbench.data.contexts import ContextPair
+from mirrorbench.data.parsers import parse
+from mirrorbench.encoding.inputs import TextInput
+from mirrorbench.errors import DataFormatError
+from mirrorbench.metrics.classification import auc
+from mirrorbench.metrics.threshold import accuracy, exact_threshold, stepped_threshold
+from mirrorbench.tasks import Scores, Task, Vectors
+from mirrorbench.tasks.from_card import FromCard, arguments
+from mirrorbench.tasks.pair_similarity import cosine
+
+if TYPE_CHECKING:
+    from mirrorbench.data.cards import Card
+    from mirrorbench.data.store import DataStore
+
+TUNED_ON = "dev"
+"""The split on which the threshold is chosen, and the only one."""
+
+
+class WordInContext(Task):
+    """Cosine of two words in context, and a threshold chosen on the development split (MirrorWiC, section 4).
+
+    Metrics: ``<split>_accuracy`` and ``<split>_auc`` for each split that has labels, and ``threshold``. Protocol
+    ``paper`` searches all thresholds, ``released`` goes down in steps of 0.01 as the authors' code does.
+
+    Args:
+        name: the task's name.
+        pairs: the items themselves, or a function that reads them from a ``DataStore``.
+        level: picks the recipe.
+        title: the column's head, by default the name.
+        languages: ISO codes.
+        corpus: what an encoder is tuned on for this task by default.
+        main_metric: which metric tables show.
+        version: raised when the same files would give other numbers.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        pairs: Sequence[ContextPair] | Callable[[DataStore], Sequence[ContextPair]],
+        level: str = "wic",
+        title: str = "",
+        languages: tuple[str, ...] = ("en",),
+        corpus: str = "",
+        main_metric: str = "test_accuracy",
+        version: int = 1,
+    ) -> None:
+        self.name, self.title, self.level, self.languages = name, title or name, level, languages
+        self.corpus, self.main_metric, self.version = corpus, main_metric, version
+        self._pairs = pairs
+
+    def identity(self, data: DataStore) -> dict[str, str]:
+        """A checksum over the items."""
+        return {"pairs": hashlib.sha256(repr(self.load(data)).encode("utf-8", "surrogatepass")).hexdigest()}
+
+    def load(self, data: DataStore) -> list[ContextPair]:
+        """The items, checked: unique ids, spans inside their texts, labels on the development split.
+
+        Raises:
+            DataFormatError: one of these does not hold.
+        """
+        pairs = list(self._pairs(data) if callable(self._pairs) else self._pairs)
+        if len({pair.id for pair in pairs}) != len(pairs):
+            raise DataFormatError(f"task {self.name}: item ids repeat")
+        for pair in pairs:
+            for side in (pair.left, pair.right):
+                if not all(0 <= start < end <= len(side.text) for start, end in side.spans):
+                    raise DataFormatError(f"task {self.name}: a target of item {pair.id} is not in its text")
+        labels = {pair.label for pair in pairs if pair.split == TUNED_ON}
+        if labels != {0, 1}:
+            raise DataFormatError(f"task {self.name}: the split {TUNED_ON!r} must have labels 0 and 1, and both")
+        return pairs
+
+    def inputs(self, items: Sequence[ContextPair]) -> list[TextInput]:
+        """Both sides of each item."""
+        return [side for pair in items for side in (pair.left, pair.right)]
+
+    def score(self, items: Sequence[ContextPair], vectors: Vectors, protocol: str = "paper") -> Scores:
+        """Cosines, the threshold that suits the development split, and how well it decides on each split."""
+        cosines = cosine(vectors([pair.left for pair in items]), vectors([pair.right for pair in items]))
+        gold = np.array([np.nan if pair.label is None else pair.label for pair in items], dtype=np.float64)
+        splits = np.array([pair.split for pair in items])
+        labelled = [str(s) for s in dict.fromkeys(splits.tolist()) if not np.isnan(gold[splits == s]).any()]
+        search = stepped_threshold if protocol == "released" else exact_threshold
+        on_dev = splits == TUNED_ON
+        threshold = search(cosines[on_dev], gold[on_dev])
+        # The released code takes a threshold of exactly 0 for none, and then searches without end.
+        found = protocol != "released" or threshold != 0
+        metrics: dict[str, float | None] = {}
+        for split in labelled:
+            here = splits == split
+            metrics[f"{split}_accuracy"] = accuracy(cosines[here], gold[here], threshold) if found else None
+            metrics[f"{split}_auc"] = auc(cosines[here], gold[here])
+        metrics["threshold"] = threshold if found else None
+        notes = []
+        if labelled == [TUNED_ON]:
+            notes.append(f"only {TUNED_ON} has labels: its accuracy is that of a threshold chosen on the same items")
+        if not found:
+            notes.append("the best threshold is exactly 0, which the released code takes for none: no accuracy")
+        extra = {"predictions": (cosines > threshold).astype(np.int8), "splits": splits}
+        return Scores(metrics, [pair.id for pair in items], cosines, gold, notes=tuple(notes), extra=extra)
+
+
+class CardWordInContext(FromCard, WordInContext):
+    """Words in context on the files of a card."""
+
+    def __init__(self, card: Card) -> None:
+        super().__init__(pairs=lambda data: parse(data.resolve(card)), **arguments(card))
+        self.card = card

@@ -1,0 +1,39 @@
+"""Models as they are during a tuning: built with the rates of a recipe, its model augmentations attached."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from mirrorbench.encoding.transformer import Transformer
+from mirrorbench.hooks import Plugins
+from mirrorbench.recipes import Recipe, override
+from mirrorbench.training.contrastive import on_model
+from mirrorbench.training.tuning import prepare
+
+AUGMENTATIONS: dict[str, Any] = {entry.name: entry.value for entry in Plugins(discover=False).augmentations}
+WORDS = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]
+TEXTS = [f"{a} {b} and {a}" for a in WORDS for b in WORDS]
+"""A hundred distinct texts of several lengths."""
+
+
+def recipe(**params: Any) -> Recipe:
+    """A short tuning of random models, without augmentation but for what is given."""
+    plain = Recipe(temperature=0.1, epochs=1, train_max_length=40, pooling="mean", batch_size=25, lr=1e-3)
+    return override(plain, {"dropout": 0, **params}, AUGMENTATIONS)
+
+
+@contextmanager
+def attached(path: Path, changed: Recipe) -> Iterator[Transformer]:
+    """The model of a directory in training mode, with everything undone afterwards."""
+    transformer = prepare(path, changed, AUGMENTATIONS, torch.device("cpu"))
+    with ExitStack() as stack:
+        for augmentation, rate in on_model(changed, AUGMENTATIONS):
+            if detach := augmentation.attach(transformer.model, rate):
+                stack.callback(detach)
+        transformer.model.train()
+        yield transformer

@@ -1,0 +1,33 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mirrorbench.encoding.batching import by_length
+
+
+@given(st.lists(st.integers(0, 300)), st.integers(1, 1000), st.just(0) | st.integers(1, 300))
+def test_each_index_once_and_within_the_budget(lengths: list[int], budget: int, fixed: int) -> None:
+    batches = list(by_length(lengths, budget, fixed))
+    assert sorted(index for batch in batches for index in batch) == list(range(len(lengths)))
+    for batch in batches:
+        width = fixed or max(lengths[index] for index in batch)
+        assert len(batch) == 1 or len(batch) * width <= budget
+
+
+def test_alike_lengths_share_a_batch_longest_first() -> None:
+    assert list(by_length([3, 9, 3, 10], budget=20)) == [[3, 1], [0, 2]]
+
+
+def test_a_text_over_the_budget_is_a_batch_of_its_own() -> None:
+    assert list(by_length([50, 2, 2], budget=10)) == [[0], [1, 2]]
+
+
+def test_equal_inputs_give_equal_batches() -> None:
+    assert list(by_length([5] * 7, budget=15)) == [[0, 1, 2], [3, 4, 5], [6]]
+
+
+@pytest.mark.parametrize("budget", [1, 10])
+def test_nothing_makes_no_batch(budget: int) -> None:
+    assert list(by_length([], budget)) == []

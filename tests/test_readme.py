@@ -1,0 +1,39 @@
+"""What the README and the reference pages promise."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def test_ci_runs_the_test_command_of_the_readme() -> None:
+    commands = [line.removeprefix("$ ") for line in README.splitlines() if line.startswith("$ ") and "pytest" in line]
+    assert len(commands) == 1
+    assert commands[0] in (ROOT / ".ci" / "run").read_text(encoding="utf-8").splitlines()
+
+
+def test_every_relative_link_leads_somewhere() -> None:
+    targets = [t for t in re.findall(r"\]\(([^)#]+)\)", README) if "://" not in t]
+    assert targets
+    assert [target for target in targets if not (ROOT / target).exists()] == []
+
+
+def test_the_plugin_example_of_the_readme_works(tmp_path: Path) -> None:
+    (code,) = [block for block in re.findall(r"```python\n(.*?)```", README, re.S) if "hookimpl" in block]
+    plugin = tmp_path / "pets.py"
+    plugin.write_text(code, encoding="utf-8")
+    command = [sys.executable, "-m", "mirrorbench", "run", "--plugin", str(plugin)]
+    command += ["--encoder", "tiny+base", "--tasks", "pets", "--offline", "--output", str(tmp_path / "results")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "pets" in done.stdout
+
+
+def test_reference_pages_are_what_the_code_says() -> None:
+    done = subprocess.run([sys.executable, str(ROOT / "docs" / "generate.py")], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

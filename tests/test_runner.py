@@ -1,0 +1,284 @@
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from toys import CATS, DOGS, ToyEncoder, ToyPlugin, toy_tasks
+
+from mirrorbench.cache import Cache
+from mirrorbench.cells import Cell, Failure
+from mirrorbench.data.store import DataStore
+from mirrorbench.errors import DataFormatError
+from mirrorbench.hooks import Plugins
+from mirrorbench.plan import Plan, Planner, Request
+from mirrorbench.runner import Outcome, Runner
+from mirrorbench.specs import parse_spec
+from mirrorbench.store import ResultStore
+from mirrorbench.tasks.pair_similarity import PairSimilarity
+
+
+class Log:
+    """A reporter that remembers."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.stages: dict[str, int] = {}
+        self.done: dict[str, int] = {}
+
+    def stage(self, name: str, total: int, unit: str) -> None:
+        self.current = name
+        self.stages[name] = total
+
+    def advance(self, n: int) -> None:
+        self.done[self.current] = self.done.get(self.current, 0) + n
+
+    def cell(self, cell: Cell, score: float | None, cached: bool) -> None:
+        self.lines.append(f"{cell.spec} {cell.task} {'cached' if cached else 'computed'}")
+
+    def failure(self, failure: Failure) -> None:
+        self.lines.append(f"{failure.spec} {failure.task} failed")
+
+    def note(self, message: str) -> None:
+        self.lines.append(message)
+
+
+class Bench:
+    """Everything around a runner, in one temporary folder; each run is a new process, as far as that goes."""
+
+    def __init__(self, folder: Path, plugins: Plugins) -> None:
+        self.plugins = plugins
+        self.data = DataStore(folder / "data", offline=True)
+        self.results = ResultStore(folder / "results")
+        self.cache = Cache(folder / "cache")
+        self.corpus = folder / "corpus.txt"
+        self.corpus.write_text("".join(f"line number {n}\n" for n in range(30)))
+
+    def plan(self, *encoders: str, tasks: Sequence[str] = ("cats", "dogs"), seeds: int = 1) -> Plan:
+        request = Request(tuple(map(parse_spec, encoders)), tuple(tasks), tuple(range(seeds)), str(self.corpus))
+        return Planner(request, self.plugins, self.data, offline=True).plan()
+
+    def run(self, *encoders: str, log: Log | None = None, **options: Any) -> Outcome:
+        device = torch.device("cpu")
+        runner = Runner(self.plugins, self.data, self.results, self.cache, device, offline=True, reporter=log or Log())
+        return runner.run(self.plan(*encoders, **options))
+
+
+@pytest.fixture
+def bench(tmp_path: Path, plugins: Plugins) -> Bench:
+    return Bench(tmp_path, plugins)
+
+
+@pytest.fixture
+def toy(bench: Bench) -> ToyEncoder:
+    encoder = ToyEncoder()
+    bench.plugins.add(ToyPlugin({"toy": encoder}, toy_tasks()), "toys")
+    return encoder
+
+
+TEXTS = sorted({text for pair in CATS + DOGS for text in (pair.left, pair.right)})
+
+
+def test_each_text_is_encoded_once_for_all_tasks(bench: Bench, toy: ToyEncoder) -> None:
+    log = Log()
+    outcome = bench.run("toy", log=log)
+    assert sorted(toy.asked) == TEXTS
+    assert log.stages == log.done == {"encode toy": len(TEXTS)}
+    assert [result.task for result in outcome.results] == ["cats", "dogs"]
+    assert (outcome.computed, outcome.failures) == (2, ())
+    for result, pairs in zip(outcome.results, (CATS, DOGS), strict=True):
+        assert result.n_items == len(pairs)
+        assert result.main_score == result.metrics["spearman"]
+        assert result.encoder["texts"] == len(TEXTS)
+        assert result.encoder["dimensions"] == 26
+        assert result.environment["packages"]["torch"] == torch.__version__
+
+
+def test_scores_equal_a_direct_computation(bench: Bench, toy: ToyEncoder) -> None:
+    from scipy.stats import spearmanr
+
+    from mirrorbench.encoding.inputs import TextInput
+
+    def unit(text: str) -> np.ndarray:
+        vector = ToyEncoder().encode([TextInput(text)])[0]
+        return vector / np.linalg.norm(vector)
+
+    (result,) = bench.run("toy", tasks=["cats"]).results
+    expected = spearmanr([unit(p.left) @ unit(p.right) for p in CATS], [p.gold for p in CATS]).statistic
+    assert result.main_score == pytest.approx(expected)
+
+
+def test_a_finished_cell_is_not_computed_again(bench: Bench, toy: ToyEncoder) -> None:
+    first = bench.run("toy", tasks=["cats"])
+    created = {path: path.stat().st_mtime_ns for path in bench.results.root.rglob("seed-*")}
+    asked = len(toy.asked)
+    log = Log()
+    second = bench.run("toy", log=log)
+    assert log.lines == ["toy cats cached", "toy dogs computed"]
+    assert second.computed == 1
+    assert second.results[0] == first.results[0]
+    assert {path: path.stat().st_mtime_ns for path in created} == created
+    assert sorted(toy.asked[asked:]) == [text for text in TEXTS if text not in toy.asked[:asked]]
+
+
+def test_vectors_of_an_earlier_run_are_used_even_without_its_results(bench: Bench, toy: ToyEncoder) -> None:
+    first = bench.run("toy")
+    bench.results = ResultStore(bench.results.root.with_name("other"))
+    second = bench.run("toy")
+    assert len(toy.asked) == len(TEXTS)
+    assert [r.metrics for r in second.results] == [r.metrics for r in first.results]
+    toy.fingerprint = "letters-2"  # another encoder now
+    bench.run("toy")
+    assert len(toy.asked) == 2 * len(TEXTS)
+
+
+def test_a_damaged_result_is_computed_again(bench: Bench, toy: ToyEncoder) -> None:
+    first = bench.run("toy")
+    path = bench.results.path(bench.plan("toy").cells[0])
+    path.write_text('{"schema": 1, "cell"')
+    second = bench.run("toy")
+    assert second.computed == 1
+    assert [r.metrics for r in second.results] == [r.metrics for r in first.results]
+    assert path.with_name("seed-0.unreadable.json").is_file()
+
+
+def failing_task(name: str, where: str) -> PairSimilarity:
+    class Failing(PairSimilarity):
+        pass
+
+    def fail(*args: Any) -> Any:
+        raise DataFormatError(f"{where} failed") if where == "load" else ZeroDivisionError(f"{where} failed")
+
+    task = Failing(name, CATS)
+    task.identity = lambda data: {"pairs": name}  # type: ignore[method-assign]
+    setattr(task, where, fail)
+    return task
+
+
+@pytest.mark.parametrize("where", ["load", "inputs", "score"])
+def test_a_failing_task_stops_no_other(bench: Bench, toy: ToyEncoder, where: str) -> None:
+    bench.plugins.add(ToyPlugin(tasks=[failing_task("bad", where)]), "bad")
+    log = Log()
+    outcome = bench.run("toy", tasks=["bad", "cats"], log=log)
+    assert [result.task for result in outcome.results] == ["cats"]
+    (failure,) = outcome.failures
+    reason = "load failed" if where == "load" else f"ZeroDivisionError: {where} failed"
+    assert (failure.task, failure.reason, failure.seed) == ("bad", reason, 0)
+    assert sorted(log.lines) == ["toy bad failed", "toy cats computed"]
+
+
+@pytest.mark.parametrize(
+    ("broken", "reason"),
+    [
+        (np.zeros((2, 5)), r"the encoder bad returned an array of shape \(2, 5\) for 8 texts"),
+        (np.full((8, 5), np.nan), "the encoder bad returned NaN or infinite vectors for 8 of 8 texts"),
+        (np.zeros(8), r"shape \(8,\)"),
+        (RuntimeError("out of memory"), "RuntimeError: out of memory"),
+    ],
+)
+def test_a_broken_encoder_fails_alone_and_stores_nothing(
+    bench: Bench, toy: ToyEncoder, broken: Any, reason: str
+) -> None:
+    bench.plugins.add(ToyPlugin({"bad": ToyEncoder("bad-1", broken)}), "bad")
+    outcome = bench.run("bad", "toy")
+    assert [(result.spec, result.task) for result in outcome.results] == [("toy", "cats"), ("toy", "dogs")]
+    assert [(str(failure.spec), failure.task) for failure in outcome.failures] == [("bad", "cats"), ("bad", "dogs")]
+    for failure in outcome.failures:
+        assert re.search(reason, failure.reason)
+    assert not (bench.results.root / "bad").exists()
+    assert len(list((bench.cache.root / "embeddings").rglob("*.keys.npy"))) == 1
+
+
+def test_what_failed_is_tried_again(bench: Bench, toy: ToyEncoder) -> None:
+    toy.broken = RuntimeError("not today")
+    assert len(bench.run("toy").failures) == 2
+    toy.broken = None
+    outcome = bench.run("toy")
+    assert (outcome.computed, outcome.failures) == (2, ())
+
+
+def test_constant_vectors_are_undefined_not_zero(bench: Bench) -> None:
+    constant = ToyEncoder(broken=np.ones((len({t for p in CATS for t in (p.left, p.right)}), 4)))
+    bench.plugins.add(ToyPlugin({"toy": constant}, toy_tasks()), "toys")
+    (result,) = bench.run("toy", tasks=["cats"]).results
+    assert result.main_score is None
+    assert "undefined" in result.notes[0]
+    path = next(bench.results.root.rglob("seed-0.json"))
+    assert json.loads(path.read_text())["main_score"] is None
+
+
+def test_a_disk_that_is_full_fails_the_cell_not_the_run(
+    bench: Bench, toy: ToyEncoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rename = os.replace
+
+    def full(source: str, target: Path) -> None:
+        if "cats" in str(target):
+            raise OSError(28, "No space left on device")
+        rename(source, target)
+
+    monkeypatch.setattr(os, "replace", full)
+    outcome = bench.run("toy")
+    assert [result.task for result in outcome.results] == ["dogs"]
+    assert "No space left on device" in outcome.failures[0].reason
+
+
+def test_two_specs_of_one_identity_have_a_row_each(bench: Bench, random_model: Callable[[str], Path]) -> None:
+    bench.plugins.add(ToyPlugin(tasks=toy_tasks()), "toys")
+    bert = random_model("bert")
+    for computed in (4, 0):
+        outcome = bench.run(f"{bert}+base", f"{bert}+base:pooling=mean")
+        assert [result.spec for result in outcome.results] == 2 * [f"{bert}+base"] + 2 * [f"{bert}+base:pooling=mean"]
+        assert outcome.computed == computed
+
+
+def test_a_ladder_trains_once_per_seed_and_reads_out_in_one_pass(
+    bench: Bench, random_model: Callable[[str], Path]
+) -> None:
+    bench.plugins.add(ToyPlugin(tasks=toy_tasks()), "toys")
+    bert = random_model("bert")
+    log = Log()
+    outcome = bench.run(str(bert), seeds=2, log=log)
+    assert (len(outcome.results), outcome.failures) == (2 * (2 + 2), ())
+    assert len(list((bench.cache.root / "models").iterdir())) == 2
+    tuned = [stage for stage in log.stages if stage.startswith("tune")]
+    assert [log.stages[stage] for stage in tuned] == [30, 30]
+    for stage, total in log.stages.items():  # both seeds' encodings have one name
+        assert log.done[stage] == total * (2 if stage.startswith("encode") and "mirror" in stage else 1)
+    assert any("fewer than one batch of 200" in line for line in log.lines)
+    scores = {(r.spec, r.task, r.seed): r.main_score for r in outcome.results}
+    assert len(set(scores.values())) > 4
+    bench.results = ResultStore(bench.results.root.with_name("again"))  # from the cached models and vectors
+    log = Log()
+    again = bench.run(str(bert), seeds=2, log=log)
+    assert log.stages == {}
+    assert {(r.spec, r.task, r.seed): r.main_score for r in again.results} == scores
+
+
+def test_the_same_run_elsewhere_gives_the_same_numbers(
+    tmp_path: Path, random_model: Callable[[str], Path]
+) -> None:
+    found = []
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        bench = Bench(tmp_path / name, Plugins(discover=False))
+        bench.plugins.add(ToyPlugin(tasks=toy_tasks()), "toys")
+        outcome = bench.run(f"{random_model('bert')}+mirror")
+        found.append([(result.cell_id, result.metrics) for result in outcome.results])
+    assert found[0] == found[1]
+
+
+def test_a_tuning_that_fails_fails_its_cells_alone(
+    bench: Bench, toy: ToyEncoder, random_model: Callable[[str], Path]
+) -> None:
+    bench.corpus.write_text("just one line\n")
+    outcome = bench.run(f"{random_model('bert')}+mirror", "toy")
+    assert [result.spec for result in outcome.results] == ["toy", "toy"]
+    assert {failure.reason for failure in outcome.failures} == {"a corpus of 1 distinct strings cannot be tuned on"}
+    assert not (bench.cache.root / "models").exists()

@@ -1,0 +1,68 @@
+"""A toy encoder, toy tasks and a plugin that registers both: everything but the model is real."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from mirrorbench import hookimpl
+from mirrorbench.data.pairs import Pair
+from mirrorbench.encoding.inputs import TextInput
+from mirrorbench.tasks import Task
+from mirrorbench.tasks.pair_similarity import PairSimilarity
+
+LETTERS = "abcdefghijklmnopqrstuvwxyz"
+CATS = (
+    Pair("1", "a cat", "the cat", 5.0),
+    Pair("2", "a cat", "a dog", 2.5),
+    Pair("3", "a cat", "quick zebras jump", 0.0),
+    Pair("4", "a dog", "the dog", 4.0),
+)
+DOGS = (Pair("1", "a dog", "the cat", 2.0), Pair("2", "a dog", "my dog", 5.0), Pair("3", "zoo", "why not", 0.5))
+
+
+class ToyEncoder:
+    """Counts letters, and remembers what it was asked to encode.
+
+    Args:
+        fingerprint: its identity.
+        broken: what to return instead of vectors (an array or an exception to raise).
+    """
+
+    def __init__(self, fingerprint: str = "letters-1", broken: Any = None) -> None:
+        self.fingerprint = fingerprint
+        self.broken = broken
+        self.asked: list[str] = []
+
+    def encode(self, inputs: Sequence[TextInput]) -> Any:
+        self.asked += [item.text for item in inputs]
+        if isinstance(self.broken, Exception):
+            raise self.broken
+        if self.broken is not None:
+            return self.broken
+        return np.array([[item.text.count(letter) for letter in LETTERS] for item in inputs])
+
+
+class ToyPlugin:
+    """Registers encoders (or functions that make them) and tasks that a test made."""
+
+    def __init__(self, encoders: dict[str, Any] | None = None, tasks: Iterable[Task] = ()) -> None:
+        self.toy_encoders = encoders or {}
+        self.toy_tasks = list(tasks)
+
+    @hookimpl
+    def register_encoders(self, register: Any) -> None:
+        for name, encoder in self.toy_encoders.items():
+            register(name, lambda spec, context, made=encoder: made() if callable(made) else made, "a toy")
+
+    @hookimpl
+    def register_tasks(self, register: Any) -> None:
+        for task in self.toy_tasks:
+            register(task)
+
+
+def toy_tasks() -> list[PairSimilarity]:
+    """Two tasks that share texts."""
+    return [PairSimilarity("cats", CATS, title="Cats"), PairSimilarity("dogs", DOGS, title="Dogs")]

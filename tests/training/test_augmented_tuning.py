@@ -1,0 +1,117 @@
+"""Short real tunings with each augmentation: the weights change, and the same run gives the same weights."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from augmented import AUGMENTATIONS, TEXTS, recipe
+
+from mirrorbench.errors import TuningError
+from mirrorbench.training.contrastive import tune
+from mirrorbench.training.tuning import prepare
+from mirrorbench.training.views import PairMaker, Pairs, mirrored
+
+Weights = dict[str, torch.Tensor]
+
+
+def tuned(path: Path, seed: int = 0, **params: object) -> Weights:
+    changed = recipe(**params)
+    transformer = prepare(path, changed, AUGMENTATIONS, torch.device("cpu"))
+    before = {name: value.clone() for name, value in transformer.model.state_dict().items()}
+    report = tune(transformer, TEXTS, changed, seed, AUGMENTATIONS)
+    assert (report.steps, report.strings) == (4, 100)
+    assert np.isfinite(report.losses).all()
+    assert not any(m._forward_pre_hooks or m._forward_hooks for m in transformer.model.modules())
+    after = transformer.model.state_dict()
+    assert after.keys() == before.keys()
+    assert any(not torch.equal(after[name], before[name]) for name in before)
+    return after
+
+
+def same(one: Weights, other: Weights) -> bool:
+    return all(torch.equal(one[name], other[name]) for name in one)
+
+
+@pytest.mark.parametrize("architecture", ["bert", "roberta", "deberta"])
+@pytest.mark.parametrize(
+    "params",
+    [
+        {},
+        {"dropout": 0.1},
+        {"drophead": 0.2},
+        {"controlled_dropout": 0.2},
+        {"span_mask": 5},
+        {"span_mask": 5, "sides": 2},
+        {"token_mask": 0.2},
+        {"word_mask": 0.2},
+        {"word_shuffle": 3},
+        {"drophead": 0.2, "span_mask": 5, "token_mask": 0.1, "loss": "multi-similarity"},
+    ],
+    ids=lambda params: ",".join(params) or "none",
+)
+def test_each_augmentation_tunes_and_repeats(
+    architecture: str, params: dict[str, object], random_model: Callable[[str], Path]
+) -> None:
+    path = random_model(architecture)
+    first = tuned(path, **params)
+    assert same(first, tuned(path, **params))
+    if params:
+        assert not same(first, tuned(path))
+
+
+def maker(**params: object) -> PairMaker:
+    return PairMaker(
+        recipe(**params), np.random.default_rng(0), "[MASK]", "paper", lambda some: [f"<{text}>" for text in some]
+    )
+
+
+def test_mirrored_pairs_change_one_side_or_both() -> None:
+    one, both = mirrored(["a", "b"], maker()), mirrored(["a", "b"], maker(sides=2))
+    assert [i.text for i in one.left] == ["a", "b"]
+    assert [i.text for i in one.right] == [i.text for i in both.left] == [i.text for i in both.right] == ["<a>", "<b>"]
+    assert one.groups is None
+
+
+def test_a_method_brings_its_own_pairs(random_model: Callable[[str], Path]) -> None:
+    """Half of the strings, with their neighbours, in groups of five: what is asked for is what is tuned on."""
+    seen: list[int] = []
+
+    def neighbours(texts: Sequence[str], maker: PairMaker) -> Pairs:
+        return maker.pairs(texts[::2], texts[1::2], [f"group {i // 5}" for i in range(len(texts) // 2)])
+
+    changed = recipe(epochs=2)
+    transformer = prepare(random_model("bert"), changed, AUGMENTATIONS, torch.device("cpu"))
+    report = tune(transformer, TEXTS, changed, 0, AUGMENTATIONS, advance=seen.append, views=neighbours)
+    assert (report.steps, report.strings, sum(seen)) == (4, 100, 100)
+
+
+def test_too_few_pairs(random_model: Callable[[str], Path]) -> None:
+    transformer = prepare(random_model("bert"), recipe(), AUGMENTATIONS, torch.device("cpu"))
+    with pytest.raises(TuningError, match="gives 1 pairs"):
+        tune(transformer, TEXTS, recipe(), 0, AUGMENTATIONS, views=lambda texts, maker: maker.pairs(["a"], ["b"]))
+
+
+@pytest.mark.parametrize("name", ["span_mask", "token_mask", "word_mask"])
+def test_a_tokenizer_without_mask_token(name: str, random_model: Callable[[str], Path]) -> None:
+    changed = recipe(**{name: 0.5 if name != "span_mask" else 5})
+    transformer = prepare(random_model("bert"), changed, AUGMENTATIONS, torch.device("cpu"))
+    transformer.tokenizer.mask_token = None
+    with pytest.raises(TuningError, match=f"no mask token, so {name} cannot be applied"):
+        tune(transformer, TEXTS, changed, 0, AUGMENTATIONS)
+
+
+def test_what_was_attached_is_undone_after_a_failure(random_model: Callable[[str], Path]) -> None:
+    changed = recipe(controlled_dropout=0.2, drophead=0.2, lr=1.0, temperature=0.0001)
+    transformer = prepare(random_model("bert"), changed, AUGMENTATIONS, torch.device("cpu"))
+
+    def broken(texts: Sequence[str], maker: PairMaker) -> Pairs:
+        raise TuningError("no")
+
+    with pytest.raises(TuningError, match="no"):
+        tune(transformer, TEXTS, changed, 0, AUGMENTATIONS, views=broken)
+    assert not any(m._forward_pre_hooks for m in transformer.model.modules())
+    assert not torch.overrides._get_current_function_mode_stack()

@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from pytorch_metric_learning.losses import NTXentLoss
+from torch.nn.functional import cosine_similarity
+
+from mirrorbench.training.losses import LOSSES, infonce, ntxent
+
+SIZES = pytest.mark.parametrize("n", [2, 3, 17])
+TEMPERATURES = pytest.mark.parametrize("temperature", [0.04, 0.2, 1.0])
+
+
+def views(n: int, dimensions: int = 6) -> tuple[torch.Tensor, torch.Tensor]:
+    generator = torch.Generator().manual_seed(n)
+    left = torch.randn(n, dimensions, generator=generator)
+    right = left + 0.5 * torch.randn(n, dimensions, generator=generator)
+    return left.requires_grad_(), right.requires_grad_()
+
+
+def equation_1(left: torch.Tensor, right: torch.Tensor, temperature: float) -> torch.Tensor:
+    """Paper 1, Eq. 1, term by term: each of the 2N vectors an anchor, the other pairs' vectors its negatives."""
+    anchors = [*left, *right]
+    n = len(left)
+    terms = []
+    for i, anchor in enumerate(anchors):
+        def similarity(j: int, anchor: torch.Tensor = anchor) -> torch.Tensor:
+            return torch.exp(cosine_similarity(anchor, anchors[j], dim=0) / temperature)
+
+        positive = (i + n) % (2 * n)
+        negatives = sum(similarity(j) for j in range(2 * n) if j not in (i, positive))
+        terms.append(-torch.log(similarity(positive) / negatives))
+    return sum(terms) / len(terms)  # type: ignore[return-value]
+
+
+def assert_same(found: torch.Tensor, expected: torch.Tensor, inputs: tuple[torch.Tensor, torch.Tensor]) -> None:
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
+    for here, there in zip(
+        torch.autograd.grad(found, inputs), torch.autograd.grad(expected, inputs), strict=True
+    ):
+        torch.testing.assert_close(here, there, rtol=1e-3, atol=1e-5)
+
+
+@SIZES
+@TEMPERATURES
+def test_infonce_is_equation_1(n: int, temperature: float) -> None:
+    pair = views(n)
+    assert_same(infonce(*pair, temperature), equation_1(*pair, temperature), pair)
+
+
+@SIZES
+@TEMPERATURES
+def test_ntxent_is_pytorch_metric_learnings(n: int, temperature: float) -> None:
+    pair = views(n)
+    labels = torch.arange(n).repeat(2)
+    expected = NTXentLoss(temperature)(torch.cat(pair), labels)
+    assert_same(ntxent(*pair, temperature), expected, pair)
+
+
+def test_the_positive_in_the_denominator_is_the_difference() -> None:
+    left = torch.eye(4)
+    assert infonce(left, left, 1.0).item() == pytest.approx(math.log(6) - 1)
+    assert ntxent(left, left, 1.0).item() == pytest.approx(math.log(6 + math.e) - 1)
+    assert infonce(left, left, 0.04).item() < 0 < ntxent(left, left, 0.04).item() + 1e-9
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_small_temperatures_do_not_overflow(name: str) -> None:
+    pair = views(5)
+    loss = LOSSES[name](*pair, 1e-4)
+    assert torch.isfinite(loss)
+    assert all(torch.isfinite(grad).all() for grad in torch.autograd.grad(loss, pair))
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_half_precision_is_summed_in_single(name: str) -> None:
+    left, right = (view.detach().bfloat16() for view in views(5))
+    loss = LOSSES[name](left, right, 0.2)
+    assert loss.dtype == torch.float32
+    torch.testing.assert_close(loss, LOSSES[name](left.float(), right.float(), 0.2))
