@@ -41,7 +41,7 @@ class Backbone:
     presets: Mapping[tuple[str, str], Mapping[str, Value]] = field(default_factory=dict)
 
 
-# Paper 1, Table 15: "BERT" is the monolingual BERT of each language.
+# Paper 1, Table 15, and for Korean paper 2, Table 12: "BERT" is the monolingual BERT of each language.
 _MONOLINGUAL_BERTS = {
     "tr": "dbmdz/bert-base-turkish-uncased",
     "it": "dbmdz/bert-base-italian-uncased",
@@ -52,6 +52,7 @@ _MONOLINGUAL_BERTS = {
     "ar": "aubmindlab/bert-base-arabertv02",
     "pl": "dkleczyk/bert-base-polish-uncased-v1",
     "et": "tartuNLP/EstBERT",
+    "ko": "kykim/bert-kor-base",
 }
 
 BACKBONES: dict[str, Backbone] = {
@@ -64,12 +65,15 @@ BACKBONES: dict[str, Backbone] = {
         Backbone("deberta", "DeBERTa", "microsoft/deberta-base"),
         Backbone("xlmr", "XLM-R", "xlm-roberta-base"),
         Backbone("pubmedbert", "PubMedBERT", "microsoft/BiomedNLP-PubMedBERT-base-uncased-abstract-fulltext"),
+        Backbone("sbert", "SBERT", "sentence-transformers/bert-base-nli-mean-tokens"),
+        Backbone("sapbert", "SapBERT", "cambridgeltl/SapBERT-from-PubMedBERT-fulltext"),
         *(Backbone(f"bert-{lang}", f"BERT-{lang.upper()}", hub) for lang, hub in _MONOLINGUAL_BERTS.items()),
     )
 }
 
 _WEIGHTS = ("model*.safetensors",)
 _PICKLED_WEIGHTS = ("pytorch_model*.bin",)
+_MODULE_WEIGHTS = ("[0-9]_*/model*.safetensors", "[0-9]_*/pytorch_model*.bin")  # of sentence-transformers
 _SMALL_FILES = ("*.json", "*.txt", "*.model")
 
 
@@ -134,7 +138,7 @@ def _from_hub(hub_id: str, revision: str, offline: bool) -> Path:
             snapshot_download(
                 hub_id,
                 revision=revision or None,
-                allow_patterns=[*_SMALL_FILES, *patterns],
+                allow_patterns=[*_SMALL_FILES, *_MODULE_WEIGHTS, *patterns],
                 ignore_patterns=["onnx/*", "openvino/*"],
                 local_files_only=offline,
             )

@@ -36,6 +36,11 @@ Register = Callable[..., None]
 BUILTIN_PLUGINS = (
     "mirrorbench.encoders.base",
     "mirrorbench.encoders.mirror",
+    "mirrorbench.encoders.mirrorwic",
+    "mirrorbench.encoders.sap",
+    "mirrorbench.encoders.sbert",
+    "mirrorbench.encoders.sapbert",
+    "mirrorbench.encoders.static",
     "mirrorbench.augmentations.span_mask",
     "mirrorbench.augmentations.token_mask",
     "mirrorbench.augmentations.word_mask",

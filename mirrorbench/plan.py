@@ -32,7 +32,7 @@ LADDERS: dict[str, tuple[tuple[str, dict[str, Value]], ...]] = {
     "phrase": (("base", {"pooling": "cls"}), ("base", {"pooling": "mean"}), ("mirror", {})),
     "word": (("base", {"pooling": "cls"}), ("base", {"pooling": "mean"}), ("mirror", {})),
     # Paper 2, Table 3: a sentence encoder stands beside the encoders of words.
-    "wic": (("base", {"pooling": "target", "layers": "-4:"}), ("mirror", {})),
+    "wic": (("base", {"pooling": "target", "layers": "-4:"}), ("mirror", {}), ("mirrorwic", {})),
 }
 
 # What is tuned on where neither the user nor the task says: paper 1, section 3, "Training Resources".
@@ -271,6 +271,8 @@ class Planner:
         if spec.backbone in self.plugins.encoders:
             from mirrorbench.opening import OpenContext, open_system
 
+            if "{lang}" in str(spec.get("path")) and spec.get("language") is None:
+                spec = spec.with_params(language=language)
             encoder = open_system(spec, self.plugins, OpenContext(offline=self.offline))
             return [(Weights(spec, encoder.fingerprint), None)]
         method: Method = self.plugins.methods[spec.method]

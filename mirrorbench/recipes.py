@@ -34,7 +34,7 @@ class Recipe:
     train_max_length: int
     """Tokens kept of each string in tuning, special tokens included."""
     pooling: str
-    """What is tuned and what is read out: ``cls``, ``mean`` or ``mean-padded``."""
+    """What is tuned and what is read out: ``cls``, ``mean``, ``mean-padded`` or ``target``."""
     layers: str = "-1:"
     """Which layers are averaged, as a Python slice over (embeddings, layer 1, ..., layer n)."""
     lr: float = 2e-5
@@ -98,6 +98,31 @@ def mirror_preset(level: str, architecture: str, protocol: str) -> Recipe:
     if protocol == "released":
         pooling = "mean-padded" if pooling == "mean" else pooling
         recipe = replace(recipe, loss="ntxent", drop_last=True, clean_corpus=False, pooling=pooling)
+    return recipe
+
+
+_MIRRORWIC_RATES = {"roberta": (0, 0.3), "xlm-roberta": (0, 0.3), "deberta": (1, 0.3), "deberta-v2": (1, 0.3)}
+
+
+def mirrorwic_preset(level: str, architecture: str, protocol: str) -> Recipe:
+    """MirrorWiC's recipe (paper 2, section 4, "Training Setup", and Table 13), the same at every level.
+
+    The span mask, K characters on each side of the target, and the dropout rate are those of BERT (K = 10, 0.4),
+    RoBERTa (0, 0.3) and DeBERTa (1, 0.3); other architectures get BERT's. ``released``: the authors' script trains for
+    2 epochs and leaves dropout at 0.1, whatever it is told, with the positive in the denominator of the loss.
+    """
+    span, dropout = _MIRRORWIC_RATES.get(architecture, (10, 0.4))
+    recipe = Recipe(
+        temperature=0.04,
+        epochs=1,
+        train_max_length=50,
+        pooling="target",
+        layers="-4:",
+        augment=(("dropout", dropout), ("span_mask", float(span))),
+    )
+    if protocol == "released":
+        augment = (("dropout", 0.1), ("span_mask", float(span)))
+        recipe = replace(recipe, epochs=2, loss="ntxent", augment=augment)
     return recipe
 
 

@@ -191,6 +191,7 @@ class Runner:
         started = time.perf_counter()
         scores: Scores = task.score(self._items[cell.task], encoded.vectors, cell.protocol)
         seconds = {"train": train_seconds, "encode": encoded.seconds, "score": time.perf_counter() - started}
+        lost = self._lost_targets(cell, encoder)
         # What a file is may only be certain once it was read (files without a published checksum).
         cell = replace(cell, data=tuple(sorted(task.identity(self.data).items())))
         self._environment = self._environment or environment.describe(self.device)
@@ -204,13 +205,31 @@ class Runner:
             coverage=scores.coverage,
             seconds={name: round(value, 4) for name, value in seconds.items()},
             data={"version": task.version, "files": dict(cell.data)},
-            encoder=encoded.description | {"weights": cell.weights.fingerprint, "revision": cell.spec.revision},
+            encoder=encoded.description | {"weights": cell.weights.fingerprint, "revision": cell.spec.revision} | lost,
             environment=self._environment,
             created=datetime.now(UTC).isoformat(timespec="seconds"),
-            notes=list(scores.notes),
+            notes=[*scores.notes, *_target_notes(cell, lost)],
         )
         self.results.write(cell, result, scores)
         return result
+
+    def _lost_targets(self, cell: Cell, encoder: Encoder) -> dict[str, int]:
+        """How many targets were read in part and not at all; counted anew, since vectors may come from the cache."""
+        if cell.readout is None or cell.readout.pooling != "target":
+            return {}
+        assert isinstance(encoder, ReadoutEncoder)  # only backbones have readouts
+        cut, missing = encoder.lost_targets(list(dict.fromkeys(self._inputs[cell.task])), cell.readout)
+        return {"targets_cut": cut, "targets_missing": missing}
+
+
+def _target_notes(cell: Cell, lost: dict[str, int]) -> list[str]:
+    notes = []
+    if lost.get("targets_cut") and cell.readout:
+        tokens = cell.readout.max_length
+        notes.append(f"{cell.spec} reads {lost['targets_cut']} targets in part, being longer than {tokens} tokens")
+    if lost.get("targets_missing"):
+        notes.append(f"{cell.spec} has no token for {lost['targets_missing']} targets and reads their whole text")
+    return notes
 
 
 def _shelf_key(encoder: Encoder, readout: Readout | None, precision: str) -> str:

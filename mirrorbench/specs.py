@@ -45,10 +45,12 @@ class EncoderSpec:
     def __post_init__(self) -> None:
         if not self.backbone:
             raise UsageError("an encoder spec needs a backbone", f"Grammar: {GRAMMAR}")
+        if self.revision and self.is_path:
+            raise UsageError(f"a directory has no revisions, but {self.backbone} is given {self.revision!r}")
         object.__setattr__(self, "params", tuple(sorted(self.params)))
 
     def __str__(self) -> str:
-        text = _escape(self.backbone, path=True)
+        text = _escape(self.backbone, self.is_path)
         if self.revision:
             text += "@" + _escape(self.revision)
         if self.method:
@@ -59,8 +61,8 @@ class EncoderSpec:
 
     @property
     def is_path(self) -> bool:
-        """Whether the backbone is written as a local path (``./x``, ``../x``, ``/x``, ``~/x``)."""
-        return self.backbone.startswith((".", "/", "~")) or re.match(r"[A-Za-z]:[\\/]", self.backbone) is not None
+        """Whether the backbone is written as a local path (``./x``, ``../x``, ``/x``, ``~/x``, ``C:/x``)."""
+        return _is_path(self.backbone)
 
     def get(self, key: str, default: Any = None) -> Any:
         """The value of ``key`` as the user wrote it, else ``default``."""
@@ -110,11 +112,12 @@ def parse_spec(text: str) -> EncoderSpec:
     if match := _METHOD.search(head):
         head, method = head[: match.start()], match[1]
     revision = ""
-    if not head.startswith((".", "/", "~")) and "@" in head:
+    if not _is_path(head) and "@" in head:
         head, _, revision = head.partition("@")
         if not revision:
             raise UsageError(f"the revision after '@' is empty in {text!r}", f"Grammar: {GRAMMAR}")
-    if head.endswith((":", "+")) or "," in head:
+    reserved = "," if _is_path(head) else ",:+"
+    if head.endswith((":", "+")) or any(char in head + revision for char in reserved):
         raise UsageError(f"cannot read the encoder spec {text!r}", f"Grammar: {GRAMMAR}")
     return EncoderSpec(unquote(head), unquote(revision), method, _parse_params(tail, text))
 
@@ -151,9 +154,13 @@ def _format_value(value: Value) -> str:
     return _escape_ends("".join(quote(c) if c in "%," else c for c in value))
 
 
+def _is_path(text: str) -> bool:
+    return re.match(r"[./~]|[A-Za-z]:[\\/]", text) is not None
+
+
 def _escape(text: str, path: bool = False) -> str:
-    # A local path keeps its "@"; a drive letter's or plain ":" is only special before KEY=.
-    keep = "@:=" if path and text.startswith((".", "/", "~")) else ":="
+    # A local path keeps its "@", and its ":" too, which is special only before KEY= and at the end.
+    keep = "@:=" if path else "="
     escaped = "".join(quote(c) if c in _RESERVED and c not in keep else c for c in text)
     return re.sub(":$", "%3A", _escape_ends(_PARAMS_START.sub("%3A", escaped)))
 

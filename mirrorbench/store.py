@@ -1,5 +1,7 @@
 """Results on disk: ``<root>/<encoder-slug>/<task>/seed-<n>.json``, with per-item predictions beside each.
 
+Where a test set keeps its labels secret, the answers to hand in lie there too, as ``seed-<n>.submission.txt``.
+
 A file is complete or absent. A result whose cell has another identity (other data, recipe, protocol ...) is never
 passed off as the one asked for, and never lost either: it moves aside under its own identity.
 """
@@ -27,6 +29,9 @@ _logger = logging.getLogger(__name__)
 
 SCHEMA = 1
 """Version of the result file's layout."""
+
+SUBMISSION = ".submission.txt"
+"""What the name of a submission file ends in."""
 
 
 @dataclass(frozen=True)
@@ -76,6 +81,11 @@ class Result:
     def seed(self) -> int:
         """The seed."""
         return int(self.cell["seed"])
+
+    @property
+    def protocol(self) -> str:
+        """Which reading of the experiment."""
+        return str(self.cell["protocol"])
 
     def to_json(self) -> dict[str, Any]:
         """The result file's object."""
@@ -139,6 +149,9 @@ class ResultStore:
         with writing(path.with_suffix(".npz")) as sink:
             arrays = {"ids": np.array(scores.ids), "scores": scores.scores, "gold": scores.gold, **scores.extra}
             np.savez_compressed(sink, allow_pickle=False, **arrays)
+        if scores.submission:
+            with writing(path.with_suffix(SUBMISSION)) as sink:
+                sink.write(scores.submission.encode())
         with writing(path) as sink:
             sink.write(json.dumps(result.to_json(), indent=2, ensure_ascii=False, allow_nan=False).encode() + b"\n")
         return path
@@ -154,7 +167,7 @@ def _move_aside(path: Path, cell_id: str) -> None:
         target = _aside(path, old) if (old := read_result(path).cell_id) != cell_id else path
     except DataFormatError:
         target = path.with_name(f"{path.stem}.unreadable.json")
-    for suffix in (".npz", ".json"):
+    for suffix in (".npz", SUBMISSION, ".json"):
         if target != path and (stale := path.with_suffix(suffix)).is_file():
             stale.replace(target.with_suffix(suffix))
 

@@ -23,7 +23,7 @@ TEXTS = [f"{a} {b} and {a}" for a in WORDS for b in WORDS]
 
 def recipe(**params: Any) -> Recipe:
     """A short tuning of random models, without augmentation but for what is given."""
-    plain = Recipe(temperature=0.1, epochs=1, train_max_length=40, pooling="mean", batch_size=25, lr=1e-3)
+    plain = Recipe(temperature=0.1, epochs=1, train_max_length=20, pooling="mean", batch_size=25, lr=1e-3)
     return override(plain, {"dropout": 0, **params}, AUGMENTATIONS)
 
 

@@ -47,9 +47,7 @@ def build(architecture: str, path: Path) -> None:
     """Write the model and a tokenizer that spells words out in single characters."""
     model_type, changes, tokens = ARCHITECTURES[architecture]
     tokenizer = _tokenizer(tokens)
-    config = CONFIG_MAPPING[model_type](
-        **{"vocab_size": len(tokenizer), "initializer_range": 0.1, **_SIZES, **changes}
-    )
+    config = CONFIG_MAPPING[model_type](**{"vocab_size": len(tokenizer), "initializer_range": 0.1, **_SIZES, **changes})
     with torch.random.fork_rng():
         torch.manual_seed(7)
         AutoModel.from_config(config).save_pretrained(path)

@@ -155,7 +155,7 @@ def test_no_room_for_a_model(
         raise error
 
     monkeypatch.setattr(transformer.model, "save_pretrained", full)
-    with pytest.raises(StorageError, match="the tuned model cannot be written.*No space left") as caught:
+    with pytest.raises(StorageError, match=r"the tuned model cannot be written.*No space left") as caught:
         Cache(tmp_path).save_model("key", transformer, {})
     assert "MIRRORBENCH_CACHE" in caught.value.hint
     assert list((tmp_path / "models").iterdir()) == []

@@ -75,9 +75,7 @@ def test_a_good_entry_point_is_loaded(install: Callable[[str, str], None]) -> No
         (MISTYPED, "register_metric"),
     ],
 )
-def test_a_broken_entry_point_stops_no_other(
-    install: Callable[[str, str], None], source: str, message: str
-) -> None:
+def test_a_broken_entry_point_stops_no_other(install: Callable[[str, str], None], source: str, message: str) -> None:
     install("bad", source)
     install("good", GOOD)
     with pytest.warns(PluginWarning, match=f"plugin bad .bad-dist 1.2. skipped: .*{message}"):

@@ -50,6 +50,10 @@ def test_licences_travel_along(wheel: zipfile.ZipFile) -> None:
 def test_cards_types_and_nothing_else_are_in_it(wheel: zipfile.ZipFile) -> None:
     names = wheel.namelist()
     assert "mirrorbench/py.typed" in names
-    cards = {Path(name).relative_to("mirrorbench/cards").as_posix() for name in names if name.startswith("mirrorbench/cards/")}
+    cards = {
+        Path(name).relative_to("mirrorbench/cards").as_posix()
+        for name in names
+        if name.startswith("mirrorbench/cards/")
+    }
     assert cards == {path.relative_to(ROOT / "tasks").as_posix() for path in (ROOT / "tasks").rglob("*.yaml")}
     assert {name.split("/")[0] for name in names} == {"mirrorbench", "mirrorbench-0.1.0.dist-info"}

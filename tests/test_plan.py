@@ -226,9 +226,7 @@ def mirror_cell(make: Callable[..., Plan], bert: str) -> Cell:
         {"tasks": ("dogs",)},
     ],
 )
-def test_what_changes_the_id(
-    make: Callable[..., Plan], bert: str, mirror_cell: Cell, options: dict[str, Any]
-) -> None:
+def test_what_changes_the_id(make: Callable[..., Plan], bert: str, mirror_cell: Cell, options: dict[str, Any]) -> None:
     (other,) = make(f"{bert}+mirror", **options).cells
     assert other.id != mirror_cell.id
     assert (other.weights.key != mirror_cell.weights.key) == ("tasks" not in options)

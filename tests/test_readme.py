@@ -35,5 +35,7 @@ def test_the_plugin_example_of_the_readme_works(tmp_path: Path) -> None:
 
 
 def test_reference_pages_are_what_the_code_says() -> None:
-    done = subprocess.run([sys.executable, str(ROOT / "docs" / "generate.py")], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "docs" / "generate.py")], capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr

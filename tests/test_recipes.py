@@ -5,9 +5,10 @@ import json
 import pytest
 
 from mirrorbench.errors import UnknownNameError, UsageError
+from mirrorbench.hooks import Plugins
 from mirrorbench.recipes import LEVELS, Recipe, mirror_preset, override
 
-AUGMENTATIONS = ["span_mask", "dropout"]
+AUGMENTATIONS = {entry.name: entry.value for entry in Plugins(discover=False).augmentations}
 
 
 def changed(**params: object) -> Recipe:

@@ -22,7 +22,7 @@ def test_entries_keep_their_order_and_origin() -> None:
 def test_a_duplicate_names_both_origins_and_keeps_the_first() -> None:
     registry: Registry[int] = Registry("task")
     registry.add("stsb", 1, "mirrorbench")
-    with pytest.raises(PluginError, match="'stsb'.*by mirrorbench and by intruder") as caught:
+    with pytest.raises(PluginError, match=r"'stsb'.*by mirrorbench and by intruder") as caught:
         registry.add("stsb", 2, "intruder")
     assert "MIRRORBENCH_DISABLE_PLUGINS" in caught.value.hint
     assert registry["stsb"] == 1

@@ -21,7 +21,7 @@ methods = st.just("") | st.from_regex(r"[A-Za-z][A-Za-z0-9_-]*", fullmatch=True)
 
 @given(texts, st.just("") | texts, methods, params)
 def test_a_spec_survives_its_text_and_json(backbone: str, revision: str, method: str, params: dict) -> None:
-    local = backbone.startswith((".", "/", "~"))
+    local = EncoderSpec(backbone).is_path
     spec = EncoderSpec(backbone, "" if local else revision, method, tuple(params.items()))
     assert parse_spec(str(spec)) == spec
     assert EncoderSpec.from_json(json.loads(json.dumps(spec.to_json()))) == spec
@@ -64,6 +64,10 @@ def test_what_is_read(text: str, backbone: str, revision: str, method: str, para
         ("bert@", "the revision after '@' is empty"),
         ("bert:", "cannot read the encoder spec 'bert:'"),
         ("bert,roberta", "cannot read"),
+        ("bert:pooling", "cannot read the encoder spec 'bert:pooling'"),
+        ("bert+base:pooling", "cannot read"),
+        ("bert@main:pooling", "cannot read"),
+        ("bert+base+mirror", "cannot read"),
         ("bert+", "cannot read"),
         ("bert:a=1,b", "'b' is not KEY=VALUE"),
         ("bert:a=", "'a=' is not KEY=VALUE"),
@@ -83,6 +87,11 @@ def test_what_is_refused(text: str, message: str) -> None:
 )
 def test_paths(text: str, is_path: bool) -> None:
     assert parse_spec(text).is_path == is_path
+
+
+def test_a_directory_has_no_revisions() -> None:
+    with pytest.raises(UsageError, match="a directory has no revisions"):
+        EncoderSpec("./model", "main")
 
 
 def test_changes_make_copies() -> None:

@@ -135,7 +135,7 @@ def test_a_full_disk_leaves_no_half_result(
 
 def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(StorageError, match="cannot write|Cannot write"):
+    with pytest.raises(StorageError, match="annot write"):
         ResultStore(tmp_path / "file" / "results").write(cell(), result(cell()), SCORES)
 
 

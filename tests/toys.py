@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from mirrorbench.encoding.inputs import TextInput
 from mirrorbench.tasks import Task
 from mirrorbench.tasks.pair_similarity import PairSimilarity
 
+PLUGIN = Path(__file__).resolve().with_name("toy_plugin.py")
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 CATS = (
     Pair("1", "a cat", "the cat", 5.0),

@@ -33,6 +33,7 @@ def leaderboard(
 
     `mirrorbench leaderboard results --format latex --output table.tex`
     """
+    from mirrorbench.atomic import writing
     from mirrorbench.cli.display import print_table
     from mirrorbench.errors import UsageError
     from mirrorbench.hooks import plugins
@@ -58,5 +59,5 @@ def leaderboard(
     if output is None:
         typer.echo(text, nl=False)
     else:
-        output.parent.mkdir(parents=True, exist_ok=True)
-        output.write_text(text, encoding="utf-8")
+        with writing(output) as sink:
+            sink.write(text.encode())

@@ -101,6 +101,7 @@ def _execute(
     """Run a plan with a progress display, print and write its table; whether anything failed."""
     import torch
 
+    from mirrorbench.atomic import writing
     from mirrorbench.cache import Cache
     from mirrorbench.cli.display import print_table, reporter
     from mirrorbench.data.store import DataStore
@@ -119,8 +120,8 @@ def _execute(
     if outcome.results:
         print_table(table)
         for suffix, renderer in ((".md", "markdown"), (".tex", "latex")):
-            path = store.root / f"leaderboard{suffix}"
-            path.write_text(registered.renderers[renderer](table), encoding="utf-8")
+            with writing(store.root / f"leaderboard{suffix}") as sink:
+                sink.write(registered.renderers[renderer](table).encode())
     display.finish(outcome, store.root)
     return bool(outcome.failures)
 
@@ -128,17 +129,20 @@ def _execute(
 def _show_plan(plan: Plan, store: ResultStore) -> None:
     from mirrorbench.cli.display import console
 
+    def say(line: str) -> None:
+        console.print(line, highlight=False, markup=False, soft_wrap=True)
+
     done = 0
     for cells in plan.groups.values():
         weights = cells[0].weights
         what = f"{weights.spec}" + (f" seed {weights.seed}: tune on {weights.corpus.name}" if weights.corpus else ":")
-        console.print(f"{what}{', then' if weights.corpus else ''} score", highlight=False, markup=False)
+        say(f"{what}{', then' if weights.corpus else ''} score")
         for cell in cells:
             stored = store.find(cell)
             done += stored is not None
             state = "done" if stored else "to do"
-            console.print(f"  {state:6} {cell.spec}  {cell.task}  [{cell.id[:12]}]", highlight=False, markup=False)
+            say(f"  {state:6} {cell.spec}  {cell.task}  [{cell.id[:12]}]")
     for failure in plan.failures:
-        console.print(f"  cannot {failure.spec}  {failure.task}: {failure.reason}", highlight=False, markup=False)
+        say(f"  cannot {failure.spec}  {failure.task}: {failure.reason}")
     total = len(plan.cells)
-    console.print(f"{total} cells: {done} done, {total - done} to do, {len(plan.failures)} impossible", highlight=False)
+    say(f"{total} cells: {done} done, {total - done} to do, {len(plan.failures)} impossible")

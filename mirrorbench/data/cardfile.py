@@ -57,7 +57,7 @@ _OPTIONAL = {
     "sources": list,
     "converted": dict,
 }
-_FILE_KEYS = {"path", "sha256", "size", "split", "sources", "unverified"}
+_FILE_KEYS = {"path", "sha256", "size", "split", "sources", "unverified", "optional"}
 _SOURCE_KEYS = {
     "github": {"repo", "commit", "path"},
     "huggingface": {"repo", "revision", "path"},
@@ -226,9 +226,9 @@ def _file(raw: Any, templates: list[Any]) -> DataFile:
     where = f"file {raw.get('path')!r}"
     _check_keys(raw, _FILE_KEYS, where)
     path = _relative(raw.get("path"), where)
-    unverified = raw.get("unverified", False)
-    if not isinstance(unverified, bool):
-        raise _ProblemError(f"{where}: 'unverified' must be true or false")
+    unverified, optional = raw.get("unverified", False), raw.get("optional", False)
+    if not isinstance(unverified, bool) or not isinstance(optional, bool):
+        raise _ProblemError(f"{where}: 'unverified' and 'optional' must be true or false")
     if unverified and ("sha256" in raw or "size" in raw):
         raise _ProblemError(f"{where}: either a checksum and a size, or 'unverified: true'")
     own = raw.get("sources", [])
@@ -241,6 +241,7 @@ def _file(raw: Any, templates: list[Any]) -> DataFile:
         split=raw.get("split", ""),
         sources=tuple(_source(item, path, where) for item in [*own, *templates]),
         unverified=unverified,
+        optional=optional,
     )
 
 

@@ -154,6 +154,8 @@ class DataFile:
         sources: where it can be had, in the order in which to try.
         unverified: the checksum of the original is not known. What is found at the first fetch is recorded
             and held to afterwards, and results carry the mark.
+        optional: the task can do without it (labels that are not everywhere to be had): it is fetched where it can
+            be, and its absence is no error.
     """
 
     path: str
@@ -162,6 +164,7 @@ class DataFile:
     split: str = ""
     sources: tuple[Source, ...] = ()
     unverified: bool = False
+    optional: bool = False
 
 
 @dataclass(frozen=True, slots=True)

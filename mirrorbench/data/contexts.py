@@ -24,3 +24,35 @@ class ContextPair:
     right: TextInput
     label: int | None
     split: str
+
+
+@dataclass(frozen=True, slots=True)
+class RatedContexts:
+    """Two words in context, and how similar people find them.
+
+    Attributes:
+        id: unique within the data set and stable between runs, e.g. ``bright.a/1``.
+        left: a word in its context.
+        right: another word, or another context.
+        rating: the mean of the annotators' ratings, on the data set's own scale.
+    """
+
+    id: str
+    left: TextInput
+    right: TextInput
+    rating: float
+
+
+@dataclass(frozen=True, slots=True)
+class ContextChange:
+    """The same two words in two contexts: how does the context change their similarity?
+
+    Attributes:
+        id: unique within the data set and stable between runs.
+        first: both words in the first context.
+        second: both words in the second.
+    """
+
+    id: str
+    first: RatedContexts
+    second: RatedContexts

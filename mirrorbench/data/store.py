@@ -66,6 +66,7 @@ class DataStore:
         self.root = default_root() if root is None else Path(root)
         self.offline = offline
         self._records: dict[str, Record] = {}
+        self._sought: set[Path] = set()  # optional files that no source had: asked for once in a run
 
     def location(self, card: Card, file: DataFile) -> Path:
         """Where a file lies, or would lie; a file in the package is read there unless the store has it."""
@@ -143,11 +144,14 @@ class DataStore:
         copy = _converted_file(card)
         if card.converted and copy and not self._complete(card, files) and self._complete(card, (copy,)):
             return {card.converted.identity: self._found(card, copy)}
-        return {file.path: file.sha256 or self._found(card, file) for file in files}
+        return {file.path: file.sha256 or self._found(card, file) for file in self._held(card, files)}
 
     def status(self, card: Card) -> dict[str, State]:
-        """Whether each original file is here and intact; hashes only what was not hashed before."""
-        return {file.path: self.state(card, file) for file in card.files}
+        """Whether each original file is here and intact; hashes only what was not hashed before.
+
+        Optional files that are not here are left out.
+        """
+        return {file.path: self.state(card, file) for file in self._held(card, card.files)}
 
     def verify(self, card: Card) -> dict[str, State]:
         """As ``status``, but hashes every file again."""
@@ -204,7 +208,11 @@ class DataStore:
         missing = [file for file in files if self._usable(card, file) is None]
         if missing:
             self._fetch(card, missing)
-        return {file.path: self.location(card, file) for file in files}
+        return {file.path: self.location(card, file) for file in self._held(card, files)}
+
+    def _held(self, card: Card, files: tuple[DataFile, ...]) -> list[DataFile]:
+        """The files without those that are optional and not here."""
+        return [file for file in files if not file.optional or self.state(card, file) != "missing"]
 
     def _usable(self, card: Card, file: DataFile) -> Path | None:
         state = self.state(card, file)
@@ -216,18 +224,25 @@ class DataStore:
         from mirrorbench.data.sources import Fetcher, NoSourceError, unavailable
 
         if self.offline:
-            raise unavailable(card, files, [], offline=True)
+            if needed := [file for file in files if not file.optional]:
+                raise unavailable(card, needed, [], offline=True)
+            return
         with Fetcher(self.root) as fetcher:
             for index, file in enumerate(files):
                 target = self.root / card.folder / file.path
+                if target in self._sought:
+                    continue
                 try:
                     source = fetcher.fetch(file, target)
                 except NoSourceError as error:
+                    if file.optional:
+                        self._sought.add(target)
+                        continue
                     raise unavailable(card, files[index:], error.failures) from error
                 self.adopt(card, file, sha256_of(target), source.describe())
 
     def _complete(self, card: Card, files: tuple[DataFile, ...]) -> bool:
-        return all(self.state(card, file) != "missing" for file in files)
+        return all(self.state(card, file) != "missing" for file in files if not file.optional)
 
     def state(self, card: Card, file: DataFile) -> State:
         """Whether a file is here and intact; it is hashed only if it changed since it was hashed last."""

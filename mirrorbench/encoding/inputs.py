@@ -60,6 +60,9 @@ class ReadoutEncoder(Encoder, Protocol):
     ) -> list[Array]:
         """For each readout an array of shape (len(inputs), dimensions); ``advance`` hears how many texts are done."""
 
+    def lost_targets(self, inputs: Sequence[TextInput], readout: Readout) -> tuple[int, int]:
+        """How many targets a ``target`` readout sees only a part of, and how many it does not see at all."""
+
 
 def checked(vectors: object, n: int, who: str) -> Array:
     """``vectors`` as float32, if they are one finite vector for each of ``n`` inputs.

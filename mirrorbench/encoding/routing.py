@@ -38,6 +38,15 @@ class LanguageRouter:
 
         return self._scatter(inputs, encode)
 
+    def lost_targets(self, inputs: Sequence[TextInput], readout: Readout) -> tuple[int, int]:
+        """Targets seen in part and not at all, over all languages."""
+        cut = missing = 0
+        for language, encoder in self.encoders.items():
+            assert isinstance(encoder, ReadoutEncoder)
+            lost = encoder.lost_targets([item for item in inputs if item.language == language], readout)
+            cut, missing = cut + lost[0], missing + lost[1]
+        return cut, missing
+
     def _scatter(
         self, inputs: Sequence[TextInput], encode: Callable[[Encoder, Sequence[TextInput]], list[Array]]
     ) -> list[Array]:

@@ -291,7 +291,7 @@ def _positions(config: Any) -> int:
     positions = int(getattr(config, "max_position_embeddings", 0) or 0)
     # RoBERTa's family numbers positions from padding_idx + 1, so two of its 514 are never used.
     offset = (config.pad_token_id or 0) + 1 if config.model_type in _OFFSET_POSITIONS else 0
-    # DeBERTa's attention is relative; only where absolute positions are added to the embeddings as well is there a limit.
+    # DeBERTa's attention is relative: there is a limit only where absolute positions are added to the embeddings too.
     relative = getattr(config, "relative_attention", False) and not getattr(config, "position_biased_input", True)
     return 0 if relative or positions <= 0 else positions - offset
 

@@ -16,7 +16,7 @@ MISSING = "–"
 
 def number(value: float, digits: int = DIGITS) -> str:
     """A score as the papers print it: ``.743``, ``-.012``, ``1.000``."""
-    text = f"{value:.{digits}f}"
+    text = f"{value:z.{digits}f}"  # z: what rounds to zero has no sign
     return text.replace("0.", ".", 1) if abs(float(text)) < 1 else text
 
 

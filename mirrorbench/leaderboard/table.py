@@ -100,24 +100,28 @@ def build_table(
         results: any number of results.
         plugins: for the heads of the columns.
         tasks: columns and their order; by default every task in the results, in the order in which they are registered.
-        rows: rows and their order; by default every encoder in the results, in the order in which they come.
+        rows: rows and their order; by default every encoder in the results, in the order in which they come. Where the
+            results hold several protocols, each encoder has a row for each: they are different experiments.
         failures: noted below the table.
         title: one line.
     """
     results = list(results)
-    by_cell: dict[tuple[str, str], list[Result]] = {}
+    by_cell: dict[tuple[str, str, str], list[Result]] = {}
     for result in results:
-        by_cell.setdefault((result.spec, result.task), []).append(result)
+        by_cell.setdefault((result.spec, result.protocol, result.task), []).append(result)
     names = list(tasks) or _in_registry_order({result.task for result in results}, plugins)
-    specs = [str(row) for row in rows] or list(dict.fromkeys(result.spec for result in results))
+    protocols = list(dict.fromkeys(result.protocol for result in results)) or [""]
+    specs = [(str(row), protocol) for row in rows for protocol in protocols]
+    specs = specs or list(dict.fromkeys((result.spec, result.protocol) for result in results))
     columns = [Column(name, plugins.tasks[name].title if name in plugins.tasks else name) for name in names]
     table_rows = []
-    for spec in specs:
-        cells = [by_cell.get((spec, name), []) for name in names]
+    for spec, protocol in specs:
+        cells = [by_cell.get((spec, protocol, name), []) for name in names]
         scores = [_score({r.seed: r.main_score for r in cell}, cell) for cell in cells]
         if len(names) > 1:
             scores.append(_average(cells))
-        table_rows.append(Row(row_label(parse_spec(spec), plugins), spec, tuple(scores)))
+        label = row_label(parse_spec(spec), plugins) + (f" [{protocol}]" if len(protocols) > 1 else "")
+        table_rows.append(Row(label, spec, tuple(scores)))
     if len(names) > 1:
         columns.append(Column(AVERAGE, AVERAGE))
     return Table(title, tuple(columns), tuple(table_rows), tuple(_notes(results, plugins, failures)))
@@ -166,7 +170,7 @@ def _notes(results: Sequence[Result], plugins: Plugins, failures: Sequence[Failu
     notes = []
     metrics = {r.main_metric for r in results}
     seeds = max((len({x.seed for x in results if x.spec == r.spec}) for r in results), default=1)
-    for names, what in ((metrics, "Metric"), ({str(r.cell["protocol"]) for r in results}, "protocol")):
+    for names, what in ((metrics, "Metric"), ({r.protocol for r in results}, "protocol")):
         if names:
             notes.append(f"{what}: {', '.join(sorted(names))}")
     precisions = {str(r.cell["precision"]["encoding"]) for r in results}

@@ -34,6 +34,23 @@ def pearson(scores: ArrayLike, gold: ArrayLike) -> float | None:
     return _defined(pearsonr, scores, gold)
 
 
+def uncentred_pearson(scores: ArrayLike, gold: ArrayLike) -> float | None:
+    """Pearson's correlation around zero instead of the means (the cosine of the two vectors), from -1 to 1.
+
+    The measure of SemEval-2020 task 3 (CoSimLex), where zero means no change; ``None`` where one side is all zero.
+    """
+    x, y = np.asarray(scores, dtype=np.float64), np.asarray(gold, dtype=np.float64)
+    norm = float(np.linalg.norm(x) * np.linalg.norm(y))
+    return float(x @ y) / norm if norm > 0 else None
+
+
+def harmonic_mean(first: float | None, second: float | None) -> float | None:
+    """Of two correlations; ``None`` where one is undefined or they are not both positive."""
+    if first is None or second is None or first <= 0 or second <= 0:
+        return None
+    return 2 * first * second / (first + second)
+
+
 def _defined(correlate: Callable[..., tuple[float, float]], scores: ArrayLike, gold: ArrayLike) -> float | None:
     x, y = np.asarray(scores, dtype=np.float64), np.asarray(gold, dtype=np.float64)
     if len(x) < 2 or np.ptp(x) == 0 or np.ptp(y) == 0:

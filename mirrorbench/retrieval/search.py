@@ -51,9 +51,7 @@ def topk(
     scores = np.empty((len(queries), k))
     for rows in _blocks(len(queries), _QUERY_ROWS):
         found = candidates[rows]
-        exact = np.einsum(
-            "nd,ncd->nc", _ready(queries[rows], similarity, np.float64), _gather(keys, found, similarity)
-        )
+        exact = np.einsum("nd,ncd->nc", _ready(queries[rows], similarity, np.float64), _gather(keys, found, similarity))
         if penalty is not None:
             exact -= penalty[found]
         order = np.lexsort((found, -exact), axis=1)[:, :k]

@@ -50,6 +50,8 @@ class Scores:
         coverage: share of the data set's items that could be scored.
         notes: what a reader of the numbers must know.
         extra: further per-item arrays, stored beside the scores (names to arrays).
+        submission: answers for items whose labels are kept secret, in the organisers' format; stored as a text file
+            beside the scores.
     """
 
     metrics: dict[str, float | None]
@@ -59,6 +61,7 @@ class Scores:
     coverage: float = 1.0
     notes: tuple[str, ...] = ()
     extra: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    submission: str = ""
 
 
 class Task(ABC):

@@ -39,8 +39,9 @@ class WordInContext(Task):
         title: the column's head, by default the name.
         languages: ISO codes.
         corpus: what an encoder is tuned on for this task by default.
-        main_metric: which metric tables show.
+        main_metric: which metric tables show; left undefined where its split has no labels here.
         version: raised when the same files would give other numbers.
+        answers: how the organisers write no and yes, for the submission of a test split without labels.
     """
 
     def __init__(
@@ -53,10 +54,11 @@ class WordInContext(Task):
         corpus: str = "",
         main_metric: str = "test_accuracy",
         version: int = 1,
+        answers: tuple[str, str] = ("F", "T"),
     ) -> None:
         self.name, self.title, self.level, self.languages = name, title or name, level, languages
         self.corpus, self.main_metric, self.version = corpus, main_metric, version
-        self._pairs = pairs
+        self._pairs, self._answers = pairs, answers
 
     def identity(self, data: DataStore) -> dict[str, str]:
         """A checksum over the items."""
@@ -101,18 +103,29 @@ class WordInContext(Task):
             metrics[f"{split}_accuracy"] = accuracy(cosines[here], gold[here], threshold) if found else None
             metrics[f"{split}_auc"] = auc(cosines[here], gold[here])
         metrics["threshold"] = threshold if found else None
+        metrics.setdefault(self.main_metric, None)
         notes = []
         if labelled == [TUNED_ON]:
             notes.append(f"only {TUNED_ON} has labels: its accuracy is that of a threshold chosen on the same items")
         if not found:
             notes.append("the best threshold is exactly 0, which the released code takes for none: no accuracy")
-        extra = {"predictions": (cosines > threshold).astype(np.int8), "splits": splits}
-        return Scores(metrics, [pair.id for pair in items], cosines, gold, notes=tuple(notes), extra=extra)
+        predictions = (cosines > threshold).astype(np.int8)
+        secret = predictions[splits == "test"] if found and "test" not in labelled else ()
+        return Scores(
+            metrics,
+            [pair.id for pair in items],
+            cosines,
+            gold,
+            notes=tuple(notes),
+            extra={"predictions": predictions, "splits": splits},
+            submission="".join(f"{self._answers[answer]}\n" for answer in secret),
+        )
 
 
 class CardWordInContext(FromCard, WordInContext):
     """Words in context on the files of a card."""
 
     def __init__(self, card: Card) -> None:
-        super().__init__(pairs=lambda data: parse(data.resolve(card)), **arguments(card))
+        answers = tuple(card.options.get("answers", ("F", "T")))
+        super().__init__(pairs=lambda data: parse(data.resolve(card)), answers=answers, **arguments(card))
         self.card = card

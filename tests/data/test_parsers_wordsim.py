@@ -21,7 +21,7 @@ ID\tSIMLEX_IDS\tENGLISH\tESTONIAN\tENGLISH_IN_SOURCE\tESTONIAN_IN_SOURCE\tENGLIS
 3\t1:2 3:1\tgarden hose (hose)\tabikaasa (naine)\those garden hose\tabikaasa (naine)  abikaasa (naine)\t6 1.5\t4.8 3
 4\t1:1 3:2\tpipe\ttoru (voolik/kraan)\tpipe pipe\tvoolik kraan \t6 1.5\t4.8 3
 """
-TRANSLATION = "ID,POS,ENG 1,ENG 2,EST 1,EST 2\n1,nouns,infinity,zero,lõpmatus,null\n2,verbs,give up,\"quit, stop\",a,NA\n"
+TRANSLATION = 'ID,POS,ENG 1,ENG 2,EST 1,EST 2\n1,nouns,infinity,zero,lõpmatus,null\n2,verbs,give up,"quit, stop",a,NA\n'
 SCORES = "ID,POS,ENG,EST\n1,nouns,0.5,1.7\n2,verbs,6,4.7\n"
 
 
@@ -180,8 +180,17 @@ def test_cross_lingual_pairs_equal_an_independent_derivation(
 
 def test_suites_and_missing_originals() -> None:
     cards, suites = builtin_cards(), builtin_suites()
-    assert [name.removeprefix("multisimlex-") for name in suites["simlex"]] == "en fr et ar zh ru es pl".split()
-    assert [cards[name].label for name in suites["clws"]] == "EN-FR EN-ZH EN-HE FR-ZH FR-HE ZH-HE".split()
+    assert [name.removeprefix("multisimlex-") for name in suites["simlex"]] == [
+        "en",
+        "fr",
+        "et",
+        "ar",
+        "zh",
+        "ru",
+        "es",
+        "pl",
+    ]
+    assert [cards[name].label for name in suites["clws"]] == ["EN-FR", "EN-ZH", "EN-HE", "FR-ZH", "FR-HE", "ZH-HE"]
     assert sum(name.startswith("clws-") for name in cards) == 66
     with pytest.raises(DataUnavailableError, match=r"multisimlex\.com/data/scores\.csv"):
         DataStore(Path("nowhere"), offline=True).resolve(cards["multisimlex-sw"])

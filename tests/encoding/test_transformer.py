@@ -106,9 +106,7 @@ def test_the_spec_wins_over_the_tokenizers_own_truncation_and_padding(
 
 
 @architectures
-def test_a_length_beyond_the_positions_is_a_clear_error(
-    random_model: Callable[[str], Path], architecture: str
-) -> None:
+def test_a_length_beyond_the_positions_is_a_clear_error(random_model: Callable[[str], Path], architecture: str) -> None:
     relative = architecture.startswith("deberta")
     path = random_model(architecture)
     for pooling in ("mean", "mean-padded"):

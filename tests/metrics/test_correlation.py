@@ -46,9 +46,7 @@ def test_only_the_order_matters_to_spearman() -> None:
 
 
 @pytest.mark.parametrize("correlate", [spearman, pearson])
-@pytest.mark.parametrize(
-    ("x", "y"), [([1, 1, 1], [1, 2, 3]), ([1, 2, 3], [0.3, 0.3, 0.3]), ([], []), ([1], [2])]
-)
+@pytest.mark.parametrize(("x", "y"), [([1, 1, 1], [1, 2, 3]), ([1, 2, 3], [0.3, 0.3, 0.3]), ([], []), ([1], [2])])
 def test_the_undefined_is_not_zero(correlate, x: list[float], y: list[float]) -> None:
     assert correlate(x, y) is None
 

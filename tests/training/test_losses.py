@@ -26,6 +26,7 @@ def equation_1(left: torch.Tensor, right: torch.Tensor, temperature: float) -> t
     n = len(left)
     terms = []
     for i, anchor in enumerate(anchors):
+
         def similarity(j: int, anchor: torch.Tensor = anchor) -> torch.Tensor:
             return torch.exp(cosine_similarity(anchor, anchors[j], dim=0) / temperature)
 
@@ -37,9 +38,7 @@ def equation_1(left: torch.Tensor, right: torch.Tensor, temperature: float) -> t
 
 def assert_same(found: torch.Tensor, expected: torch.Tensor, inputs: tuple[torch.Tensor, torch.Tensor]) -> None:
     torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
-    for here, there in zip(
-        torch.autograd.grad(found, inputs), torch.autograd.grad(expected, inputs), strict=True
-    ):
+    for here, there in zip(torch.autograd.grad(found, inputs), torch.autograd.grad(expected, inputs), strict=True):
         torch.testing.assert_close(here, there, rtol=1e-3, atol=1e-5)
 
 

@@ -67,9 +67,7 @@ def test_it_opens_in_plain_transformers_and_says_what_it_is(
     assert description["tuning"]["steps"] == 2
 
 
-def test_what_needs_no_tuning_is_refused(
-    random_model: Callable[[str], Path], plugins: Plugins, tmp_path: Path
-) -> None:
+def test_what_needs_no_tuning_is_refused(random_model: Callable[[str], Path], plugins: Plugins, tmp_path: Path) -> None:
     weights = replace(weights_of(random_model("bert")), recipe=None, corpus=None)
     with pytest.raises(TuningError, match="nothing to tune"):
         tune_weights(weights, TEXTS, plugins, CPU, Cache(tmp_path))

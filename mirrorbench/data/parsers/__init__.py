@@ -31,7 +31,10 @@ def _lazy(module: str, function: str = "parse") -> Parser:
 
 
 PARSERS: dict[str, Parser] = {
-    **{name: _lazy(name) for name in ("sts", "stsb", "sick", "table", "qnli")},
+    **{
+        name: _lazy(name)
+        for name in ("sts", "stsb", "sick", "table", "qnli", "usim", "cosimlex", "am2ico", "xlwic", "wsd")
+    },
     **{name: _lazy("entity_linking", f"parse_{name}") for name in ("biosyn", "askapatient", "cometa", "rescnn")},
     "xling-eval": _lazy("lexicon"),
     "wic": _lazy("wic", "parse_wic"),

@@ -46,7 +46,7 @@ def parse_biosyn(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[
     with open_archive(path) as archive:
         for member in archive.members:  # in the archive's order: a gzipped tar can only be read forwards
             place = PurePosixPath(member.name)
-            if place.suffix == ".concept" and place.parent.name == folder or place.name == dictionary:
+            if (place.suffix == ".concept" and place.parent.name == folder) or place.name == dictionary:
                 content = b"".join(read_member(archive, member, DEFAULT_LIMIT, path))
                 lines = decode_lines(content, f"{path}, {member.name}")
                 if place.name == dictionary:

@@ -59,7 +59,8 @@ def parse_tsv(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[Con
     each; ``dev_definitions.txt`` a definition, ``dev_hypernyms.txt`` one or more hypernyms, tab-separated, with
     underscores for spaces; ``dev_labels.txt`` T or F. Definition and hypernyms are turned into a statement about the
     target, which is the second context ("plant is a kind of building complex and means ..."); several hypernyms are
-    set apart by commas. (The released code leaves the underscores in.)
+    set apart by commas. (The released code leaves the underscores in.) One training item of the original has no
+    hypernyms: its statement ends before them in subtask 2, and is that of subtask 1 in subtask 3.
 
     Args:
         files: examples, definitions and hypernyms for each split, and labels where they are public.
@@ -74,13 +75,13 @@ def parse_tsv(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[Con
     """
     if options.get("subtask") not in STATEMENTS:
         raise DataFormatError(f"Parser 'wic-tsv': subtask {options.get('subtask')!r} is none of 1, 2 and 3.")
-    statement = STATEMENTS[options["subtask"]]
+    subtask = options["subtask"]
     pairs = []
     for split, parts in _splits(files, "_", ("examples", "definitions", "hypernyms"), ("labels",)).items():
         path = parts["examples"]
         rows = _columns(path, 3)
         definitions = _parallel(parts["definitions"], len(rows))
-        hypernyms = _parallel(parts["hypernyms"], len(rows))
+        hypernyms = _parallel(parts["hypernyms"], len(rows), empty=True)
         labels = _labels(parts.get("labels"), len(rows))
         for line, (row, definition, kinds, label) in enumerate(
             zip(rows, definitions, hypernyms, labels, strict=True), start=1
@@ -88,8 +89,9 @@ def parse_tsv(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[Con
             left = word_of(row[2], row[1], path, line)
             target = left.text[slice(*left.spans[0])]
             listed = ", ".join(kinds.replace("_", " ").split("\t"))
+            statement = STATEMENTS[1 if subtask == 3 and not listed else subtask]
             text = statement.format(target=target, definition=definition, hypernyms=listed)
-            right = TextInput(text, ((0, len(target)),))
+            right = TextInput(text.rstrip(), ((0, len(target)),))
             pairs.append(ContextPair(f"{split}/{line}", left, right, label, split))
     return pairs
 
@@ -132,12 +134,12 @@ def _columns(path: Path, n: int) -> list[list[str]]:
     return rows
 
 
-def _parallel(path: Path, n: int) -> list[str]:
+def _parallel(path: Path, n: int, empty: bool = False) -> list[str]:
     lines = read_lines(path)
     if len(lines) != n:
         raise DataFormatError(f"{path}: {len(lines)} lines instead of {n}.")
     for line, text in enumerate(lines, start=1):
-        if not text.strip():
+        if not empty and not text.strip():
             raise DataFormatError(f"{path}, line {line}: an empty line.")
     return lines
 

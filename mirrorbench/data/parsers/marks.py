@@ -1,0 +1,29 @@
+"""Targets that are marked in the text itself, with tags around them."""
+
+from __future__ import annotations
+
+import re
+
+
+def unmark(text: str, tag: str) -> tuple[str, tuple[tuple[int, int], ...]]:
+    """Take ``<tag>`` and ``</tag>`` out of a text and say where the words were that they enclosed.
+
+    Args:
+        text: the text with its marks.
+        tag: the name of the tag.
+
+    Returns:
+        The text without the marks, otherwise as it was, and the character span of each word in it, rising. A mark that
+        is not closed is text.
+    """
+    pieces: list[str] = []
+    spans: list[tuple[int, int]] = []
+    length = done = 0
+    for mark in re.finditer(f"<{tag}>(.*?)</{tag}>", text, re.DOTALL):
+        before, word = text[done : mark.start()], mark[1]
+        start = length + len(before)
+        length = start + len(word)
+        spans.append((start, length))
+        pieces += (before, word)
+        done = mark.end()
+    return "".join(pieces) + text[done:], tuple(spans)

@@ -1,0 +1,217 @@
+"""Bilingual lexicon induction: does a mapping learnt from a small dictionary find the translations of other words?"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mirrorbench.data.lexicon import Lexicon, WordPair
+from mirrorbench.data.parsers import parse
+from mirrorbench.encoding.inputs import TextInput
+from mirrorbench.errors import DataFormatError, EncodingError
+from mirrorbench.mapping import learn, normalise
+from mirrorbench.metrics.ranking import accuracy_at, mean_reciprocal_rank
+from mirrorbench.retrieval import neighbourhood, ranks
+from mirrorbench.tasks import Scores, Task, Vectors
+from mirrorbench.tasks.from_card import FromCard, arguments
+
+if TYPE_CHECKING:
+    from mirrorbench.data.cards import Card
+    from mirrorbench.data.store import DataStore
+
+NEIGHBOURS = 10
+"""Size of CSLS's neighbourhoods (Lample et al. 2018)."""
+
+
+class LexiconInduction(Task):
+    """Translation by nearest neighbour after an orthogonal mapping.
+
+    Both vocabularies (the further words of the lexicon and all words of the dictionaries) are encoded, each word with
+    its language, brought to unit length, centred and brought to unit length; the mapping is the orthogonal Procrustes
+    solution on the training pairs. Neighbours are ranked by CSLS among the whole target vocabulary.
+
+    Metrics: ``accuracy@1``, ``accuracy@5`` and ``mrr`` are means over source words, of whose translations the best
+    counts (vecmap, MUSE); ``pair_accuracy@1`` and ``pair_mrr`` are means over pairs (xling-eval, where the latter is
+    called MAP); ``nn_accuracy@1`` is ``accuracy@1`` by plain nearest neighbour.
+
+    A word whose vector is all zeros is out of vocabulary: it takes no part, neither in learning nor as a candidate, and
+    pairs that hold one are not scored. What is left of the source words is the coverage. Encoders that read any text
+    cover everything.
+
+    Args:
+        name: the task's name.
+        lexicon: the dictionaries, or a function that reads them from a ``DataStore``.
+        languages: ISO codes of source and target.
+        self_learning: rounds of self-learning.
+        level: ``word`` or ``phrase``.
+        title: the column's head, by default the name.
+        corpus: what an encoder is tuned on for this task by default.
+        main_metric: which metric tables show.
+        version: raised when the same files would give other numbers.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        lexicon: Lexicon | Callable[[DataStore], Lexicon],
+        languages: tuple[str, ...],
+        self_learning: int = 0,
+        level: str = "word",
+        title: str = "",
+        corpus: str = "",
+        main_metric: str = "accuracy@1",
+        version: int = 1,
+    ) -> None:
+        self.name, self.title, self.level, self.languages = name, title or name, level, languages
+        self.corpus, self.main_metric, self.version = corpus, main_metric, version
+        self.self_learning = self_learning
+        self._lexicon = lexicon
+
+    def identity(self, data: DataStore) -> dict[str, str]:
+        """A checksum over dictionaries and words."""
+        text = repr((self.load(data), self.self_learning))
+        return {"lexicon": hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()}
+
+    def load(self, data: DataStore) -> Lexicon:
+        """The dictionaries, checked to hold pairs."""
+        lexicon = self._lexicon(data) if callable(self._lexicon) else self._lexicon
+        if not lexicon.train or not lexicon.test:
+            raise DataFormatError(f"task {self.name}: no pairs to learn from, or none to find")
+        return lexicon
+
+    def inputs(self, items: Lexicon) -> list[TextInput]:
+        """Every word of both vocabularies, in its language."""
+        source, target = _vocabularies(items)
+        return [*self._inputs(source, 0), *self._inputs(target, 1)]
+
+    def _inputs(self, words: list[str], side: int) -> list[TextInput]:
+        return [TextInput(word, language=self.languages[side]) for word in words]
+
+    def score(self, items: Lexicon, vectors: Vectors, protocol: str = "paper") -> Scores:
+        """Map, rank, and average; the protocol makes no difference here."""
+        words = _vocabularies(items)
+        source, target = (_Space(words[side], vectors(self._inputs(words[side], side))) for side in (0, 1))
+        train = _covered(items.train, source, target)
+        test = _covered(dict.fromkeys(items.test), source, target)
+        asked = list(dict.fromkeys(word for word, _ in items.test))
+        if not train or not test:
+            raise EncodingError(f"task {self.name}: the encoder has no vectors for any pair of the dictionary")
+        rotation = learn(source.vectors, target.vectors, _rows(train, source, target), self.self_learning)
+        mapped = source.vectors @ rotation
+        crowding = neighbourhood(target.vectors, mapped, NEIGHBOURS)
+        left, right = _rows(test, source, target)
+        by_csls = ranks(mapped[left], target.vectors, right, crowding / 2)
+        by_cosine = ranks(mapped[left], target.vectors, right)
+        word_ranks = _best_by_word(test, by_csls)
+        first = np.array(list(word_ranks.values()))
+        nearest = np.array(list(_best_by_word(test, by_cosine).values()))
+        metrics = {
+            "accuracy@1": accuracy_at(1, first),
+            "accuracy@5": accuracy_at(5, first),
+            "mrr": mean_reciprocal_rank(first),
+            "nn_accuracy@1": accuracy_at(1, nearest),
+            "pair_accuracy@1": accuracy_at(1, by_csls),
+            "pair_mrr": mean_reciprocal_rank(by_csls),
+        }
+        note = (
+            f"CSLS ({NEIGHBOURS} neighbours) among {len(target.words)} words, mapping from {len(train)} of "
+            f"{len(items.train)} pairs; means over covered source words, any translation counts (pair_: over covered "
+            f"pairs); out of vocabulary (all-zero vector): {source.n_missing} source and {target.n_missing} target words"
+        )
+        hits = (first <= 1).astype(np.float64)
+        return Scores(
+            metrics,
+            list(word_ranks),
+            hits,
+            np.ones(len(hits)),
+            coverage=len(word_ranks) / len(asked),
+            notes=(note,),
+            extra={"rank": first, "nn_rank": nearest},
+        )
+
+
+class CardLexiconInduction(FromCard, LexiconInduction):
+    """Lexicon induction on the files of a card.
+
+    The card's options: ``train`` (which dictionary), ``vocabulary`` (names of the corpora that give the further words
+    of source and target), ``vocabulary_size`` (how many of each, all by default), ``self_learning`` (rounds, 0).
+    """
+
+    def __init__(self, card: Card) -> None:
+        super().__init__(lexicon=self._read, self_learning=int(card.options.get("self_learning", 0)), **arguments(card))
+        self.card = card
+
+    def fetch(self, data: DataStore) -> None:
+        """Fetch the dictionaries and the word lists."""
+        super().fetch(data)
+        for card in self._word_lists:
+            data.resolve(card)
+
+    def identity(self, data: DataStore) -> dict[str, str]:
+        """The checksums of dictionaries and word lists."""
+        lists = {f"{c.name}/{path}": sha for c in self._word_lists for path, sha in data.checksums(c).items()}
+        return data.checksums(self.card) | lists
+
+    @cached_property
+    def _word_lists(self) -> list[Card]:
+        from mirrorbench.data.cards import builtin_cards
+
+        return [builtin_cards()[str(name)] for name in self.card.options["vocabulary"]]
+
+    def _read(self, data: DataStore) -> Lexicon:
+        from mirrorbench.data.corpora import read_corpus
+
+        lexicon: Lexicon = parse(data.resolve(self.card))[0]
+        size = int(self.card.options.get("vocabulary_size", 0))
+        source, target = (read_corpus(c.name, data, {c.name: c}, size=size).texts for c in self._word_lists)
+        return replace(lexicon, source_words=source, target_words=target)
+
+
+class _Space:
+    """A vocabulary and the normalised vectors of its words; words without vector are left out.
+
+    Args:
+        words: n words.
+        vectors: shape (n, d), all zeros for a word that the encoder does not know.
+    """
+
+    def __init__(self, words: list[str], vectors: NDArray[Any]) -> None:
+        known = np.any(vectors != 0, axis=1)
+        if not known.any():
+            raise EncodingError(f"the encoder has no vector for any of {len(words)} words")
+        self.words = [word for word, here in zip(words, known, strict=True) if here]
+        self.vectors = normalise(vectors[known])
+        self.row = {word: row for row, word in enumerate(self.words)}
+        self.n_missing = len(words) - len(self.words)
+
+
+def _vocabularies(lexicon: Lexicon) -> tuple[list[str], list[str]]:
+    """All words of either side, each once: the further words in their order, then those of the dictionaries."""
+    pairs = lexicon.train + lexicon.test
+    source = dict.fromkeys([*lexicon.source_words, *(word for word, _ in pairs)])
+    target = dict.fromkeys([*lexicon.target_words, *(word for _, word in pairs)])
+    return list(source), list(target)
+
+
+def _covered(pairs: Iterable[WordPair], source: _Space, target: _Space) -> list[WordPair]:
+    return [(left, right) for left, right in pairs if left in source.row and right in target.row]
+
+
+def _rows(pairs: list[WordPair], source: _Space, target: _Space) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    left = np.array([source.row[word] for word, _ in pairs], dtype=np.int64)
+    right = np.array([target.row[word] for _, word in pairs], dtype=np.int64)
+    return left, right
+
+
+def _best_by_word(pairs: list[WordPair], found: NDArray[np.int64]) -> dict[str, int]:
+    """The rank of each source word's best translation."""
+    best: dict[str, int] = {}
+    for (word, _), rank in zip(pairs, found.tolist(), strict=True):
+        best[word] = min(rank, best.get(word, rank))
+    return best

@@ -1,0 +1,77 @@
+"""The command line in this process: quick, since torch is imported once for all tests."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from toys import PLUGIN
+
+from mirrorbench import hooks
+from mirrorbench.cli import main
+
+
+@dataclass(frozen=True)
+class Said:
+    """What a command left: exit code and both streams."""
+
+    code: int
+    out: str
+    err: str
+
+
+Command = Callable[..., Said]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty working directory."""
+    path = tmp_path / "work"
+    path.mkdir()
+    monkeypatch.chdir(path)
+    monkeypatch.setenv("TOY_FOLDER", str(path))
+    return path
+
+
+@pytest.fixture
+def mirrorbench(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Command]:
+    """Runs the command with its arguments, in ``folder``; an exception other than an exit is a traceback."""
+
+    def run(*arguments: str) -> Said:
+        hooks.plugins.cache_clear()
+        monkeypatch.setattr(sys, "argv", ["mirrorbench", *arguments])
+        code = 0
+        try:
+            main()
+        except SystemExit as stop:
+            code = stop.code if isinstance(stop.code, int) else int(stop.code is not None)
+        said = capsys.readouterr()
+        assert "Traceback" not in said.err
+        return Said(code, said.out, said.err)
+
+    yield run
+    hooks.plugins.cache_clear()
+
+
+@pytest.fixture
+def toys(mirrorbench: Command) -> Command:
+    """As ``mirrorbench run`` with the toy plugin, if no other command is named."""
+    return lambda *arguments, command="run": mirrorbench(command, "--plugin", str(PLUGIN), *arguments)
+
+
+@pytest.fixture
+def process(folder: Path) -> Callable[..., subprocess.Popen[str]]:
+    """Starts the command as a process of its own."""
+
+    def start(*arguments: str, **environment: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [sys.executable, "-m", "mirrorbench", *arguments], cwd=folder, env=os.environ | environment,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+
+    return start

@@ -1,0 +1,112 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from mirrorbench import __version__
+
+HEAVY = ("torch", "transformers", "scipy", "sklearn", "pandas")
+MODULES = f"""
+import sys
+from mirrorbench.cli import main
+try:
+    main()
+finally:
+    print("HEAVY", *(name for name in {HEAVY!r} if name in sys.modules), file=sys.stderr)
+"""
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    ["--help", "run --help", "leaderboard --help", "list tasks", "list methods --json", "list augmentations",
+     "list backbones", "list suites", "plugins", "data list", "leaderboard results"],
+)  # fmt: skip
+def test_light_commands_import_nothing_heavy(folder: Path, arguments: str) -> None:
+    stored = {"schema": 1, "cell": {"spec": "tiny+base", "task": "stsb", "seed": 0, "protocol": "paper",
+              "precision": {"encoding": "fp32"}}, "cell_id": "x", "metrics": {}, "main_metric": "spearman",
+              "main_score": 0.5, "n_items": 1, "coverage": 1.0, "seconds": {}, "data": {}, "encoder": {},
+              "environment": {}, "created": ""}  # fmt: skip
+    (folder / "results").mkdir()
+    (folder / "results" / "seed-0.json").write_text(json.dumps(stored))
+    done = subprocess.run(
+        [sys.executable, "-c", MODULES, *arguments.split()], cwd=folder, capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout
+    assert done.stderr.splitlines()[-1].split() == ["HEAVY"]
+
+
+def test_the_package_itself_is_light() -> None:
+    code = f"import sys, mirrorbench; print([m for m in {(*HEAVY, 'numpy', 'typer')!r} if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.stdout.strip() == "[]"
+
+
+def test_version_and_help(mirrorbench: Callable) -> None:
+    assert mirrorbench("--version").out.split() == ["mirrorbench", __version__]
+    said = mirrorbench("--help")
+    assert said.code == 0
+    for command in ("run", "leaderboard", "data", "list", "plugins"):
+        assert command in said.out
+
+
+@pytest.mark.parametrize("arguments", ["run --sead 3", "run --seeds 0", "nothing", "list everything"])
+def test_bad_usage_is_exit_code_2(mirrorbench: Callable, arguments: str) -> None:
+    said = mirrorbench(*arguments.split())
+    assert said.code == 2
+    assert said.err
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [("methods", "mirror"), ("tasks", "stsb"), ("augmentations", "span_mask"), ("corpora", "sts-sentences"),
+     ("suites", "sts"), ("backbones", "roberta"), ("metrics", "spearman"), ("renderers", "latex")],
+)  # fmt: skip
+def test_lists(mirrorbench: Callable, kind: str, name: str) -> None:
+    rows = {row["name"]: row for row in json.loads(mirrorbench("list", kind, "--json").out)}
+    assert name in rows
+    if kind not in ("suites", "backbones"):
+        assert rows[name]["plugin"].startswith("mirrorbench.")
+    plain = mirrorbench("list", kind).out.splitlines()
+    assert [line.split("\t")[0] for line in plain[1:]] == list(rows)
+
+
+def test_plugins_say_what_they_register(toys: Callable) -> None:
+    rows = {row["name"]: row for row in json.loads(toys("--json", command="plugins").out)}
+    (toy,) = (row for name, row in rows.items() if name.endswith("toy_plugin.py"))
+    assert toy["hooks"] == ["register_encoders", "register_tasks"]
+    assert rows["mirrorbench.encoders.mirror"]["distribution"] == "built in"
+
+
+def test_an_installed_plugin_brings_a_command_and_a_broken_one_a_warning(
+    tmp_path: Path, process: Callable[..., subprocess.Popen[str]]
+) -> None:
+    good = "import mirrorbench\n@mirrorbench.hookimpl\ndef register_commands(register):\n"
+    good += "    register('greet', lambda: print('hello'), 'Say hello.')\n"
+    for name, source in (("greeter", good), ("wreck", "1 / 0")):
+        (tmp_path / f"toy_{name}.py").write_text(source)
+        info = tmp_path / f"toy_{name}-3.0.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: toy-{name}\nVersion: 3.0\n")
+        (info / "entry_points.txt").write_text(f"[mirrorbench]\n{name} = toy_{name}\n")
+    out, err = process("greet", PYTHONPATH=str(tmp_path)).communicate(timeout=60)
+    assert out == "hello\n"
+    assert "plugin wreck (toy-wreck 3.0) skipped: ZeroDivisionError" in err
+    strict = process("greet", PYTHONPATH=str(tmp_path), MIRRORBENCH_STRICT_PLUGINS="1")
+    out, err = strict.communicate(timeout=60)
+    assert (strict.returncode, out) == (2, "")
+    assert "Traceback" not in err
+    assert "plugin wreck (toy-wreck 3.0) failed" in err
+
+
+def test_debugging_shows_the_traceback(mirrorbench: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
+    from mirrorbench.errors import UnknownNameError
+
+    monkeypatch.setenv("MIRRORBENCH_DEBUG", "1")
+    with pytest.raises(UnknownNameError):
+        mirrorbench("run", "--tasks", "nothing")

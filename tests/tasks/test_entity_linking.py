@@ -1,0 +1,158 @@
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mirrorbench.data.cards import builtin_cards
+from mirrorbench.data.importing import import_folder
+from mirrorbench.data.linking import Linking, Mention
+from mirrorbench.data.parsers import parse
+from mirrorbench.data.store import DataStore
+from mirrorbench.encoding.inputs import TextInput
+from mirrorbench.errors import DataFormatError
+from mirrorbench.hooks import plugins
+from mirrorbench.tasks import Scores, Vectors
+from mirrorbench.tasks.entity_linking import EntityLinking
+
+NAMES = {"cold": "D1", "common cold": "D1", "flu": "D2|D3", "fever": "D4", "chills": "D5", "cough": "D6", "ache": "D7"}
+PLANE = {
+    "cold": (1.0, 0.0),
+    "common cold": (10.0, 1.0),
+    "flu": (0.0, 1.0),
+    "fever": (-1.0, 1.0),
+    "chills": (-1.0, 0.0),
+    "cough": (-1.0, -1.0),
+    "ache": (0.0, -1.0),
+    "a cold": (1.0, 0.01),
+    "the flu": (0.1, 1.0),
+    "catarrh": (1.0, 0.4),
+}
+
+
+def linking(*mentions: tuple[str, str], fold: str = "") -> Linking:
+    return Linking(
+        tuple(
+            Mention(f"{fold}{number}", tuple(text.split("|")), frozenset(gold.split("|")))
+            for number, (text, gold) in enumerate(mentions, start=1)
+        ),
+        tuple(NAMES),
+        tuple(frozenset(ids.split("|")) for ids in NAMES.values()),
+        fold,
+    )
+
+
+def score(linkings: Sequence[Linking], tmp_path: Path, protocol: str = "paper") -> Scores:
+    task = EntityLinking("diseases", linkings)
+    items = task.load(DataStore(tmp_path))
+    inputs = list(dict.fromkeys(task.inputs(items)))
+    vectors = Vectors(inputs, np.array([PLANE[item.text] for item in inputs], np.float32))
+    return task.score(items, vectors, protocol)
+
+
+def test_any_shared_id_is_a_hit_and_all_parts_must_hit(tmp_path: Path) -> None:
+    got = score(
+        [
+            linking(
+                ("a cold", "D1"),  # nearest: cold
+                ("the flu", "D9|D3"),  # nearest: flu, one of whose ids is among the gold
+                ("a cold|the flu", "D1|D2"),
+                ("a cold|the flu", "D1|D8"),  # of the second part, the third nearest, cold, shares an id with the gold
+                ("catarrh", "D4"),  # fever is the fifth nearest, after the colds, flu and ache
+                ("the flu", "D6"),  # cough is the seventh
+            )
+        ],
+        tmp_path,
+    )
+    assert got.extra["rank"].tolist() == [1, 1, 1, 3, 5, np.inf]
+    assert got.metrics == {"accuracy@1": pytest.approx(3 / 6), "accuracy@5": pytest.approx(5 / 6)}
+    assert got.scores.tolist() == [1, 1, 1, 0, 0, 0]
+    assert got.extra["predicted"].tolist() == ["cold", "flu", "cold|flu", "cold|flu", "common cold", "flu"]
+    assert got.ids == ["1", "2", "3", "4", "5", "6"]
+
+
+def test_the_released_protocol_ranks_by_the_dot_product(tmp_path: Path) -> None:
+    items = [linking(("a cold", "D1"), ("the flu", "D2"))]
+    cosine, dot = score(items, tmp_path), score(items, tmp_path, "released")
+    assert cosine.extra["predicted"].tolist() == ["cold", "flu"]
+    assert dot.extra["predicted"].tolist() == ["common cold", "common cold"]  # it is ten times as long
+    assert cosine.notes[0] == "similarity: cosine"
+    assert dot.notes[0] == "similarity: dot"
+    assert dot.metrics["accuracy@1"] == 0.5
+
+
+def test_folds_are_averaged_and_kept_apart(tmp_path: Path) -> None:
+    folds = [linking(("a cold", "D1"), fold="a"), linking(("the flu", "D2"), ("the flu", "D1"), fold="b")]
+    got = score(folds, tmp_path)
+    assert got.metrics["accuracy@1"] == pytest.approx((1 + 0.5) / 2)  # not 2 of 3
+    assert got.extra["fold"].tolist() == ["a", "b", "b"]
+    assert "mean over 2 folds" in got.notes[2]
+
+
+def test_the_dictionary_and_what_it_lacks_stand_in_the_result(tmp_path: Path) -> None:
+    got = score([linking(("a cold", "D1"), ("the flu", "D99"))], tmp_path)
+    text = "".join(f"{ids}||{name}\n" for name, ids in NAMES.items())
+    assert got.notes[1] == f"dictionary: 7 names, sha256 {hashlib.sha256(text.encode()).hexdigest()}"
+    assert got.notes[2].startswith("1 mentions stand for concepts that the dictionary lacks")
+
+
+def test_identity_follows_mentions_and_names(tmp_path: Path) -> None:
+    data = DataStore(tmp_path)
+    first = EntityLinking("t", [linking(("a cold", "D1"))]).identity(data)
+    assert first == EntityLinking("t", [linking(("a cold", "D1"))]).identity(data)
+    assert first != EntityLinking("t", [linking(("a cold", "D2"))]).identity(data)
+    assert first != EntityLinking("t", [linking(("the flu", "D1"))]).identity(data)
+
+
+def test_empty_or_repeated_items_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(DataFormatError, match="no mentions"):
+        EntityLinking("t", [linking()]).load(DataStore(tmp_path))
+    with pytest.raises(DataFormatError, match="ids repeat"):
+        EntityLinking("t", [linking(("a cold", "D1")), linking(("the flu", "D2"))]).load(DataStore(tmp_path))
+
+
+def trigrams(texts: Sequence[str]) -> np.ndarray:
+    """Counts of letter trigrams, hashed: an encoder to which similar spelling is similar meaning."""
+    result = np.zeros((len(texts), 128), np.float32)
+    for row, text in enumerate(texts):
+        for start in range(len(text) + 2):
+            gram = f"##{text}##"[start : start + 3]
+            result[row, hashlib.blake2b(gram.encode(), digest_size=1).digest()[0] % 128] += 1
+    return result
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("protocol", ["paper", "released"])
+def test_a_real_dictionary_agrees_with_the_full_matrix(shared_data: Path, tmp_path: Path, protocol: str) -> None:
+    store = DataStore(tmp_path, offline=True)
+    card = builtin_cards()["ncbi-disease"]
+    import_folder(shared_data / "bel" / "ncbi-disease", store, {card.name: card})
+    (whole,) = parse(store.resolve(card))
+    few = Linking(whole.mentions[::12], whole.names, whole.ids)  # a naive computation takes its time
+    task = EntityLinking("few", [few])
+    inputs = list(dict.fromkeys(task.inputs([few])))
+    vectors = Vectors(inputs, trigrams([item.text for item in inputs]))
+    got = task.score([few], vectors, protocol)
+
+    names = vectors([TextInput(name) for name in few.names]).astype(np.float64)
+    if protocol == "paper":
+        names /= np.linalg.norm(names, axis=1, keepdims=True)
+    for mention, rank in zip(few.mentions, got.extra["rank"], strict=True):
+        wanted = []
+        for part in mention.parts:
+            query = vectors([TextInput(part)])[0].astype(np.float64)
+            similarity = names @ query / (np.linalg.norm(query) if protocol == "paper" else 1)
+            order = np.argsort(-similarity.round(9), kind="stable")[:5]
+            wanted.append(next((r for r, row in enumerate(order, 1) if few.ids[row] & mention.gold), np.inf))
+        assert rank == max(wanted)
+    assert 0 < np.mean(got.extra["rank"] <= 5) < 1
+
+
+def test_the_built_in_tasks_are_of_this_kind() -> None:
+    for name in ("ncbi-disease", "askapatient", "cometa-zg", "bc5cdr-chemical-sub"):
+        task = plugins().tasks[name]
+        assert isinstance(task, EntityLinking)
+        assert (task.level, task.main_metric, task.languages) == ("phrase", "accuracy@1", ("en",))

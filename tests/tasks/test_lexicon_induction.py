@@ -1,0 +1,148 @@
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mirrorbench.data.cards import builtin_cards
+from mirrorbench.data.importing import import_folder
+from mirrorbench.data.lexicon import Lexicon
+from mirrorbench.data.store import DataStore
+from mirrorbench.encoding.inputs import TextInput
+from mirrorbench.errors import DataFormatError, DataUnavailableError, EncodingError
+from mirrorbench.hooks import plugins
+from mirrorbench.tasks import Scores, Vectors
+from mirrorbench.tasks.lexicon_induction import LexiconInduction
+
+Words = Mapping[tuple[str, str], np.ndarray]
+
+
+def spaces(n: int = 60, d: int = 8, noise: float = 0.9) -> Words:
+    """n words of ``xx`` (s0, s1, ...) and their noisy, rotated images in ``yy`` (t0, t1, ...)."""
+    rng = np.random.default_rng(0)
+    source = rng.normal(0.3, 1, size=(n, d))
+    target = source @ np.linalg.qr(rng.normal(size=(d, d)))[0] + rng.normal(scale=noise, size=(n, d))
+    return {("xx", f"s{i}"): source[i] for i in range(n)} | {("yy", f"t{i}"): target[i] for i in range(n)}
+
+
+def score(lexicon: Lexicon, words: Words, tmp_path: Path, **options: int) -> Scores:
+    task = LexiconInduction("xx-yy", lexicon, languages=("xx", "yy"), **options)
+    items = task.load(DataStore(tmp_path))
+    inputs = list(dict.fromkeys(task.inputs(items)))
+    return task.score(items, Vectors(inputs, np.array([words[i.language, i.text] for i in inputs], np.float32)))
+
+
+LEXICON = Lexicon(
+    train=tuple((f"s{i}", f"t{i}") for i in range(20)),
+    test=(*((f"s{i}", f"t{i}") for i in range(20, 50)), ("s20", "t55"), ("s21", "t3"), ("s22", "t22")),
+    source_words=tuple(f"s{i}" for i in range(60)),
+    target_words=tuple(f"t{i}" for i in range(60)),
+)
+
+
+def naive(lexicon: Lexicon, words: Words, missing: frozenset[str] = frozenset()) -> dict[str, float]:
+    """The definition, word by word: Procrustes by SVD, the full matrices of cosines and of CSLS."""
+
+    def table(language: str) -> tuple[list[str], np.ndarray]:
+        names = [name for code, name in words if code == language and name not in missing]
+        rows = np.array([words[language, name] for name in names], np.float32).astype(np.float64)
+        rows /= np.sqrt((rows**2).sum(1))[:, None]
+        rows -= rows.mean(0)
+        return names, rows / np.sqrt((rows**2).sum(1))[:, None]
+
+    (sources, x), (targets, y) = table("xx"), table("yy")
+    train = [(s, t) for s, t in lexicon.train if s not in missing and t not in missing]
+    u, _, vt = np.linalg.svd(sum(np.outer(x[sources.index(s)], y[targets.index(t)]) for s, t in train))
+    mapped = x @ (u @ vt)
+    cosines = np.array([[row @ key for key in y] for row in mapped])
+    crowd_x = [np.mean(sorted(row)[-10:]) for row in cosines]
+    crowd_y = [np.mean(sorted(column)[-10:]) for column in cosines.T]
+    csls = np.array([[2 * cosines[i, j] - crowd_x[i] - crowd_y[j] for j in range(len(y))] for i in range(len(x))])
+
+    def places(scores: np.ndarray) -> dict[tuple[str, str], int]:
+        result = {}
+        for s, t in dict.fromkeys(lexicon.test):
+            if s not in missing and t not in missing:
+                row = scores[sources.index(s)]
+                result[s, t] = 1 + sum(value > row[targets.index(t)] for value in row)
+        return result
+
+    def by_word(found: dict[tuple[str, str], int]) -> list[int]:
+        return [min(r for (s, _), r in found.items() if s == word) for word in dict.fromkeys(s for s, _ in found)]
+
+    pairs, first, nearest = places(csls), by_word(places(csls)), by_word(places(cosines))
+    return {
+        "accuracy@1": np.mean([r <= 1 for r in first]),
+        "accuracy@5": np.mean([r <= 5 for r in first]),
+        "mrr": np.mean([1 / r for r in first]),
+        "nn_accuracy@1": np.mean([r <= 1 for r in nearest]),
+        "pair_accuracy@1": np.mean([r <= 1 for r in pairs.values()]),
+        "pair_mrr": np.mean([1 / r for r in pairs.values()]),
+    }
+
+
+def test_agrees_with_the_definition(tmp_path: Path) -> None:
+    words = spaces()
+    got = score(LEXICON, words, tmp_path)
+    wanted = naive(LEXICON, words)
+    assert got.metrics == {name: pytest.approx(value) for name, value in wanted.items()}
+    assert 0 < wanted["accuracy@1"] < wanted["accuracy@5"] < 1
+    assert wanted["nn_accuracy@1"] != wanted["accuracy@1"]
+    assert wanted["pair_accuracy@1"] < wanted["accuracy@1"]
+    assert got.ids == [f"s{i}" for i in range(20, 50)]
+    assert got.scores.mean() == got.metrics["accuracy@1"]
+    assert got.coverage == 1
+
+
+def test_words_without_vector_take_no_part(tmp_path: Path) -> None:
+    missing = frozenset({"s0", "t1", "s30", "t31", "t55", "t40", "s59", "t58"})
+    words = {key: np.zeros(8) if key[1] in missing else vector for key, vector in spaces().items()}
+    got = score(LEXICON, words, tmp_path)
+    assert got.metrics == {name: pytest.approx(value) for name, value in naive(LEXICON, words, missing).items()}
+    assert got.coverage == pytest.approx(27 / 30)  # s30, s31 and s40 have no covered pair; s20 keeps one of two
+    assert "among 55 words, mapping from 18 of 20 pairs" in got.notes[0]
+    assert got.notes[0].endswith("(all-zero vector): 3 source and 5 target words")
+    with pytest.raises(EncodingError, match="no vector for any of 60 words"):
+        score(LEXICON, {key: np.zeros(8) for key in words}, tmp_path)
+    with pytest.raises(EncodingError, match="no vectors for any pair"):
+        score(Lexicon((("s0", "t0"),), LEXICON.test, ("s1",), ("t2",)), words, tmp_path)
+
+
+def test_the_vocabulary_holds_the_words_of_the_dictionaries(tmp_path: Path) -> None:
+    lexicon = Lexicon(LEXICON.train, LEXICON.test, source_words=("s1", "null"), target_words=("null",))
+    task = LexiconInduction("t", lexicon, languages=("xx", "yy"))
+    inputs = task.inputs(task.load(DataStore(tmp_path)))
+    assert len(inputs) == len(set(inputs)) == 1 + 50 + 1 + 51
+    assert inputs[:2] == [TextInput("s1", language="xx"), TextInput("null", language="xx")]
+    assert TextInput("null", language="yy") in inputs
+
+
+def test_self_learning_is_an_option(tmp_path: Path) -> None:
+    words = spaces(noise=0.15)
+    lexicon = Lexicon(LEXICON.train[:5], LEXICON.test, LEXICON.source_words, LEXICON.target_words)
+    before, after = score(lexicon, words, tmp_path), score(lexicon, words, tmp_path, self_learning=5)
+    assert after.metrics["accuracy@1"] > before.metrics["accuracy@1"]
+
+
+def test_empty_dictionaries_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(DataFormatError, match="no pairs to learn from"):
+        LexiconInduction("t", Lexicon((), LEXICON.test), languages=("xx", "yy")).load(DataStore(tmp_path))
+
+
+def test_the_built_in_task_takes_its_words_from_the_lists_it_names(shared_data: Path, tmp_path: Path) -> None:
+    store = DataStore(tmp_path, offline=True)
+    names = ("bli-it-fr", "words-it", "words-fr")
+    import_folder(shared_data, store, {name: builtin_cards()[name] for name in names})
+    task = plugins().tasks["bli-it-fr"]
+    task.fetch(store)
+    lexicon = task.load(store)
+    assert (len(lexicon.train), len(lexicon.test)) == (5000, 2000)
+    assert (len(lexicon.source_words), len(lexicon.target_words)) == (10_000, 9_998)
+    assert lexicon.source_words[:2] == ("e", "non")
+    assert {"yacle.test.freq.2k.it-fr.tsv", "words-it/it_50k.txt"} < task.identity(store).keys()
+    assert (task.level, task.main_metric, task.languages) == ("word", "accuracy@1", ("it", "fr"))
+    import_folder(shared_data / "bli", store, {"bli-ru-fr": builtin_cards()["bli-ru-fr"]})
+    with pytest.raises(DataUnavailableError, match="words-ru"):
+        plugins().tasks["bli-ru-fr"].load(store)
