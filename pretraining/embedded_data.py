@@ -53,8 +53,8 @@ INPUTS = {  # folders below --data: their files and SHA-256
 EVALUATION_TEXTS = ("sts", "wic", "wsd", "qnli")  # folders below --data; no tuning sentence may occur in them
 
 WIC_TSV_TRAIN_ROWS = 1_000
-SENTENCES, SHORTEST, LONGEST = 1_500, 30, 100  # how many, and their lengths in characters
-WORDS = 2_000
+SENTENCES, SHORTEST, LONGEST = 1_000, 30, 100  # how many, and their lengths in characters
+WORDS = 1_500
 
 
 def check_inputs(folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""Taking single members out of tar and zip archives, safely.
+"""Taking single members out of tar and zip archives and Debian packages, safely.
 
 Nothing is ever unpacked as a whole: one named regular file is read, within a limit, and written where the
 caller says. So an archive cannot write outside its folder, set links or devices, or fill the disk.
@@ -6,6 +6,7 @@ caller says. So an archive cannot write outside its folder, set links or devices
 
 from __future__ import annotations
 
+import io
 import stat
 import tarfile
 import zipfile
@@ -27,6 +28,7 @@ MAX_UNPACKED = 4 << 30
 
 _MAX_MEMBERS = 200_000
 _CHUNK = 1 << 20
+_AR = b"!<arch>\n"
 _DAMAGED = (
     tarfile.TarError,
     zipfile.BadZipFile,
@@ -35,6 +37,7 @@ _DAMAGED = (
     OSError,
     NotImplementedError,
     RuntimeError,
+    ValueError,
 )
 
 
@@ -98,14 +101,31 @@ def _check_extent(count: int, total: int) -> None:
         )
 
 
+def _content(stream: IO[bytes]) -> IO[bytes]:
+    """The tar archive of a Debian package's files, or the stream itself where it is no such package.
+
+    A package is an ``ar`` archive: after the magic, each member has a header of 60 bytes with its name first and its
+    size at 48, and starts at an even offset (manual pages deb, ar).
+    """
+    if stream.read(len(_AR)) != _AR:
+        stream.seek(0)
+        return stream
+    while len(header := stream.read(60)) == 60:
+        size = int(header[48:58])
+        if header.startswith(b"data.tar"):
+            return io.BytesIO(stream.read(size))
+        stream.seek(size + size % 2, io.SEEK_CUR)
+    raise tarfile.ReadError("an ar archive, but no Debian package")
+
+
 def is_archive(path: Path) -> bool:
     """Whether a file's name is that of an archive that ``open_archive`` reads."""
-    return path.name.lower().endswith((".zip", ".tar", ".tgz", ".tar.gz"))
+    return path.name.lower().endswith((".zip", ".tar", ".tgz", ".tar.gz", ".deb"))
 
 
 @contextmanager
 def open_archive(path: Path) -> Iterator[OpenArchive]:
-    """Open a tar (also gzipped) or zip archive and list its regular files.
+    """Open a tar (also compressed) or zip archive or a Debian package and list its regular files.
 
     Links, devices, folders and encrypted members are not listed, so they cannot be asked for.
 
@@ -116,7 +136,7 @@ def open_archive(path: Path) -> Iterator[OpenArchive]:
         the archive.
 
     Raises:
-        DataFormatError: neither tar nor zip, or damaged.
+        DataFormatError: none of these, or damaged.
         DataIntegrityError: it declares an absurd amount of content.
         DataUnavailableError: there is no such file.
     """
@@ -128,7 +148,8 @@ def open_archive(path: Path) -> Iterator[OpenArchive]:
             if zipfile.is_zipfile(path):
                 opened = _Zip(stack.enter_context(zipfile.ZipFile(path)))
             else:
-                opened = _Tar(stack.enter_context(tarfile.open(path, "r:*")))
+                stream = stack.enter_context(path.open("rb"))
+                opened = _Tar(stack.enter_context(tarfile.open(fileobj=_content(stream), mode="r:*")))
         except _DAMAGED as error:
             raise DataFormatError(f"{path} is damaged, or neither a tar nor a zip archive ({error}).") from error
         yield opened

@@ -93,7 +93,8 @@ def read_corpus(
     name = str(name_or_path)
     card = None if isinstance(name_or_path, Path) else cards.get(name)
     if isinstance(card, GeneratedCorpus):
-        source, lines = "generated", list(card.generate())
+        source = "generated"
+        lines = [text.strip() if strip else text for text in card.generate() if text.strip()]
     elif card is not None and card.kind == CORPUS_KIND:
         data = store.resolve(card)
         source = ", ".join(f"{card.name}/{path}" for path in data.files)

@@ -45,13 +45,15 @@ def topk(
     Raises:
         UsageError: an unknown similarity, no keys, or ``k`` below 1.
     """
+    _check(keys, k, similarity)
     k = min(k, len(keys))
     candidates, _ = _candidates(queries, keys, k + _SPARE, similarity, penalty)
     indices = np.empty((len(queries), k), dtype=np.int64)
     scores = np.empty((len(queries), k))
     for rows in _blocks(len(queries), _QUERY_ROWS):
         found = candidates[rows]
-        exact = np.einsum("nd,ncd->nc", _ready(queries[rows], similarity, np.float64), _gather(keys, found, similarity))
+        asked, named = _ready(queries[rows], similarity, np.float64), _ready(keys[found], similarity, np.float64)
+        exact = np.einsum("nd,ncd->nc", asked, named)
         if penalty is not None:
             exact -= penalty[found]
         order = np.lexsort((found, -exact), axis=1)[:, :k]
@@ -65,10 +67,19 @@ def neighbourhood(queries: Floats, keys: Floats, k: int) -> NDArray[np.float64]:
 
     Lample et al. (2018), section 2.3: r(x), the mean similarity of x to its neighbourhood in the other language.
 
+    Args:
+        queries: shape (n, d).
+        keys: shape (m, d).
+        k: size of the neighbourhood; all keys where there are fewer.
+
     Returns:
         Shape (n,).
+
+    Raises:
+        UsageError: no keys, or ``k`` below 1.
     """
-    _, scores = _candidates(queries, keys, min(k, len(keys)), "cosine", None)
+    _check(keys, k, "cosine")
+    _, scores = _candidates(queries, keys, k, "cosine", None)
     result: NDArray[np.float64] = scores.mean(axis=1, dtype=np.float64)
     return result
 
@@ -127,16 +138,21 @@ def ranks(
     return ahead + 1
 
 
+def _check(keys: Floats, k: int, similarity: str) -> None:
+    if similarity not in SIMILARITIES:
+        raise UsageError(f"similarity {similarity!r} is none of {', '.join(SIMILARITIES)}")
+    if not len(keys) or k < 1:
+        raise UsageError("a search needs at least one key and one neighbour")
+
+
 def _candidates(
     queries: Floats, keys: Floats, n: int, similarity: str, penalty: NDArray[np.float64] | None
 ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
     """The n best keys of each query by float32 products, unordered: indices and scores of shape (queries, n)."""
-    if similarity not in SIMILARITIES:
-        raise UsageError(f"similarity {similarity!r} is none of {', '.join(SIMILARITIES)}")
-    if not len(keys) or n < 1:
-        raise UsageError("a search needs at least one key and one neighbour")
     n = min(n, len(keys))
-    units = _ready(queries, similarity, np.float32)
+    units = np.empty(queries.shape, dtype=np.float32)
+    for rows in _blocks(len(queries), _QUERY_ROWS):
+        units[rows] = _ready(queries[rows], similarity, np.float32)
     indices = np.zeros((len(queries), n), dtype=np.int64)
     scores = np.full((len(queries), n), -np.inf, dtype=np.float32)
     for columns in _blocks(len(keys), _key_rows(keys.shape[1], 4)):
@@ -168,10 +184,6 @@ def _ready(vectors: Floats, similarity: str, dtype: type[np.floating[Any]]) -> N
         norms = np.linalg.norm(array, axis=-1, keepdims=True)
         array = np.divide(array, norms, out=np.zeros_like(array), where=norms > 0)
     return array.astype(dtype, copy=False)
-
-
-def _gather(keys: Floats, found: NDArray[np.int64], similarity: str) -> NDArray[Any]:
-    return _ready(keys[found], similarity, np.float64)
 
 
 def _key_rows(dimensions: int, itemsize: int) -> int:

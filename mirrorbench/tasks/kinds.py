@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from mirrorbench.data.cards import Card
 from mirrorbench.tasks import Task
+from mirrorbench.tasks.disambiguation import CardSenseDisambiguation
 from mirrorbench.tasks.entity_linking import CardEntityLinking
 from mirrorbench.tasks.graded_context import CardSimilarityChange, CardUsageSimilarity
 from mirrorbench.tasks.lexicon_induction import CardLexiconInduction
@@ -19,6 +20,7 @@ TASK_KINDS: dict[str, Callable[[Card], Task]] = {
     "lexicon-induction": CardLexiconInduction,
     "pair-classification": CardPairClassification,
     "word-in-context": CardWordInContext,
+    "sense-disambiguation": CardSenseDisambiguation,
     "usage-similarity": CardUsageSimilarity,
     "similarity-change": CardSimilarityChange,
 }

@@ -122,7 +122,7 @@ class LexiconInduction(Task):
         note = (
             f"CSLS ({NEIGHBOURS} neighbours) among {len(target.words)} words, mapping from {len(train)} of "
             f"{len(items.train)} pairs; means over covered source words, any translation counts (pair_: over covered "
-            f"pairs); out of vocabulary (all-zero vector): {source.n_missing} source and {target.n_missing} target words"
+            f"pairs); out of vocabulary (all-zero vector): {source.n_missing} source, {target.n_missing} target words"
         )
         hits = (first <= 1).astype(np.float64)
         return Scores(

@@ -7,25 +7,24 @@ strings and the text augmentations, torch's for dropout. On one machine a CPU ru
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from mirrorbench.augmentations import Augmentation, ModelAugmentation, TextFunction, TextView, TokenFunction, TokenView
+from mirrorbench.augmentations import Augmentation, ModelAugmentation, TextFunction, TextView
 from mirrorbench.encoding.batching import TOKEN_BUDGET, by_length
-from mirrorbench.encoding.inputs import TextInput
 from mirrorbench.encoding.readout import Readout
-from mirrorbench.encoding.targets import Positions
 from mirrorbench.encoding.transformer import Transformer, autocast
 from mirrorbench.errors import TuningError
 from mirrorbench.recipes import Recipe
 from mirrorbench.registry import unknown_name
 from mirrorbench.training.losses import LOSSES
+from mirrorbench.training.tokenized import TokenizedPairs, tokenized
 from mirrorbench.training.views import PairMaker, Views, mirrored
 
 CHECK_EVERY = 10
@@ -95,31 +94,6 @@ def augment_texts(
     return result
 
 
-def augment_tokens(
-    ids: Sequence[list[int]], recipe: Recipe, registered: dict[str, Augmentation], tokenizer: Any, protocol: str,
-    rng: np.random.Generator,
-) -> list[list[int]]:  # fmt: skip
-    """Token ids after all token augmentations of the recipe, in the order of their names.
-
-    Args:
-        ids: token ids of each view, special tokens included.
-        recipe: names the augmentations and their rates.
-        registered: augmentations by name.
-        tokenizer: knows the mask token and the special tokens.
-        protocol: ``paper`` or ``released``.
-        rng: generator.
-    """
-    result = list(ids)
-    special = frozenset(tokenizer.all_special_ids)
-    for name, rate in recipe.augment:
-        augmentation = registered[name]
-        if augmentation.on == "tokens" and rate > 0:
-            view = TokenView(rng, rate, tokenizer.mask_token_id, special, protocol)
-            function = cast("TokenFunction", augmentation.function)
-            result = [function(row, view) for row in result]
-    return result
-
-
 def tune(
     transformer: Transformer,
     texts: Sequence[str],
@@ -141,7 +115,7 @@ def tune(
         augmentations: the registered ones, by name.
         protocol: which reading the text augmentations follow.
         precision: ``fp32``, or ``bf16`` for autocast with float32 weights.
-        advance: called with the number of pairs done after each step.
+        advance: called after each step with the number of strings done; where pairs are not strings, with their share.
         views: how the method makes pairs of the strings.
 
     Raises:
@@ -168,17 +142,13 @@ def tune(
                 attached.callback(detach)
         loop = _Loop(transformer, recipe, precision)
         for _ in range(recipe.epochs):
-            pairs = views(texts, maker)
-            n = len(pairs.left)
-            if n < 2:
-                raise TuningError(f"the corpus gives {n} pairs to tune on", "It needs at least two.")
-            left, right = (_tokenized(side, transformer, recipe) for side in (pairs.left, pairs.right))
-            for side in (left, right)[2 - recipe.sides :]:
-                side.ids = augment_tokens(side.ids, recipe, augmentations, tokenizer, protocol, rng)
-            labels = np.arange(n) if pairs.groups is None else _numbered(pairs.groups)
-            for rows in batches(n, recipe.batch_size, recipe.drop_last, rng):
-                loop.step(left.take(rows), right.take(rows), torch.from_numpy(labels[rows]))
-                advance(len(rows))
+            pairs = tokenized(views(texts, maker), transformer, recipe, augmentations, protocol, rng)
+            seen = told = 0
+            for rows in batches(len(pairs.labels), recipe.batch_size, recipe.drop_last, rng):
+                loop.step(pairs.take(rows))
+                seen += len(rows)
+                advance(seen * len(texts) // len(pairs.labels) - told)
+                told = seen * len(texts) // len(pairs.labels)
         loop.check()
     transformer.model.eval()
     return loop.report(time.perf_counter() - started)
@@ -206,36 +176,6 @@ def _check_mask_token(transformer: Transformer, recipe: Recipe) -> None:
         )
 
 
-def _numbered(groups: Sequence[Hashable]) -> NDArray[np.int64]:
-    """The groups as numbers, in the order of their first appearance."""
-    numbers: dict[Hashable, int] = {}
-    return np.array([numbers.setdefault(group, len(numbers)) for group in groups], dtype=np.int64)
-
-
-@dataclass
-class _Tokenized:
-    """One view of some pairs: token ids, and the tokens of the targets where the pooling reads only those."""
-
-    ids: list[list[int]]
-    targets: list[Positions] | None
-
-    def take(self, rows: Iterable[int]) -> _Tokenized:
-        return _Tokenized(
-            [self.ids[row] for row in rows], None if self.targets is None else [self.targets[row] for row in rows]
-        )
-
-    def __add__(self, other: _Tokenized) -> _Tokenized:
-        both = None if self.targets is None or other.targets is None else self.targets + other.targets
-        return _Tokenized(self.ids + other.ids, both)
-
-
-def _tokenized(inputs: Sequence[TextInput], transformer: Transformer, recipe: Recipe) -> _Tokenized:
-    if recipe.pooling == "target":
-        located = transformer.locate(inputs, recipe.train_max_length)
-        return _Tokenized(located.ids, located.targets)
-    return _Tokenized(transformer.tokenize([item.text for item in inputs], recipe.train_max_length), None)
-
-
 class _Loop:
     """Optimiser, loss and counters of one tuning."""
 
@@ -253,20 +193,20 @@ class _Loop:
         self.losses: list[float] = []
         transformer.model.train()
 
-    def step(self, left: _Tokenized, right: _Tokenized, labels: torch.Tensor) -> None:
-        """One optimiser step on both views of some pairs, and the pairs' labels."""
-        firsts, seconds = self.embed(left, right)
-        loss = self.loss(firsts, seconds, self.recipe.temperature, labels.to(firsts.device))
+    def step(self, pairs: TokenizedPairs) -> None:
+        """One optimiser step on a batch of pairs."""
+        left, right = self.embed(pairs)
+        loss = self.loss(left, right, self.recipe.temperature, pairs.labels.to(left.device))
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]
         self.optimizer.step()
         self.pending.append(loss.detach())
         self.steps += 1
-        self.strings += len(labels)
+        self.strings += len(pairs.labels)
         if len(self.pending) == CHECK_EVERY:
             self.check()
 
-    def embed(self, left: _Tokenized, right: _Tokenized) -> tuple[torch.Tensor, torch.Tensor]:
+    def embed(self, pairs: TokenizedPairs) -> tuple[torch.Tensor, torch.Tensor]:
         """Vectors of both views in the order of the pairs, shape (pairs, dimensions) each.
 
         They are computed in batches of pairs of similar length. The loss sees all of them at once, so the batches
@@ -278,16 +218,15 @@ class _Loop:
         order: list[int] = []
         firsts: list[torch.Tensor] = []
         seconds: list[torch.Tensor] = []
-        lengths = [max(map(len, pair)) for pair in zip(left.ids, right.ids, strict=True)]
-        for rows in by_length(lengths, budget, fixed):
-            batch = left.take(rows) + right.take(rows)
+        for rows in by_length(pairs.lengths, budget, fixed):
+            ids, targets = pairs.take(rows).stacked()
             with autocast(self.transformer.device, self.precision):
-                vectors = self.transformer.forward(batch.ids, [self.readout], fixed, batch.targets)[0]
+                vectors = self.transformer.forward(ids, [self.readout], fixed, targets)[0]
             firsts.append(vectors[: len(rows)])
             seconds.append(vectors[len(rows) :])
             order += rows
-            self.tokens += sum(map(len, batch.ids))
-            self.positions += len(batch.ids) * max(fixed, max(map(len, batch.ids)))
+            self.tokens += sum(map(len, ids))
+            self.positions += len(ids) * max(fixed, max(map(len, ids)))
         back = torch.tensor(order).argsort().to(self.transformer.device)
         return torch.cat(firsts)[back], torch.cat(seconds)[back]
 

@@ -10,9 +10,17 @@ from random_models import ARCHITECTURES
 from torch.nn import functional as F
 
 from mirrorbench.augmentations.controlled_dropout import ControlledDropout
+from mirrorbench.encoding.transformer import Transformer
 from mirrorbench.errors import UsageError
 from mirrorbench.recipes import mirror_preset, override
-from mirrorbench.training.contrastive import _Loop, _Tokenized
+from mirrorbench.training.contrastive import _Loop
+from mirrorbench.training.tokenized import TokenizedPairs, TokenizedView
+
+
+def identical(transformer: Transformer, texts: list[str]) -> TokenizedPairs:
+    """Pairs of identical strings."""
+    view = TokenizedView(transformer.tokenize(texts, 40), [])
+    return TokenizedPairs(view, view, torch.arange(len(texts)))
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
@@ -23,15 +31,15 @@ def test_identical_strings_have_identical_vectors_in_training_mode(
     with attached(random_model(architecture), changed) as transformer:
         loop = _Loop(transformer, changed, "fp32")
         texts = [*TEXTS, *TEXTS[:10]]
-        ids = _Tokenized(transformer.tokenize(texts, 40), None)
-        left, right = loop.embed(ids, ids)
+        pairs = identical(transformer, texts)
+        left, right = loop.embed(pairs)
         assert transformer.model.training
         assert torch.equal(left, right)
         # The masks are drawn anew for each pair and each pass; only the two views of a pair share them.
         assert (left[:10] - left[len(TEXTS) :]).abs().amax(1).min() > 1e-3
-        again, _ = loop.embed(ids, ids)
+        again, _ = loop.embed(pairs)
         assert (again - left).abs().amax(1).min() > 1e-3
-    left, right = loop.embed(ids, ids)
+    left, right = loop.embed(pairs)
     assert (left - right).abs().amax(1).min() > 1e-3
 
 
@@ -40,8 +48,8 @@ def test_identical_strings_in_half_precision(architecture: str, random_model: Ca
     changed = recipe(controlled_dropout=0.2)
     with attached(random_model(architecture), changed) as transformer:
         loop = _Loop(transformer, changed, "bf16")
-        ids = _Tokenized(transformer.tokenize(TEXTS, 40), None)
-        left, right = loop.embed(ids, ids)
+        pairs = identical(transformer, TEXTS)
+        left, right = loop.embed(pairs)
     assert torch.equal(left, right)
 
 

@@ -1,11 +1,15 @@
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from mirrorbench import hookimpl
+from mirrorbench.data.cards import cards_folder, load_card, load_cards
 from mirrorbench.data.families import expand
 from mirrorbench.errors import DataFormatError
+from mirrorbench.hooks import Plugins
 
 
 def test_a_plain_card_is_a_family_of_one() -> None:
@@ -47,3 +51,29 @@ def test_every_combination_is_a_card_and_whole_values_keep_their_type() -> None:
 def test_malformed_families_are_refused(variants: Any, message: str) -> None:
     with pytest.raises(DataFormatError, match=message):
         list(expand({"name": "{a}", "variants": variants}))
+
+
+def test_a_family_gives_many_cards_where_one_would_be_too_few() -> None:
+    path = cards_folder() / "clws" / "clws.yaml"
+    cards = load_cards(path)
+    assert len(cards) == 66
+    assert len({card.name for card in cards}) == 66
+    assert {card.folder for card in cards} == {"multisimlex"}
+    with pytest.raises(DataFormatError, match="holds 66 cards where one is expected"):
+        load_card(path)
+
+
+def test_a_plugin_registers_a_family_by_its_path(tmp_path: Path) -> None:
+    path = tmp_path / "family.yaml"
+    text = (cards_folder() / "clws" / "clws.yaml").read_text(encoding="utf-8")
+    path.write_text(text.replace("name: clws-", "name: my-"), encoding="utf-8")
+
+    class Plugin:
+        @hookimpl
+        def register_tasks(self, register: Any) -> None:
+            register(path)
+
+    plugins = Plugins(discover=False)
+    plugins.add(Plugin(), "mine")
+    assert plugins.tasks["my-zh-he"].title == "ZH-HE"
+    assert plugins.tasks.entry("my-en-fr").origin == "mine"

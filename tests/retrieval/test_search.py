@@ -129,5 +129,8 @@ def test_what_cannot_be_searched() -> None:
     keys = np.ones((2, 2), np.float32)
     with pytest.raises(UsageError, match="similarity 'l2' is none of cosine, dot"):
         topk(keys, keys, 1, "l2")
-    with pytest.raises(UsageError, match="at least one key"):
-        topk(keys, keys[:0], 1)
+    for search_in, k in ((keys[:0], 1), (keys, 0)):
+        with pytest.raises(UsageError, match="at least one key and one neighbour"):
+            topk(keys, search_in, k)
+        with pytest.raises(UsageError, match="at least one key and one neighbour"):
+            neighbourhood(keys, search_in, k)

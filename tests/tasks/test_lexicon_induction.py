@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 from mirrorbench.data.cards import builtin_cards
 from mirrorbench.data.importing import import_folder
 from mirrorbench.data.lexicon import Lexicon
+from mirrorbench.data.parsers import parse
 from mirrorbench.data.store import DataStore
 from mirrorbench.encoding.inputs import TextInput
 from mirrorbench.errors import DataFormatError, DataUnavailableError, EncodingError
@@ -103,7 +105,7 @@ def test_words_without_vector_take_no_part(tmp_path: Path) -> None:
     assert got.metrics == {name: pytest.approx(value) for name, value in naive(LEXICON, words, missing).items()}
     assert got.coverage == pytest.approx(27 / 30)  # s30, s31 and s40 have no covered pair; s20 keeps one of two
     assert "among 55 words, mapping from 18 of 20 pairs" in got.notes[0]
-    assert got.notes[0].endswith("(all-zero vector): 3 source and 5 target words")
+    assert got.notes[0].endswith("(all-zero vector): 3 source, 5 target words")
     with pytest.raises(EncodingError, match="no vector for any of 60 words"):
         score(LEXICON, {key: np.zeros(8) for key in words}, tmp_path)
     with pytest.raises(EncodingError, match="no vectors for any pair"):
@@ -129,6 +131,32 @@ def test_self_learning_is_an_option(tmp_path: Path) -> None:
 def test_empty_dictionaries_are_refused(tmp_path: Path) -> None:
     with pytest.raises(DataFormatError, match="no pairs to learn from"):
         LexiconInduction("t", Lexicon((), LEXICON.test), languages=("xx", "yy")).load(DataStore(tmp_path))
+
+
+def trigrams(word: str) -> np.ndarray:
+    """Counts of letter trigrams, hashed: an encoder to which similar spelling is similar meaning."""
+    result = np.zeros(64, np.float32)
+    for start in range(len(word) + 2):
+        gram = f"##{word}##"[start : start + 3]
+        result[hashlib.blake2b(gram.encode(), digest_size=1).digest()[0] % 64] += 1
+    return result
+
+
+@pytest.mark.real
+def test_agrees_with_the_definition_on_a_real_dictionary(shared_data: Path, tmp_path: Path) -> None:
+    store = DataStore(tmp_path, offline=True)
+    card = builtin_cards()["bli-en-it"]
+    import_folder(shared_data / "bli" / "xling-eval" / "en-it", store, {card.name: card})
+    whole: Lexicon = parse(store.resolve(card))[0]
+    lexicon = Lexicon(whole.train[:500], whole.test[:300])  # a naive computation takes its time
+    words = {("xx", s): trigrams(s) for s, _ in lexicon.train + lexicon.test}
+    words |= {("yy", t): trigrams(t) for _, t in lexicon.train + lexicon.test}
+    missing = frozenset(name for _, name in list(words)[::10])
+    words = {key: np.zeros(64) if key[1] in missing else vector for key, vector in words.items()}
+    got = score(lexicon, words, tmp_path)
+    assert got.metrics == {name: pytest.approx(value) for name, value in naive(lexicon, words, missing).items()}
+    assert 0.02 < got.metrics["accuracy@1"] < got.metrics["accuracy@5"] < 1
+    assert 0.7 < got.coverage < 0.9
 
 
 def test_the_built_in_task_takes_its_words_from_the_lists_it_names(shared_data: Path, tmp_path: Path) -> None:

@@ -1,0 +1,135 @@
+"""One-shot word sense disambiguation: which sense's examples is a word in context nearest to?"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mirrorbench.data.parsers import parse
+from mirrorbench.data.senses import Disambiguation, SenseContexts
+from mirrorbench.encoding.inputs import TextInput
+from mirrorbench.errors import DataFormatError
+from mirrorbench.tasks import Scores, Task, Vectors
+from mirrorbench.tasks.from_card import FromCard, arguments
+
+if TYPE_CHECKING:
+    from mirrorbench.data.cards import Card
+    from mirrorbench.data.store import DataStore
+
+
+class SenseDisambiguation(Task):
+    """Nearest neighbour by cosine among the senses of a word's lemma and part of speech (MirrorWiC, section 4).
+
+    A sense has one vector: the mean over the word in the sense's examples, or where there are none, the word in "<word>
+    means <definition>" (footnote 3). Under the protocol ``released`` that sentence is always one of those averaged, as
+    in the authors' code.
+
+    Metrics: ``accuracy`` over all words (F1 as well, since each gets one answer), ``accuracy_<corpus>`` for each part
+    of the data set, and ``mfs_accuracy``: of always taking the first sense in WordNet's order, the most frequent one.
+
+    Args:
+        name: the task's name.
+        data: the words and their senses, or a function that reads them from a ``DataStore``.
+        level: picks the recipe.
+        title: the column's head, by default the name.
+        languages: ISO codes.
+        corpus: what an encoder is tuned on for this task by default.
+        main_metric: which metric tables show.
+        version: raised when the same files would give other numbers.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        data: Disambiguation | Callable[[DataStore], Disambiguation],
+        level: str = "wic",
+        title: str = "",
+        languages: tuple[str, ...] = ("en",),
+        corpus: str = "",
+        main_metric: str = "accuracy",
+        version: int = 1,
+    ) -> None:
+        self.name, self.title, self.level, self.languages = name, title or name, level, languages
+        self.corpus, self.main_metric, self.version = corpus, main_metric, version
+        self._data = data
+
+    def identity(self, data: DataStore) -> dict[str, str]:
+        """A checksum over words and senses."""
+        items = self.load(data)
+        words = [(word.id, word.target, word.candidates, sorted(word.gold)) for word in items.occurrences]
+        text = repr((words, dict(items.senses)))
+        return {"senses": hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()}
+
+    def load(self, data: DataStore) -> Disambiguation:
+        """Words and senses, checked: some words, unique ids, candidates with contexts, gold among the candidates.
+
+        Raises:
+            DataFormatError: one of these does not hold.
+        """
+        items = self._data(data) if callable(self._data) else self._data
+        ids = {occurrence.id for occurrence in items.occurrences}
+        if not ids or len(ids) != len(items.occurrences):
+            raise DataFormatError(f"task {self.name}: there are no words, or their ids repeat")
+        for occurrence in items.occurrences:
+            if not occurrence.gold or not occurrence.gold <= set(occurrence.candidates) <= items.senses.keys():
+                raise DataFormatError(f"task {self.name}: the senses of {occurrence.id} do not go together")
+        return items
+
+    def inputs(self, items: Disambiguation) -> list[TextInput]:
+        """The words, and the contexts of all their candidate senses."""
+        contexts = (item for sense in items.senses.values() for item in (*sense.examples, sense.gloss))
+        return [*(occurrence.target for occurrence in items.occurrences), *contexts]
+
+    def score(self, items: Disambiguation, vectors: Vectors, protocol: str = "paper") -> Scores:
+        """The nearest candidate of each word, and how often it is right."""
+        with_gloss = protocol == "released"
+        keys = {key: row for row, key in enumerate(items.senses)}
+        senses = _unit(np.stack([_sense_vector(sense, vectors, with_gloss) for sense in items.senses.values()]))
+        words = _unit(vectors([occurrence.target for occurrence in items.occurrences]).astype(np.float64))
+        best, similarity = [], []
+        for word, occurrence in zip(words, items.occurrences, strict=True):
+            cosines = senses[[keys[key] for key in occurrence.candidates]] @ word
+            best.append(occurrence.candidates[int(cosines.argmax())])  # of equal ones the most frequent sense
+            similarity.append(float(cosines.max()))
+        hits = np.array([key in o.gold for key, o in zip(best, items.occurrences, strict=True)], dtype=np.float64)
+        first = np.array([o.candidates[0] in o.gold for o in items.occurrences])
+        corpora = np.array([occurrence.corpus for occurrence in items.occurrences])
+        metrics: dict[str, float | None] = {"accuracy": float(hits.mean()), "mfs_accuracy": float(first.mean())}
+        for corpus in dict.fromkeys(corpora.tolist()):
+            metrics[f"accuracy_{corpus}"] = float(hits[corpora == corpus].mean())
+        shown = sum(bool(sense.examples) for sense in items.senses.values())
+        return Scores(
+            metrics,
+            [occurrence.id for occurrence in items.occurrences],
+            hits,
+            np.ones(len(hits)),
+            notes=(f"{shown} of {len(items.senses)} senses have examples with the word in them",),
+            extra={"predicted": np.array(best), "similarity": np.array(similarity), "mfs": first},
+        )
+
+
+class CardSenseDisambiguation(FromCard, SenseDisambiguation):
+    """Word sense disambiguation on the files of a card."""
+
+    def __init__(self, card: Card) -> None:
+        super().__init__(data=lambda data: parse(data.resolve(card))[0], **arguments(card))
+        self.card = card
+
+
+def _sense_vector(sense: SenseContexts, vectors: Vectors, with_gloss: bool) -> NDArray[np.float64]:
+    contexts: Sequence[TextInput] = sense.examples
+    if with_gloss or not contexts:
+        contexts = (*contexts, sense.gloss)
+    mean: NDArray[np.float64] = vectors(contexts).astype(np.float64).mean(axis=0)
+    return mean
+
+
+def _unit(rows: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Rows scaled to length 1; a row of zeros stays one."""
+    norms = np.linalg.norm(rows, axis=1, keepdims=True)
+    result: NDArray[np.float64] = np.divide(rows, norms, out=np.zeros_like(rows), where=norms > 0)
+    return result
