@@ -2,10 +2,37 @@
 
 from __future__ import annotations
 
-from mirrorbench.encoding.inputs import Encoder
+from collections.abc import Sequence
+
+from mirrorbench.encoding.inputs import Array, Encoder, TextInput, checked
 
 
-def load(spec: str, level: str = "sentence", device: str = "auto", data_dir: str | None = None) -> Encoder:
+class TextEncoder:
+    """An encoder as ``load`` gives it: plain strings, or words in context, to vectors.
+
+    Args:
+        encoder: what does the work.
+    """
+
+    def __init__(self, encoder: Encoder) -> None:
+        self.encoder = encoder
+
+    @property
+    def fingerprint(self) -> str:
+        """Changes whenever the vectors of some text would."""
+        return self.encoder.fingerprint
+
+    def encode(self, texts: Sequence[str | TextInput]) -> Array:
+        """One vector a text: float32 of shape (len(texts), dimensions).
+
+        Raises:
+            EncodingError: the encoder gave anything else.
+        """
+        inputs = [TextInput(text) if isinstance(text, str) else text for text in texts]
+        return checked(self.encoder.encode(inputs), len(inputs), "the encoder")
+
+
+def load(spec: str, level: str = "sentence", device: str = "auto", data_dir: str | None = None) -> TextEncoder:
     """An encoder from its spec.
 
     A tuned encoder (``roberta+mirror``) is taken from the cache, or tuned now with seed 0, on the corpus that its spec
@@ -33,8 +60,12 @@ def load(spec: str, level: str = "sentence", device: str = "auto", data_dir: str
     from mirrorbench.hooks import plugins
     from mirrorbench.opening import Opener
     from mirrorbench.plan import Planner, Request
+    from mirrorbench.recipes import LEVELS
+    from mirrorbench.registry import unknown_name
     from mirrorbench.specs import parse_spec
 
+    if level not in LEVELS:
+        raise unknown_name("level", level, list(LEVELS))
     parsed = parse_spec(spec)
     registered = plugins()
     if not parsed.method and parsed.backbone not in registered.encoders:
@@ -44,4 +75,4 @@ def load(spec: str, level: str = "sentence", device: str = "auto", data_dir: str
     planner = Planner(request, registered, DataStore(Path(data_dir) if data_dir else None))
     weights, readout = planner.weights(parsed, level)[0]
     encoder, _ = Opener(registered, Cache(), chosen).open(weights, readout, request.precision, planner.corpora)
-    return encoder
+    return TextEncoder(encoder)

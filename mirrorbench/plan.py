@@ -27,10 +27,12 @@ from mirrorbench.tasks import Task
 READOUT_KEYS = ("pooling", "layers", "max_length")
 
 # What a bare backbone stands for: the rows of the papers' tables, from worst to best.
-LADDERS: dict[str, tuple[tuple[str, dict[str, Value]], ...]] = {
-    "sentence": (("base", {"pooling": "cls"}), ("base", {"pooling": "mean"}), ("mirror", {})),
-    "phrase": (("base", {"pooling": "cls"}), ("base", {"pooling": "mean"}), ("mirror", {})),
-    "word": (("base", {"pooling": "cls"}), ("base", {"pooling": "mean"}), ("mirror", {})),
+Ladder = tuple[tuple[str, dict[str, Value]], ...]
+_WHOLE_TEXTS: Ladder = (("base", {"pooling": "cls"}), ("base", {"pooling": "mean"}), ("mirror", {}))
+LADDERS: dict[str, Ladder] = {
+    "sentence": _WHOLE_TEXTS,
+    "phrase": _WHOLE_TEXTS,
+    "word": _WHOLE_TEXTS,
     # Paper 2, Table 3: a sentence encoder stands beside the encoders of words.
     "wic": (("base", {"pooling": "target", "layers": "-4:"}), ("mirror", {}), ("mirrorwic", {})),
 }

@@ -71,6 +71,8 @@ _TYPES: dict[str, type] = {
     "batch_size": int, "weight_decay": float, "loss": str, "drop_last": bool, "clean_corpus": bool,
     "sides": int,
 }  # fmt: skip
+LOSS_NAMES = ("infonce", "ntxent", "multi-similarity")
+"""The losses of ``mirrorbench.training.losses``; named here so that a spec is checked without loading torch."""
 # Keys of a spec that other parts read: the readout's length, and where the tuning strings come from.
 OUTSIDE_KEYS = ("max_length", "corpus", "corpus_size")
 
@@ -206,6 +208,8 @@ def _check(recipe: Recipe) -> None:
         value = getattr(recipe, name)
         if not low <= value <= high:
             raise UsageError(f"{name}={value} is out of range", f"It must lie between {low:g} and {high:g}.")
+    if recipe.loss not in LOSS_NAMES:
+        raise unknown_name("loss", recipe.loss, list(LOSS_NAMES))
     if recipe.rate("dropout") and recipe.rate("controlled_dropout"):
         raise UsageError("dropout and controlled_dropout set the same layers", "Set one of them, or one of them to 0.")
 

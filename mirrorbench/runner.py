@@ -7,7 +7,7 @@ the cache.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -118,24 +118,26 @@ class Runner:
         results = tuple(done[cell] for cell in plan.cells if cell in done)
         return Outcome(results, tuple(failures), computed)
 
-    def _group(self, cells: list[Cell], plan: Plan) -> list[tuple[Cell, Result | Failure]]:
+    def _group(self, cells: list[Cell], plan: Plan) -> Iterator[tuple[Cell, Result | Failure]]:
         """The cells of one set of weights: one load, one training, each text encoded once."""
-        loadable, outcomes = self._load_tasks(cells)
+        loadable, failed = self._load_tasks(cells)
+        yield from failed
         if not loadable:
-            return outcomes
+            return
         first = loadable[0]
         try:
             encoder, train_seconds = self.opener.open(first.weights, first.readout, first.precision, plan.corpora)
             encoded = self._encode(encoder, loadable)
         except Exception as error:  # whatever a model or plugin raises is these cells' failure, not the run's
-            return outcomes + [(cell, Failure.of(error, cell.spec, cell.task, cell.seed)) for cell in loadable]
+            yield from ((cell, Failure.of(error, cell.spec, cell.task, cell.seed)) for cell in loadable)
+            return
         for cell in loadable:
+            outcome: Result | Failure
             try:
-                result = self._score(cell, encoded[cell.readout], encoder, train_seconds)
-                outcomes.append((cell, result))
+                outcome = self._score(cell, encoded[cell.readout], encoder, train_seconds)
             except Exception as error:
-                outcomes.append((cell, Failure.of(error, cell.spec, cell.task, cell.seed)))
-        return outcomes
+                outcome = Failure.of(error, cell.spec, cell.task, cell.seed)
+            yield cell, outcome
 
     def _load_tasks(self, cells: list[Cell]) -> tuple[list[Cell], list[tuple[Cell, Result | Failure]]]:
         loadable: list[Cell] = []
@@ -153,22 +155,29 @@ class Runner:
 
     def _encode(self, encoder: Encoder, cells: Sequence[Cell]) -> dict[Readout | None, _Encoded]:
         """Vectors of everything that the cells' tasks want, by readout."""
-        names = dict.fromkeys(cell.task for cell in cells)
-        inputs = list(dict.fromkeys(item for name in names for item in self._inputs[name]))
-        readouts = list(dict.fromkeys(cell.readout for cell in cells))
-        shelves = {r: self.cache.embeddings(_shelf_key(encoder, r, cells[0].precision)) for r in readouts}
-        missing = list(dict.fromkeys(item for shelf in shelves.values() for item in shelf.missing(inputs)))
+        wanted: dict[tuple[Readout | None, ...], dict[TextInput, None]] = {}
+        inputs: dict[Readout | None, dict[TextInput, None]] = {}
+        for name in dict.fromkeys(cell.task for cell in cells):
+            readouts = tuple(dict.fromkeys(cell.readout for cell in cells if cell.task == name))
+            for bag in (wanted.setdefault(readouts, {}), *(inputs.setdefault(r, {}) for r in readouts)):
+                bag.update(dict.fromkeys(self._inputs[name]))
+        shelves = {r: self.cache.embeddings(_shelf_key(encoder, r, cells[0].precision)) for r in inputs}
         started = time.perf_counter()
-        if missing:
-            self.reporter.stage(f"encode {cells[0].weights.spec}", len(missing), "texts")
-            self._fill(encoder, missing, shelves, f"the encoder {cells[0].weights.spec}")
+        texts_encoded = 0
+        for readouts, bag in wanted.items():  # texts that are read alike share their passes
+            own = {r: shelves[r] for r in readouts}
+            missing = list(dict.fromkeys(item for shelf in own.values() for item in shelf.missing(list(bag))))
+            if missing:
+                self.reporter.stage(f"encode {cells[0].weights.spec}", len(missing), "texts")
+                self._fill(encoder, missing, own, f"the encoder {cells[0].weights.spec}")
+                texts_encoded += len(missing)
         seconds = time.perf_counter() - started
         encoded = {}
         for readout, shelf in shelves.items():
-            array = shelf.get(inputs)
+            array = shelf.get(list(inputs[readout]))
             description = _describe(encoder, readout, array.shape[1])
-            description["texts"], description["texts_encoded"] = len(inputs), len(missing)
-            encoded[readout] = _Encoded(Vectors(inputs, array), seconds, description)
+            description["texts"], description["texts_encoded"] = len(inputs[readout]), texts_encoded
+            encoded[readout] = _Encoded(Vectors(inputs[readout], array), seconds, description)
         return encoded
 
     def _fill(

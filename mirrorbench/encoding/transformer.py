@@ -269,13 +269,20 @@ def open_transformer(path: Path, device: torch.device, configure: Callable[[Any]
             if configure:
                 configure(config)
             tokenizer = AutoTokenizer.from_pretrained(path, local_files_only=True, trust_remote_code=False)
-            model = AutoModel.from_pretrained(
-                path, config=config, local_files_only=True, trust_remote_code=False, dtype=torch.float32
-            )
+            with torch.random.fork_rng(devices=[]):
+                torch.manual_seed(0)  # of weights that the files do not hold (an unused pooler): the same at each load
+                model = AutoModel.from_pretrained(
+                    path, config=config, local_files_only=True, trust_remote_code=False, dtype=torch.float32
+                )
     except (
         OSError, ValueError, KeyError, ImportError, RuntimeError, AttributeError, EOFError, UnpicklingError,
         SafetensorError,
     ) as error:  # fmt: skip
+        if isinstance(error, UnpicklingError):
+            raise ModelUnavailableError(
+                f"the weights in {path} are a pickle that holds more than tensors, or are damaged; they are not opened",
+                "If you trust their source, convert them to safetensors elsewhere and use the result.",
+            ) from error
         first = (str(error).strip().splitlines() or ["no message"])[0]
         raise ModelUnavailableError(
             f"the model in {path} cannot be opened: {type(error).__name__}: {first[:300]}",

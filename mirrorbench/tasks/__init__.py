@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mirrorbench.errors import PluginError
+from mirrorbench.recipes import LEVELS
 
 if TYPE_CHECKING:
     import numpy as np
@@ -132,6 +133,8 @@ def as_task(value: Any) -> Task:
     from mirrorbench.tasks.kinds import TASK_KINDS
 
     if isinstance(value, Task):
+        if value.level not in LEVELS:
+            raise PluginError(f"task {value.name!r} has the level {value.level!r}", f"Levels: {', '.join(LEVELS)}")
         return value
     if isinstance(value, str | Path):
         value = load_card(Path(value))

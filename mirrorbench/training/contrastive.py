@@ -22,7 +22,6 @@ from mirrorbench.encoding.readout import Readout
 from mirrorbench.encoding.transformer import Transformer, autocast
 from mirrorbench.errors import TuningError
 from mirrorbench.recipes import Recipe
-from mirrorbench.registry import unknown_name
 from mirrorbench.training.losses import LOSSES
 from mirrorbench.training.tokenized import TokenizedPairs, tokenized
 from mirrorbench.training.views import PairMaker, Views, mirrored
@@ -124,8 +123,6 @@ def tune(
     """
     if len(texts) < 2:
         raise TuningError(f"a corpus of {len(texts)} distinct strings cannot be tuned on", "It needs at least two.")
-    if recipe.loss not in LOSSES:
-        raise unknown_name("loss", recipe.loss, list(LOSSES))
     started = time.perf_counter()
     rng = np.random.default_rng(seed)
     tokenizer = transformer.tokenizer

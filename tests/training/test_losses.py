@@ -7,6 +7,7 @@ import torch
 from pytorch_metric_learning.losses import NTXentLoss
 from torch.nn.functional import cosine_similarity
 
+from mirrorbench.recipes import LOSS_NAMES
 from mirrorbench.training.losses import LOSSES, infonce, ntxent
 
 SIZES = pytest.mark.parametrize("n", [2, 3, 17])
@@ -79,3 +80,7 @@ def test_half_precision_is_summed_in_single(name: str) -> None:
     loss = LOSSES[name](left, right, 0.2)
     assert loss.dtype == torch.float32
     torch.testing.assert_close(loss, LOSSES[name](left.float(), right.float(), 0.2))
+
+
+def test_specs_know_the_same_losses() -> None:
+    assert tuple(LOSSES) == LOSS_NAMES
