@@ -120,7 +120,7 @@ def _content(stream: IO[bytes]) -> IO[bytes]:
 
 def is_archive(path: Path) -> bool:
     """Whether a file's name is that of an archive that ``open_archive`` reads."""
-    return path.name.lower().endswith((".zip", ".tar", ".tgz", ".tar.gz", ".deb"))
+    return path.name.lower().endswith((".zip", ".tar", ".tgz", ".tar.gz"))
 
 
 @contextmanager
