@@ -1,7 +1,7 @@
 """Writes the reference pages from the code; without ``--write`` it only checks that they are up to date.
 
-    python docs/generate.py            # exit code 1 if a page differs from the code
-    python docs/generate.py --write    # renew the pages
+python docs/generate.py            # exit code 1 if a page differs from the code
+python docs/generate.py --write    # renew the pages
 """
 
 from __future__ import annotations

@@ -57,9 +57,9 @@ def load(spec: str, level: str = "sentence", device: str = "auto", data_dir: str
     from mirrorbench.cache import Cache
     from mirrorbench.data.store import DataStore
     from mirrorbench.devices import pick_device, pick_precision
-    from mirrorbench.hooks import plugins
     from mirrorbench.opening import Opener
     from mirrorbench.plan import Planner, Request
+    from mirrorbench.plugins import plugins
     from mirrorbench.recipes import LEVELS
     from mirrorbench.registry import unknown_name
     from mirrorbench.specs import parse_spec
@@ -74,5 +74,5 @@ def load(spec: str, level: str = "sentence", device: str = "auto", data_dir: str
     request = Request((parsed,), (), precision=pick_precision("auto", chosen))
     planner = Planner(request, registered, DataStore(Path(data_dir) if data_dir else None))
     weights, readout = planner.weights(parsed, level)[0]
-    encoder, _ = Opener(registered, Cache(), chosen).open(weights, readout, request.precision, planner.corpora)
+    encoder, _ = Opener(registered, Cache(), chosen).open(weights, readout, planner.precision(weights), planner.corpora)
     return TextEncoder(encoder)

@@ -14,7 +14,7 @@ from mirrorbench.encoding.inputs import Encoder
 from mirrorbench.encoding.readout import Readout
 from mirrorbench.encoding.routing import LanguageRouter
 from mirrorbench.errors import PluginError
-from mirrorbench.hooks import Plugins
+from mirrorbench.plugins import Plugins
 from mirrorbench.progress import Reporter, Silent
 from mirrorbench.recipes import Recipe
 from mirrorbench.specs import EncoderSpec

@@ -17,8 +17,8 @@ from mirrorbench.data.corpora import Corpus, GeneratedCorpus, read_corpus
 from mirrorbench.data.store import DataStore
 from mirrorbench.encoding.readout import DEFAULT_MAX_LENGTH, Readout
 from mirrorbench.errors import ModelUnavailableError, TuningError, UsageError
-from mirrorbench.hooks import Plugins
 from mirrorbench.methods import Method
+from mirrorbench.plugins import Plugins
 from mirrorbench.recipes import OUTSIDE_KEYS, PROTOCOLS, RECIPE_KEYS, Recipe, override
 from mirrorbench.registry import unknown_name
 from mirrorbench.specs import EncoderSpec, Value
@@ -47,6 +47,9 @@ DEFAULT_CORPORA = {
     **{("word", language): f"words-{language}" for language in _WORD_LANGUAGES},
     ("wic", "en"): "wic-sentences",  # paper 2, section 4
 }
+
+# transformers' DeBERTa v1 fills attention masks with float32's lowest number, which overflows in half precision.
+_FP32_ONLY = ("deberta",)
 
 
 @dataclass(frozen=True)
@@ -220,7 +223,7 @@ class Planner:
                 seed=weights.seed,
                 weights=weights,
                 readout=readout,
-                precision=request.precision,
+                precision=self.precision(weights),
                 protocol=request.protocol,
                 data=data,
                 task_version=task.version,
@@ -285,8 +288,16 @@ class Planner:
         if not method.tunes:
             return [(base, readout)]
         ref = self._corpus(spec, level, language, corpus, recipe)
-        tuned = replace(base, recipe=recipe, corpus=ref, protocol=request.protocol, precision=request.precision)
+        tuned = replace(base, recipe=recipe, corpus=ref, protocol=request.protocol)
+        tuned = replace(tuned, precision=self.precision(tuned))
         return [(replace(tuned, seed=seed), readout) for seed in request.seeds]
+
+    def precision(self, weights: Weights) -> str:
+        """The run's precision, or fp32 for an architecture that cannot compute in bf16."""
+        if weights.path is None or self.request.precision == "fp32":
+            return self.request.precision
+        architecture = backbones.configuration(weights.path).get("model_type")
+        return "fp32" if architecture in _FP32_ONLY else self.request.precision
 
     def _locate(self, spec: EncoderSpec, language: str) -> Path:
         """The backbone's directory; a failure is remembered, so that the hub is asked once for all rows and tasks."""

@@ -18,10 +18,10 @@ from mirrorbench.cells import Cell, Failure
 from mirrorbench.data.store import DataStore
 from mirrorbench.encoding.inputs import Encoder, ReadoutEncoder, TextInput, checked
 from mirrorbench.encoding.readout import Readout
-from mirrorbench.hooks import Plugins
 from mirrorbench.identity import COMPUTATION, digest
 from mirrorbench.opening import Opener
 from mirrorbench.plan import Plan
+from mirrorbench.plugins import Plugins
 from mirrorbench.progress import Reporter, Silent
 from mirrorbench.store import Result, ResultStore
 from mirrorbench.tasks import Scores, Vectors

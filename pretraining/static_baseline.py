@@ -4,8 +4,8 @@
         --encoder "static-mean:path=$WORK/static" --encoder "static-sif:path=$WORK/static" --encoder tiny
 
 `static-mean` averages the vectors of a text's word pieces; `static-sif` weights each by a / (a + p(piece)), a = 0.001
-(Arora et al. 2017, "A Simple but Tough-to-Beat Baseline for Sentence Embeddings", Eq. 3, without the removal of the first
-principal component, which would need the test set). Both see the same text, pieces and vectors as the model's first layer.
+(Arora et al. 2017, "A Simple but Tough-to-Beat Baseline for Sentence Embeddings", Eq. 3, without the removal of the
+first principal component, which would need the test set). Both see the same text and pieces as the model's first layer.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from mirrorbench.encoding.transformer import Transformer
-from mirrorbench.hooks import Plugins
+from mirrorbench.plugins import Plugins
 from mirrorbench.recipes import Recipe, override
 from mirrorbench.training.contrastive import on_model
 from mirrorbench.training.tuning import prepare

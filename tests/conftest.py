@@ -9,7 +9,7 @@ import pytest
 from hypothesis import settings
 
 from mirrorbench.data.store import DataStore
-from mirrorbench.hooks import Plugins
+from mirrorbench.plugins import Plugins
 
 settings.register_profile("files", deadline=None)  # properties write files, and a busy disk is no failure
 settings.load_profile("files")

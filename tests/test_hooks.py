@@ -8,7 +8,8 @@ import pytest
 from toys import CATS, ToyEncoder, ToyPlugin
 
 from mirrorbench.errors import PluginError, UnknownNameError
-from mirrorbench.hooks import BUILTIN_PLUGINS, Plugins, PluginWarning, hookimpl
+from mirrorbench.hooks import hookimpl
+from mirrorbench.plugins import BUILTIN_PLUGINS, Plugins, PluginWarning
 from mirrorbench.tasks.pair_similarity import PairSimilarity
 
 GOOD = """

@@ -15,8 +15,8 @@ from mirrorbench.cells import Cell
 from mirrorbench.data.cards import builtin_suites
 from mirrorbench.data.store import DataStore
 from mirrorbench.errors import DataUnavailableError, UnknownNameError, UsageError
-from mirrorbench.hooks import Plugins
 from mirrorbench.plan import Plan, Planner, Request, expand_ladder, expand_tasks
+from mirrorbench.plugins import Plugins
 from mirrorbench.specs import parse_spec
 from mirrorbench.tasks.pair_similarity import PairSimilarity
 

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from mirrorbench.errors import UnknownNameError, UsageError
-from mirrorbench.hooks import Plugins
+from mirrorbench.plugins import Plugins
 from mirrorbench.recipes import LEVELS, Recipe, mirror_preset, override
 
 AUGMENTATIONS = {entry.name: entry.value for entry in Plugins(discover=False).augmentations}

@@ -16,8 +16,8 @@ from mirrorbench.cache import Cache
 from mirrorbench.cells import Cell, Failure
 from mirrorbench.data.store import DataStore
 from mirrorbench.errors import DataFormatError
-from mirrorbench.hooks import Plugins
 from mirrorbench.plan import Plan, Planner, Request
+from mirrorbench.plugins import Plugins
 from mirrorbench.runner import Outcome, Runner
 from mirrorbench.specs import parse_spec
 from mirrorbench.store import ResultStore

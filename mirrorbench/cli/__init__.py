@@ -50,7 +50,7 @@ def _add_plugin_commands() -> None:
     """Commands of installed plugins; without any plugin nothing is loaded for this."""
     if not entry_points(group="mirrorbench"):
         return
-    from mirrorbench.hooks import plugins
+    from mirrorbench.plugins import plugins
 
     for entry in plugins().commands:
         if isinstance(entry.value, typer.Typer):

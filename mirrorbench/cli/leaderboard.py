@@ -36,9 +36,9 @@ def leaderboard(
     from mirrorbench.atomic import writing
     from mirrorbench.cli.display import print_table
     from mirrorbench.errors import UsageError
-    from mirrorbench.hooks import plugins
     from mirrorbench.leaderboard.table import build_table
     from mirrorbench.plan import expand_tasks
+    from mirrorbench.plugins import plugins
     from mirrorbench.store import read_results
 
     registered = plugins()

@@ -12,7 +12,7 @@ from mirrorbench.cli.options import Json, PluginFiles
 from mirrorbench.cli.tables import print_rows
 
 if TYPE_CHECKING:
-    from mirrorbench.hooks import Plugins
+    from mirrorbench.plugins import Plugins
 
 
 class Kind(StrEnum):
@@ -31,14 +31,14 @@ class Kind(StrEnum):
 
 def list_registered(kind: Kind, as_json: Json = False, plugin: PluginFiles = None) -> None:
     """What is registered, and by which plugin."""
-    from mirrorbench.hooks import plugins
+    from mirrorbench.plugins import plugins
 
     _print(_rows(kind, plugins()), as_json)
 
 
 def list_plugins(as_json: Json = False, plugin: PluginFiles = None) -> None:
     """Installed plugins, where they come from, and their hooks."""
-    from mirrorbench.hooks import plugins
+    from mirrorbench.plugins import plugins
 
     _print(plugins().listing(), as_json)
 

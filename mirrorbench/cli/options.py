@@ -10,7 +10,7 @@ import typer
 
 def _load_plugins(files: list[Path] | None) -> list[Path] | None:
     if files:
-        from mirrorbench.hooks import plugins
+        from mirrorbench.plugins import plugins
 
         for file in files:
             plugins().add_file(file)

@@ -10,8 +10,8 @@ import typer
 from mirrorbench.cli.options import DataDir, Offline, PluginFiles, split_names
 
 if TYPE_CHECKING:
-    from mirrorbench.hooks import Plugins
     from mirrorbench.plan import Plan, Request
+    from mirrorbench.plugins import Plugins
     from mirrorbench.store import ResultStore
 
 EMBEDDED_ENCODER, EMBEDDED_SUITE, EMBEDDED_SEEDS = "tiny", "quick", 3
@@ -66,8 +66,8 @@ def run(
     """  # fmt: skip
     from mirrorbench.data.store import DataStore
     from mirrorbench.devices import pick_device, pick_precision
-    from mirrorbench.hooks import plugins
     from mirrorbench.plan import Planner, Request, expand_tasks
+    from mirrorbench.plugins import plugins
     from mirrorbench.specs import parse_spec
     from mirrorbench.store import ResultStore
 

@@ -42,7 +42,7 @@ class CardImport:
         name: the card.
         state: ``complete``, ``incomplete``, or ``absent`` (no file of it is in the store).
         imported: the paths of its files that this import brought in.
-        missing: the paths of its files that the store still lacks.
+        missing: the paths of its files that the store still lacks, optional ones aside.
         altered: the paths of its files that the store holds with another content; they were left alone.
     """
 
@@ -200,10 +200,11 @@ class _Importer:
 
     def _outcome(self, card: Card) -> CardImport:
         states = self._store.status(card)
-        missing = tuple(path for path, state in states.items() if state == "missing")
+        optional = {file.path for file in card.files if file.optional}
+        missing = tuple(path for path, state in states.items() if state == "missing" and path not in optional)
         altered = tuple(path for path, state in states.items() if state == "altered")
         state: Literal["complete", "incomplete", "absent"] = "incomplete"
-        if len(missing) == len(states):
+        if set(states.values()) == {"missing"}:
             state = "absent"
         elif not missing and not altered:
             state = "complete"

@@ -147,11 +147,8 @@ class DataStore:
         return {file.path: file.sha256 or self._found(card, file) for file in self._held(card, files)}
 
     def status(self, card: Card) -> dict[str, State]:
-        """Whether each original file is here and intact; hashes only what was not hashed before.
-
-        Optional files that are not here are left out.
-        """
-        return {file.path: self.state(card, file) for file in self._held(card, card.files)}
+        """Whether each original file is here and intact; hashes only what was not hashed before."""
+        return {file.path: self.state(card, file) for file in card.files}
 
     def verify(self, card: Card) -> dict[str, State]:
         """As ``status``, but hashes every file again."""

@@ -8,12 +8,15 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from mirrorbench.backbones import label as backbone_label
 from mirrorbench.cells import Failure
-from mirrorbench.hooks import Plugins
 from mirrorbench.specs import EncoderSpec, parse_spec
 from mirrorbench.store import Result
+
+if TYPE_CHECKING:
+    from mirrorbench.plugins import Plugins
 
 AVERAGE = "avg."
 DIGITS = 3

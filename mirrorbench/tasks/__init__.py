@@ -8,11 +8,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mirrorbench.errors import PluginError
-from mirrorbench.recipes import LEVELS
 
 if TYPE_CHECKING:
     import numpy as np
@@ -121,27 +118,3 @@ class Task(ABC):
             vectors: of everything in ``inputs(items)``.
             protocol: ``paper``, or ``released`` for the reading of the authors' code where it is another one.
         """
-
-
-def as_task(value: Any) -> Task:
-    """A task as it is, or one built from a card (or the path of a card).
-
-    Raises:
-        PluginError: the value is none of these, or its card is of a kind that no class implements.
-    """
-    from mirrorbench.data.cards import Card, load_card
-    from mirrorbench.tasks.kinds import TASK_KINDS
-
-    if isinstance(value, Task):
-        if value.level not in LEVELS:
-            raise PluginError(f"task {value.name!r} has the level {value.level!r}", f"Levels: {', '.join(LEVELS)}")
-        return value
-    if isinstance(value, str | Path):
-        value = load_card(Path(value))
-    if not isinstance(value, Card):
-        raise PluginError(f"register_tasks got a {type(value).__name__}", "Register a Task, a Card, or a card's path.")
-    if value.kind not in TASK_KINDS:
-        raise PluginError(
-            f"card {value.name!r} is of the unknown kind {value.kind!r}", f"Kinds: {', '.join(TASK_KINDS)}"
-        )
-    return TASK_KINDS[value.kind](value)

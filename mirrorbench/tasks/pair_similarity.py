@@ -84,7 +84,7 @@ class PairSimilarity(Task):
         if len(set(subsets)) > 1:
             metrics["spearman_mean"], metrics["spearman_wmean"] = over_subsets(spearman, cosines, gold, subsets)
         if self.main_metric not in metrics:
-            from mirrorbench.hooks import plugins
+            from mirrorbench.plugins import plugins
 
             metrics[self.main_metric] = plugins().metrics[self.main_metric](cosines, gold)
         notes = () if metrics["spearman"] is not None else ("all similarities are equal: correlations are undefined",)

@@ -13,7 +13,7 @@ from mirrorbench.cache import Cache
 from mirrorbench.cells import Weights
 from mirrorbench.encoding.transformer import Transformer, open_transformer, quiet_transformers
 from mirrorbench.errors import TuningError
-from mirrorbench.hooks import Plugins
+from mirrorbench.plugins import Plugins
 from mirrorbench.recipes import Recipe
 from mirrorbench.training.contrastive import on_model, tune
 

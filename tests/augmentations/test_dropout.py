@@ -15,7 +15,7 @@ from mirrorbench.augmentations.dropout import Dropout
 from mirrorbench.encoding.readout import Readout
 from mirrorbench.encoding.transformer import Transformer
 from mirrorbench.errors import TuningError
-from mirrorbench.hooks import Plugins
+from mirrorbench.plugins import Plugins
 from mirrorbench.recipes import Recipe
 from mirrorbench.training.contrastive import on_model
 from mirrorbench.training.tuning import prepare

@@ -9,7 +9,7 @@ from mirrorbench import hookimpl
 from mirrorbench.data.cards import cards_folder, load_card, load_cards
 from mirrorbench.data.families import expand
 from mirrorbench.errors import DataFormatError
-from mirrorbench.hooks import Plugins
+from mirrorbench.plugins import Plugins
 
 
 def test_a_plain_card_is_a_family_of_one() -> None:

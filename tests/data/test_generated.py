@@ -13,8 +13,9 @@ from mirrorbench.data.corpora import GeneratedCorpus, read_corpus
 from mirrorbench.data.generated import LONGEST, SHORTEST, frequent_words, random_strings
 from mirrorbench.data.store import DataStore
 from mirrorbench.errors import DataUnavailableError, UnknownNameError
-from mirrorbench.hooks import Plugins, Register
+from mirrorbench.hooks import Register
 from mirrorbench.plan import Planner, Request
+from mirrorbench.plugins import Plugins
 from mirrorbench.specs import parse_spec
 
 

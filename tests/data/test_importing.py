@@ -143,7 +143,7 @@ def test_the_original_data_are_recognised(shared_data: Path, tmp_path: Path) -> 
     report = import_folder(shared_data, store, builtin_cards())
     states = {name: card.state for name, card in report.cards.items()}
     open_checksums = {name for name, card in builtin_cards().items() if any(file.unverified for file in card.files)}
-    unavailable = {"wikimatrix-es", *open_checksums}
+    unavailable = {"wikimatrix-es", "wsd", *open_checksums}  # WordNet lies where its Debian package puts it
     assert {name for name, state in states.items() if state != "complete"} <= unavailable
     assert all(states[task] == "complete" for task in builtin_suites()["sts"])
     assert report.problems == ()

@@ -37,7 +37,7 @@ def test_its_absence_is_no_error_and_is_asked_for_once(card: Card, server: Any, 
     for _ in range(2):
         resolved = store.resolve(card)
         assert set(resolved.files) == set(resolved.checksums) == {"a.txt"}
-    assert store.status(card) == {"a.txt": "present"}
+    assert store.status(card) == {"a.txt": "present", "gold.txt": "missing"}
     asked = server.asked.count("/gold")
     store.resolve(card)
     assert server.asked.count("/gold") == asked > 0

@@ -11,7 +11,7 @@ import pytest
 from mirrorbench.data.cards import EMBEDDED_DATA, Card, PackageSource, builtin_cards, builtin_suites
 from mirrorbench.data.corpora import read_corpus
 from mirrorbench.data.store import DataStore
-from mirrorbench.hooks import Plugins
+from mirrorbench.plugins import Plugins
 from mirrorbench.tasks import Task
 
 LICENCES = EMBEDDED_DATA / "LICENCES.md"

@@ -18,7 +18,7 @@ from mirrorbench.encoders.mirrorwic import word_spans, words_in_context
 from mirrorbench.encoding.inputs import TextInput
 from mirrorbench.encoding.readout import Readout
 from mirrorbench.encoding.transformer import TransformerEncoder
-from mirrorbench.hooks import Plugins
+from mirrorbench.plugins import Plugins
 from mirrorbench.recipes import Recipe, mirrorwic_preset, override
 from mirrorbench.training.contrastive import tune
 from mirrorbench.training.tuning import prepare

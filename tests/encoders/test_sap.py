@@ -13,7 +13,7 @@ from mirrorbench.encoders import sap
 from mirrorbench.encoders.sap import name_pairs
 from mirrorbench.encoding.readout import Readout
 from mirrorbench.errors import TuningError
-from mirrorbench.hooks import Plugins
+from mirrorbench.plugins import Plugins
 from mirrorbench.recipes import override, sap_preset
 from mirrorbench.training.contrastive import tune
 from mirrorbench.training.tuning import prepare

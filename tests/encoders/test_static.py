@@ -9,8 +9,8 @@ import pytest
 from mirrorbench.encoders.static import StaticEncoder, open_static
 from mirrorbench.encoding.inputs import Encoder, TextInput
 from mirrorbench.errors import ModelUnavailableError, UnknownNameError, UsageError
-from mirrorbench.hooks import Plugins
 from mirrorbench.opening import OpenContext, open_system
+from mirrorbench.plugins import Plugins
 from mirrorbench.specs import EncoderSpec, parse_spec
 
 VECTORS = {"ice": (1, 0, 0), "cream": (0, 1, 0), "hot": (0, 0, 1), "dog": (0, 0, 3), "New York": (5, 5, 5),

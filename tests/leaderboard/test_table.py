@@ -7,8 +7,8 @@ import pytest
 from toys import ToyEncoder, ToyPlugin, toy_tasks
 
 from mirrorbench.cells import Failure
-from mirrorbench.hooks import Plugins
 from mirrorbench.leaderboard.table import Column, Row, Score, Table, build_table, row_label
+from mirrorbench.plugins import Plugins
 from mirrorbench.specs import parse_spec
 from mirrorbench.store import Result
 

@@ -14,7 +14,7 @@ from mirrorbench.data.parsers import parse
 from mirrorbench.data.store import DataStore
 from mirrorbench.encoding.inputs import TextInput
 from mirrorbench.errors import DataFormatError, DataUnavailableError, EncodingError
-from mirrorbench.hooks import plugins
+from mirrorbench.plugins import plugins
 from mirrorbench.tasks import Scores, Vectors
 from mirrorbench.tasks.lexicon_induction import LexiconInduction
 

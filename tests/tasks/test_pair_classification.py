@@ -9,7 +9,7 @@ from mirrorbench.data.pairs import Pair
 from mirrorbench.data.store import DataStore
 from mirrorbench.encoding.inputs import TextInput
 from mirrorbench.errors import DataFormatError
-from mirrorbench.hooks import plugins
+from mirrorbench.plugins import plugins
 from mirrorbench.tasks import Vectors
 from mirrorbench.tasks.pair_classification import PairClassification
 

@@ -73,7 +73,7 @@ def test_another_registered_metric_can_be_the_main_one(store: DataStore, monkeyp
     class Registry:
         metrics = {"always-half": lambda scores, gold: 0.5}
 
-    monkeypatch.setattr("mirrorbench.hooks.plugins", lambda: Registry)
+    monkeypatch.setattr("mirrorbench.plugins.plugins", lambda: Registry)
     assert score(CATS, store, main_metric="always-half").metrics["always-half"] == 0.5
 
 

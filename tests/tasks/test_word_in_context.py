@@ -14,7 +14,7 @@ from mirrorbench.data.contexts import ContextPair
 from mirrorbench.data.store import DataStore
 from mirrorbench.encoding.inputs import TextInput
 from mirrorbench.errors import DataFormatError
-from mirrorbench.hooks import Plugins
+from mirrorbench.plugins import Plugins
 from mirrorbench.tasks import Vectors
 from mirrorbench.tasks.word_in_context import WordInContext
 

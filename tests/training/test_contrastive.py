@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from mirrorbench.augmentations import Augmentation
 from mirrorbench.encoding.transformer import Transformer
 from mirrorbench.errors import TuningError, UnknownNameError, UsageError
-from mirrorbench.hooks import Plugins
+from mirrorbench.plugins import Plugins
 from mirrorbench.recipes import Recipe, mirror_preset
 from mirrorbench.training import contrastive
 from mirrorbench.training.contrastive import TuningReport, batches, tune

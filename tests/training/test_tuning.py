@@ -16,7 +16,7 @@ from mirrorbench.cells import CorpusRef, Weights
 from mirrorbench.encoding.readout import Readout
 from mirrorbench.encoding.transformer import TransformerEncoder, open_transformer
 from mirrorbench.errors import TuningError
-from mirrorbench.hooks import Plugins
+from mirrorbench.plugins import Plugins
 from mirrorbench.recipes import mirror_preset
 from mirrorbench.specs import parse_spec
 from mirrorbench.training import tuning

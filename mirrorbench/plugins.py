@@ -1,0 +1,264 @@
+"""The plugin manager: the one door for built-ins and third parties alike.
+
+A plugin is found through the entry-point group ``mirrorbench`` or loaded from a single file with ``--plugin FILE``.
+Entry points are loaded one by one: a broken one is a warning that names it, and stops nobody else. (A mistyped hook
+name counts as broken; in a file it is an error at once.)
+
+Environment:
+    MIRRORBENCH_DISABLE_PLUGINS: comma-separated names of entry points that must not be loaded.
+    MIRRORBENCH_STRICT_PLUGINS: ``1`` makes a broken plugin an error instead of a warning.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+import warnings
+from collections.abc import Callable
+from functools import cache
+from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from typing import Any
+
+import pluggy
+
+from mirrorbench.augmentations import Augmentation
+from mirrorbench.data.cards import Card, load_cards
+from mirrorbench.data.corpora import GeneratedCorpus
+from mirrorbench.errors import PluginError
+from mirrorbench.hooks import PROJECT, HookSpecs
+from mirrorbench.registry import Registry
+from mirrorbench.tasks.kinds import as_task
+
+BUILTIN_PLUGINS = (
+    "mirrorbench.encoders.base",
+    "mirrorbench.encoders.mirror",
+    "mirrorbench.encoders.mirrorwic",
+    "mirrorbench.encoders.sap",
+    "mirrorbench.encoders.sbert",
+    "mirrorbench.encoders.sapbert",
+    "mirrorbench.encoders.static",
+    "mirrorbench.augmentations.span_mask",
+    "mirrorbench.augmentations.token_mask",
+    "mirrorbench.augmentations.word_mask",
+    "mirrorbench.augmentations.word_shuffle",
+    "mirrorbench.augmentations.dropout",
+    "mirrorbench.augmentations.controlled_dropout",
+    "mirrorbench.augmentations.drophead",
+    "mirrorbench.tasks.builtin",
+    "mirrorbench.data.generated",
+    "mirrorbench.metrics.correlation",
+    "mirrorbench.metrics.classification",
+    "mirrorbench.leaderboard.renderers",
+)
+
+
+class PluginWarning(UserWarning):
+    """A plugin was skipped; the message names it, its version and the reason."""
+
+
+def _add_plain(registry: Registry[Any], origin: str, name: str, value: Any, description: str = "") -> None:
+    registry.add(name, value, origin, description)
+
+
+def _add_augmentation(
+    registry: Registry[Any],
+    origin: str,
+    name: str,
+    function: Any,
+    on: str = "text",
+    description: str = "",
+    probability: bool = False,
+) -> None:
+    registry.add(name, Augmentation(name, function, on, probability), origin, description)
+
+
+def _add_task(registry: Registry[Any], origin: str, task: Any) -> None:
+    for one in load_cards(Path(task)) if isinstance(task, str | Path) else (task,):
+        one = as_task(one)
+        registry.add(one.name, one, origin, one.title)
+
+
+def _add_corpus(registry: Registry[Any], origin: str, corpus: Any) -> None:
+    ready = isinstance(corpus, Card | GeneratedCorpus)
+    for card in (corpus,) if ready else load_cards(Path(corpus)):
+        registry.add(card.name, card, origin, card.title)
+
+
+# hook name -> (what its names stand for, how one call of ``register`` becomes an entry)
+_KINDS: dict[str, tuple[str, Callable[..., None]]] = {
+    "register_encoders": ("encoder", _add_plain),
+    "register_methods": ("method", _add_plain),
+    "register_augmentations": ("augmentation", _add_augmentation),
+    "register_tasks": ("task", _add_task),
+    "register_corpora": ("corpus", _add_corpus),
+    "register_metrics": ("metric", _add_plain),
+    "register_renderers": ("renderer", _add_plain),
+    "register_executors": ("executor", _add_plain),
+    "register_commands": ("command", _add_plain),
+}
+
+
+class Plugins:
+    """The loaded plugins and what they registered.
+
+    Args:
+        discover: whether to load entry points besides the built-ins (tests switch it off).
+    """
+
+    def __init__(self, discover: bool = True) -> None:
+        self._manager = pluggy.PluginManager(PROJECT)
+        self._manager.add_hookspecs(HookSpecs)
+        self._distributions: dict[str, str] = {}
+        self._registries: dict[str, Registry[Any]] = {}
+        for name in BUILTIN_PLUGINS:
+            self._manager.register(import_module(name), name=name)
+        self._manager.check_pending()
+        if discover:
+            blocked = {n.strip() for n in os.environ.get("MIRRORBENCH_DISABLE_PLUGINS", "").split(",")}
+            for point in sorted(entry_points(group=PROJECT), key=lambda p: p.name):
+                if point.name not in blocked:
+                    self._load_entry_point(point)
+
+    def _load_entry_point(self, point: EntryPoint) -> None:
+        dist = f"{point.dist.name} {point.dist.version}" if point.dist else "unknown distribution"
+        try:
+            self.add(point.load(), point.name, dist)
+        except Exception as error:  # a plugin may raise anything, and must not stop the others
+            self._broken(f"{point.name} ({dist})", error)
+
+    def _broken(self, who: str, error: Exception) -> None:
+        if os.environ.get("MIRRORBENCH_STRICT_PLUGINS") == "1":
+            raise PluginError(f"plugin {who} failed: {type(error).__name__}: {error}") from error
+        warnings.warn(f"plugin {who} skipped: {type(error).__name__}: {error}", PluginWarning, stacklevel=2)
+
+    def add(self, plugin: Any, name: str, distribution: str = "") -> None:
+        """Register a plugin object.
+
+        Raises:
+            PluginError: the name is taken, or a function marked as a hook has a name that no hook has.
+        """
+        try:
+            self._manager.register(plugin, name=name)
+        except ValueError as error:
+            raise PluginError(f"plugin {name!r} cannot be registered: {error}") from error
+        try:
+            self._manager.check_pending()
+        except pluggy.PluginValidationError as error:
+            self._manager.unregister(plugin)
+            raise PluginError(f"plugin {name!r}: {error}", f"Hooks: {', '.join(_KINDS)}") from error
+        self._distributions[name] = distribution
+        self._registries.clear()
+
+    def add_file(self, path: Path) -> None:
+        """Load one Python file as a plugin (``--plugin FILE``).
+
+        Raises:
+            PluginError: the file is missing, or raises when it is imported.
+        """
+        if not path.is_file():
+            raise PluginError(f"no plugin file {path}")
+        module_name = f"mirrorbench_plugin_{path.stem}"
+        spec = importlib.util.spec_from_file_location(module_name, path)
+        if spec is None or spec.loader is None:
+            raise PluginError(f"{path} is not a Python file", "A plugin is a file ending in .py")
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[module_name] = module
+        try:
+            spec.loader.exec_module(module)
+        except Exception as error:
+            raise PluginError(f"plugin file {path} failed: {type(error).__name__}: {error}") from error
+        self.add(module, str(path))
+
+    def registry(self, hook: str) -> Registry[Any]:
+        """What all plugins registered through ``hook``; filled at first use."""
+        if hook not in self._registries:
+            kind, add = _KINDS[hook]
+            registry: Registry[Any] = Registry(kind)
+            for impl in getattr(self._manager.hook, hook).get_hookimpls():
+                self._collect(impl, registry, add)
+            self._registries[hook] = registry
+        return self._registries[hook]
+
+    def _collect(self, impl: Any, registry: Registry[Any], add: Callable[..., None]) -> None:
+        def register(*args: Any, **kwargs: Any) -> None:
+            add(registry, impl.plugin_name, *args, **kwargs)
+
+        if impl.plugin_name in BUILTIN_PLUGINS:
+            impl.function(register)
+            return
+        try:
+            impl.function(register)
+        except PluginError:
+            raise
+        except Exception as error:  # as above: third-party code
+            dist = self._distributions.get(impl.plugin_name, "")
+            self._broken(f"{impl.plugin_name} ({dist})" if dist else impl.plugin_name, error)
+
+    def listing(self) -> list[dict[str, Any]]:
+        """Each plugin's name, distribution and hooks, in the order of loading."""
+        return [
+            {
+                "name": name,
+                "distribution": self._distributions.get(name) or ("built in" if name in BUILTIN_PLUGINS else "file"),
+                "hooks": sorted(hook for hook in _KINDS if any(i.plugin is plugin for i in self._impls(hook))),
+            }
+            for name, plugin in self._manager.list_name_plugin()
+            if plugin is not None
+        ]
+
+    def _impls(self, hook: str) -> list[Any]:
+        return list(getattr(self._manager.hook, hook).get_hookimpls())
+
+    @property
+    def encoders(self) -> Registry[Any]:
+        """Systems that are encoders of their own."""
+        return self.registry("register_encoders")
+
+    @property
+    def methods(self) -> Registry[Any]:
+        """What can be done to a backbone."""
+        return self.registry("register_methods")
+
+    @property
+    def augmentations(self) -> Registry[Any]:
+        """Ways to make two views of a string."""
+        return self.registry("register_augmentations")
+
+    @property
+    def tasks(self) -> Registry[Any]:
+        """All tasks."""
+        return self.registry("register_tasks")
+
+    @property
+    def corpora(self) -> Registry[Any]:
+        """All tuning corpora that have a name."""
+        return self.registry("register_corpora")
+
+    @property
+    def metrics(self) -> Registry[Any]:
+        """All metrics."""
+        return self.registry("register_metrics")
+
+    @property
+    def renderers(self) -> Registry[Any]:
+        """All table formats."""
+        return self.registry("register_renderers")
+
+    @property
+    def executors(self) -> Registry[Any]:
+        """Where cells can be computed."""
+        return self.registry("register_executors")
+
+    @property
+    def commands(self) -> Registry[Any]:
+        """Sub-commands added by plugins."""
+        return self.registry("register_commands")
+
+
+@cache
+def plugins() -> Plugins:
+    """The process-wide plugins, loaded at first use."""
+    return Plugins()
