@@ -88,3 +88,9 @@ def test_an_unknown_key_suggests_the_nearest() -> None:
     with pytest.raises(UnknownNameError) as caught:
         changed(spanmask=1)
     assert "span_mask" in caught.value.hint
+
+
+def test_an_unknown_loss_suggests_the_nearest() -> None:
+    with pytest.raises(UnknownNameError, match="infonse") as caught:
+        changed(loss="infonse")
+    assert "infonce" in caught.value.hint

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from toys import PLUGIN
 
-from mirrorbench import hooks
+from mirrorbench import plugins as plugin_manager
 from mirrorbench.cli import main
 
 
@@ -43,7 +43,7 @@ def mirrorbench(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Ca
     """Runs the command with its arguments, in ``folder``; an exception other than an exit is a traceback."""
 
     def run(*arguments: str) -> Said:
-        hooks.plugins.cache_clear()
+        plugin_manager.plugins.cache_clear()
         monkeypatch.setattr(sys, "argv", ["mirrorbench", *arguments])
         code = 0
         try:
@@ -55,7 +55,7 @@ def mirrorbench(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Ca
         return Said(code, said.out, said.err)
 
     yield run
-    hooks.plugins.cache_clear()
+    plugin_manager.plugins.cache_clear()
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from mirrorbench.augmentations import Augmentation
 from mirrorbench.encoding.transformer import Transformer
-from mirrorbench.errors import TuningError, UnknownNameError, UsageError
+from mirrorbench.errors import TuningError, UsageError
 from mirrorbench.plugins import Plugins
 from mirrorbench.recipes import Recipe, mirror_preset
 from mirrorbench.training import contrastive
@@ -111,12 +111,6 @@ def test_a_loss_that_is_not_finite_stops(fresh: Callable[..., Transformer], loss
 def test_fewer_than_two_strings(fresh: Callable[..., Transformer], texts: list[str]) -> None:
     with pytest.raises(TuningError, match=f"a corpus of {len(texts)} distinct strings"):
         tune(fresh(), texts, FAST, 0, AUGMENTATIONS)
-
-
-def test_an_unknown_loss(fresh: Callable[..., Transformer]) -> None:
-    with pytest.raises(UnknownNameError, match="infonse") as caught:
-        run(fresh(), replace(FAST, loss="infonse"))
-    assert "infonce" in caught.value.hint
 
 
 def test_a_tokenizer_without_mask_token(fresh: Callable[..., Transformer]) -> None:
