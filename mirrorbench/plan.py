@@ -281,6 +281,7 @@ class Planner:
             encoder = open_system(spec, self.plugins, OpenContext(offline=self.offline))
             return [(Weights(spec, encoder.fingerprint), None)]
         method: Method = self.plugins.methods[spec.method]
+        level = method.levels.get(level, level)
         path = self._locate(spec, language)
         recipe = self.recipe(spec, method, level, path)
         readout = Readout(recipe.pooling, recipe.layers, self._max_length(spec))

@@ -283,3 +283,8 @@ def test_a_plan_says_what_a_result_will_say(mirror_cell: Cell, corpus: Path) -> 
     assert stored["corpus"]["n"] == 3
     assert stored["recipe"]["augment"]["span_mask"] == 5
     assert stored["precision"] == {"tuning": "fp32", "encoding": "fp32"}
+
+
+def test_mirror_is_the_same_model_for_sentences_and_for_words_in_context(make: Callable[..., Plan]) -> None:
+    sentence, wic = make("tiny+mirror", tasks=("quick-sts", "quick-wic"), corpus="").cells
+    assert sentence.weights == wic.weights
