@@ -62,7 +62,10 @@ def test_each_augmentation_tunes_and_repeats(params: dict[str, object], random_m
 
 @pytest.mark.parametrize("architecture", ["roberta", "deberta"])
 def test_other_architectures_tune(architecture: str, random_model: Callable[[str], Path]) -> None:
-    tuned(random_model(architecture), drophead=0.2, controlled_dropout=0.1, span_mask=3, token_mask=0.1)
+    params = {"drophead": 0.2, "controlled_dropout": 0.1, "span_mask": 3, "token_mask": 0.1}
+    path = random_model(architecture)
+    assert same(tuned(path, **params), tuned(path, **params))
+    assert not same(tuned(path, **params), tuned(path))
 
 
 def maker(**params: object) -> PairMaker:
