@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from mirrorbench.augmentations.dropout import Dropout
+from mirrorbench.errors import TuningError
 from mirrorbench.hooks import Register, hookimpl
 
 
@@ -63,7 +64,10 @@ def _mirrored_masks() -> Any:
         if dropout_p == 0:
             return F.scaled_dot_product_attention(query, key, value, attn_mask, 0.0, is_causal, scale=scale, **options)
         if is_causal or options.get("enable_gqa"):
-            raise NotImplementedError("controlled dropout knows the attention of encoders only")
+            raise TuningError(
+                "controlled_dropout knows the attention of encoders only, and this model's is causal or grouped",
+                "Take it out of the encoder spec.",
+            )
         scores = query @ key.transpose(-2, -1) * (scale or 1 / math.sqrt(query.shape[-1]))
         if attn_mask is not None:
             hidden = attn_mask.dtype == torch.bool
