@@ -40,6 +40,14 @@ def docs(session: nox.Session) -> None:
 
 @nox.session
 def benchmarks(session: nox.Session) -> None:
-    """Speed, measured on this machine; prints the tables that stand in benchmarks/RESULTS.md."""
+    """Speed, measured on this machine; prints the tables of benchmarks/RESULTS.md. Arguments go to speed.py."""
     session.install(*CONSTRAINTS, "-e", ".[test]")
-    session.run("python", "benchmarks/default_run.py", *session.posargs)
+    session.run("python", "benchmarks/default_run.py", "--repeat", "1")
+    session.run("python", "benchmarks/speed.py", *session.posargs)
+
+
+@nox.session
+def leaderboards(session: nox.Session) -> None:
+    """The leaderboards of leaderboards/rendered, from runs of their own. Arguments go to render.py (--no-run)."""
+    session.install(*CONSTRAINTS, "-e", ".[test]")
+    session.run("python", "leaderboards/render.py", *session.posargs)

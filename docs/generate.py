@@ -10,8 +10,10 @@ import html
 import inspect
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Iterator
 from pathlib import Path
+
+import task_pages
 
 HERE = Path(__file__).resolve().parent
 
@@ -41,15 +43,20 @@ def hooks() -> str:
     return "\n".join(lines) + "\n"
 
 
-PAGES: dict[str, Callable[[], str]] = {"commands.md": commands, "hooks.md": hooks}
+def pages() -> Iterator[tuple[str, str]]:
+    """Path below ``docs/`` and text of every page."""
+    yield "commands.md", commands()
+    yield "hooks.md", hooks()
+    yield from task_pages.pages().items()
 
 
 def main() -> int:
     """Write or check every page."""
     stale = []
-    for name, make in PAGES.items():
-        path, text = HERE / name, make()
+    for name, text in pages():
+        path = HERE / name
         if "--write" in sys.argv[1:]:
+            path.parent.mkdir(exist_ok=True)
             path.write_text(text, encoding="utf-8")
         elif not path.is_file() or path.read_text(encoding="utf-8") != text:
             stale.append(name)

@@ -9,20 +9,32 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from mirrorbench.api import evaluate as evaluate
+    from mirrorbench.api import leaderboard as leaderboard
     from mirrorbench.api import load as load
+    from mirrorbench.api import run as run
+    from mirrorbench.api import tune as tune
     from mirrorbench.hooks import hookimpl as hookimpl
 
 __version__ = "0.1.0"
 
 _EXPORTS = {
+    "evaluate": "mirrorbench.api",
+    "leaderboard": "mirrorbench.api",
     "load": "mirrorbench.api",
+    "run": "mirrorbench.api",
+    "tune": "mirrorbench.api",
     "hookimpl": "mirrorbench.hooks",
 }
 
-__all__ = ["__version__", "hookimpl", "load"]
+__all__ = ["__version__", "evaluate", "hookimpl", "leaderboard", "load", "run", "tune"]
 
 
 def __getattr__(name: str) -> Any:
     if name in _EXPORTS:
         return getattr(import_module(_EXPORTS[name]), name)
     raise AttributeError(f"module 'mirrorbench' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,7 +1,8 @@
-"""Writing files so that a reader never sees half of one."""
+"""Writing files and folders so that a reader never sees half of one, and a power cut leaves the old or the new."""
 
 from __future__ import annotations
 
+import errno
 import os
 import tempfile
 from collections.abc import Iterator
@@ -12,9 +13,18 @@ from typing import IO
 from mirrorbench.errors import StorageError
 
 
+TEMPORARY = ".part-"
+"""What the name of a file begins with until it is complete."""
+
+
 @contextmanager
-def writing(target: Path) -> Iterator[IO[bytes]]:
+def writing(target: Path, store: Path | None = None) -> Iterator[IO[bytes]]:
     """Write a file atomically: into a temporary file beside it, renamed once complete, removed on an error.
+
+    Args:
+        target: the file.
+        store: what an error names in its place, where the file is one of many whose names say nothing to a user: a
+            full disk is then one message, not one for each file.
 
     Raises:
         StorageError: the folder or the file cannot be written, or the disk is full.
@@ -22,7 +32,7 @@ def writing(target: Path) -> Iterator[IO[bytes]]:
     temporary = ""
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(prefix=".part-", dir=target.parent)
+        handle, temporary = tempfile.mkstemp(prefix=TEMPORARY, dir=target.parent)
         with os.fdopen(handle, "wb") as sink:
             yield sink
             sink.flush()
@@ -30,11 +40,35 @@ def writing(target: Path) -> Iterator[IO[bytes]]:
         os.chmod(temporary, 0o644)
         os.replace(temporary, target)
         temporary = ""
+        sync_folder(target.parent)
     except OSError as error:
         raise StorageError(
-            f"Cannot write {target}: {error.strerror or error}.",
+            f"Cannot write {f'to {store}' if store else target}: {error.strerror or error}.",
             hint="Free some space, or name another folder.",
         ) from error
     finally:
         if temporary:
             Path(temporary).unlink(missing_ok=True)
+
+
+def sync_folder(folder: Path) -> None:
+    """Flush a folder's list of names to the disk, where the system has such a thing; Windows has not."""
+    if os.name == "nt":
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    except OSError as error:  # some network file systems refuse it, and write names at once
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP, errno.EBADF):
+            raise
+    finally:
+        os.close(handle)
+
+
+def sync_tree(folder: Path) -> None:
+    """Flush every file below a folder to the disk, then the folders."""
+    for parent, _, names in os.walk(folder, topdown=False):
+        for name in names:
+            with open(Path(parent, name), "rb") as file:
+                os.fsync(file.fileno())
+        sync_folder(Path(parent))

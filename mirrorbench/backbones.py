@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -19,6 +20,8 @@ from mirrorbench.errors import ModelUnavailableError
 from mirrorbench.specs import EncoderSpec, Value
 
 EMBEDDED = "embedded:tiny"
+DESCRIPTION = "mirrorbench.json"
+"""Lies in each model directory that mirrorbench wrote, and says what made it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +53,7 @@ _MONOLINGUAL_BERTS = {
     "ru": "DeepPavlov/rubert-base-cased",
     "zh": "bert-base-chinese",
     "ar": "aubmindlab/bert-base-arabertv02",
-    "pl": "dkleczyk/bert-base-polish-uncased-v1",
+    "pl": "dkleczek/bert-base-polish-uncased-v1",
     "et": "tartuNLP/EstBERT",
     "ko": "kykim/bert-kor-base",
 }
@@ -60,7 +63,12 @@ BACKBONES: dict[str, Backbone] = {
     for b in (
         # Chosen on STS-b dev: so small a model wants larger steps and all its layers, and no masked span.
         Backbone(
-            "tiny", "tiny", EMBEDDED, presets={("mirror", "sentence"): {"lr": 5e-4, "span_mask": 0, "layers": ":"}}
+            "tiny",
+            "tiny",
+            EMBEDDED,
+            presets={
+                (method, "sentence"): {"lr": 5e-4, "span_mask": 0, "layers": ":"} for method in ("mirror", "pairs")
+            },
         ),
         Backbone("bert", "BERT", "bert-base-uncased", _MONOLINGUAL_BERTS),
         Backbone("roberta", "RoBERTa", "roberta-base"),
@@ -92,6 +100,24 @@ def presets(spec: EncoderSpec, method: str, level: str) -> dict[str, Value]:
     return dict(known.presets.get((method, level), {})) if known else {}
 
 
+def own_readout(spec: EncoderSpec) -> dict[str, Value]:
+    """Pooling, layers and maximum length that a local directory names for itself, as ``mirrorbench tune`` writes them.
+
+    Empty for every other backbone: what a plain pretrained model is read by is the user's choice.
+
+    Raises:
+        ModelUnavailableError: the directory's description is damaged.
+    """
+    path = Path(spec.backbone).expanduser() / DESCRIPTION
+    if spec.backbone in BACKBONES or not path.is_file():
+        return {}
+    try:
+        readout: dict[str, Value] = json.loads(path.read_text(encoding="utf-8")).get("readout", {})
+        return dict(readout)
+    except (ValueError, TypeError, AttributeError, OSError) as error:
+        raise ModelUnavailableError(f"{path} cannot be read: {error}", "Tune the encoder again.") from error
+
+
 def locate(spec: EncoderSpec, language: str, offline: bool) -> Path:
     """The local directory that holds a backbone's configuration, tokenizer and weights.
 
@@ -109,7 +135,7 @@ def locate(spec: EncoderSpec, language: str, offline: bool) -> Path:
     if known and known.hub_id == EMBEDDED:
         return embedded_directory()
     hub_id = known.by_language.get(language, known.hub_id) if known else spec.backbone
-    if not known and Path(spec.backbone).is_dir():
+    if not known and os.path.isdir(spec.backbone):
         return _local(Path(spec.backbone), spec)
     return _from_hub(hub_id, spec.revision, offline)
 
@@ -120,8 +146,12 @@ def embedded_directory() -> Path:
 
 
 def _local(path: Path, spec: EncoderSpec) -> Path:
-    if not path.is_dir():
-        raise ModelUnavailableError(f"backbone {spec.backbone}: there is no directory {path}")
+    if not os.path.isdir(path):  # unlike Path.is_dir, it takes a name that is too long for the file system
+        instead = "it is a file" if os.path.isfile(path) else "there is no such directory"
+        raise ModelUnavailableError(
+            f"backbone {spec.backbone}: {instead}" if len(spec.backbone) < 300 else "a backbone's path is too long",
+            "A backbone is a directory; word vectors in a file are static:path=FILE.",
+        )
     if not (path / "config.json").is_file():
         raise ModelUnavailableError(
             f"backbone {spec.backbone}: {path} holds no config.json",
@@ -179,15 +209,22 @@ def _unavailable(hub_id: str, offline: bool, error: Exception) -> ModelUnavailab
 
 @cache
 def fingerprint(path: Path) -> str:
-    """SHA-256 over a model directory's configuration, tokenizer and weights: changes whenever its vectors could."""
+    """SHA-256 over a model directory's configuration, tokenizer and weights: changes whenever its vectors could.
+
+    Raises:
+        ModelUnavailableError: a file cannot be read.
+    """
     digest = hashlib.sha256()
     patterns = (*_SMALL_FILES, *_WEIGHTS, *_PICKLED_WEIGHTS)
     # Notes that a tool leaves beside a model (README, logs) do not change its vectors; training arguments do not
     # either, but telling them apart from tokenizer files by name would be guesswork, so every small file counts.
     for file in sorted({f for pattern in patterns for f in path.glob(pattern)}):
         digest.update(file.name.encode())
-        with file.open("rb") as stream:
-            digest.update(hashlib.file_digest(stream, "sha256").digest())
+        try:
+            with file.open("rb") as stream:
+                digest.update(hashlib.file_digest(stream, "sha256").digest())
+        except OSError as error:
+            raise ModelUnavailableError(f"{file} cannot be read: {error.strerror}") from error
     return digest.hexdigest()
 
 
@@ -195,10 +232,12 @@ def configuration(path: Path) -> dict[str, Any]:
     """A model directory's ``config.json``.
 
     Raises:
-        ModelUnavailableError: the file is not JSON.
+        ModelUnavailableError: the file is not a JSON object.
     """
     try:
-        config: dict[str, Any] = json.loads((path / "config.json").read_text(encoding="utf-8"))
-    except (ValueError, OSError) as error:
+        config = json.loads((path / "config.json").read_text(encoding="utf-8"))
+    except (ValueError, OSError, RecursionError) as error:
         raise ModelUnavailableError(f"{path / 'config.json'} cannot be read: {error}") from error
+    if not isinstance(config, dict):
+        raise ModelUnavailableError(f"{path / 'config.json'} is not a JSON object of settings")
     return config

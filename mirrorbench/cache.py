@@ -1,4 +1,7 @@
-"""Tuned models and embeddings, content-addressed: computed once, found again by what they are.
+"""Tuned models, embeddings and corpora, content-addressed: computed once, found again by what they are.
+
+Every entry carries a checksum that is compared when a process first uses it; a damaged one is passed over with a
+warning and made again.
 
 Environment:
     MIRRORBENCH_CACHE: the folder; by default the platform's cache directory of the user.
@@ -8,7 +11,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Sequence
@@ -18,14 +23,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mirrorbench.atomic import writing
+from mirrorbench.atomic import TEMPORARY, sync_folder, sync_tree, writing
+from mirrorbench.data.corpora import corpus_checksum
 from mirrorbench.encoding.inputs import Array, TextInput
 from mirrorbench.errors import StorageError
+from mirrorbench.leases import Leases
 
 if TYPE_CHECKING:
     from mirrorbench.encoding.transformer import Transformer
 
 KEY_BYTES = 16
+CHECKSUMS = "SHA256SUMS"
+"""The list of a model's files, as ``sha256sum --check`` reads it; without it a model is half of one."""
+_SHARD = re.compile(r"[0-9a-f]{64}")
+_logger = logging.getLogger(__name__)
 
 
 def default_root() -> Path:
@@ -38,7 +49,7 @@ def default_root() -> Path:
 
 
 class Cache:
-    """A folder of tuned models and embeddings.
+    """A folder of tuned models, embeddings and corpora.
 
     Args:
         root: the folder; ``None`` for ``default_root()``.
@@ -46,11 +57,20 @@ class Cache:
 
     def __init__(self, root: Path | None = None) -> None:
         self.root = default_root() if root is None else root
+        self.leases = Leases(self.root / "leases")
+        self._intact: set[str] = set()  # models whose files have been compared with their checksums
 
     def model(self, key: str) -> Path | None:
-        """The directory of a tuned model, if it is complete."""
+        """The directory of a tuned model, if it is there, complete and undamaged."""
         path = self.root / "models" / key
-        return path if (path / "mirrorbench.json").is_file() else None
+        if not path.is_dir():
+            return None
+        if key not in self._intact:
+            if damage := _damage(path):
+                _logger.warning("The tuned model %s is damaged (%s); it is tuned again.", path, damage)
+                return None
+            self._intact.add(key)
+        return path
 
     def save_model(self, key: str, transformer: Transformer, description: dict[str, Any]) -> Path:
         """Store a tuned model: loadable by transformers, with ``mirrorbench.json`` saying what it is.
@@ -64,24 +84,60 @@ class Cache:
         temporary = ""
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
-            temporary = tempfile.mkdtemp(prefix=".part-", dir=target.parent)
+            temporary = tempfile.mkdtemp(prefix=f"{TEMPORARY}{key}-", dir=target.parent)
             transformer.model.save_pretrained(temporary)
             transformer.tokenizer.save_pretrained(temporary)
             text = json.dumps(description, indent=2, ensure_ascii=False)
             Path(temporary, "mirrorbench.json").write_text(text, encoding="utf-8")
+            lines = [f"{checksum}  {name}\n" for name, checksum in _checksums(Path(temporary)).items()]
+            Path(temporary, CHECKSUMS).write_text("".join(lines), encoding="utf-8")
+            sync_tree(Path(temporary))
             os.chmod(temporary, 0o755)
             if self.model(key):  # another process was faster: its model is the same, and may be open already
                 return target
             shutil.rmtree(target, ignore_errors=True)  # half a model, however it came there
             os.replace(temporary, target)
+            sync_folder(target.parent)
         except (OSError, SafetensorError) as error:
             raise StorageError(
-                f"the tuned model cannot be written to {target}: {getattr(error, 'strerror', None) or error}",
+                f"the tuned model cannot be written to {target.parent}: {getattr(error, 'strerror', None) or error}",
                 "Free some space, or name another folder: MIRRORBENCH_CACHE=DIR",
             ) from error
         finally:
             shutil.rmtree(temporary, ignore_errors=True)  # still there only if it did not become the target
+        self._intact.add(key)
         return target
+
+    def sweep_model(self, key: str) -> None:
+        """Remove what a killed process left of a model; only for who holds its lease."""
+        for left in (self.root / "models").glob(f"{TEMPORARY}{key}-*"):
+            shutil.rmtree(left, ignore_errors=True)
+
+    def save_corpus(self, sha256: str, texts: Sequence[str]) -> None:
+        """Store the strings of a corpus under their checksum, for workers that cannot read them where they came from.
+
+        Raises:
+            StorageError: the folder cannot be written, or the disk is full.
+        """
+        if self.corpus(sha256) is None:
+            with writing(self._corpus_path(sha256), self.root) as sink:
+                sink.write(json.dumps(list(texts), ensure_ascii=True).encode("ascii"))
+
+    def corpus(self, sha256: str) -> tuple[str, ...] | None:
+        """The strings stored under a checksum, if they are there and are the ones."""
+        try:
+            texts = json.loads(self._corpus_path(sha256).read_bytes())
+            if corpus_checksum(texts) == sha256:
+                return tuple(texts)
+        except FileNotFoundError:
+            return None
+        except (ValueError, TypeError):
+            pass
+        _logger.warning("The corpus %s is damaged; it is written again.", self._corpus_path(sha256))
+        return None
+
+    def _corpus_path(self, sha256: str) -> Path:
+        return self.root / "corpora" / f"{sha256}.json"
 
     def describe_model(self, key: str) -> dict[str, Any]:
         """The ``mirrorbench.json`` of a stored model."""
@@ -94,12 +150,35 @@ class Cache:
         return EmbeddingShelf(self.root / "embeddings" / key)
 
 
+def _checksums(folder: Path) -> dict[str, str]:
+    """SHA-256 of every file of a model by its name, but the list itself."""
+    found = {}
+    for path in sorted(folder.rglob("*")):
+        name = path.relative_to(folder).as_posix()
+        if path.is_file() and name != CHECKSUMS:
+            with path.open("rb") as stream:
+                found[name] = hashlib.file_digest(stream, "sha256").hexdigest()
+    return found
+
+
+def _damage(folder: Path) -> str:
+    """What is wrong with a stored model; empty if it is whole."""
+    try:
+        lines = (folder / CHECKSUMS).read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError):
+        return f"no {CHECKSUMS}"
+    expected = {name: checksum for checksum, _, name in (line.partition("  ") for line in lines)}
+    found = _checksums(folder)
+    wrong = [name for name, checksum in expected.items() if found.get(name) != checksum]
+    return ", ".join(wrong)
+
+
 class EmbeddingShelf:
     """Vectors of one encoder (weights, readout, precision) by input, in shards that are memory-mapped.
 
     A shard is two files: the vectors, and the keys of their inputs, written last, so that a shard without keys is
-    one that died half-written. Its name is a hash of its keys: two processes that fill one shelf write either different
-    files or twice the same.
+    one that died half-written. Its name is the hash of both, so that two processes that fill one shelf write either
+    different files or twice the same, and damage shows.
 
     Args:
         folder: the encoder's folder.
@@ -109,9 +188,18 @@ class EmbeddingShelf:
         self.folder = folder
         self._where: dict[bytes, tuple[int, int]] = {}
         self._shards: list[Array] = []
+        self._unchecked: dict[int, str] = {}  # shards by number, with their names, until they are first used
         for keys_file in sorted(folder.glob("*.keys.npy")):
-            vectors = np.load(keys_file.with_name(keys_file.name.replace(".keys", "")), mmap_mode="r")
-            self._add(np.load(keys_file), vectors)
+            name = keys_file.name.removesuffix(".keys.npy")
+            if not _SHARD.fullmatch(name):
+                continue
+            try:
+                keys, vectors = np.load(keys_file), np.load(folder / f"{name}.npy", mmap_mode="r")
+            except (OSError, ValueError, EOFError):
+                self._drop(name)
+            else:
+                self._unchecked[len(self._shards)] = name
+                self._add(keys, vectors)
 
     def _add(self, keys: NDArray[np.uint8], vectors: Array) -> None:
         data = keys.tobytes()
@@ -120,9 +208,28 @@ class EmbeddingShelf:
         for row in range(len(keys)):
             self._where[data[row * KEY_BYTES : (row + 1) * KEY_BYTES]] = (shard, row)
 
+    def _drop(self, name: str) -> None:
+        _logger.warning("Vectors in %s are damaged (%s); they are computed again.", self.folder, name)
+        for suffix in (".keys.npy", ".npy"):
+            (self.folder / f"{name}{suffix}").unlink(missing_ok=True)
+
+    def _check(self, shard: int) -> None:
+        """Compare a shard with its name, once; a damaged one leaves the shelf."""
+        name = self._unchecked.pop(shard)
+        try:
+            whole = _shard_name(np.load(self.folder / f"{name}.keys.npy"), self._shards[shard]) == name
+        except (OSError, ValueError, EOFError):  # another process found the damage first
+            whole = False
+        if not whole:
+            self._where = {key: place for key, place in self._where.items() if place[0] != shard}
+            self._drop(name)
+
     def missing(self, inputs: Sequence[TextInput]) -> list[TextInput]:
-        """Those inputs whose vectors are not here, in their order."""
-        return [item for item in inputs if item.key() not in self._where]
+        """Those inputs whose vectors are not here undamaged, in their order."""
+        keys = [item.key() for item in inputs]
+        for shard in sorted({self._where[key][0] for key in keys if key in self._where} & self._unchecked.keys()):
+            self._check(shard)
+        return [item for item, key in zip(inputs, keys, strict=True) if key not in self._where]
 
     def put(self, inputs: Sequence[TextInput], vectors: Array) -> None:
         """Add the vectors of inputs, shape (len(inputs), dimensions).
@@ -130,12 +237,11 @@ class EmbeddingShelf:
         Raises:
             StorageError: the folder cannot be written, or the disk is full.
         """
-        keys = np.frombuffer(b"".join(item.key() for item in inputs), dtype=np.uint8).reshape(-1, KEY_BYTES)
-        name = hashlib.blake2b(keys.tobytes(), digest_size=KEY_BYTES).hexdigest()
-        with writing(self.folder / f"{name}.npy") as sink:
-            np.save(sink, vectors)
-        with writing(self.folder / f"{name}.keys.npy") as sink:
-            np.save(sink, keys)
+        keys = _key_array([item.key() for item in inputs])
+        name = _shard_name(keys, vectors)
+        for suffix, array in ((".npy", vectors), (".keys.npy", keys)):
+            with writing(self.folder / f"{name}{suffix}", self.folder.parent) as sink:
+                np.save(sink, array)
         self._add(keys, vectors)
 
     def get(self, inputs: Sequence[TextInput]) -> Array:
@@ -148,3 +254,14 @@ class EmbeddingShelf:
             here = shards == shard
             result[here] = self._shards[shard][rows[here]]
         return result
+
+
+def _key_array(keys: Sequence[bytes]) -> NDArray[np.uint8]:
+    return np.frombuffer(b"".join(keys), dtype=np.uint8).reshape(-1, KEY_BYTES)
+
+
+def _shard_name(keys: NDArray[np.uint8], vectors: Array) -> str:
+    digest = hashlib.blake2b(keys.tobytes(), digest_size=32)
+    digest.update(f"{vectors.dtype.str} {vectors.shape}".encode())
+    digest.update(np.ascontiguousarray(vectors).view(np.uint8).data)
+    return digest.hexdigest()

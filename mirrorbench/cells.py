@@ -166,7 +166,7 @@ class Failure:
     seed: int | None = None
 
     @classmethod
-    def of(cls, error: Exception, spec: EncoderSpec, task: str, seed: int | None = None) -> Failure:
+    def of(cls, error: BaseException, spec: EncoderSpec, task: str, seed: int | None = None) -> Failure:
         """What to report of an error; one that is not ours (a plugin may raise anything) is named by its type."""
         if isinstance(error, MirrorbenchError):
             return cls(spec, task, error.message, error.hint, seed)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
 from mirrorbench.errors import UsageError
@@ -58,6 +61,19 @@ def pick_precision(name: str, device: torch.device) -> str:
     return "bf16" if device.type == "cuda" and torch.cuda.is_bf16_supported() else "fp32"
 
 
+def use_deterministic_algorithms() -> None:
+    """Let torch use nothing but algorithms that give the same bits at every run, and raise where it has none.
+
+    On the CPU that is so without it, for one number of threads; on CUDA the same holds for one kind of GPU and one
+    version of torch and CUDA.
+    """
+    import torch
+
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+    torch.use_deterministic_algorithms(True)
+    torch.backends.cudnn.benchmark = False
+
+
 def describe(device: torch.device) -> str:
     """A device's name as it stands in results: the GPU's product name, or the processor's."""
     import platform
@@ -67,3 +83,28 @@ def describe(device: torch.device) -> str:
     if device.type == "cuda":
         return str(torch.cuda.get_device_name(device))
     return f"{platform.machine()} ({torch.get_num_threads()} threads)" if device.type == "cpu" else "Apple GPU"
+
+
+def autocast(device: torch.device, precision: str) -> AbstractContextManager[object]:
+    """The context in which a model with float32 weights computes in ``fp32`` or ``bf16``."""
+    import torch
+
+    return torch.autocast(device.type, dtype=torch.bfloat16) if precision == "bf16" else nullcontext()
+
+
+_CURRENT: ContextVar[str] = ContextVar("mirrorbench_device", default="cpu")
+
+
+@contextmanager
+def computing_on(device: torch.device) -> Iterator[None]:
+    """Let what computes without a model of its own (retrieval) use a device, too."""
+    token = _CURRENT.set(str(device))
+    try:
+        yield
+    finally:
+        _CURRENT.reset(token)
+
+
+def current_device() -> str:
+    """The device of the innermost ``computing_on``; ``cpu`` outside any."""
+    return _CURRENT.get()

@@ -36,6 +36,10 @@ class PluginError(MirrorbenchError):
     """A plugin cannot be loaded, or registers something that it must not."""
 
 
+class DuplicateNameError(PluginError):
+    """Two plugins register one name; which of them is meant cannot be guessed."""
+
+
 class DataUnavailableError(MirrorbenchError):
     """A data file is not here and could not be fetched; the message names licence, sources and the way in."""
 

@@ -63,7 +63,11 @@ class HookSpecs:
 
     @hookspec
     def register_renderers(self, register: Register) -> None:
-        """``register(name, function, description="")``: ``function(table) -> str``."""
+        """``register(name, function, description="")``: ``function(table) -> str``.
+
+        ``table`` is a ``mirrorbench.leaderboard.table.Table``: values, of which the function makes text. The flags
+        ``--siunitx`` and ``--standalone`` reach a function that has keyword arguments of these names.
+        """
 
     @hookspec
     def register_executors(self, register: Register) -> None:

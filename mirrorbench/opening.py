@@ -108,15 +108,27 @@ class Opener:
 
         path, seconds = weights.path, 0.0
         if weights.recipe is not None and weights.corpus is not None:
-            path, seconds = self._tuned(weights, weights.recipe, corpora[weights.corpus])
+            path, seconds = self._tuned(weights, weights.recipe, weights.corpus, corpora)
         transformer = open_transformer(path, self.device)
         return TransformerEncoder(transformer, readout, precision, weights.key), seconds
 
-    def _tuned(self, weights: Weights, recipe: Recipe, corpus: Corpus) -> tuple[Path, float]:
-        if path := self.cache.model(weights.key):
-            return path, float(self.cache.describe_model(weights.key)["tuning"]["seconds"])
+    def _tuned(
+        self, weights: Weights, recipe: Recipe, ref: CorpusRef, corpora: Mapping[CorpusRef, Corpus]
+    ) -> tuple[Path, float]:
+        """The tuned model in the cache; a lease keeps two processes from tuning the same one."""
+        if found := self._cached(weights.key):
+            return found
+        with self.cache.leases.wait(weights.key):
+            return self._cached(weights.key) or self._tune(weights, recipe, corpora[ref])
+
+    def _cached(self, key: str) -> tuple[Path, float] | None:
+        path = self.cache.model(key)
+        return (path, float(self.cache.describe_model(key)["tuning"]["seconds"])) if path else None
+
+    def _tune(self, weights: Weights, recipe: Recipe, corpus: Corpus) -> tuple[Path, float]:
         from mirrorbench.training.tuning import tune_weights
 
+        self.cache.sweep_model(weights.key)
         n = len(corpus.texts)
         if n < recipe.batch_size:
             self.reporter.note(

@@ -6,6 +6,7 @@ Planning reads configurations, checksums and corpora, but loads no weights and c
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -126,7 +127,8 @@ def expand_ladder(spec: EncoderSpec, level: str, plugins: Plugins) -> tuple[Enco
     """The rows that one encoder argument stands for on tasks of a level.
 
     A backbone without method is the paper's ladder; with a ``pooling`` it is that one row. An encoder system and a
-    spec with a method stand for themselves.
+    spec with a method stand for themselves. A directory written by ``mirrorbench tune`` is one row too, read as it
+    says itself, other than where the spec says otherwise.
 
     Raises:
         UsageError: a bare backbone carries a key of the tuning.
@@ -149,9 +151,46 @@ def expand_ladder(spec: EncoderSpec, level: str, plugins: Plugins) -> tuple[Enco
                 f"{spec}: {key} belongs to a tuning, and this spec names none",
                 f"Write {spec.with_method('mirror')}",
             )
-    if spec.get("pooling") is not None:
-        return (spec.with_method("base"),)
+    own = backbones.own_readout(spec)
+    if own or spec.get("pooling") is not None:
+        return (spec.with_method("base").with_params(**{**own, **dict(spec.params)}),)
     return tuple(spec.with_method(method).with_params(**params) for method, params in LADDERS[level])
+
+
+def resolve_recipe(spec: EncoderSpec, level: str, architecture: str, protocol: str, plugins: Plugins) -> Recipe:
+    """The recipe of a spec with a method: the paper's preset, then the backbone's own values, then the user's keys.
+
+    Args:
+        spec: the encoder.
+        level: the task's level, or the one that the method puts in its place.
+        architecture: the ``model_type`` of the backbone's configuration.
+        protocol: which reading of the method.
+        plugins: for the method and the augmentations.
+
+    Raises:
+        UsageError: a key that the method does not read, or a value out of range.
+    """
+    method: Method = plugins.methods[spec.method]
+    params = dict(spec.params)
+    if not method.tunes:
+        for key in params:
+            if key not in READOUT_KEYS:
+                raise unknown_name(f"key of +{method.name}", key, list(READOUT_KEYS))
+    augmentations = {entry.name: entry.value for entry in plugins.augmentations}
+    params = {**backbones.presets(spec, method.name, level), **params}
+    return override(method.preset(level, architecture, protocol), params, augmentations)
+
+
+def check_spec(spec: EncoderSpec, protocol: str, plugins: Plugins) -> None:
+    """Check what can be checked of a spec before its backbone is there: names, keys, ranges of values.
+
+    Raises:
+        UsageError: something is wrong with it.
+    """
+    for row in expand_ladder(spec, "sentence", plugins):
+        if row.method:
+            method: Method = plugins.methods[row.method]
+            resolve_recipe(row, method.levels.get("sentence", "sentence"), "", protocol, plugins)
 
 
 class Planner:
@@ -194,9 +233,15 @@ class Planner:
                     cells += self._cells(spec, task)
                 except UsageError:
                     raise
-                except Exception as error:  # a plugin may raise anything, and must not stop the others
+                except (Exception, SystemExit) as error:  # a plugin may raise anything, and must not stop the others
                     failures.append(Failure.of(error, spec, task.name))
         return Plan(tuple(cells), tuple(failures), self.corpora, tuple(rows))
+
+    def along(self, request: Request) -> Planner:
+        """A planner of another request, which knows what this one has read and what it could not find."""
+        other = copy(self)
+        other.request = request
+        return other
 
     @property
     def corpora(self) -> dict[CorpusRef, Corpus]:
@@ -283,7 +328,8 @@ class Planner:
         method: Method = self.plugins.methods[spec.method]
         level = method.levels.get(level, level)
         path = self._locate(spec, language)
-        recipe = self.recipe(spec, method, level, path)
+        architecture = str(backbones.configuration(path).get("model_type", ""))
+        recipe = resolve_recipe(spec, level, architecture, request.protocol, self.plugins)
         readout = Readout(recipe.pooling, recipe.layers, self._max_length(spec))
         base = Weights(spec, backbones.fingerprint(path), path, spec.method)
         if not method.tunes:
@@ -310,23 +356,6 @@ class Planner:
         except ModelUnavailableError as error:
             self._errors[key] = error
             raise
-
-    def recipe(self, spec: EncoderSpec, method: Method, level: str, path: Path) -> Recipe:
-        """The recipe of a spec: the paper's preset, then the backbone's own values, then the user's keys.
-
-        Raises:
-            UsageError: a key that the method does not read, or a value out of range.
-        """
-        architecture = str(backbones.configuration(path).get("model_type", ""))
-        preset = method.preset(level, architecture, self.request.protocol)
-        params = dict(spec.params)
-        augmentations = {entry.name: entry.value for entry in self.plugins.augmentations}
-        if not method.tunes:
-            for key in params:
-                if key not in READOUT_KEYS:
-                    raise unknown_name(f"key of +{method.name}", key, list(READOUT_KEYS))
-        params = {**backbones.presets(spec, method.name, level), **params}
-        return override(preset, params, augmentations)
 
     def _max_length(self, spec: EncoderSpec) -> int:
         value = spec.get("max_length", DEFAULT_MAX_LENGTH)

@@ -16,6 +16,7 @@ import os
 import sys
 import warnings
 from collections.abc import Callable
+from copy import copy
 from functools import cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
@@ -27,15 +28,18 @@ import pluggy
 from mirrorbench.augmentations import Augmentation
 from mirrorbench.data.cards import Card, load_cards
 from mirrorbench.data.corpora import GeneratedCorpus
-from mirrorbench.errors import PluginError
+from mirrorbench.errors import DuplicateNameError, MirrorbenchError, PluginError
 from mirrorbench.hooks import PROJECT, HookSpecs
+from mirrorbench.methods import Method
 from mirrorbench.registry import Registry
 from mirrorbench.tasks.kinds import as_task
+from mirrorbench.tasks.options import TaskRegistry
 
 BUILTIN_PLUGINS = (
     "mirrorbench.encoders.base",
     "mirrorbench.encoders.mirror",
     "mirrorbench.encoders.mirrorwic",
+    "mirrorbench.encoders.pairs",
     "mirrorbench.encoders.sap",
     "mirrorbench.encoders.sbert",
     "mirrorbench.encoders.sapbert",
@@ -49,6 +53,7 @@ BUILTIN_PLUGINS = (
     "mirrorbench.augmentations.drophead",
     "mirrorbench.tasks.builtin",
     "mirrorbench.data.generated",
+    "mirrorbench.executors.local",
     "mirrorbench.metrics.correlation",
     "mirrorbench.metrics.classification",
     "mirrorbench.leaderboard.renderers",
@@ -61,6 +66,20 @@ class PluginWarning(UserWarning):
 
 def _add_plain(registry: Registry[Any], origin: str, name: str, value: Any, description: str = "") -> None:
     registry.add(name, value, origin, description)
+
+
+def _add_function(registry: Registry[Any], origin: str, name: str, value: Any, description: str = "") -> None:
+    if not callable(value):
+        raise PluginError(f"the {registry.kind} {name!r} of {origin} is a {type(value).__name__}, not a function")
+    registry.add(name, value, origin, description)
+
+
+def _add_method(registry: Registry[Any], origin: str, name: str, method: Any, description: str = "") -> None:
+    if not isinstance(method, Method):
+        raise PluginError(
+            f"the method {name!r} of {origin} is a {type(method).__name__}", "Register a mirrorbench.methods.Method."
+        )
+    registry.add(name, method, origin, description)
 
 
 def _add_augmentation(
@@ -89,16 +108,22 @@ def _add_corpus(registry: Registry[Any], origin: str, corpus: Any) -> None:
 
 # hook name -> (what its names stand for, how one call of ``register`` becomes an entry)
 _KINDS: dict[str, tuple[str, Callable[..., None]]] = {
-    "register_encoders": ("encoder", _add_plain),
-    "register_methods": ("method", _add_plain),
+    "register_encoders": ("encoder", _add_function),
+    "register_methods": ("method", _add_method),
     "register_augmentations": ("augmentation", _add_augmentation),
     "register_tasks": ("task", _add_task),
     "register_corpora": ("corpus", _add_corpus),
-    "register_metrics": ("metric", _add_plain),
+    "register_metrics": ("metric", _add_function),
     "register_renderers": ("renderer", _add_plain),
     "register_executors": ("executor", _add_plain),
     "register_commands": ("command", _add_plain),
 }
+
+
+def _said(error: BaseException) -> str:
+    """An error in one line: ours as it is, others by their type too."""
+    text = error.message if isinstance(error, MirrorbenchError) else f"{type(error).__name__}: {error}"
+    return " ".join(text.split())
 
 
 class Plugins:
@@ -111,6 +136,7 @@ class Plugins:
     def __init__(self, discover: bool = True) -> None:
         self._manager = pluggy.PluginManager(PROJECT)
         self._manager.add_hookspecs(HookSpecs)
+        self.files: list[Path] = []  # those that add_file loaded, for workers in other processes
         self._distributions: dict[str, str] = {}
         self._registries: dict[str, Registry[Any]] = {}
         for name in BUILTIN_PLUGINS:
@@ -126,29 +152,42 @@ class Plugins:
         dist = f"{point.dist.name} {point.dist.version}" if point.dist else "unknown distribution"
         try:
             self.add(point.load(), point.name, dist)
-        except Exception as error:  # a plugin may raise anything, and must not stop the others
+        except (Exception, SystemExit) as error:  # a plugin may raise anything, and must not stop the others
             self._broken(f"{point.name} ({dist})", error)
 
-    def _broken(self, who: str, error: Exception) -> None:
-        if os.environ.get("MIRRORBENCH_STRICT_PLUGINS") == "1":
-            raise PluginError(f"plugin {who} failed: {type(error).__name__}: {error}") from error
-        warnings.warn(f"plugin {who} skipped: {type(error).__name__}: {error}", PluginWarning, stacklevel=2)
+    def _broken(self, who: str, error: BaseException, named: bool = False) -> None:
+        """Warn of a plugin that was installed; stop for one that the user named (``--plugin FILE``)."""
+        if named or os.environ.get("MIRRORBENCH_STRICT_PLUGINS") == "1":
+            hint = error.hint if isinstance(error, MirrorbenchError) else ""
+            raise PluginError(f"plugin {who} failed: {_said(error)}", hint) from error
+        warnings.warn(f"plugin {who} skipped: {_said(error)}", PluginWarning, stacklevel=2)
 
     def add(self, plugin: Any, name: str, distribution: str = "") -> None:
         """Register a plugin object.
 
         Raises:
-            PluginError: the name is taken, or a function marked as a hook has a name that no hook has.
+            PluginError: the name is taken, no function is marked as a hook, or one that is has a name that no hook has,
+                or asks for what no hook gives.
         """
         try:
             self._manager.register(plugin, name=name)
         except ValueError as error:
             raise PluginError(f"plugin {name!r} cannot be registered: {error}") from error
+        except pluggy.PluginValidationError as error:
+            self._manager.unregister(name=name)
+            problem = " ".join(str(error).split("hookimpl definition: ")[-1].split())
+            raise PluginError(f"plugin {name!r}: {problem}", "A hook takes one argument, called register.") from error
         try:
             self._manager.check_pending()
         except pluggy.PluginValidationError as error:
             self._manager.unregister(plugin)
             raise PluginError(f"plugin {name!r}: {error}", f"Hooks: {', '.join(_KINDS)}") from error
+        if not self._manager.get_hookcallers(plugin):
+            self._manager.unregister(plugin)
+            raise PluginError(
+                f"plugin {name!r} has no hook",
+                f"Mark a function with @mirrorbench.hookimpl and call it as one of the hooks: {', '.join(_KINDS)}",
+            )
         self._distributions[name] = distribution
         self._registries.clear()
 
@@ -168,15 +207,37 @@ class Plugins:
         sys.modules[module_name] = module
         try:
             spec.loader.exec_module(module)
-        except Exception as error:
-            raise PluginError(f"plugin file {path} failed: {type(error).__name__}: {error}") from error
+        except (Exception, SystemExit) as error:
+            del sys.modules[module_name]
+            raise PluginError(f"plugin file {path} failed: {_said(error)}") from error
         self.add(module, str(path))
+        self.files.append(path.resolve())
+
+    def extended(self, hook: str, *args: Any, **kwargs: Any) -> Plugins:
+        """These plugins and one more thing, for objects that live in this process only; ``self`` stays as it is.
+
+        Args:
+            hook: the hook through which it would be registered.
+            args: what ``register`` of that hook takes.
+            kwargs: likewise.
+
+        Raises:
+            PluginError: the name is taken.
+        """
+        kind, add = _KINDS[hook]
+        registry: Registry[Any] = Registry(kind)
+        for entry in self.registry(hook):
+            registry.add(entry.name, entry.value, entry.origin, entry.description)
+        add(registry, "this process", *args, **kwargs)
+        twin = copy(self)
+        twin._registries = {**self._registries, hook: registry}
+        return twin
 
     def registry(self, hook: str) -> Registry[Any]:
         """What all plugins registered through ``hook``; filled at first use."""
         if hook not in self._registries:
             kind, add = _KINDS[hook]
-            registry: Registry[Any] = Registry(kind)
+            registry: Registry[Any] = TaskRegistry(kind) if kind == "task" else Registry(kind)
             for impl in getattr(self._manager.hook, hook).get_hookimpls():
                 self._collect(impl, registry, add)
             self._registries[hook] = registry
@@ -189,13 +250,19 @@ class Plugins:
         if impl.plugin_name in BUILTIN_PLUGINS:
             impl.function(register)
             return
+        before = registry.names()
         try:
-            impl.function(register)
-        except PluginError:
-            raise
-        except Exception as error:  # as above: third-party code
+            left = impl.function(register)
+            if left is not None:
+                raise PluginError(
+                    f"its {impl.function.__name__} returned a {type(left).__name__}; a hook calls register"
+                )
+        except (Exception, SystemExit) as error:  # as above: third-party code
+            registry.keep(before)  # what is skipped is skipped as a whole
+            if isinstance(error, DuplicateNameError):
+                raise
             dist = self._distributions.get(impl.plugin_name, "")
-            self._broken(f"{impl.plugin_name} ({dist})" if dist else impl.plugin_name, error)
+            self._broken(f"{impl.plugin_name} ({dist})" if dist else impl.plugin_name, error, named=not dist)
 
     def listing(self) -> list[dict[str, Any]]:
         """Each plugin's name, distribution and hooks, in the order of loading."""

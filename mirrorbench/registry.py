@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Generic, TypeVar
 
-from mirrorbench.errors import PluginError, UnknownNameError
+from mirrorbench.errors import DuplicateNameError, PluginError, UnknownNameError
 
 T = TypeVar("T")
 
@@ -44,14 +44,26 @@ class Registry(Generic[T]):
         """Register ``value`` under ``name``.
 
         Raises:
-            PluginError: the name is taken; the message names both origins.
+            DuplicateNameError: the name is taken; the message names both origins.
+            PluginError: it is no name that could be typed.
         """
-        if name in self._entries:
+        if not isinstance(name, str) or not name.isprintable() or not name or " " in name or "," in name:
             raise PluginError(
+                f"{origin} registers the {self.kind} {name!r:.60}",
+                "A name is a text without spaces and commas.",
+            )
+        if not isinstance(description, str):
+            raise PluginError(f"{origin} describes the {self.kind} {name!r} by a {type(description).__name__}")
+        if name in self._entries:
+            raise DuplicateNameError(
                 f"the {self.kind} {name!r} is registered twice: by {self._entries[name].origin} and by {origin}",
                 "Block one of them: MIRRORBENCH_DISABLE_PLUGINS=<plugin name>",
             )
         self._entries[name] = Entry(name, value, origin, description)
+
+    def keep(self, names: Iterable[str]) -> None:
+        """Drop what is registered under other names."""
+        self._entries = {name: self._entries[name] for name in names}
 
     def __getitem__(self, name: str) -> T:
         return self.entry(name).value

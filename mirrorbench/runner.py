@@ -7,18 +7,26 @@ the cache.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from mirrorbench import environment
 from mirrorbench.cache import Cache, EmbeddingShelf
-from mirrorbench.cells import Cell, Failure
+from mirrorbench.cells import Cell, CorpusRef, Failure, Weights
+from mirrorbench.data.corpora import Corpus
+from mirrorbench.data.overlap import Overlap, overlap
 from mirrorbench.data.store import DataStore
-from mirrorbench.encoding.inputs import Encoder, ReadoutEncoder, TextInput, checked
+from mirrorbench.devices import computing_on
+from mirrorbench.encoding.cost import Cost
+from mirrorbench.encoding.inputs import Encoder, ReadoutEncoder, TextInput, VocabularyEncoder, checked
 from mirrorbench.encoding.readout import Readout
+from mirrorbench.errors import StorageError
 from mirrorbench.identity import COMPUTATION, digest
+from mirrorbench.leases import POLL_SECONDS, Leases
 from mirrorbench.opening import Opener
 from mirrorbench.plan import Plan
 from mirrorbench.plugins import Plugins
@@ -29,6 +37,7 @@ from mirrorbench.tasks import Scores, Vectors
 if TYPE_CHECKING:
     import torch
 
+Cells = tuple[Cell, ...]
 CHUNK = 8192
 """Texts encoded between two writes to the cache: what a killed run has to encode again at most."""
 
@@ -48,6 +57,64 @@ class Outcome:
     computed: int
 
 
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What became of a cell.
+
+    Attributes:
+        cell: the cell.
+        outcome: its result, or why there is none.
+        computed: whether it was computed here; otherwise another process had stored it meanwhile.
+    """
+
+    cell: Cell
+    outcome: Result | Failure
+    computed: bool = True
+
+
+def failed(cells: Iterable[Cell], error: BaseException) -> list[Done]:
+    """One error as the outcome of some cells."""
+    return [Done(cell, Failure.of(error, cell.spec, cell.task, cell.seed)) for cell in cells]
+
+
+def gather(
+    plan: Plan, results: ResultStore, reporter: Reporter, compute: Callable[[list[Cells]], Iterable[Done]]
+) -> Outcome:
+    """Take what is stored, have the rest computed, and report both.
+
+    Args:
+        plan: the cells.
+        results: where results are, and will be.
+        reporter: whom to tell.
+        compute: computes groups of cells in any order.
+    """
+    done: dict[Cell, Result] = {}  # not by id: two specs may mean the same, and each has a row of its own
+    failures = list(plan.failures)
+    for failure in failures:
+        reporter.failure(failure)
+    groups: list[Cells] = []
+    for cells in plan.groups.values():
+        pending = []
+        for cell in cells:
+            if stored := results.find(cell):
+                done[cell] = stored
+                reporter.cell(cell, stored.main_score, cached=True)
+            else:
+                pending.append(cell)
+        if pending:
+            groups.append(tuple(pending))
+    computed = 0
+    for item in compute(groups) if groups else ():
+        if isinstance(item.outcome, Failure):
+            failures.append(item.outcome)
+            reporter.failure(item.outcome)
+        else:
+            done[item.cell] = item.outcome
+            computed += item.computed
+            reporter.cell(item.cell, item.outcome.main_score, cached=not item.computed)
+    return Outcome(tuple(done[cell] for cell in plan.cells if cell in done), tuple(failures), computed)
+
+
 @dataclass(frozen=True)
 class _Encoded:
     """Vectors of one readout, with what the results say about them."""
@@ -55,6 +122,14 @@ class _Encoded:
     vectors: Vectors
     seconds: float
     description: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What a task read, and what it wants encoded."""
+
+    items: Any
+    inputs: list[TextInput]
 
 
 class Runner:
@@ -87,71 +162,112 @@ class Runner:
         self.device = device
         self.reporter: Reporter = reporter or Silent()
         self.opener = Opener(plugins, cache, device, offline, self.reporter)
-        self._items: dict[str, Any] = {}
-        self._inputs: dict[str, list[TextInput]] = {}
+        self.leases = Leases(results.root / ".leases")
+        self._loaded: dict[str, _Asked] = {}
+        self._asked: dict[str, _Asked] = {}  # the same, or what suits the encoder at work
         self._environment: dict[str, Any] = {}
 
     def run(self, plan: Plan) -> Outcome:
-        """Compute what is not stored yet."""
-        done: dict[Cell, Result] = {}  # not by id: two specs may mean the same, and each has a row of its own
-        failures = list(plan.failures)
-        for failure in failures:
-            self.reporter.failure(failure)
-        computed = 0
-        for cells in plan.groups.values():
+        """Compute what is not stored yet, in this process."""
+        return gather(plan, self.results, self.reporter, lambda groups: self.compute(groups, plan.corpora))
+
+    def compute(self, groups: Sequence[Cells], corpora: Mapping[CorpusRef, Corpus]) -> Iterator[Done]:
+        """Groups of cells that share their weights, those first that no other process is at work on.
+
+        Args:
+            groups: cells that were not stored when last looked.
+            corpora: the strings to tune on.
+        """
+        waiting = deque(groups)
+        passed_over = 0
+        told = False
+        while waiting:
+            cells = waiting.popleft()
+            done = self.attempt(cells, corpora)
+            if done is not None:
+                yield from done
+                passed_over = 0
+                continue
+            waiting.append(cells)
+            passed_over += 1
+            if passed_over == len(waiting):
+                if not told:
+                    who = self.leases.holder(cells[0].weights.key) or "another process"
+                    self.reporter.note(f"{cells[0].spec}: {who} is at work on it; waiting for its results")
+                told, passed_over = True, 0
+                time.sleep(POLL_SECONDS)
+
+    def attempt(self, cells: Cells, corpora: Mapping[CorpusRef, Corpus]) -> Iterator[Done] | None:
+        """One group, or ``None`` if another process is at work on it.
+
+        What another process has stored by now is taken from the store.
+        """
+        try:
+            lease = self.leases.take(cells[0].weights.key)
+        except StorageError as error:
+            return iter(failed(cells, error))
+        return None if lease is None else self._leased(lease, cells, corpora)
+
+    def _leased(
+        self, lease: AbstractContextManager[Any], cells: Cells, corpora: Mapping[CorpusRef, Corpus]
+    ) -> Iterator[Done]:
+        with lease:
             pending = []
             for cell in cells:
-                stored = self.results.find(cell)
-                if stored:
-                    done[cell] = stored
-                    self.reporter.cell(cell, stored.main_score, cached=True)
+                self.results.sweep(cell)
+                if stored := self.results.find(cell):
+                    yield Done(cell, stored, computed=False)
                 else:
                     pending.append(cell)
-            for cell, outcome in self._group(pending, plan) if pending else []:
-                if isinstance(outcome, Result):
-                    done[cell] = outcome
-                    computed += 1
-                    self.reporter.cell(cell, outcome.main_score, cached=False)
-                else:
-                    failures.append(outcome)
-                    self.reporter.failure(outcome)
-        results = tuple(done[cell] for cell in plan.cells if cell in done)
-        return Outcome(results, tuple(failures), computed)
+            if pending:
+                yield from self._group(pending, corpora)
 
-    def _group(self, cells: list[Cell], plan: Plan) -> Iterator[tuple[Cell, Result | Failure]]:
+    def _group(self, cells: list[Cell], corpora: Mapping[CorpusRef, Corpus]) -> Iterator[Done]:
         """The cells of one set of weights: one load, one training, each text encoded once."""
-        loadable, failed = self._load_tasks(cells)
-        yield from failed
+        loadable, unread = self._load_tasks(cells)
+        yield from unread
         if not loadable:
             return
         first = loadable[0]
         try:
-            encoder, train_seconds = self.opener.open(first.weights, first.readout, first.precision, plan.corpora)
+            encoder, train_seconds = self.opener.open(first.weights, first.readout, first.precision, corpora)
+            self._fit(encoder, loadable)
             encoded = self._encode(encoder, loadable)
-        except Exception as error:  # whatever a model or plugin raises is these cells' failure, not the run's
-            yield from ((cell, Failure.of(error, cell.spec, cell.task, cell.seed)) for cell in loadable)
+        except (Exception, SystemExit) as error:  # whatever a model or plugin raises fails these cells, not the run
+            yield from failed(loadable, error)
             return
         for cell in loadable:
-            outcome: Result | Failure
             try:
-                outcome = self._score(cell, encoded[cell.readout], encoder, train_seconds)
-            except Exception as error:
-                outcome = Failure.of(error, cell.spec, cell.task, cell.seed)
-            yield cell, outcome
+                result = self._score(cell, encoded[cell.readout], encoder, train_seconds, corpora)
+            except (Exception, SystemExit) as error:
+                yield from failed([cell], error)
+            else:
+                yield Done(cell, result)
 
-    def _load_tasks(self, cells: list[Cell]) -> tuple[list[Cell], list[tuple[Cell, Result | Failure]]]:
+    def _load_tasks(self, cells: list[Cell]) -> tuple[list[Cell], list[Done]]:
         loadable: list[Cell] = []
-        failed: list[tuple[Cell, Result | Failure]] = []
+        unread: list[Done] = []
         for cell in cells:
             try:
-                if cell.task not in self._inputs:
+                if cell.task not in self._loaded:
                     task = self.plugins.tasks[cell.task]
-                    self._items[cell.task] = task.load(self.data)
-                    self._inputs[cell.task] = task.inputs(self._items[cell.task])
+                    items = task.load(self.data)
+                    self._loaded[cell.task] = _Asked(items, task.inputs(items))
                 loadable.append(cell)
-            except Exception as error:
-                failed.append((cell, Failure.of(error, cell.spec, cell.task, cell.seed)))
-        return loadable, failed
+            except (Exception, SystemExit) as error:
+                unread += failed([cell], error)
+        return loadable, unread
+
+    def _fit(self, encoder: Encoder, cells: Sequence[Cell]) -> None:
+        """Let tasks ask an encoder that knows a list of words for those words, and every other for what they read."""
+        for name in dict.fromkeys(cell.task for cell in cells):
+            loaded = self._loaded[name]
+            self._asked[name] = loaded
+            if isinstance(encoder, VocabularyEncoder):
+                task = self.plugins.tasks[name]
+                items = task.with_vocabulary(loaded.items, encoder.vocabulary)
+                if items is not loaded.items:
+                    self._asked[name] = _Asked(items, task.inputs(items))
 
     def _encode(self, encoder: Encoder, cells: Sequence[Cell]) -> dict[Readout | None, _Encoded]:
         """Vectors of everything that the cells' tasks want, by readout."""
@@ -160,25 +276,34 @@ class Runner:
         for name in dict.fromkeys(cell.task for cell in cells):
             readouts = tuple(dict.fromkeys(cell.readout for cell in cells if cell.task == name))
             for bag in (wanted.setdefault(readouts, {}), *(inputs.setdefault(r, {}) for r in readouts)):
-                bag.update(dict.fromkeys(self._inputs[name]))
+                bag.update(dict.fromkeys(self._asked[name].inputs))
         shelves = {r: self.cache.embeddings(_shelf_key(encoder, r, cells[0].precision)) for r in inputs}
         started = time.perf_counter()
-        texts_encoded = 0
         for readouts, bag in wanted.items():  # texts that are read alike share their passes
             own = {r: shelves[r] for r in readouts}
             missing = list(dict.fromkeys(item for shelf in own.values() for item in shelf.missing(list(bag))))
             if missing:
                 self.reporter.stage(f"encode {cells[0].weights.spec}", len(missing), "texts")
                 self._fill(encoder, missing, own, f"the encoder {cells[0].weights.spec}")
-                texts_encoded += len(missing)
         seconds = time.perf_counter() - started
+        spent = self._spent(encoder, cells[0].weights)
         encoded = {}
         for readout, shelf in shelves.items():
             array = shelf.get(list(inputs[readout]))
             description = _describe(encoder, readout, array.shape[1])
-            description["texts"], description["texts_encoded"] = len(inputs[readout]), texts_encoded
+            description |= {"texts": len(inputs[readout])} | spent
             encoded[readout] = _Encoded(Vectors(inputs[readout], array), seconds, description)
         return encoded
+
+    def _spent(self, encoder: Encoder, weights: Weights) -> dict[str, Any]:
+        """What encoding cost now, and tuning when it was done; nothing of what was found in the cache."""
+        spent: dict[str, Any] = {}
+        cost = getattr(encoder, "cost", None)
+        if isinstance(cost, Cost) and cost.texts:
+            spent["encoding_cost"] = cost.to_json()
+        if weights.recipe is not None and self.cache.model(weights.key):
+            spent["tuning_cost"] = self.cache.describe_model(weights.key).get("cost", {})
+        return spent
 
     def _fill(
         self, encoder: Encoder, missing: list[TextInput], shelves: dict[Readout | None, EmbeddingShelf], who: str
@@ -195,11 +320,17 @@ class Runner:
                 shelves[None].put(chunk, checked(encoder.encode(chunk), len(chunk), who))
                 self.reporter.advance(len(chunk))
 
-    def _score(self, cell: Cell, encoded: _Encoded, encoder: Encoder, train_seconds: float) -> Result:
+    def _score(
+        self, cell: Cell, encoded: _Encoded, encoder: Encoder, train_seconds: float, corpora: Mapping[CorpusRef, Corpus]
+    ) -> Result:
         task = self.plugins.tasks[cell.task]
         started = time.perf_counter()
-        scores: Scores = task.score(self._items[cell.task], encoded.vectors, cell.protocol)
+        with computing_on(self.device):
+            scores: Scores = task.score(self._asked[cell.task].items, encoded.vectors, cell.protocol)
         seconds = {"train": train_seconds, "encode": encoded.seconds, "score": time.perf_counter() - started}
+        found = self._overlap(cell, corpora)
+        if found:
+            scores = replace(scores, extra={**scores.extra, "overlap": found.flags(scores.ids)})
         lost = self._lost_targets(cell, encoder)
         # What a file is may only be certain once it was read (files without a published checksum).
         cell = replace(cell, data=tuple(sorted(task.identity(self.data).items())))
@@ -218,16 +349,24 @@ class Runner:
             environment=self._environment,
             created=datetime.now(UTC).isoformat(timespec="seconds"),
             notes=[*scores.notes, *_target_notes(cell, lost)],
+            overlap=found.to_json() if found else None,
         )
         self.results.write(cell, result, scores)
         return result
+
+    def _overlap(self, cell: Cell, corpora: Mapping[CorpusRef, Corpus]) -> Overlap | None:
+        """Which items hold texts that the encoder was tuned on; ``None``: it was not tuned, or nobody knows."""
+        tuned = [weights.corpus for weights in (cell.weights, *dict(cell.weights.members).values()) if weights.corpus]
+        texts = [text for corpus in dict.fromkeys(tuned) for text in corpora[corpus].texts]
+        task = self.plugins.tasks[cell.task]
+        return overlap(task.texts(self._asked[cell.task].items), texts) if texts else None
 
     def _lost_targets(self, cell: Cell, encoder: Encoder) -> dict[str, int]:
         """How many targets were read in part and not at all; counted anew, since vectors may come from the cache."""
         if cell.readout is None or cell.readout.pooling != "target":
             return {}
         assert isinstance(encoder, ReadoutEncoder)  # only backbones have readouts
-        cut, missing = encoder.lost_targets(list(dict.fromkeys(self._inputs[cell.task])), cell.readout)
+        cut, missing = encoder.lost_targets(list(dict.fromkeys(self._asked[cell.task].inputs)), cell.readout)
         return {"targets_cut": cut, "targets_missing": missing}
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
+from math import isfinite
 from typing import Any
 from urllib.parse import quote, unquote
 
@@ -20,6 +21,8 @@ GRAMMAR = "BACKBONE[@REVISION][+METHOD][:KEY=VALUE,...], e.g. roberta+mirror:dro
 _PARAMS_START = re.compile(r":(?=[A-Za-z_][A-Za-z0-9_]*=)")
 _METHOD = re.compile(r"\+([A-Za-z][A-Za-z0-9_-]*)$")
 _KEY = re.compile(r"[a-z][a-z0-9_]*")
+_MAX_DIGITS = 400
+_MAX_LENGTH = 10_000
 # Characters that mean something in a spec, and "%" itself, are written %XX inside a name, path or value.
 _RESERVED = "%+:@,="
 # So are spaces at the ends, which a shell or a list in a file would lose.
@@ -106,6 +109,7 @@ def parse_spec(text: str) -> EncoderSpec:
     './a%2Bb@c+mirror'
     """
     text = text.strip()
+    _check_text(text)
     start = _PARAMS_START.search(text)
     head, tail = (text[: start.start()], text[start.end() :]) if start else (text, "")
     method = ""
@@ -119,10 +123,35 @@ def parse_spec(text: str) -> EncoderSpec:
     reserved = "," if _is_path(head) else ",:+"
     if head.endswith((":", "+")) or any(char in head + revision for char in reserved):
         raise UsageError(f"cannot read the encoder spec {text!r}", f"Grammar: {GRAMMAR}")
-    return EncoderSpec(unquote(head), unquote(revision), method, _parse_params(tail, text))
+    return EncoderSpec(_unquote(head), _unquote(revision), method, parse_params(tail, text))
 
 
-def _parse_params(tail: str, whole: str) -> tuple[tuple[str, Value], ...]:
+def _check_text(text: str) -> None:
+    """Refuse what no file system, hub or result file could hold."""
+    if len(text) > _MAX_LENGTH:
+        raise UsageError(f"an encoder spec of {len(text):,} characters", f"Grammar: {GRAMMAR}")
+    if "\0" in text or any("\ud800" <= char <= "\udfff" for char in text):
+        raise UsageError(
+            f"the encoder spec {text!r} holds what is no text", "Rename the directory, or quote it in UTF-8."
+        )
+
+
+def _unquote(text: str) -> str:
+    """``unquote`` of what is UTF-8."""
+    try:
+        plain = unquote(text, errors="strict")
+    except UnicodeDecodeError:
+        raise UsageError(f"the escapes in {text!r} are not UTF-8") from None
+    _check_text(plain)
+    return plain
+
+
+def parse_params(tail: str, whole: str) -> tuple[tuple[str, Value], ...]:
+    """Parse ``KEY=VALUE,...`` as it stands after a colon; empty for nothing.
+
+    Raises:
+        UsageError: a part is not ``KEY=VALUE``, or a key stands twice; the message quotes it and ``whole``.
+    """
     params: dict[str, Value] = {}
     for part in tail.split(",") if tail else []:
         key, equals, value = part.partition("=")
@@ -130,18 +159,23 @@ def _parse_params(tail: str, whole: str) -> tuple[tuple[str, Value], ...]:
             raise UsageError(f"{part!r} is not KEY=VALUE in {whole!r}", f"Grammar: {GRAMMAR}")
         if key in params:
             raise UsageError(f"the key {key!r} stands twice in {whole!r}", "Write each key once.")
-        params[key] = _parse_value(unquote(value))
+        params[key] = parse_value(_unquote(value))
     return tuple(params.items())
 
 
-def _parse_value(text: str) -> Value:
+def parse_value(text: str) -> Value:
     """Numbers and booleans by their form, everything else (``-4:``, ``cls``, a path) as a string."""
     if text in ("true", "false"):
         return text == "true"
-    if re.fullmatch(r"[+-]?\d+", text):
+    if re.fullmatch(r"[+-]?[0-9]+", text):
+        if len(text) > _MAX_DIGITS:
+            raise UsageError(f"the number {text[:_MAX_DIGITS]}... has {len(text)} digits")
         return int(text)
-    if re.fullmatch(r"[+-]?(\d+\.\d*|\.\d+|\d+)([eE][+-]?\d+)?", text):
-        return float(text)
+    if re.fullmatch(r"[+-]?([0-9]+\.[0-9]*|\.[0-9]+|[0-9]+)([eE][+-]?[0-9]+)?", text):
+        value = float(text)
+        if not isfinite(value):
+            raise UsageError(f"the number {text[:_MAX_DIGITS]} is too large")
+        return value
     return text
 
 

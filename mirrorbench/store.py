@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from mirrorbench.atomic import writing
+from mirrorbench.atomic import TEMPORARY, writing
 from mirrorbench.cells import Cell
 from mirrorbench.errors import DataFormatError
 from mirrorbench.specs import EncoderSpec
@@ -64,6 +64,8 @@ class Result:
     """UTC, ISO 8601."""
     notes: list[str] = field(default_factory=list)
     """What a reader of the numbers must know."""
+    overlap: dict[str, Any] | None = None
+    """How many items hold texts that were tuned on; null where nothing was tuned, or where nobody knows."""
     schema: int = SCHEMA
     """Version of this layout."""
 
@@ -93,14 +95,19 @@ class Result:
 
 
 def slug(spec: EncoderSpec, protocol: str = "paper") -> str:
-    """A directory name for a spec: readable, safe on every file system, and different for different specs."""
-    text = str(spec)
+    """A directory name for a spec."""
+    safe = _directory_name(str(spec))
+    return safe if protocol == "paper" else f"{safe}~{protocol}"
+
+
+def _directory_name(text: str) -> str:
+    """A name that is readable, safe on every file system, and different for different texts."""
     safe = re.sub(r"[^A-Za-z0-9._+=,-]", "_", text)
-    # What had to be changed or cut could collide with another spec, and so could capitals where the file system
+    # What had to be changed or cut could collide with another text, and so could capitals where the file system
     # ignores case: a hash of the original keeps them apart.
     if safe != text.lower() or len(safe) > 100 or safe.strip(".") != safe:
         safe = f"{safe[-80:].strip('._')}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
-    return safe if protocol == "paper" else f"{safe}~{protocol}"
+    return safe
 
 
 class ResultStore:
@@ -115,7 +122,7 @@ class ResultStore:
 
     def path(self, cell: Cell) -> Path:
         """Where the result of ``cell`` lies, or will lie."""
-        return self.root / slug(cell.spec, cell.protocol) / cell.task / f"seed-{cell.seed}.json"
+        return self.root / slug(cell.spec, cell.protocol) / _directory_name(cell.task) / f"seed-{cell.seed}.json"
 
     def find(self, cell: Cell) -> Result | None:
         """The stored result of exactly this cell, also if a later one of another identity moved it aside.
@@ -134,6 +141,11 @@ class ResultStore:
                     return result
         return None
 
+    def sweep(self, cell: Cell) -> None:
+        """Remove what a killed process left half-written; only for who holds the lease of the cell's group."""
+        for left in self.path(cell).parent.glob(f"{TEMPORARY}*"):
+            left.unlink(missing_ok=True)
+
     def write(self, cell: Cell, result: Result, scores: Scores) -> Path:
         """Store a result and its predictions.
 
@@ -146,13 +158,13 @@ class ResultStore:
         path = self.path(cell)
         if path.is_file():
             _move_aside(path, cell.id)
-        with writing(path.with_suffix(".npz")) as sink:
+        with writing(path.with_suffix(".npz"), self.root) as sink:
             arrays = {"ids": np.array(scores.ids), "scores": scores.scores, "gold": scores.gold, **scores.extra}
             np.savez_compressed(sink, allow_pickle=False, **arrays)
         if scores.submission:
-            with writing(path.with_suffix(SUBMISSION)) as sink:
+            with writing(path.with_suffix(SUBMISSION), self.root) as sink:
                 sink.write(scores.submission.encode())
-        with writing(path) as sink:
+        with writing(path, self.root) as sink:
             sink.write(json.dumps(result.to_json(), indent=2, ensure_ascii=False, allow_nan=False).encode() + b"\n")
         return path
 
@@ -179,20 +191,54 @@ def read_result(path: Path) -> Result:
         DataFormatError: it is not a result file, or of a schema that this version does not know.
     """
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
+        data = json.loads(path.read_text(encoding="utf-8"), parse_constant=_no_constant)
         if data.get("schema") != SCHEMA:
             raise DataFormatError(
                 f"{path} has schema {data.get('schema')!r}; this version reads schema {SCHEMA}",
                 "Move the file away, or use the version of mirrorbench that wrote it.",
             )
         known = {f.name for f in fields(Result)}
-        return Result(**{key: value for key, value in data.items() if key in known})
-    except (ValueError, TypeError, AttributeError) as error:
+        result = Result(**{key: value for key, value in data.items() if key in known})
+    except (ValueError, TypeError, AttributeError, RecursionError, OSError) as error:
         raise DataFormatError(f"{path} is not a result file: {error}", "Move it away and run again.") from error
+    if wrong := next(_wrong_types(result), ""):
+        raise DataFormatError(f"{path} is not a result file: {wrong} is missing or of a wrong type", "Move it away.")
+    return result
+
+
+_TYPES: dict[str, tuple[type, ...]] = {
+    **dict.fromkeys(("cell", "metrics", "seconds", "data", "encoder", "environment"), (dict,)),
+    **dict.fromkeys(("cell_id", "main_metric", "created"), (str,)),
+    "main_score": (int, float, type(None)),
+    "n_items": (int,),
+    "coverage": (int, float),
+    "notes": (list,),
+}
+_CELL_TYPES: dict[str, tuple[type, ...]] = {
+    **dict.fromkeys(("spec", "task", "protocol"), (str,)),
+    "seed": (int,),
+    "precision": (dict,),
+    "corpus": (dict, type(None)),
+}
+
+
+def _wrong_types(result: Result) -> Iterator[str]:
+    """What readers of results rely on and would stumble over."""
+    yield from (name for name, types in _TYPES.items() if not isinstance(getattr(result, name), types))
+    yield from (f"cell.{name}" for name, types in _CELL_TYPES.items() if not isinstance(result.cell.get(name), types))
+    if "encoding" not in result.cell["precision"]:
+        yield "cell.precision.encoding"
+
+
+def _no_constant(name: str) -> float:
+    raise ValueError(f"{name} is no number of JSON")
 
 
 def read_results(root: Path) -> Iterator[Result]:
     """All current results below a folder, in the order of their paths (those that moved aside are left out)."""
-    for path in sorted(root.rglob("seed-*.json")):
-        if re.fullmatch(r"seed-\d+\.json", path.name):
-            yield read_result(path)
+    yield from map(read_result, result_files(root))
+
+
+def result_files(root: Path) -> list[Path]:
+    """The files that ``read_results`` reads; predictions lie beside each."""
+    return [path for path in sorted(root.rglob("seed-*.json")) if re.fullmatch(r"seed-\d+\.json", path.name)]

@@ -1,11 +1,12 @@
 """Tokenise the clean text once and pack it into rows of word-piece ids.
 
-    python -m pretraining.corpus --text CLEAN_TEXT --tokenizer FOLDER --output FOLDER
+    python -m pretraining.corpus --text CLEAN_TEXT --tokenizer FOLDER --output FOLDER [--blocks]
 
 A row is `[CLS] s1 [SEP] [CLS] s2 [SEP] ... [PAD]`. Training lets a token attend to its own sentence only
 and counts positions from its own [CLS] (see `layout`). So each sentence is seen alone, as it will be at
-inference, while batches stay rectangular and almost free of padding. Two files are written: `train.npy`
-and `valid.npy` (uint16).
+inference, while batches stay rectangular and almost free of padding. With `--blocks` a row is what BERT and RoBERTa
+were trained on: `[CLS] s1 [SEP] s2 [SEP] ...` cut wherever the row is full, one [CLS] and one count of positions for
+all of it. Two files are written: `train.npy` and `valid.npy` (uint16).
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from numpy.typing import NDArray
 from transformers import AutoTokenizer
 
 from pretraining.check_leakage import read_sentences
-from pretraining.tokenizer import CLS, MAX_LENGTH, PAD
+from pretraining.tokenizer import CLS, MAX_LENGTH, PAD, SEP
 
 VALIDATION_SENTENCES = 2_000
 SEED = 0
@@ -61,6 +62,14 @@ def pack(sentences: list[list[int]], row_length: int = MAX_LENGTH) -> Rows:
     return packed
 
 
+def pack_blocks(sentences: list[list[int]], row_length: int = MAX_LENGTH) -> Rows:
+    """Put sentences one after the other behind a single [CLS] a row; what fills no row is left out."""
+    stream = np.concatenate([np.array(sentence[1:], dtype=np.uint16) for sentence in sentences])
+    rows = len(stream) // (row_length - 1)
+    body = stream[: rows * (row_length - 1)].reshape(rows, row_length - 1)
+    return np.concatenate([np.full((rows, 1), CLS, dtype=np.uint16), body], axis=1)
+
+
 def layout(rows: Rows) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Which sentence of its row each token belongs to, and the token's position in that sentence."""
     starts = rows == CLS
@@ -72,11 +81,12 @@ def layout(rows: Rows) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
 
 
 def split(rows: Rows) -> Iterator[NDArray[np.uint16]]:
-    """Yield the sentences of packed rows, without [CLS], [SEP] and padding."""
+    """Yield the sentences of packed rows, without [CLS], [SEP] and padding; those that a row cuts in their parts."""
     for row in rows:
-        filled = row[row != PAD]
-        for sentence in np.split(filled, np.flatnonzero(filled == CLS)[1:]):
-            yield sentence[1:-1]
+        filled = row[(row != PAD) & (row != CLS)]
+        for sentence in np.split(filled, np.flatnonzero(filled == SEP) + 1):
+            if len(words := sentence[sentence != SEP]):
+                yield words
 
 
 def main() -> None:
@@ -85,6 +95,8 @@ def main() -> None:
     parser.add_argument("--text", type=Path, required=True, help="one sentence a line")
     parser.add_argument("--tokenizer", type=Path, required=True)
     parser.add_argument("--output", type=Path, required=True)
+    parser.add_argument("--blocks", action="store_true", help="running text behind one [CLS] a row")
+    parser.add_argument("--length", type=int, default=MAX_LENGTH, help="of a row, in tokens")
     args = parser.parse_args()
 
     sentences = tokenise(args.text, args.tokenizer)
@@ -92,7 +104,7 @@ def main() -> None:
     args.output.mkdir(parents=True, exist_ok=True)
     parts = {"valid": sentences[:VALIDATION_SENTENCES], "train": sentences[VALIDATION_SENTENCES:]}
     for name, part in parts.items():
-        rows = pack(part)
+        rows = pack_blocks(part, args.length) if args.blocks else pack(part, args.length)
         np.save(args.output / f"{name}.npy", rows)
         tokens = sum(map(len, part))
         cut = sum(len(sentence) == MAX_LENGTH for sentence in part)

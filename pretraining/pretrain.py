@@ -2,6 +2,7 @@
 
     torchrun --standalone --nproc-per-node 2 -m pretraining.pretrain --packed FOLDER --static FOLDER
         --output FOLDER --tokens 60e6 [--resume]
+    ... --packed BLOCKS --init MODEL --learning-rate 5e-4   (a second phase, on running text)
 
 The learning rate is a function of the tokens seen: warm-up, plateau, linear decay to zero over the last
 part of the budget. A checkpoint taken on the plateau fits any budget, so a run is extended or cut short
@@ -40,7 +41,7 @@ class Settings:
     """Everything that shapes the model, apart from the data."""
 
     tokens: float = 60e6  # budget, in places of the rows (98 % of them hold a token)
-    rows_per_step: int = 16  # 2,048 tokens: small steps, so that there are enough of them in a small budget
+    tokens_per_step: int = 2_048  # small steps, so that there are enough of them in a small budget
     learning_rate: float = 1e-3
     warmup_tokens: float = 1e6
     decay_fraction: float = 0.5  # of the budget, linear to zero
@@ -93,6 +94,11 @@ def build_model(static_vectors: NDArray[np.float32], settings: Settings) -> Bert
     return model
 
 
+def load_model(folder: Path) -> BertForMaskedLM:
+    """The model of an earlier phase, as exported; its optimiser starts anew."""
+    return BertForMaskedLM.from_pretrained(folder, config=model_config(dropout=0.0), dtype=torch.float32)
+
+
 def build_optimizer(model: nn.Module, settings: Settings) -> torch.optim.AdamW:
     """AdamW with weight decay on matrices only."""
     parameters = list(model.parameters())
@@ -116,7 +122,7 @@ class Batch:
 
     ids: Tensor
     positions: Tensor
-    attention: Tensor  # (rows, 1, length, length), true inside a sentence
+    attention: Tensor | None  # (rows, 1, length, length), true inside a sentence; None where all see all
     masked: Tensor  # indices into the flattened rows
     targets: Tensor
 
@@ -125,6 +131,7 @@ def make_batch(rows: Rows, rng: np.random.Generator, mask_rate: float) -> Batch:
     """Mask a share of the ordinary pieces, as BERT does."""
     sentence, positions = layout(rows)
     ids = rows.astype(np.int64)
+    alone = bool((sentence == 1).all())
     chosen = (rng.random(ids.shape) < mask_rate) & (ids >= FIRST_ORDINARY_ID)
     targets = ids[chosen]
     fate = rng.random(len(targets))
@@ -133,7 +140,7 @@ def make_batch(rows: Rows, rng: np.random.Generator, mask_rate: float) -> Batch:
     return Batch(
         ids=torch.from_numpy(ids),
         positions=torch.from_numpy(positions),
-        attention=torch.from_numpy(sentence[:, None, :, None] == sentence[:, None, None, :]),
+        attention=None if alone else torch.from_numpy(sentence[:, None, :, None] == sentence[:, None, None, :]),
         masked=torch.from_numpy(np.flatnonzero(chosen)),
         targets=torch.from_numpy(targets),
     )
@@ -173,13 +180,14 @@ class RowOrder:
 
     def __init__(self, rows: Rows, settings: Settings) -> None:
         self._rows, self._settings = rows, settings
-        self.steps_per_epoch = len(rows) // settings.rows_per_step
+        self._rows_per_step = settings.tokens_per_step // rows.shape[1]
+        self.steps_per_epoch = len(rows) // self._rows_per_step
         self._epoch, self._order = -1, np.empty(0, dtype=np.int64)
 
     def batch(self, step: int) -> Batch:
         """This process's part of one step: a pure function of seed, step and process."""
         epoch, index = divmod(step, self.steps_per_epoch)
-        seed, size = self._settings.seed, self._settings.rows_per_step
+        seed, size = self._settings.seed, self._rows_per_step
         if epoch != self._epoch:
             self._epoch = epoch
             self._order = np.random.default_rng([seed, 0, epoch]).permutation(len(self._rows))
@@ -194,8 +202,9 @@ def validate(model: BertForMaskedLM, rows: Rows, settings: Settings) -> tuple[fl
     rng = np.random.default_rng([settings.seed, 2])
     model.eval()
     totals = np.zeros(3)
-    for start in range(0, len(rows), settings.rows_per_step):
-        batch = make_batch(rows[start : start + settings.rows_per_step], rng, settings.mask_rate)
+    size = settings.tokens_per_step // rows.shape[1]
+    for start in range(0, len(rows), size):
+        batch = make_batch(rows[start : start + size], rng, settings.mask_rate)
         loss, accuracy = masked_loss(model, batch, settings.bfloat16)
         totals += np.array([loss.item(), accuracy.item(), 1.0]) * len(batch.targets)
     model.train()
@@ -249,16 +258,17 @@ class TrainingLog:
         self._reset()
 
 
-def train(packed: Path, static: Path, output: Path, settings: Settings, every: Intervals, resume: bool) -> None:
+def train(
+    packed: Path, model: BertForMaskedLM, output: Path, settings: Settings, every: Intervals, resume: bool
+) -> None:
     """Train until the token budget is spent."""
     output.mkdir(parents=True, exist_ok=True)
     valid_rows: Rows = np.load(packed / "valid.npy")
     order = RowOrder(np.load(packed / "train.npy", mmap_mode="r"), settings)
-    model = build_model(np.load(static / "vectors.npy"), settings)
     optimizer = build_optimizer(model, settings)
     done = load_checkpoint(output, model, optimizer) if resume else 0
     log = TrainingLog(output / "training_log.csv", done) if world()[0] == 0 else None
-    step_tokens = settings.rows_per_step * MAX_LENGTH
+    step_tokens = settings.tokens_per_step
     last_step = int(settings.tokens // step_tokens)
     saved_at = time.monotonic()
     model.train()
@@ -287,9 +297,12 @@ def main() -> None:
     """Read the command line and train."""
     parser = ArgumentParser(description=__doc__, formatter_class=RawDescriptionHelpFormatter)
     parser.add_argument("--packed", type=Path, required=True)
-    parser.add_argument("--static", type=Path, required=True)
+    origin = parser.add_mutually_exclusive_group(required=True)
+    origin.add_argument("--static", type=Path, help="folder of the skip-gram vectors that a new model starts from")
+    origin.add_argument("--init", type=Path, help="folder of the model of an earlier phase")
     parser.add_argument("--output", type=Path, required=True)
     parser.add_argument("--tokens", type=float, default=Settings.tokens, help="token budget, decay included")
+    parser.add_argument("--learning-rate", type=float, default=Settings.learning_rate, help="of the plateau")
     parser.add_argument("--threads", type=int, default=1, help="of each process")
     parser.add_argument("--float32", action="store_true", help="no bfloat16 autocast")
     parser.add_argument("--resume", action="store_true", help="continue from the checkpoint in --output")
@@ -297,8 +310,11 @@ def main() -> None:
     torch.set_num_threads(args.threads)
     if "WORLD_SIZE" in os.environ:  # started by torchrun
         dist.init_process_group("gloo")
-    settings = replace(Settings(), tokens=args.tokens, bfloat16=not args.float32)
-    train(args.packed, args.static, args.output, settings, Intervals(), args.resume)
+    settings = replace(
+        Settings(), tokens=args.tokens, learning_rate=args.learning_rate, bfloat16=not args.float32
+    )
+    model = load_model(args.init) if args.init else build_model(np.load(args.static / "vectors.npy"), settings)
+    train(args.packed, model, args.output, settings, Intervals(), args.resume)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import errno
+import hashlib
+import logging
 import os
 import subprocess
 import sys
@@ -159,3 +161,114 @@ def test_no_room_for_a_model(
         Cache(tmp_path).save_model("key", transformer, {})
     assert "MIRRORBENCH_CACHE" in caught.value.hint
     assert list((tmp_path / "models").iterdir()) == []
+
+
+def flip(path: Path, at: int = -1) -> None:
+    """Damage one byte, as a bad disk or copy would."""
+    content = bytearray(path.read_bytes())
+    content[at] ^= 1
+    path.write_bytes(content)
+
+
+def test_the_checksums_of_a_model_are_those_that_sha256sum_reads(tmp_path: Path, transformer: Transformer) -> None:
+    path = Cache(tmp_path).save_model("key", transformer, {"n": 1})
+    lines = dict(reversed(line.split("  ")) for line in (path / "SHA256SUMS").read_text().splitlines())
+    files = [file for file in path.iterdir() if file.name != "SHA256SUMS"]
+    assert {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in files} == lines
+    assert {"model.safetensors", "config.json", "mirrorbench.json"} <= set(lines)
+
+
+@pytest.mark.parametrize("damage", ["flipped", "lost", "cut", "no sums"])
+def test_a_damaged_model_is_none_and_is_replaced(
+    tmp_path: Path, transformer: Transformer, damage: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = Cache(tmp_path).save_model("key", transformer, {"n": 1})
+    weights = path / "model.safetensors"
+    if damage == "flipped":
+        flip(weights)
+    elif damage == "lost":
+        weights.unlink()
+    elif damage == "cut":
+        weights.write_bytes(weights.read_bytes()[:-10])
+    else:
+        (path / "SHA256SUMS").unlink()
+    cache = Cache(tmp_path)
+    with caplog.at_level(logging.WARNING):
+        assert cache.model("key") is None
+    wrong = "SHA256SUMS" if damage == "no sums" else "model.safetensors"
+    assert f"{path} is damaged ({'no ' if damage == 'no sums' else ''}{wrong}); it is tuned again" in caplog.text
+    cache.save_model("key", transformer, {"n": 2})
+    assert Cache(tmp_path).model("key") == path
+    assert cache.describe_model("key") == {"n": 2}
+
+
+@pytest.mark.parametrize("damage", ["vectors", "keys", "cut", "empty", "lost"])
+def test_damaged_vectors_are_missing_and_are_put_again(
+    tmp_path: Path, damage: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    shelf = EmbeddingShelf(tmp_path)
+    shelf.put(inputs("a", "bb"), vectors("a", "bb"))
+    shelf.put(inputs("ccc"), vectors("ccc"))
+    array = next(path for path in tmp_path.glob("*.keys.npy") if len(np.load(path)) == 2)
+    if damage != "keys":
+        array = array.with_name(array.name.replace(".keys", ""))
+    if damage in ("vectors", "keys"):
+        flip(array)
+    elif damage == "lost":
+        array.unlink()
+    else:
+        array.write_bytes(array.read_bytes()[:-4] if damage == "cut" else b"")
+    with caplog.at_level(logging.WARNING):
+        again = EmbeddingShelf(tmp_path)
+        assert again.missing(inputs("a", "bb", "ccc")) == inputs("a", "bb")
+    assert f"Vectors in {tmp_path} are damaged" in caplog.text
+    again.put(inputs("a", "bb"), vectors("a", "bb"))
+    caplog.clear()
+    last = EmbeddingShelf(tmp_path)
+    assert last.missing(inputs("a", "bb", "ccc")) == []
+    np.testing.assert_array_equal(last.get(inputs("ccc", "a", "bb")), vectors("ccc", "a", "bb"))
+    assert caplog.text == ""
+
+
+def test_corpora_are_found_by_their_checksum_only(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    texts = ("a", "b\u2028c", 'd "e"')
+    checksum = hashlib.sha256("\n".join(texts).encode()).hexdigest()
+    cache = Cache(tmp_path)
+    assert cache.corpus(checksum) is None
+    cache.save_corpus(checksum, texts)
+    assert Cache(tmp_path).corpus(checksum) == texts
+    flip(tmp_path / "corpora" / f"{checksum}.json", 3)
+    with caplog.at_level(logging.WARNING):
+        assert cache.corpus(checksum) is None
+    assert "damaged" in caplog.text
+    cache.save_corpus(checksum, texts)
+    assert cache.corpus(checksum) == texts
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="needs the names of open files")
+def test_everything_is_on_the_disk_before_it_has_its_name(
+    tmp_path: Path, transformer: Transformer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file's content is flushed before the rename, the folder's list of names after it."""
+    events: list[tuple[str, str]] = []
+    flush, rename = os.fsync, os.replace
+
+    def fsync(handle: int) -> None:
+        events.append(("flush", os.readlink(f"/proc/self/fd/{handle}")))
+        flush(handle)
+
+    def replace(source: object, target: object) -> None:
+        events.append(("rename", str(target)))
+        rename(source, target)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    monkeypatch.setattr(os, "replace", replace)
+    EmbeddingShelf(tmp_path / "shelf").put(inputs("a"), vectors("a"))
+    assert [kind for kind, _ in events] == ["flush", "rename", "flush"] * 2
+    assert events[2][1] == str(tmp_path / "shelf")
+    events.clear()
+    path = Cache(tmp_path).save_model("key", transformer, {})
+    renamed = events.index(("rename", str(path)))
+    flushed = {Path(name).name for kind, name in events[:renamed] if kind == "flush"}
+    assert {file.name for file in path.iterdir()} <= flushed
+    assert events[renamed + 1 :] == [("flush", str(tmp_path / "models"))]

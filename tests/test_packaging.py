@@ -57,3 +57,10 @@ def test_cards_types_and_nothing_else_are_in_it(wheel: zipfile.ZipFile) -> None:
     }
     assert cards == {path.relative_to(ROOT / "tasks").as_posix() for path in (ROOT / "tasks").rglob("*.yaml")}
     assert {name.split("/")[0] for name in names} == {"mirrorbench", "mirrorbench-0.1.0.dist-info"}
+
+
+def test_the_papers_tables_are_in_it(wheel: zipfile.ZipFile) -> None:
+    folder = "mirrorbench/papers/specs/"
+    tables = {name.removeprefix(folder) for name in wheel.namelist() if name.startswith(folder)}
+    papers = ("mirror-bert", "mirrorwic", "poster")
+    assert tables == {f"{p}/{path.name}" for p in papers for path in (ROOT / "leaderboards" / p).iterdir()}

@@ -14,13 +14,16 @@ from toys import CATS, DOGS, ToyEncoder, ToyPlugin, toy_tasks
 
 from mirrorbench.cache import Cache
 from mirrorbench.cells import Cell, Failure
+from mirrorbench.data.lexicon import Lexicon
 from mirrorbench.data.store import DataStore
 from mirrorbench.errors import DataFormatError
+from mirrorbench.leases import Leases
 from mirrorbench.plan import Plan, Planner, Request
 from mirrorbench.plugins import Plugins
 from mirrorbench.runner import Outcome, Runner
 from mirrorbench.specs import parse_spec
 from mirrorbench.store import ResultStore
+from mirrorbench.tasks.lexicon_induction import LexiconInduction
 from mirrorbench.tasks.pair_similarity import PairSimilarity
 
 
@@ -98,6 +101,24 @@ def test_each_text_is_encoded_once_for_all_tasks(bench: Bench, toy: ToyEncoder) 
         assert result.encoder["texts"] == len(TEXTS)
         assert result.encoder["dimensions"] == 26
         assert torch.__version__.startswith(result.environment["packages"]["torch"])  # perhaps without the build tag
+
+
+class WordList(ToyEncoder):
+    """A toy encoder that knows which words it knows."""
+
+    def vocabulary(self, language: str) -> list[str]:
+        return {"en": ["apple", "pear", "plum"], "de": ["Apfel", "Birne", "Pflaume"]}[language]
+
+
+def test_candidates_are_the_words_that_an_encoder_knows_or_else_the_task_s(bench: Bench) -> None:
+    lexicon = Lexicon((("cat", "Katze"), ("dog", "Hund")), (("pig", "Ferkel"),), ("cow",), ("Kuh",))
+    task = LexiconInduction("bli", lexicon, languages=("en", "de"))
+    with_words, without = WordList("words"), ToyEncoder("no words")
+    bench.plugins.add(ToyPlugin({"with": with_words, "without": without}, [task]), "toys")
+    assert not bench.run("with", "without", "with", tasks=("bli",)).failures
+    dictionaries = {"cat", "dog", "pig", "Katze", "Hund", "Ferkel"}
+    assert set(with_words.asked) == dictionaries | {"apple", "pear", "plum", "Apfel", "Birne", "Pflaume"}
+    assert set(without.asked) == dictionaries | {"cow", "Kuh"}
 
 
 def test_scores_equal_a_direct_computation(bench: Bench, toy: ToyEncoder) -> None:
@@ -280,3 +301,94 @@ def test_a_tuning_that_fails_fails_its_cells_alone(
     assert [result.spec for result in outcome.results] == ["toy", "toy"]
     assert {failure.reason for failure in outcome.failures} == {"a corpus of 1 distinct strings cannot be tuned on"}
     assert not (bench.cache.root / "models").exists()
+
+
+def test_which_test_items_were_tuned_on_is_stored(bench: Bench, random_model: Callable[[str], Path]) -> None:
+    bench.plugins.add(ToyPlugin(tasks=toy_tasks()), "toys")
+    bert = random_model("bert")
+    specs = (f"{bert}+mirror", f"{bert}+base")
+    before = {cell.id for cell in bench.plan(f"{bert}+base").cells}
+    bench.corpus.write_text("The  CAT\na cat\n" + "".join(f"line number {n}\n" for n in range(30)))
+    outcome = bench.run(*specs)
+    stored = {(r.cell["method"], r.task): r for r in outcome.results}
+    expected = {"cats": [2, 1, 1, 0], "dogs": [1, 0, 0]}  # how many of both texts of each pair
+    for name, flags in expected.items():
+        tuned, base = stored["mirror", name], stored["base", name]
+        assert tuned.overlap is not None
+        assert tuned.overlap["n_items"] == len(flags)
+        assert tuned.overlap["any_text"] == pytest.approx(np.mean(np.array(flags) > 0))
+        assert tuned.overlap["all_texts"] == pytest.approx(np.mean(np.array(flags) == 2))
+        assert base.overlap is None
+        paths = {cell.spec.method: bench.results.path(cell) for cell in bench.plan(*specs).cells if cell.task == name}
+        with np.load(paths["mirror"].with_suffix(".npz")) as arrays:
+            assert arrays["overlap"].tolist() == flags
+        with np.load(paths["base"].with_suffix(".npz")) as arrays:
+            assert "overlap" not in arrays
+    assert {r.cell_id for r in outcome.results if r.overlap is None} == before
+    assert {r.cell_id for r in outcome.results} == {cell.id for cell in bench.plan(*specs).cells}
+
+
+def test_a_group_at_work_elsewhere_is_left_for_later(bench: Bench, toy: ToyEncoder) -> None:
+    """Another process holds the first group's lease, stores one of its cells and goes."""
+    bench.plugins.add(ToyPlugin({"other": ToyEncoder("letters-2")}), "other")
+    elsewhere = Bench(bench.corpus.parent, bench.plugins)
+    (first, *_) = bench.plan("toy").groups
+    held = Leases(bench.results.root / ".leases").take(first)
+    assert held is not None
+    released = []
+
+    class Releasing(Log):
+        def note(self, message: str) -> None:
+            super().note(message)
+            assert [line for line in self.lines if "computed" in line] == ["other cats computed", "other dogs computed"]
+            elsewhere.results = ResultStore(bench.results.root.with_name("elsewhere"))
+            elsewhere.run("toy", tasks=["cats"])
+            (elsewhere.results.root / "toy").rename(bench.results.root / "toy")
+            held.__exit__(None, None, None)
+            released.append(len(toy.asked))
+
+    log = Releasing()
+    outcome = bench.run("toy", "other", log=log)
+    assert [(result.spec, result.task) for result in outcome.results] == [
+        ("toy", "cats"), ("toy", "dogs"), ("other", "cats"), ("other", "dogs"),
+    ]  # fmt: skip
+    assert outcome.computed == 3
+    assert len(released) == 1
+    assert re.fullmatch(r"toy: process \d+ on .+ is at work on it; waiting for its results", log.lines[2])
+    assert log.lines[3:] == ["toy cats cached", "toy dogs computed"]
+
+
+def test_a_damaged_cache_costs_time_and_changes_nothing(
+    bench: Bench, random_model: Callable[[str], Path], caplog: pytest.LogCaptureFixture
+) -> None:
+    bench.plugins.add(ToyPlugin(tasks=toy_tasks()), "toys")
+    spec = f"{random_model('bert')}+mirror"
+    first = bench.run(spec)
+    for pattern in ("models/*/model.safetensors", "embeddings/*/*.npy"):
+        for path in bench.cache.root.glob(pattern):
+            path.write_bytes(path.read_bytes()[:-1] + b"?")
+    bench.results = ResultStore(bench.results.root.with_name("again"))
+    bench.cache = Cache(bench.cache.root)
+    second = bench.run(spec)
+    assert [(r.cell_id, r.metrics) for r in second.results] == [(r.cell_id, r.metrics) for r in first.results]
+    assert "is damaged (model.safetensors); it is tuned again" in caplog.text
+    assert "are damaged" in caplog.text
+
+
+def test_what_a_killed_run_left_half_written_is_swept_away(bench: Bench, toy: ToyEncoder) -> None:
+    folder = bench.results.root / "toy" / "cats"
+    folder.mkdir(parents=True)
+    (folder / ".part-1").write_text("half")
+    bench.run("toy")
+    assert [path.name for path in folder.iterdir() if path.name.startswith(".")] == []
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may write everywhere")
+def test_an_output_that_may_not_be_written_is_one_message(bench: Bench, toy: ToyEncoder) -> None:
+    bench.results.root.mkdir()
+    bench.results.root.chmod(0o500)
+    outcome = bench.run("toy")
+    assert {failure.reason for failure in outcome.failures} == {
+        f"Cannot write to {bench.results.root}: Permission denied."
+    }
+    assert toy.asked == []  # nothing was computed that could not have been stored

@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mirrorbench.errors import UsageError
@@ -99,3 +99,42 @@ def test_changes_make_copies() -> None:
     assert str(spec.with_method("base").with_params(layers="-4:")) == "bert+base:layers=-4:,pooling=cls"
     assert str(spec) == "bert:pooling=cls"
     assert spec.get("layers", "none") == "none"
+
+
+HOSTILE = st.text("%+:@,=/.~ \\ab0195eE-_é٣\0\ud800\n", max_size=30) | st.text(max_size=30)
+PIECES = st.lists(
+    st.sampled_from(
+        ["bert", "./a", "@", "+mirror", ":", "a=", "b=1", ",", "%FF", "%00", "%2", "1e999", "9" * 500, "=", "+"]
+    ),
+    max_size=8,
+).map("".join)
+
+
+@settings(max_examples=500)
+@given(HOSTILE | PIECES)
+def test_any_text_is_a_spec_that_survives_or_a_usage_error(text: str) -> None:
+    try:
+        spec = parse_spec(text)
+    except UsageError:
+        return
+    assert parse_spec(str(spec)) == spec
+    assert EncoderSpec.from_json(json.loads(json.dumps(spec.to_json()))) == spec
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("bert:a=" + "9" * 5000, "has 5000 digits"),
+        ("bert:a=1e999", "is too large"),
+        ("./a\0b", "no text"),
+        ("./a%00b", "no text"),
+        ("bert:a=%00", "no text"),
+        ("./\udcff", "no text"),
+        ("./%FF", "not UTF-8"),
+        ("a" * 1_000_000, "1,000,000 characters"),
+    ],
+)
+def test_what_no_file_could_hold_is_refused(text: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message) as caught:
+        parse_spec(text)
+    assert len(caught.value.message) < 7000

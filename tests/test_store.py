@@ -127,7 +127,7 @@ def test_a_full_disk_leaves_no_half_result(
         patch.setattr(os, "replace", full)
         with pytest.raises(StorageError, match="No space left on device") as caught:
             store.write(cell(), result(cell(), 0.2), SCORES)
-    assert failing in caught.value.message
+    assert caught.value.message == f"Cannot write to {store.root}: No space left on device."
     assert "--data-dir" not in caught.value.hint
     assert set(names(store)) <= {*left, "seed-0.npz"}
     assert store.find(cell()) == (result(cell(), 0.1) if before else None)
@@ -167,3 +167,10 @@ def test_plain_specs_keep_their_names() -> None:
     assert slug(parse_spec("roberta+mirror")) == "roberta+mirror"
     assert slug(parse_spec("roberta+mirror"), "released") == "roberta+mirror~released"
     assert slug(parse_spec("bert+base:pooling=cls")).startswith("bert+base_pooling=cls-")
+
+
+def test_what_a_killed_process_left_is_swept_away(store: ResultStore) -> None:
+    path = store.write(cell(), result(cell()), SCORES)
+    (path.parent / ".part-xyz").write_text("half")
+    store.sweep(cell())
+    assert names(store) == ["seed-0.json", "seed-0.npz"]

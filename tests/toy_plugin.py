@@ -1,12 +1,14 @@
 """A plugin in a single file, as ``--plugin`` loads it: encoders and tasks for the tests of the command line.
 
 ``blocking`` encodes only once the file ``go`` exists in TOY_FOLDER; until then it waits, after it has made ``waiting``
-there. Every call of an encoder is noted in ``calls``.
+there. Every call of an encoder is noted in ``calls``. ``dying`` kills its process at its first
+call, ``deadly`` at each.
 """
 
 from __future__ import annotations
 
 import os
+import signal
 import time
 from pathlib import Path
 from typing import Any
@@ -30,6 +32,8 @@ class Letters:
         if self.name == "blocking" and not (FOLDER / "go").exists():
             (FOLDER / "waiting").touch()
             time.sleep(120)
+        if self.name == "deadly" or (self.name == "dying" and (FOLDER / "calls").read_text().count("dying") == 1):
+            os.kill(os.getpid(), signal.SIGKILL)
         if self.name == "broken":
             raise RuntimeError("it broke [down]")
         return np.array([[item.text.count(letter) for letter in "abcdefghijklmnopqrstuvwxyz"] for item in inputs])
@@ -37,7 +41,7 @@ class Letters:
 
 @hookimpl
 def register_encoders(register: Any) -> None:
-    for name in ("letters", "blocking", "broken"):
+    for name in ("letters", "blocking", "broken", "dying", "deadly"):
         register(name, lambda spec, context, name=name: Letters(name), "counts letters")
 
 

@@ -9,7 +9,20 @@ from typing import Annotated
 
 import typer
 
-from mirrorbench.cli import data, leaderboard, listing, run
+from mirrorbench.cli import (
+    analyze,
+    cache,
+    compare,
+    data,
+    doctor,
+    encode,
+    leaderboard,
+    listing,
+    paper,
+    plugin,
+    run,
+    tune,
+)
 from mirrorbench.errors import MirrorbenchError, PluginError, UsageError
 
 app = typer.Typer(
@@ -40,10 +53,18 @@ def _root(
 
 
 app.command("run")(run.run)
+app.command("tune")(tune.tune)
+app.command("encode")(encode.encode)
 app.command("leaderboard")(leaderboard.leaderboard)
+app.command("compare")(compare.compare)
+app.command("paper")(paper.paper)
+app.add_typer(analyze.app, name="analyze")
 app.add_typer(data.app, name="data")
 app.command("list")(listing.list_registered)
 app.command("plugins")(listing.list_plugins)
+app.add_typer(plugin.app, name="plugin")
+app.add_typer(cache.app, name="cache")
+app.command("doctor")(doctor.doctor)
 
 
 def _add_plugin_commands() -> None:

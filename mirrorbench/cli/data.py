@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mirrorbench.cli.options import DataDir, Json, Offline
+from mirrorbench.cli.options import DataDir, Json, Offline, PluginFiles, split_names
 from mirrorbench.cli.tables import print_rows
 
 if TYPE_CHECKING:
     from mirrorbench.data.cards import Card
     from mirrorbench.data.importing import ImportReport
+    from mirrorbench.errors import MirrorbenchError
 
 app = typer.Typer(
     name="data",
@@ -66,7 +67,7 @@ def fetch(
 ) -> None:
     """Fetch data sets, corpora or suites from the sources that their cards name."""
     from mirrorbench.data.store import DataStore
-    from mirrorbench.errors import DataUnavailableError, MirrorbenchError, UsageError
+    from mirrorbench.errors import MirrorbenchError, UsageError
 
     if bool(names) == everything:
         raise UsageError("Name what to fetch, or give --all.", hint="mirrorbench data list shows the names.")
@@ -80,11 +81,7 @@ def fetch(
             _print(f"{card.name}: failed")
         else:
             _print(f"{card.name}: complete, {len(files)} of its files in {store.root / card.folder}")
-    if len(failures) == 1:
-        raise failures[0][1]
-    if failures:
-        _print_error("\n\n".join(str(error) for _, error in failures))
-        raise DataUnavailableError(f"Not fetched: {', '.join(name for name, _ in failures)}; the reasons are above.")
+    _raise_all(failures, "Not fetched")
 
 
 @app.command("import")
@@ -140,6 +137,63 @@ def path(
     (card,) = _cards([name], builtin_cards())
     for file in DataStore(data_dir, offline).fetch(card).values():
         _print(str(file))
+
+
+@app.command("overlap")
+def show_overlap(
+    corpus: Annotated[str, typer.Argument(metavar="CORPUS", help="A corpus, or a text file of one string a line.")],
+    tasks: Annotated[list[str], typer.Argument(metavar="TASK...", help="Tasks or suites.")],
+    data_dir: DataDir = None,
+    offline: Offline = False,
+    as_json: Json = False,
+    plugin: PluginFiles = None,
+) -> None:
+    """How many test items hold texts that occur in a corpus to tune on.
+
+    Texts are compared after Unicode normalisation (NFKC) and case folding, white space collapsed. "any text": at least
+    one text of the item is in the corpus; "all texts": every one, of a pair both.
+
+    `mirrorbench data overlap sts-sentences sts`
+    """
+    from mirrorbench.data.corpora import read_corpus
+    from mirrorbench.data.overlap import overlap
+    from mirrorbench.data.store import DataStore
+    from mirrorbench.errors import MirrorbenchError
+    from mirrorbench.plan import expand_tasks
+    from mirrorbench.plugins import plugins
+
+    registered, store = plugins(), DataStore(data_dir, offline)
+    names = expand_tasks(split_names(tasks), registered)
+    strings = read_corpus(corpus, store, {entry.name: entry.value for entry in registered.corpora}).texts
+    found: list[dict[str, Any]] = []
+    failures: list[tuple[str, MirrorbenchError]] = []
+    for name in names:
+        try:
+            task = registered.tasks[name]
+            task.fetch(store)
+            shares = overlap(task.texts(task.load(store)), strings)
+        except MirrorbenchError as error:
+            failures.append((name, error))
+        else:
+            found.append({"task": name, "corpus": corpus, **(shares.to_json() if shares else {})})
+    if as_json:
+        _print(json.dumps(found, indent=1, ensure_ascii=False))
+    elif found:
+        shown = [("n_items", "{:,}"), ("any_text", "{:.1%}"), ("all_texts", "{:.1%}")]
+        rows = [[row["task"], *(text.format(row[k]) if k in row else "unknown" for k, text in shown)] for row in found]
+        print_rows(("task", "items", "any text", "all texts"), rows)
+    _raise_all(failures, "Not compared")
+
+
+def _raise_all(failures: Sequence[tuple[str, MirrorbenchError]], what: str) -> None:
+    """One failure as it is; of several, the reasons first, then the names."""
+    from mirrorbench.errors import DataUnavailableError
+
+    if len(failures) == 1:
+        raise failures[0][1]
+    if failures:
+        _print_error("\n\n".join(str(error) for _, error in failures))
+        raise DataUnavailableError(f"{what}: {', '.join(name for name, _ in failures)}; the reasons are above.")
 
 
 def _select(names: Sequence[str]) -> list[Card]:

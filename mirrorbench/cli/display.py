@@ -16,6 +16,7 @@ from rich.text import Text
 
 from mirrorbench.cells import Cell, Failure
 from mirrorbench.leaderboard.renderers import markdown, number, with_deviation
+from mirrorbench.leaderboard.renderers.numbers import with_legend, with_marks
 from mirrorbench.leaderboard.table import Table
 
 if TYPE_CHECKING:
@@ -23,6 +24,13 @@ if TYPE_CHECKING:
 
 console = Console()
 errors = Console(stderr=True)
+
+
+def say(line: str) -> None:
+    """A line on standard output as it is: never broken, no markup read."""
+    console.print(line, highlight=False, markup=False, soft_wrap=True)
+
+
 PLAIN_INTERVAL = 15.0
 """Seconds between two progress lines of one stage where there is no terminal."""
 
@@ -41,7 +49,7 @@ class Display:
         self.cached = 0
         self.progress = progress
         self._stage: TaskID | None = None
-        self._cells = progress.add_task("cells", total=total, rate="") if progress else None
+        self._cells = progress.add_task("cells", total=total, rate="") if progress and total else None
         self._name, self._unit, self._size = "", "", 0
         self._count, self._started, self._shown = 0, 0.0, 0.0
 
@@ -52,9 +60,9 @@ class Display:
         if self.progress:
             if self._stage is not None:
                 self.progress.remove_task(self._stage)
-            self._stage = self.progress.add_task(name, total=total, rate="")
+            self._stage = self.progress.add_task(name, total=total or None, rate="")
         else:
-            self._line(f"{name}: {total:,} {unit}")
+            self._line(f"{name}: {total:,} {unit}" if total else name)
 
     def advance(self, n: int) -> None:
         """Units of the stage are done."""
@@ -65,6 +73,9 @@ class Display:
             self.progress.update(self._stage, advance=n, rate=rate)
         elif not self.progress and now - self._shown > PLAIN_INTERVAL:
             self._shown = now
+            if not self._size:  # a stream, whose end nobody knows
+                self._line(f"{self._name}: {self._count:,}, {rate}")
+                return
             left = (now - self._started) / self._count * (self._size - self._count)
             self._line(f"{self._name}: {self._count:,} of {self._size:,}, {rate}, {left:.0f} s left")
 
@@ -109,8 +120,9 @@ class Display:
             errors.print("No results.")
             return
         again = f", {self.cached} of them from earlier runs" if self.cached else ""
-        tables = "table also in leaderboard.md and leaderboard.tex"
-        errors.print(Text(f"{len(outcome.results)} results in {root}{again}; {tables}"), soft_wrap=True)
+        written = (root / "leaderboard.md").is_file()  # mirrorbench paper writes none
+        tables = "; table also in leaderboard.md and leaderboard.tex" if written else ""
+        errors.print(Text(f"{len(outcome.results)} results in {root}{again}{tables}"), soft_wrap=True)
 
 
 @contextmanager
@@ -135,11 +147,13 @@ def print_table(table: Table) -> None:
     styles = {0: "", 1: "bold", 2: "underline"}
     drawn = RichTable(title=table.title or None, header_style="")
     drawn.add_column("encoder", no_wrap=True)
-    for column in table.columns:
-        drawn.add_column(column.title, justify="right")
+    for head in table.heads():
+        drawn.add_column(head, justify="right")
     for row, ranks in zip(table.rows, table.ranks(), strict=True):
-        cells = [Text(with_deviation(s), style=styles[m]) for s, m in zip(row.scores, ranks, strict=True)]
+        cells = [
+            Text.assemble((with_deviation(s), styles[m]), with_marks(s)) for s, m in zip(row.scores, ranks, strict=True)
+        ]
         drawn.add_row(row.label, *cells)
     console.print(drawn)
-    for note in table.notes:
+    for note in with_legend(table):
         console.print(Text(note, style="dim"))

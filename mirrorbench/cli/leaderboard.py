@@ -2,62 +2,190 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import astuple, dataclass, replace
+from inspect import signature
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from mirrorbench.cli.options import PluginFiles, split_names
 
+if TYPE_CHECKING:
+    from mirrorbench.leaderboard.selection import Choice, Selection
+    from mirrorbench.leaderboard.table import Table
+    from mirrorbench.plugins import Plugins
+
 
 def leaderboard(
-    results: Annotated[list[Path] | None, typer.Argument(help="Folders of results.", show_default="results")] = None,
+    results: Annotated[
+        list[Path] | None,
+        typer.Argument(help="Folders of results, or a table as --format json wrote it.", show_default="results"),
+    ] = None,
     tasks: Annotated[
         list[str] | None,
-        typer.Option("--tasks", "-t", metavar="NAME,...", help="Columns.", show_default="all"),
+        typer.Option("--tasks", "-t", metavar="NAME,...", help="Columns: tasks and suites.", show_default="all"),
     ] = None,
+    encoder: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--encoder",
+            "-e",
+            metavar="SPEC",
+            help="Rows; what a spec leaves open may be anything (bert: every row of BERT). May be repeated.",
+            show_default="all",
+        ),
+    ] = None,
+    table: Annotated[
+        str,
+        typer.Option(metavar="NAME", help="Rows and columns of a table of the papers (mirrorbench paper lists them)."),
+    ] = "",
+    metric: Annotated[str, typer.Option(help="Show this metric.", show_default="each task's main one")] = "",
+    protocol: Annotated[str, typer.Option(help="Only results under this protocol.", show_default="any")] = "",
+    intervals: Annotated[
+        bool, typer.Option("--intervals", help="Add confidence intervals over test items (not in latex).")
+    ] = False,
+    ties: Annotated[bool, typer.Option("--ties", help="Mark (†) what is not separable from a column's best.")] = False,
+    without_overlap: Annotated[
+        bool, typer.Option("--without-overlap", help="Score without the test items whose texts were tuned on.")
+    ] = False,
+    allow_mixed: Annotated[
+        bool, typer.Option("--allow-mixed", help="Also results of other data, models or protocols in one table.")
+    ] = False,
     format_: Annotated[
         str,
         typer.Option(
             "--format",
             "-f",
-            help="markdown, latex, csv, json, or a plugin's.",
-            show_default="drawn, or Markdown into a pipe",
+            help="markdown, latex, html, csv, json, or a plugin's.",
+            show_default="by the output's name; drawn; or Markdown into a pipe",
         ),
     ] = "",
+    siunitx: Annotated[bool, typer.Option("--siunitx", help="latex: align numbers by siunitx's S columns.")] = False,
+    standalone: Annotated[bool, typer.Option("--standalone", help="latex: a document that compiles.")] = False,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Write to this file.")] = None,
     title: Annotated[str, typer.Option(help="The table's title or caption.")] = "",
     plugin: PluginFiles = None,
 ) -> None:
     """Render stored results as a table.
 
-    `mirrorbench leaderboard results --format latex --output table.tex`
+    `mirrorbench leaderboard results --format latex --siunitx --output table.tex`
+
+    `mirrorbench leaderboard results more-results -t sts,simlex -e bert --ties --output leaderboard.html`
     """
-    from mirrorbench.atomic import writing
     from mirrorbench.cli.display import print_table
-    from mirrorbench.errors import UsageError
-    from mirrorbench.leaderboard.table import build_table
+    from mirrorbench.leaderboard.selection import Choice
     from mirrorbench.plan import expand_tasks
     from mirrorbench.plugins import plugins
-    from mirrorbench.store import read_results
+    from mirrorbench.specs import parse_spec
 
     registered = plugins()
-    folders = results or [Path("results")]
-    for folder in folders:
-        if not folder.is_dir():
-            raise UsageError(f"there is no folder of results {folder}", "Make some: mirrorbench run")
-    found = [result for folder in folders for result in read_results(folder)]
-    names = expand_tasks(split_names(tasks), registered) if tasks else ()
-    found = [result for result in found if not names or result.task in names]
-    if not found:
-        raise UsageError(f"no results in {', '.join(map(str, folders))}", "Make some: mirrorbench run")
-    table = build_table(found, registered, names, title=title)
-    if not format_ and output is None:
-        print_table(table)
-        return
-    text = registered.renderers[format_ or "markdown"](table)
+    wanted = {"siunitx": siunitx, "standalone": standalone}
+    options = {name: True for name, given in wanted.items() if given}
+    chosen = format_ or _format_of(output) or ("latex" if options else "")
+    renderer = _renderer(chosen or "markdown", options, registered)
+    choice = Choice(
+        expand_tasks(split_names(tasks or []), registered),
+        tuple(parse_spec(text) for text in encoder or []),
+        protocol=protocol,
+        metrics={"": metric} if metric else {},
+        allow_mixed=allow_mixed,
+    )
+    if table:
+        choice = _laid_out(choice, table)
+    statistics = Statistics(intervals, ties, without_overlap)
+    built = _table(results or [Path("results")], choice, statistics, registered)
+    built = replace(built, title=title or built.title)
+    if chosen:
+        _write(renderer(built, **options), output)
+    else:
+        print_table(built)
+
+
+def _write(text: str, output: Path | None) -> None:
     if output is None:
         typer.echo(text, nl=False)
-    else:
-        with writing(output) as sink:
-            sink.write(text.encode())
+        return
+    from mirrorbench.atomic import writing
+
+    with writing(output) as sink:
+        sink.write(text.encode())
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """What is computed from per-item predictions."""
+
+    intervals: bool
+    ties: bool
+    without_overlap: bool
+
+
+def _table(sources: Sequence[Path], choice: Choice, statistics: Statistics, registered: Plugins) -> Table:
+    """The table in a file, or of the results in folders."""
+    from mirrorbench.errors import UsageError
+    from mirrorbench.leaderboard.objects import read_table
+    from mirrorbench.leaderboard.selection import EVERYTHING, select
+
+    files = [path for path in sources if path.is_file()]
+    if not files:
+        return _computed(select(sources, registered, choice), choice, statistics, registered)
+    if len(sources) > 1:
+        raise UsageError(f"{files[0]} is a table, and stands for itself", "Name it alone, or folders of results.")
+    if choice != EVERYTHING or any(astuple(statistics)):
+        raise UsageError(f"{files[0]} is a finished table", "Selections and statistics need folders of results.")
+    return read_table(files[0])
+
+
+def _computed(selection: Selection, choice: Choice, statistics: Statistics, registered: Plugins) -> Table:
+    from mirrorbench.leaderboard.table import build_table
+
+    results, notes = list(selection.results), list(selection.notes)
+    items = selection.items(registered) if any(astuple(statistics)) else {}
+    if statistics.without_overlap:
+        from mirrorbench.comparison import unseen
+
+        results, items, lines = unseen.without_overlap(results, items, registered)
+        notes += lines
+    table = build_table(results, registered, choice.tasks, selection.rows)
+    if statistics.intervals or statistics.ties:
+        from mirrorbench.leaderboard.marking import Marker
+
+        table = Marker(table, items, registered).mark(statistics.intervals, statistics.ties)
+    return replace(table, notes=(*table.notes, *notes))
+
+
+_ENDINGS = {".md": "markdown", ".tex": "latex", ".html": "html", ".htm": "html", ".csv": "csv", ".json": "json"}
+
+
+def _format_of(output: Path | None) -> str:
+    """What a file's name says; Markdown where it says nothing."""
+    return _ENDINGS.get(output.suffix.lower(), "markdown") if output else ""
+
+
+def _renderer(name: str, options: Iterable[str], registered: Plugins) -> Callable[..., str]:
+    """The renderer of a format, once it is known to take the options."""
+    from mirrorbench.errors import UsageError
+
+    renderer: Callable[..., str] = registered.renderers[name]
+    for option in options:
+        if option not in signature(renderer).parameters:
+            having = [e.name for e in registered.renderers if option in signature(e.value).parameters]
+            raise UsageError(f"the format {name} has no --{option}", f"It belongs to: {', '.join(having)}")
+    return renderer
+
+
+def _laid_out(choice: Choice, name: str) -> Choice:
+    """The choice with the tasks, encoders and metrics of a table of the papers, where it leaves them open."""
+    from mirrorbench.errors import UsageError
+    from mirrorbench.papers.reading import find_table
+    from mirrorbench.papers.tables import PaperTable
+
+    found = find_table(name)
+    targets = list(found.targets().values()) if isinstance(found, PaperTable) else []
+    if not targets:
+        raise UsageError(f"{name} has no scores that a run could measure", "mirrorbench paper lists the tables.")
+    metrics = {task: target.metric for target in targets for task in target.tasks}
+    rows = tuple(dict.fromkeys(target.spec for target in targets))
+    return replace(choice, tasks=choice.tasks or tuple(metrics), rows=rows, metrics=choice.metrics or metrics)

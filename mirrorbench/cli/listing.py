@@ -27,6 +27,7 @@ class Kind(StrEnum):
     corpora = "corpora"
     metrics = "metrics"
     renderers = "renderers"
+    tables = "tables"
 
 
 def list_registered(kind: Kind, as_json: Json = False, plugin: PluginFiles = None) -> None:
@@ -48,6 +49,10 @@ def _rows(kind: Kind, registered: Plugins) -> list[dict[str, Any]]:
         from mirrorbench.data.cards import builtin_suites
 
         return [{"name": name, "tasks": list(tasks)} for name, tasks in builtin_suites().items()]
+    if kind is Kind.tables:
+        from mirrorbench.papers.reading import paper_tables
+
+        return [{"name": name, "title": t.title, "where": t.where} for name, t in paper_tables().items()]
     if kind is Kind.backbones:
         from mirrorbench.backbones import BACKBONES
 

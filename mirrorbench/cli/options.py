@@ -41,5 +41,15 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 def split_names(values: list[str]) -> list[str]:
-    """Names from options that may be repeated and may hold commas: ``["sts,wic", "bel"]``."""
-    return [name.strip() for value in values for name in value.split(",") if name.strip()]
+    """Names from options that may be repeated and may hold commas: ``["sts,wic", "bel"]``.
+
+    After a task with options (``bli-en-fr:train=1k,self_learning=5,sts``) a part with a ``=`` is another option.
+    """
+    names: list[str] = []
+    for value in values:
+        for part in filter(None, map(str.strip, value.split(","))):
+            if "=" in part and ":" not in part and names and ":" in names[-1]:
+                names[-1] += f",{part}"
+            else:
+                names.append(part)
+    return names

@@ -2,60 +2,97 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from mirrorbench.cli.options import DataDir, Offline, PluginFiles, split_names
+from mirrorbench.errors import UsageError
 
 if TYPE_CHECKING:
-    from mirrorbench.plan import Plan, Request
+    from mirrorbench.cells import Cell
+    from mirrorbench.data.store import DataStore
+    from mirrorbench.execution import Context
+    from mirrorbench.plan import Plan
     from mirrorbench.plugins import Plugins
+    from mirrorbench.specs import EncoderSpec, Value
     from mirrorbench.store import ResultStore
 
 EMBEDDED_ENCODER, EMBEDDED_SUITE, EMBEDDED_SEEDS = "tiny", "quick", 3
 
+GridName = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="[GRID.yaml]",
+        help="A grid file, or the name of one that comes with the package (mirror-bert-table12); options replace what "
+        "it says, --encoder the backbones.",
+    ),
+]
+Encoders = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--encoder",
+        "-e",
+        metavar="SPEC",
+        help="BACKBONE[@REVISION][+METHOD][:KEY=VALUE,...]; a bare backbone is the ladder. May be repeated.",
+        show_default="tiny, the model inside the package",
+    ),
+]
+Tasks = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--tasks", "-t", metavar="NAME,...", help="Tasks and suites.", show_default="quick, the data inside the package"
+    ),
+]
+Seeds = Annotated[
+    int | None,
+    typer.Option(min=1, help="Runs of each tuned encoder.", show_default="1; 3 without --encoder and --tasks"),
+]
+CorpusName = Annotated[str, typer.Option(help="Corpus name or text file to tune on.", show_default="each task's own")]
+Protocol = Annotated[
+    str,
+    typer.Option(help="paper: as published; released: as the authors' code does it.", show_default="paper"),
+]
+Device = Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:N or mps.")]
+Precision = Annotated[str, typer.Option(help="auto (bf16 on CUDA, else fp32), fp32 or bf16.", show_default="auto")]
+Output = Annotated[Path, typer.Option("--output", "-o", help="Where results go.")]
+Executor = Annotated[
+    str,
+    typer.Option(metavar="NAME[:KEY=VALUE,...]", help="Where to compute: local, or what a plugin adds (ray, slurm)."),
+]
+Workers = Annotated[
+    int | None,
+    typer.Option(min=1, help="Worker processes.", show_default="this process, or one for each GPU of --device cuda"),
+]
+Address = Annotated[str, typer.Option(help="Where the executor's cluster is.", show_default="a local one")]
+Deterministic = Annotated[
+    bool, typer.Option("--deterministic", help="On a GPU: only algorithms that repeat bit for bit; slower.")
+]
+DryRun = Annotated[
+    bool,
+    typer.Option("--dry-run", help="Show the plan, what is done and about how long the rest takes; compute nothing."),
+]
+
 
 def run(
-    encoder: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--encoder",
-            "-e",
-            metavar="SPEC",
-            help="BACKBONE[@REVISION][+METHOD][:KEY=VALUE,...]; a bare backbone is the ladder. May be repeated.",
-            show_default="tiny, the model inside the package",
-        ),
-    ] = None,
-    tasks: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--tasks",
-            "-t",
-            metavar="NAME,...",
-            help="Tasks and suites.",
-            show_default="quick, the data inside the package",
-        ),
-    ] = None,
-    seeds: Annotated[
-        int | None,
-        typer.Option(min=1, help="Runs of each tuned encoder.", show_default="1; 3 without --encoder and --tasks"),
-    ] = None,
-    corpus: Annotated[
-        str, typer.Option(help="Corpus name or text file to tune on.", show_default="each task's own")
-    ] = "",
-    protocol: Annotated[
-        str, typer.Option(help="paper: as published; released: as the authors' code does it.")
-    ] = "paper",
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:N or mps.")] = "auto",
-    precision: Annotated[str, typer.Option(help="auto (bf16 on CUDA, else fp32), fp32 or bf16.")] = "auto",
+    grid: GridName = None,
+    encoder: Encoders = None,
+    tasks: Tasks = None,
+    seeds: Seeds = None,
+    corpus: CorpusName = "",
+    protocol: Protocol = "",
+    device: Device = "auto",
+    precision: Precision = "",
     data_dir: DataDir = None,
-    output: Annotated[Path, typer.Option("--output", "-o", help="Where results go.")] = Path("results"),
+    output: Output = Path("results"),
+    executor: Executor = "local",
+    workers: Workers = None,
+    address: Address = "",
+    deterministic: Deterministic = False,
     offline: Offline = False,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show the plan and what is already done; compute nothing.")
-    ] = False,
+    dry_run: DryRun = False,
     plugin: PluginFiles = None,
 ) -> None:
     """Train, evaluate and print the leaderboard. Without arguments: the embedded model on the embedded data.
@@ -63,60 +100,96 @@ def run(
     `mirrorbench run --encoder roberta --tasks sts`
 
     `mirrorbench run -e ./my-model -e ./my-model+mirror:dropout=0.2 -t stsb,sickr --seeds 3`
+
+    `mirrorbench run mirror-bert-table12 --encoder tiny --dry-run`
     """  # fmt: skip
     from mirrorbench.data.store import DataStore
     from mirrorbench.devices import pick_device, pick_precision
-    from mirrorbench.plan import Planner, Request, expand_tasks
+    from mirrorbench.execution import context_here, parse_executor
     from mirrorbench.plugins import plugins
     from mirrorbench.specs import parse_spec
     from mirrorbench.store import ResultStore
 
     registered = plugins()
-    if seeds is None:
-        seeds = EMBEDDED_SEEDS if not encoder and not tasks else 1
-    specs = tuple(dict.fromkeys(parse_spec(text) for text in encoder or [EMBEDDED_ENCODER]))
-    names = expand_tasks(split_names(tasks or [EMBEDDED_SUITE]), registered)
+    name, options = parse_executor(executor, workers, address, registered)
     chosen = pick_device(device)
-    request = Request(specs, names, tuple(range(seeds)), corpus, protocol, pick_precision(precision, chosen))
+    auto = pick_precision(precision or "auto", chosen)
+    specs = tuple(dict.fromkeys(parse_spec(text) for text in encoder or []))
+    said = _Said(specs, tuple(split_names(tasks or [])), seeds, corpus, protocol, precision and auto)
     data = DataStore(data_dir, offline=offline or dry_run)
+    asked = _plan(grid, said, auto, registered, data, offline=offline or dry_run, fetch=not dry_run)
     store = ResultStore(output)
-    planner = Planner(request, registered, data, offline=offline, fetch=not dry_run)
-    plan = planner.plan()
     if dry_run:
-        _show_plan(plan, store)
+        _show_plan(asked.plan, store, offline)
         return
-    failed = _execute(plan, request, registered, data, store, str(chosen), offline)
+    context = context_here(registered, data, store, str(chosen), offline, deterministic)
+    failed = _execute(asked, context, name, options, registered, store)
     raise typer.Exit(1 if failed else 0)
 
 
+@dataclass(frozen=True)
+class _Said:
+    """What stands on the command line; empty where nothing does."""
+
+    encoders: tuple[EncoderSpec, ...]
+    tasks: tuple[str, ...]
+    seeds: int | None
+    corpus: str
+    protocol: str
+    precision: str
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """A plan and how its table looks."""
+
+    plan: Plan
+    tasks: tuple[str, ...]
+    title: str = ""
+
+
+def _plan(
+    grid: str | None, said: _Said, auto: str, registered: Plugins, data: DataStore, *, offline: bool, fetch: bool
+) -> _Asked:
+    """The plan of a grid file under the options, or of the options alone."""
+    from mirrorbench.grids import Overrides, find_grid, plan_grid, read_grid
+    from mirrorbench.plan import Planner, Request, expand_tasks
+    from mirrorbench.specs import parse_spec
+
+    if grid is None:
+        count = said.seeds or (1 if said.encoders or said.tasks else EMBEDDED_SEEDS)
+        names = expand_tasks(said.tasks or [EMBEDDED_SUITE], registered)
+        encoders = said.encoders or (parse_spec(EMBEDDED_ENCODER),)
+        request = Request(encoders, names, tuple(range(count)), said.corpus, said.protocol or "paper", auto)
+        return _Asked(Planner(request, registered, data, offline, fetch).plan(), names)
+    for spec in said.encoders:
+        if spec.method or spec.params:
+            bare = f"--encoder {spec.backbone}"
+            raise UsageError(f"--encoder {spec}: beside a grid file it names a backbone and no more", f"Write {bare}")
+    seeds = tuple(range(said.seeds or 0))
+    overrides = Overrides(said.encoders, said.tasks, seeds, said.corpus, said.protocol, said.precision)
+    read = read_grid(find_grid(grid), registered, overrides, auto)
+    plan = plan_grid(read, registered, data, offline, fetch)
+    return _Asked(plan, tuple(dict.fromkeys(t for block in read.blocks for t in block.request.tasks)), read.title)
+
+
 def _execute(
-    plan: Plan,
-    request: Request,
-    registered: Plugins,
-    data: object,
-    store: ResultStore,
-    device: str,
-    offline: bool,
+    asked: _Asked, context: Context, executor: str, options: dict[str, Value], registered: Plugins, store: ResultStore
 ) -> bool:
     """Run a plan with a progress display, print and write its table; whether anything failed."""
-    import torch
-
     from mirrorbench.atomic import writing
-    from mirrorbench.cache import Cache
     from mirrorbench.cli.display import print_table, reporter
-    from mirrorbench.data.store import DataStore
+    from mirrorbench.execution import execute
     from mirrorbench.leaderboard.table import build_table
-    from mirrorbench.runner import Runner
 
-    assert isinstance(data, DataStore)
+    plan = asked.plan
     with reporter(len(plan.cells)) as display:
-        runner = Runner(registered, data, store, Cache(), torch.device(device), offline, display)
         try:
-            outcome = runner.run(plan)
+            outcome = execute(plan, context, executor, options, registered, display)
         except KeyboardInterrupt:
             display.note(f"Interrupted. What is done is stored in {store.root}; the same command goes on from there.")
             raise typer.Exit(130) from None
-    table = build_table(outcome.results, registered, request.tasks, plan.rows, outcome.failures)
+    table = build_table(outcome.results, registered, asked.tasks, plan.rows, outcome.failures, asked.title)
     if outcome.results:
         print_table(table)
         for suffix, renderer in ((".md", "markdown"), (".tex", "latex")):
@@ -126,23 +199,43 @@ def _execute(
     return bool(outcome.failures)
 
 
-def _show_plan(plan: Plan, store: ResultStore) -> None:
-    from mirrorbench.cli.display import console
+def _show_plan(plan: Plan, store: ResultStore, offline: bool) -> None:
+    from mirrorbench.cli.display import say
 
-    def say(line: str) -> None:
-        console.print(line, highlight=False, markup=False, soft_wrap=True)
-
-    done = 0
+    done, waiting = 0, []
     for cells in plan.groups.values():
         weights = cells[0].weights
         what = f"{weights.spec}" + (f" seed {weights.seed}: tune on {weights.corpus.name}" if weights.corpus else ":")
         say(f"{what}{', then' if weights.corpus else ''} score")
+        pending = []
         for cell in cells:
             stored = store.find(cell)
             done += stored is not None
             state = "done" if stored else "to do"
             say(f"  {state:6} {cell.spec}  {cell.task}  [{cell.id[:12]}]")
+            if not stored:
+                pending.append(cell)
+        if pending:
+            waiting.append(pending)
     for failure in plan.failures:
         say(f"  cannot {failure.spec}  {failure.task}: {failure.reason}")
     total = len(plan.cells)
     say(f"{total} cells: {done} done, {total - done} to do, {len(plan.failures)} impossible")
+    if waiting:
+        say(_estimate(waiting, store))
+    if plan.failures and not offline:
+        say("A dry run downloads nothing: what is not here yet counts as impossible; the run itself would fetch it.")
+
+
+def _estimate(waiting: list[list[Cell]], store: ResultStore) -> str:
+    from mirrorbench.estimate import estimate, in_words
+    from mirrorbench.store import read_results
+
+    found = estimate(waiting, read_results(store.root))
+    if not found.cells:
+        return f"no estimate of the time: {store.root} holds no result of a like cell"
+    without = f"; {found.unknown} have no like result and are not in it" if found.unknown else ""
+    return (
+        f"about {in_words(found.seconds)} for {found.cells} of them, one after the other, by the seconds of like cells "
+        f"in {store.root}{without}"
+    )

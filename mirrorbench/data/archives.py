@@ -7,6 +7,7 @@ caller says. So an archive cannot write outside its folder, set links or devices
 from __future__ import annotations
 
 import io
+import lzma
 import stat
 import tarfile
 import zipfile
@@ -15,7 +16,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import IO, Protocol
+from typing import IO, Protocol, Self
 
 from mirrorbench.atomic import writing
 from mirrorbench.errors import DataFormatError, DataIntegrityError, DataUnavailableError
@@ -27,12 +28,14 @@ MAX_UNPACKED = 4 << 30
 """Bytes that all members of an archive may declare together; a tar stream is read through up to there."""
 
 _MAX_MEMBERS = 200_000
+_MAX_HEADER = 1 << 20
 _CHUNK = 1 << 20
 _AR = b"!<arch>\n"
 _DAMAGED = (
     tarfile.TarError,
     zipfile.BadZipFile,
     zlib.error,
+    lzma.LZMAError,
     EOFError,
     OSError,
     NotImplementedError,
@@ -75,6 +78,34 @@ class _Zip:
         return self._archive.open(self._infos[member.name])
 
 
+class _Header(tarfile.TarInfo):
+    """A tar header, checked before what it announces is read.
+
+    ``tarfile`` reads long names and extended headers into memory whatever their size, and takes a damaged header for
+    the end of the archive, so that the rest would be missing without a word.
+    """
+
+    @classmethod
+    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
+        try:
+            header = super().frombuf(buf, encoding, errors)
+        except (tarfile.InvalidHeaderError, tarfile.TruncatedHeaderError) as error:  # type: ignore[attr-defined]
+            raise tarfile.ReadError(f"a header is damaged: {error}") from None
+        if header.size < 0 or (header.type in _EXTENSIONS and header.size > _MAX_HEADER):
+            raise tarfile.ReadError(f"a header announces {header.size} bytes")
+        return header
+
+
+# What holds long names and attributes of the member that follows.
+_EXTENSIONS = (
+    tarfile.GNUTYPE_LONGNAME,
+    tarfile.GNUTYPE_LONGLINK,
+    tarfile.XHDTYPE,
+    tarfile.XGLTYPE,
+    tarfile.SOLARIS_XHDTYPE,
+)
+
+
 class _Tar:
     def __init__(self, archive: tarfile.TarFile) -> None:
         self._archive = archive
@@ -112,6 +143,8 @@ def _content(stream: IO[bytes]) -> IO[bytes]:
         return stream
     while len(header := stream.read(60)) == 60:
         size = int(header[48:58])
+        if size < 0:
+            break
         if header.startswith(b"data.tar"):
             return io.BytesIO(stream.read(size))
         stream.seek(size + size % 2, io.SEEK_CUR)
@@ -149,7 +182,7 @@ def open_archive(path: Path) -> Iterator[OpenArchive]:
                 opened = _Zip(stack.enter_context(zipfile.ZipFile(path)))
             else:
                 stream = stack.enter_context(path.open("rb"))
-                opened = _Tar(stack.enter_context(tarfile.open(fileobj=_content(stream), mode="r:*")))
+                opened = _Tar(stack.enter_context(tarfile.open(fileobj=_content(stream), mode="r:*", tarinfo=_Header)))
         except _DAMAGED as error:
             raise DataFormatError(f"{path} is damaged, or neither a tar nor a zip archive ({error}).") from error
         yield opened

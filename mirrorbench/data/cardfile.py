@@ -5,13 +5,13 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Mapping
-from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from mirrorbench.data.cards import (
     CORPUS_KIND,
     ArchiveSource,
+    BesideSource,
     Card,
     Converted,
     DataFile,
@@ -22,15 +22,16 @@ from mirrorbench.data.cards import (
     UrlSource,
 )
 from mirrorbench.data.families import expand
+from mirrorbench.data.textfiles import sha256_of, shown
+from mirrorbench.data.yamlfile import load_yaml
 from mirrorbench.errors import DataFormatError
 from mirrorbench.recipes import LEVELS
 
-_MAX_BYTES = 1 << 20
+_MAX_NAME = 100  # bytes in a name or in a part of a path; file systems take 255, and stores add to them
 _NAME = re.compile(r"[a-z0-9][a-z0-9.-]*\Z")
 _REPO = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*\Z", re.ASCII)
 _SHA256 = re.compile(r"[0-9a-f]{64}\Z")
 _COMMIT = re.compile(r"[0-9a-f]{40}\Z")
-_ANCHOR = re.compile(rb"[&*](?<=[\s\[{,:?][&*])\S")  # where an anchor or alias could be; text may look so too
 _URL = re.compile(r"https?://[^\s]+\Z")
 
 _REQUIRED = {
@@ -57,6 +58,11 @@ _OPTIONAL = {
     "sources": list,
     "converted": dict,
 }
+# What a card of one's own data, whose files lie beside it, need not say.
+_OWN: dict[str, Any] = {
+    "languages": ["en"], "licence": "not stated", "redistributable": False, "citation": "none", "homepage": "",
+    "version": 1,
+}  # fmt: skip
 _FILE_KEYS = {"path", "sha256", "size", "split", "sources", "unverified", "optional"}
 _SOURCE_KEYS = {
     "github": {"repo", "commit", "path"},
@@ -74,8 +80,9 @@ class _ProblemError(Exception):
 
 def read_cards(path: Path) -> tuple[Card, ...]:
     """Read the cards of a file; see ``mirrorbench.data.cards.load_cards``."""
+    content = load_yaml(path)
     try:
-        return tuple(_card(raw) for raw in expand(_mapping(_load_yaml(path), "a card")))
+        return tuple(_card(raw, path.resolve().parent) for raw in expand(_mapping(content, "a card")))
     except (_ProblemError, DataFormatError) as problem:
         raise DataFormatError(f"{path}: {problem}") from None
 
@@ -87,8 +94,9 @@ def read_suites(path: Path) -> dict[str, tuple[str, ...]]:
         DataFormatError: the file is something else, or a suite names a task twice.
     """
     suites: dict[str, tuple[str, ...]] = {}
+    content = load_yaml(path)
     try:
-        for name, tasks in _mapping(_load_yaml(path), "the suites").items():
+        for name, tasks in _mapping(content, "the suites").items():
             if not isinstance(name, str) or not isinstance(tasks, list) or not tasks:
                 raise _ProblemError(f"suite {name!r} is not a list of task names")
             if not all(isinstance(task, str) for task in tasks) or len(set(tasks)) != len(tasks):
@@ -97,44 +105,6 @@ def read_suites(path: Path) -> dict[str, tuple[str, ...]]:
     except _ProblemError as problem:
         raise DataFormatError(f"{path}: {problem}") from None
     return suites
-
-
-def _load_yaml(path: Path) -> Any:
-    import yaml
-
-    loader = _loader()
-    try:
-        data = path.read_bytes()
-        if len(data) > _MAX_BYTES:
-            raise _ProblemError(f"{len(data)} bytes; a card has at most {_MAX_BYTES}")
-        # Aliases are refused before anything is built from them: a few nested ones can expand without bound.
-        if _ANCHOR.search(b"\n" + data):
-            for event in yaml.parse(data, Loader=loader):
-                if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
-                    raise _ProblemError("anchors and aliases are not allowed")
-        return yaml.load(data, Loader=loader)
-    except OSError as error:
-        raise _ProblemError(f"cannot be read ({error.strerror})") from None
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
-        raise _ProblemError(f"is not valid YAML ({' '.join(str(error).split())})") from None
-
-
-@cache
-def _loader() -> Any:
-    """PyYAML's safe loader, the fast one where there is one, made to refuse a key that occurs twice."""
-    import yaml
-
-    base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-
-    class Loader(base):  # type: ignore[misc]  # the fast loader exists only where PyYAML was built with libyaml
-        def construct_mapping(self, node: Any, deep: bool = False) -> Any:
-            keys = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
-            for key in keys:
-                if keys.count(key) > 1:
-                    raise _ProblemError(f"the key {key!r} occurs twice in one mapping")
-            return super().construct_mapping(node, deep)
-
-    return Loader
 
 
 def _mapping(value: Any, what: str) -> dict[str, Any]:
@@ -151,7 +121,9 @@ def _check_keys(mapping: dict[str, Any], known: set[str], where: str) -> None:
             raise _ProblemError(f"{where}: unknown key {key!r}; {advice}")
 
 
-def _card(raw: dict[str, Any]) -> Card:
+def _card(raw: dict[str, Any], folder: Path) -> Card:
+    if _is_own(raw):
+        raw = {"title": raw.get("name"), **_OWN, **raw}
     types = _REQUIRED | _OPTIONAL
     _check_keys(raw, set(types), "card")
     for key, kind in types.items():
@@ -161,7 +133,10 @@ def _card(raw: dict[str, Any]) -> Card:
         elif not isinstance(raw[key], kind) or (kind is int and isinstance(raw[key], bool)):
             raise _ProblemError(f"{key!r} must be of type {kind.__name__}, not {type(raw[key]).__name__}")
     _check_values(raw)
-    files = tuple(_file(item, raw.get("sources", [])) for item in raw["files"])
+    if _is_own(raw):
+        files = tuple(_beside(folder, item) for item in raw["files"])
+    else:
+        files = tuple(_file(item, raw.get("sources", [])) for item in raw["files"])
     if len({file.path for file in files}) != len(files):
         raise _ProblemError("two files have the same path")
     card = Card(
@@ -181,10 +156,25 @@ def _card(raw: dict[str, Any]) -> Card:
     return card
 
 
+def _is_own(raw: dict[str, Any]) -> bool:
+    """Whether a card is of one's own data: its files are bare names, and lie beside it."""
+    files = raw.get("files")
+    return isinstance(files, list) and bool(files) and all(isinstance(item, str) for item in files)
+
+
+def _beside(folder: Path, name: str) -> DataFile:
+    """A file beside the card; its checksum is that of what is there now."""
+    path = folder / _relative(name, f"file {shown(name)}")
+    if not path.is_file():
+        raise _ProblemError(f"file {shown(name)}: there is no {path}")
+    return DataFile(path=name, sha256=sha256_of(path), size=path.stat().st_size, sources=(BesideSource(str(path)),))
+
+
 def _check_values(raw: dict[str, Any]) -> None:
     for key in ("name", "folder"):
-        if key in raw and not _NAME.match(raw[key]):
-            raise _ProblemError(f"{key} {raw[key]!r}: lower-case letters, digits, '-' and '.' only")
+        if key in raw and (not _NAME.match(raw[key]) or len(raw[key]) > _MAX_NAME):
+            limits = f"lower-case letters, digits, '-' and '.' only, at most {_MAX_NAME}"
+            raise _ProblemError(f"{key} {shown(raw[key])}: {limits}")
     if raw["level"] not in LEVELS:
         raise _ProblemError(f"level {raw['level']!r} is none of {', '.join(LEVELS)}")
     if (raw["kind"] == CORPUS_KIND) == bool(raw.get("metric")):
@@ -201,6 +191,8 @@ def _check_values(raw: dict[str, Any]) -> None:
 def _relative(value: Any, where: str) -> str:
     if not isinstance(value, str) or not value:
         raise _ProblemError(f"{where}: a path is missing")
+    if not value.isprintable() or any(len(part.encode()) > _MAX_NAME for part in value.split("/")):
+        raise _ProblemError(f"{where}: {shown(value)} cannot be a path")
     path = PurePosixPath(value)
     if path.is_absolute() or ".." in path.parts or "\\" in value or ":" in value or str(path) != value:
         raise _ProblemError(f"{where}: {value!r} must be a plain relative path, without '..'")
@@ -211,7 +203,7 @@ def _relative(value: Any, where: str) -> str:
 
 def _matching(value: Any, pattern: re.Pattern[str], where: str, wanted: str) -> str:
     if not isinstance(value, str) or not pattern.match(value):
-        raise _ProblemError(f"{where}: {value!r} is not {wanted}")
+        raise _ProblemError(f"{where}: {shown(str(value))} is not {wanted}")
     return value
 
 
@@ -223,7 +215,7 @@ def _size(value: Any, where: str) -> int:
 
 def _file(raw: Any, templates: list[Any]) -> DataFile:
     raw = _mapping(raw, "each of 'files'")
-    where = f"file {raw.get('path')!r}"
+    where = f"file {shown(str(raw.get('path')))}"
     _check_keys(raw, _FILE_KEYS, where)
     path = _relative(raw.get("path"), where)
     unverified, optional = raw.get("unverified", False), raw.get("optional", False)
@@ -248,7 +240,7 @@ def _file(raw: Any, templates: list[Any]) -> DataFile:
 def _source(raw: Any, path: str, where: str) -> Source:
     raw = dict(_mapping(raw, f"{where}: a source"))
     kind = raw.pop("kind", None)
-    if kind not in _SOURCE_KEYS:
+    if not isinstance(kind, str) or kind not in _SOURCE_KEYS:
         raise _ProblemError(f"{where}: source kind {kind!r} is none of {', '.join(_SOURCE_KEYS)}")
     where = f"{where}, {kind} source"
     _check_keys(raw, _SOURCE_KEYS[kind], where)

@@ -139,6 +139,21 @@ class PackageSource:
         return f"embedded in mirrorbench ({self.path})"
 
 
+class BesideSource(PackageSource):
+    """A file of one's own that lies beside its card; read in place. ``path`` is absolute."""
+
+    __slots__ = ()
+
+    @property
+    def place(self) -> str:
+        """Where a person finds the file."""
+        return "the folder of its card"
+
+    def describe(self) -> str:
+        """One line for messages: the very file."""
+        return f"beside its card ({self.path})"
+
+
 Source = GithubSource | HuggingFaceSource | UrlSource | ArchiveSource | PackageSource
 
 

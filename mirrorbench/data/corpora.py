@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from mirrorbench.data.cards import CORPUS_KIND, Card
+from mirrorbench.data.options import whole_number, word
 from mirrorbench.data.store import DataStore
-from mirrorbench.data.textfiles import read_lines
+from mirrorbench.data.textfiles import read_lines, shown
 from mirrorbench.errors import DataFormatError, UsageError
 from mirrorbench.registry import unknown_name
 
@@ -101,9 +103,9 @@ def read_corpus(
         lines = [text for path in data.files.values() for text in _lines(path, card.options, strip)]
     else:
         path = Path(name_or_path).expanduser()
-        if path.is_dir():
+        if os.path.isdir(path):  # unlike Path.is_dir, it takes a name that is too long for the file system
             raise UsageError(f"The corpus {name!r} is a folder.", "Name one text file, one string a line.")
-        if not path.is_file():
+        if not os.path.isfile(path):
             corpora = [c.name for c in cards.values() if isinstance(c, GeneratedCorpus) or c.kind == CORPUS_KIND]
             raise unknown_name("corpus, and no file,", name, corpora)
         source = str(path)
@@ -115,19 +117,21 @@ def _lines(path: Path, options: Mapping[str, Any], strip: bool) -> list[str]:
     """The strings of a file; a card's options: ``separator``, ``column`` (from 0), ``skip`` and ``take`` (lines)."""
     if unknown := set(options) - _OPTIONS:
         raise DataFormatError(f"Parser 'lines': unknown options {', '.join(sorted(unknown))}.")
-    skip = options.get("skip", 0)
+    skip = whole_number(options, "skip", 0)
     texts = read_lines(path)[skip:]
     if "column" in options:
         texts = [_cut(text, options, path, line) for line, text in enumerate(texts, start=skip + 1)]
     kept = [text.strip() if strip else text for text in texts if text.strip()]
-    return kept[: options.get("take")]
+    return kept[: whole_number(options, "take", len(kept))]
 
 
 def _cut(text: str, options: Mapping[str, Any], path: Path, line: int) -> str:
-    fields: list[str] = text.split(options.get("separator", "\t"))
-    if len(fields) <= options["column"]:
-        raise DataFormatError(f"{path}, line {line}: there is no column {options['column']} (counted from 0).")
-    return fields[int(options["column"])]
+    column = whole_number(options, "column", 0)
+    separator = word(options, "separator") if "separator" in options else "\t"
+    fields = text.split(separator)
+    if len(fields) <= column:
+        raise DataFormatError(f"{path}, line {line}: there is no column {column} (counted from 0) in {shown(text)}.")
+    return fields[column]
 
 
 def _corpus(name: str, source: str, lines: list[str], deduplicate: bool, size: int) -> Corpus:
@@ -142,8 +146,13 @@ def _corpus(name: str, source: str, lines: list[str], deduplicate: bool, size: i
     return Corpus(
         name=name,
         texts=texts,
-        sha256=hashlib.sha256("\n".join(texts).encode()).hexdigest(),
+        sha256=corpus_checksum(texts),
         source=source,
         n_lines=len(lines),
         n_duplicates=len(lines) - len(distinct),
     )
+
+
+def corpus_checksum(texts: Sequence[str]) -> str:
+    r"""The identity of a corpus: SHA-256 of its strings joined by ``\n``."""
+    return hashlib.sha256("\n".join(texts).encode()).hexdigest()

@@ -11,11 +11,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from itertools import product
+from math import prod
 from typing import Any
 
 from mirrorbench.errors import DataFormatError
 
 VARIANTS = "variants"
+MAX_CARDS = 1000
+"""Cards of one family: more than in any here, and few enough that a few long axes cannot fill the memory."""
 _VERBATIM = {"citation"}
 _PLACEHOLDER = re.compile(r"\{([a-z][a-z0-9_]*)\}")
 
@@ -31,13 +34,16 @@ def expand(raw: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 
     Raises:
         DataFormatError: ``variants`` is not a mapping of axes to non-empty lists of mappings, or two axes share a
-            placeholder.
+            placeholder, or they make more than ``MAX_CARDS`` cards.
     """
     card = {key: value for key, value in raw.items() if key != VARIANTS}
     if VARIANTS not in raw:
         yield card
         return
-    for rows in product(*_axes(raw[VARIANTS])):
+    axes = _axes(raw[VARIANTS])
+    if prod(map(len, axes)) > MAX_CARDS:
+        raise DataFormatError(f"variants: they would make more than {MAX_CARDS} cards")
+    for rows in product(*axes):
         values: dict[str, Any] = {}
         for row in rows:
             if shared := values.keys() & row.keys():
@@ -52,6 +58,8 @@ def _axes(variants: Any) -> list[list[dict[str, Any]]]:
     for axis, rows in variants.items():
         if not isinstance(rows, list) or not rows or not all(isinstance(row, dict) for row in rows):
             raise DataFormatError(f"variants: {axis!r} must be a list of mappings of placeholders to values")
+        if not all(isinstance(name, str) for row in rows for name in row):
+            raise DataFormatError(f"variants: the placeholders of {axis!r} must be words")
         if any(row.keys() != rows[0].keys() for row in rows):
             raise DataFormatError(f"variants: all rows of {axis!r} must give the same placeholders")
     return list(variants.values())

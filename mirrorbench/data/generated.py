@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import string
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 
 from mirrorbench.data.corpora import GeneratedCorpus
@@ -17,6 +17,11 @@ N_BUCKETS = 10
 """Buckets of ``SIZE`` words each: the paper splits the 100k most frequent words (Figure 8)."""
 SHORTEST, LONGEST = 3, 12
 """Characters of a random string. The paper does not say; most of its 10k English words are that long."""
+LONGEST_LIST = 200_000
+"""Words in the lists of all languages, where there are so many: what is usual for static vectors."""
+_WORDFREQ_NAMES = {"hr": "sh"}  # wordfreq keeps Croatian with Serbian and Bosnian
+LANGUAGES = ("ar", "de", "en", "es", "fi", "fr", "he", "hr", "it", "pl", "ru", "tr", "zh")
+"""Languages of the lists: those of the papers' lexical tasks that wordfreq has."""
 _CHARACTERS = string.ascii_letters + string.digits
 
 
@@ -47,23 +52,40 @@ def frequent_words(bucket: int) -> Sequence[str]:
     Raises:
         DataUnavailableError: wordfreq is not installed.
     """
+    return top_words("en", SIZE * N_BUCKETS)[bucket * SIZE : (bucket + 1) * SIZE]
+
+
+def top_words(language: str, n: int) -> Sequence[str]:
+    """The ``n`` most frequent words of a language, or as many as wordfreq's best list has.
+
+    Raises:
+        DataUnavailableError: wordfreq is not installed.
+    """
     try:
         from wordfreq import top_n_list
     except ImportError as error:
         raise DataUnavailableError(
-            "frequency buckets need the package wordfreq, which is not installed",
+            "lists of frequent words need the package wordfreq, which is not installed",
             "Install it: pip install 'mirrorbench[words]'",
         ) from error
-    words: list[str] = top_n_list("en", SIZE * N_BUCKETS, wordlist="large")
-    return words[bucket * SIZE : (bucket + 1) * SIZE]
+    words: list[str] = top_n_list(_WORDFREQ_NAMES.get(language, language), n, wordlist="best")
+    return words
+
+
+def generated_corpora() -> Iterator[GeneratedCorpus]:
+    """The random strings, ten buckets of English words, and the long lists of all languages."""
+    yield GeneratedCorpus("random-strings", "10k random strings of letters and digits", random_strings)
+    for bucket in range(N_BUCKETS):
+        low, high = bucket * SIZE // 1000, (bucket + 1) * SIZE // 1000
+        title = f"English words from frequency rank {low}k to {high}k (wordfreq)"
+        yield GeneratedCorpus(f"words-en-{low}-{high}k", title, partial(frequent_words, bucket))
+    for language in LANGUAGES:
+        title = f"up to {LONGEST_LIST // 1000}k words of {language} by frequency (wordfreq)"
+        yield GeneratedCorpus(f"frequent-words-{language}", title, partial(top_words, language, LONGEST_LIST))
 
 
 @hookimpl
 def register_corpora(register: Register) -> None:
-    """The random strings, and ten buckets of words."""
-    register(GeneratedCorpus("random-strings", "10k random strings of letters and digits", random_strings))
-    for bucket in range(N_BUCKETS):
-        low, high = bucket * SIZE // 1000, (bucket + 1) * SIZE // 1000
-        name = f"words-en-{low}-{high}k"
-        title = f"English words from frequency rank {low}k to {high}k (wordfreq)"
-        register(GeneratedCorpus(name, title, partial(frequent_words, bucket)))
+    """Every corpus that is made here."""
+    for corpus in generated_corpora():
+        register(corpus)

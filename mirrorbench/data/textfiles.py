@@ -4,15 +4,24 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import json
 import math
 import re
 import zlib
 from pathlib import Path
+from typing import Any
 
 from mirrorbench.errors import DataFormatError, DataUnavailableError
 
 _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?\Z", re.ASCII)
 _CHUNK = 1 << 20
+_SHOWN = 60
+_DIGITS = 9
+_UTF8_MARK = b"\xef\xbb\xbf"
+_UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
+
+MAX_UNPACKED = 1 << 30
+"""Bytes that a gzipped text may have once it is decompressed: a file of a megabyte can hold a gigabyte of zeros."""
 
 
 def sha256_of(path: Path) -> str:
@@ -42,10 +51,10 @@ def read_lines(path: Path, encoding: str = "utf-8-sig") -> list[str]:
         the lines without their ends.
 
     Raises:
-        DataFormatError: not in that encoding, a NUL byte (so probably no text), or a damaged gzip stream.
+        DataFormatError: as for ``decode_lines``; a damaged gzip stream, or one of more than ``MAX_UNPACKED`` bytes.
         DataUnavailableError: there is no such file, or it cannot be read.
     """
-    return decode_lines(_read_bytes(path), str(path), encoding)
+    return decode_lines(read_bytes(path), str(path), encoding)
 
 
 def decode_lines(data: bytes, where: str, encoding: str = "utf-8-sig") -> list[str]:
@@ -53,7 +62,8 @@ def decode_lines(data: bytes, where: str, encoding: str = "utf-8-sig") -> list[s
 
     Lines end at ``\n`` alone (``str.splitlines`` would also cut at U+2028, U+0085 and form feeds, which occur
     inside texts); one ``\r`` before it belongs to the line end. A byte order mark at the start is dropped. A
-    last line need not be terminated. Nothing else is stripped.
+    last line need not be terminated. Nothing else is stripped. A text whose only line ends are ``\r`` (old Mac) would
+    be a single line, and is refused.
 
     Args:
         data: the bytes.
@@ -64,8 +74,15 @@ def decode_lines(data: bytes, where: str, encoding: str = "utf-8-sig") -> list[s
         the lines without their ends.
 
     Raises:
-        DataFormatError: not in that encoding, or a NUL byte.
+        DataFormatError: not in that encoding, a NUL byte (so no text), or lines that end in ``\r`` alone.
     """
+    if data.startswith(_UTF16_MARKS):
+        raise DataFormatError(
+            f"{where} is UTF-16, and {_named(encoding)} is expected.",
+            hint="Convert it, e.g. with: iconv -f utf-16 -t utf-8 FILE > NEWFILE",
+        )
+    if encoding != "utf-8-sig" and data.startswith(_UTF8_MARK):
+        raise DataFormatError(f"{where} begins with the mark of UTF-8, and {_named(encoding)} is expected.")
     if b"\0" in data:
         line = data.count(b"\n", 0, data.index(b"\0")) + 1
         raise DataFormatError(f"{where}, line {line}: a NUL byte; this is not a text file.")
@@ -73,27 +90,107 @@ def decode_lines(data: bytes, where: str, encoding: str = "utf-8-sig") -> list[s
         text = data.decode(encoding)
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        name = "UTF-8" if encoding == "utf-8-sig" else encoding
+        hint = "Convert the file to UTF-8, e.g. with: iconv -f latin1 -t utf-8 FILE > NEWFILE"
         raise DataFormatError(
-            f"{where}, line {line}: byte 0x{data[error.start]:02x} is not valid {name}.",
-            hint="Convert the file to UTF-8, e.g. with: iconv -f latin1 -t utf-8 FILE > NEWFILE",
+            f"{where}, line {line}: byte 0x{data[error.start]:02x} is not valid {_named(encoding)}.",
+            hint=hint if encoding == "utf-8-sig" else "",
         ) from None
+    if "\r" in text.removesuffix("\n").removesuffix("\r") and "\n" not in text[:-1]:
+        raise DataFormatError(
+            f"{where}: its lines end in a carriage return alone.",
+            hint="Convert them, e.g. with: tr '\\r' '\\n' < FILE > NEWFILE",
+        )
     lines = text.split("\n")
     if lines[-1] == "":
         lines.pop()
     return [line.removesuffix("\r") for line in lines]
 
 
-def _read_bytes(path: Path) -> bytes:
+def read_bytes(path: Path) -> bytes:
+    """The content of a file, decompressed if its name ends in ``.gz``.
+
+    Raises:
+        DataFormatError: a damaged gzip stream, or one of more than ``MAX_UNPACKED`` bytes.
+        DataUnavailableError: there is no such file, or it cannot be read.
+    """
     try:
         if path.suffix != ".gz":
             return path.read_bytes()
         with gzip.open(path) as stream:
-            return stream.read()
+            return _limited(stream, path)
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise DataFormatError(f"{path}: the gzip stream is damaged ({error}).") from None
     except OSError as error:
         raise DataUnavailableError(f"Cannot read {path}: {error.strerror}.") from None
+
+
+def _limited(stream: gzip.GzipFile, path: Path) -> bytes:
+    data = stream.read(MAX_UNPACKED + 1)
+    if len(data) > MAX_UNPACKED:
+        raise DataFormatError(f"{path} holds more than {MAX_UNPACKED >> 20} MiB once it is decompressed.")
+    return data
+
+
+def _named(encoding: str) -> str:
+    return "UTF-8" if encoding == "utf-8-sig" else encoding
+
+
+def shown(text: str) -> str:
+    """A text in quotes as a message shows it: with escapes, and cut where it is long."""
+    return repr(text) if len(text) <= _SHOWN else f"{text[:_SHOWN]!r}... ({len(text):,} characters)"
+
+
+def is_text(text: str) -> bool:
+    """Whether a string is text: JSON can hold halves of a character (lone surrogates), which no file can."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def parse_json(text: str, where: str) -> Any:
+    """The value that a JSON text stands for.
+
+    Raises:
+        DataFormatError: not JSON, a key twice in one object, or nested too deeply; the message begins with ``where``.
+    """
+    try:
+        return json.loads(text, object_pairs_hook=_distinct)
+    except (ValueError, RecursionError) as error:
+        raise DataFormatError(f"{where}: not JSON ({error}).") from None
+
+
+def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a key stands twice in one object")
+    return found
+
+
+class Ids:
+    """The ids of a data set, each of which may stand in its files once."""
+
+    def __init__(self) -> None:
+        self._places: dict[str, tuple[Path, int]] = {}
+
+    def add(self, identity: str, path: Path, line: int) -> str:
+        """Take the id of a line, and give it back.
+
+        Raises:
+            DataFormatError: it stood in an earlier line.
+        """
+        if identity in self._places:
+            first, earlier = self._places[identity]
+            where = f"line {earlier}" if first == path else f"{first}, line {earlier}"
+            raise DataFormatError(f"{path}, line {line}: the id {shown(identity)} stands already in {where}.")
+        self._places[identity] = path, line
+        return identity
+
+
+def parse_index(text: str) -> int:
+    """A number of a word or character, counted from 0 and written in ASCII digits; -1 for anything else."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= _DIGITS else -1
 
 
 def parse_number(text: str, path: Path, line: int, low: float, high: float) -> float:
@@ -112,8 +209,8 @@ def parse_number(text: str, path: Path, line: int, low: float, high: float) -> f
         DataFormatError: not a number, or outside the bounds.
     """
     if not _NUMBER.match(text):
-        raise DataFormatError(f"{path}, line {line}: {text!r} is not a number.")
+        raise DataFormatError(f"{path}, line {line}: {shown(text)} is not a number.")
     value = float(text)
     if not math.isfinite(value) or not low <= value <= high:
-        raise DataFormatError(f"{path}, line {line}: {text} lies outside the scale from {low:g} to {high:g}.")
+        raise DataFormatError(f"{path}, line {line}: {text[:_SHOWN]} lies outside the scale from {low:g} to {high:g}.")
     return value

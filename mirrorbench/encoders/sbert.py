@@ -52,7 +52,7 @@ class SentenceTransformerEncoder:
         import numpy as np
         import torch
 
-        from mirrorbench.encoding.transformer import autocast
+        from mirrorbench.devices import autocast
 
         self._model = self._model or _open(self.path, self.context.device)
         texts = [item if isinstance(item, str) else item.text for item in inputs]

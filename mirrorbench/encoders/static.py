@@ -82,6 +82,14 @@ class StaticEncoder:
             raise UsageError(f"the files of {self.path} have different dimensions")
         return np.stack(rows)
 
+    def vocabulary(self, language: str) -> tuple[str, ...]:
+        """The words of the file, or of the language's file, the most frequent first: at most ``limit``.
+
+        Raises:
+            DataFormatError: the file does not follow its format.
+        """
+        return self._vectors(language).words
+
     def _vector(self, text: str, vectors: WordVectors) -> Array:
         lower = vectors.lowercased if self.lower is None else self.lower
         found = list(_lookups(text.lower() if lower else text, vectors))

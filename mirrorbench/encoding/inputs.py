@@ -64,6 +64,14 @@ class ReadoutEncoder(Encoder, Protocol):
         """How many targets a ``target`` readout sees only a part of, and how many it does not see at all."""
 
 
+@runtime_checkable
+class VocabularyEncoder(Encoder, Protocol):
+    """An encoder that knows a list of words, as static vectors do; others read any text."""
+
+    def vocabulary(self, language: str) -> Sequence[str]:
+        """Its distinct words of a language (ISO code), the most frequent first."""
+
+
 def checked(vectors: object, n: int, who: str) -> Array:
     """``vectors`` as float32, if they are one finite vector for each of ``n`` inputs.
 
@@ -71,9 +79,13 @@ def checked(vectors: object, n: int, who: str) -> Array:
         EncodingError: not numbers, not of shape (n, d) with d > 0, or not finite; the message names ``who``.
     """
     try:
-        array = np.ascontiguousarray(vectors, dtype=np.float32)
-    except (TypeError, ValueError) as error:
+        array = np.asarray(vectors)
+    except (TypeError, ValueError, RuntimeError) as error:  # the latter of a tensor that wants gradients
         raise EncodingError(f"{who} did not return an array of numbers: {error}") from error
+    if array.dtype.kind not in "fiub":  # text that looks like numbers, complex numbers, None and other objects
+        raise EncodingError(f"{who} did not return an array of numbers: its type is {array.dtype}")
+    with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite, and is refused below
+        array = np.ascontiguousarray(array, dtype=np.float32)
     if array.ndim != 2 or array.shape[0] != n or array.shape[1] == 0:
         raise EncodingError(f"{who} returned an array of shape {array.shape} for {n} texts; expected ({n}, dimensions)")
     finite = np.isfinite(array).all(axis=1)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
+from mirrorbench.encoding.cost import Cost
 from mirrorbench.encoding.inputs import Array, Encoder, ReadoutEncoder, TextInput
 from mirrorbench.encoding.readout import Readout
 from mirrorbench.errors import EncodingError
@@ -46,6 +47,11 @@ class LanguageRouter:
             lost = encoder.lost_targets([item for item in inputs if item.language == language], readout)
             cut, missing = cut + lost[0], missing + lost[1]
         return cut, missing
+
+    @property
+    def cost(self) -> Cost:
+        """Of all the encoders that count theirs."""
+        return sum((getattr(encoder, "cost", Cost()) for encoder in self.encoders.values()), Cost())
 
     def _scatter(
         self, inputs: Sequence[TextInput], encode: Callable[[Encoder, Sequence[TextInput]], list[Array]]

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mirrorbench.encoding.inputs import TextInput
+from mirrorbench.encoding.ragged import Ragged
 
 Positions = NDArray[np.int64]
 
@@ -25,12 +26,14 @@ class Located:
         ids: token ids of each input, special tokens included, not padded.
         targets: positions of each target's tokens in ``ids``, rising, never empty: where no token stands for the
             target, all positions.
+        moved: inputs that were too long and cut to a window around their target.
         cut: how many targets lost some of their tokens, because they are longer than the window.
         missing: how many targets no token stands for: the tokenizer drops their characters, or there are none.
     """
 
-    ids: list[list[int]]
-    targets: list[Positions]
+    ids: Ragged
+    targets: Ragged
+    moved: Positions
     cut: int
     missing: int
 
@@ -102,9 +105,9 @@ def cut_to(ids: list[int], target: Positions, max_length: int, special: tuple[in
     return kept, moved[(moved >= before) & (moved < before + room)]
 
 
-def weights(targets: Sequence[Positions], width: int) -> NDArray[np.float32]:
+def weights(targets: Ragged, width: int) -> NDArray[np.float32]:
     """Rows that average over the tokens of each target: 1 / k at its k positions, shape (len(targets), width)."""
-    lengths = np.array([len(target) for target in targets], dtype=np.int64)
+    lengths = targets.lengths
     matrix = np.zeros((len(targets), width), dtype=np.float32)
-    matrix[np.arange(len(targets)).repeat(lengths), np.concatenate(targets)] = (1 / lengths).repeat(lengths)
+    matrix[np.arange(len(targets)).repeat(lengths), targets.values] = (1 / lengths).repeat(lengths)
     return matrix

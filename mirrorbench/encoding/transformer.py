@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from mirrorbench.backbones import fingerprint
-from mirrorbench.encoding.batching import TOKEN_BUDGET, by_length
+from mirrorbench.encoding.batching import TOKEN_BUDGET
+from mirrorbench.encoding.cost import Cost
 from mirrorbench.encoding.inputs import Array, TextInput, checked
+from mirrorbench.encoding.modelfiles import read_model
+from mirrorbench.encoding.passes import Pass, read
+from mirrorbench.encoding.ragged import Ragged
 from mirrorbench.encoding.readout import Readout, pool
-from mirrorbench.encoding.targets import Located, Positions, covering, cut_to, stripped, weights
-from mirrorbench.errors import ModelUnavailableError, UsageError
+from mirrorbench.encoding.targets import Located, covering, cut_to, stripped, weights
+from mirrorbench.errors import UsageError
 
 
 @dataclass
@@ -29,19 +35,24 @@ class Transformer:
         model: in float32, on ``device``, in evaluation mode.
         tokenizer: its tokenizer.
         device: where it runs.
+        budget: tokens in a batch of the encoding, padding included; halved when the device runs out of memory.
     """
 
     path: Path
     model: Any
     tokenizer: Any
     device: torch.device
+    budget: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.budget = TOKEN_BUDGET[self.device.type]
 
     @property
     def n_parameters(self) -> int:
         """Number of weights."""
         return sum(p.numel() for p in self.model.parameters())
 
-    def tokenize(self, texts: Sequence[str], max_length: int) -> list[list[int]]:
+    def tokenize(self, texts: Sequence[str], max_length: int) -> Ragged:
         """Token ids of each text, special tokens included, cut to ``max_length``, not padded.
 
         Spaces around a text are stripped: byte-level tokenizers would make tokens of them.
@@ -51,11 +62,10 @@ class Transformer:
         """
         self._check_length(max_length)
         if not texts:
-            return []
-        ids: list[list[int]] = self.tokenizer(
-            [text.strip() for text in texts], truncation=True, max_length=max_length, padding=False
-        )["input_ids"]
-        return ids
+            return Ragged.of([])
+        stripped_texts = [text.strip() for text in texts]
+        found = self.tokenizer(stripped_texts, truncation=True, max_length=max_length, padding=False, **_IDS_ONLY)
+        return Ragged.of(found["input_ids"])
 
     def locate(self, inputs: Sequence[TextInput], max_length: int) -> Located:
         """Token ids of each input as ``tokenize`` gives them, and where the target is among them.
@@ -72,19 +82,22 @@ class Transformer:
                 "Use a model with a tokenizer.json, or another pooling.",
             )
         if not inputs:
-            return Located([], [], 0, 0)
+            return Located(Ragged.of([]), Ragged.of([]), np.empty(0, dtype=np.int64), 0, 0)
         texts, spans = zip(*(stripped(item) for item in inputs), strict=True)
-        whole = self.tokenizer(list(texts), truncation=False, padding=False, return_offsets_mapping=True, verbose=False)
-        located = Located([], [], 0, 0)
+        whole = self.tokenizer(
+            list(texts), truncation=False, padding=False, return_offsets_mapping=True, verbose=False, **_IDS_ONLY
+        )
+        kept_ids, targets = [], []
         cut = missing = 0
         for text, span, ids, offsets in zip(texts, spans, whole["input_ids"], whole["offset_mapping"], strict=True):
             target = covering(offsets, text, span)
             kept, positions = cut_to(ids, target, max_length, self._special_tokens)
             missing += not len(target)
             cut += len(positions) < len(target)
-            located.ids.append(kept)
-            located.targets.append(positions if len(positions) else np.arange(len(kept)))
-        return replace(located, cut=cut, missing=missing)
+            kept_ids.append(kept)
+            targets.append(positions if len(positions) else np.arange(len(kept)))
+        moved = np.flatnonzero([len(ids) > max_length for ids in whole["input_ids"]])
+        return Located(Ragged.of(kept_ids), Ragged.of(targets), moved, cut, missing)
 
     @cached_property
     def _special_tokens(self) -> tuple[int, int]:
@@ -102,12 +115,14 @@ class Transformer:
 
     def forward(
         self,
-        ids: Sequence[Sequence[int]],
+        ids: Ragged,
         readouts: Sequence[Readout],
         pad_to: int = 0,
-        targets: Sequence[Positions] | None = None,
+        targets: Ragged | None = None,
     ) -> list[torch.Tensor]:
         """Vectors of a batch of token ids, one tensor (batch, dimensions) for each readout, with gradients.
+
+        Nothing here waits for the device.
 
         Args:
             ids: token ids of each text.
@@ -115,23 +130,42 @@ class Transformer:
             pad_to: pad to this many tokens instead of the longest text's.
             targets: positions of each target's tokens, as from ``locate``; needed by ``target`` readouts only.
         """
-        width = max(pad_to, max(len(row) for row in ids))
-        tokens = np.full((len(ids), width), self.tokenizer.pad_token_id or 0, dtype=np.int64)
-        mask = np.zeros((len(ids), width), dtype=np.int64)
-        for row, sequence in enumerate(ids):
-            tokens[row, : len(sequence)] = sequence
-            mask[row, : len(sequence)] = 1
-        attention = torch.from_numpy(mask).to(self.device)
+        width = max(pad_to, int(ids.lengths.max()))
+        tokens = self._moved(ids.padded(width, self.tokenizer.pad_token_id or 0))
+        real = ids.mask(width)
+        attention = self._moved(real.astype(np.int64))
         keep_all = not all(r.last_layer_only for r in readouts)
         output = self.model(
-            input_ids=torch.from_numpy(tokens).to(self.device),
-            attention_mask=attention,
+            input_ids=tokens,
+            attention_mask=self._attention_mask(attention, bool(real.all())),
             output_hidden_states=keep_all,
             return_dict=True,
         )
         last = (output.last_hidden_state,)
-        target = None if targets is None else torch.from_numpy(weights(targets, width)).to(self.device)
+        target = None if targets is None else self._moved(weights(targets, width))
         return [pool(last if r.last_layer_only else output.hidden_states, attention, r, target) for r in readouts]
+
+    def _moved(self, array: NDArray[Any]) -> torch.Tensor:
+        """An array on the device, on its way there while the host goes on."""
+        tensor = torch.from_numpy(array)
+        if self.device.type == "cuda":
+            return tensor.pin_memory().to(self.device, non_blocking=True)
+        return tensor.to(self.device)
+
+    def _attention_mask(self, mask: torch.Tensor, whole: bool) -> torch.Tensor | None:
+        """What the model is told of the padding, shape (batch, tokens) unless it can take what it would make of that.
+
+        Of a mask of two dimensions transformers asks the device whether it masks anything at all, and waits for the
+        answer, which the host knows.
+        """
+        config = self.model.config
+        if config.model_type not in _READY_MASKS or config._attn_implementation != "sdpa":
+            return mask
+        return None if whole else mask.bool()[:, None, None, :].expand(-1, -1, mask.shape[1], -1)
+
+
+_IDS_ONLY = {"return_attention_mask": False, "return_token_type_ids": False}
+_READY_MASKS = ("bert", "roberta", "xlm-roberta", "camembert", "electra")
 
 
 class TransformerEncoder:
@@ -142,6 +176,9 @@ class TransformerEncoder:
         readout: what ``encode`` returns; ``encode_readouts`` gives several from the same passes.
         precision: ``fp32``, or ``bf16`` for autocast.
         fingerprint: identity of the weights; by default a checksum of the model's directory.
+
+    Attributes:
+        cost: of all that it has encoded.
     """
 
     def __init__(
@@ -150,6 +187,7 @@ class TransformerEncoder:
         self.transformer = transformer
         self.readout = readout
         self.precision = precision
+        self.cost = Cost()
         self._fingerprint = fingerprint
 
     @property
@@ -177,55 +215,48 @@ class TransformerEncoder:
         Returns:
             For each readout float32 of shape (n, dimensions).
         """
-        passes: dict[tuple[int, str], list[Readout]] = {}
+        started = time.perf_counter()
+        wanted: dict[int, list[Readout]] = {}
         for readout in dict.fromkeys(readouts):
-            # Padding to a fixed length changes nothing but the pad positions, which only mean-padded reads; around a
-            # target another part of a long text may be kept.
-            own = readout.pooling if readout.pooling in ("mean-padded", "target") else ""
-            passes.setdefault((readout.max_length, own), []).append(readout)
+            wanted.setdefault(readout.max_length, []).append(readout)
         results: dict[Readout, Array] = {}
-        for number, group in enumerate(passes.values()):
-            last = number == len(passes) - 1
-            results.update(self._one_pass(inputs, group, advance if last else lambda n: None))
+        for number, group in enumerate(wanted.values()):
+            results.update(self._vectors(inputs, group, advance if number == len(wanted) - 1 else lambda n: None))
+        self.cost += Cost(seconds=time.perf_counter() - started)
         return [results[readout] for readout in readouts]
+
+    def _vectors(
+        self, inputs: Sequence[TextInput], readouts: list[Readout], advance: Callable[[int], None]
+    ) -> dict[Readout, Array]:
+        """Vectors under readouts that share their maximum length: one pass, and a second one over few texts.
+
+        Around a target another part of a long text may be kept than at its start.
+        """
+        first = self._read(inputs, readouts, advance)
+        plain = [r for r in readouts if r.pooling != "target"]
+        if plain and len(first.moved):
+            again = self._read([inputs[row] for row in first.moved], plain)
+            for readout in plain:
+                first.vectors[readout][first.moved] = again.vectors[readout]
+        who = f"the model {self.transformer.path.name}"
+        return {readout: checked(vectors, len(inputs), who) for readout, vectors in first.vectors.items()}
 
     def lost_targets(self, inputs: Sequence[TextInput], readout: Readout) -> tuple[int, int]:
         """How many targets a ``target`` readout sees only a part of, and how many it does not see at all."""
         located = self.transformer.locate(inputs, readout.max_length)
         return located.cut, located.missing
 
-    @torch.inference_mode()
-    def _one_pass(
-        self, inputs: Sequence[TextInput], readouts: list[Readout], advance: Callable[[int], None]
-    ) -> dict[Readout, Array]:
-        """Vectors under readouts that share their maximum length and what they keep and pad of a text."""
-        model = self.transformer
-        model.model.eval()
-        max_length, pooling = readouts[0].max_length, readouts[0].pooling
-        located = model.locate(inputs, max_length) if pooling == "target" else None
-        ids = located.ids if located else model.tokenize([i.text for i in inputs], max_length)
-        dimensions = model.model.config.hidden_size
-        found = [np.empty((len(ids), dimensions), dtype=np.float32) for _ in readouts]
-        fixed = max_length if pooling == "mean-padded" else 0
-        for rows in by_length([len(i) for i in ids], TOKEN_BUDGET[model.device.type], fixed):
-            targets = [located.targets[row] for row in rows] if located else None
-            with autocast(model.device, self.precision):
-                vectors = model.forward([ids[row] for row in rows], readouts, fixed, targets)
-            for array, batch in zip(found, vectors, strict=True):
-                array[rows] = batch.cpu().numpy()
-            advance(len(rows))
-        who = f"the model {model.path.name}"
-        return {r: checked(array, len(inputs), who) for r, array in zip(readouts, found, strict=True)}
+    def _read(
+        self, inputs: Sequence[TextInput], readouts: list[Readout], advance: Callable[[int], None] = lambda n: None
+    ) -> Pass:
+        found = read(self.transformer, inputs, readouts, self.precision, advance)
+        self.cost += found.cost
+        return found
 
 
 def as_input(value: TextInput | str) -> TextInput:
     """A plain string as an input without a target."""
     return TextInput(value) if isinstance(value, str) else value
-
-
-def autocast(device: torch.device, precision: str) -> Any:
-    """The context in which a model computes in ``precision``."""
-    return torch.autocast(device.type, dtype=torch.bfloat16) if precision == "bf16" else nullcontext()
 
 
 @contextmanager
@@ -247,47 +278,16 @@ def quiet_transformers() -> Iterator[None]:
 def open_transformer(path: Path, device: torch.device, configure: Callable[[Any], None] | None = None) -> Transformer:
     """Load a backbone from a local directory, in float32.
 
-    Weights come from safetensors, or through torch's restricted weights-only loader where a model has none; code
-    beside a model is never run.
-
     Args:
         path: as returned by ``mirrorbench.backbones.locate``.
         device: where to put it.
         configure: may change the configuration before the model is built (dropout rates).
 
     Raises:
-        ModelUnavailableError: the files cannot be read, or are no encoder that transformers knows.
+        ModelUnavailableError: as of ``mirrorbench.encoding.modelfiles.read_model``.
     """
-    from pickle import UnpicklingError
-
-    from safetensors import SafetensorError
-    from transformers import AutoConfig, AutoModel, AutoTokenizer
-
-    try:
-        with quiet_transformers():
-            config = AutoConfig.from_pretrained(path, local_files_only=True, trust_remote_code=False)
-            if configure:
-                configure(config)
-            tokenizer = AutoTokenizer.from_pretrained(path, local_files_only=True, trust_remote_code=False)
-            with torch.random.fork_rng(devices=[]):
-                torch.manual_seed(0)  # of weights that the files do not hold (an unused pooler): the same at each load
-                model = AutoModel.from_pretrained(
-                    path, config=config, local_files_only=True, trust_remote_code=False, dtype=torch.float32
-                )
-    except (
-        OSError, ValueError, KeyError, ImportError, RuntimeError, AttributeError, EOFError, UnpicklingError,
-        SafetensorError,
-    ) as error:  # fmt: skip
-        if isinstance(error, UnpicklingError):
-            raise ModelUnavailableError(
-                f"the weights in {path} are a pickle that holds more than tensors, or are damaged; they are not opened",
-                "If you trust their source, convert them to safetensors elsewhere and use the result.",
-            ) from error
-        first = (str(error).strip().splitlines() or ["no message"])[0]
-        raise ModelUnavailableError(
-            f"the model in {path} cannot be opened: {type(error).__name__}: {first[:300]}",
-            "It must be an encoder that transformers knows, with safetensors (or plain tensors in pytorch_model.bin).",
-        ) from error
+    with quiet_transformers():
+        config, tokenizer, model = read_model(path, configure)
     if getattr(config, "is_encoder_decoder", False):
         model = model.get_encoder()
     return Transformer(path, model.to(device).eval(), tokenizer, device)

@@ -8,10 +8,14 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import groupby
+from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from mirrorbench.backbones import label as backbone_label
 from mirrorbench.cells import Failure
+from mirrorbench.data.cards import builtin_suites
+from mirrorbench.leaderboard.provenance import provenance
 from mirrorbench.specs import EncoderSpec, parse_spec
 from mirrorbench.store import Result
 
@@ -32,29 +36,63 @@ class Score:
         sd: sample standard deviation over seeds; ``None`` for a single one.
         n: number of seeds.
         cell_ids: the results behind it.
+        seeds: the single values, as (seed, value), ordered by seed.
+        interval: lower and upper end of a confidence interval of the mean, where one was computed; the table's notes
+            say of which kind.
+        tied: not separable from the best score of its column by the test that the notes name.
     """
 
     mean: float
     sd: float | None
     n: int
     cell_ids: tuple[str, ...] = ()
+    seeds: tuple[tuple[int, float], ...] = ()
+    interval: tuple[float, float] | None = None
+    tied: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column: the task's name and its head."""
+    """A column: a task, or an average over tasks.
+
+    Attributes:
+        name: the task's name; unique in a table.
+        title: its head.
+        suite: the suite that it stands under; empty for none, and for an average over several.
+        level: the task's level; empty for an average.
+        languages: the task's languages; none for an average.
+        metric: what the numbers are; empty for an average.
+        average_of: names of the columns that an average is taken over; none for a task.
+    """
 
     name: str
     title: str
+    suite: str = ""
+    level: str = ""
+    languages: tuple[str, ...] = ()
+    metric: str = ""
+    average_of: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A row: how it is called, its spec, and its scores in the order of the columns (``None``: missing)."""
+    """A row: an encoder.
+
+    Attributes:
+        label: how it is called.
+        spec: the encoder spec.
+        scores: in the order of the columns; ``None`` is missing.
+        backbone: as the spec names it.
+        method: what is done to the backbone; empty for an encoder system.
+        protocol: which reading of the experiment.
+    """
 
     label: str
     spec: str
     scores: tuple[Score | None, ...]
+    backbone: str = ""
+    method: str = ""
+    protocol: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +101,7 @@ class Table:
 
     Attributes:
         title: one line.
-        columns: tasks, then the average where there is more than one task.
+        columns: tasks, then the average where there is more than one task; of several suites each has its own average.
         rows: encoders.
         notes: provenance and caveats, one line each.
     """
@@ -88,6 +126,26 @@ class Table:
                         marks[row][column] = values.index(value) + 1
         return marks
 
+    def heads(self) -> list[str]:
+        """Heads for formats that have a single line of them: a title that occurs twice is preceded by its suite."""
+        titles = [column.title for column in self.columns]
+        return [
+            f"{column.suite} {column.title}".strip() if titles.count(column.title) > 1 else column.title
+            for column in self.columns
+        ]
+
+    def groups(self) -> list[tuple[str, int]]:
+        """Suites and how many neighbouring columns each spans; empty where there are fewer than two suites."""
+        if len({column.suite for column in self.columns} - {""}) < 2:
+            return []
+        return [(suite, len(list(columns))) for suite, columns in groupby(self.columns, lambda c: c.suite)]
+
+    def blocks(self) -> list[int]:
+        """Rows at which another backbone begins; empty where no backbone has more than one row."""
+        names = [row.backbone for row in self.rows]
+        starts = [i for i in range(1, len(names)) if names[i] != names[i - 1]]
+        return starts if len(starts) + 1 < len(names) else []
+
 
 def build_table(
     results: Iterable[Result],
@@ -102,7 +160,8 @@ def build_table(
     Args:
         results: any number of results.
         plugins: for the heads of the columns.
-        tasks: columns and their order; by default every task in the results, in the order in which they are registered.
+        tasks: columns and their order; by default every task in the results, suite by suite, then the others in the
+            order in which they are registered.
         rows: rows and their order; by default every encoder in the results, in the order in which they come. Where the
             results hold several protocols, each encoder has a row for each: they are different experiments.
         failures: noted below the table.
@@ -112,22 +171,19 @@ def build_table(
     by_cell: dict[tuple[str, str, str], list[Result]] = {}
     for result in results:
         by_cell.setdefault((result.spec, result.protocol, result.task), []).append(result)
-    names = list(tasks) or _in_registry_order({result.task for result in results}, plugins)
+    names = list(tasks) or _in_order({result.task for result in results}, plugins)
+    columns = _with_averages([_column(name, plugins, results) for name in names])
     protocols = list(dict.fromkeys(result.protocol for result in results)) or [""]
-    specs = [(str(row), protocol) for row in rows for protocol in protocols]
-    specs = specs or list(dict.fromkeys((result.spec, result.protocol) for result in results))
-    columns = [Column(name, plugins.tasks[name].title if name in plugins.tasks else name) for name in names]
+    specs = [(row, protocol) for row in rows for protocol in protocols]
+    specs = specs or [(parse_spec(s), p) for s, p in dict.fromkeys((r.spec, r.protocol) for r in results)]
     table_rows = []
     for spec, protocol in specs:
-        cells = [by_cell.get((spec, protocol, name), []) for name in names]
-        scores = [_score({r.seed: r.main_score for r in cell}, cell) for cell in cells]
-        if len(names) > 1:
-            scores.append(_average(cells))
-        label = row_label(parse_spec(spec), plugins) + (f" [{protocol}]" if len(protocols) > 1 else "")
-        table_rows.append(Row(label, spec, tuple(scores)))
-    if len(names) > 1:
-        columns.append(Column(AVERAGE, AVERAGE))
-    return Table(title, tuple(columns), tuple(table_rows), tuple(_notes(results, plugins, failures)))
+        cells = {name: by_cell.get((str(spec), protocol, name), []) for name in names}
+        scores = tuple(_average([cells[name] for name in column.average_of or (column.name,)]) for column in columns)
+        label = row_label(spec, plugins) + (f" [{protocol}]" if len(protocols) > 1 else "")
+        table_rows.append(Row(label, str(spec), scores, spec.backbone, spec.method, protocol))
+    notes = [*provenance(results), *(f"missing: {f.spec} on {f.task}: {f.reason.splitlines()[0]}" for f in failures)]
+    return Table(title, tuple(columns), tuple(table_rows), tuple(notes))
 
 
 def row_label(spec: EncoderSpec, plugins: Plugins) -> str:
@@ -139,53 +195,59 @@ def row_label(spec: EncoderSpec, plugins: Plugins) -> str:
         shown = "pooling"
     elif spec.method in plugins.methods:
         name = plugins.methods[spec.method].label.format(backbone=name, method=spec.method)
-    rest = [f"{key}={value}" for key, value in spec.params if key != shown]
+    # Of a path its last part names the model; the rest is about this machine.
+    rest = [
+        PurePath(str(value)).name if key == "path" else f"{key}={value}" for key, value in spec.params if key != shown
+    ]
     return f"{name} ({', '.join(rest)})" if rest else name
 
 
-def _in_registry_order(names: set[str], plugins: Plugins) -> list[str]:
-    known = [name for name in plugins.tasks.names() if name in names]
-    return known + sorted(names - set(known))
+def _in_order(names: set[str], plugins: Plugins) -> list[str]:
+    listed = [name for suite in builtin_suites().values() for name in suite]
+    order = dict.fromkeys([*listed, *plugins.tasks.names(), *sorted(names)])
+    return [name for name in order if name in names]
 
 
-def _score(values: dict[int, float | None], cells: Sequence[Result]) -> Score | None:
-    defined = [value for value in values.values() if value is not None]
-    if not defined or len(defined) < len(values):
-        return None
-    sd = statistics.stdev(defined) if len(defined) > 1 else None
-    return Score(statistics.fmean(defined), sd, len(defined), tuple(r.cell_id for r in cells))
+def _column(name: str, plugins: Plugins, results: Sequence[Result]) -> Column:
+    suite = next((suite for suite, members in builtin_suites().items() if name in members), "")
+    own = [result for result in results if result.task == name]
+    metric = ", ".join(sorted({result.main_metric for result in own}))
+    if name in plugins.tasks:
+        task = plugins.tasks[name]
+        return Column(name, task.title, suite, task.level, tuple(task.languages), metric or task.main_metric)
+    level = str(own[0].cell.get("level", "")) if own else ""
+    return Column(name, name, suite, level, (), metric)
+
+
+def _with_averages(tasks: Sequence[Column]) -> list[Column]:
+    """The columns with an average after each suite, where there are several, and one over everything at the end."""
+    if len(tasks) < 2:
+        return list(tasks)
+    runs = [(suite, list(columns)) for suite, columns in groupby(tasks, lambda column: column.suite)]
+    if len(runs) == 1:
+        return [*tasks, Column(AVERAGE, AVERAGE, runs[0][0], average_of=tuple(c.name for c in tasks))]
+    columns: list[Column] = []
+    for suite, members in runs:
+        columns += members
+        once = sum(name == suite for name, _ in runs) == 1
+        if suite and once and len(members) > 1:
+            average = tuple(column.name for column in members)
+            columns.append(Column(f"{AVERAGE} {suite}", AVERAGE, suite, average_of=average))
+    return [*columns, Column(AVERAGE, AVERAGE, average_of=tuple(c.name for c in tasks))]
 
 
 def _average(cells: Sequence[Sequence[Result]]) -> Score | None:
-    """The mean over tasks within each seed, then over seeds."""
+    """The mean over tasks within each seed, then over seeds; of a single task, the mean over seeds."""
     by_seed = [{r.seed: r.main_score for r in cell} for cell in cells]
     if not all(by_seed):
         return None
-    seeds = sorted(set().union(*by_seed))
-    averages: dict[int, float | None] = {}
-    for seed in seeds:
-        values = [scores.get(seed) for scores in by_seed]
-        averages[seed] = None if None in values else statistics.fmean(v for v in values if v is not None)
-    return _score(averages, [r for cell in cells for r in cell])
-
-
-def _notes(results: Sequence[Result], plugins: Plugins, failures: Sequence[Failure]) -> list[str]:
-    notes = []
-    metrics = {r.main_metric for r in results}
-    seeds = max((len({x.seed for x in results if x.spec == r.spec}) for r in results), default=1)
-    for names, what in ((metrics, "Metric"), ({r.protocol for r in results}, "protocol")):
-        if names:
-            notes.append(f"{what}: {', '.join(sorted(names))}")
-    precisions = {str(r.cell["precision"]["encoding"]) for r in results}
-    if precisions:
-        notes.append(f"precision: {', '.join(sorted(precisions))}")
-    if seeds > 1:
-        notes.append(f"± sample standard deviation over {seeds} seeds")
-    head = ["; ".join(notes) + "."] if notes else []
-    corpora = {
-        f"{r.cell['corpus']['name']} ({r.cell['corpus']['n']:,} strings)" for r in results if r.cell.get("corpus")
-    }
-    if corpora:
-        head.append(f"Tuned on: {', '.join(sorted(corpora))}.")
-    head += sorted({f"{r.task}: {note}" for r in results for note in r.notes})
-    return head + [f"missing: {f.spec} on {f.task}: {f.reason.splitlines()[0]}" for f in failures]
+    values: list[tuple[int, float]] = []
+    for seed in sorted(set().union(*by_seed)):
+        scores = [task.get(seed) for task in by_seed]
+        if None in scores:
+            return None
+        values.append((seed, statistics.fmean(score for score in scores if score is not None)))
+    means = [value for _, value in values]
+    sd = statistics.stdev(means) if len(means) > 1 else None
+    ids = tuple(r.cell_id for cell in cells for r in sorted(cell, key=lambda result: result.seed))
+    return Score(statistics.fmean(means), sd, len(means), ids, tuple(values))

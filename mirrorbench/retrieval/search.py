@@ -4,6 +4,13 @@ No matrix of all queries by all keys is ever made: beside the vectors themselves
 few candidates for each query. Blocks are multiplied in float32; what they find, with some to spare, is scored again in
 float64, so that neither the size of the blocks nor the linear-algebra library decides the order, and equal vectors tie
 exactly (the lower index goes first).
+
+Memory: beside the arrays passed in (which may be memory-mapped) and the result, ``UNIT_BYTES`` for normalised queries,
+some multiples of ``BLOCK_BYTES`` for blocks of keys and scores, and 12 bytes for each query and candidate. So a million
+names of 768 dimensions (2.9 GiB) are searched for ten thousand mentions in less than 4 GiB.
+
+On a GPU (``mirrorbench.devices.computing_on``) blocks are multiplied there, in float32 too; the float64 scores are the
+host's, so the device does not decide the order either.
 """
 
 from __future__ import annotations
@@ -14,16 +21,25 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mirrorbench.devices import current_device
 from mirrorbench.errors import UsageError
+from mirrorbench.retrieval.gpu import best_on
 
 Floats = NDArray[np.floating[Any]]
 Scored = tuple[NDArray[np.int64], NDArray[np.float64]]
 
 BLOCK_BYTES = 32 << 20
-"""The most memory for one block of scores."""
+"""The most memory for one block of scores, or of keys in float32."""
+
+UNIT_BYTES = 256 << 20
+"""The most memory for the normalised queries that are compared with all keys in one go."""
+
+GPU_BLOCK_BYTES = 256 << 20
+"""As ``BLOCK_BYTES``, on a GPU."""
 
 SIMILARITIES = ("cosine", "dot")
 _QUERY_ROWS = 256
+_EXACT_ROWS = 16  # queries whose candidates are scored again together: few enough for the cache
 _SPARE = 16  # candidates beyond k that are scored again: more than float32 can mix up at the edge
 
 
@@ -50,7 +66,7 @@ def topk(
     candidates, _ = _candidates(queries, keys, k + _SPARE, similarity, penalty)
     indices = np.empty((len(queries), k), dtype=np.int64)
     scores = np.empty((len(queries), k))
-    for rows in _blocks(len(queries), _QUERY_ROWS):
+    for rows in _blocks(len(queries), _EXACT_ROWS):
         found = candidates[rows]
         asked, named = _ready(queries[rows], similarity, np.float64), _ready(keys[found], similarity, np.float64)
         exact = np.einsum("nd,ncd->nc", asked, named)
@@ -150,11 +166,27 @@ def _candidates(
 ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
     """The n best keys of each query by float32 products, unordered: indices and scores of shape (queries, n)."""
     n = min(n, len(keys))
+    indices = np.zeros((len(queries), n), dtype=np.int64)
+    scores = np.full((len(queries), n), -np.inf, dtype=np.float32)
+    device = current_device()
+    for some in _blocks(len(queries), max(_QUERY_ROWS, UNIT_BYTES // (4 * queries.shape[1]))):
+        if device.startswith("cuda"):
+            found = best_on(device, queries[some], keys, n, similarity == "cosine", penalty, GPU_BLOCK_BYTES)
+            indices[some], scores[some] = found
+        else:
+            _fill(queries[some], keys, similarity, penalty, indices[some], scores[some])
+    return indices, scores
+
+
+def _fill(
+    queries: Floats, keys: Floats, similarity: str, penalty: NDArray[np.float64] | None,
+    indices: NDArray[np.int64], scores: NDArray[np.float32],
+) -> None:  # fmt: skip
+    """The best keys of each query, into ``indices`` and ``scores``."""
+    n = scores.shape[1]
     units = np.empty(queries.shape, dtype=np.float32)
     for rows in _blocks(len(queries), _QUERY_ROWS):
         units[rows] = _ready(queries[rows], similarity, np.float32)
-    indices = np.zeros((len(queries), n), dtype=np.int64)
-    scores = np.full((len(queries), n), -np.inf, dtype=np.float32)
     for columns in _blocks(len(keys), _key_rows(keys.shape[1], 4)):
         block = _ready(keys[columns], similarity, np.float32)
         for rows in _blocks(len(queries), _QUERY_ROWS):
@@ -167,7 +199,6 @@ def _candidates(
             best = _best(both, n)
             scores[rows] = np.take_along_axis(both, best, axis=1)
             indices[rows] = np.take_along_axis(where, best, axis=1)
-    return indices, scores
 
 
 def _best(scores: NDArray[np.float32], n: int) -> NDArray[np.int64]:

@@ -6,9 +6,13 @@ It says what it needs encoded, gets the vectors, and scores them; so the runner 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import isfinite
+from numbers import Real
 from typing import TYPE_CHECKING, Any
+
+from mirrorbench.errors import PluginError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -49,6 +53,9 @@ class Scores:
         extra: further per-item arrays, stored beside the scores (names to arrays).
         submission: answers for items whose labels are kept secret, in the organisers' format; stored as a text file
             beside the scores.
+
+    Raises:
+        PluginError: a metric is no finite number, or ids, scores and references differ in number.
     """
 
     metrics: dict[str, float | None]
@@ -59,6 +66,17 @@ class Scores:
     notes: tuple[str, ...] = ()
     extra: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     submission: str = ""
+
+    def __post_init__(self) -> None:
+        for name, value in self.metrics.items():
+            if value is not None and not (isinstance(value, Real) and isfinite(value)):
+                raise PluginError(f"the metric {name!r} is {value!r}", "A metric is a finite number, or None.")
+        if not len(self.ids) == len(self.scores) == len(self.gold):
+            counts = f"{len(self.ids)} ids, {len(self.scores)} scores and {len(self.gold)} references"
+            raise PluginError(f"a task returned {counts}", "Each item has one of each.")
+        # Numbers of NumPy are no JSON.
+        plain = {name: None if value is None else float(value) for name, value in self.metrics.items()}
+        object.__setattr__(self, "metrics", plain)
 
 
 class Task(ABC):
@@ -79,6 +97,9 @@ class Task(ABC):
     languages: tuple[str, ...]
     main_metric: str
     version: int = 1
+
+    settable: Mapping[str, Any] = {}
+    """Options of the task's card that a user may set after its name (``bli-en-fr:train=1k``), with their defaults."""
 
     corpus: str = ""
     """Which corpus an encoder is tuned on for this task by default; empty for the level's and language's own."""
@@ -104,9 +125,25 @@ class Task(ABC):
             DataFormatError: a file does not follow its format.
         """
 
+    def with_vocabulary(self, items: Any, vocabulary: Callable[[str], Sequence[str]]) -> Any:
+        """The items for an encoder that has a vocabulary of its own; by default as they are.
+
+        Args:
+            items: what ``load`` returned; not changed.
+            vocabulary: the encoder's words of a language, the most frequent first.
+        """
+        return items
+
     @abstractmethod
     def inputs(self, items: Any) -> list[TextInput]:
         """What must be encoded for the items that ``load`` returned; repeats are fine."""
+
+    def texts(self, items: Any) -> Mapping[str, tuple[str, ...]]:
+        """The texts that each test item holds, by its id in ``Scores.ids``: what must not have been tuned on.
+
+        By default none, which means that nobody knows how many items occur in a corpus.
+        """
+        return {}
 
     @abstractmethod
     def score(self, items: Any, vectors: Vectors, protocol: str) -> Scores:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -83,6 +83,10 @@ class SenseDisambiguation(Task):
         """The words, and the contexts of all their candidate senses."""
         contexts = (item for sense in items.senses.values() for item in (*sense.examples, sense.gloss))
         return [*(occurrence.target for occurrence in items.occurrences), *contexts]
+
+    def texts(self, items: Disambiguation) -> Mapping[str, tuple[str, ...]]:
+        """The sentence of each word; examples of senses are no test items."""
+        return {occurrence.id: (occurrence.target.text,) for occurrence in items.occurrences}
 
     def score(self, items: Disambiguation, vectors: Vectors, protocol: str = "paper") -> Scores:
         """The nearest candidate of each word, and how often it is right."""

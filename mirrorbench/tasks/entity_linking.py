@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -87,6 +87,10 @@ class EntityLinking(Task):
             for linking in items
             for text in (*(part for mention in linking.mentions for part in mention.parts), *linking.names)
         ]
+
+    def texts(self, items: Sequence[Linking]) -> Mapping[str, tuple[str, ...]]:
+        """The parts of each mention; the names of the dictionary are no test items."""
+        return {mention.id: mention.parts for linking in items for mention in linking.mentions}
 
     def score(self, items: Sequence[Linking], vectors: Vectors, protocol: str = "paper") -> Scores:
         """The rank of the first right name for each mention, and what follows from it."""

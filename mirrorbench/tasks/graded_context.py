@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 import numpy as np
@@ -82,6 +82,13 @@ class GradedContexts(Task, Generic[Item]):
     def inputs(self, items: Sequence[Item]) -> list[TextInput]:
         """Both words of each pair."""
         return [side for pair in self._pairs(items) for side in (pair.left, pair.right)]
+
+    def texts(self, items: Sequence[Item]) -> Mapping[str, tuple[str, ...]]:
+        """The contexts of each item, each once."""
+        return {
+            item.id: tuple(dict.fromkeys(side.text for pair in self._pairs([item]) for side in (pair.left, pair.right)))
+            for item in items
+        }
 
     @abstractmethod
     def _pairs(self, items: Sequence[Item]) -> list[RatedContexts]:

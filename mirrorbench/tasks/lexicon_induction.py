@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mirrorbench.data.cards import builtin_cards
+from mirrorbench.data.corpora import Corpus, GeneratedCorpus, read_corpus
+from mirrorbench.data.generated import generated_corpora
 from mirrorbench.data.lexicon import Lexicon, WordPair
 from mirrorbench.data.parsers import parse
 from mirrorbench.encoding.inputs import TextInput
@@ -32,9 +34,11 @@ NEIGHBOURS = 10
 class LexiconInduction(Task):
     """Translation by nearest neighbour after an orthogonal mapping.
 
-    Both vocabularies (the further words of the lexicon and all words of the dictionaries) are encoded, each word with
-    its language, brought to unit length, centred and brought to unit length; the mapping is the orthogonal Procrustes
-    solution on the training pairs. Neighbours are ranked by CSLS among the whole target vocabulary.
+    Both vocabularies are encoded: the words among which translations are looked for, which are the encoder's own where
+    it has some (static vectors) and the further words of the lexicon otherwise, and all words of the dictionaries. Each
+    word is encoded with its language; its vector is brought to unit length, centred and brought to unit length. The
+    mapping is the orthogonal Procrustes solution on the training pairs. Neighbours are ranked by CSLS among the whole
+    target vocabulary.
 
     Metrics: ``accuracy@1``, ``accuracy@5`` and ``mrr`` are means over source words, of whose translations the best
     counts (vecmap, MUSE); ``pair_accuracy@1`` and ``pair_mrr`` are means over pairs (xling-eval, where the latter is
@@ -85,10 +89,22 @@ class LexiconInduction(Task):
             raise DataFormatError(f"task {self.name}: no pairs to learn from, or none to find")
         return lexicon
 
+    def with_vocabulary(self, items: Lexicon, vocabulary: Callable[[str], Sequence[str]]) -> Lexicon:
+        """The lexicon with the encoder's own words as candidates, up to 200k of each language for static vectors."""
+        source, target = (tuple(vocabulary(language)) for language in self.languages)
+        return replace(items, source_words=source, target_words=target)
+
     def inputs(self, items: Lexicon) -> list[TextInput]:
         """Every word of both vocabularies, in its language."""
         source, target = _vocabularies(items)
         return [*self._inputs(source, 0), *self._inputs(target, 1)]
+
+    def texts(self, items: Lexicon) -> Mapping[str, tuple[str, ...]]:
+        """Each source word that is asked for, with its translations."""
+        found: dict[str, tuple[str, ...]] = {}
+        for word, translation in items.test:
+            found[word] = (*found.get(word, (word,)), translation)
+        return found
 
     def _inputs(self, words: list[str], side: int) -> list[TextInput]:
         return [TextInput(word, language=self.languages[side]) for word in words]
@@ -139,9 +155,12 @@ class LexiconInduction(Task):
 class CardLexiconInduction(FromCard, LexiconInduction):
     """Lexicon induction on the files of a card.
 
-    The card's options: ``train`` (which dictionary), ``vocabulary`` (names of the corpora that give the further words
-    of source and target), ``vocabulary_size`` (how many of each, all by default), ``self_learning`` (rounds, 0).
+    The card's options: ``train`` (which dictionary: 1k, 3k, 5k), ``self_learning`` (rounds, 0), and where encoders
+    without a vocabulary of their own look for translations: ``vocabulary``, the corpora or text files of words, the
+    most frequent first, with ``{lang}`` for the language, and ``vocabulary_size``, how many of each (0: all).
     """
+
+    settable: Mapping[str, Any] = {"train": "5k", "vocabulary": "", "vocabulary_size": 0, "self_learning": 0}
 
     def __init__(self, card: Card) -> None:
         super().__init__(lexicon=self._read, self_learning=int(card.options.get("self_learning", 0)), **arguments(card))
@@ -150,26 +169,32 @@ class CardLexiconInduction(FromCard, LexiconInduction):
     def fetch(self, data: DataStore) -> None:
         """Fetch the dictionaries and the word lists."""
         super().fetch(data)
-        for card in self._word_lists:
-            data.resolve(card)
+        for name in self._word_lists:
+            if name in builtin_cards():
+                data.resolve(builtin_cards()[name])
 
     def identity(self, data: DataStore) -> dict[str, str]:
         """The checksums of dictionaries and word lists."""
-        lists = {f"{c.name}/{path}": sha for c in self._word_lists for path, sha in data.checksums(c).items()}
-        return data.checksums(self.card) | lists
+        checksums = data.checksums(self.card)
+        for name in self._word_lists:
+            if name in builtin_cards():
+                checksums |= {f"{name}/{path}": sha for path, sha in data.checksums(builtin_cards()[name]).items()}
+            else:
+                checksums[name] = self._words(name, data).sha256
+        return checksums
 
-    @cached_property
-    def _word_lists(self) -> list[Card]:
-        from mirrorbench.data.cards import builtin_cards
+    @property
+    def _word_lists(self) -> list[str]:
+        return [str(self.card.options["vocabulary"]).replace("{lang}", language) for language in self.languages]
 
-        return [builtin_cards()[str(name)] for name in self.card.options["vocabulary"]]
+    def _words(self, name: str, data: DataStore) -> Corpus:
+        generated = {corpus.name: corpus for corpus in generated_corpora()}
+        known: dict[str, Card | GeneratedCorpus] = {**builtin_cards(), **generated}
+        return read_corpus(name, data, known, size=int(self.card.options.get("vocabulary_size", 0)))
 
     def _read(self, data: DataStore) -> Lexicon:
-        from mirrorbench.data.corpora import read_corpus
-
         lexicon: Lexicon = parse(data.resolve(self.card))[0]
-        size = int(self.card.options.get("vocabulary_size", 0))
-        source, target = (read_corpus(c.name, data, {c.name: c}, size=size).texts for c in self._word_lists)
+        source, target = (self._words(name, data).texts for name in self._word_lists)
         return replace(lexicon, source_words=source, target_words=target)
 
 

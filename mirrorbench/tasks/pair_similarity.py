@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -71,6 +71,10 @@ class PairSimilarity(Task):
     def inputs(self, items: Sequence[Pair]) -> list[TextInput]:
         """Both texts of each pair."""
         return [TextInput(text) for pair in items for text in (pair.left, pair.right)]
+
+    def texts(self, items: Sequence[Pair]) -> Mapping[str, tuple[str, ...]]:
+        """Both texts of each pair."""
+        return {pair.id: (pair.left, pair.right) for pair in items}
 
     def score(self, items: Sequence[Pair], vectors: Vectors, protocol: str = "paper") -> Scores:
         """Cosines, and their correlations with the judgements; the protocol makes no difference here."""

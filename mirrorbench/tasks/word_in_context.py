@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -85,6 +85,10 @@ class WordInContext(Task):
     def inputs(self, items: Sequence[ContextPair]) -> list[TextInput]:
         """Both sides of each item."""
         return [side for pair in items for side in (pair.left, pair.right)]
+
+    def texts(self, items: Sequence[ContextPair]) -> Mapping[str, tuple[str, ...]]:
+        """Both contexts of each pair."""
+        return {pair.id: (pair.left.text, pair.right.text) for pair in items}
 
     def score(self, items: Sequence[ContextPair], vectors: Vectors, protocol: str = "paper") -> Scores:
         """Cosines, the threshold that suits the development split, and how well it decides on each split."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from typing import cast
 
@@ -17,13 +17,16 @@ import torch
 from numpy.typing import NDArray
 
 from mirrorbench.augmentations import Augmentation, ModelAugmentation, TextFunction, TextView
+from mirrorbench.devices import autocast
+from mirrorbench.encoding.ahead import ahead
 from mirrorbench.encoding.batching import TOKEN_BUDGET, by_length
 from mirrorbench.encoding.readout import Readout
-from mirrorbench.encoding.transformer import Transformer, autocast
+from mirrorbench.encoding.transformer import Transformer
 from mirrorbench.errors import TuningError
 from mirrorbench.recipes import Recipe
 from mirrorbench.training.losses import LOSSES
-from mirrorbench.training.tokenized import TokenizedPairs, tokenized
+from mirrorbench.training.memory import held_tokens
+from mirrorbench.training.tokenized import PairTokenizer, TokenizedPairs, TokenizedView
 from mirrorbench.training.views import PairMaker, Views, mirrored
 
 CHECK_EVERY = 10
@@ -49,6 +52,19 @@ class TuningReport:
     padding: float
     seconds: float
     losses: tuple[float, ...]
+
+    @property
+    def cost(self) -> dict[str, float]:
+        """What stands in every result: counts, the share of padding, seconds, and speeds per second."""
+        seconds = max(self.seconds, 1e-9)
+        return {
+            "steps": self.steps,
+            "strings": self.strings,
+            "tokens": self.tokens,
+            "padding": round(self.padding, 4),
+            "strings_per_second": round(self.strings / seconds, 1),
+            "tokens_per_second": round(self.tokens / seconds, 1),
+        }
 
 
 def batches(n: int, size: int, drop_last: bool, rng: np.random.Generator) -> Iterator[NDArray[np.int64]]:
@@ -138,17 +154,32 @@ def tune(
             if detach := augmentation.attach(transformer.model, rate):
                 attached.callback(detach)
         loop = _Loop(transformer, recipe, precision)
-        for _ in range(recipe.epochs):
-            pairs = tokenized(views(texts, maker), transformer, recipe, augmentations, protocol, rng)
-            seen = told = 0
-            for rows in batches(len(pairs.labels), recipe.batch_size, recipe.drop_last, rng):
-                loop.step(pairs.take(rows))
-                seen += len(rows)
-                advance(seen * len(texts) // len(pairs.labels) - told)
-                told = seen * len(texts) // len(pairs.labels)
+        tokenizing = PairTokenizer(transformer, recipe, augmentations, protocol, texts, rng)
+        with closing(ahead(_epochs(texts, views, maker, tokenizing))) as batches_ahead:
+            for pairs, strings in batches_ahead:
+                loop.step(pairs)
+                advance(strings)
         loop.check()
     transformer.model.eval()
     return loop.report(time.perf_counter() - started)
+
+
+def _epochs(
+    texts: Sequence[str], views: Views, maker: PairMaker, tokenizing: PairTokenizer
+) -> Iterator[tuple[TokenizedPairs, int]]:
+    """The batches of all epochs, each with the number of strings that it stands for.
+
+    All that is random here comes from one generator and in one order, so it does not matter who else is at work.
+    """
+    recipe = maker.recipe
+    for _ in range(recipe.epochs):
+        pairs = views(texts, maker)
+        n = len(pairs.left)
+        seen = told = 0
+        for batch in tokenizing.batches(pairs, batches(n, recipe.batch_size, recipe.drop_last, maker.rng)):
+            seen += len(batch.labels)
+            yield batch, seen * len(texts) // n - told
+            told = seen * len(texts) // n
 
 
 def on_model(recipe: Recipe, registered: dict[str, Augmentation]) -> list[tuple[ModelAugmentation, float]]:
@@ -174,15 +205,17 @@ def _check_mask_token(transformer: Transformer, recipe: Recipe) -> None:
 
 
 class _Loop:
-    """Optimiser, loss and counters of one tuning."""
+    """Optimiser, loss and counters of one tuning. Between two looks at the loss nothing waits for the device."""
 
     def __init__(self, transformer: Transformer, recipe: Recipe, precision: str) -> None:
         self.transformer = transformer
         self.recipe = recipe
         self.precision = precision
         self.readout = Readout(recipe.pooling, recipe.layers, recipe.train_max_length)
+        self.fixed = recipe.train_max_length if recipe.pooling == "mean-padded" else 0
+        self.held = held_tokens(transformer)
         self.optimizer = torch.optim.AdamW(
-            transformer.model.parameters(), lr=recipe.lr, weight_decay=recipe.weight_decay
+            transformer.model.parameters(), lr=recipe.lr, weight_decay=recipe.weight_decay, fused=True
         )
         self.loss = LOSSES[recipe.loss]
         self.steps = self.strings = self.tokens = self.positions = 0
@@ -192,40 +225,96 @@ class _Loop:
 
     def step(self, pairs: TokenizedPairs) -> None:
         """One optimiser step on a batch of pairs."""
-        left, right = self.embed(pairs)
-        loss = self.loss(left, right, self.recipe.temperature, pairs.labels.to(left.device))
-        self.optimizer.zero_grad(set_to_none=True)
-        loss.backward()  # type: ignore[no-untyped-call]
+        labels = pairs.labels.to(self.transformer.device, non_blocking=True)
+        self.pending.append(self.within_memory(pairs, labels))
         self.optimizer.step()
-        self.pending.append(loss.detach())
         self.steps += 1
         self.strings += len(pairs.labels)
         if len(self.pending) == CHECK_EVERY:
             self.check()
 
-    def embed(self, pairs: TokenizedPairs) -> tuple[torch.Tensor, torch.Tensor]:
-        """Vectors of both views in the order of the pairs, shape (pairs, dimensions) each.
+    def within_memory(self, pairs: TokenizedPairs, labels: torch.Tensor) -> torch.Tensor:
+        """As ``differentiate``; while the device runs out of memory, again with half as much held.
 
-        They are computed in batches of pairs of similar length. The loss sees all of them at once, so the batches
-        change the speed and nothing else. The two views of a pair are always in one batch, the first views in its
-        first half and the second views in the same order in its second half: controlled dropout relies on that.
+        Raises:
+            TuningError: there is not enough for one pair.
         """
-        fixed = self.recipe.train_max_length if self.recipe.pooling == "mean-padded" else 0
-        budget = TOKEN_BUDGET[self.transformer.device.type] // 2
-        order: list[int] = []
-        firsts: list[torch.Tensor] = []
-        seconds: list[torch.Tensor] = []
-        for rows in by_length(pairs.lengths, budget, fixed):
-            ids, targets = pairs.take(rows).stacked()
-            with autocast(self.transformer.device, self.precision):
-                vectors = self.transformer.forward(ids, [self.readout], fixed, targets)[0]
-            firsts.append(vectors[: len(rows)])
-            seconds.append(vectors[len(rows) :])
-            order += rows
-            self.tokens += sum(map(len, ids))
-            self.positions += len(ids) * max(fixed, max(map(len, ids)))
-        back = torch.tensor(order).argsort().to(self.transformer.device)
-        return torch.cat(firsts)[back], torch.cat(seconds)[back]
+        state, counts = _random_state(self.transformer.device), (self.tokens, self.positions)
+        longest = max(self.fixed, int(pairs.lengths.max()))
+        while True:
+            self.optimizer.zero_grad(set_to_none=True)
+            try:
+                return self.differentiate(pairs, labels)
+            except torch.OutOfMemoryError:
+                self.held = min(self.held, 2 * longest * len(pairs.labels)) // 2
+            if self.held < 2 * longest:
+                raise TuningError(
+                    f"no memory left on {self.transformer.device} for one pair of strings",
+                    "Add a smaller train_max_length to the encoder spec, or use --device cpu.",
+                )
+            torch.cuda.empty_cache()
+            _set_random_state(self.transformer.device, state)
+            self.tokens, self.positions = counts
+
+    def differentiate(self, pairs: TokenizedPairs, labels: torch.Tensor) -> torch.Tensor:
+        """The loss over a batch of pairs, its gradients added to those of the weights.
+
+        A batch whose activations would take too much memory is read twice: first for its vectors alone, then, part by
+        part, for the gradients of the weights, given those of the vectors (Gao et al. 2021, "Scaling Deep Contrastive
+        Learning Batch Size under Memory Limited Setup"). Both readings draw the same dropout, so the loss over
+        the whole batch and its gradients stay what they are, and memory holds the activations of one part.
+        """
+        parts, order = self.split(pairs)
+        if sum(self.counted(part) for part in parts) <= self.held:
+            loss = self.contrast([self.read(part) for part in parts], order, labels)
+            loss.backward()  # type: ignore[no-untyped-call]
+            return loss.detach()
+        states, vectors = [], []
+        with torch.no_grad():
+            for part in parts:
+                states.append(_random_state(self.transformer.device))
+                vectors.append(self.read(part))
+        for vector in vectors:
+            vector.requires_grad_()
+        loss = self.contrast(vectors, order, labels)
+        loss.backward()  # type: ignore[no-untyped-call]
+        for part, state, vector in zip(parts, states, vectors, strict=True):
+            _set_random_state(self.transformer.device, state)
+            self.read(part).backward(vector.grad)  # type: ignore[no-untyped-call]
+        return loss.detach()
+
+    def embed(self, pairs: TokenizedPairs) -> tuple[torch.Tensor, torch.Tensor]:
+        """Vectors of both views in the order of the pairs, shape (pairs, dimensions) each."""
+        parts, order = self.split(pairs)
+        return _in_order([self.read(part) for part in parts], order)
+
+    def split(self, pairs: TokenizedPairs) -> tuple[list[TokenizedView], list[int]]:
+        """Parts of pairs of similar length, and the pairs in the order of the parts.
+
+        The loss sees all parts at once, so they change the speed and nothing else. The two views of a pair are always
+        in one part, the first views in its first half and the second views in the same order in its second half:
+        controlled dropout relies on that.
+        """
+        budget = min(TOKEN_BUDGET[self.transformer.device.type], self.held) // 2
+        chosen = list(by_length(pairs.lengths, budget, self.fixed))
+        return [pairs.take(rows).stacked() for rows in chosen], [row for rows in chosen for row in rows]
+
+    def read(self, part: TokenizedView) -> torch.Tensor:
+        """The vectors of one part."""
+        with autocast(self.transformer.device, self.precision):
+            return self.transformer.forward(part.ids, [self.readout], self.fixed, part.targets)[0]
+
+    def counted(self, part: TokenizedView) -> int:
+        """Positions that the model computes for one part; they and its tokens are added up."""
+        positions = len(part.ids) * max(self.fixed, int(part.ids.lengths.max()))
+        self.tokens += len(part.ids.values)
+        self.positions += positions
+        return positions
+
+    def contrast(self, vectors: list[torch.Tensor], order: list[int], labels: torch.Tensor) -> torch.Tensor:
+        """The loss over all parts."""
+        left, right = _in_order(vectors, order)
+        return self.loss(left, right, self.recipe.temperature, labels)
 
     def check(self) -> None:
         """Look at the losses since the last look.
@@ -248,3 +337,21 @@ class _Loop:
         """What was done."""
         padding = 1 - self.tokens / max(1, self.positions)
         return TuningReport(self.steps, self.strings, self.tokens, padding, seconds, tuple(self.losses))
+
+
+def _in_order(vectors: list[torch.Tensor], order: list[int]) -> tuple[torch.Tensor, torch.Tensor]:
+    """First and second views in the order of the pairs, from parts whose halves hold them in ``order``."""
+    halves = [part.chunk(2) for part in vectors]
+    back = torch.tensor(order).argsort().to(vectors[0].device, non_blocking=True)
+    return torch.cat([half[0] for half in halves])[back], torch.cat([half[1] for half in halves])[back]
+
+
+def _random_state(device: torch.device) -> list[torch.Tensor]:
+    """What decides the next draws of torch's generators: the CPU's, and the device's."""
+    return [torch.get_rng_state(), *([torch.cuda.get_rng_state(device)] if device.type == "cuda" else [])]
+
+
+def _set_random_state(device: torch.device, state: list[torch.Tensor]) -> None:
+    torch.set_rng_state(state[0])
+    if device.type == "cuda":
+        torch.cuda.set_rng_state(state[1], device)

@@ -1,23 +1,22 @@
-"""Pairs as a model sees them: token ids of both views, token augmentations applied."""
+"""Pairs as a model sees them: token ids of both views, each text tokenised once, token augmentations applied."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import numpy as np
 import torch
+from numpy.typing import ArrayLike, NDArray
 
 from mirrorbench.augmentations import Augmentation, TokenFunction, TokenView
 from mirrorbench.encoding.inputs import TextInput
-from mirrorbench.encoding.targets import Positions
+from mirrorbench.encoding.ragged import Ragged, Row
 from mirrorbench.encoding.transformer import Transformer
 from mirrorbench.errors import TuningError
 from mirrorbench.recipes import Recipe
 from mirrorbench.training.views import Pairs
-
-Ids = list[list[int]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,17 +25,15 @@ class TokenizedView:
 
     Attributes:
         ids: token ids, special tokens included, not padded.
-        targets: positions of the targets' tokens, where the pooling reads only those; empty otherwise.
+        targets: positions of the targets' tokens, where the pooling reads only those.
     """
 
-    ids: Ids
-    targets: list[Positions]
+    ids: Ragged
+    targets: Ragged | None = None
 
-    def take(self, rows: Sequence[int]) -> TokenizedView:
+    def take(self, rows: ArrayLike) -> TokenizedView:
         """Some of them."""
-        return TokenizedView(
-            [self.ids[row] for row in rows], [self.targets[row] for row in rows] if self.targets else []
-        )
+        return TokenizedView(self.ids.take(rows), None if self.targets is None else self.targets.take(rows))
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,72 +50,106 @@ class TokenizedPairs:
     right: TokenizedView
     labels: torch.Tensor
 
-    def take(self, rows: Iterable[int]) -> TokenizedPairs:
+    def take(self, rows: ArrayLike) -> TokenizedPairs:
         """Some of them."""
-        chosen = list(rows)
-        return TokenizedPairs(self.left.take(chosen), self.right.take(chosen), self.labels[chosen])
+        chosen = torch.as_tensor(np.asarray(rows, dtype=np.int64))
+        return TokenizedPairs(self.left.take(rows), self.right.take(rows), self.labels[chosen])
 
     @property
-    def lengths(self) -> list[int]:
+    def lengths(self) -> NDArray[np.int64]:
         """Tokens of the longer view of each pair."""
-        return [max(map(len, pair)) for pair in zip(self.left.ids, self.right.ids, strict=True)]
+        return np.maximum(self.left.ids.lengths, self.right.ids.lengths)
 
-    def stacked(self) -> tuple[Ids, list[Positions] | None]:
-        """All first views, then all second views: their ids, and their targets if there are any."""
-        return self.left.ids + self.right.ids, self.left.targets + self.right.targets or None
+    def stacked(self) -> TokenizedView:
+        """All first views, then all second views."""
+        ids = Ragged.joined([self.left.ids, self.right.ids])
+        if self.left.targets is None or self.right.targets is None:
+            return TokenizedView(ids)
+        return TokenizedView(ids, Ragged.joined([self.left.targets, self.right.targets]))
 
 
-def tokenized(
-    pairs: Pairs, transformer: Transformer, recipe: Recipe, registered: dict[str, Augmentation], protocol: str,
-    rng: np.random.Generator,
-) -> TokenizedPairs:  # fmt: skip
-    """Tokenise an epoch's pairs, and apply the recipe's token augmentations: to the second views, or to both.
+class PairTokenizer:
+    """Turns pairs of texts into pairs of token ids, and remembers those of the corpus' own strings.
+
+    What an augmentation changed is tokenised as text: a mask in the middle of a word changes the tokens around it.
 
     Args:
-        pairs: the pairs.
         transformer: its tokenizer does it.
         recipe: maximum length, pooling, augmentations and sides.
         registered: augmentations by name.
         protocol: ``paper`` or ``released``.
-        rng: generator.
-
-    Raises:
-        TuningError: fewer than two pairs.
+        texts: the strings of the corpus.
+        rng: generator of the token augmentations.
     """
-    n = len(pairs.left)
-    if n < 2:
-        raise TuningError(f"the corpus gives {n} pairs to tune on", "It needs at least two.")
-    left, right = (_view(side, transformer, recipe) for side in (pairs.left, pairs.right))
-    if recipe.sides == 2:
-        left = TokenizedView(
-            _augmented(left.ids, transformer.tokenizer, recipe, registered, protocol, rng), left.targets
-        )
-    right = TokenizedView(
-        _augmented(right.ids, transformer.tokenizer, recipe, registered, protocol, rng), right.targets
-    )
-    numbers: dict[Any, int] = {}
-    groups = range(n) if pairs.groups is None else pairs.groups
-    labels = torch.tensor([numbers.setdefault(group, len(numbers)) for group in groups])
-    return TokenizedPairs(left, right, labels)
 
+    def __init__(
+        self, transformer: Transformer, recipe: Recipe, registered: dict[str, Augmentation], protocol: str,
+        texts: Sequence[str], rng: np.random.Generator,
+    ) -> None:  # fmt: skip
+        self.transformer = transformer
+        self.recipe = recipe
+        self._own = frozenset(texts)
+        self._known: dict[TextInput, tuple[Row, Row | None]] = {}
+        self._rng = rng
+        tokenizer = transformer.tokenizer
+        self._augment = [
+            (
+                cast("TokenFunction", registered[name].function),
+                TokenView(rng, rate, tokenizer.mask_token_id, frozenset(tokenizer.all_special_ids), protocol),
+            )
+            for name, rate in recipe.augment
+            if registered[name].on == "tokens" and rate > 0
+        ]
 
-def _view(inputs: Sequence[TextInput], transformer: Transformer, recipe: Recipe) -> TokenizedView:
-    if recipe.pooling == "target":
-        located = transformer.locate(inputs, recipe.train_max_length)
-        return TokenizedView(located.ids, located.targets)
-    return TokenizedView(transformer.tokenize([item.text for item in inputs], recipe.train_max_length), [])
+    def batches(self, pairs: Pairs, order: Iterator[NDArray[np.int64]]) -> Iterator[TokenizedPairs]:
+        """One epoch's pairs, batch by batch, each tokenised when it is asked for.
 
+        Token augmentations draw for all first views, then for all second views, in the order of the pairs, and before
+        the first batch is drawn: so all texts are tokenised at once where there are any.
 
-def _augmented(
-    ids: Ids, tokenizer: Any, recipe: Recipe, registered: dict[str, Augmentation], protocol: str,
-    rng: np.random.Generator,
-) -> Ids:  # fmt: skip
-    """Token ids after all token augmentations of the recipe, in the order of their names."""
-    special = frozenset(tokenizer.all_special_ids)
-    for name, rate in recipe.augment:
-        augmentation = registered[name]
-        if augmentation.on == "tokens" and rate > 0:
-            view = TokenView(rng, rate, tokenizer.mask_token_id, special, protocol)
-            function = cast("TokenFunction", augmentation.function)
-            ids = [function(row, view) for row in ids]
-    return ids
+        Args:
+            pairs: the pairs.
+            order: the indices of each batch.
+
+        Raises:
+            TuningError: fewer than two pairs.
+        """
+        n = len(pairs.left)
+        if n < 2:
+            raise TuningError(f"the corpus gives {n} pairs to tune on", "It needs at least two.")
+        numbers: dict[Any, int] = {}
+        groups = range(n) if pairs.groups is None else pairs.groups
+        labels = torch.tensor([numbers.setdefault(group, len(numbers)) for group in groups])
+        if self._augment:
+            left = self._view(pairs.left, self.recipe.sides == 2)
+            everything = TokenizedPairs(left, self._view(pairs.right, True), labels)
+            for rows in order:
+                yield everything.take(rows)
+        else:
+            for rows in order:
+                left = self._view([pairs.left[row] for row in rows], False)
+                right = self._view([pairs.right[row] for row in rows], False)
+                yield TokenizedPairs(left, right, labels[rows])
+
+    def _view(self, inputs: Sequence[TextInput], augmented: bool) -> TokenizedView:
+        """Token ids of some texts, after all token augmentations of the recipe in the order of their names."""
+        fresh = [item for item in dict.fromkeys(inputs) if item not in self._known]
+        found = dict(zip(fresh, self._tokenize(fresh), strict=True))
+        self._known.update((item, row) for item, row in found.items() if not item.spans and item.text in self._own)
+        rows = [found[item] if item in found else self._known[item] for item in inputs]
+        ids = [row for row, _ in rows]
+        targets = [target for _, target in rows if target is not None]
+        view = TokenizedView(Ragged.of(ids), Ragged.of(targets) if targets else None)
+        if not augmented:
+            return view
+        lists = [row.tolist() for row in ids]
+        for function, context in self._augment:
+            lists = [function(row, context) for row in lists]
+        return replace(view, ids=Ragged.of(lists))
+
+    def _tokenize(self, inputs: Sequence[TextInput]) -> Iterator[tuple[Row, Row | None]]:
+        if self.recipe.pooling == "target":
+            located = self.transformer.locate(inputs, self.recipe.train_max_length)
+            return zip(located.ids, located.targets, strict=True)
+        ids = self.transformer.tokenize([item.text for item in inputs], self.recipe.train_max_length)
+        return ((row, None) for row in ids)

@@ -64,6 +64,7 @@ def tune_weights(
         "recipe": weights.recipe.to_json(),
         "corpus": asdict(corpus) if corpus else None,
         "identity": weights.identity(),
+        "cost": report.cost,
         "tuning": asdict(report) | {"device": str(device), "torch": torch.__version__},
     }
     with quiet_transformers():

@@ -19,7 +19,7 @@ from mirrorbench.training.tokenized import TokenizedPairs, TokenizedView
 
 def identical(transformer: Transformer, texts: list[str]) -> TokenizedPairs:
     """Pairs of identical strings."""
-    view = TokenizedView(transformer.tokenize(texts, 40), [])
+    view = TokenizedView(transformer.tokenize(texts, 40))
     return TokenizedPairs(view, view, torch.arange(len(texts)))
 
 

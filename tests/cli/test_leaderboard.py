@@ -61,3 +61,59 @@ def test_a_damaged_result_is_named(toys: Callable, stored: Path) -> None:
     said = toys(command="leaderboard")
     assert said.code == 1
     assert "seed-0.json is not a result file" in said.err
+
+
+def test_the_name_of_a_file_says_its_format(toys: Callable, stored: Path, folder: Path) -> None:
+    starts = {"html": "<!DOCTYPE html>", "csv": "encoder,", "json": "{", "tex": "\\begin{table}", "md": "|", "txt": "|"}
+    for ending, start in starts.items():
+        name = f"a.{ending}"
+        assert toys("-o", name, command="leaderboard").code == 0
+        assert (folder / name).read_text().startswith(start)
+
+
+def test_a_table_is_rendered_anew_from_its_values(toys: Callable, stored: Path, folder: Path) -> None:
+    toys("-o", "a.json", "--title", "Pets", "--ties", "--intervals", command="leaderboard")
+    assert "[low, high]" in (folder / "a.json").read_text()
+    for format_ in ("markdown", "latex", "html", "csv", "json"):
+        direct = toys("--title", "Pets", "--ties", "--intervals", "-f", format_, command="leaderboard")
+        assert toys("a.json", "-f", format_, command="leaderboard").out == direct.out
+    for arguments, message in ((["-t", "cats"], "a finished table"), (["--ties"], "a finished table"),
+                               (["results"], "stands for itself")):  # fmt: skip
+        said = toys("a.json", *arguments, command="leaderboard")
+        assert said.code == 2
+        assert message in said.err
+
+
+def test_options_of_latex(toys: Callable, stored: Path) -> None:
+    said = toys("--siunitx", "--standalone", command="leaderboard")
+    assert said.out.startswith(r"\documentclass")
+    assert "S[table-format=" in said.out
+    said = toys("--siunitx", "-f", "csv", command="leaderboard")
+    assert said.code == 2
+    assert "csv has no --siunitx" in said.err
+    assert "latex" in said.err
+
+
+def test_encoders_and_metrics_are_selected(toys: Callable, stored: Path) -> None:
+    assert "letters" in toys("-e", "letters", "--metric", "pearson", command="leaderboard").out
+    for arguments, message in ((["-e", "leters"], "Did you mean letters"), (["--metric", "mrr"], "unknown metric of"),
+                               (["--protocol", "released"], "no results in results"),
+                               (["--table", "mirror-bert/table3"], "no results in results"),
+                               (["--table", "nope"], "unknown table 'nope'")):  # fmt: skip
+        said = toys(*arguments, command="leaderboard")
+        assert said.code == 2
+        assert message in said.err
+
+
+def test_two_folders_of_other_data_do_not_mix(toys: Callable, stored: Path, folder: Path) -> None:
+    other = folder / "other" / "letters" / "cats" / "seed-0.json"
+    other.parent.mkdir(parents=True)
+    result = json.loads((stored / "letters" / "cats" / "seed-0.json").read_text())
+    other.write_text(json.dumps({**result, "data": {"version": 2}, "cell_id": "another"}))
+    said = toys("results", "other", command="leaderboard")
+    assert said.code == 2
+    assert "cats: 2 different versions of its data" in said.err
+    assert "--allow-mixed" in said.err
+    said = toys("results", "other", "--allow-mixed", command="leaderboard")
+    assert said.code == 0
+    assert "Mixed, not comparable: cats" in said.out

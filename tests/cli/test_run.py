@@ -237,3 +237,82 @@ def test_an_interrupted_run_goes_on_where_it_was(
     for path in expected:
         for key in ("cell", "cell_id", "metrics", "main_score", "n_items", "data"):
             assert found[path][key] == expected[path][key]
+
+
+GRID = """
+title: Letters twice
+tasks: cats
+blocks:
+  - encoders: letters
+  - {encoders: letters, tasks: dogs}
+"""
+
+
+def test_a_grid_file(toys: Callable, folder: Path) -> None:
+    (folder / "grid.yaml").write_text(GRID)
+    said = toys("grid.yaml", "--dry-run")
+    assert said.code == 0
+    assert "2 cells: 0 done, 2 to do, 0 impossible\nno estimate of the time: results holds no result" in said.out
+    said = toys("grid.yaml")
+    assert said.code == 0
+    assert "Letters twice" in said.out
+    assert set(results(folder / "results")) == {"letters/cats/seed-0.json", "letters/dogs/seed-0.json"}
+    said = toys("grid.yaml", "--tasks", "cats", "--protocol", "released", "--dry-run")
+    assert "1 cells: 0 done, 1 to do, 0 impossible\nabout 0 s for 1 of them" in said.out
+    assert toys("grid.yaml", "--dry-run").out.endswith("2 cells: 2 done, 0 to do, 0 impossible\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message", "hint"),
+    [
+        (["none.yaml"], "unknown grid, and no file, 'none.yaml'", "mirror-bert-table12"),
+        (["grid.yaml", "--encoder", "tiny+mirror"], "--encoder tiny+mirror: beside a grid file", "--encoder tiny"),
+        (["grid.yaml", "--executor", "lcoal"], "unknown executor 'lcoal'", "local"),
+        (["grid.yaml", "--executor", "local:wrokers=2"], "unknown executor option 'wrokers'", "workers"),
+        (["grid.yaml", "--address", "auto"], "unknown executor option 'address'", "workers"),
+        (["bad.yaml"], "bad.yaml, line 2: unknown key of a grid 'encodrs'", "encoders"),
+    ],
+)
+def test_bad_grids_are_exit_code_2(toys: Callable, folder: Path, arguments: list[str], message: str, hint: str) -> None:
+    (folder / "grid.yaml").write_text(GRID)
+    (folder / "bad.yaml").write_text("tasks: cats\nencodrs: letters\n")
+    said = toys(*arguments)
+    assert (said.code, said.out) == (2, "")
+    assert message in said.err
+    assert hint in said.err
+    assert not (folder / "results").exists()
+
+
+def test_a_dry_run_downloads_nothing(toys: Callable, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import socket
+
+    from huggingface_hub import constants
+
+    def connect(*args: Any) -> None:
+        raise AssertionError(f"a socket was opened: {args}")
+
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(folder / "hub"))
+    monkeypatch.setattr(socket.socket, "connect", connect)
+    monkeypatch.setattr(socket, "getaddrinfo", connect)
+    said = toys("-e", "roberta", "-e", "letters", "-t", "cats,sts12", "--dry-run")
+    assert said.code == 0
+    assert "cannot roberta+mirror  cats: the model roberta-base could not be had" in said.out
+    assert said.out.endswith("counts as impossible; the run itself would fetch it.\n")
+    assert "A dry run" not in toys("-e", "roberta", "-t", "cats", "--dry-run", "--offline").out
+
+
+def test_a_disk_that_is_full_is_one_message(toys: Callable, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import os
+
+    rename = os.replace
+
+    def full(source: Any, target: Any) -> None:
+        if "results" in str(target):
+            raise OSError(28, "No space left on device")
+        rename(source, target)
+
+    monkeypatch.setattr(os, "replace", full)
+    said = toys("--encoder", "letters", *CATS_AND_DOGS)
+    assert said.code == 1
+    assert said.err.count("No space left on device") == 1
+    assert "Free some space" in said.err

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mirrorbench.data.archives import extract_member, open_archive
+from mirrorbench.data.archives import extract_member, open_archive, read_member
 from mirrorbench.errors import DataFormatError, DataIntegrityError, DataUnavailableError, MirrorbenchError
 
 
@@ -138,3 +138,51 @@ def test_a_truncated_archive_yields_the_content_or_an_error(
 def test_no_archive_there(tmp_path: Path) -> None:
     with pytest.raises(DataUnavailableError):
         extract_member(tmp_path / "none.zip", "a", tmp_path / "out")
+
+
+def test_a_header_that_announces_a_gigabyte_of_name_is_refused(tmp_path: Path) -> None:
+    for kind in (tarfile.GNUTYPE_LONGNAME, tarfile.XHDTYPE, tarfile.XGLTYPE):
+        info = tarfile.TarInfo("x")
+        info.type, info.size = kind, 1 << 30
+        (tmp_path / "a.tar").write_bytes(info.tobuf() + b"\0" * 10240)
+        with pytest.raises(DataFormatError, match="announces 1073741824 bytes"), open_archive(tmp_path / "a.tar"):
+            pass
+
+
+def test_a_damaged_header_in_the_middle_is_no_end(tmp_path: Path) -> None:
+    path = make_tar(tmp_path / "a.tar", {"a.txt": b"one", "b.txt": b"two", "c.txt": b"three"}, "w")
+    data = bytearray(path.read_bytes())
+    data[1024] ^= 0xFF  # the second member's header, after a header and a block of content
+    path.write_bytes(data)
+    with pytest.raises(DataFormatError, match="a header is damaged"), open_archive(path):
+        pass
+
+
+def test_a_package_with_a_negative_size_is_no_endless_loop(tmp_path: Path) -> None:
+    header = f"{'control':<16}{0:<12}{0:<6}{0:<6}{'100644':<8}{-60:<10}".encode() + b"`\n"
+    (tmp_path / "a.deb").write_bytes(b"!<arch>\n" + header)
+    with pytest.raises(DataFormatError, match="damaged"), open_archive(tmp_path / "a.deb"):
+        pass
+
+
+@given(
+    at=st.integers(0, 10_000),
+    piece=st.binary(min_size=1, max_size=8),
+    kind=st.sampled_from(["zip", "w", "w:gz", "w:xz"]),
+)
+def test_a_damaged_archive_gives_all_its_members_or_an_error(
+    tmp_path_factory: pytest.TempPathFactory, at: int, piece: bytes, kind: str
+) -> None:
+    folder = tmp_path_factory.mktemp("damaged")
+    members = {f"{n}.bin": bytes([n]) * 500 for n in range(4)}
+    path = make_zip(folder / "a", members) if kind == "zip" else make_tar(folder / "a", members, kind)
+    data = path.read_bytes()
+    at %= len(data)
+    path.write_bytes(data[:at] + piece + data[at + len(piece) :])
+    try:
+        with open_archive(path) as archive:
+            found = {member.name: b"".join(read_member(archive, member, 1000, path)) for member in archive.members}
+    except MirrorbenchError:
+        return
+    if kind != "zip":  # whose directory may itself be shortened; the checksum of a file's content tells then
+        assert len(found) == len(members)

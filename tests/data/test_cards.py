@@ -101,7 +101,7 @@ def test_a_hugging_face_mirror_is_respected(monkeypatch: pytest.MonkeyPatch) -> 
         ({"kind": "corpus"}, "a corpus has none"),
         ({"languages": [False]}, "quote 'no'"),
         ({"files": []}, "at least one file"),
-        ({"files": ["a.txt"]}, "must be a mapping"),
+        ({"files": ["a.txt"]}, "there is no"),
         ({"files": [*file(), *file()]}, "two files have the same path"),
         ({"files": file(sha="x")}, "unknown key 'sha'; did you mean 'sha256'"),
         ({"files": file(sha256="0" * 63)}, "is not 64 hex digits"),
@@ -118,6 +118,15 @@ def test_a_hugging_face_mirror_is_respected(monkeypatch: pytest.MonkeyPatch) -> 
         ({"files": file(path="a\\b.txt")}, "plain relative path"),
         ({"files": file(path=".verified.json")}, "must not be hidden"),
         ({"files": file(path=None)}, "a path is missing"),
+        ({"files": file(path="a\0b")}, "cannot be a path"),
+        ({"files": file(path="a\nb")}, "cannot be a path"),
+        ({"files": file(path="a" * 300)}, "cannot be a path"),
+        ({"files": file(path=["a"])}, "a path is missing"),
+        ({"name": "x" * 101}, "at most 100"),
+        ({"sources": [{"kind": ["url"], "url": "x"}]}, "is none of github"),
+        ({"sources": [{"kind": "url", "url": 1}]}, "http or https"),
+        ({"variants": {f"axis{n}": [{f"p{n}": i} for i in range(20)] for n in range(9)}}, "more than 1000 cards"),
+        ({"variants": {"a": [{1: "x"}]}}, "must be words"),
         ({"options": {"split": "test"}}, "no file has the split 'test'"),
         ({"sources": [{"kind": "ftp", "url": "x"}]}, "source kind 'ftp' is none of github, huggingface"),
         ({"sources": [{"kind": "url", "url": "file:///etc/passwd"}]}, "http or https"),
@@ -153,6 +162,18 @@ def test_a_wrong_card_is_an_error_that_names_file_and_key(tmp_path: Path, change
         ("- a\n", "must be a mapping"),
         ("", "must be a mapping"),
         ("x" * (1 << 20) + "y", "at most"),
+        ("\n\u2028&x {a: 1}", "anchors and aliases are not allowed"),
+        ("a: " + "[" * 300_000, "nested more than 50 levels deep"),
+        ("{a: " * 250_000, "nested more than 50 levels deep"),
+        ("- " * 300_000, "nested more than 50 levels deep"),
+        ("? " * 60 + "a", "nested more than 50 levels deep"),
+        ("a: !!map [1]\n", "not valid YAML"),
+        ("a: !!int x\n", "'x' is not a whole number"),
+        ("a: !!float x\n", "'x' is not a number"),
+        ("a: " + "9" * 5000, "is too large"),
+        ("a: 0x" + "f" * 5000, "is too large"),
+        ("[1]: b\n", "not valid YAML"),
+        ("{[1]: b}\n", "not valid YAML"),
     ],
 )
 def test_hostile_yaml_is_refused(tmp_path: Path, text: str, message: str) -> None:
@@ -160,6 +181,20 @@ def test_hostile_yaml_is_refused(tmp_path: Path, text: str, message: str) -> Non
     path.write_text(text)
     with pytest.raises(DataFormatError, match=message):
         load_card(path)
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-32"])
+def test_yaml_in_another_encoding_is_refused(tmp_path: Path, encoding: str) -> None:
+    path = tmp_path / "card.yaml"
+    path.write_bytes("a: &x [é]\nb: *x\n".encode(encoding))
+    with pytest.raises(DataFormatError, match="not valid"):
+        load_card(path)
+
+
+def test_dates_are_texts(tmp_path: Path) -> None:
+    path = write(tmp_path)
+    path.write_text(path.read_text().replace("a toy", "2021-02-30"))
+    assert load_card(path).title == "2021-02-30"
 
 
 def test_a_card_that_is_not_there(tmp_path: Path) -> None:

@@ -90,7 +90,7 @@ def test_cosimlex_knows_which_word_is_which(tmp_path: Path) -> None:
     [
         ("stdev1\t", "", "the header is not"),
         ("\tbanks\tShore", "\tbanks", "line 2: 12 columns instead of 13"),
-        ("\tbanks\tShore", "\tbank\tShore", "context 2 does not mark bank and Shore"),
+        ("\tbanks\tShore", "\tbank\tShore", "context 2 does not mark 'bank' and 'Shore'"),
         ("<strong>shores</strong>", "shores", "context 1 does not mark"),
         ("\t2.5\t", "\t12.5\t", "12.5 lies outside the scale"),
     ],
@@ -125,7 +125,7 @@ def test_am2ico_says_which_language_is_which(tmp_path: Path) -> None:
 def test_what_breaks_am2ico(tmp_path: Path, old: str, new: str, message: str) -> None:
     with pytest.raises(DataFormatError, match=message):
         run("am2ico", tmp_path, {"dev.tsv": AM2ICO.replace(old, new)}, language="zh")
-    with pytest.raises(DataFormatError, match="'language' must say"):
+    with pytest.raises(DataFormatError, match="'language' must be given"):
         run("am2ico", tmp_path, {"dev.tsv": AM2ICO})
 
 
@@ -148,8 +148,8 @@ def test_xlwic_with_and_without_labels_of_the_test_split(tmp_path: Path) -> None
     [
         ({"dev.txt": VALID}, "the name says no part of XL-WiC"),
         ({"valid.txt": VALID.replace("\t1\n", "\tT\n")}, "'T' is neither 1 nor 0"),
-        ({"valid.txt": VALID.replace("\tV\t1\t2", "\tV\t3\t5")}, "no target from 3-5"),
-        ({"valid.txt": VALID.replace("\tV\t1\t2", "\tV\t2\t2")}, "no target from 2-2"),
+        ({"valid.txt": VALID.replace("\tV\t1\t2", "\tV\t3\t5")}, "no target from '3-5'"),
+        ({"valid.txt": VALID.replace("\tV\t1\t2", "\tV\t2\t2")}, "no target from '2-2'"),
         ({"valid.txt": VALID.replace("鬆\tV\t", "鬆\t")}, "no target from"),
         ({"valid.txt": "a\tb\n"}, "2 columns instead of 8"),
         ({"test.txt": TEST, "zh_test_gold.txt": "1\n"}, "1 labels for 2 items"),

@@ -177,7 +177,7 @@ class TestResCnn:
         )
 
     def test_what_breaks_the_format(self, tmp_path: Path) -> None:
-        with pytest.raises(DataFormatError, match="not lists of mention and ids"):
+        with pytest.raises(DataFormatError, match="no list 'train' of mentions and ids"):
             self.read(tmp_path, {"test": []})
         with pytest.raises(DataFormatError, match="line 1: not an id, a tab and a name"):
             self.read(tmp_path, {"train": [], "dev": [], "test": []}, "D1 acids\n")

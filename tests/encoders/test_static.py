@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from mirrorbench.encoders.static import StaticEncoder, open_static
-from mirrorbench.encoding.inputs import Encoder, TextInput
+from mirrorbench.encoding.inputs import Encoder, TextInput, VocabularyEncoder
 from mirrorbench.errors import ModelUnavailableError, UnknownNameError, UsageError
 from mirrorbench.opening import OpenContext, open_system
 from mirrorbench.plugins import Plugins
@@ -67,6 +67,15 @@ def test_a_word_in_context_stands_alone(tmp_path: Path) -> None:
     encoder = opened(vec_file(tmp_path / "a.vec"))
     inputs = [TextInput("a hot dog!", ((2, 5),)), TextInput("a hot dog!", ((2, 5), (6, 9)))]
     np.testing.assert_array_equal(encoder.encode(inputs), [[0, 0, 1], [0, 0, 2]])
+
+
+def test_the_vocabulary_is_the_file_s(tmp_path: Path) -> None:
+    vec_file(tmp_path / "cc.en.vec", {"gift": (1, 0), "the": (2, 2)})
+    vec_file(tmp_path / "cc.de.vec", {"Gift": (0, 1)})
+    encoder = opened(tmp_path / "cc.{lang}.vec")
+    assert isinstance(encoder, VocabularyEncoder)
+    assert (list(encoder.vocabulary("en")), list(encoder.vocabulary("de"))) == (["gift", "the"], ["Gift"])
+    assert list(opened(tmp_path / "cc.en.vec", limit=1).vocabulary("en")) == ["gift"]
 
 
 def test_one_file_a_language(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers,
 from transformers import AutoModel, AutoTokenizer
 
 from mirrorbench.encoding.inputs import TextInput
+from mirrorbench.encoding.ragged import Ragged
 from mirrorbench.encoding.readout import Readout
 from mirrorbench.encoding.targets import covering, cut_to, stripped, weights, window
 from mirrorbench.encoding.transformer import TransformerEncoder, open_transformer
@@ -150,7 +151,7 @@ def test_a_cut_keeps_the_template_and_a_piece_of_the_text(
 @given(st.lists(st.sets(st.integers(0, 9), min_size=1), min_size=1, max_size=5))
 def test_weights_average(sets: list[set[int]]) -> None:
     values = np.random.default_rng(0).normal(size=10)
-    found = weights([np.array(sorted(s), dtype=np.int64) for s in sets], 10) @ values
+    found = weights(Ragged.of([sorted(s) for s in sets]), 10) @ values
     np.testing.assert_allclose(found, [np.mean([values[i] for i in s]) for s in sets], atol=1e-6)
 
 

@@ -40,6 +40,27 @@ def test_one_task_has_no_average(registered: Plugins) -> None:
     assert [c.name for c in build_table([result("toy", "cats", 0.5)], registered).columns] == ["cats"]
 
 
+def test_several_suites_have_an_average_each_and_one_over_all(registered: Plugins) -> None:
+    values = {"sts12": 0.2, "stsb": 0.4, "multisimlex-en": 0.6, "multisimlex-fr": 0.9, "wic": 0.5}
+    table = build_table([result("toy", task, value) for task, value in values.items()], registered)
+    assert [(column.name, column.suite) for column in table.columns] == [
+        ("sts12", "sts"), ("stsb", "sts"), ("avg. sts", "sts"), ("multisimlex-en", "simlex"),
+        ("multisimlex-fr", "simlex"), ("avg. simlex", "simlex"), ("wic", "wic"), ("avg.", ""),
+    ]  # fmt: skip
+    expected = [0.2, 0.4, 0.3, 0.6, 0.9, 0.75, 0.5, 0.52]
+    assert means(table) == [[pytest.approx(value) for value in expected]]
+    assert table.columns[-1].average_of == tuple(values)
+    assert table.groups() == [("sts", 3), ("simlex", 3), ("wic", 1), ("", 1)]
+    assert table.heads() == ["STS12", "STS-b", "sts avg.", "EN", "FR", "simlex avg.", "WiC", "avg."]
+    assert (table.columns[1].level, table.columns[1].languages) == ("sentence", ("en",))
+
+
+def test_a_suite_whose_tasks_stand_apart_has_no_average_of_its_own(registered: Plugins) -> None:
+    tasks = ["sts12", "wic", "stsb"]
+    table = build_table([result("toy", task, 0.5) for task in tasks], registered, tasks)
+    assert [column.name for column in table.columns] == [*tasks, "avg."]
+
+
 def test_missing_stays_missing(registered: Plugins) -> None:
     results = [result("toy", "cats", 0.7), result("other", "cats", None), result("other", "dogs", 0.5)]
     rows = [parse_spec(spec) for spec in ("toy", "other", "third")]
@@ -60,6 +81,8 @@ def test_seeds_give_the_mean_and_sample_deviation(registered: Plugins) -> None:
         assert score.sd == pytest.approx(statistics.stdev(values))
         assert score.n == 3
     assert row.scores[0].cell_ids == tuple(f"toy/cats/{seed}/paper" for seed in range(3))  # type: ignore[union-attr]
+    assert row.scores[0].seeds == tuple(enumerate(cats))  # type: ignore[union-attr]
+    assert row.scores[1].cell_ids == tuple(f"toy/dogs/{seed}/paper" for seed in range(3))  # type: ignore[union-attr]
     assert "± sample standard deviation over 3 seeds" in table.notes[0]
 
 
@@ -128,9 +151,19 @@ def test_ranks(values: list[float | None], expected: list[int]) -> None:
         ("roberta+mirror", "RoBERTa + Mirror"),
         ("roberta+mirror:drophead=0.05,dropout=0", "RoBERTa + Mirror (drophead=0.05, dropout=0)"),
         ("./my-model+mirror", "my-model + Mirror"),
+        ("sbert:path=/home/me/MiniLM", "SBERT (MiniLM)"),
         ("toy", "toy"),
         ("gone+forgotten:a=1", "gone (a=1)"),
     ],
 )
 def test_rows_are_called_as_in_the_papers(registered: Plugins, spec: str, label: str) -> None:
     assert row_label(parse_spec(spec), registered) == label
+
+
+def test_blocks_begin_with_another_backbone() -> None:
+    def blocks(*backbones: str) -> list[int]:
+        return Table("", (), tuple(Row(name, name, (), name) for name in backbones)).blocks()
+
+    assert blocks("bert", "bert", "roberta", "sbert") == [2, 3]
+    assert blocks("bert", "roberta", "sbert") == []  # each a block would be none
+    assert blocks("bert") == blocks() == []

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mirrorbench.errors import UsageError
-from mirrorbench.retrieval import csls, neighbourhood, ranks, search, topk
+from mirrorbench.retrieval import csls, gpu, neighbourhood, ranks, search, topk
 
 
 def cosines(queries: np.ndarray, keys: np.ndarray) -> np.ndarray:
@@ -134,3 +134,45 @@ def test_what_cannot_be_searched() -> None:
             topk(keys, search_in, k)
         with pytest.raises(UsageError, match="at least one key and one neighbour"):
             neighbourhood(keys, search_in, k)
+
+
+def test_the_device_finds_the_same(vectors: tuple[np.ndarray, np.ndarray], monkeypatch: pytest.MonkeyPatch) -> None:
+    """What runs on a GPU, run on the CPU through torch, in blocks of a few keys."""
+    queries, keys = vectors
+    keys[7] = 0
+    penalty = np.linspace(0, 0.5, 57)
+    expected = [topk(queries, keys, 5), topk(queries, keys, 5, "dot"), topk(queries, keys, 5, penalty=penalty)]
+    crowding = neighbourhood(queries, keys, 4)
+    monkeypatch.setattr(search, "current_device", lambda: "cuda")
+    monkeypatch.setattr(search, "GPU_BLOCK_BYTES", 10 * 4 * 16)
+    monkeypatch.setattr(search, "best_on", lambda device, *rest: gpu.best_on("cpu", *rest))
+    found = [topk(queries, keys, 5), topk(queries, keys, 5, "dot"), topk(queries, keys, 5, penalty=penalty)]
+    for here, there in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(here[0], there[0])
+        np.testing.assert_array_equal(here[1], there[1])
+    np.testing.assert_allclose(neighbourhood(queries, keys, 4), crowding, atol=1e-6)
+
+
+def test_many_queries_are_not_copied_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Crowding of keys makes queries of them: a million keys of 768 dimensions would be another 3 GB."""
+    monkeypatch.setattr(search, "BLOCK_BYTES", 256 << 10)
+    monkeypatch.setattr(search, "UNIT_BYTES", 1 << 20)
+    keys = np.random.default_rng(0).normal(size=(20_000, 256)).astype(np.float32)
+    whole = neighbourhood(keys[:500], keys[:50], 3)
+    tracemalloc.start()
+    found = neighbourhood(keys, keys[:50], 3)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < keys.nbytes // 2
+    np.testing.assert_allclose(found[:500], whole, atol=1e-7)
+
+
+def test_the_device_is_the_one_at_work() -> None:
+    import torch
+
+    from mirrorbench.devices import computing_on, current_device
+
+    assert current_device() == "cpu"
+    with computing_on(torch.device("cuda:1")):
+        assert current_device() == "cuda:1"
+    assert current_device() == "cpu"

@@ -133,6 +133,19 @@ def test_empty_dictionaries_are_refused(tmp_path: Path) -> None:
         LexiconInduction("t", Lexicon((), LEXICON.test), languages=("xx", "yy")).load(DataStore(tmp_path))
 
 
+def test_an_encoder_with_words_of_its_own_is_asked_for_them() -> None:
+    own = {"xx": ["s0", "s1", "s90"], "yy": ["t0", "t91"]}
+    task = LexiconInduction("t", LEXICON, languages=("xx", "yy"))
+    items = task.with_vocabulary(LEXICON, own.__getitem__)
+    assert (items.train, items.test) == (LEXICON.train, LEXICON.test)
+    asked = {(item.language, item.text) for item in task.inputs(items)}
+    pairs = LEXICON.train + LEXICON.test
+    assert asked == {("xx", w) for w in ["s90", *(s for s, _ in pairs)]} | {
+        ("yy", w) for w in ["t91", *(t for _, t in pairs)]
+    }
+    assert LEXICON.source_words == tuple(f"s{i}" for i in range(60))
+
+
 def trigrams(word: str) -> np.ndarray:
     """Counts of letter trigrams, hashed: an encoder to which similar spelling is similar meaning."""
     result = np.zeros(64, np.float32)

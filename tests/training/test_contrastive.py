@@ -153,14 +153,14 @@ def test_one_side_is_masked_and_drawn_anew_in_each_epoch(
 ) -> None:
     recipe = replace(FAST, epochs=2, sides=sides)
     model = fresh(recipe)
-    seen: list[list[str]] = []
+    seen: list[str] = []
     tokenize = model.tokenize
-    monkeypatch.setattr(model, "tokenize", lambda texts, n: seen.append(list(texts)) or tokenize(texts, n))
+    monkeypatch.setattr(model, "tokenize", lambda texts, n: seen.extend(texts) or tokenize(texts, n))
     run(model, recipe)
-    masked = [texts for texts in seen if all("[MASK]" in text for text in texts)]
-    assert len(masked) == recipe.epochs * sides
-    assert len({tuple(texts) for texts in masked}) == len(masked)
-    assert all(texts == TEXTS for texts in seen if texts not in masked)
+    masked = [text for text in seen if "[MASK]" in text]
+    assert len(set(masked)) > 0.8 * len(TEXTS) * recipe.epochs * sides  # a few draws may fall on the same place
+    # What no augmentation changes is tokenised once, whatever the number of epochs.
+    assert sorted(text for text in seen if text not in masked) == (sorted(TEXTS) if sides == 1 else [])
 
 
 def test_the_step_is_adamw_with_the_recipes_values(
@@ -176,4 +176,5 @@ def test_the_step_is_adamw_with_the_recipes_values(
     monkeypatch.setattr(torch.optim, "AdamW", Spy)
     run(fresh(), replace(FAST, epochs=1, lr=3e-4, weight_decay=0.02))
     (optimizer,) = made
-    assert {(group["lr"], group["weight_decay"]) for group in optimizer.param_groups} == {(3e-4, 0.02)}
+    values = {(group["lr"], group["weight_decay"], group["fused"]) for group in optimizer.param_groups}
+    assert values == {(3e-4, 0.02, True)}

@@ -14,7 +14,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mirrorbench.errors import UnknownNameError
+from mirrorbench.errors import DataFormatError, UnknownNameError
 
 if TYPE_CHECKING:
     from mirrorbench.data.store import ResolvedData
@@ -56,11 +56,17 @@ def parse(data: ResolvedData) -> list[Any]:
 
     Raises:
         UnknownNameError: the card names a parser that does not exist.
-        DataFormatError: a file does not follow its format.
+        DataFormatError: a file does not follow its format, or is empty.
     """
     if data.parser not in PARSERS:
         raise UnknownNameError(
             f"A card names the parser {data.parser!r}, which does not exist.",
             f"Parsers: {', '.join(PARSERS)}",
         )
-    return PARSERS[data.parser](data.files, data.options)
+    for path in data.files.values():
+        if path.is_file() and not path.stat().st_size:
+            raise DataFormatError(f"{path} is empty.")
+    items = PARSERS[data.parser](data.files, data.options)
+    if not items:
+        raise DataFormatError(f"{', '.join(map(str, data.files.values()))}: no items in it.")
+    return items

@@ -7,9 +7,10 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from mirrorbench.data.contexts import ContextPair
+from mirrorbench.data.options import word
 from mirrorbench.data.parsers.marks import unmark
 from mirrorbench.data.parsers.wic import LABELS, SPLITS
-from mirrorbench.data.textfiles import read_lines
+from mirrorbench.data.textfiles import read_lines, shown
 from mirrorbench.encoding.inputs import TextInput
 from mirrorbench.errors import DataFormatError
 
@@ -32,18 +33,21 @@ def parse(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[Context
         DataFormatError: no language, another name or header, a wrong number of columns, a context without exactly one
             target, a label that is none.
     """
-    if not isinstance(options.get("language"), str):
-        raise DataFormatError("Parser 'am2ico': 'language' must say which language is not English.")
+    language = word(options, "language")
     pairs = []
+    splits: set[str] = set()
     for name, path in files.items():
         split = PurePosixPath(name).stem
+        if split in splits:
+            raise DataFormatError(f"{path}: a second file of the split {split}.")
+        splits.add(split)
         rows = [line.split("\t") for line in read_lines(path)]
         if split not in SPLITS or not rows or rows[0] != HEADER:
             raise DataFormatError(f"{path}: not named after a split, or the header is not {', '.join(HEADER)}.")
         for line, row in enumerate(rows[1:], start=2):
             if len(row) != 3 or row[2] not in LABELS:
                 raise DataFormatError(f"{path}, line {line}: not two contexts and T or F.")
-            left = _target(row[0], options["language"], path, line)
+            left = _target(row[0], language, path, line)
             right = _target(row[1], "en", path, line)
             pairs.append(ContextPair(f"{split}/{line - 1}", left, right, LABELS[row[2]], split))
     return pairs
@@ -52,5 +56,5 @@ def parse(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[Context
 def _target(marked: str, language: str, path: Path, line: int) -> TextInput:
     text, spans = unmark(marked, "word")
     if len(spans) != 1 or not text[slice(*spans[0])].strip():
-        raise DataFormatError(f"{path}, line {line}: {len(spans)} targets instead of one in {marked!r}.")
+        raise DataFormatError(f"{path}, line {line}: {len(spans)} targets instead of one in {shown(marked)}.")
     return TextInput(text, spans, language)

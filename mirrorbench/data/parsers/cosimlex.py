@@ -8,7 +8,7 @@ from typing import Any
 
 from mirrorbench.data.contexts import ContextChange, RatedContexts
 from mirrorbench.data.parsers.marks import unmark
-from mirrorbench.data.textfiles import parse_number, read_lines
+from mirrorbench.data.textfiles import Ids, parse_number, read_lines, shown
 from mirrorbench.encoding.inputs import TextInput
 from mirrorbench.errors import DataFormatError
 
@@ -48,6 +48,7 @@ def parse(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[Context
             rating off the scale (0 to 10).
     """
     changes = []
+    ids = Ids()
     for path in files.values():
         rows = [line.split("\t") for line in read_lines(path)]
         if not rows or rows[0] != HEADER:
@@ -57,7 +58,7 @@ def parse(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[Context
                 raise DataFormatError(f"{path}, line {line}: {len(row)} columns instead of {len(HEADER)}.")
             fields = dict(zip(HEADER, row, strict=True))
             first, second = (_in_context(fields, number, path, line) for number in "12")
-            changes.append(ContextChange(str(line - 1), first, second))
+            changes.append(ContextChange(ids.add(str(line - 1), path, line), first, second))
     return changes
 
 
@@ -66,7 +67,9 @@ def _in_context(fields: Mapping[str, str], number: str, path: Path, line: int) -
     wanted = [fields[f"word{word}_context{number}"] for word in "12"]
     marked = [text[start:end] for start, end in spans]
     if marked not in (wanted, wanted[::-1]):
-        raise DataFormatError(f"{path}, line {line}: context {number} does not mark {' and '.join(wanted)}.")
+        raise DataFormatError(
+            f"{path}, line {line}: context {number} does not mark {' and '.join(map(shown, wanted))}."
+        )
     order = spans if marked == wanted else spans[::-1]
     left, right = (TextInput(text, (span,)) for span in order)
     rating = parse_number(fields[f"sim{number}"], path, line, *SCALE)

@@ -6,7 +6,6 @@ mentions of all sets but COMETA. A mention or an id may be composite: ``|`` and 
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path, PurePosixPath
@@ -14,11 +13,12 @@ from typing import Any
 
 from mirrorbench.data.archives import DEFAULT_LIMIT, open_archive, read_member
 from mirrorbench.data.linking import Linking, Mention
-from mirrorbench.data.textfiles import decode_lines, read_lines
+from mirrorbench.data.options import only_file, word
+from mirrorbench.data.textfiles import decode_lines, is_text, parse_json, read_lines, shown
 from mirrorbench.errors import DataFormatError
 
 _NO_ID = "cui-less"
-_FOLD = re.compile(r"AskAPatient\.fold-(?P<fold>\d+)\.(?P<part>train|validation|test)\.txt\Z")
+_FOLD = re.compile(r"AskAPatient\.fold-(?P<fold>[0-9]{1,4})\.(?P<part>train|validation|test)\.txt\Z")
 _COMETA_COLUMNS = ("Term", "General SNOMED ID")
 
 Entry = tuple[str, frozenset[str]]
@@ -37,10 +37,11 @@ def parse_biosyn(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[
         one ``Linking``; a mention's id is ``<document>/<line>``.
 
     Raises:
-        DataFormatError: folder or dictionary is not there, a line does not have these parts, an empty name.
+        DataFormatError: folder or dictionary is not there or stands there twice, a line does not have these parts, an
+            empty name, a mention or a name without an id, nothing to look up.
     """
-    (path,) = files.values()
-    folder, dictionary = str(options["mentions"]), str(options["dictionary"])
+    path = only_file(files, "biosyn")
+    folder, dictionary = word(options, "mentions"), word(options, "dictionary")
     documents: dict[str, list[str]] = {}
     names: list[str] = []
     with open_archive(path) as archive:
@@ -49,6 +50,8 @@ def parse_biosyn(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[
             if (place.suffix == ".concept" and place.parent.name == folder) or place.name == dictionary:
                 content = b"".join(read_member(archive, member, DEFAULT_LIMIT, path))
                 lines = decode_lines(content, f"{path}, {member.name}")
+                if names if place.name == dictionary else place.stem in documents:
+                    raise DataFormatError(f"{path}: a second file {place.name}, {member.name}.")
                 if place.name == dictionary:
                     names = lines
                 else:
@@ -56,7 +59,7 @@ def parse_biosyn(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[
     if not documents or not names:
         raise DataFormatError(f"{path} holds no {folder}/*.concept, or no {dictionary}.")
     mentions = [m for name in sorted(documents) for m in _concepts(documents[name], name, f"{path}, {name}.concept")]
-    return [_linking(mentions, _dictionary(names, f"{path}, {dictionary}"))]
+    return [_linking(mentions, _dictionary(names, f"{path}, {dictionary}"), path)]
 
 
 def parse_askapatient(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[Linking]:
@@ -79,7 +82,10 @@ def parse_askapatient(files: Mapping[str, Path], options: Mapping[str, Any]) -> 
         match = _FOLD.match(PurePosixPath(name).name)
         if match is None:
             raise DataFormatError(f"{path}: the name is not AskAPatient.fold-<n>.<part>.txt.")
-        folds.setdefault(int(match["fold"]), {})[match["part"]] = _labelled(path)
+        parts = folds.setdefault(int(match["fold"]), {})
+        if match["part"] in parts:
+            raise DataFormatError(f"{path}: a second {match['part']} file of fold {match['fold']}.")
+        parts[match["part"]] = _labelled(path)
     linkings = []
     for fold, parts in sorted(folds.items()):
         if len(parts) != 3:
@@ -90,7 +96,7 @@ def parse_askapatient(files: Mapping[str, Path], options: Mapping[str, Any]) -> 
             Mention(f"{fold}/{line}", (phrase.lower(),), frozenset({identity}))
             for line, (identity, _, phrase) in enumerate(parts["test"], start=1)
         ]
-        linkings.append(_linking(mentions, dictionary, f"fold-{fold}"))
+        linkings.append(_linking(mentions, dictionary, f"AskAPatient, fold {fold}", f"fold-{fold}"))
     return linkings
 
 
@@ -114,7 +120,7 @@ def parse_cometa(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[
     if len(tables) != 1 or len(names) != 1:
         raise DataFormatError("COMETA: one .csv of mentions and one .txt of names are needed.")
     rows = [line.split("\t") for line in read_lines(tables[0])]
-    if not rows or (lacking := [column for column in _COMETA_COLUMNS if column not in rows[0]]):
+    if not rows or (lacking := [column for column in _COMETA_COLUMNS if rows[0].count(column) != 1]):
         raise DataFormatError(f"{tables[0]}: the header lacks {', '.join(lacking if rows else _COMETA_COLUMNS)}.")
     where = [rows[0].index(column) for column in _COMETA_COLUMNS]
     mentions = []
@@ -123,7 +129,7 @@ def parse_cometa(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[
             raise DataFormatError(f"{tables[0]}, line {line}: not the header's columns, or an empty term or id.")
         term, identity = (row[column].strip() for column in where)
         mentions.append(Mention(str(line), (term,), frozenset({identity})))
-    return [_linking(mentions, _dictionary(read_lines(names[0]), str(names[0])))]
+    return [_linking(mentions, _dictionary(read_lines(names[0]), str(names[0])), tables[0])]
 
 
 def parse_rescnn(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[Linking]:
@@ -145,7 +151,7 @@ def parse_rescnn(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[
     """
     mentions_path = next((path for name, path in files.items() if name.endswith(".json")), None)
     names_path = next((path for name, path in files.items() if not name.endswith(".json")), None)
-    if mentions_path is None or names_path is None:
+    if mentions_path is None or names_path is None or len(files) != 2:
         raise DataFormatError("ResCNN: data.json and a list of names are needed.")
     dictionary: dict[Entry, None] = {}
     for line, text in enumerate(read_lines(names_path), start=1):
@@ -153,23 +159,36 @@ def parse_rescnn(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[
         if not tab or not _words(name):
             raise DataFormatError(f"{names_path}, line {line}: not an id, a tab and a name.")
         dictionary[_words(name), frozenset({identity})] = None
-    try:
-        parts = json.loads("\n".join(read_lines(mentions_path)))
-        rows = {part: [(str(name), str(ids)) for name, ids in parts[part]] for part in ("train", "dev", "test")}
-    except (ValueError, KeyError, TypeError) as error:
-        raise DataFormatError(f"{mentions_path}: not lists of mention and ids by part ({error!r}).") from None
+    rows = _parts(mentions_path)
     for name, ids in rows["train"] + rows["dev"]:
         if len(_ids(ids)) == 1 and len(_split(name)) == 1:
             dictionary[name, _ids(ids)] = None
     mentions = [Mention(str(n), _split(name), _ids(ids)) for n, (name, ids) in enumerate(rows["test"], start=1)]
-    return [_linking(mentions, dictionary)]
+    return [_linking(mentions, dictionary, mentions_path)]
+
+
+def _parts(path: Path) -> dict[str, list[tuple[str, str]]]:
+    """The mentions of ResCNN's three parts, each with its ids."""
+    parts = parse_json("\n".join(read_lines(path)), str(path))
+    rows: dict[str, list[tuple[str, str]]] = {}
+    for part in ("train", "dev", "test"):
+        found = parts.get(part) if isinstance(parts, dict) else None
+        if not isinstance(found, list):
+            raise DataFormatError(f"{path}: no list {part!r} of mentions and ids.")
+        for number, row in enumerate(found, start=1):
+            if not isinstance(row, list) or len(row) != 2 or not all(isinstance(text, str) for text in row):
+                raise DataFormatError(f"{path}, {part}, item {number}: not a mention and its ids.")
+            if not all(is_text(text) for text in row) or not all(_split(row[0])) or not _ids(row[1]):
+                raise DataFormatError(f"{path}, {part}, item {number}: an empty mention, no id, or half a character.")
+        rows[part] = [(name, ids) for name, ids in found]
+    return rows
 
 
 def _concepts(lines: list[str], document: str, where: str) -> Iterable[Mention]:
     for number, line in enumerate(lines, start=1):
         fields = line.split("||")
         parts = _split(fields[3].strip().lower()) if len(fields) == 5 else ()
-        if not parts or not all(parts) or not fields[4].strip():
+        if not parts or not all(parts) or not _ids(fields[4]):
             raise DataFormatError(f"{where}, line {number}: not document||start|end||type||mention||ids.")
         if fields[4].strip().lower() != _NO_ID:  # such a mention has nothing to be linked to: no item
             yield Mention(f"{document}/{number}", parts, _ids(fields[4].strip()))
@@ -179,7 +198,7 @@ def _dictionary(lines: list[str], where: str) -> list[Entry]:
     entries = []
     for number, line in enumerate(lines, start=1):
         ids, separator, name = line.strip().rpartition("||")  # ids may hold "||" themselves
-        if not separator or not ids or not name:
+        if not separator or not _ids(ids) or not name.strip():
             raise DataFormatError(f"{where}, line {number}: not ids||name.")
         if ids.lower() != _NO_ID:
             entries.append((name.lower(), _ids(ids)))
@@ -196,8 +215,16 @@ def _labelled(path: Path) -> list[tuple[str, str, str]]:
     return rows
 
 
-def _linking(mentions: list[Mention], dictionary: Iterable[Entry], fold: str = "") -> Linking:
+def _linking(mentions: list[Mention], dictionary: Iterable[Entry], where: Path | str, fold: str = "") -> Linking:
     entries = list(dictionary)
+    if not mentions or not entries:
+        raise DataFormatError(f"{where}: no {'name in the dictionary' if mentions else 'mention to look up'}.")
+    known = frozenset[str]().union(*(ids for _, ids in entries))
+    if not any(mention.gold & known for mention in mentions):
+        raise DataFormatError(
+            f"{where}: no id of a mention occurs in the dictionary, as {shown(min(mentions[0].gold))}.",
+            "Mentions and dictionary must use the ids of one terminology.",
+        )
     return Linking(tuple(mentions), tuple(name for name, _ in entries), tuple(ids for _, ids in entries), fold)
 
 

@@ -35,7 +35,10 @@ def parse(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[Lexicon
         if match is None:
             raise DataFormatError(f"{path}: the name is not yacle.<part>.freq.<size>.<pair>.tsv.")
         pairs.add(match["pair"])
-        found["test" if match["part"] == "test" else match["size"]] = path
+        part = "test" if match["part"] == "test" else match["size"]
+        if part in found:
+            raise DataFormatError(f"{path}: a second dictionary of {part}.")
+        found[part] = path
     size = str(options.get("train"))
     if len(pairs) != 1 or "test" not in found or size not in found:
         raise DataFormatError(f"Bilingual dictionaries: no test, or no training dictionary {size!r}, of one pair.")
@@ -49,4 +52,6 @@ def _pairs(path: Path) -> tuple[WordPair, ...]:
         if len(fields) != 2 or not all(field.strip() for field in fields):
             raise DataFormatError(f"{path}, line {line}: not a word, a tab and a word.")
         pairs.append((fields[0], fields[1]))
+    if not pairs:
+        raise DataFormatError(f"{path} holds no pair of words.")
     return tuple(pairs)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 
 def unmark(text: str, tag: str) -> tuple[str, tuple[tuple[int, int], ...]]:
     """Take ``<tag>`` and ``</tag>`` out of a text and say where the words were that they enclosed.
@@ -19,11 +17,13 @@ def unmark(text: str, tag: str) -> tuple[str, tuple[tuple[int, int], ...]]:
     pieces: list[str] = []
     spans: list[tuple[int, int]] = []
     length = done = 0
-    for mark in re.finditer(f"<{tag}>(.*?)</{tag}>", text, re.DOTALL):
-        before, word = text[done : mark.start()], mark[1]
+    opening, closing = f"<{tag}>", f"</{tag}>"
+    # Not a regular expression: on a text of many openings and no closing it would search to the end for each.
+    while (mark := text.find(opening, done)) >= 0 and (end := text.find(closing, mark + len(opening))) >= 0:
+        before, word = text[done:mark], text[mark + len(opening) : end]
         start = length + len(before)
         length = start + len(word)
         spans.append((start, length))
         pieces += (before, word)
-        done = mark.end()
+        done = end + len(closing)
     return "".join(pieces) + text[done:], tuple(spans)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from mirrorbench.data.pairs import Pair
-from mirrorbench.data.textfiles import read_lines
+from mirrorbench.data.textfiles import Ids, read_lines, shown
 from mirrorbench.errors import DataFormatError
 
 HEADER = ["index", "question", "sentence", "label"]
@@ -28,9 +28,10 @@ def parse(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[Pair]:
 
     Raises:
         DataFormatError: another header (the test file has no labels), a wrong number of columns, an empty text, an
-            unknown label.
+            unknown label, an index that stands twice.
     """
     pairs = []
+    ids = Ids()
     for path in files.values():
         lines = read_lines(path)
         if not lines or lines[0].split("\t") != HEADER:
@@ -41,8 +42,10 @@ def parse(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[Pair]:
                 raise DataFormatError(f"{path}, line {number}: {len(fields)} columns instead of {len(HEADER)}.")
             identity, question, sentence, label = fields
             if label not in LABELS:
-                raise DataFormatError(f"{path}, line {number}: the label {label!r} is none of {', '.join(LABELS)}.")
+                raise DataFormatError(
+                    f"{path}, line {number}: the label {shown(label)} is none of {', '.join(LABELS)}."
+                )
             if not question.strip() or not sentence.strip():
                 raise DataFormatError(f"{path}, line {number}: an empty text.")
-            pairs.append(Pair(identity, question, sentence, LABELS[label]))
+            pairs.append(Pair(ids.add(identity, path, number), question, sentence, LABELS[label]))
     return pairs

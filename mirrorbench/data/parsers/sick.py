@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from mirrorbench.data.pairs import Pair
-from mirrorbench.data.textfiles import parse_number, read_lines
+from mirrorbench.data.textfiles import Ids, parse_number, read_lines, shown
 from mirrorbench.errors import DataFormatError
 
 SCALE = (1.0, 5.0)
@@ -30,12 +30,13 @@ def parse(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[Pair]:
 
     Raises:
         DataFormatError: an unknown header, a wrong number of columns, an unknown split, an empty sentence, a
-            score that is none or off the scale from 1 to 5.
+            score that is none or off the scale from 1 to 5, a pair number that stands twice.
     """
-    return [pair for path in files.values() for pair in _file(path, options.get("semeval_set"))]
+    ids = Ids()
+    return [pair for path in files.values() for pair in _file(path, options.get("semeval_set"), ids)]
 
 
-def _file(path: Path, wanted: str | None) -> list[Pair]:
+def _file(path: Path, wanted: Any, ids: Ids) -> list[Pair]:
     rows = read_lines(path)
     header = rows[0].split("\t") if rows else []
     absent = [name for name in _NEEDED if header.count(name) != 1]
@@ -43,7 +44,7 @@ def _file(path: Path, wanted: str | None) -> list[Pair]:
         raise DataFormatError(f"{path}, line 1: the header lacks {', '.join(absent)}.")
     number, left, right, score = (header.index(name) for name in _NEEDED)
     split = header.index(_SET_COLUMN) if _SET_COLUMN in header else None
-    if split is not None and wanted not in _SETS:
+    if split is not None and wanted not in list(_SETS):
         raise DataFormatError(f"{path} holds all splits; the option semeval_set must be one of {', '.join(_SETS)}.")
     pairs = []
     for line, row in enumerate(rows[1:], start=2):
@@ -52,11 +53,11 @@ def _file(path: Path, wanted: str | None) -> list[Pair]:
             raise DataFormatError(f"{path}, line {line}: {len(fields)} columns instead of {len(header)}.")
         if split is not None:
             if fields[split] not in _SETS.values():
-                raise DataFormatError(f"{path}, line {line}: {fields[split]!r} is no {_SET_COLUMN}.")
+                raise DataFormatError(f"{path}, line {line}: {shown(fields[split])} is no {_SET_COLUMN}.")
             if fields[split] != _SETS[str(wanted)]:
                 continue
         if not all(fields[column].strip() for column in (number, left, right)):
             raise DataFormatError(f"{path}, line {line}: an empty column.")
         gold = parse_number(fields[score], path, line, *SCALE)
-        pairs.append(Pair(fields[number], fields[left], fields[right], gold))
+        pairs.append(Pair(ids.add(fields[number], path, line), fields[left], fields[right], gold))
     return pairs

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from mirrorbench.data.options import whole_number
 from mirrorbench.data.pairs import Pair
 from mirrorbench.data.textfiles import parse_number, read_lines
 from mirrorbench.errors import DataFormatError
@@ -34,14 +35,17 @@ def parse(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[Pair]:
         DataFormatError: a wrong number of columns, a line without counterpart, a score that is none or off
             the scale.
     """
-    columns = int(options.get("columns", 2))
+    columns = whole_number(options, "columns", 2, least=2)
     inputs: dict[str, Path] = {}
     golds: dict[str, Path] = {}
     for name, path in files.items():
         match = _NAME.match(PurePosixPath(name).name)
         if match is None:
             raise DataFormatError(f"{path}: the name follows neither STS.input.X.txt nor STS.gs.X.txt.")
-        (inputs if match["role"] == "input" else golds)[match["subset"]] = path
+        role = inputs if match["role"] == "input" else golds
+        if match["subset"] in role:
+            raise DataFormatError(f"{path}: a second {match['role']} file of {match['subset']}.")
+        role[match["subset"]] = path
     if inputs.keys() != golds.keys():
         lone = ", ".join(sorted(inputs.keys() ^ golds.keys()))
         raise DataFormatError(f"Input and gold files do not go together; without counterpart: {lone}.")

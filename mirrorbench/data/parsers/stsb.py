@@ -7,7 +7,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from mirrorbench.data.pairs import Pair
-from mirrorbench.data.textfiles import parse_number, read_lines
+from mirrorbench.data.textfiles import Ids, parse_number, read_lines
 from mirrorbench.errors import DataFormatError
 
 SCALE = (0.0, 5.0)
@@ -31,6 +31,7 @@ def parse(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[Pair]:
         DataFormatError: a wrong number of columns, an empty sentence, a score that is none or off the scale.
     """
     pairs = []
+    ids = Ids()
     for name, path in files.items():
         stem = PurePosixPath(name).stem
         for line, row in enumerate(read_lines(path), start=1):
@@ -40,5 +41,6 @@ def parse(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[Pair]:
             left, right = fields[5:7]
             if not left.strip() or not right.strip():
                 raise DataFormatError(f"{path}, line {line}: an empty sentence.")
-            pairs.append(Pair(f"{stem}/{line}", left, right, parse_number(fields[4], path, line, *SCALE)))
+            gold = parse_number(fields[4], path, line, *SCALE)
+            pairs.append(Pair(ids.add(f"{stem}/{line}", path, line), left, right, gold))
     return pairs

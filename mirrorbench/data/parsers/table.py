@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import csv
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from mirrorbench.data.pairs import Pair
-from mirrorbench.data.textfiles import parse_number, read_lines
+from mirrorbench.data.textfiles import Ids, is_text, parse_json, parse_number, read_lines, shown
 from mirrorbench.errors import DataFormatError
 
 FORMATS = ("tsv", "csv", "jsonl")
@@ -34,14 +33,15 @@ def parse(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[Pair]:
 
     Raises:
         DataFormatError: wrong options, a row that lacks a column or has more than the others, a row that runs
-            over several lines, an empty text, gold that is no number or off the scale, a wrong number of
-            rows.
+            over several lines, an empty text, gold that is no number or off the scale, an id that stands twice, a
+            wrong number of rows.
     """
     columns, scale = _check_options(options)
     pairs = []
+    ids = Ids()
     for name, path in files.items():
         stem = PurePosixPath(name).name.split(".")[0]
-        rows = [_pair(row, columns, scale, path, stem) for row in _rows(path, options)]
+        rows = [_pair(row, columns, scale, path, stem, ids) for row in _rows(path, options)]
         if len(rows) != options.get("rows", len(rows)):
             raise DataFormatError(f"{path}: {len(rows)} rows instead of {options['rows']}.")
         pairs += rows
@@ -58,7 +58,9 @@ def _check_options(options: Mapping[str, Any]) -> tuple[Mapping[str, Any], tuple
         raise DataFormatError(f"Parser 'table': format {options.get('format')!r} is none of {', '.join(FORMATS)}.")
     if not isinstance(columns, Mapping) or any(role not in columns for role in _ROLES):
         raise DataFormatError(f"Parser 'table': 'columns' must say where {', '.join(_ROLES)} are.")
-    if not isinstance(scale, list) or len(scale) != 2:
+    if not all(isinstance(column, str | int) for column in columns.values()):
+        raise DataFormatError("Parser 'table': each of 'columns' is found by a number or a name.")
+    if not isinstance(scale, list) or len(scale) != 2 or not all(isinstance(end, int | float) for end in scale):
         raise DataFormatError("Parser 'table': 'scale' must be a list of the least and the greatest gold value.")
     return columns, (float(scale[0]), float(scale[1]))
 
@@ -78,6 +80,8 @@ def _rows(path: Path, options: Mapping[str, Any]) -> Iterator[tuple[int, Mapping
             raise DataFormatError(f"{path}, line {line}: {len(fields)} columns instead of {width}.")
         if options.get("header") and header is None:
             header = fields
+            if twice := [name for name in header if name in options["columns"].values() and header.count(name) > 1]:
+                raise DataFormatError(f"{path}, line {line}: the header names {shown(twice[0])} twice.")
             continue
         yield line, dict(zip(header or range(width), fields, strict=True))
 
@@ -95,10 +99,7 @@ def _csv_fields(text: str, path: Path, line: int) -> list[str]:
 
 
 def _json_object(text: str, path: Path, line: int) -> Mapping[str, Any]:
-    try:
-        row = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise DataFormatError(f"{path}, line {line}: not JSON ({error}).") from None
+    row = parse_json(text, f"{path}, line {line}")
     if not isinstance(row, dict):
         raise DataFormatError(f"{path}, line {line}: not a JSON object.")
     return row
@@ -110,6 +111,7 @@ def _pair(
     scale: tuple[float, float],
     path: Path,
     stem: str,
+    ids: Ids,
 ) -> Pair:
     line, fields = row
     values = {}
@@ -119,9 +121,9 @@ def _pair(
             value = repr(value)
         if role == "id" and isinstance(value, int) and not isinstance(value, bool):
             value = str(value)
-        if not isinstance(value, str) or not value.strip():
-            raise DataFormatError(f"{path}, line {line}: column {column!r} ({role}) is missing or empty.")
+        if not isinstance(value, str) or not value.strip() or not is_text(value):
+            raise DataFormatError(f"{path}, line {line}: column {column!r} ({role}) is missing or empty, or no text.")
         values[role] = value
     gold = parse_number(values["gold"].strip(), path, line, *scale)
     identity = values.get("id", f"{stem}/{line}")
-    return Pair(identity, values["left"], values["right"], gold, values.get("subset", ""))
+    return Pair(ids.add(identity, path, line), values["left"], values["right"], gold, values.get("subset", ""))

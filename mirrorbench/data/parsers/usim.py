@@ -8,7 +8,7 @@ from typing import Any
 
 from mirrorbench.data.contexts import RatedContexts
 from mirrorbench.data.parsers.wic import word_of
-from mirrorbench.data.textfiles import parse_number, read_lines
+from mirrorbench.data.textfiles import Ids, parse_number, read_lines
 from mirrorbench.errors import DataFormatError
 
 SCALE = (1, 5)
@@ -30,14 +30,17 @@ def parse(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[RatedCo
 
     Raises:
         DataFormatError: a wrong number of columns or lines, an index beyond the context, a rating off the scale, a
-            pair whose lines differ in rating or lemma.
+            pair whose lines differ in rating or lemma, or that stands twice.
     """
     pairs = []
+    ids = Ids()
     for path in files.values():
         rows = [line.split("\t") for line in read_lines(path)]
         for line, row in enumerate(rows, start=1):
             if len(row) != 4:
                 raise DataFormatError(f"{path}, line {line}: {len(row)} columns instead of 4.")
+            if not all(row[3].rpartition(" ")):
+                raise DataFormatError(f"{path}, line {line}: not a lemma, a space and a number in the last column.")
         if len(rows) % 2:
             raise DataFormatError(f"{path}: an odd number of lines ({len(rows)}); the last one has no partner.")
         for line in range(1, len(rows), 2):
@@ -47,7 +50,7 @@ def parse(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[RatedCo
                 raise DataFormatError(f"{path}, lines {line} and {line + 1}: they are no pair.")
             pairs.append(
                 RatedContexts(
-                    f"{lemma}/{one}-{two}",
+                    ids.add(f"{lemma}/{one}-{two}", path, line),
                     word_of(first[0], first[1], path, line),
                     word_of(second[0], second[1], path, line + 1),
                     parse_number(first[2], path, line, *SCALE),

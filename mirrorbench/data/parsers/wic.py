@@ -7,7 +7,8 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from mirrorbench.data.contexts import ContextPair
-from mirrorbench.data.textfiles import read_lines
+from mirrorbench.data.options import whole_number
+from mirrorbench.data.textfiles import parse_index, read_lines, shown
 from mirrorbench.encoding.inputs import TextInput
 from mirrorbench.errors import DataFormatError
 
@@ -44,7 +45,7 @@ def parse_wic(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[Con
         for line, (row, label) in enumerate(zip(rows, _labels(parts.get("gold"), len(rows)), strict=True), start=1):
             indices = row[2].split("-")
             if len(indices) != 2:
-                raise DataFormatError(f"{parts['data']}, line {line}: {row[2]!r} is not of the form i-j.")
+                raise DataFormatError(f"{parts['data']}, line {line}: {shown(row[2])} is not of the form i-j.")
             left, right = (
                 word_of(text, index, parts["data"], line) for text, index in zip(row[3:], indices, strict=True)
             )
@@ -73,9 +74,9 @@ def parse_tsv(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[Con
         DataFormatError: an unknown subtask, a wrong number of columns, an index beyond the context, a label that is
             none, files of different lengths.
     """
-    if options.get("subtask") not in STATEMENTS:
-        raise DataFormatError(f"Parser 'wic-tsv': subtask {options.get('subtask')!r} is none of 1, 2 and 3.")
-    subtask = options["subtask"]
+    subtask = whole_number(options, "subtask", 0)
+    if subtask not in STATEMENTS:
+        raise DataFormatError(f"Parser 'wic-tsv': subtask {subtask} is none of 1, 2 and 3.")
     pairs = []
     for split, parts in _splits(files, "_", ("examples", "definitions", "hypernyms"), ("labels",)).items():
         path = parts["examples"]
@@ -103,9 +104,10 @@ def word_of(text: str, index: str, path: Path, line: int) -> TextInput:
         DataFormatError: no number, or no such word; the message names the file and the line.
     """
     words = text.split(" ")
-    number = int(index) if index.isascii() and index.isdigit() else len(words)
-    if number >= len(words) or not words[number]:
-        raise DataFormatError(f"{path}, line {line}: there is no word {index} in {text!r} (counted from 0).")
+    number = parse_index(index)
+    if not 0 <= number < len(words) or not words[number]:
+        asked = index if number >= 0 else shown(index)
+        raise DataFormatError(f"{path}, line {line}: there is no word {asked} in {shown(text)} (counted from 0).")
     start = sum(len(word) + 1 for word in words[:number])
     return TextInput(text, ((start, start + len(words[number])),))
 
@@ -119,7 +121,9 @@ def _splits(
         split, _, part = PurePosixPath(name).name.removesuffix(".txt").partition(separator)
         if split not in SPLITS or part not in (*needed, *optional):
             raise DataFormatError(f"{path}: the name does not follow SPLIT{separator}PART.txt.")
-        found.setdefault(split, {})[part] = path
+        if part in found.setdefault(split, {}):
+            raise DataFormatError(f"{path}: a second file {split}{separator}{part}.txt.")
+        found[split][part] = path
     for split, parts in found.items():
         if absent := [part for part in needed if part not in parts]:
             raise DataFormatError(f"The split {split} lacks {', '.join(absent)}.")
@@ -150,5 +154,5 @@ def _labels(path: Path | None, n: int) -> list[int] | list[None]:
     lines = _parallel(path, n)
     for line, label in enumerate(lines, start=1):
         if label.strip() not in LABELS:
-            raise DataFormatError(f"{path}, line {line}: {label!r} is neither T nor F.")
+            raise DataFormatError(f"{path}, line {line}: {shown(label)} is neither T nor F.")
     return [LABELS[label.strip()] for label in lines]

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path, PurePosixPath
 
-from mirrorbench.data.textfiles import read_lines
+from mirrorbench.data.textfiles import read_bytes, read_lines, shown
 from mirrorbench.errors import DataFormatError
 
 POS = {"NOUN": "noun", "VERB": "verb", "ADJ": "adj", "ADV": "adv"}
@@ -73,12 +73,21 @@ class WordNet:
         Args:
             lemma: in lower case, with underscores for spaces.
             pos: a key of ``POS``.
+
+        Raises:
+            DataFormatError: what index or data say of the lemma does not follow WordNet's format.
         """
         name = POS[pos]
         if not (entry := self._indices[name].get(lemma, "").split()):
             return []
-        count = int(entry[1])
-        return [self._sense(name, int(offset), lemma) for offset in entry[-count:]]
+        try:
+            count = int(entry[1])
+            offsets = [int(offset) for offset in entry[-count:]]
+        except (ValueError, IndexError):
+            count, offsets = 0, []
+        if not 0 < count == len(offsets):
+            raise DataFormatError(f"{self._paths[f'index.{name}']}: the line of {shown(lemma)} is no entry.")
+        return [self._sense(name, offset, lemma) for offset in offsets]
 
     def keys(self) -> Iterator[str]:
         """The keys of all senses, by part of speech, lemma and number."""
@@ -112,10 +121,17 @@ class WordNet:
 
     @cached_property
     def _data(self) -> dict[str, bytes]:
-        return {name: self._paths[f"data.{name}"].read_bytes() for name in POS.values()}
+        # Entries are found by their offset in bytes, so the data is kept as it is and its entries are decoded singly.
+        return {name: read_bytes(self._paths[f"data.{name}"]) for name in POS.values()}
 
     def _sense(self, name: str, offset: int, lemma: str) -> Sense:
         fields, gloss = self._entry(name, offset)
+        try:
+            return self._read(name, fields, gloss, lemma)
+        except (IndexError, ValueError, KeyError, StopIteration):  # a field that is missing, no number, or unknown
+            raise self._no_entry(name, offset, f"of {shown(lemma)}") from None
+
+    def _read(self, name: str, fields: list[str], gloss: str, lemma: str) -> Sense:
         words = _words(fields)
         form, lex_id = next((word, number) for word, number in words if word.lower() == lemma)
         kind = _TYPES[fields[2]]
@@ -132,11 +148,19 @@ class WordNet:
     def _entry(self, name: str, offset: int) -> tuple[list[str], str]:
         """The fields and the gloss of the entry at a byte offset."""
         data = self._data[name]
-        line = data[offset : data.index(b"\n", offset)].decode("utf-8")
-        if not line.startswith(f"{offset:08d} "):
-            raise DataFormatError(f"{self._paths[f'data.{name}']}: no entry at offset {offset}; index and data differ.")
-        fields, _, gloss = line.partition(" | ")
+        line = data[offset : data.find(b"\n", offset) + 1] if 0 <= offset < len(data) else b""
+        if not line.startswith(f"{offset:08d} ".encode()):
+            raise self._no_entry(name, offset)
+        try:
+            fields, _, gloss = line.decode().partition(" | ")
+        except UnicodeDecodeError:
+            raise self._no_entry(name, offset, "in UTF-8") from None
         return fields.split(), gloss.strip()
+
+    def _no_entry(self, name: str, offset: int, what: str = "") -> DataFormatError:
+        where = self._paths[f"data.{name}"]
+        entry = f"no entry {what}".rstrip()
+        return DataFormatError(f"{where}: {entry} at offset {offset}; index and data differ, or are damaged.")
 
 
 def _words(fields: list[str]) -> list[tuple[str, int]]:

@@ -8,21 +8,22 @@ differ by at most a fifth of the scale come (w1, t2) and (w2, t1), both with the
 from __future__ import annotations
 
 import csv
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from mirrorbench.data.options import only_file
 from mirrorbench.data.pairs import Pair
-from mirrorbench.data.textfiles import parse_number, read_lines
+from mirrorbench.data.textfiles import parse_index, parse_number, read_lines, shown
 from mirrorbench.errors import DataFormatError
 
 SCALE = (0.0, 6.0)
 MAX_DIFFERENCE = 1.2
 """A fifth of the scale: aligned pairs that people judge more differently make no cross-lingual pair."""
 
-_FORMS = re.compile(r"(?P<main>.*?)(?: \((?P<others>.*)\))?\Z")
+MAX_PLACES = 200
+"""Words that all places of one concept may have together: far more than in the data, few enough to cut at once."""
 
 
 @dataclass
@@ -88,13 +89,13 @@ def parse_concepticon(files: Mapping[str, Path], options: Mapping[str, Any]) -> 
         DataFormatError: a column is missing, words cannot be cut in one way, a pair is incomplete, or its two rows
             give different scores.
     """
-    (path,) = files.values()
+    path = only_file(files, "multisimlex-concepticon")
     tables: list[dict[str, _Entry]] = []
     lines = [line.split("\t") for line in read_lines(path)]
     header = lines[0] if lines else []
     for language in _languages(options):
         columns = ("SIMLEX_IDS", language, f"{language}_IN_SOURCE", f"{language}_SCORE")
-        if lacking := [column for column in columns if column not in header]:
+        if lacking := [column for column in columns if header.count(column) != 1]:
             raise DataFormatError(f"{path}: the header lacks {', '.join(lacking)}.")
         where = [header.index(column) for column in columns]
         table: dict[str, _Entry] = {}
@@ -115,11 +116,13 @@ def _add_concept(table: dict[str, _Entry], fields: Sequence[str], path: Path, li
     slots, values = places.split(" "), scores.split(" ")
     texts = _cut(words, len(slots), _forms(forms))
     if texts is None or len(values) != len(slots):
-        raise DataFormatError(f"{path}, line {line}: {words!r} cannot be cut into {len(slots)} words of {forms!r}.")
+        raise DataFormatError(
+            f"{path}, line {line}: {shown(words)} cannot be cut into {len(slots)} words of {shown(forms)}."
+        )
     for slot, text, value in zip(slots, texts, values, strict=True):
         identity, _, side = slot.partition(":")
-        if not identity.isdecimal() or side not in ("1", "2"):
-            raise DataFormatError(f"{path}, line {line}: {slot!r} is no place such as 203:2.")
+        if parse_index(identity) < 0 or side not in ("1", "2"):
+            raise DataFormatError(f"{path}, line {line}: {shown(slot)} is no place such as 203:2.")
         score = parse_number(value, path, line, *SCALE)
         entry = table.setdefault(identity, _Entry(score))
         if side in entry.words or entry.score != score:
@@ -131,9 +134,8 @@ def _forms(text: str) -> set[str]:
     """The forms of a concept: ``a (b/c)`` gives a, b, c, and the whole, for words that have brackets themselves."""
     if text == "[null]":
         return {""}
-    found = _FORMS.match(text)
-    assert found is not None  # the pattern matches any line
-    forms = {text, found["main"], *(found["others"] or "").split("/")}
+    main, bracket, others = text.removesuffix(")").partition(" (")
+    forms = {text, main, *others.split("/")} if bracket and text.endswith(")") else {text}
     return {_spaces(form) for form in forms} - {""}
 
 
@@ -142,19 +144,21 @@ def _cut(text: str, n: int, forms: set[str]) -> list[str] | None:
     if forms == {""}:
         return ["null"] if n == 1 and not text else None
     tokens = text.split()
-
-    def cuts(start: int, left: int) -> Iterator[list[str]]:
-        if not left:
-            if start == len(tokens):
-                yield []
-            return
-        for end in range(start + 1, len(tokens) + 1):
-            word = " ".join(tokens[start:end])
-            if word in forms:
-                yield from ([word, *rest] for rest in cuts(end, left - 1))
-
-    found = list(cuts(0, n))
-    return found[0] if len(found) == 1 else None
+    if len(tokens) > MAX_PLACES:
+        return None
+    lengths = {len(form.split()) for form in forms}
+    # cuts[end]: the ways to cut the first tokens into as many words as were taken so far, at most two of them.
+    cuts: dict[int, list[tuple[str, ...]]] = {0: [()]}
+    for _ in range(n):
+        longer: dict[int, list[tuple[str, ...]]] = {}
+        for start, found in cuts.items():
+            for length in lengths:
+                end, word = start + length, " ".join(tokens[start : start + length])
+                if end <= len(tokens) and word in forms:
+                    longer[end] = [*longer.get(end, []), *((*cut, word) for cut in found)][:2]
+        cuts = longer
+    found = cuts.get(len(tokens), [])
+    return list(found[0]) if len(found) == 1 else None
 
 
 def _spaces(text: str) -> str:
@@ -178,6 +182,8 @@ def _csv(path: Path) -> list[dict[str, str]]:
             raise DataFormatError(f"{path}, line {line}: {error}.") from None
         if len(rows) != line or len(rows[-1]) != len(rows[0]):
             raise DataFormatError(f"{path}, line {line}: not the {len(rows[0])} columns of the header.")
+    if not rows or len(set(rows[0])) != len(rows[0]):
+        raise DataFormatError(f"{path}: no header, or one that names a column twice.")
     return [dict(zip(rows[0], row, strict=True)) for row in rows[1:]]
 
 

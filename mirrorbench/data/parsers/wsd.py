@@ -11,9 +11,9 @@ from xml.etree import ElementTree
 from mirrorbench.data.parsers.wic import STATEMENTS
 from mirrorbench.data.parsers.wordnet import POS, Sense, WordNet
 from mirrorbench.data.senses import Disambiguation, Occurrence, SenseContexts
-from mirrorbench.data.textfiles import read_lines
+from mirrorbench.data.textfiles import Ids, read_lines, shown
 from mirrorbench.encoding.inputs import TextInput
-from mirrorbench.errors import DataFormatError
+from mirrorbench.errors import DataFormatError, DataUnavailableError
 
 _DATA, _GOLD = ".data.xml", ".gold.key.txt"
 _WORD = re.compile(r"[^\W_]+(?:['’.][^\W_]+)*\.?")
@@ -36,11 +36,11 @@ def parse(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[Disambi
 
     Raises:
         DataFormatError: a file is missing, the XML is malformed, an occurrence has no gold key, or one that is no sense
-            of its lemma and part of speech in this WordNet (then it is not WordNet 3.0).
+            of its lemma and part of speech in this WordNet (then it is not WordNet 3.0), or a key has no occurrence.
     """
     data, gold = (_the_file(files, ending) for ending in (_DATA, _GOLD))
     wordnet = WordNet(files)
-    keys = {row[0]: frozenset(row[1:]) for row in (line.split() for line in read_lines(gold)) if row}
+    keys = _gold_keys(gold)
     senses: dict[str, SenseContexts] = {}
     candidates: dict[tuple[str, str], tuple[str, ...]] = {}
     occurrences = []
@@ -49,7 +49,7 @@ def parse(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[Disambi
             found = wordnet.senses(lemma, pos)
             candidates[lemma, pos] = tuple(sense.key for sense in found)
             senses |= {sense.key: _contexts(sense, lemma, pos, wordnet) for sense in found}
-        own, right = candidates[lemma, pos], keys.get(number, frozenset())
+        own, right = candidates[lemma, pos], keys.pop(number, frozenset())
         if not right or not right <= set(own):
             what = ", ".join(sorted(right - set(own))) or "no gold key"
             raise DataFormatError(
@@ -57,7 +57,18 @@ def parse(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[Disambi
                 hint="The sense keys are those of WordNet 3.0; another version will not do.",
             )
         occurrences.append(Occurrence(number, target, own, right, number.partition(".")[0]))
+    if not occurrences:
+        raise DataFormatError(f"{data}: no instances in it.")
+    if keys:
+        raise DataFormatError(f"{gold}: keys of {shown(min(keys))}, which is not in {data}, or twice in the file.")
     return [Disambiguation(tuple(occurrences), senses)]
+
+
+def _gold_keys(path: Path) -> dict[str, frozenset[str]]:
+    """The sense keys of each instance, by its id."""
+    ids = Ids()
+    rows = ((line, text.split()) for line, text in enumerate(read_lines(path), start=1))
+    return {ids.add(row[0], path, line): frozenset(row[1:]) for line, row in rows if row}
 
 
 def _the_file(files: Mapping[str, Path], ending: str) -> Path:
@@ -71,8 +82,13 @@ def _instances(path: Path) -> Iterator[tuple[str, str, str, TextInput]]:
     """Id, lemma, part of speech, and the word in its sentence."""
     try:
         root = ElementTree.parse(path).getroot()
-    except ElementTree.ParseError as error:
+    except (ElementTree.ParseError, ValueError) as error:  # the latter of an encoding that the parser does not know
         raise DataFormatError(f"{path} is not well-formed XML ({error}).") from None
+    except OSError as error:
+        raise DataUnavailableError(f"Cannot read {path}: {error.strerror}.") from None
+    inside = [instance for sentence in root.iter("sentence") for instance in sentence.findall("instance")]
+    if inside != list(root.iter("instance")):
+        raise DataFormatError(f"{path}: an instance that is not right below a sentence.")
     for sentence in root.iter("sentence"):
         words = [element.text or "" for element in sentence]
         text, start = " ".join(words), 0

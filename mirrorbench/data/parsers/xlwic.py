@@ -7,7 +7,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from mirrorbench.data.contexts import ContextPair
-from mirrorbench.data.textfiles import read_lines
+from mirrorbench.data.textfiles import parse_index, read_lines, shown
 from mirrorbench.encoding.inputs import TextInput
 from mirrorbench.errors import DataFormatError
 
@@ -48,7 +48,12 @@ def parse(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[Context
         if role not in ROLES:
             raise DataFormatError(f"{path}: the name says no part of XL-WiC ({', '.join(ROLES)}).")
         split, is_gold = ROLES[role]
-        (labels if is_gold else items)[split] = path
+        parts = labels if is_gold else items
+        if split in parts:
+            raise DataFormatError(f"{path}: a second file of the split {split}.")
+        parts[split] = path
+    if lone := labels.keys() - items.keys():
+        raise DataFormatError(f"{labels[min(lone)]}: labels without the items that they belong to.")
     return [pair for split, path in items.items() for pair in _pairs(split, path, labels.get(split))]
 
 
@@ -63,14 +68,16 @@ def _pairs(split: str, path: Path, gold: Path | None) -> list[ContextPair]:
             raise DataFormatError(f"{path}, line {line}: {len(row)} columns instead of 8, or 9 with a label.")
         label = apart[line - 1].strip() if apart else (row[8] if len(row) == 9 else None)
         if label is not None and label not in LABELS:
-            raise DataFormatError(f"{gold or path}, line {line}: {label!r} is neither 1 nor 0.")
+            raise DataFormatError(f"{gold or path}, line {line}: {shown(label)} is neither 1 nor 0.")
         left, right = _target(row[6], row[2:4], path, line), _target(row[7], row[4:6], path, line)
         pairs.append(ContextPair(f"{split}/{line}", left, right, None if label is None else LABELS[label], split))
     return pairs
 
 
 def _target(text: str, bounds: list[str], path: Path, line: int) -> TextInput:
-    start, end = (int(bound) if bound.isascii() and bound.isdigit() else -1 for bound in bounds)
+    start, end = map(parse_index, bounds)
     if not 0 <= start < end <= len(text):
-        raise DataFormatError(f"{path}, line {line}: there is no target from {'-'.join(bounds)} in {text!r}.")
+        raise DataFormatError(
+            f"{path}, line {line}: there is no target from {shown('-'.join(bounds))} in {shown(text)}."
+        )
     return TextInput(text, ((start, end),))

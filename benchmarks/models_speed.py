@@ -1,0 +1,178 @@
+"""Tuning and encoding against the released procedure and sentence-transformers."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import released_loop
+import torch
+from measuring import Table, alternate
+
+from mirrorbench.encoders.mirrorwic import word_spans
+from mirrorbench.encoding.inputs import TextInput
+from mirrorbench.encoding.readout import Readout
+from mirrorbench.encoding.transformer import TransformerEncoder, open_transformer
+from mirrorbench.plugins import Plugins
+from mirrorbench.recipes import Recipe, mirror_preset
+from mirrorbench.training.contrastive import tune
+from mirrorbench.training.tuning import prepare
+
+CPU = torch.device("cpu")
+LENGTH = 64
+"""Tokens that the released evaluation pads to."""
+SENTENCES_STS = 18_000
+"""About as many distinct sentences as the seven English STS sets have."""
+
+
+def recipe(level: str, loss: str = "ntxent") -> Recipe:
+    """The paper's recipe for one epoch with a masked mean, as both sides of a comparison run it."""
+    return replace(mirror_preset(level, "bert", "paper"), pooling="mean", loss=loss, epochs=1)
+
+
+def tuning(table: Table, path: Path, sentences: list[str], words: list[str], n: int, rounds: int) -> None:
+    """A tuning on sentences and one on words, each from its first text to its last step; loading left out."""
+    table.title("Tuning, fp32, masked mean: the released procedure padded to 50 tokens (sentences) and 25 (words)")
+    for level, texts in (("sentence", sentences), ("word", words)):
+        chosen = texts[: max(200, n // 200 * 200)]
+        own, other, note = _tunings(path, chosen, recipe(level), CPU, "fp32", rounds)
+        table.add(f"tuning, {len(chosen)} {level}s", "mirrorbench", "padded, two passes", own, other, note)
+
+
+def _tunings(path: Path, texts: list[str], plan: Recipe, device: torch.device, precision: str, rounds: int) -> Any:
+    registered = {entry.name: entry.value for entry in Plugins(discover=False).augmentations}
+    reports = []
+    ours = prepare(path, plan, registered, device)
+    theirs = prepare(path, plan, registered, device)
+
+    def fast() -> None:
+        reports.append(tune(ours, texts, plan, 0, registered, precision=precision))
+        _wait(device)
+
+    def plain() -> None:
+        masked = int(plan.rate("span_mask"))
+        released_loop.tune(
+            theirs.model, theirs.tokenizer, texts, plan.train_max_length, masked, plan.batch_size, plan.temperature
+        )
+        _wait(device)
+
+    own, other = alternate([fast, plain], rounds)
+    cost = reports[-1].cost
+    return own, other, f"{cost['tokens_per_second']:.0f} tokens/s, {100 * cost['padding']:.0f}% padding"
+
+
+def _wait(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+def encoding(table: Table, path: Path, sentences: list[str], words: list[str], n: int, rounds: int) -> None:
+    """Words, sentences, and both with longer texts among them, against the padded loop and sentence-transformers."""
+    table.title("Encoding, fp32, masked mean: padded to 64 tokens, and sentence-transformers at two batch sizes")
+    encoder = TransformerEncoder(open_transformer(path, CPU), Readout("mean", max_length=LENGTH))
+    peer = _sentence_transformer(path)
+    # Two sentences in one make the longer texts: a third each of words, sentences and those.
+    long = [f"{one} {other}" for one, other in zip(sentences[: n // 3], sentences[n // 3 :], strict=False)]
+    mixed = [*words[: n // 3], *sentences[: n // 3], *long]
+    for name, texts in (("words", words[:n]), ("sentences", sentences[:n]), ("mixed lengths", mixed)):
+        _encodings(table, name, texts, encoder, peer, rounds)
+    if peer is None:
+        print("\nNot measured: sentence-transformers is not installed.")
+
+
+def _encodings(table: Table, name: str, texts: list[str], encoder: TransformerEncoder, peer: Any, rounds: int) -> None:
+    model = encoder.transformer
+    works: dict[str, Callable[[], Any]] = {
+        "mirrorbench": lambda: encoder.encode(texts),
+        "padded loop": lambda: released_loop.encode(model.model, model.tokenizer, texts, LENGTH),
+    }
+    for size in (32, 128) if peer is not None else ():
+        options = {"batch_size": size, "normalize_embeddings": False, "show_progress_bar": False}
+        works[f"sentence-transformers, {size}"] = partial(peer.encode, texts, **options)
+    own, *others = alternate(list(works.values()), rounds)
+    ours = encoder.encode(texts)
+    for key, other in zip(list(works)[1:], others, strict=True):
+        note = f"differ by {np.abs(ours - works[key]()).max():.0e}"
+        table.add(f"encoding, {len(texts)} texts: {name}", "mirrorbench", key, own, other, note)
+
+
+def _sentence_transformer(path: Path) -> Any:
+    try:
+        from sentence_transformers import SentenceTransformer
+    except ImportError:
+        return None
+    model = SentenceTransformer(str(path), device="cpu", local_files_only=True)
+    model.max_seq_length = LENGTH
+    # Its last module normalises; without it both give the mean itself.
+    return SentenceTransformer(modules=[model[0], model[1]], device="cpu")
+
+
+def context(table: Table, path: Path, sentences: list[str], n: int, rounds: int) -> None:
+    """A word in each sentence, read at its tokens from the top four layers, against the sentences alone."""
+    table.title("Words in context: at most 1.3 times the seconds of the sentences alone, a ratio of at least 0.77")
+    transformer = open_transformer(path, CPU)
+    items = [_with_target(text) for text in sentences[:n]]
+    target = TransformerEncoder(transformer, Readout("target", "-4:", LENGTH))
+    mean = TransformerEncoder(transformer, Readout("mean", "-1:", LENGTH))
+    own, other = alternate([lambda: target.encode(items), lambda: mean.encode(sentences[:n])], rounds)
+    table.add(f"encoding, {n} texts", "words in context", "sentences", own, other)
+    many = [items[i % len(items)] for i in range(10_000)]
+    texts = [item.text for item in many]
+    works = [lambda: transformer.locate(many, LENGTH), lambda: transformer.tokenize(texts, LENGTH)]
+    own, other = alternate(works, rounds)
+    table.add("tokenising alone, 10000 texts", "with targets", "without", own, other)
+
+
+def _with_target(text: str) -> TextInput:
+    spans = word_spans(text)
+    return TextInput(text, (spans[len(spans) // 2],) if spans else ())
+
+
+def cuda(table: Table, path: Path, sentences: Sequence[str], rounds: int) -> None:
+    """BERT-base with random weights: tuning on 10,000 sentences, encoding as many as the STS sets have."""
+    if not torch.cuda.is_available():
+        print("\n## CUDA\n\nNot measured: torch sees no CUDA device here.")
+        return
+    from transformers import AutoTokenizer, BertConfig, BertModel
+
+    device = torch.device("cuda")
+    table.title(f"CUDA, {torch.cuda.get_device_name(device)}: BERT-base, random weights, bf16; there AMP in fp16")
+    texts = [f"{sentences[i % len(sentences)]} {i // len(sentences) or ''}" for i in range(10_000)]
+    with tempfile.TemporaryDirectory() as folder:
+        BertModel(BertConfig()).save_pretrained(folder)
+        AutoTokenizer.from_pretrained(path).save_pretrained(folder)
+        own, other, note = _tunings(Path(folder), texts, recipe("sentence"), device, "bf16", rounds)
+        table.add("tuning, 10000 sentences", "mirrorbench", "padded, two passes", own, other, note)
+        rate = float(note.split()[0])
+        encoder = TransformerEncoder(open_transformer(Path(folder), device), Readout("mean"), "bf16")
+    weights = sum(p.numel() for p in encoder.transformer.model.encoder.parameters())
+    peak = _products_per_second(device)
+    used = 6 * weights * rate  # two operations a weight and token forwards, four backwards
+    print(
+        f"\nTuning computes {used / 1e12:.1f} TFLOP/s, {100 * used / peak:.0f}% of a bf16 product's {peak / 1e12:.0f}."
+    )
+    many = [f"{texts[i % 10_000]} {i}" for i in range(SENTENCES_STS)]
+    works = [lambda: encoder.encode(many), lambda: released_loop.encode(
+        encoder.transformer.model, encoder.transformer.tokenizer, many, LENGTH)]  # fmt: skip
+    own, other = alternate(works, rounds)
+    table.title("CUDA, encoding")
+    table.add(f"encoding, {SENTENCES_STS} sentences", "mirrorbench", "padded loop", own, other)
+
+
+def _products_per_second(device: torch.device, size: int = 8192) -> float:
+    """Operations a second of a square bf16 matrix product on random numbers."""
+    one = torch.randn(size, size, device=device, dtype=torch.bfloat16)
+    for _ in range(3):
+        one @ one
+    _wait(device)
+    started = time.perf_counter()
+    for _ in range(10):
+        one @ one
+    _wait(device)
+    return 10 * 2 * size**3 / (time.perf_counter() - started)

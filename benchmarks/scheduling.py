@@ -1,0 +1,72 @@
+"""What scheduling costs per cell: 2,000 trivial cells (400 groups of 5) under each executor that is installed.
+
+    python benchmarks/scheduling.py [--cells 2000] [--executors local,local:workers=2,ray:workers=2,...]
+
+Each executor computes them into a fresh folder; the second number is a run that finds them all stored. The time of
+starting worker processes and importing torch there is part of a run, so a run of one group is measured beside it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+import time
+from pathlib import Path
+
+import torch
+from tabulate import tabulate
+from trivial_cells import TASKS
+
+from mirrorbench.data.store import DataStore
+from mirrorbench.execution import Context, execute, parse_executor
+from mirrorbench.plan import Plan, Planner, Request
+from mirrorbench.plugins import plugins
+from mirrorbench.progress import Silent
+from mirrorbench.specs import parse_spec
+
+EXECUTORS = "local,local:workers=2,ray:workers=2,slurm:cluster=debug,slurm:cluster=local;workers=2;groups=100"
+
+
+def plan_of(cells: int, folder: Path) -> Plan:
+    """A plan of groups of ``TASKS`` cells each."""
+    specs = tuple(parse_spec(f"trivial:n={number}") for number in range(cells // TASKS))
+    request = Request(specs, tuple(f"trivial-{number}" for number in range(TASKS)))
+    return Planner(request, plugins(), DataStore(folder / "data", offline=True), offline=True).plan()
+
+
+def seconds(plan: Plan, text: str, folder: Path) -> float:
+    """How long an executor takes for a plan."""
+    name, options = parse_executor(text, None, "", plugins())
+    files, threads = tuple(plugins().files), torch.get_num_threads()
+    context = Context(folder / "data", folder / "results", folder / "cache", "cpu", files, True, threads=threads)
+    started = time.perf_counter()
+    outcome = execute(plan, context, name, options, plugins(), Silent())
+    assert (len(outcome.results), outcome.failures) == (len(plan.cells), ())
+    return time.perf_counter() - started
+
+
+def main() -> None:
+    """Measure and print the table."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--cells", type=int, default=2000)
+    parser.add_argument("--executors", default=EXECUTORS, help="comma-separated; ';' stands for ',' within one")
+    arguments = parser.parse_args()
+    plugins().add_file(Path(__file__).with_name("trivial_cells.py"))
+    rows = []
+    for text in (part.replace(";", ",") for part in arguments.executors.split(",")):
+        if text.partition(":")[0] not in plugins().executors:
+            print(f"{text}: not installed")
+            continue
+        with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as many:
+            start = seconds(plan_of(TASKS, Path(one)), text, Path(one))
+            plan = plan_of(arguments.cells, Path(many))
+            whole = seconds(plan, text, Path(many))
+            again = seconds(plan, text, Path(many))
+        per_cell = 1000 * (whole - start) / (len(plan.cells) - TASKS)
+        rows.append((text, len(plan.cells), len(plan.groups), start, whole, per_cell, 1000 * again / len(plan.cells)))
+    heads = ("executor", "cells", "groups", "one group, s", "all, s", "ms per cell", "stored: ms per cell")
+    print(tabulate(rows, headers=heads, tablefmt="github", floatfmt=".2f"))
+
+
+if __name__ == "__main__":
+    main()

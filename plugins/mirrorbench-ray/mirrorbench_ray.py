@@ -1,0 +1,107 @@
+"""The executor ``ray``: each group of cells that share their weights is a Ray task.
+
+A task asks for CPUs and GPUs, and is tried again where a worker died. Results, tuned models, embeddings and corpora go
+through the folders of the run, which every node must see.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from mirrorbench import hookimpl
+from mirrorbench.errors import MirrorbenchError
+from mirrorbench.execution import RETRIES, Job, compute
+from mirrorbench.runner import Cells, Done, failed
+
+if TYPE_CHECKING:
+    from mirrorbench.hooks import Register
+
+
+class RayError(MirrorbenchError):
+    """Ray cannot be reached, or gave up on a task."""
+
+
+def execute(job: Job) -> Iterator[Done]:
+    """Compute a job on a Ray cluster.
+
+    Options: ``address`` (a running cluster; by default one is started on this machine for this run), ``workers`` (the
+    most tasks at a time; by default what the resources allow, and on a cluster of our own 2), ``cpus`` and ``gpus``
+    of a task (1 and, for a CUDA device, 1).
+    """
+    import ray
+
+    on_gpu = job.context.device.startswith("cuda")
+    options = job.known(address="", workers=0, cpus=1.0, gpus=float(on_gpu))
+    job.share()
+    ours = not ray.is_initialized()
+    if ours:
+        _connect(str(options["address"]), int(options["workers"]))
+    try:
+        task = ray.remote(compute).options(  # the task's process sees its own GPUs only, as cuda:0 ...
+            num_cpus=options["cpus"], num_gpus=options["gpus"], max_retries=RETRIES, retry_exceptions=False
+        )
+        yield from _results(job, task, int(options["workers"]))
+    finally:
+        if ours:
+            ray.shutdown()
+
+
+def _connect(address: str, workers: int) -> None:
+    import ray
+
+    try:
+        if address:
+            ray.init(address=address, log_to_driver=False, logging_level=logging.WARNING)
+        else:
+            ray.init(
+                num_cpus=workers or 2,
+                include_dashboard=False,
+                log_to_driver=False,
+                logging_level=logging.ERROR,
+            )
+    except (ConnectionError, OSError, RuntimeError, ValueError) as error:
+        raise RayError(
+            f"no Ray cluster at {address or 'this machine'}: {error}",
+            "Start one (ray start --head) and name it: --address HOST:6379, or auto.",
+        ) from error
+
+
+def _results(job: Job, task: Any, workers: int) -> Iterator[Done]:
+    """Outcomes as they come, with at most ``workers`` tasks at a time (0: any number)."""
+    import ray
+
+    waiting = list(reversed(job.groups))
+    running: dict[Any, Cells] = {}
+    context = ray.put(job.context)
+    try:
+        while waiting or running:
+            while waiting and (not workers or len(running) < workers):
+                cells = waiting.pop()
+                running[task.remote(context, cells)] = cells
+            ready, _ = ray.wait(list(running), num_returns=1)
+            for reference in ready:
+                cells = running.pop(reference)
+                try:
+                    answer = ray.get(reference)
+                except ray.exceptions.RayError as error:
+                    yield from failed(cells, _why(error))
+                else:
+                    for note in answer.notes:
+                        job.reporter.note(note)
+                    yield from answer.done
+    finally:
+        for reference in running:
+            ray.cancel(reference, force=True)
+
+
+def _why(error: Exception) -> RayError:
+    lines = str(error).strip().splitlines()
+    return RayError(f"Ray gave up after {RETRIES + 1} tries: {type(error).__name__}: {lines[0] if lines else ''}")
+
+
+@hookimpl
+def register_executors(register: Register) -> None:
+    """Make the executor known."""
+    register("ray", execute, "A Ray cluster: --address HOST:PORT, or one on this machine; --executor ray:gpus=1,cpus=4")

@@ -1,0 +1,148 @@
+"""The executor ``slurm``: groups of cells become jobs of a Slurm array, submitted and watched through submitit.
+
+Results, tuned models, embeddings and corpora go through the folders of the run, which every node must see. A job that
+is lost (a node died, a time limit passed, it was preempted) is submitted again, and finds what it had stored.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from mirrorbench import hookimpl
+from mirrorbench.errors import MirrorbenchError, UsageError
+from mirrorbench.execution import RETRIES, Computed, Context, Job, compute
+from mirrorbench.runner import Cells, Done, failed
+
+if TYPE_CHECKING:
+    from mirrorbench.hooks import Register
+    from mirrorbench.specs import Value
+
+POLL_SECONDS = {"slurm": 10.0, "local": 0.2, "debug": 0.0}
+"""Between two looks at the jobs; submitit asks Slurm once for all of them."""
+
+
+class SlurmError(MirrorbenchError):
+    """A job cannot be submitted, or was lost too often."""
+
+
+@dataclass
+class _Part:
+    """Groups that one job computes one after the other."""
+
+    groups: tuple[Cells, ...]
+    job: Any = None
+    losses: int = 0
+
+
+def compute_all(context: Context, groups: Sequence[Cells]) -> list[Computed]:
+    """What a job runs."""
+    return [compute(context, cells) for cells in groups]
+
+
+def execute(job: Job) -> Iterator[Done]:
+    """Compute a job as a Slurm array.
+
+    Options: ``workers`` (the most jobs at a time, 16), ``groups`` (how many groups of cells a job computes, 1),
+    ``partition``, ``account``, ``minutes`` (of a job, 60), ``memory`` (GB, 16), ``cpus`` (4), ``gpus`` (1 for a CUDA
+    device, else 0), ``cluster`` (``slurm``; ``local`` runs the jobs as processes of this machine, ``debug`` in this
+    one).
+    """
+    on_gpu = job.context.device.startswith("cuda")
+    options = job.known(
+        workers=16, groups=1, partition="", account="", minutes=60, memory=16, cpus=4, gpus=int(on_gpu), cluster="slurm"
+    )
+    cluster = str(options["cluster"])
+    if cluster not in POLL_SECONDS:
+        raise UsageError(f"the Slurm executor knows no cluster {cluster!r}", f"Clusters: {', '.join(POLL_SECONDS)}")
+    job.share()
+    size = max(1, int(options["groups"]))
+    parts = [_Part(job.groups[start : start + size]) for start in range(0, len(job.groups), size)]
+    yield from _Array(job, options, cluster).run(parts)
+
+
+class _Array:
+    """Submits parts and gathers what became of them."""
+
+    def __init__(self, job: Job, options: dict[str, Value], cluster: str) -> None:
+        import submitit
+
+        self.job = job
+        self.most = int(options["workers"])
+        self.poll = POLL_SECONDS[cluster]
+        folder = job.context.results / ".slurm"
+        try:
+            self.executor = submitit.AutoExecutor(folder=folder, cluster=cluster)
+        except RuntimeError as error:
+            raise SlurmError(
+                f"Slurm cannot be used here: {error}",
+                "Run this where sbatch is, or use --executor slurm:cluster=local.",
+            ) from error
+        asked = {"slurm_partition": options["partition"], "slurm_account": options["account"]}
+        self.executor.update_parameters(
+            name="mirrorbench",
+            timeout_min=options["minutes"],
+            mem_gb=options["memory"],
+            cpus_per_task=options["cpus"],
+            gpus_per_node=options["gpus"],
+            slurm_array_parallelism=self.most,
+            **{name: value for name, value in asked.items() if value},
+        )
+
+    def run(self, parts: list[_Part]) -> Iterator[Done]:
+        """Outcomes as they come."""
+        waiting = deque(parts)
+        running: list[_Part] = []
+        try:
+            while waiting or running:
+                # Slurm holds back what is too much at a time; processes of this machine nobody would.
+                count = len(waiting) if self.executor.cluster == "slurm" else self.most - len(running)
+                batch = [waiting.popleft() for _ in range(min(count, len(waiting)))]
+                self._submit(batch)
+                running += batch
+                for part in [part for part in running if part.job.done()]:
+                    running.remove(part)
+                    yield from self._gather(part, waiting)
+                time.sleep(self.poll if running else 0)
+        finally:
+            for part in running:
+                part.job.cancel()
+
+    def _submit(self, parts: Sequence[_Part]) -> None:
+        if not parts:
+            return
+        with self.executor.batch():
+            for part in parts:
+                part.job = self.executor.submit(compute_all, self.job.context, part.groups)
+
+    def _gather(self, part: _Part, waiting: deque[_Part]) -> Iterator[Done]:
+        import submitit
+
+        try:
+            answers = part.job.result()
+        except (submitit.core.utils.UncompletedJobError, submitit.core.utils.FailedJobError, OSError) as error:
+            part.losses += 1
+            first = (str(error).strip().splitlines() or ["no output"])[0]
+            if part.losses <= RETRIES:
+                self.job.reporter.note(f"job {part.job.job_id} was lost ({first[:200]}); it is submitted again")
+                waiting.append(part)
+                return
+            lost = SlurmError(
+                f"{part.losses} jobs were lost at it, the last was {part.job.job_id}: {first[:300]}",
+                f"Its output: {part.job.paths.stderr}",
+            )
+            yield from failed((cell for cells in part.groups for cell in cells), lost)
+            return
+        for answer in answers:
+            for note in answer.notes:
+                self.job.reporter.note(note)
+            yield from answer.done
+
+
+@hookimpl
+def register_executors(register: Register) -> None:
+    """Make the executor known."""
+    register("slurm", execute, "A Slurm cluster through submitit: --executor slurm:partition=gpu,minutes=60,gpus=1")

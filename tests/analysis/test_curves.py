@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+import statistics
+
+import pytest
+from stored import result
+
+from mirrorbench.analysis.curves import series, value_of
+
+
+def test_points_are_means_over_seeds_by_rising_x() -> None:
+    scores = {200: [0.5, 0.52, 0.6], 50: [0.4], 1000: [0.7, 0.7]}
+    stored = [
+        result(f"b+mirror:corpus_size={n}", y, seed=seed, n=n) for n, ys in scores.items() for seed, y in enumerate(ys)
+    ]
+    (found,) = series(stored, "corpus_size")
+    assert str(found.spec) == "b+mirror"
+    assert (found.task, found.metric) == ("cats", "spearman")
+    assert [p.x for p in found.points] == [50, 200, 1000]
+    assert [p.n for p in found.points] == [1, 3, 2]
+    assert [p.mean for p in found.points] == pytest.approx([statistics.fmean(scores[n]) for n in (50, 200, 1000)])
+    assert found.points[0].sd is None
+    assert found.points[1].sd == pytest.approx(statistics.stdev(scores[200]))
+
+
+def test_a_preset_counts_as_much_as_a_key() -> None:
+    stored = [
+        result("b+mirror", 0.5, augment={"dropout": 0.1}),
+        result("b+mirror:dropout=0.4", 0.6, augment={"dropout": 0.4}),
+    ]
+    (found,) = series(stored, "dropout")
+    assert [p.x for p in found.points] == [0.1, 0.4]
+    assert [value_of(r, "lr") for r in stored] == [2e-5, 2e-5]
+    assert [value_of(r, "corpus_size") for r in stored] == [1000, 1000]
+    assert value_of(result("b+base", 0.1), "dropout") is None
+    assert value_of(stored[0], "no-such-key") is None
+
+
+def test_curves_do_not_mix_other_settings_tasks_or_protocols() -> None:
+    stored = []
+    for x in (0.1, 0.2):
+        for extra in ("", ",lr=0.1"):
+            for task in ("cats", "dogs"):
+                for protocol in ("paper", "released"):
+                    spec = f"b+mirror:dropout={x}{extra}"
+                    stored.append(result(spec, x, task=task, protocol=protocol, augment={"dropout": x}))
+    stored += [result("b+base", 0.9), result("c+mirror:dropout=0.1", 0.9, augment={"dropout": 0.1})]
+    found = series(stored, "dropout")
+    assert len(found) == 8
+    assert {len(one.points) for one in found} == {2}
+    assert len({(one.spec, one.task, one.protocol) for one in found}) == 8
+
+
+def test_an_undefined_score_is_no_point() -> None:
+    stored = [
+        result(f"b+mirror:span_mask={k}", y, augment={"span_mask": k}) for k, y in ((1, 0.1), (2, None), (3, 0.3))
+    ]
+    (found,) = series(stored, "span_mask")
+    assert [p.x for p in found.points] == [1, 3]
+    assert series(stored[:2], "span_mask") == []

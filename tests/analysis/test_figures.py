@@ -1,0 +1,163 @@
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mirrorbench.analysis import canvas, curves, errors, frequency, isotropy, layers, roc, similarity
+from mirrorbench.errors import UnknownNameError, UsageError
+from mirrorbench.specs import parse_spec
+
+pytest.importorskip("matplotlib", reason="figures need the extra 'figures'")
+
+from mirrorbench.analysis import figures
+
+RNG = np.random.default_rng(0)
+LONG = "roberta + Mirror (corpus_size=1000, dropout=0.2, span_mask=5)"
+NAMES = ("BERT-mp", "BERT + Mirror", LONG)
+
+
+def _isotropy() -> Any:
+    return figures.isotropy({name: isotropy.isotropy(RNG.normal(n, 1, size=(20, 4))) for n, name in enumerate(NAMES)})
+
+
+def _similarity(gold: np.ndarray) -> Any:
+    scores = {name: RNG.uniform(0.2 * n, 1, size=len(gold)) for n, name in enumerate(NAMES)}
+    edges = similarity.shared_edges(list(scores.values()))
+    return figures.similarity({name: similarity.distribution(s, gold, edges) for name, s in scores.items()})
+
+
+def _layers(n: int, score: float | None) -> Any:
+    words = layers.words_in(["the cat sat here", "a dog ran"])
+    return figures.layers(
+        {
+            name: [layers.measure(k, RNG.normal(1, 1, size=(7, 4)), words, score) for k in range(4)]
+            for name in NAMES[:n]
+        },
+        "WiC: accuracy",
+    )
+
+
+def _series(n: int, sd: float | None, first: float = 10) -> dict[str, curves.Series]:
+    points = tuple(curves.Point(x, 0.4 + x / 100, sd, 3) for x in (first, 25, 35))
+    return {
+        name: curves.Series(parse_spec("bert+mirror"), "t", "spearman", "paper", points) for name in NAMES[:n]
+    }  # fmt: skip
+
+
+def _frequency(n: int) -> Any:
+    found = frequency.count(["cat"], [(f"words-en-{k}-{k + 10}k", ["cat"] * (k == 0)) for k in range(0, 100, 10)])
+    return figures.frequency(found, _series(n, 0.01, first=5))
+
+
+def _errors(n: int) -> Any:
+    before, after = RNG.integers(0, 2, n), RNG.integers(0, 2, n)
+    found = errors.changed_answers(
+        [str(k) for k in range(n)], after, (before, 0.5), (after, 0.5), (before - 0.2, after - 0.2)
+    )
+    return figures.errors(found, NAMES[:2])
+
+
+def _shifts() -> Any:
+    scores = RNG.normal(size=(3, 30))
+    return figures.shifts(errors.shifted_ranks([str(k) for k in range(30)], *scores), NAMES[:2])
+
+
+def _roc() -> Any:
+    gold = RNG.integers(0, 2, 40).astype(float)
+    curve = {n: roc.curve({"scores": gold + RNG.normal(size=40), "gold": gold}) for n in NAMES}
+    return figures.roc(curve | {"perfect": roc.curve({"scores": gold, "gold": gold})})
+
+
+def _projection(n: int, senses: int, axis_names: bool) -> Any:
+    names = [f"sense {k % senses}" for k in range(30)]
+    return figures.projection({f"encoder {k}": RNG.normal(size=(30, 2)) for k in range(n)}, names, axis_names)
+
+
+DRAWN: dict[str, Callable[[], Any]] = {
+    "isotropy": _isotropy,
+    "similarity of labels": lambda: _similarity(RNG.integers(0, 2, 200)),
+    "similarity of grades": lambda: _similarity(RNG.uniform(0, 5, 200)),
+    "layers": lambda: _layers(3, 0.6),
+    "layers of one encoder without a score": lambda: _layers(1, None),
+    "projection": lambda: _projection(3, 3, False),
+    "projection of one": lambda: _projection(1, 12, True),
+    "projection of four": lambda: _projection(4, 1, False),
+    "roc": _roc,
+    "curves": lambda: figures.curves(_series(3, 0.02), "corpus_size", True),
+    "a curve of one seed": lambda: figures.curves(_series(1, None), "dropout", False),
+    "frequency": lambda: _frequency(2),
+    "frequency without results": lambda: _frequency(0),
+    "errors": lambda: _errors(40),
+    "no errors": lambda: _errors(0),
+    "shifts": _shifts,
+}
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_every_figure_is_drawn_without_a_warning(name: str, tmp_path: Path) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with canvas.style():
+            figure = DRAWN[name]()
+            files = canvas.save(figure, tmp_path / "figure", canvas.FORMATS)
+    assert [path.name for path in files] == ["figure.pdf", "figure.svg", "figure.png"]
+    for path, start in zip(files, (b"%PDF", b"<?xml", b"\x89PNG"), strict=True):
+        assert path.read_bytes().startswith(start)
+    assert figure.get_figwidth() in (canvas.COLUMN, canvas.PAGE)
+
+
+def test_ink_is_inside_the_paper(tmp_path: Path) -> None:
+    """Nothing is cut off: the outermost pixels of every figure are blank."""
+    from matplotlib.image import imread
+
+    for name in ("isotropy", "layers", "curves", "frequency", "roc", "errors", "similarity of labels", "shifts"):
+        with canvas.style():
+            (path,) = canvas.save(DRAWN[name](), tmp_path / name, ["png"])
+        pixels = imread(path)[..., :3]
+        edges = (pixels[0], pixels[-1], pixels[:, 0], pixels[:, -1])
+        assert all((edge == 1).all() for edge in edges), name
+        assert (pixels < 1).any()
+
+
+def test_the_same_numbers_are_the_same_files(tmp_path: Path) -> None:
+    def draw(stem: str) -> list[bytes]:
+        with canvas.style():
+            figure = figures.curves(_series(2, 0.02), "corpus_size", False)
+            return [path.read_bytes() for path in canvas.save(figure, tmp_path / stem, canvas.FORMATS)]
+
+    assert draw("one") == draw("two")
+
+
+def test_settings_of_others_are_left_alone() -> None:
+    from matplotlib import rcParams
+
+    before = dict(rcParams)
+    with canvas.style():
+        assert rcParams["font.size"] == 8
+        assert rcParams["pdf.fonttype"] == 42
+    assert dict(rcParams) == before
+
+
+def test_the_curve_shows_the_numbers() -> None:
+    with canvas.style():
+        figure = figures.curves(_series(1, 0.02), "corpus_size", False)
+    (line,) = figure.axes[0].lines
+    np.testing.assert_allclose(line.get_xydata(), [(10, 0.5), (25, 0.65), (35, 0.75)])
+    assert figure.axes[0].get_xlabel() == "corpus size"
+    assert figure.axes[0].get_ylabel() == "spearman"
+
+
+def test_formats_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert canvas.check_formats(["png", "pdf", "png"]) == ("png", "pdf")
+    with pytest.raises(UnknownNameError, match="'jpg'"):
+        canvas.check_formats(["jpg"])
+    monkeypatch.setattr(canvas, "find_spec", lambda name: None)
+    with pytest.raises(UsageError, match="matplotlib") as found:
+        canvas.check_formats(["pdf"])
+    assert "mirrorbench[figures]" in found.value.hint
+    assert canvas.check_formats([]) == ()

@@ -1,0 +1,197 @@
+"""``mirrorbench analyze``: what a user types, sees and finds on disk."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.stats import spearmanr
+from sklearn.metrics import roc_auc_score
+from toys import PLUGIN
+
+from mirrorbench.analysis import canvas
+from mirrorbench.encoding.inputs import TextInput
+
+PLAIN = "tiny+base:pooling=mean"
+
+
+@pytest.fixture
+def analyze(mirrorbench: Callable) -> Callable:
+    return lambda *arguments: mirrorbench("analyze", *arguments)
+
+
+def table(said: Any) -> list[dict[str, str]]:
+    lines = [line.split("\t") for line in said.out.splitlines() if "\t" in line]
+    return [dict(zip(lines[0], row, strict=True)) for row in lines[1:]]
+
+
+def rows(path: Path) -> list[dict[str, str]]:
+    with path.open(encoding="utf-8", newline="") as stream:
+        return list(csv.DictReader(stream))
+
+
+def test_isotropy_of_the_embedded_model(analyze: Callable, folder: Path) -> None:
+    import mirrorbench
+    from mirrorbench.analysis.isotropy import isotropy
+
+    texts = [f"sentence number {n} is here" for n in range(12)]
+    (folder / "texts.txt").write_text("\n".join(texts), encoding="utf-8")
+    said = analyze("isotropy", "-e", PLAIN, "-e", "tiny+base:pooling=cls", "--texts", "texts.txt", "-f", "pdf,svg,png")
+    assert said.code == 0
+    first, second = table(said)
+    assert (first["encoder"], second["encoder"]) == ("tiny-mp", "tiny-CLS")
+    vectors = mirrorbench.load("tiny").encode(texts)
+    assert float(first["log isotropy"]) == pytest.approx(isotropy(vectors).log_isotropy, abs=1e-3)
+    norm = float(np.linalg.norm(vectors.astype(np.float64).mean(axis=0)))
+    assert float(rows(folder / "analysis" / "isotropy-quick-sts.csv")[0]["mean_vector_norm"]) == pytest.approx(norm)
+    document = json.loads((folder / "analysis" / "isotropy-quick-sts.json").read_text())
+    assert (document["texts"]["source"], document["texts"]["n"], document["seed"]) == ("texts.txt", 12, 0)
+    assert [one["spec"] for one in document["encoders"]] == [PLAIN, "tiny+base:pooling=cls"]
+    for name in canvas.FORMATS:
+        assert (folder / "analysis" / f"isotropy-quick-sts.{name}").stat().st_size > 1000
+
+
+def test_layers_of_a_random_model(analyze: Callable, folder: Path, random_model: Callable) -> None:
+    import mirrorbench
+
+    (folder / "texts.txt").write_text("the cat sat here\na dog ran\n", encoding="utf-8")
+    path = random_model("bert")
+    said = analyze("layers", "-e", f"{path}+base", "-t", "quick-sts", "--texts", "texts.txt", "-o", "out", "-f", "none")
+    assert said.code == 0
+    found = rows(folder / "out" / "layers-quick-sts.csv")
+    assert [row["layer"] for row in found] == ["0", "1", "2", "3"]
+    spans = {"the cat sat here": [(0, 3), (4, 7), (8, 11), (12, 16)], "a dog ran": [(0, 1), (2, 5), (6, 9)]}
+    for layer in (0, 2):
+        encoder = mirrorbench.load(f"{path}+base:pooling=target,layers={layer}")
+        similarities = []
+        for text, own in spans.items():
+            vectors = encoder.encode([TextInput(text, (span,)) for span in own]).astype(np.float64)
+            centre = vectors.mean(axis=0)
+            cosines = vectors @ centre / np.linalg.norm(vectors, axis=1) / np.linalg.norm(centre)
+            similarities.append(cosines.mean())
+        assert float(found[layer]["intra_similarity"]) == pytest.approx(np.mean(similarities), abs=1e-4)
+    assert not list((folder / "out").glob("*.pdf"))
+
+
+def test_predictions_are_computed_once(analyze: Callable, folder: Path) -> None:
+    said = analyze("similarity", "-e", PLAIN, "-f", "svg")
+    assert said.code == 0
+    assert [row["pairs"] for row in table(said)] == ["low", "middle", "high"]
+    (path,) = (folder / "results").rglob("seed-0.npz")
+    stored = np.load(path)
+    document = json.loads((folder / "analysis" / "similarity-quick-sts.json").read_text())
+    bands = document["distributions"]["tiny-mp"]["bands"]
+    assert sum(band["n"] for band in bands) == len(stored["scores"]) == 250
+    gold = stored["gold"]
+    low = stored["scores"][gold < gold.min() + np.ptp(gold) / 3]
+    assert bands[0]["mean"] == pytest.approx(low.mean())
+    before = path.stat().st_mtime_ns
+    said = analyze("errors", "-e", PLAIN, "-e", "tiny+base:pooling=cls", "-t", "quick-sts", "--show", "2")
+    assert said.code == 0
+    assert path.stat().st_mtime_ns == before
+    shifts = rows(folder / "analysis" / "errors-quick-sts.csv")
+    assert len(shifts) == 250
+    assert len(table(said)) == 4
+    ranks = [(float(row["gold_rank"]), float(row["rank_before"])) for row in shifts]
+    assert np.corrcoef(np.array(ranks).T)[0, 1] == pytest.approx(spearmanr(stored["scores"], gold)[0])
+
+
+def test_roc_of_words_in_context(analyze: Callable, folder: Path, random_model: Callable) -> None:
+    said = analyze("roc", "-e", f"{random_model('bert')}+base:pooling=target", "-f", "png")
+    assert said.code == 0
+    (path,) = (folder / "results").rglob("seed-0.npz")
+    stored = np.load(path)
+    test = stored["splits"] == "train"  # the embedded part of the data is scored on its train split
+    assert float(table(said)[0]["auc"]) == pytest.approx(
+        roc_auc_score(stored["gold"][test], stored["scores"][test]), abs=1e-4
+    )
+    assert rows(folder / "analysis" / "roc-quick-wic.csv")[0]["threshold"] == "inf"
+
+
+def test_projection_and_its_mistakes(analyze: Callable, folder: Path, random_model: Callable) -> None:
+    model = f"{random_model('bert')}+base:pooling=target"
+    said = analyze("projection", "-e", model, "--method", "pca", "-f", "png")
+    assert said.code == 0
+    assert len(rows(folder / "analysis" / "projection-contexts-pca.csv")) == 36
+    assert table(said)[0]["senses"] == "3"
+    for arguments in (("--word", "spring"), ("--method", "mds"), ("--word", "spring", "--texts", "x")):
+        said = analyze("projection", "-e", model, *arguments)
+        assert said.code == 2
+        assert said.err
+
+
+def test_curves_of_a_sweep(toys: Callable, analyze: Callable, folder: Path, random_model: Callable) -> None:
+    (folder / "texts.txt").write_text("\n".join(f"text number {n}" for n in range(8)), encoding="utf-8")
+    model = f"{random_model('bert')}+mirror:corpus=texts.txt"
+    specs = [f"{model},corpus_size={n}" for n in (4, 8)]
+    assert toys("-e", specs[0], "-e", specs[1], "-t", "cats,dogs", "--seeds", "2").code == 0
+    said = analyze("curves", "results", "--x", "corpus_size", "-t", "cats", "--log", "--plugin", str(PLUGIN))
+    assert said.code == 0
+    found = rows(folder / "analysis" / "curves-corpus_size.csv")
+    assert [(row["task"], row["corpus_size"], row["seeds"]) for row in found] == [
+        ("cats", "4.0", "2"),
+        ("cats", "8.0", "2"),
+    ]
+    stored = [json.loads(p.read_text()) for p in (folder / "results").rglob("cats/seed-*.json")]
+    four = [one["main_score"] for one in stored if one["cell"]["corpus"]["n"] == 4]
+    assert float(found[0]["mean"]) == pytest.approx(np.mean(four))
+    assert analyze("curves", "results", "--x", "lr").code == 2
+    assert "two values of lr" in analyze("curves", "results", "--x", "lr").err
+
+
+def test_frequency_without_results(analyze: Callable, folder: Path) -> None:
+    pytest.importorskip("wordfreq", reason="frequency buckets need the extra 'words'")
+    said = analyze("frequency", "-f", "pdf")
+    assert said.code == 0
+    found = table(said)
+    assert len(found) == 10
+    counts = [int(row["words"]) for row in found]
+    assert counts[0] == max(counts)  # a long tail
+    assert "mirrorbench run" in said.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "needle"),
+    [
+        (("isotropy", "-t", "quick"), "suite"),
+        (("isotropy", "-t", "quick-stss"), "quick-sts"),
+        (("isotropy", "-f", "jpg"), "jpg"),
+        (("isotropy", "-e", "tiny+mirrorr"), "mirror"),
+        (("errors", "-e", "tiny"), "two encoders"),
+        (("roc", "-t", "quick-sts", "-e", PLAIN), "labels 0 and 1"),
+        (("curves", "nowhere"), "no folder"),
+        (("layers", "-e", "letters", "-t", "cats"), "layers"),
+    ],
+)
+def test_mistakes_are_explained(analyze: Callable, arguments: tuple[str, ...], needle: str) -> None:
+    plugin = ("--plugin", str(PLUGIN)) if "letters" in arguments else ()
+    said = analyze(*arguments, *plugin)
+    assert said.code == 2
+    assert needle in said.err
+
+
+def test_without_matplotlib_the_numbers_remain(
+    analyze: Callable, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "texts.txt").write_text("one text\nanother text\n", encoding="utf-8")
+    monkeypatch.setattr(canvas, "find_spec", lambda name: None)
+    asked = analyze("isotropy", "-e", PLAIN, "--texts", "texts.txt", "-f", "pdf")
+    assert asked.code == 2
+    assert "pip install 'mirrorbench[figures]'" in asked.err
+    said = analyze("isotropy", "-e", PLAIN, "--texts", "texts.txt")
+    assert said.code == 0
+    assert "mirrorbench[figures]" in said.err
+    assert [path.suffix for path in sorted((folder / "analysis").iterdir())] == [".csv", ".json"]
+
+
+def test_an_encoder_that_fails_stops_no_other(analyze: Callable, folder: Path) -> None:
+    (folder / "texts.txt").write_text("one text\nanother text\n", encoding="utf-8")
+    said = analyze("isotropy", "-e", "./nowhere", "-e", PLAIN, "--texts", "texts.txt", "-f", "none")
+    assert said.code == 1
+    assert "nowhere" in said.err
+    assert [row["encoder"] for row in table(said)] == ["tiny-mp"]

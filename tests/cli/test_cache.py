@@ -1,0 +1,101 @@
+"""The cache as its owner sees it."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mirrorbench.cache import Cache
+from mirrorbench.encoding.inputs import TextInput
+from mirrorbench.upkeep import damage, entries, prunable, remove
+
+KEY = "a" * 64
+
+
+@pytest.fixture
+def cache(tmp_path: Path, random_model: Callable[[str], Path]) -> Cache:
+    """A model, vectors and a corpus."""
+    import torch
+
+    from mirrorbench.encoding.transformer import open_transformer
+
+    cache = Cache(tmp_path / "default-cache")  # where MIRRORBENCH_CACHE points in tests
+    model = open_transformer(random_model("bert"), torch.device("cpu"))
+    cache.save_model(KEY, model, {"spec": "tiny+mirror", "seed": 3})
+    inputs = [TextInput("one"), TextInput("two")]
+    cache.embeddings("b" * 64).put(inputs, np.ones((2, 5), dtype=np.float32))
+    return cache
+
+
+def one(cache: Cache, kind: str):
+    (entry,) = (entry for entry in entries(cache) if entry.kind == kind)
+    return entry
+
+
+def test_what_is_there(cache: Cache) -> None:
+    model, vectors = one(cache, "models"), one(cache, "embeddings")
+    assert model.what == "tiny+mirror seed 3"
+    assert model.size == sum(file.stat().st_size for file in model.path.rglob("*") if file.is_file())
+    assert vectors.what == "2 vectors of 5 dimensions"
+    assert time.time() - vectors.used < 3600
+    assert [damage(cache, entry) for entry in (model, vectors)] == ["", ""]
+
+
+@pytest.mark.parametrize("kind", ["models", "embeddings"])
+def test_a_changed_byte_is_found_and_left(cache: Cache, kind: str) -> None:
+    entry = one(cache, kind)
+    file = max((f for f in entry.path.rglob("*") if f.is_file()), key=lambda f: f.stat().st_size)
+    data = bytearray(file.read_bytes())
+    data[-1] ^= 1
+    file.write_bytes(bytes(data))
+    assert damage(cache, entry)
+    assert file.read_bytes() == bytes(data)
+
+
+def test_what_may_go(cache: Cache) -> None:
+    assert prunable(cache) == []
+    left = cache.root / "models" / ".part-xyz"
+    left.mkdir()
+    (left / "half").touch()
+    assert prunable(cache) == []  # somebody may still be writing it
+    long_ago = time.time() - 40 * 86_400
+    os.utime(left / "half", (long_ago, long_ago))
+    assert [entry.kind for entry in prunable(cache)] == ["leftovers"]
+    for file in one(cache, "models").path.rglob("*"):
+        os.utime(file, (long_ago, long_ago))
+    assert {entry.kind for entry in prunable(cache, older_than=30)} == {"leftovers", "models"}
+    assert {entry.kind for entry in prunable(cache, everything=True)} == {"leftovers", "models", "embeddings"}
+
+
+def test_what_a_running_process_holds_stays(cache: Cache) -> None:
+    with Cache(cache.root).leases.wait(KEY):
+        assert [entry.kind for entry in prunable(cache, everything=True)] == ["embeddings"]
+
+
+def test_removed_is_gone_and_nothing_else(cache: Cache) -> None:
+    remove(one(cache, "models"))
+    assert cache.model(KEY) is None
+    assert [entry.kind for entry in entries(cache)] == ["embeddings"]
+
+
+def test_the_commands(cache: Cache, mirrorbench: Callable) -> None:
+    said = mirrorbench("cache", "list")
+    assert "tiny+mirror seed 3" in said.out
+    assert "2 entries" in said.out
+    assert {row["kind"] for row in json.loads(mirrorbench("cache", "list", "--json").out)} == {"models", "embeddings"}
+    assert mirrorbench("cache", "verify").code == 0
+    (one(cache, "models").path / "config.json").write_text("{}")
+    broken = mirrorbench("cache", "verify")
+    assert broken.code == 1
+    assert "config.json" in broken.out
+    assert "2 entries would go" in mirrorbench("cache", "prune", "--all", "--dry-run").out
+    assert len(entries(cache)) == 2
+    assert "2 entries removed" in mirrorbench("cache", "prune", "--all").out
+    assert entries(cache) == []
+    assert "0 entries" in mirrorbench("cache", "list").out

@@ -1,0 +1,106 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from comparison_samples import correlated
+
+Command = Callable[..., object]
+
+
+@pytest.fixture
+def results(folder: Path) -> Path:
+    """Encoders ``good`` (two seeds) and ``bad`` on two tasks, and ``good`` in another folder too."""
+    rng = np.random.default_rng(0)
+    for task in ("cats", "dogs"):
+        gold = rng.normal(size=80)
+        for seed in (0, 1):
+            correlated(folder / "results", "good", task, gold, gold + 0.5 * rng.normal(size=80), seed)
+        correlated(folder / "results", "bad", task, gold, gold + 3 * rng.normal(size=80))
+        correlated(folder / "old", "good", task, gold, gold + 0.5 * rng.normal(size=80))
+        correlated(folder / "other", "good", task, gold, gold + 0.5 * rng.normal(size=80), files="2")
+    return folder / "results"
+
+
+def test_two_encoders(mirrorbench: Callable, results: Path) -> None:
+    said = mirrorbench("compare", "good", "bad", "--resamples", "200")
+    assert (said.code, said.err) == (0, "")
+    lines = said.out.splitlines()
+    assert lines[:2] == ["A: good", "B: bad"]
+    rows = [line.split("\t") for line in lines if "\t" in line]
+    assert rows[0] == [
+        "task", "metric", "items", "A", "sd A (seeds)", "B", "sd B (seeds)", "A - B", "95% interval (items)", "test",
+        "p", "p (Holm)", "verdict",
+    ]  # fmt: skip
+    assert [row[0] for row in rows[1:]] == ["cats", "dogs", "avg."]
+    assert rows[1][-1] == "A better"
+    assert rows[1][4].endswith("(2)")
+    assert rows[1][6] == "one seed"
+    assert "permutation" in rows[1]
+    assert "corrected for 2 tasks" in said.out
+
+
+def test_as_json(mirrorbench: Callable, results: Path) -> None:
+    said = mirrorbench("compare", "bad", "good", "--json", "--resamples", "200", "-t", "cats", "--test", "bootstrap",
+                       "--plugin", str(Path(__file__).parents[1] / "toy_plugin.py"))  # fmt: skip
+    data = json.loads(said.out)
+    (row,) = data["tasks"]
+    assert (row["task"], row["test"], row["verdict"], row["n_items"]) == ("cats", "bootstrap", "B better", 80)
+    assert row["interval"]["low"] < row["difference"] < row["interval"]["high"] < 0
+    assert row["difference"] == pytest.approx(row["a"]["mean"] - row["b"]["mean"])
+    assert data["average"] is None
+
+
+def test_one_encoder_in_two_folders(mirrorbench: Callable, results: Path) -> None:
+    said = mirrorbench("compare", "good", "good", "-r", "results", "-r", "old", "--resamples", "200")
+    assert said.code == 0
+    assert said.out.count("not separable") == 2
+
+
+def test_other_data_is_refused_unless_allowed(mirrorbench: Callable, results: Path) -> None:
+    arguments = ("compare", "good", "good", "-r", "results", "-r", "other", "--resamples", "200")
+    said = mirrorbench(*arguments)
+    assert said.code == 2
+    assert "cats: different data" in said.err
+    said = mirrorbench(*arguments, "--allow-mixed")
+    assert said.code == 0
+    assert "mixed: cats: different data" in said.out
+
+
+def test_protocols_are_chosen(mirrorbench: Callable, results: Path) -> None:
+    gold = np.arange(30.0)
+    correlated(results, "good", "cats", gold, gold % 7, protocol="released")
+    said = mirrorbench("compare", "good", "bad", "--resamples", "200")
+    assert said.code == 2
+    assert "good has results of the protocols paper and released" in said.err
+    assert mirrorbench("compare", "good", "bad", "--resamples", "200", "--protocol", "paper").code == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["good", "goof"], "Did you mean good?"),
+        (["good", "good"], "compared with itself"),
+        (["good", "bad", "-r", "nowhere"], "there is no folder of results nowhere"),
+        (["good", "bad", "-r", "a", "-r", "b", "-r", "c"], "--results was given 3 times"),
+        (["good", "bad", "-t", "birds"], "unknown task or suite 'birds'"),
+        (["good", "bad", "-t", "stsb"], "no task on which both"),
+        (["good", "bad", "--test", "mcnemar"], "McNemar's test compares right and wrong"),
+        (["good", "bad", "--protocol", "released"], "unknown encoder among the results"),
+        (["good", "bad+"], "cannot read the encoder spec"),
+    ],
+)
+def test_what_cannot_be_compared(mirrorbench: Callable, results: Path, arguments: list[str], message: str) -> None:
+    said = mirrorbench("compare", *arguments)
+    assert said.code == 2
+    assert message in said.err
+
+
+def test_results_without_predictions(mirrorbench: Callable, results: Path) -> None:
+    (results / "bad" / "cats" / "seed-0.npz").unlink()
+    said = mirrorbench("compare", "good", "bad", "--resamples", "200")
+    assert said.code == 1
+    assert "the predictions of" in said.err

@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+import http.server
+import json
+import re
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import mirrorbench as package
+from mirrorbench import diagnosis
+
+
+def report(mirrorbench: Callable, *arguments: str) -> dict:
+    said = mirrorbench("doctor", "--json", *arguments)
+    assert said.code == 0, said.out
+    return json.loads(said.out)
+
+
+def test_offline(mirrorbench: Callable, tmp_path: Path) -> None:
+    found = report(mirrorbench, "--offline")
+    assert found["versions"]["mirrorbench"] == package.__version__
+    assert found["versions"]["torch"]
+    assert found["hub"] == "not asked (--offline)"
+    assert found["folders"]["cache"]["path"] == str(tmp_path / "default-cache")
+    assert found["folders"]["data"]["path"] == str(tmp_path / "default-data")
+    assert found["missing"]["quick"] == []  # inside the package
+    assert "stsb" in found["missing"]["sts"]
+    assert found["environment"]["MIRRORBENCH_CACHE"] == str(tmp_path / "default-cache")
+    assert any(line.startswith("cpu") for line in found["devices"])
+
+
+def test_the_page(mirrorbench: Callable, tmp_path: Path) -> None:
+    said = mirrorbench("doctor", "--offline", "--data-dir", str(tmp_path / "elsewhere"))
+    assert said.code == 0
+    for part in ("Versions", "Folders", "Hub", "Data", "Environment", str(tmp_path / "elsewhere"), "complete"):
+        assert part in said.out
+    for name in diagnosis.VARIABLES:
+        assert name in said.out
+
+
+def test_the_hub_is_asked(mirrorbench: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A small server in the hub's place; then nothing in it."""
+    asked: list[str] = []
+
+    class Hub(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append(self.path)
+            body = json.dumps({"id": "bert-base-uncased", "sha": "0", "siblings": []}).encode()
+            self.send_response(200)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *arguments: object) -> None: ...
+
+    server = http.server.HTTPServer(("127.0.0.1", 0), Hub)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    address = f"http://127.0.0.1:{server.server_port}"
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
+    monkeypatch.setattr("huggingface_hub.hf_api.constants.ENDPOINT", address)
+    assert diagnosis.hub(False) == f"{address} reachable"
+    assert [path for path in asked if "models" in path] == ["/api/models/bert-base-uncased"]
+    server.shutdown()
+    server.server_close()
+    assert "not reachable" in diagnosis.hub(False)
+    assert diagnosis.hub(True).startswith("not asked")
+
+
+def test_every_variable_that_the_code_reads_is_listed() -> None:
+    source = Path(package.__file__).parent
+    read = {
+        name
+        for file in source.rglob("*.py")
+        for name in re.findall(r"\"(MIRRORBENCH_[A-Z_]+)\"", file.read_text(encoding="utf-8"))
+    }
+    assert read
+    assert read <= set(diagnosis.VARIABLES)
+
+
+def test_a_folder_that_cannot_be_written(mirrorbench: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.access", lambda path, mode: False)
+    said = mirrorbench("doctor", "--offline")
+    assert said.code == 1
+    assert "CANNOT BE WRITTEN" in said.out

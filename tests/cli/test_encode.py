@@ -1,0 +1,131 @@
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from toys import PLUGIN
+
+from mirrorbench.sinks import CHUNK
+
+SLOW = """
+import os, time
+from pathlib import Path
+import numpy as np
+from mirrorbench import hookimpl
+
+HERE = Path(__file__).parent
+
+class Slow:
+    fingerprint = "slow"
+    calls = 0
+    def encode(self, inputs):
+        self.calls += 1
+        if self.calls == 3 and not (HERE / "go").exists():
+            (HERE / "waiting").touch()
+            time.sleep(300)
+        return np.array([[len(i.text), hash(i.key()) % 1000 * 0, i.text.count("1")] for i in inputs])
+
+@hookimpl
+def register_encoders(register):
+    register("slow", lambda spec, context: Slow())
+"""
+
+
+def test_killed_and_resumed_gives_the_same_bytes(folder: Path, process: Callable[..., subprocess.Popen[str]]) -> None:
+    (folder / "slow.py").write_text(SLOW)
+    (folder / "texts.txt").write_text("".join(f"text {n}\n" for n in range(3 * CHUNK + 7)))
+    command = ("encode", "texts.txt", "-e", "slow", "--plugin", "slow.py", "-o")
+    killed = process(*command, "v.npy")
+    deadline = time.monotonic() + 300
+    while not (folder / "waiting").exists():
+        assert killed.poll() is None, killed.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    killed.kill()
+    killed.communicate()
+    assert json.loads((folder / "v.npy.part.json").read_text())["rows"] == 2 * CHUNK
+    assert not (folder / "v.npy").exists()
+    (folder / "go").touch()
+    resumed = process(*command, "v.npy")
+    _, err = resumed.communicate(timeout=300)
+    assert resumed.returncode == 0, err
+    assert f"{2 * CHUNK:,} of them before this run" in err
+    whole = process(*command, "whole.npy")
+    assert whole.wait(timeout=300) == 0
+    assert (folder / "v.npy").read_bytes() == (folder / "whole.npy").read_bytes()
+    assert np.load(folder / "v.npy").shape == (3 * CHUNK + 7, 3)
+
+
+@pytest.fixture
+def encode(mirrorbench: Callable) -> Callable:
+    return lambda *arguments: mirrorbench("encode", *arguments, "--plugin", str(PLUGIN))
+
+
+def test_a_pipe(encode: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"abba\n\nzz\n")))
+    said = encode("-", "-e", "letters")
+    assert said.code == 0
+    rows = [json.loads(line) for line in said.out.splitlines()]
+    assert [row[:2] for row in rows] == [[2, 2], [0, 0], [0, 0]]
+    assert rows[2][25] == 2
+
+
+def test_a_column_to_npy(encode: Callable, folder: Path) -> None:
+    (folder / "a.jsonl").write_text('{"x": 1, "body": "aa"}\n{"x": 2, "body": "b"}\n')
+    said = encode("a.jsonl", "-c", "body", "-e", "letters", "-o", "v.npy")
+    assert said.code == 0
+    assert "v.npy: 2 x 26" in said.err
+    np.testing.assert_array_equal(np.load("v.npy")[:, :2], [[2, 0], [0, 1]])
+    again = encode("a.jsonl", "-c", "body", "-e", "letters", "-o", "v.npy")
+    assert again.code == 2
+    assert "exists already" in again.err
+
+
+def test_words_in_context_are_read_at_the_target(
+    mirrorbench: Callable, folder: Path, random_model: Callable[[str], Path]
+) -> None:
+    import torch
+
+    from mirrorbench.encoding.inputs import TextInput
+    from mirrorbench.encoding.readout import Readout
+    from mirrorbench.encoding.transformer import TransformerEncoder, open_transformer
+
+    model = random_model("bert")
+    (folder / "marked.txt").write_text("the [bank] of it\nhe [look]s it [up]\n")
+    (folder / "spans.jsonl").write_text(
+        json.dumps({"t": "the bank of it", "a": 4, "b": 8}) + "\n" + json.dumps({"t": "he", "a": 0, "b": 2}) + "\n"
+    )
+    options = ("-e", str(model), "--device", "cpu", "-o")
+    assert mirrorbench("encode", "marked.txt", "--words-in-context", *options, "m.npy").code == 0
+    assert mirrorbench("encode", "spans.jsonl", "-c", "t", "--span-columns", "a,b", *options, "s.npy").code == 0
+    encoder = TransformerEncoder(open_transformer(model, torch.device("cpu")), Readout("target", "-4:", 64))
+    wanted = encoder.encode([TextInput("the bank of it", ((4, 8),)), TextInput("he looks it up", ((3, 7), (12, 14)))])
+    np.testing.assert_allclose(np.load("m.npy"), wanted, atol=1e-5)
+    np.testing.assert_allclose(np.load("s.npy")[0], wanted[0], atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("a.txt -o v.txt", "ending"),
+        ("none.txt", "no file"),
+        ("a.txt -w", "no target"),
+        ("a.txt -c x", "plain text"),
+        ("a.txt --span-columns a", "START,END"),
+        ("a.txt --span-columns a,b", "--column"),
+        ("a.txt -w --level word", "--level"),
+    ],
+)
+def test_what_is_refused(encode: Callable, folder: Path, arguments: str, message: str) -> None:
+    (folder / "a.txt").write_text("text\n")
+    said = encode(*arguments.split(), "-e", "letters")
+    assert said.code in (1, 2)
+    assert message in said.err
+    assert [p.name for p in folder.iterdir()] == ["a.txt"]

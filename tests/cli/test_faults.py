@@ -1,0 +1,124 @@
+"""Hostile and broken input through the command line: one message, the right exit code, no traceback."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from mirrorbench.cli import app
+
+PLUGIN = """
+import mirrorbench
+@mirrorbench.hookimpl
+def register_tasks(register):
+    register({path!r})
+"""
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("a: &x [1]\nb: *x\n", "anchors and aliases are not allowed"),
+        ("a: !!python/object/apply:os.system [ls]\n", "is not valid YAML"),
+        ("a: " + "[" * 300_000, "nested more than 50 levels deep"),
+        ("name: toy\nname: toy\n", "occurs twice"),
+        ("name: ../toy\n", "is missing"),
+        ("", "must be a mapping"),
+    ],
+)
+def test_a_card_of_a_plugin_that_is_hostile(mirrorbench: Callable, folder: Path, content: str, message: str) -> None:
+    (folder / "card.yaml").write_text(content)
+    (folder / "mine.py").write_text(PLUGIN.format(path=str(folder / "card.yaml")))
+    said = mirrorbench("list", "tasks", "--plugin", "mine.py")
+    assert (said.code, said.out) == (2, "")
+    assert "plugin mine.py failed" in said.err
+    assert message in " ".join(said.err.split())
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("raise RuntimeError('[red]boom')", "mine.py failed: RuntimeError: [red]boom"),
+        ("import sys; sys.exit(0)", "SystemExit"),
+        ("", "has no hook"),
+    ],
+)
+def test_a_plugin_that_cannot_be_loaded(mirrorbench: Callable, folder: Path, source: str, message: str) -> None:
+    (folder / "mine.py").write_text(source)
+    said = mirrorbench("list", "tasks", "--plugin", "mine.py")
+    assert said.code == 2
+    assert message in said.err
+
+
+def test_an_encoder_that_raises_stops_no_other(toys: Callable, folder: Path) -> None:
+    said = toys("-e", "broken", "-e", "letters", "-t", "cats")
+    assert said.code == 1
+    assert "RuntimeError: it broke [down]" in said.err
+    assert [path.parts[-3] for path in (folder / "results").rglob("seed-*.json")] == ["letters"]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "holds no text"),
+        (b"\0\1\2", "a NUL byte"),
+        (b"one\rtwo\r", "carriage return"),
+        ("é\n".encode("latin1"), "not valid UTF-8"),
+    ],
+)
+def test_a_corpus_that_is_no_text(toys: Callable, folder: Path, content: bytes, message: str) -> None:
+    (folder / "corpus.txt").write_bytes(content)
+    said = toys("-e", "tiny+mirror", "-t", "cats", "--corpus", "./corpus.txt")
+    assert said.code == 1
+    assert message in " ".join(said.err.split())
+
+
+def test_a_model_with_a_part_of_its_weights(toys: Callable, folder: Path, random_model: Callable[[str], Path]) -> None:
+    shutil.copytree(random_model("bert"), folder / "model")
+    (folder / "model" / "model.safetensors").write_bytes(b"cut off")
+    said = toys("-e", "./model+base", "-e", "letters", "-t", "cats")
+    assert said.code == 1
+    assert "cannot be opened" in said.err
+    assert [path.parts[-3] for path in (folder / "results").rglob("seed-*.json")] == ["letters"]
+
+
+@pytest.mark.parametrize("encoder", ["./none", "./file", "x" * 300, "./" + "x" * 300])
+def test_a_place_that_holds_no_model(toys: Callable, folder: Path, encoder: str) -> None:
+    (folder / "file").write_text("x")
+    said = toys("-e", f"{encoder}+base", "-t", "cats", "--offline")
+    assert said.code == 1
+    assert "Failed:" in said.err
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"schema": 1}', '{"schema": 99}'])
+def test_a_broken_result_is_named(toys: Callable, folder: Path, content: str) -> None:
+    assert toys("-e", "letters", "-t", "cats").code == 0
+    broken = folder / "results" / "letters" / "dogs" / "seed-0.json"
+    broken.parent.mkdir()
+    broken.write_text(content)
+    said = toys(command="leaderboard")
+    assert (said.code, said.out) == (1, "")
+    assert "seed-0.json" in said.err
+
+
+@pytest.mark.parametrize("arguments", [["data", "import", "none"], ["data", "import", "file"]])
+def test_there_is_nothing_to_import(folder: Path, arguments: list[str]) -> None:
+    (folder / "file").write_text("x")
+    said = CliRunner().invoke(app, arguments)
+    assert said.exit_code != 0
+    assert "no such folder" in str(said.exception) + said.output
+
+
+def test_damaged_archives_are_named_and_passed_over(mirrorbench: Callable, folder: Path) -> None:
+    (folder / "in").mkdir()
+    for name in ("a.zip", "b.tar.gz", "c.tgz"):
+        (folder / "in" / name).write_bytes(b"PK\x03\x04 no archive at all")
+    said = mirrorbench("data", "import", "in")
+    assert said.code in (0, 1)
+    shown = " ".join((said.out + said.err).split())
+    assert all(name in shown for name in ("a.zip", "b.tar.gz", "c.tgz"))
+    assert "is damaged" in shown

@@ -1,0 +1,50 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+# The toy tasks: cats has (a cat, the cat), (a cat, a dog), (a cat, quick zebras jump); dogs (a dog, a cat) twice over.
+
+
+@pytest.fixture
+def overlap(mirrorbench: Callable, folder: Path) -> Callable:
+    (folder / "corpus.txt").write_text("The  CAT\na cat\nsomething else\n")
+    plugin = str(Path(__file__).parents[1] / "toy_plugin.py")
+    return lambda *arguments: mirrorbench("data", "overlap", *arguments, "--plugin", plugin)
+
+
+def test_shares_of_tasks(overlap: Callable) -> None:
+    said = overlap("corpus.txt", "cats,dogs")
+    assert (said.code, said.err) == (0, "")
+    assert [line.split("\t") for line in said.out.splitlines()] == [
+        ["task", "items", "any text", "all texts"],
+        ["cats", "3", "100.0%", "33.3%"],
+        ["dogs", "2", "100.0%", "0.0%"],
+    ]
+
+
+def test_as_json(overlap: Callable) -> None:
+    (row,) = json.loads(overlap("corpus.txt", "cats", "--json").out)
+    assert row["task"] == "cats"
+    assert row["all_texts"] == pytest.approx(1 / 3)
+    assert row["normalisation"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["nowhere.txt", "cats"], 2, "unknown corpus, and no file, 'nowhere.txt'"),
+        (["corpus.txt", "birds"], 2, "unknown task or suite 'birds'"),
+        (["corpus.txt", "stsb", "--offline"], 1, "stsb"),
+        (["corpus.txt", "stsb", "sickr", "cats", "--offline"], 1, "Not compared: stsb, sickr"),
+        (["corpus.txt"], 2, "Missing argument"),
+    ],
+)
+def test_what_cannot_be_compared(overlap: Callable, arguments: list[str], code: int, message: str) -> None:
+    said = overlap(*arguments)
+    assert said.code == code
+    assert message in said.err
+    assert ("cats" in said.out) == ("cats" in arguments and code == 1)

@@ -1,0 +1,137 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from paper_results import result, store
+
+from mirrorbench.papers.reading import paper_tables
+from mirrorbench.papers.tables import PaperTable
+
+
+def listing(out: str) -> dict[str, list[str]]:
+    return {line.split("\t")[0]: line.split("\t")[1:] for line in out.splitlines()}
+
+
+def test_all_tables_are_listed_with_what_is_measured(mirrorbench: Callable, folder: Path) -> None:
+    store(folder / "results", result("roberta+mirror", "sts12", 0.7))
+    store(folder / "results", result("roberta+mirror", "sts13", 0.8))
+    said = mirrorbench("paper")
+    assert (said.code, said.err) == (0, "")
+    rows = listing(said.out)
+    assert rows.pop("table") == ["measured", "title"]
+    assert list(rows) == list(paper_tables())
+    assert rows["mirror-bert/table3"] == ["2 of 72", "English semantic textual similarity"]
+    assert rows["mirror-bert/table20"][0] == "2 of 64"  # the same encoder in another table
+    assert rows["mirror-bert/table1"][0] == "0 of 45"
+    assert rows["mirror-bert/table15"][0] == "-"
+    assert (
+        listing(mirrorbench("paper", "mirror-bert", "--results", "nowhere").out)["mirror-bert/table3"][0] == "0 of 72"
+    )
+    assert set(listing(mirrorbench("paper", "mirrorwic").out)) == {
+        "table", *(name for name in paper_tables() if name.startswith("mirrorwic/"))
+    }  # fmt: skip
+
+
+def test_published_and_measured_side_by_side(mirrorbench: Callable, folder: Path) -> None:
+    for seed, score in enumerate((0.700, 0.710, 0.720)):
+        store(folder / "elsewhere", result("roberta+mirror", "sts12", score, seed))
+    store(folder / "elsewhere", result("roberta+base:pooling=cls", "sts12", 0.09))
+    said = mirrorbench("paper", "mirror-bert/table3", "--results", "elsewhere")
+    assert said.code == 0
+    assert ".710 ± .010" in said.out
+    assert "+.064 ≠" in said.out
+    assert "+.000 |" in said.out
+    cells = json.loads(mirrorbench("paper", "mirror-bert/table3", "-o", "elsewhere", "-f", "json").out)["cells"]
+    measured = [cell for cell in cells if cell["measured"] is not None]
+    assert [(cell["encoder"], cell["differs"]) for cell in measured] == [
+        ("roberta+base:pooling=cls", False),
+        ("roberta+mirror", True),
+    ]
+
+
+@pytest.mark.parametrize(("format_", "start"), [("markdown", "**"), ("latex", r"\begin{table}"), ("csv", "row,label")])
+def test_formats(mirrorbench: Callable, format_: str, start: str) -> None:
+    said = mirrorbench("paper", "mirror-bert/table3", "--format", format_)
+    assert said.code == 0
+    assert said.out.startswith(start)
+
+
+def test_a_document_and_a_table_of_facts(mirrorbench: Callable) -> None:
+    said = mirrorbench("paper", "mirror-bert/table15", "--format", "latex", "--standalone")
+    assert said.out.startswith(r"\documentclass")
+    assert "camembert-base" in said.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message", "hint"),
+    [
+        (["mirror-bert/tabel3"], "unknown table 'mirror-bert/tabel3'", "mirror-bert/table3"),
+        (["table3"], "unknown table 'table3'", "mirrorwic/table3"),
+        (["mirror-bert/table3", "-f", "html"], "no format 'html'", "markdown"),
+        (["mirror-bert/table3", "--encoder", "tiny+mirror"], "more than a backbone", "--encoder tiny"),
+        (["mirror-bert/table3", "--protocol", "papers"], "unknown protocol 'papers'", "paper"),
+        (["mirror-bert/table3", "--standalone"], "--standalone is for --format latex", ""),
+        (["mirror-bert/table15", "--run"], "there is nothing to run", ""),
+        (["mirror-bert/table9", "--run"], "no cell that a run could measure", "says why"),
+        (["--run"], "need a table", "lists them"),
+        (["mirrorwic", "--format", "csv"], "need a table", ""),
+    ],
+)
+def test_bad_requests_are_exit_code_2(mirrorbench: Callable, arguments: list[str], message: str, hint: str) -> None:
+    said = mirrorbench("paper", *arguments)
+    assert (said.code, said.out) == (2, "")
+    assert message in said.err
+    assert hint in said.err
+
+
+@pytest.fixture
+def small_table(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """A table of two rows on the embedded data, beside the papers' own."""
+    from mirrorbench.papers import reading
+
+    path = folder / "specs" / "own" / "table1.yaml"
+    path.parent.mkdir(parents=True)
+    tuned = "roberta+mirror:corpus=quick-sentences,corpus_size=60"
+    path.write_text(
+        "{title: Small, where: nowhere, kind: scores, scale: fraction, metric: spearman,\n"
+        "defaults: {dropout: 0.1}, columns: [{head: STS, task: quick-sts}, {head: change, difference: STS}], rows: [\n"
+        f"{{label: with, encoder: '{tuned}', values: [.700, '-']}},\n"
+        f"{{label: without, encoder: '{tuned},dropout=0', against: 1, values: [.600, -.100]}},\n"
+        "{label: a system, encoder: sbert, values: [.650, '-']}]}\n"
+    )
+    monkeypatch.setattr(reading, "PAPERS", ("own",))
+    monkeypatch.setattr(reading, "specs_folder", lambda: folder / "specs")
+    reading.paper_tables.cache_clear()
+    yield "own/table1"
+    reading.paper_tables.cache_clear()
+
+
+def test_a_run_fills_what_is_missing_and_only_that(mirrorbench: Callable, folder: Path, small_table: str) -> None:
+    assert isinstance(paper_tables()[small_table], PaperTable)
+    run = ("paper", small_table, "--encoder", "tiny", "--run", "--seeds", "2")
+    said = mirrorbench(*run)
+    assert said.code == 0, said.err
+    stored = [json.loads(path.read_text())["cell"] for path in (folder / "results").rglob("seed-*.json")]
+    assert sorted((cell["spec"], cell["seed"]) for cell in stored) == [
+        ("tiny+mirror:corpus=quick-sentences,corpus_size=60,dropout=0", 0),
+        ("tiny+mirror:corpus=quick-sentences,corpus_size=60,dropout=0", 1),
+        ("tiny+mirror:corpus=quick-sentences,corpus_size=60,dropout=0.1", 0),
+        ("tiny+mirror:corpus=quick-sentences,corpus_size=60,dropout=0.1", 1),
+    ]
+    assert "4 results in results" in said.err
+    assert "Measured with tiny" in said.out
+    again = mirrorbench(*run)
+    assert again.out == said.out
+    assert "4 of them from earlier runs" in again.err
+    assert listing(mirrorbench("paper", "--encoder", "tiny").out)[small_table][0] == "2 of 3"
+    assert listing(mirrorbench("paper").out)[small_table][0] == "0 of 3"
+
+
+def test_what_fails_is_told_and_the_table_printed_all_the_same(mirrorbench: Callable, small_table: str) -> None:
+    said = mirrorbench("paper", small_table, "--encoder", "./nowhere", "--run")
+    assert said.code == 1
+    assert "Failed: ./nowhere+mirror" in said.err
+    assert ".700" in said.out

@@ -1,0 +1,105 @@
+"""A written plugin installs, passes its own test and is listed; and the least that a plugin can be is small."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+CARD = """\
+name: pets
+kind: pair-similarity
+level: sentence
+metric: spearman
+parser: table
+options: {format: tsv, columns: {left: 0, right: 1, gold: 2}, scale: [0, 5], corpus: quick-sentences}
+files: [pets.tsv]
+"""
+ROWS = "a cat\tthe cat\t5\na cat\ta dog\t2.5\na cat\thm zzz\t0\n"
+CARD_PLUGIN = """\
+from pathlib import Path
+from mirrorbench import hookimpl
+@hookimpl
+def register_tasks(register):
+    register(Path(__file__).with_name("pets.yaml"))
+"""
+ENCODER = """\
+import numpy as np
+from mirrorbench import hookimpl
+class Letters:
+    fingerprint = "letters-1"
+    def encode(self, inputs):
+        return np.array([[i.text.count(c) for c in "abcdefghijklmnopqrstuvwxyz"] for i in inputs])
+@hookimpl
+def register_encoders(register):
+    register("letters", lambda spec, context: Letters())
+"""
+AUGMENTATION = """\
+from mirrorbench import hookimpl
+def drop(text, view):
+    return " ".join(word for word in text.split() if view.rng.random() > view.rate) or text
+@hookimpl
+def register_augmentations(register):
+    register("word_drop", drop, probability=True)
+"""
+
+
+def test_the_least_of_each_is_small_and_works(
+    mirrorbench: Callable, folder: Path, random_model: Callable[[str], Path]
+) -> None:
+    assert len(CARD.splitlines()) <= 12
+    assert len(ENCODER.splitlines()) <= 10
+    assert len(AUGMENTATION.splitlines()) <= 6
+    for name, text in (("pets.yaml", CARD), ("pets.tsv", ROWS), ("task.py", CARD_PLUGIN), ("encoder.py", ENCODER),
+                       ("augmentation.py", AUGMENTATION)):  # fmt: skip
+        (folder / name).write_text(text)
+    plugins = [part for name in ("task", "encoder", "augmentation") for part in ("--plugin", f"{name}.py")]
+    (folder / "corpus.txt").write_text("".join(f"a text of number {n}\n" for n in range(12)))
+    tuned = f"{random_model('bert')}+mirror:word_drop=0.3,corpus=corpus.txt"
+    said = mirrorbench("run", *plugins, "-e", "letters", "-e", tuned, "-t", "pets", "--device", "cpu", "--offline")
+    assert said.code == 0, said.err
+    results = {r["cell"]["spec"]: r for r in (json.loads(p.read_text()) for p in folder.rglob("seed-0.json"))}
+    assert results["letters"]["main_score"] == pytest.approx(1.0)
+    (other,) = (result for spec, result in results.items() if spec != "letters")
+    assert other["cell"]["recipe"]["augment"]["word_drop"] == 0.3
+
+
+def test_a_written_plugin_installs_and_passes_its_own_test(mirrorbench: Callable, folder: Path, tmp_path: Path) -> None:
+    said = mirrorbench("plugin", "new", "my-lab")
+    assert said.code == 0
+    package = folder / "mirrorbench-my-lab"
+    assert len((package / "mirrorbench_my_lab" / "pets.yaml").read_text().splitlines()) <= 12
+    target = tmp_path / "site"
+    pip = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--no-build-isolation", "--no-index", "--target"]
+    done = subprocess.run([*pip, str(target), str(package)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    (package / "mirrorbench_my_lab").rename(package / "not-imported")  # the installed files are what is tested
+    env = os.environ | {"PYTHONPATH": str(target), "MIRRORBENCH_STRICT_PLUGINS": "1"}
+    tests = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(package / "tests")]
+    done = subprocess.run(tests, cwd=package, env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "3 passed" in done.stdout
+    listing = [sys.executable, "-m", "mirrorbench", "plugins", "--json"]
+    done = subprocess.run(listing, env=env, capture_output=True, text=True, check=True)
+    (row,) = [row for row in json.loads(done.stdout) if row["name"] == "my-lab"]
+    assert row["distribution"] == "mirrorbench-my-lab 0.1.0"
+
+
+@pytest.mark.parametrize("name", ["My-Lab", "a b", "", "-x", "x--y", "../x", "1x", "a_b"])
+def test_no_name(mirrorbench: Callable, folder: Path, name: str) -> None:
+    said = mirrorbench("plugin", "new", "--", name)
+    assert said.code == 2
+    assert "no name for a plugin" in said.err
+    assert list(folder.iterdir()) == []
+
+
+def test_nothing_is_overwritten(mirrorbench: Callable, folder: Path) -> None:
+    assert mirrorbench("plugin", "new", "lab", "-o", "deep").code == 0
+    again = mirrorbench("plugin", "new", "mirrorbench-lab", "-o", "deep")
+    assert again.code == 2
+    assert "there already" in again.err

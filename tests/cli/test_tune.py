@@ -1,0 +1,129 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+from toys import PLUGIN
+
+LINES = [f"line {n} of a corpus about {word}" for n in range(10) for word in ("cats", "dogs", "letters", "snow")]
+
+
+@pytest.fixture
+def corpus(folder: Path) -> Path:
+    (folder / "mine.txt").write_text("\n".join([*LINES, LINES[0]]))
+    return folder
+
+
+def test_a_text_file_becomes_a_row_of_the_table(
+    mirrorbench: Callable, corpus: Path, random_model: Callable[[str], Path]
+) -> None:
+    spec = f"{random_model('bert')}:max_length=40,dropout=0.2,layers=:"
+    said = mirrorbench("tune", "mine.txt", "-e", spec, "-o", "my-encoder", "--held-out", "8", "--device", "cpu")
+    assert said.code == 0, said.err
+    assert "41 texts, 1 of them repeated; 32 to tune on, 8 held out" in said.err
+    assert "alignment" in said.out
+    assert "uniformity" in said.out
+    assert "Nearest neighbours" in said.out
+    written = json.loads((corpus / "my-encoder" / "mirrorbench.json").read_text())
+    assert written["recipe"]["augment"]["dropout"] == 0.2
+    run = mirrorbench("run", "--plugin", str(PLUGIN), "-e", "./my-encoder", "-t", "cats", "--device", "cpu")
+    assert run.code == 0, run.err
+    (result,) = (json.loads(path.read_text()) for path in (corpus / "results").rglob("seed-0.json"))
+    assert (result["encoder"]["pooling"], result["encoder"]["layers"]) == (written["readout"]["pooling"], ":")
+    assert result["encoder"]["max_length"] == 40
+    vectors = mirrorbench("encode", "mine.txt", "-e", "./my-encoder", "-o", "v.npy", "--device", "cpu")
+    assert vectors.code == 0
+    assert np.load(corpus / "v.npy").shape == (41, 32)
+
+
+def test_pairs(mirrorbench: Callable, corpus: Path, random_model: Callable[[str], Path]) -> None:
+    (corpus / "pairs.txt").write_text("\n".join(f"{a}||{b}" for a, b in pairwise(LINES)))
+    model = str(random_model("bert"))
+    said = mirrorbench("tune", "pairs.txt", "-e", model, "-o", "enc", "--held-out", "5", "--device", "cpu")
+    assert said.code == 0, said.err
+    assert "39 pairs" in said.err
+    assert f"{model}+pairs" in said.out
+    card = (corpus / "enc" / "README.md").read_text()
+    assert "pairs of texts" in card
+    wrong = mirrorbench("tune", "mine.txt", "-e", f"{model}+pairs", "-o", "enc2")
+    assert wrong.code == 2
+    assert "the lines are no pairs" in wrong.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("mine.txt -e tiny+base -o enc", "tunes nothing"),
+        ("mine.txt -e sbert -o enc", "an encoder of its own"),
+        ("mine.txt -e tiny:corpus=words-en -o enc", "corpus="),
+        ("mine.txt -e tiny:dropot=0.1 -o enc", "dropout"),
+        ("mine.txt -e tiny --level novel -o enc", "unknown level"),
+        ("none.txt -e tiny -o enc", "no file"),
+        ("mine.txt -e tiny -o mine.txt", "is a file"),
+        ("mine.txt -e tiny -o .", "left alone"),
+        ("mine.txt -e tiny -o enc --held-out 39", "too few"),
+        ("mine.txt -e tiny -o enc --offline --push-to-hub me/x", "forbids every connection"),
+        ("mine.txt -e tiny -o enc --push-to-hub a/b/c", "USER/NAME"),
+        ("mine.txt -e no-such-model-anywhere --offline -o enc", "could not be had"),
+    ],
+)
+def test_what_is_refused(
+    mirrorbench: Callable, corpus: Path, monkeypatch: pytest.MonkeyPatch, arguments: str, message: str
+) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
+    said = mirrorbench("tune", *arguments.split())
+    assert said.code in (1, 2)
+    assert message in said.err
+    assert [p.name for p in corpus.iterdir()] == ["mine.txt"]
+
+
+def test_interrupted_leaves_nothing(
+    mirrorbench: Callable, corpus: Path, monkeypatch: pytest.MonkeyPatch, random_model: Callable[[str], Path]
+) -> None:
+    from mirrorbench.cli.display import Display
+
+    def interrupt(self: Display, n: int) -> None:
+        if self._name.startswith("tune"):
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(Display, "advance", interrupt)
+    said = mirrorbench("tune", "mine.txt", "-e", str(random_model("bert")), "-o", "enc", "--device", "cpu")
+    assert said.code == 130
+    assert "nothing was written" in said.err
+    assert [p.name for p in corpus.iterdir()] == ["mine.txt"]
+
+
+def test_the_upload(
+    mirrorbench: Callable, corpus: Path, monkeypatch: pytest.MonkeyPatch, random_model: Callable[[str], Path]
+) -> None:
+    """What the hub's own client is asked to do; the hub itself is not reached from a test."""
+    import huggingface_hub
+
+    asked: list[tuple[str, dict]] = []
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
+    monkeypatch.setattr(
+        huggingface_hub.HfApi, "create_repo",
+        lambda self, repo_id, **kw: asked.append(("create", {"repo_id": repo_id, **kw})) or f"https://hub/{repo_id}",
+    )  # fmt: skip
+    monkeypatch.setattr(huggingface_hub.HfApi, "upload_folder", lambda self, **kw: asked.append(("upload", kw)))
+    options = ("-e", str(random_model("bert")), "--device", "cpu", "--held-out", "0", "--push-to-hub", "me/enc")
+    said = mirrorbench("tune", "mine.txt", "-o", "enc", "--private", *options)
+    assert said.code == 0, said.err
+    assert "https://hub/me/enc" in said.out
+    (_, create), (_, upload) = asked
+    assert create == {"repo_id": "me/enc", "private": True, "exist_ok": True}
+    assert upload["repo_id"] == "me/enc"
+    assert Path(upload["folder_path"]) == Path("enc")
+
+    def denied(self: object, **kw: object) -> None:
+        raise OSError("403 Forbidden")
+
+    monkeypatch.setattr(huggingface_hub.HfApi, "upload_folder", denied)
+    said = mirrorbench("tune", "mine.txt", "-o", "enc", "--force", *options)
+    assert said.code == 1
+    assert "403 Forbidden" in said.err
+    assert "The encoder is in enc" in said.err

@@ -1,0 +1,174 @@
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from comparable import stored
+from toys import PLUGIN
+
+from mirrorbench import plugins as plugin_manager
+from mirrorbench.cells import Cell, Failure
+from mirrorbench.data.store import DataStore
+from mirrorbench.errors import UsageError
+from mirrorbench.execution import Context, Job, execute, parse_executor
+from mirrorbench.executors.local import devices_for
+from mirrorbench.plan import Planner, Request
+from mirrorbench.progress import Silent
+from mirrorbench.runner import Outcome
+from mirrorbench.specs import parse_spec
+
+
+class Log(Silent):
+    """A reporter that remembers notes and outcomes."""
+
+    def __init__(self) -> None:
+        self.notes: list[str] = []
+        self.cells: list[str] = []
+        self.failures: list[Failure] = []
+
+    def note(self, message: str) -> None:
+        self.notes.append(message)
+
+    def cell(self, cell: Cell, score: float | None, cached: bool) -> None:
+        self.cells.append(f"{cell.spec} {cell.task} {'cached' if cached else 'computed'}")
+
+    def failure(self, failure: Failure) -> None:
+        self.failures.append(failure)
+
+
+class Bench:
+    """Runs plans of the toy plugin's encoders under an executor, each in a folder of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.plugins = plugin_manager.plugins()
+        self.plugins.add_file(PLUGIN)
+        (folder / "mine.txt").write_text("".join(f"line number {n}\n" for n in range(12)))
+        self.log = Log()
+
+    def run(self, name: str, *encoders: str, executor: str = "local", **options: Any) -> Outcome:
+        data = DataStore(self.folder / "data", offline=True)
+        specs = tuple(map(parse_spec, encoders))
+        request = Request(specs, ("cats", "dogs"), (0, 1), str(self.folder / "mine.txt"))
+        plan = Planner(request, self.plugins, data, offline=True).plan()
+        context = Context(
+            data.root, self.folder / name, self.folder / f"{name}-cache", "cpu", tuple(self.plugins.files),
+            offline=True, threads=1,
+        )  # fmt: skip
+        self.log = Log()
+        return execute(plan, context, executor, options, self.plugins, self.log)
+
+    def stored(self, name: str) -> dict[str, bytes]:
+        return stored(self.folder / name)
+
+
+@pytest.fixture
+def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
+    monkeypatch.setenv("TOY_FOLDER", str(tmp_path))
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    plugin_manager.plugins.cache_clear()
+    yield Bench(tmp_path)
+    plugin_manager.plugins.cache_clear()
+
+
+@pytest.mark.real
+def test_a_pool_gives_what_this_process_gives_whatever_dies(bench: Bench) -> None:
+    """Two workers; one encoder kills its worker once, one every time, one raises."""
+    good = ("letters", "dying", "tiny+mirror:batch_size=6")
+    (bench.folder / "calls").write_text("dying\n")  # so that it lives here, in the process of the tests
+    expected = bench.run("one", *good)
+    assert (len(expected.results), expected.failures) == (2 * 2 + 2 * 2, ())
+    (bench.folder / "calls").unlink()
+    outcome = bench.run("pool", "deadly", "broken", *good, workers=2)
+    assert bench.stored("pool") == bench.stored("one")
+    assert [(r.spec, r.task, r.seed) for r in outcome.results] == [(r.spec, r.task, r.seed) for r in expected.results]
+    assert outcome.computed == len(outcome.results)
+    reasons = {str(failure.spec): failure.reason for failure in outcome.failures}
+    assert set(reasons) == {"deadly", "broken"}
+    assert "3 worker processes died at it, the last with exit code -9" in reasons["deadly"]
+    assert reasons["broken"] == "RuntimeError: it broke [down]"
+    assert [note for note in bench.log.notes if note.startswith("dying: its worker process died")]
+
+
+def test_one_worker_is_this_process(bench: Bench) -> None:
+    bench.run("here", "letters")
+    assert bench.log.cells == ["letters cats computed", "letters dogs computed"]
+    bench.run("here", "letters")
+    assert bench.log.cells == ["letters cats cached", "letters dogs cached"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message", "hint"),
+    [
+        ({"workers": -1}, "-1 workers", ""),
+        ({"wrokers": 2}, "unknown executor option 'wrokers'", "workers"),
+        ({"address": "auto"}, "unknown executor option 'address'", ""),
+        ({"workers": "two"}, "executor option workers=two is not of type int", ""),
+        ({"workers": True}, "is not of type int", ""),
+    ],
+)
+def test_options_that_are_wrong(bench: Bench, options: dict[str, Any], message: str, hint: str) -> None:
+    with pytest.raises(UsageError, match=message) as caught:
+        bench.run("none", "letters", **options)
+    assert hint in caught.value.hint
+    assert not (bench.folder / "none").exists()
+
+
+def test_the_text_of_the_command_line(bench: Bench) -> None:
+    assert parse_executor("local", None, "", bench.plugins) == ("local", {})
+    assert parse_executor("local:workers=3", 2, "auto", bench.plugins) == ("local", {"workers": 2, "address": "auto"})
+    for text, message in (("lcoal", "unknown executor 'lcoal'"), ("local:workers", "is not KEY=VALUE")):
+        with pytest.raises(UsageError, match=message):
+            parse_executor(text, None, "", bench.plugins)
+
+
+@pytest.mark.parametrize(
+    ("device", "gpus", "workers", "expected"),
+    [
+        ("cpu", 0, 0, ["cpu"]),
+        ("cpu", 0, 3, ["cpu"] * 3),
+        ("cuda", 1, 0, ["cuda:0"]),
+        ("cuda", 3, 0, ["cuda:0", "cuda:1", "cuda:2"]),
+        ("cuda", 2, 3, ["cuda:0", "cuda:1", "cuda:0"]),
+        ("cuda:1", 3, 0, ["cuda:1"]),
+        ("mps", 0, 0, ["mps"]),
+    ],
+)
+def test_each_worker_has_a_device(
+    monkeypatch: pytest.MonkeyPatch, device: str, gpus: int, workers: int, expected: list[str]
+) -> None:
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: gpus)
+    assert devices_for(device, workers) == expected
+
+
+def test_an_executor_of_a_plugin_gets_groups_and_a_context_that_pickles(bench: Bench) -> None:
+    import pickle
+
+    from mirrorbench import hookimpl
+    from mirrorbench.execution import compute
+
+    jobs: list[Job] = []
+
+    class Plugin:
+        @hookimpl
+        def register_executors(self, register: Callable[..., None]) -> None:
+            def elsewhere(job: Job) -> Iterator[Any]:
+                jobs.append(job)
+                job.known(speed=1.0)
+                job.share()
+                for cells in reversed(job.groups):
+                    answer = compute(*pickle.loads(pickle.dumps((job.context, cells))))
+                    yield from pickle.loads(pickle.dumps(answer)).done
+
+            register("elsewhere", elsewhere)
+
+    bench.plugins.add(Plugin(), "elsewhere")
+    there = bench.run("there", "letters", "tiny+mirror:batch_size=6", executor="elsewhere", speed=2)
+    assert len(there.results) == 6
+    assert len(jobs[0].groups) == 1 + 2
+    here = bench.run("here", "letters", "tiny+mirror:batch_size=6")
+    assert bench.stored("here") == bench.stored("there")
+    assert [r.cell_id for r in here.results] == [r.cell_id for r in there.results]

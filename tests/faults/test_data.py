@@ -1,0 +1,142 @@
+"""Faults of data files that a mutation of bytes would hardly hit upon."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from samples import SAMPLES
+
+from mirrorbench.data.parsers import parse
+from mirrorbench.data.parsers.marks import unmark
+from mirrorbench.data.store import ResolvedData
+from mirrorbench.errors import DataFormatError, MirrorbenchError
+
+
+def read(name: str, folder: Path, changes: Mapping[str, bytes], **options: Any) -> list[Any]:
+    """A sample with some files changed or added."""
+    sample = SAMPLES[name]
+    paths = {}
+    for file, content in sample.written({**sample.files, **changes}).items():
+        paths[file] = folder / file
+        paths[file].parent.mkdir(parents=True, exist_ok=True)
+        paths[file].write_bytes(content)
+    return parse(ResolvedData(paths, sample.parser, {**sample.options, **options}, {}, True))
+
+
+@pytest.mark.parametrize("name", ["sick", "qnli", "usim", "table-csv", "wsd"])
+def test_an_id_that_stands_twice(name: str, tmp_path: Path) -> None:
+    file = "ALL.gold.key.txt" if name == "wsd" else next(iter(SAMPLES[name].files))
+    content = SAMPLES[name].files[file]
+    rows = content.splitlines(keepends=True)
+    with pytest.raises(DataFormatError, match=r"line \d+: the id .* stands already in line \d+"):
+        read(name, tmp_path, {file: content + b"".join(rows[-2:] if name == "usim" else rows[-1:])})
+
+
+@pytest.mark.parametrize(
+    ("name", "more"),
+    [
+        ("sts", {"other/STS2.input.X.txt": b"a\tb\n", "other/STS2.gs.X.txt": b"1\n"}),
+        ("stsb", {"other/sts-dev.csv": b"g\tf\ty\t1\t3\ta\tb\n"}),
+        ("wic", {"other/dev.data.txt": b"a\tN\t0-0\ta\ta\n"}),
+        ("am2ico", {"de/dev.tsv": b"context1\tcontext2\tlabel\n<word>a</word>\t<word>b</word>\tF\n"}),
+        ("xlwic", {"zh/zh_valid.txt": b"a\tV\t0\t1\t0\t1\ta\ta\t1\n"}),
+        ("xling-eval", {"other/yacle.test.freq.2k.it-fr.tsv": b"a\tb\n"}),
+        ("askapatient", {"other/AskAPatient.fold-0.test.txt": b"1\ta\tb\n"}),
+        ("biosyn", {"y/processed_test/9.concept": b"9||1|2||X||Ataxia||D001260\n"}),
+        ("biosyn", {"y/test_dictionary.txt": b"D1||a\n"}),
+        ("multisimlex-concepticon", {"W.tsv": b"x\n"}),
+        ("rescnn", {"more.txt": b"D1\ta\n"}),
+    ],
+)
+def test_two_files_for_one_part(name: str, more: dict[str, bytes], tmp_path: Path) -> None:
+    with pytest.raises(DataFormatError, match=r"second|one file is needed|are needed|stands already"):
+        read(name, tmp_path, more)
+
+
+@pytest.mark.parametrize(
+    ("name", "file", "content"),
+    [
+        ("biosyn", "x/test_dictionary.txt", b"X1||a\n"),
+        ("cometa", "names.txt", b"1||Pain\n"),
+        ("rescnn", "data.json", b'{"train": [], "dev": [], "test": [["x", "D9"]]}'),
+    ],
+)
+def test_a_dictionary_without_matching_ids(name: str, file: str, content: bytes, tmp_path: Path) -> None:
+    with pytest.raises(DataFormatError, match="no id of a mention occurs in the dictionary") as caught:
+        read(name, tmp_path, {file: content})
+    assert "one terminology" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("name", "file", "content"),
+    [
+        ("table-jsonl", "t.jsonl", b'{"l": "\\ud800", "r": "b", "g": 1}\n'),
+        ("table-jsonl", "t.jsonl", b'{"l": "a", "l": "c", "r": "b", "g": 1}\n'),
+        ("table-jsonl", "t.jsonl", b'{"l": "a", "r": "b", "g": NaN}\n'),
+        ("rescnn", "data.json", b'{"train": [], "dev": [], "test": [["\\udfff", "D1"]]}'),
+        ("rescnn", "data.json", b'{"train": [], "dev": [], "test": [["a", "D1"]], "test": []}'),
+        ("rescnn", "data.json", b'{"train": [], "dev": [], "test": ["ab"]}'),
+    ],
+)
+def test_json_that_holds_what_no_text_can(name: str, file: str, content: bytes, tmp_path: Path) -> None:
+    with pytest.raises(DataFormatError, match=file):
+        read(name, tmp_path, {file: content})
+
+
+def test_long_lines_take_no_long_time(tmp_path: Path) -> None:
+    """Each of these took hours by a method whose time grows with the square of the length, or faster."""
+    assert unmark("<w>" * 300_000, "w") == ("<w>" * 300_000, ())
+    header = b"ID\tSIMLEX_IDS\tENGLISH\tENGLISH_IN_SOURCE\tENGLISH_SCORE\n"
+    places, scores = b" ".join(b"%d:1" % n for n in range(100)), b" ".join([b"1"] * 100)
+    for forms, words in ((b"a (a a)", b"a " * 150), (b" (" * 500_000, b"a"), (b"a", b"a " * 500_000)):
+        with pytest.raises(MirrorbenchError, match="cannot be cut"):
+            read(
+                "multisimlex-concepticon",
+                tmp_path,
+                {"V.tsv": header + b"\t".join([b"1", places, forms, words, scores])},
+            )
+
+
+@pytest.mark.parametrize(
+    ("file", "content"),
+    [
+        ("index.noun", b"dog n x 0 1 0 00000000\n"),
+        ("index.noun", b"dog\n"),
+        ("index.noun", b"dog n 0 0 1 0 00000000\n"),
+        ("index.noun", b"dog n 1 0 1 0 -0000001\n"),
+        ("index.noun", b"dog n 1 0 1 0 99999999\n"),
+        ("data.noun", b"00000000 03 n 01 cat 0 000 | animal\n"),
+        ("data.noun", b"00000000 03 q 01 dog 0 000 | animal\n"),
+        ("data.noun", b"00000000 03 n zz dog 0 000 | animal\n"),
+        ("data.noun", b"00000000 03 n 01\n"),
+        ("data.noun", b"00000000 03 n 01 dog 0 000 | \xff\n"),
+        ("data.noun", b"00000000 03 n 01 dog 0 000 | no line end"),
+        ("data.noun", b"00000000 03 s 01 dog 0 000 | a satellite of nothing\n"),
+    ],
+)
+def test_a_damaged_wordnet(file: str, content: bytes, tmp_path: Path) -> None:
+    with pytest.raises(DataFormatError, match=r"(index|data)\.noun|has no gold key|WordNet does not know"):
+        read("wsd", tmp_path, {file: content})
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new"),
+    [
+        (
+            "ALL.data.xml",
+            b'<wf lemma="the" pos="DET">The</wf>',
+            b'<wf><instance id="x" lemma="a" pos="NOUN">a</instance></wf>',
+        ),
+        ("ALL.gold.key.txt", b"two.d0.s0.t0 soon", b"two.d0.s0.t0 soon%4:02:00::\nthree.d0.s0.t0 soon"),
+        ("ALL.data.xml", b'encoding="UTF-8"', b'encoding="UTF-7"'),
+        ("ALL.data.xml", b"<corpus>", b'<!DOCTYPE c [<!ENTITY a "aaaa"><!ENTITY b "&a;&c;">]><corpus>&b;'),
+    ],
+)
+def test_instances_and_keys_must_go_together(file: str, old: bytes, new: bytes, tmp_path: Path) -> None:
+    content = SAMPLES["wsd"].files[file]
+    assert old in content
+    with pytest.raises(DataFormatError):
+        read("wsd", tmp_path, {file: content.replace(old, new)})

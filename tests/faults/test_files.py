@@ -1,0 +1,135 @@
+"""A user's own files, and files of results that somebody else wrote."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from mirrorbench.data import textfiles
+from mirrorbench.data.corpora import read_corpus
+from mirrorbench.data.store import DataStore
+from mirrorbench.errors import DataFormatError, MirrorbenchError
+from mirrorbench.store import read_result
+
+RESULT: dict[str, Any] = {
+    "cell": {"spec": "bert+base", "task": "cats", "seed": 0, "protocol": "paper", "precision": {"encoding": "fp32"}},
+    "cell_id": "0" * 64,
+    "metrics": {"spearman": 0.5},
+    "main_metric": "spearman",
+    "main_score": 0.5,
+    "n_items": 3,
+    "coverage": 1.0,
+    "seconds": {},
+    "data": {},
+    "encoder": {},
+    "environment": {},
+    "created": "2026-01-01",
+    "schema": 1,
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.txt", b"", "holds no text"),
+        ("a.txt", b" \n\t\n", "holds no text"),
+        ("a.txt", b"good\nba\0d\n", "line 2: a NUL byte"),
+        ("a.txt", b"\x89PNG\r\n\x1a\n\0\0", "NUL|not valid"),
+        ("a.txt", b"good\n\xff\n", "line 2: byte 0xff is not valid UTF-8"),
+        ("a.txt", "a\nb\n".encode("utf-16"), "is UTF-16"),
+        ("a.txt", b"one\rtwo\rthree\r", "carriage return alone"),
+        ("a.txt.gz", b"not gzip\n", "gzip stream is damaged"),
+        ("a.txt.gz", gzip.compress(b"one\n" * 1000)[:-9], "gzip stream is damaged"),
+        ("a.txt.gz", b"", "holds no text"),
+    ],
+)
+def test_a_corpus_that_is_no_text(tmp_path: Path, name: str, content: bytes, message: str) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(DataFormatError, match=message):
+        read_corpus(tmp_path / name, DataStore(tmp_path / "data"), {})
+
+
+def test_a_corpus_that_is_no_file(tmp_path: Path) -> None:
+    for name in (tmp_path, tmp_path / "none", "x" * 5000):
+        with pytest.raises(MirrorbenchError):
+            read_corpus(str(name), DataStore(tmp_path / "data"), {})
+
+
+def test_a_line_of_a_million_characters_is_a_string_like_others(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("one\n" + "x" * 1_000_000 + "\nnull\nNA\nnan\n")
+    assert [len(text) for text in read_corpus(tmp_path / "a.txt", DataStore(tmp_path), {}).texts] == [
+        3, 1_000_000, 4, 2, 3
+    ]  # fmt: skip
+
+
+def test_a_small_file_that_unpacks_to_a_large_one_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(textfiles, "MAX_UNPACKED", 1 << 20)
+    (tmp_path / "a.txt.gz").write_bytes(gzip.compress(b"0" * (2 << 20)))
+    with pytest.raises(DataFormatError, match="more than 1 MiB once it is decompressed"):
+        read_corpus(tmp_path / "a.txt.gz", DataStore(tmp_path), {})
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(content=st.binary(max_size=100) | st.text(max_size=50).map(lambda text: text.encode("utf-8", "surrogatepass")))
+def test_any_bytes_are_a_corpus_or_an_error(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "a.txt"
+    path.write_bytes(content)
+    try:
+        corpus = read_corpus(path, DataStore(tmp_path), {}, deduplicate=False)
+    except MirrorbenchError:
+        return
+    assert len(corpus.texts) == sum(bool(line.strip()) for line in content.decode("utf-8-sig").split("\n"))
+
+
+def spoilt(**changes: Any) -> str:
+    return json.dumps({key: value for key, value in (RESULT | changes).items() if value != "absent"})
+
+
+def test_the_result_itself_is_read(tmp_path: Path) -> None:
+    (tmp_path / "seed-0.json").write_text(spoilt())
+    assert read_result(tmp_path / "seed-0.json").main_score == 0.5
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "",
+        "{",
+        "[]",
+        "null",
+        "\0",
+        "[" * 100_000,
+        '{"schema": 1}',
+        '{"schema": 2}',
+        spoilt()[:-40],
+        spoilt(cell=[]),
+        spoilt(cell={}),
+        spoilt(cell=RESULT["cell"] | {"seed": "0"}),
+        spoilt(cell=RESULT["cell"] | {"precision": {}}),
+        spoilt(cell_id=5),
+        spoilt(main_score="high"),
+        spoilt(main_score=float("nan")),
+        spoilt(metrics=None),
+        spoilt(notes="none"),
+        spoilt(created="absent"),
+    ],
+)
+def test_a_foreign_or_broken_result_is_an_error_that_names_it(tmp_path: Path, content: str) -> None:
+    path = tmp_path / "seed-0.json"
+    path.write_text(content)
+    with pytest.raises(DataFormatError) as caught:
+        read_result(path)
+    assert str(path) in caught.value.message
+    assert caught.value.hint
+
+
+def test_a_folder_in_place_of_a_result(tmp_path: Path) -> None:
+    (tmp_path / "seed-0.json").mkdir()
+    with pytest.raises(DataFormatError, match="is not a result file"):
+        read_result(tmp_path / "seed-0.json")

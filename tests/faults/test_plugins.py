@@ -1,0 +1,165 @@
+"""Plugins that are wrong: a clear message, the rest goes on, and nothing of them is stored."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from toys import CATS, ToyEncoder, ToyPlugin
+
+from mirrorbench.cache import Cache
+from mirrorbench.data.store import DataStore
+from mirrorbench.encoding.inputs import checked
+from mirrorbench.errors import EncodingError, PluginError
+from mirrorbench.hooks import hookimpl
+from mirrorbench.plan import Planner, Request
+from mirrorbench.plugins import Plugins
+from mirrorbench.runner import Runner
+from mirrorbench.specs import parse_spec
+from mirrorbench.store import ResultStore
+from mirrorbench.tasks import Scores
+from mirrorbench.tasks.pair_similarity import PairSimilarity
+
+HOOK = "import mirrorbench\n@mirrorbench.hookimpl\ndef "
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("raise RuntimeError('boom')", "failed: RuntimeError: boom"),
+        ("import sys; sys.exit(0)", "failed: SystemExit: 0"),
+        ("syntax error", "SyntaxError"),
+        ("x = 1", "has no hook"),
+        (HOOK + "register_task(register): ...", "unknown hook 'register_task'"),
+        (HOOK + "register_tasks(registr): ...", "'registr'"),
+    ],
+)
+def test_a_plugin_that_cannot_be_loaded(plugins: Plugins, tmp_path: Path, source: str, message: str) -> None:
+    file = tmp_path / "bad.py"
+    file.write_text(source)
+    with pytest.raises(PluginError, match=message):
+        plugins.add_file(file)
+    assert str(file) not in [row["name"] for row in plugins.listing()]
+    file.write_text(HOOK + "register_metrics(register): register('good', max)")
+    plugins.add_file(file)  # mended, it can be loaded
+    assert "good" in plugins.metrics
+
+
+@pytest.mark.parametrize(
+    ("hook", "body", "message"),
+    [
+        ("register_encoders(register)", "register('a', max); raise KeyError('half')", "KeyError: 'half'"),
+        ("register_encoders(register)", "register('a', max); import sys; sys.exit()", "SystemExit"),
+        ("register_encoders()", "...", "takes 0 positional arguments"),
+        ("register_encoders(register)", "yield", "returned a generator"),
+        ("register_encoders(register)", "register('a')", "missing 1 required positional argument"),
+        ("register_encoders(register)", "register('a', 5)", "is a int, not a function"),
+        ("register_encoders(register)", "register(5, max)", "registers the encoder 5"),
+        ("register_encoders(register)", "register('', max)", "registers the encoder ''"),
+        ("register_encoders(register)", "register('a b', max)", "registers the encoder 'a b'"),
+        ("register_encoders(register)", "register('a', max, 5)", "by a int"),
+        ("register_encoders(register)", "register('sbert', max)", "registered twice"),
+        ("register_methods(register)", "register('a', max)", "the method 'a'"),
+        ("register_metrics(register)", "register('a', None)", "is a NoneType"),
+        ("register_augmentations(register)", "register('a', max, on='image')", "on='image'"),
+        ("register_tasks(register)", "register(5)", "got a int"),
+        ("register_tasks(register)", "register('no-such-card.yaml')", "cannot be read"),
+        ("register_corpora(register)", "register('no-such-card.yaml')", "cannot be read"),
+    ],
+)
+def test_a_plugin_that_fails_as_it_registers(
+    plugins: Plugins, tmp_path: Path, hook: str, body: str, message: str
+) -> None:
+    file = tmp_path / "bad.py"
+    file.write_text(f"{HOOK}{hook}: {body}")
+    plugins.add_file(file)
+    with pytest.raises(PluginError, match=message):
+        plugins.registry(hook.partition("(")[0])
+
+
+WRONG = {
+    "raises": ZeroDivisionError("division by zero"),
+    "rows": np.zeros((1, 3)),
+    "flat": np.zeros(5),
+    "no-columns": np.zeros((5, 0)),
+    "nan": np.full((5, 3), np.nan),
+    "too-large": np.full((5, 3), 1e300),
+    "strings": [["1", "2"]] * 5,
+    "objects": np.array([[None, 1]] * 5),
+    "complex": np.ones((5, 2)) * 1j,
+    "ragged": [[1.0], [1.0, 2.0], [], [], []],
+    "words": "five texts",
+    "dates": np.zeros((5, 2), dtype="datetime64[s]"),
+}
+
+
+@pytest.mark.parametrize("kind", [kind for kind in WRONG if kind != "raises"])
+def test_what_is_no_array_of_vectors(kind: str) -> None:
+    with pytest.raises(EncodingError, match="the toy"):
+        checked(WRONG[kind], 5, "the toy")
+
+
+@pytest.mark.parametrize("vectors", [np.ones((2, 3), int), [[1, 2.5], [3, 4]], torch.ones(2, 3), np.ones((2, 1), bool)])
+def test_what_is_one(vectors: Any) -> None:
+    assert checked(vectors, 2, "the toy").dtype == np.float32
+
+
+def test_wants_gradients() -> None:
+    with pytest.raises(EncodingError, match="detach"):
+        checked(torch.ones(2, 3, requires_grad=True), 2, "the toy")
+
+
+def test_a_wrong_encoder_fails_its_cells_only_and_nothing_of_it_is_stored(plugins: Plugins, tmp_path: Path) -> None:
+    def opener(error: BaseException) -> Callable[[], Any]:
+        def fail() -> Any:
+            raise error
+
+        return fail
+
+    class Exits(ToyEncoder):
+        def encode(self, inputs: Any) -> Any:
+            raise SystemExit(3)
+
+    encoders = {kind: ToyEncoder(kind, broken=broken) for kind, broken in WRONG.items()}
+    encoders |= {"unopened": opener(KeyError("x")), "five": lambda: 5, "exits": Exits("exits")}  # type: ignore[dict-item]
+    plugins.add(ToyPlugin({**encoders, "good": ToyEncoder()}, [PairSimilarity("cats", CATS)]), "toys")
+    request = Request(tuple(map(parse_spec, [*encoders, "good"])), ("cats",))
+    data, results, cache = DataStore(tmp_path / "data"), ResultStore(tmp_path / "results"), Cache(tmp_path / "cache")
+    outcome = Runner(plugins, data, results, cache, torch.device("cpu")).run(Planner(request, plugins, data).plan())
+    assert {failure.spec.backbone for failure in outcome.failures} == set(encoders)
+    assert [result.spec for result in outcome.results] == ["good"]
+    stored = {path.relative_to(tmp_path / "results").parts[0] for path in (tmp_path / "results").rglob("seed-*")}
+    assert stored == {"good"}
+    assert len(list((tmp_path / "cache" / "embeddings").iterdir())) == 1
+
+
+@pytest.mark.parametrize(
+    ("metrics", "ids", "message"),
+    [
+        ({"m": float("nan")}, ["1"], "the metric 'm' is nan"),
+        ({"m": "high"}, ["1"], "the metric 'm' is 'high'"),
+        ({"m": [1.0]}, ["1"], "the metric 'm'"),
+        ({"m": 0.5}, ["1", "2"], "2 ids, 1 scores and 1 references"),
+    ],
+)
+def test_a_task_that_scores_nonsense(metrics: Any, ids: Iterable[str], message: str) -> None:
+    with pytest.raises(PluginError, match=message):
+        Scores(metrics, list(ids), np.zeros(1), np.zeros(1))
+
+
+def test_metrics_of_numpy_become_plain_numbers() -> None:
+    assert type(Scores({"m": np.float32(0.5)}, [], np.zeros(0), np.zeros(0)).metrics["m"]) is float  # type: ignore[dict-item]
+
+
+def test_a_hook_of_the_class_itself_is_found(plugins: Plugins) -> None:
+    class Good:
+        @hookimpl
+        def register_metrics(self, register: Any) -> None:
+            register("mine", max)
+
+    plugins.add(Good(), "good")
+    assert "mine" in plugins.metrics

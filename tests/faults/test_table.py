@@ -1,0 +1,40 @@
+"""The table of faults in the documentation names tests that exist."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+NAMED = sorted(
+    set(re.findall(r"`(tests/[\w/]+\.py::[\w:]+)`", (ROOT / "docs" / "faults.md").read_text(encoding="utf-8")))
+)
+
+
+def functions_of(path: Path) -> set[str]:
+    """``function`` and ``Class::method``."""
+    found = set()
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.FunctionDef):
+            found.add(node.name)
+        elif isinstance(node, ast.ClassDef):
+            found |= {f"{node.name}::{method.name}" for method in node.body if isinstance(method, ast.FunctionDef)}
+    return found
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_the_test_exists(name: str) -> None:
+    file, _, function = name.partition("::")
+    assert function in functions_of(ROOT / file)
+
+
+def test_every_row_names_a_test() -> None:
+    rows = [
+        line for line in (ROOT / "docs" / "faults.md").read_text(encoding="utf-8").splitlines() if line.startswith("| ")
+    ]
+    faults = [row for row in rows if not row.startswith("| fault |")]
+    assert len(faults) >= len(NAMED) > 40
+    assert all("`tests/" in row for row in faults)

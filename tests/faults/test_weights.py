@@ -1,0 +1,183 @@
+"""Model directories that are damaged, incomplete or hostile: nothing is run, nothing is made up, one clear error."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from mirrorbench import backbones
+from mirrorbench.encoding.transformer import open_transformer
+from mirrorbench.errors import ModelUnavailableError
+from mirrorbench.specs import parse_spec
+
+CPU = torch.device("cpu")
+POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:abc\n"
+
+
+@pytest.fixture
+def model(random_model: Callable[[str], Path], tmp_path: Path) -> Path:
+    """A copy of a good model, to be spoilt."""
+    return Path(shutil.copytree(random_model("bert"), tmp_path / "model"))
+
+
+def opened(path: Path) -> Any:
+    """A backbone as a run opens it: located, hashed, configured, loaded."""
+    backbones.fingerprint.cache_clear()
+    found = backbones.locate(parse_spec(str(path)), "en", offline=True)
+    backbones.fingerprint(found)
+    backbones.configuration(found)
+    return open_transformer(found, CPU)
+
+
+def pickled(model: Path, value: Any, **how: Any) -> None:
+    (model / "model.safetensors").unlink()
+    torch.save(value, model / "pytorch_model.bin", **how)
+
+
+def configured(model: Path, **changes: Any) -> None:
+    config = json.loads((model / "config.json").read_text())
+    (model / "config.json").write_text(json.dumps(config | changes))
+
+
+class Evil:
+    """Touches a file when it is unpickled without restraint."""
+
+    def __init__(self, proof: Path) -> None:
+        self.proof = proof
+
+    def __reduce__(self) -> Any:
+        return (Path.touch, (self.proof,))
+
+
+@pytest.mark.parametrize("zipped", [True, False])
+def test_a_pickle_of_plain_tensors_is_opened(model: Path, zipped: bool) -> None:
+    wanted = load_file(model / "model.safetensors")
+    pickled(model, wanted, _use_new_zipfile_serialization=zipped)
+    state = opened(model).model.state_dict()
+    assert all(torch.equal(state[name], tensor) for name, tensor in wanted.items())
+
+
+@pytest.mark.parametrize("form", ["zip", "legacy", "bare"])
+def test_a_pickle_that_holds_more_than_tensors_is_refused_and_not_run(model: Path, form: str) -> None:
+    evil = {"weights": torch.zeros(2), "x": Evil(model / "proof")}
+    pickled(model, evil, _use_new_zipfile_serialization=form == "zip")
+    if form == "bare":
+        (model / "pytorch_model.bin").write_bytes(pickle.dumps(evil["x"]))
+    with pytest.raises(ModelUnavailableError, match="not opened") as caught:
+        opened(model)
+    assert "convert them to safetensors" in caught.value.hint
+    assert not (model / "proof").exists()
+
+
+@pytest.mark.parametrize("value", [{}, {"a": 1}, {"other.weight": torch.zeros(2)}, [1, 2], 5, torch.nn.Linear(2, 2)])
+def test_a_pickle_of_something_else_is_refused(model: Path, value: Any) -> None:
+    pickled(model, value)
+    with pytest.raises(ModelUnavailableError, match=r"lack 5|cannot be opened|not opened"):
+        opened(model)
+
+
+@pytest.mark.parametrize("content", [b"", POINTER, b"\xff" * 8 + b"{}", None])
+@pytest.mark.parametrize("file", ["model.safetensors", "pytorch_model.bin"])
+def test_truncated_weights_are_an_error(model: Path, file: str, content: bytes | None) -> None:
+    if file == "pytorch_model.bin":
+        pickled(model, load_file(model / "model.safetensors"))
+    whole = (model / file).read_bytes()
+    (model / file).write_bytes(whole[: len(whole) // 2] if content is None else content)
+    with pytest.raises(ModelUnavailableError, match=r"cannot be opened|not opened"):
+        opened(model)
+
+
+def test_weights_that_are_not_there_are_no_random_numbers(model: Path) -> None:
+    state = load_file(model / "model.safetensors")
+    save_file(
+        {name: tensor for name, tensor in state.items() if "layer.1." not in name},
+        model / "model.safetensors",
+        metadata={"format": "pt"},
+    )
+    message = r"lack 16 tensors of a bert model .encoder\.layer\.1.*random numbers"
+    with pytest.raises(ModelUnavailableError, match=message):
+        opened(model)
+
+
+def test_only_the_unused_pooler_may_be_missing(model: Path) -> None:
+    state = load_file(model / "model.safetensors")
+    kept = {name: tensor for name, tensor in state.items() if not name.startswith("pooler")}
+    assert len(kept) < len(state)
+    save_file(kept, model / "model.safetensors", metadata={"format": "pt"})
+    opened(model)
+
+
+def test_weights_of_other_shapes_are_an_error(model: Path) -> None:
+    configured(model, vocab_size=3)
+    with pytest.raises(ModelUnavailableError, match=r"other shapes than its config\.json"):
+        opened(model)
+
+
+def test_a_model_without_tokenizer_is_an_error(model: Path) -> None:
+    (model / "tokenizer.json").unlink()
+    (model / "tokenizer_config.json").unlink()
+    with pytest.raises(ModelUnavailableError, match=r"tokenizer in .* has no vocabulary") as caught:
+        opened(model)
+    assert "vocab.txt" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("file", "content"),
+    [
+        ("tokenizer.json", "[]"),
+        ("tokenizer.json", "{}"),
+        ("tokenizer_config.json", "[]"),
+        ("tokenizer_config.json", "{"),
+        ("config.json", ""),
+        ("config.json", "[]"),
+        ("config.json", '"bert"'),
+        ("config.json", "[" * 100_000),
+        ("config.json", "\0\ud7ff"),
+    ],
+)
+def test_a_broken_small_file_is_an_error(model: Path, file: str, content: str) -> None:
+    (model / file).write_text(content, encoding="utf-8")
+    with pytest.raises(ModelUnavailableError):
+        opened(model)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"model_type": "no-such-architecture"},
+        {"model_type": 5},
+        {"model_type": "vit"},
+        {"hidden_size": "x"},
+        {"hidden_size": -1},
+        {"hidden_size": 0},
+        {"hidden_size": 10**9},
+        {"num_hidden_layers": 9},
+        {"hidden_dropout_prob": 7},
+    ],
+)
+def test_a_configuration_that_does_not_fit_is_an_error(model: Path, changes: dict[str, Any]) -> None:
+    configured(model, **changes)
+    with pytest.raises(ModelUnavailableError):
+        opened(model)
+
+
+def test_places_that_hold_no_model(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_text("x")
+    for path, message in (
+        (tmp_path / "none", "there is no such directory"),
+        (file, "it is a file"),
+        (tmp_path, r"holds no config\.json"),
+        (tmp_path / ("x" * 300), "too long"),
+    ):
+        with pytest.raises(ModelUnavailableError, match=message) as caught:
+            opened(path)
+        assert caught.value.hint

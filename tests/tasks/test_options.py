@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mirrorbench.cli.options import split_names
+from mirrorbench.data.cards import builtin_cards
+from mirrorbench.data.importing import import_folder
+from mirrorbench.data.store import DataStore
+from mirrorbench.errors import MirrorbenchError, UnknownNameError, UsageError
+from mirrorbench.plan import expand_tasks
+from mirrorbench.plugins import plugins
+from mirrorbench.tasks.lexicon_induction import LexiconInduction
+
+NAME = "bli-it-fr:vocabulary_size=500,self_learning=2"
+
+
+def test_a_variant_is_a_task_of_its_own() -> None:
+    base, changed = plugins().tasks["bli-it-fr"], plugins().tasks[NAME]
+    assert isinstance(changed, LexiconInduction)
+    assert (changed.name, changed.self_learning, changed.languages) == (NAME, 2, base.languages)
+    assert (base.name, base.self_learning) == ("bli-it-fr", 0)
+    assert "vocabulary_size=500" in changed.title
+    assert plugins().tasks[NAME] is changed
+    assert NAME in plugins().tasks
+    assert NAME not in plugins().tasks.names()
+    assert expand_tasks([NAME, "bli-it-fr"], plugins()) == (NAME, "bli-it-fr")
+
+
+def test_a_variant_reads_other_words_of_the_same_files(shared_data: Path, tmp_path: Path) -> None:
+    store = DataStore(tmp_path / "data", offline=True)
+    import_folder(shared_data, store, {n: builtin_cards()[n] for n in ("bli-it-fr", "words-it", "words-fr")})
+    for language in ("it", "fr"):
+        (tmp_path / f"{language}.txt").write_text("uno\ndue\ntre\n", encoding="utf-8")
+    cut = plugins().tasks[NAME].load(store)
+    whole = plugins().tasks["bli-it-fr"].load(store)
+    assert cut.source_words == whole.source_words[:500]
+    assert cut.target_words == whole.target_words[:500]
+    assert cut.train == whole.train
+    small = plugins().tasks["bli-it-fr:train=1k"].load(store)
+    assert (len(small.train), small.test) == (1000, whole.test)
+    own = plugins().tasks[f"bli-it-fr:vocabulary={tmp_path}/{{lang}}.txt"]
+    assert own.load(store).source_words == ("uno", "due", "tre")
+    before = own.identity(store)
+    (tmp_path / "it.txt").write_text("uno\ndue\n", encoding="utf-8")
+    assert own.identity(store) != before
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("bli-it-fr:trian=1k", "unknown option of the task bli-it-fr 'trian'"),
+        ("bli-it-fr:train=1", "train=1 is not of the kind of its default, '5k'"),
+        ("bli-it-fr:vocabulary_size=many", "vocabulary_size=many is not of the kind"),
+        ("bli-it-fr:train", "'train' is not KEY=VALUE"),
+        ("stsb:split=dev", "the task stsb takes no options"),
+        ("bli-it-xx:train=1k", "unknown task 'bli-it-xx'"),
+    ],
+)
+def test_what_is_wrong_with_an_option(name: str, message: str) -> None:
+    with pytest.raises((UsageError, UnknownNameError)) as caught:
+        plugins().tasks[name]
+    assert isinstance(caught.value, MirrorbenchError)
+    assert message in caught.value.message
+
+
+def test_options_and_names_share_the_comma() -> None:
+    assert split_names(["sts, wic", "bel"]) == ["sts", "wic", "bel"]
+    assert split_names(["bli-it-fr:train=1k,self_learning=5,stsb"]) == ["bli-it-fr:train=1k,self_learning=5", "stsb"]
+    assert split_names(["stsb,a=1"]) == ["stsb", "a=1"]

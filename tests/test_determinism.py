@@ -1,0 +1,119 @@
+"""The same cell gives the same number, whatever is computed beside it, before it or by whom."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from comparable import stored
+from toys import ToyEncoder, ToyPlugin, toy_tasks
+
+from mirrorbench.cache import Cache
+from mirrorbench.data.store import DataStore
+from mirrorbench.plan import Plan, Planner, Request
+from mirrorbench.plugins import Plugins
+from mirrorbench.runner import Runner
+from mirrorbench.specs import parse_spec
+from mirrorbench.store import ResultStore
+
+SPECS = (
+    "toy",
+    "{model}+base",
+    "{model}+mirror:batch_size=8,token_mask=0.2",
+    "{model}+mirror:batch_size=8,drophead=0.3",
+)
+
+
+@pytest.fixture
+def plan(plugins: Plugins, tmp_path: Path, random_model: Callable[[str], Path]) -> Plan:
+    plugins.add(ToyPlugin({"toy": ToyEncoder()}, toy_tasks()), "toys")
+    (tmp_path / "mine.txt").write_text("".join(f"a longer line number {n} to be masked\n" for n in range(20)))
+    specs = tuple(parse_spec(text.format(model=random_model("bert"))) for text in SPECS)
+    request = Request(specs, ("cats", "dogs"), (0, 1), str(tmp_path / "mine.txt"))
+    return Planner(request, plugins, DataStore(tmp_path / "data", offline=True), offline=True).plan()
+
+
+@pytest.fixture
+def run(plugins: Plugins, tmp_path: Path) -> Callable[[Plan, str], dict[str, bytes]]:
+    def run(plan: Plan, name: str) -> dict[str, bytes]:
+        results, data = ResultStore(tmp_path / name), DataStore(tmp_path / "data", offline=True)
+        runner = Runner(plugins, data, results, Cache(tmp_path / f"{name}-cache"), torch.device("cpu"), offline=True)
+        assert runner.run(plan).failures == ()
+        return stored(results.root)
+
+    return run
+
+
+def test_the_order_of_the_cells_never_matters(plan: Plan, run: Callable[[Plan, str], dict[str, bytes]]) -> None:
+    expected = run(plan, "straight")
+    assert len(expected) == 2 * len(plan.cells) == 2 * 2 * (2 + 2 + 2)
+    for shuffle in range(2):
+        cells = list(plan.cells)
+        random.Random(shuffle).shuffle(cells)
+        # Whatever state the generators of this process are in.
+        random.seed(shuffle)
+        np.random.seed(shuffle)
+        torch.manual_seed(shuffle)
+        assert run(replace(plan, cells=tuple(cells)), f"shuffled-{shuffle}") == expected
+    for number, cell in enumerate(plan.cells):  # and alone
+        if cell.seed == 1:
+            found = run(replace(plan, cells=(cell,)), f"alone-{number}")
+            assert {name: expected[name] for name in found} == found
+
+
+SCRIPT = """
+import sys
+from pathlib import Path
+import torch
+sys.path.insert(0, {tests!r})
+from toys import ToyPlugin, toy_tasks
+from mirrorbench.cache import Cache
+from mirrorbench.data.store import DataStore
+from mirrorbench.devices import use_deterministic_algorithms
+from mirrorbench.plan import Planner, Request
+from mirrorbench.plugins import Plugins
+from mirrorbench.runner import Runner
+from mirrorbench.specs import parse_spec
+from mirrorbench.store import ResultStore
+
+torch.set_num_threads(1)
+if sys.argv[3] == "deterministic":
+    use_deterministic_algorithms()
+plugins = Plugins(discover=False)
+plugins.add(ToyPlugin(tasks=toy_tasks()), "toys")
+folder = Path(sys.argv[1])
+data = DataStore(folder / "data", offline=True)
+request = Request((parse_spec(sys.argv[2]),), ("cats",), (4,), str(folder / "mine.txt"))
+plan = Planner(request, plugins, data, offline=True).plan()
+name = sys.argv[4]
+runner = Runner(plugins, data, ResultStore(folder / name), Cache(folder / (name + "-cache")), torch.device("cpu"), True)
+print([(r.cell_id, r.metrics) for r in runner.run(plan).results])
+"""
+
+
+@pytest.mark.real
+def test_the_same_cell_in_fresh_processes_is_the_same_to_the_bit(
+    tmp_path: Path, random_model: Callable[[str], Path]
+) -> None:
+    """Also the weights, and under the option --deterministic too."""
+    (tmp_path / "mine.txt").write_text("".join(f"a longer line number {n} to be masked\n" for n in range(20)))
+    spec = f"{random_model('bert')}+mirror:batch_size=8,dropout=0.2,span_mask=3"
+    script = SCRIPT.format(tests=str(Path(__file__).parent))
+    said, weights = [], []
+    for name, mode in (("one", "usual"), ("two", "usual"), ("three", "deterministic")):
+        done = subprocess.run(
+            [sys.executable, "-c", script, str(tmp_path), spec, mode, name], capture_output=True, text=True, check=True
+        )
+        said.append(done.stdout)
+        weights.append(next((tmp_path / f"{name}-cache").glob("models/*/model.safetensors")).read_bytes())
+    assert "spearman" in said[0]
+    assert said[0] == said[1] == said[2]
+    assert weights[0] == weights[1] == weights[2]
+    assert stored(tmp_path / "one") == stored(tmp_path / "two") == stored(tmp_path / "three")

@@ -1,0 +1,207 @@
+"""Loss and gradients of the tuning loop are those of the plain one: every text padded, the two views in two passes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from augmented import AUGMENTATIONS, TEXTS, attached, recipe
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from mirrorbench.encoding.transformer import Transformer
+from mirrorbench.recipes import Recipe
+from mirrorbench.training import contrastive
+from mirrorbench.training.contrastive import _Loop
+from mirrorbench.training.losses import LOSSES
+from mirrorbench.training.tokenized import TokenizedPairs, TokenizedView
+from mirrorbench.training.tuning import prepare
+
+CPU = torch.device("cpu")
+LENGTH = 30
+SHAPES = {
+    "one pair": ["alone"],
+    "an incomplete batch": ["one two", "three", "four five"],
+    "very different lengths": ["a", "b c " * 40, "dd", "e f g " * 6, "", "hh " * 12],
+    "equal lengths": ["ab cd", "ef gh", "ij kl", "mn op"],
+}
+
+
+def opened(path: Path, changed: Recipe) -> Transformer:
+    return prepare(path, changed, AUGMENTATIONS, CPU)
+
+
+def gradients(transformer: Transformer) -> dict[str, torch.Tensor]:
+    found = {n: p.grad.clone() for n, p in transformer.model.named_parameters() if p.grad is not None}
+    transformer.model.zero_grad()
+    return found
+
+
+def plain(transformer: Transformer, left: Sequence[str], right: Sequence[str], changed: Recipe) -> torch.Tensor:
+    """The released procedure: both views padded to the maximum length, one pass for each."""
+    vectors = []
+    for view in (left, right):
+        batch = transformer.tokenizer(
+            [text.strip() for text in view], padding="max_length", truncation=True, max_length=LENGTH,
+            return_tensors="pt",
+        )  # fmt: skip
+        mask = batch["attention_mask"]
+        states = transformer.model(input_ids=batch["input_ids"], attention_mask=mask).last_hidden_state
+        if changed.pooling == "cls":
+            vectors.append(states[:, 0])
+        elif changed.pooling == "mean-padded":
+            vectors.append(states.mean(1))
+        else:
+            vectors.append((states * mask[..., None]).sum(1) / mask.sum(1, keepdim=True))
+    loss = LOSSES[changed.loss](*vectors, changed.temperature, None)
+    loss.backward()
+    return loss.detach()
+
+
+def tokenized(transformer: Transformer, left: Sequence[str], right: Sequence[str]) -> TokenizedPairs:
+    views = [TokenizedView(transformer.tokenize(view, LENGTH)) for view in (left, right)]
+    return TokenizedPairs(*views, torch.arange(len(left)))
+
+
+def close(found: dict[str, torch.Tensor], expected: dict[str, torch.Tensor]) -> None:
+    assert found.keys() == expected.keys()
+    for name, gradient in expected.items():
+        torch.testing.assert_close(found[name], gradient, rtol=1e-3, atol=2e-6, msg=lambda text, n=name: f"{n}: {text}")
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("architecture", ["bert", "roberta", "deberta", "deberta-v2"])
+def test_loss_and_gradients_are_those_of_the_plain_loop(
+    architecture: str, shape: str, random_model: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left = SHAPES[shape]
+    right = [f"{text[:4]} [MASK] {text[6:]}" for text in left]
+    for pooling in ("mean", "cls", "mean-padded"):
+        # One pair has no negatives; only the loss with the positive in its denominator is defined then.
+        changed = recipe(pooling=pooling, train_max_length=LENGTH, loss="infonce" if len(left) > 1 else "ntxent")
+        transformer = opened(random_model(architecture), changed)
+        loop = _Loop(transformer, changed, "fp32")
+        expected = plain(transformer, left, right, changed)
+        wanted = gradients(transformer)
+        pairs = tokenized(transformer, left, right)
+        for budget, held in ((1, 10**6), (80, 10**6), (10**5, 10**6), (80, 0)):
+            monkeypatch.setitem(contrastive.TOKEN_BUDGET, "cpu", budget)
+            loop.held = held or 2 * LENGTH  # below every batch but the smallest
+            loss = loop.differentiate(pairs, pairs.labels)
+            torch.testing.assert_close(loss, expected, rtol=1e-5, atol=1e-5)
+            close(gradients(transformer), wanted)
+
+
+def watched(transformer: Transformer, seen: list[bool], *args: Any) -> list[torch.Tensor]:
+    """A pass that notes whether it keeps what back-propagation needs."""
+    seen.append(torch.is_grad_enabled())
+    return Transformer.forward(transformer, *args)
+
+
+@pytest.mark.parametrize("augmentation", [{"dropout": 0.2}, {"drophead": 0.3}, {"controlled_dropout": 0.2}])
+def test_a_batch_over_the_memory_is_read_twice_with_the_same_masks(
+    augmentation: dict[str, float], random_model: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(contrastive.TOKEN_BUDGET, "cpu", 80)
+    changed = recipe(**augmentation)
+    with attached(random_model("bert"), changed) as transformer:
+        loop = _Loop(transformer, changed, "fp32")
+        pairs = tokenized(transformer, TEXTS[:20], TEXTS[1:21])
+        found = []
+        for held in (10**6, 79):
+            loop.held = held
+            seen: list[bool] = []
+            monkeypatch.setattr(transformer, "forward", partial(watched, transformer, seen))
+            torch.manual_seed(3)
+            loss = loop.differentiate(pairs, pairs.labels)
+            found.append((loss, gradients(transformer), torch.get_rng_state(), seen.count(True), seen.count(False)))
+    (loss, wanted, state, parts, none), (again, twice, state_again, parts_again, first) = found
+    assert parts == parts_again == first > 3
+    assert none == 0
+    torch.testing.assert_close(again, loss, rtol=1e-6, atol=1e-6)
+    close(twice, wanted)
+    assert torch.equal(state, state_again)  # the next step draws the same, too
+
+
+def held_bytes(loop: _Loop, pairs: TokenizedPairs) -> int:
+    """The most bytes of activations that are kept for back-propagation at one time."""
+    living: Counter[int] = Counter()
+    now = most = 0
+
+    class Kept:
+        def __init__(self, tensor: torch.Tensor) -> None:
+            nonlocal now, most
+            self.tensor = tensor
+            storage = tensor.untyped_storage()
+            self.key, self.size = storage.data_ptr(), storage.nbytes()
+            now += self.size * (living[self.key] == 0)
+            living[self.key] += 1
+            most = max(most, now)
+
+        def __del__(self) -> None:
+            nonlocal now
+            living[self.key] -= 1
+            now -= self.size * (living[self.key] == 0)
+
+    with torch.autograd.graph.saved_tensors_hooks(Kept, lambda kept: kept.tensor):
+        loop.differentiate(pairs, pairs.labels)
+    return most
+
+
+def test_memory_is_that_of_one_part_whatever_the_batch(
+    random_model: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(contrastive.TOKEN_BUDGET, "cpu", 256)
+    changed = recipe(dropout=0.1)
+    transformer = opened(random_model("bert"), changed)
+    loop = _Loop(transformer, changed, "fp32")
+    weights = sum(p.numel() * 4 for p in transformer.model.parameters())
+    found = {}
+    for held in (10**9, 256):
+        loop.held = held
+        for n in (32, 512):
+            texts = [f"{TEXTS[i % 100]} {i}" for i in range(n)]
+            found[held, n] = held_bytes(loop, tokenized(transformer, texts, texts))
+    matrix = 8 * (2 * 512) ** 2 * 4  # of the loss itself: a few matrices of all vectors by all vectors
+    assert found[10**9, 512] > 10 * found[10**9, 32]
+    assert found[256, 512] < 256 * 90 * 3 * 32 + weights + matrix < found[10**9, 512]
+
+
+class Waits(TorchDispatchMode):
+    """Counts the operations for whose result the host waits: reading a number, or the size of a result."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: Counter[str] = Counter()
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        name = func.overloadpacket.__name__
+        if name in ("_local_scalar_dense", "nonzero", "masked_select", "unique", "_unique2"):
+            self.seen[name] += 1
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("loss", sorted(LOSSES))
+@pytest.mark.parametrize("architecture", ["bert", "roberta", "deberta-v2", "electra"])
+def test_no_step_waits_for_the_device(
+    architecture: str, loss: str, random_model: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(contrastive.TOKEN_BUDGET, "cpu", 256)
+    changed = recipe(dropout=0.1, loss=loss)
+    transformer = opened(random_model(architecture), changed)
+    loop = _Loop(transformer, changed, "fp32")
+    texts = SHAPES["very different lengths"]
+    pairs = tokenized(transformer, texts, texts)
+    with Waits() as waits:
+        torch.ones(2).sum().item()
+    assert waits.seen["_local_scalar_dense"] == 1  # the count sees what it should
+    for held in (10**6, 100):
+        loop.held = held
+        with Waits() as waits:
+            for _ in range(3):
+                loop.step(pairs)
+        assert not waits.seen

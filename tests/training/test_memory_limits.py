@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from mirrorbench.augmentations import Augmentation
+from mirrorbench.encoding.readout import Readout
+from mirrorbench.encoding.transformer import Transformer, TransformerEncoder, open_transformer
+from mirrorbench.errors import EncodingError, TuningError
+from mirrorbench.plugins import Plugins
+from mirrorbench.recipes import Recipe
+from mirrorbench.training.contrastive import tune
+from mirrorbench.training.tuning import prepare
+
+TEXTS = [f"{'word ' * (n % 7)}number {n}" for n in range(40)]
+RECIPE = Recipe(
+    temperature=0.05, epochs=2, train_max_length=30, pooling="cls", batch_size=20, lr=1e-3, augment=(("dropout", 0.0),)
+)
+
+
+@pytest.fixture
+def full(monkeypatch: pytest.MonkeyPatch) -> Callable[[Transformer, int], list[int]]:
+    """Makes a real model raise what CUDA raises, for every batch of more positions than fit; the rest it computes."""
+
+    def full(transformer: Transformer, limit: int) -> list[int]:
+        seen: list[int] = []
+        forward = transformer.model.forward
+
+        def limited(*args: Any, input_ids: torch.Tensor, **kwargs: Any) -> Any:
+            seen.append(input_ids.numel())
+            if input_ids.numel() > limit:
+                raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB.")
+            return forward(*args, input_ids=input_ids, **kwargs)
+
+        monkeypatch.setattr(transformer.model, "forward", limited)
+        return seen
+
+    return full
+
+
+@pytest.fixture
+def bert(random_model: Callable[[str], Path]) -> Path:
+    return random_model("bert")
+
+
+@pytest.mark.parametrize("pooling", ["mean", "cls", "mean-padded"])
+def test_encoding_goes_on_with_half_the_budget(bert: Path, full: Callable[..., list[int]], pooling: str) -> None:
+    readout = Readout(pooling, "-1:", 40)
+    expected = TransformerEncoder(open_transformer(bert, torch.device("cpu")), readout).encode(TEXTS)
+    transformer = open_transformer(bert, torch.device("cpu"))
+    budget = transformer.budget
+    seen = full(transformer, 256)
+    encoder = TransformerEncoder(transformer, readout)
+    np.testing.assert_allclose(encoder.encode(TEXTS), expected, atol=1e-5)
+    assert any(size > 256 for size in seen)
+    assert transformer.budget < budget
+    seen.clear()
+    np.testing.assert_allclose(encoder.encode(TEXTS), expected, atol=1e-5)
+    assert all(size <= 256 for size in seen)  # it has learnt
+
+
+def test_one_text_that_does_not_fit_is_an_error_with_a_way_out(bert: Path, full: Callable[..., list[int]]) -> None:
+    transformer = open_transformer(bert, torch.device("cpu"))
+    full(transformer, 5)
+    with pytest.raises(EncodingError, match="no memory left on cpu for one text of") as caught:
+        TransformerEncoder(transformer, Readout("mean", "-1:", 40)).encode(TEXTS)
+    assert "max_length" in caught.value.hint
+
+
+@pytest.fixture
+def augmentations(plugins: Plugins) -> dict[str, Augmentation]:
+    return {entry.name: entry.value for entry in plugins.augmentations}
+
+
+def tuned(path: Path, augmentations: dict[str, Augmentation], full: Any = None) -> tuple[Any, np.ndarray]:
+    transformer = prepare(path, RECIPE, augmentations, torch.device("cpu"))
+    if full:
+        full(transformer, 300)
+    report = tune(transformer, TEXTS, RECIPE, 3, augmentations)
+    # Not the weights: Adam makes steps of the rounding where the gradient is zero, as in the biases of keys.
+    return report, TransformerEncoder(transformer, Readout("cls", "-1:", 30)).encode(TEXTS)
+
+
+def test_tuning_goes_on_with_half_held_and_learns_the_same(
+    bert: Path, augmentations: dict[str, Augmentation], full: Callable[..., list[int]]
+) -> None:
+    """Without dropout nothing is drawn, so the smaller parts give the same gradients but for rounding."""
+    expected_report, expected = tuned(bert, augmentations)
+    report, found = tuned(bert, augmentations, full)
+    np.testing.assert_allclose(report.losses, expected_report.losses, rtol=1e-4)
+    assert (report.steps, report.tokens) == (expected_report.steps, expected_report.tokens)
+    untuned = TransformerEncoder(open_transformer(bert, torch.device("cpu")), Readout("cls", "-1:", 30)).encode(TEXTS)
+    assert np.abs(expected - untuned).max() > 0.01
+    np.testing.assert_allclose(found, expected, atol=1e-3)
+
+
+def test_a_pair_that_does_not_fit_fails_the_tuning(
+    bert: Path, augmentations: dict[str, Augmentation], full: Callable[..., list[int]]
+) -> None:
+    transformer = prepare(bert, RECIPE, augmentations, torch.device("cpu"))
+    full(transformer, 5)
+    with pytest.raises(TuningError, match="no memory left on cpu for one pair"):
+        tune(transformer, TEXTS, RECIPE, 3, augmentations)
