@@ -12,7 +12,6 @@ from typing import IO
 
 from mirrorbench.errors import StorageError
 
-
 TEMPORARY = ".part-"
 """What the name of a file begins with until it is complete."""
 

@@ -18,10 +18,11 @@ from typing import TYPE_CHECKING
 from mirrorbench.cells import CorpusRef
 from mirrorbench.data.corpora import Corpus
 from mirrorbench.errors import StorageError, UsageError
+from mirrorbench.outcomes import Cells, Done, Outcome, gather
 from mirrorbench.plan import Plan
 from mirrorbench.progress import Reporter, Silent
 from mirrorbench.registry import unknown_name
-from mirrorbench.runner import Cells, Done, Outcome, Runner, gather
+from mirrorbench.runner import Runner
 from mirrorbench.specs import Value, parse_params
 
 if TYPE_CHECKING:
@@ -146,8 +147,14 @@ class SharedCorpora(Mapping[CorpusRef, Corpus]):
 
     def __init__(self, cache: Cache) -> None:
         self.cache = cache
+        self._read: dict[CorpusRef, Corpus] = {}
 
     def __getitem__(self, ref: CorpusRef) -> Corpus:
+        if ref not in self._read:
+            self._read[ref] = self._found(ref)
+        return self._read[ref]
+
+    def _found(self, ref: CorpusRef) -> Corpus:
         texts = self.cache.corpus(ref.sha256)
         if texts is None:
             raise StorageError(
@@ -183,8 +190,9 @@ class Computed:
 
 
 @cache
-def _runner(context: Context) -> Runner:
-    return context.runner(Notes())
+def _worker(context: Context) -> tuple[Runner, SharedCorpora]:
+    runner = context.runner(Notes())
+    return runner, SharedCorpora(runner.cache)
 
 
 def compute(context: Context, cells: Cells) -> Computed:
@@ -192,9 +200,9 @@ def compute(context: Context, cells: Cells) -> Computed:
 
     The process keeps what it loaded for the next group of the same context.
     """
-    runner = _runner(context)
+    runner, corpora = _worker(context)
     notes = runner.reporter = runner.opener.reporter = Notes()
-    return Computed(tuple(runner.compute([cells], SharedCorpora(runner.cache))), tuple(notes.notes))
+    return Computed(tuple(runner.compute([cells], corpora)), tuple(notes.notes))
 
 
 def context_here(

@@ -71,7 +71,13 @@ class HookSpecs:
 
     @hookspec
     def register_executors(self, register: Register) -> None:
-        """``register(name, execute, description="")``: where a plan's groups of cells are computed."""
+        """``register(name, execute, description="")``: where a plan's groups of cells are computed.
+
+        ``execute(job)`` gets a ``mirrorbench.execution.Job`` and yields a ``Done`` for every cell, in any order. Each
+        of ``job.groups`` is for one worker, which calls ``mirrorbench.execution.compute(job.context, group)`` in
+        whatever process; ``job.share()`` first makes the corpora reachable from there. ``job.known(key=default, ...)``
+        gives the options of the command line and refuses others.
+        """
 
     @hookspec
     def register_commands(self, register: Register) -> None:

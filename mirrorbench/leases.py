@@ -12,13 +12,16 @@ object stores mounted as folders.
 
 from __future__ import annotations
 
+import socket
+import time
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mirrorbench.errors import StorageError
 
 if TYPE_CHECKING:
-    from filelock import AcquireReturnProxy, SoftFileLease
+    from filelock import SoftFileLease
 
 LEASE_SECONDS = 120.0
 """Longer than network file systems keep a file's times in memory (a minute on NFS)."""
@@ -37,41 +40,56 @@ class Leases:
         self.folder = folder
         self._seen: dict[str, SoftFileLease] = {}  # each remembers since when it has seen no refresh
 
-    def take(self, name: str) -> AcquireReturnProxy | None:
-        """The lease called ``name``, to be used in a ``with``; ``None`` if another process holds it.
+    def take(self, name: str) -> AbstractContextManager[object] | None:
+        """The lease called ``name``, held already and given back by a ``with``; ``None`` if another process holds it.
 
         Raises:
             StorageError: the folder cannot be written, or the disk is full.
         """
-        from filelock import Timeout
+        from filelock import LeaseSettingsMismatch, Timeout
 
+        lease = self._lease(name)
         try:
-            return self._acquire(name, timeout=0)
+            self.folder.mkdir(parents=True, exist_ok=True)
+            try:
+                return lease.acquire(timeout=0)
+            except Timeout:
+                if not self._left_by_zombie(lease):
+                    return None
+                lease.force_break()
+                return lease.acquire(timeout=0)
         except Timeout:
             return None
+        except (OSError, LeaseSettingsMismatch) as error:
+            raise StorageError(
+                f"Cannot write to {self.folder.parent}: {getattr(error, 'strerror', None) or error}.",
+                "Free some space, or name another folder.",
+            ) from error
 
-    def wait(self, name: str) -> AcquireReturnProxy:
+    def wait(self, name: str) -> AbstractContextManager[object]:
         """As ``take``, but wait until the lease is free."""
-        return self._acquire(name, timeout=-1)
+        while (held := self.take(name)) is None:
+            time.sleep(POLL_SECONDS)
+        return held
 
     def holder(self, name: str) -> str:
         """Who holds a lease, as far as its file says: ``process 123 on node7``; empty if nobody does."""
         owner = self._lease(name).owner
         return f"process {owner.pid} on {owner.hostname.partition('?')[0]}" if owner else ""
 
-    def _acquire(self, name: str, timeout: float) -> AcquireReturnProxy:
-        from filelock import LeaseSettingsMismatch, Timeout
+    def _left_by_zombie(self, lease: SoftFileLease) -> bool:
+        """Whether the holder is a process of this machine that has ended and that its parent has not yet looked at.
 
+        The system still knows its number, so it passes for alive; Ray's daemon leaves killed workers so for minutes.
+        """
+        owner = lease.owner
+        if owner is None or owner.hostname.partition("?")[0] != socket.gethostname():
+            return False
         try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            return self._lease(name).acquire(timeout=timeout, poll_interval=POLL_SECONDS)
-        except Timeout:
-            raise
-        except (OSError, LeaseSettingsMismatch) as error:
-            raise StorageError(
-                f"Cannot write to {self.folder.parent}: {getattr(error, 'strerror', None) or error}.",
-                "Free some space, or name another folder.",
-            ) from error
+            state = Path(f"/proc/{owner.pid}/stat").read_text(encoding="utf-8", errors="replace")
+        except OSError:  # it is gone altogether, or this is no Linux
+            return False
+        return state.rpartition(")")[2].split()[:1] == ["Z"]
 
     def _lease(self, name: str) -> SoftFileLease:
         from filelock import SoftFileLease

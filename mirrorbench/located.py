@@ -60,7 +60,7 @@ def read_located(path: Path) -> Located:
     except UnicodeDecodeError as error:
         raise UsageError(f"{path} is not UTF-8: byte {error.start}") from None
     except yaml.MarkedYAMLError as error:
-        line = error.problem_mark.line + 1 if error.problem_mark else 1
+        line = (error.problem_mark.line if error.problem_mark else 0) + 1
         raise UsageError(f"{path}, line {line}: not valid YAML: {error.problem}") from None
     except (yaml.YAMLError, RecursionError) as error:
         raise UsageError(f"{path} is not valid YAML: {' '.join(str(error).split())}") from None
@@ -75,7 +75,7 @@ def _refused(text: str) -> Iterator[tuple[str, int]]:
 
     depth = aliases = documents = 0
     for event in yaml.parse(text, Loader=yaml.SafeLoader):
-        line = event.start_mark.line + 1
+        line = event.start_mark.line + 1 if event.start_mark else 1
         if isinstance(event, yaml.CollectionStartEvent):
             depth += 1
         elif isinstance(event, yaml.CollectionEndEvent):
@@ -90,8 +90,8 @@ def _refused(text: str) -> Iterator[tuple[str, int]]:
             yield f"more than {MAX_ALIASES} aliases", line
         if documents > 1:
             yield "a second document; one file is one document", line
-        if getattr(event, "tag", None) is not None:
-            yield f"the tag {event.tag!r}; tags are not allowed", line
+        if (tag := getattr(event, "tag", None)) is not None:
+            yield f"the tag {tag!r}; tags are not allowed", line
 
 
 class _Reader:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from mirrorbench import environment
 from mirrorbench.cache import Cache, EmbeddingShelf
-from mirrorbench.cells import Cell, CorpusRef, Failure, Weights
+from mirrorbench.cells import Cell, CorpusRef, Weights
 from mirrorbench.data.corpora import Corpus
 from mirrorbench.data.overlap import Overlap, overlap
 from mirrorbench.data.store import DataStore
@@ -28,6 +28,7 @@ from mirrorbench.errors import StorageError
 from mirrorbench.identity import COMPUTATION, digest
 from mirrorbench.leases import POLL_SECONDS, Leases
 from mirrorbench.opening import Opener
+from mirrorbench.outcomes import Cells, Done, Outcome, failed, gather
 from mirrorbench.plan import Plan
 from mirrorbench.plugins import Plugins
 from mirrorbench.progress import Reporter, Silent
@@ -37,82 +38,8 @@ from mirrorbench.tasks import Scores, Vectors
 if TYPE_CHECKING:
     import torch
 
-Cells = tuple[Cell, ...]
 CHUNK = 8192
 """Texts encoded between two writes to the cache: what a killed run has to encode again at most."""
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What a run left: results in the order of the plan, and what failed.
-
-    Attributes:
-        results: one for each cell that is done, computed now or before.
-        failures: the others.
-        computed: how many cells were computed now.
-    """
-
-    results: tuple[Result, ...]
-    failures: tuple[Failure, ...]
-    computed: int
-
-
-@dataclass(frozen=True, slots=True)
-class Done:
-    """What became of a cell.
-
-    Attributes:
-        cell: the cell.
-        outcome: its result, or why there is none.
-        computed: whether it was computed here; otherwise another process had stored it meanwhile.
-    """
-
-    cell: Cell
-    outcome: Result | Failure
-    computed: bool = True
-
-
-def failed(cells: Iterable[Cell], error: BaseException) -> list[Done]:
-    """One error as the outcome of some cells."""
-    return [Done(cell, Failure.of(error, cell.spec, cell.task, cell.seed)) for cell in cells]
-
-
-def gather(
-    plan: Plan, results: ResultStore, reporter: Reporter, compute: Callable[[list[Cells]], Iterable[Done]]
-) -> Outcome:
-    """Take what is stored, have the rest computed, and report both.
-
-    Args:
-        plan: the cells.
-        results: where results are, and will be.
-        reporter: whom to tell.
-        compute: computes groups of cells in any order.
-    """
-    done: dict[Cell, Result] = {}  # not by id: two specs may mean the same, and each has a row of its own
-    failures = list(plan.failures)
-    for failure in failures:
-        reporter.failure(failure)
-    groups: list[Cells] = []
-    for cells in plan.groups.values():
-        pending = []
-        for cell in cells:
-            if stored := results.find(cell):
-                done[cell] = stored
-                reporter.cell(cell, stored.main_score, cached=True)
-            else:
-                pending.append(cell)
-        if pending:
-            groups.append(tuple(pending))
-    computed = 0
-    for item in compute(groups) if groups else ():
-        if isinstance(item.outcome, Failure):
-            failures.append(item.outcome)
-            reporter.failure(item.outcome)
-        else:
-            done[item.cell] = item.outcome
-            computed += item.computed
-            reporter.cell(item.cell, item.outcome.main_score, cached=not item.computed)
-    return Outcome(tuple(done[cell] for cell in plan.cells if cell in done), tuple(failures), computed)
 
 
 @dataclass(frozen=True)
@@ -281,7 +208,9 @@ class Runner:
         started = time.perf_counter()
         for readouts, bag in wanted.items():  # texts that are read alike share their passes
             own = {r: shelves[r] for r in readouts}
-            missing = list(dict.fromkeys(item for shelf in own.values() for item in shelf.missing(list(bag))))
+            wanting = {item for shelf in own.values() for item in shelf.missing(list(bag))}
+            # In an order of their own: the same texts make the same batches, whatever the order of the cells.
+            missing = sorted(wanting, key=TextInput.key)
             if missing:
                 self.reporter.stage(f"encode {cells[0].weights.spec}", len(missing), "texts")
                 self._fill(encoder, missing, own, f"the encoder {cells[0].weights.spec}")
@@ -291,8 +220,7 @@ class Runner:
         for readout, shelf in shelves.items():
             array = shelf.get(list(inputs[readout]))
             description = _describe(encoder, readout, array.shape[1])
-            description |= {"texts": len(inputs[readout])} | spent
-            encoded[readout] = _Encoded(Vectors(inputs[readout], array), seconds, description)
+            encoded[readout] = _Encoded(Vectors(inputs[readout], array), seconds, description | spent)
         return encoded
 
     def _spent(self, encoder: Encoder, weights: Weights) -> dict[str, Any]:
@@ -332,6 +260,7 @@ class Runner:
         if found:
             scores = replace(scores, extra={**scores.extra, "overlap": found.flags(scores.ids)})
         lost = self._lost_targets(cell, encoder)
+        read = {"texts": len(set(self._asked[cell.task].inputs))} | lost
         # What a file is may only be certain once it was read (files without a published checksum).
         cell = replace(cell, data=tuple(sorted(task.identity(self.data).items())))
         self._environment = self._environment or environment.describe(self.device)
@@ -345,7 +274,7 @@ class Runner:
             coverage=scores.coverage,
             seconds={name: round(value, 4) for name, value in seconds.items()},
             data={"version": task.version, "files": dict(cell.data)},
-            encoder=encoded.description | {"weights": cell.weights.fingerprint, "revision": cell.spec.revision} | lost,
+            encoder=encoded.description | {"weights": cell.weights.fingerprint, "revision": cell.spec.revision} | read,
             environment=self._environment,
             created=datetime.now(UTC).isoformat(timespec="seconds"),
             notes=[*scores.notes, *_target_notes(cell, lost)],

@@ -48,6 +48,7 @@ class NpySink:
 
     def keep(self, rows: int) -> None:
         """Cut the unfinished file to ``rows`` rows."""
+        _make_folder(self.output)
         if not rows:
             self.part.unlink(missing_ok=True)
             return
@@ -59,7 +60,6 @@ class NpySink:
     def write(self, inputs: list[TextInput], vectors: Array) -> None:
         """Append vectors."""
         with _telling(self.output):
-            self.part.parent.mkdir(parents=True, exist_ok=True)
             if not self._rows:
                 self._dimensions = vectors.shape[1]
                 with self.part.open("wb") as file:
@@ -99,6 +99,7 @@ class ParquetSink:
 
     def keep(self, rows: int) -> None:
         """Keep the chunks of ``rows`` rows."""
+        _make_folder(self.output)
         self._n = rows // CHUNK
         for number, file in enumerate(sorted(self.parts.glob("*.parquet"))):
             if number >= self._n:
@@ -183,6 +184,12 @@ def _header_of(file: Any) -> tuple[tuple[int, int], int]:
 def _sync(file: Any) -> None:
     file.flush()
     os.fsync(file.fileno())
+
+
+def _make_folder(output: Path) -> None:
+    """Make the output's folder before anything is encoded, so that a wrong name is told at once."""
+    with _telling(output):
+        output.parent.mkdir(parents=True, exist_ok=True)
 
 
 @contextmanager

@@ -17,7 +17,7 @@ from toys import CATS, ToyEncoder, ToyPlugin, toy_tasks
 
 import mirrorbench
 from mirrorbench import plugins as plugin_manager
-from mirrorbench.errors import UnknownNameError, UsageError
+from mirrorbench.errors import PluginError, UnknownNameError, UsageError
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -182,3 +182,13 @@ def _input(text: str) -> object:
     from mirrorbench.encoding.inputs import TextInput
 
     return TextInput(text)
+
+
+def test_what_is_registered_for_one_call_is_not_there_in_the_next() -> None:
+    registered = plugin_manager.plugins()
+    twin = registered.extended("register_encoders", "mine", lambda spec, context: ToyEncoder(), "a toy")
+    assert twin.encoders.entry("mine").origin == "this process"
+    assert "mine" not in registered.encoders
+    assert twin.tasks.names() == registered.tasks.names()
+    with pytest.raises(PluginError, match="twice"):
+        twin.extended("register_encoders", "letters", lambda spec, context: ToyEncoder())

@@ -12,7 +12,7 @@ from toys import ToyEncoder
 
 from mirrorbench.bulk import Progress, encode_stream, job_key
 from mirrorbench.encoding.inputs import TextInput
-from mirrorbench.errors import DataFormatError, EncodingError, UsageError
+from mirrorbench.errors import DataFormatError, EncodingError, StorageError, UsageError
 from mirrorbench.sinks import CHUNK, LinesSink, NpySink, ParquetSink, open_sink
 
 N = 2 * CHUNK + 100
@@ -152,5 +152,11 @@ def test_nothing_to_encode(tmp_path: Path, suffix: str) -> None:
 def test_what_goes_wrong(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"\.txt"):
         open_sink(tmp_path / "v.txt")
+    encoder = ToyEncoder()
+    (tmp_path / "file").touch()
+    for suffix in ("npy", "parquet"):
+        with pytest.raises(StorageError, match="Cannot write"):
+            encode_stream(stream(3), encoder, open_sink(tmp_path / "file" / f"v.{suffix}"))
+    assert encoder.asked == []  # it is told before anything is encoded
     with pytest.raises(EncodingError):
         encode_stream(stream(3), ToyEncoder(broken=np.full((3, 2), np.nan)), NpySink(tmp_path / "v.npy"))

@@ -79,6 +79,16 @@ def test_a_holder_that_cannot_be_asked_loses_it_when_it_stops_refreshing(
         process.wait()
 
 
+@pytest.mark.skipif(not Path("/proc/self/stat").is_file(), reason="only Linux tells")
+def test_a_holder_that_was_killed_and_not_waited_for_holds_nothing(tmp_path: Path) -> None:
+    process = holder(tmp_path)
+    process.kill()
+    os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)  # it has ended, and stays a zombie
+    with Leases(tmp_path).take("a") or pytest.fail("its holder is a zombie"):
+        pass
+    process.wait()
+
+
 def test_waiting_ends_when_the_holder_ends(tmp_path: Path) -> None:
     process = holder(tmp_path)
     os.kill(process.pid, signal.SIGKILL)

@@ -18,9 +18,10 @@ from mirrorbench.data.lexicon import Lexicon
 from mirrorbench.data.store import DataStore
 from mirrorbench.errors import DataFormatError
 from mirrorbench.leases import Leases
+from mirrorbench.outcomes import Outcome
 from mirrorbench.plan import Plan, Planner, Request
 from mirrorbench.plugins import Plugins
-from mirrorbench.runner import Outcome, Runner
+from mirrorbench.runner import Runner
 from mirrorbench.specs import parse_spec
 from mirrorbench.store import ResultStore
 from mirrorbench.tasks.lexicon_induction import LexiconInduction
@@ -98,7 +99,7 @@ def test_each_text_is_encoded_once_for_all_tasks(bench: Bench, toy: ToyEncoder) 
     for result, pairs in zip(outcome.results, (CATS, DOGS), strict=True):
         assert result.n_items == len(pairs)
         assert result.main_score == result.metrics["spearman"]
-        assert result.encoder["texts"] == len(TEXTS)
+        assert result.encoder["texts"] == len({text for pair in pairs for text in (pair.left, pair.right)})
         assert result.encoder["dimensions"] == 26
         assert torch.__version__.startswith(result.environment["packages"]["torch"])  # perhaps without the build tag
 

@@ -20,7 +20,7 @@ from mirrorbench.leaderboard.renderers.numbers import with_legend, with_marks
 from mirrorbench.leaderboard.table import Table
 
 if TYPE_CHECKING:
-    from mirrorbench.runner import Outcome
+    from mirrorbench.outcomes import Outcome
 
 console = Console()
 errors = Console(stderr=True)

@@ -25,7 +25,7 @@ EMBEDDED_ENCODER, EMBEDDED_SUITE, EMBEDDED_SEEDS = "tiny", "quick", 3
 GridName = Annotated[
     str | None,
     typer.Argument(
-        metavar="[GRID.yaml]",
+        metavar="GRID.yaml",
         help="A grid file, or the name of one that comes with the package (mirror-bert-table12); options replace what "
         "it says, --encoder the backbones.",
     ),

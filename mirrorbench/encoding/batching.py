@@ -5,29 +5,48 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 # What fits the cache wins on a CPU; a GPU wants to be filled. Tokens in a batch, padding included.
 TOKEN_BUDGET = {"cpu": 1024, "cuda": 65_536, "mps": 16_384}
 
 
-def by_length(lengths: ArrayLike, budget: int, fixed_length: int = 0) -> Iterator[list[int]]:
+# What another batch costs, in tokens of padding that it may save: starting kernels, adding up gradients.
+PASS_COST = {"cpu": 32, "cuda": 4_096, "mps": 2_048}
+
+
+def by_length(
+    lengths: ArrayLike, budget: int, fixed_length: int = 0, pass_cost: int = PASS_COST["cpu"]
+) -> Iterator[list[int]]:
     """Split indices into batches of similar length, longest first.
+
+    A batch ends where it is full, and where padding the next shorter texts would cost more than another pass.
 
     Args:
         lengths: tokens of each text.
         budget: the most tokens in a batch, padding included; a longer text makes a batch of its own.
         fixed_length: count every text as this long (for padding to a fixed length), 0 for its own length.
+        pass_cost: tokens of padding that are worth another batch.
 
     Yields:
         Lists of indices into ``lengths``; together they hold each index once.
     """
     # A stable sort, so that equal inputs give equal batches and so equal rounding.
     tokens = np.asarray(lengths, dtype=np.int64)
-    order = np.argsort(-tokens, kind="stable").tolist()
+    order = np.argsort(-tokens, kind="stable")
     start = 0
     while start < len(order):
         width = fixed_length or max(1, int(tokens[order[start]]))  # the longest of this batch comes first
-        end = start + max(1, budget // width)
-        yield order[start:end]
-        start = end
+        batch = order[start : start + max(1, budget // width)]
+        if not fixed_length:
+            batch = batch[: _end(tokens[batch], width, pass_cost)]
+        yield batch.tolist()
+        start += len(batch)
+
+
+def _end(tokens: NDArray[np.int64], width: int, pass_cost: int) -> int:
+    """How many texts of descending lengths are best read together at ``width``."""
+    changes = np.flatnonzero(np.diff(tokens)) + 1  # the first text of each shorter length
+    ends = np.append(changes, len(tokens))
+    padding = np.cumsum(width - tokens)[ends - 1]  # of a batch that ends there
+    return int(ends[max(1, np.searchsorted(padding, pass_cost, side="right")) - 1])

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from mirrorbench.devices import autocast
 from mirrorbench.encoding.ahead import ahead
-from mirrorbench.encoding.batching import by_length
+from mirrorbench.encoding.batching import PASS_COST, by_length
 from mirrorbench.encoding.cost import Cost
 from mirrorbench.encoding.inputs import Array, TextInput
 from mirrorbench.encoding.ragged import Ragged
@@ -112,7 +112,7 @@ def _within_memory(
     Raises:
         EncodingError: there is none even for one text.
     """
-    waiting = deque(by_length(lengths, transformer.budget, fixed))
+    waiting = deque(by_length(lengths, transformer.budget, fixed, PASS_COST[transformer.device.type]))
     while waiting:
         rows = waiting.popleft()
         try:
@@ -127,7 +127,8 @@ def _within_memory(
                 f"no memory left on {transformer.device} for one text of {max(fixed, int(lengths[rows[0]]))} tokens",
                 "Add a smaller max_length to the encoder spec, or use --device cpu.",
             )
-        transformer.budget //= 2
+        width = max(fixed, int(lengths[rows].max()))
+        transformer.budget = min(transformer.budget, len(rows) * width) // 2
         torch.cuda.empty_cache()
         halves = ((batch[: len(batch) // 2], batch[len(batch) // 2 :]) for batch in (rows, *waiting))
         waiting = deque(half for pair in halves for half in pair if half)

@@ -16,7 +16,7 @@ from mirrorbench.errors import UsageError
 if TYPE_CHECKING:
     from mirrorbench.execution import Job
     from mirrorbench.hooks import Register
-    from mirrorbench.runner import Done
+    from mirrorbench.outcomes import Done
 
 
 def execute(job: Job) -> Iterator[Done]:

@@ -15,8 +15,8 @@ from typing import Any
 from mirrorbench.errors import StorageError
 from mirrorbench.execution import RETRIES, Context, Job, SharedCorpora
 from mirrorbench.leases import POLL_SECONDS
+from mirrorbench.outcomes import Cells, Done, failed
 from mirrorbench.progress import Silent
-from mirrorbench.runner import Cells, Done, failed
 
 _BUSY, _FREE = "busy", "free"
 """What a worker says besides outcomes and notes: another run has the group's lease; the group is finished."""

@@ -60,7 +60,9 @@ def rows(source: str, columns: Sequence[str] = ()) -> Iterator[Row]:
         DataFormatError: it is not UTF-8, damaged, or lacks a column; the message names the line.
     """
     kind = file_format(source, columns)
-    if source != STDIN and not Path(source).expanduser().is_file():
+    if source != STDIN and Path(source).expanduser().is_dir():
+        raise UsageError(f"{source} is a folder", "Name one file of texts.")
+    if source != STDIN and not Path(source).expanduser().exists():
         raise DataUnavailableError(f"there is no file {source}", "Name a text file, or - for standard input.")
     if kind == "text" and columns:
         raise UsageError(

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from mirrorbench.augmentations import Augmentation, ModelAugmentation, TextFunction, TextView
 from mirrorbench.devices import autocast
 from mirrorbench.encoding.ahead import ahead
-from mirrorbench.encoding.batching import TOKEN_BUDGET, by_length
+from mirrorbench.encoding.batching import PASS_COST, TOKEN_BUDGET, by_length
 from mirrorbench.encoding.readout import Readout
 from mirrorbench.encoding.transformer import Transformer
 from mirrorbench.errors import TuningError
@@ -295,8 +295,9 @@ class _Loop:
         in one part, the first views in its first half and the second views in the same order in its second half:
         controlled dropout relies on that.
         """
-        budget = min(TOKEN_BUDGET[self.transformer.device.type], self.held) // 2
-        chosen = list(by_length(pairs.lengths, budget, self.fixed))
+        device = self.transformer.device.type
+        budget = min(TOKEN_BUDGET[device], self.held) // 2
+        chosen = list(by_length(pairs.lengths, budget, self.fixed, PASS_COST[device] // 2))
         return [pairs.take(rows).stacked() for rows in chosen], [row for rows in chosen for row in rows]
 
     def read(self, part: TokenizedView) -> torch.Tensor:

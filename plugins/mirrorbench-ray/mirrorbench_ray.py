@@ -7,16 +7,20 @@ through the folders of the run, which every node must see.
 from __future__ import annotations
 
 import logging
+import socket
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from mirrorbench import hookimpl
 from mirrorbench.errors import MirrorbenchError
 from mirrorbench.execution import RETRIES, Job, compute
-from mirrorbench.runner import Cells, Done, failed
+from mirrorbench.outcomes import Cells, Done, failed
 
 if TYPE_CHECKING:
     from mirrorbench.hooks import Register
+
+
+START_TRIES = 3
 
 
 class RayError(MirrorbenchError):
@@ -49,23 +53,32 @@ def execute(job: Job) -> Iterator[Done]:
 
 
 def _connect(address: str, workers: int) -> None:
+    """Join the cluster at an address, or start one on this machine."""
     import ray
 
-    try:
-        if address:
-            ray.init(address=address, log_to_driver=False, logging_level=logging.WARNING)
-        else:
-            ray.init(
-                num_cpus=workers or 2,
-                include_dashboard=False,
-                log_to_driver=False,
-                logging_level=logging.ERROR,
-            )
-    except (ConnectionError, OSError, RuntimeError, ValueError) as error:
-        raise RayError(
-            f"no Ray cluster at {address or 'this machine'}: {error}",
-            "Start one (ray start --head) and name it: --address HOST:6379, or auto.",
-        ) from error
+    tries = 1 if address else START_TRIES  # a busy machine may take longer than Ray waits for its own daemon
+    for left in reversed(range(tries)):
+        try:
+            if address:
+                _knock(address)
+                ray.init(address=address, log_to_driver=False, logging_level=logging.WARNING)
+            else:
+                ray.init(num_cpus=workers or 2, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+            return
+        except Exception as error:  # Ray raises a plain one where its daemon does not start
+            ray.shutdown()
+            if not left:
+                raise RayError(
+                    f"no Ray cluster at {address or 'this machine'}: {error}",
+                    "Start one (ray start --head) and name it: --address HOST:6379, or auto.",
+                ) from error
+
+
+def _knock(address: str) -> None:
+    """Raise ``OSError`` where nobody listens, which Ray itself would find out after minutes."""
+    host, colon, port = address.removeprefix("ray://").rpartition(":")
+    if colon and port.isdigit():
+        socket.create_connection((host, int(port)), timeout=10).close()
 
 
 def _results(job: Job, task: Any, workers: int) -> Iterator[Done]:

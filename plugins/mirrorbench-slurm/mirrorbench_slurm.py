@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from mirrorbench import hookimpl
 from mirrorbench.errors import MirrorbenchError, UsageError
 from mirrorbench.execution import RETRIES, Computed, Context, Job, compute
-from mirrorbench.runner import Cells, Done, failed
+from mirrorbench.outcomes import Cells, Done, failed
 
 if TYPE_CHECKING:
     from mirrorbench.hooks import Register

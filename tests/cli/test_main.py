@@ -24,7 +24,8 @@ finally:
 @pytest.mark.parametrize(
     "arguments",
     ["--help", "run --help", "leaderboard --help", "list tasks", "list methods --json", "list augmentations",
-     "list backbones", "list suites", "plugins", "data list", "leaderboard results"],
+     "list backbones", "list suites", "plugins", "data list", "tune --help", "encode --help",
+     "doctor --help", "cache list", "plugin new --help", "leaderboard results"],
 )  # fmt: skip
 def test_light_commands_import_nothing_heavy(folder: Path, arguments: str) -> None:
     stored = {"schema": 1, "cell": {"spec": "tiny+base", "task": "stsb", "seed": 0, "protocol": "paper",

@@ -28,6 +28,20 @@ def test_equal_inputs_give_equal_batches() -> None:
     assert list(by_length([5] * 7, budget=15)) == [[0, 1, 2], [3, 4, 5], [6]]
 
 
+@given(st.lists(st.integers(1, 60)), st.integers(1, 400), st.integers(0, 50))
+def test_padding_never_costs_more_than_another_pass(lengths: list[int], budget: int, pass_cost: int) -> None:
+    for batch in by_length(lengths, budget, pass_cost=pass_cost):
+        longest = lengths[batch[0]]
+        assert sum(longest - lengths[index] for index in batch) <= pass_cost
+
+
+def test_a_batch_ends_where_padding_would_cost_more() -> None:
+    lengths = [9, 8, 8, 3, 3, 3]
+    assert list(by_length(lengths, budget=100, pass_cost=2)) == [[0, 1, 2], [3, 4, 5]]
+    assert list(by_length(lengths, budget=100, pass_cost=1)) == [[0], [1, 2], [3, 4, 5]]
+    assert list(by_length(lengths, budget=100, pass_cost=20)) == [[0, 1, 2, 3, 4, 5]]
+
+
 @pytest.mark.parametrize("budget", [1, 10])
 def test_nothing_makes_no_batch(budget: int) -> None:
     assert list(by_length([], budget)) == []

@@ -15,9 +15,9 @@ from mirrorbench.data.store import DataStore
 from mirrorbench.errors import UsageError
 from mirrorbench.execution import Context, Job, execute, parse_executor
 from mirrorbench.executors.local import devices_for
+from mirrorbench.outcomes import Outcome
 from mirrorbench.plan import Planner, Request
 from mirrorbench.progress import Silent
-from mirrorbench.runner import Outcome
 from mirrorbench.specs import parse_spec
 
 

@@ -75,6 +75,7 @@ def test_a_table_without_a_head(tmp_path: Path) -> None:
         ("a.parquet", b"PAR1 nonsense", (), DataFormatError, "Parquet"),
         ("a.parquet.gz", b"", (), UsageError, "not by gzip"),
         ("b.txt", None, (), DataUnavailableError, "no file"),
+        ("", None, (), UsageError, "a folder"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_read(tmp_path: Path, name, content, columns, error, message) -> None:

@@ -17,9 +17,9 @@ sys.path.insert(0, str(HERE.parent))  # the plugin, installed or not
 from mirrorbench import plugins as plugin_manager  # noqa: E402
 from mirrorbench.data.store import DataStore  # noqa: E402
 from mirrorbench.execution import Context, execute  # noqa: E402
+from mirrorbench.outcomes import Outcome  # noqa: E402
 from mirrorbench.plan import Planner, Request  # noqa: E402
 from mirrorbench.progress import Silent  # noqa: E402
-from mirrorbench.runner import Outcome  # noqa: E402
 from mirrorbench.specs import parse_spec  # noqa: E402
 
 
