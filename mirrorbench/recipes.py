@@ -45,7 +45,8 @@ class Recipe:
     """AdamW's decoupled weight decay (released code; the papers do not state one)."""
     loss: str = "infonce"
     """``infonce``: Eq. 1, negatives only in the denominator; ``ntxent``: released code, positive included;
-    ``multi-similarity``: with online mining of hard pairs (paper 1, footnote 2), which has no temperature."""
+    ``multi-similarity``: with online mining of hard pairs (paper 1, footnote 2), which has no temperature;
+    ``in-batch``: SimCSE's, the second views alone as negatives of the first."""
     augment: tuple[tuple[str, float], ...] = ()
     """Augmentations and their rates, sorted by name (``dropout``, ``span_mask`` ...)."""
     drop_last: bool = False
@@ -71,7 +72,7 @@ _TYPES: dict[str, type] = {
     "batch_size": int, "weight_decay": float, "loss": str, "drop_last": bool, "clean_corpus": bool,
     "sides": int,
 }  # fmt: skip
-LOSS_NAMES = ("infonce", "ntxent", "multi-similarity")
+LOSS_NAMES = ("infonce", "ntxent", "multi-similarity", "in-batch")
 """The losses of ``mirrorbench.training.losses``; named here so that a spec is checked without loading torch."""
 # Keys of a spec that other parts read: the readout's length, and where the tuning strings come from.
 OUTSIDE_KEYS = ("max_length", "corpus", "corpus_size")

@@ -2,7 +2,6 @@
 
     torchrun --standalone --nproc-per-node 2 -m pretraining.pretrain --packed FOLDER --static FOLDER
         --output FOLDER --tokens 60e6 [--resume]
-    ... --packed BLOCKS --init MODEL --learning-rate 5e-4   (a second phase, on running text)
 
 The learning rate is a function of the tokens seen: warm-up, plateau, linear decay to zero over the last
 part of the budget. A checkpoint taken on the plateau fits any budget, so a run is extended or cut short
@@ -31,7 +30,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 from transformers import BertConfig, BertForMaskedLM
 
-from pretraining.corpus import Rows, layout
+from pretraining.corpus import Rows
 from pretraining.static_vectors import DIMENSIONS
 from pretraining.tokenizer import FIRST_ORDINARY_ID, MASK, MAX_LENGTH, PAD, VOCABULARY_SIZE
 
@@ -40,7 +39,7 @@ from pretraining.tokenizer import FIRST_ORDINARY_ID, MASK, MAX_LENGTH, PAD, VOCA
 class Settings:
     """Everything that shapes the model, apart from the data."""
 
-    tokens: float = 60e6  # budget, in places of the rows (98 % of them hold a token)
+    tokens: float = 60e6  # budget
     tokens_per_step: int = 2_048  # small steps, so that there are enough of them in a small budget
     learning_rate: float = 1e-3
     warmup_tokens: float = 1e6
@@ -94,11 +93,6 @@ def build_model(static_vectors: NDArray[np.float32], settings: Settings) -> Bert
     return model
 
 
-def load_model(folder: Path) -> BertForMaskedLM:
-    """The model of an earlier phase, as exported; its optimiser starts anew."""
-    return BertForMaskedLM.from_pretrained(folder, config=model_config(dropout=0.0), dtype=torch.float32)
-
-
 def build_optimizer(model: nn.Module, settings: Settings) -> torch.optim.AdamW:
     """AdamW with weight decay on matrices only."""
     parameters = list(model.parameters())
@@ -118,20 +112,16 @@ def learning_rate(tokens: float, settings: Settings) -> float:
 
 @dataclass(frozen=True)
 class Batch:
-    """Corrupted rows, what they attend to, and what has to be guessed where."""
+    """Corrupted rows, and what has to be guessed where."""
 
     ids: Tensor
-    positions: Tensor
-    attention: Tensor | None  # (rows, 1, length, length), true inside a sentence; None where all see all
     masked: Tensor  # indices into the flattened rows
     targets: Tensor
 
 
 def make_batch(rows: Rows, rng: np.random.Generator, mask_rate: float) -> Batch:
     """Mask a share of the ordinary pieces, as BERT does."""
-    sentence, positions = layout(rows)
     ids = rows.astype(np.int64)
-    alone = bool((sentence == 1).all())
     chosen = (rng.random(ids.shape) < mask_rate) & (ids >= FIRST_ORDINARY_ID)
     targets = ids[chosen]
     fate = rng.random(len(targets))
@@ -139,8 +129,6 @@ def make_batch(rows: Rows, rng: np.random.Generator, mask_rate: float) -> Batch:
     ids[chosen] = np.where(fate < 0.8, MASK, np.where(fate < 0.9, random_ids, targets))
     return Batch(
         ids=torch.from_numpy(ids),
-        positions=torch.from_numpy(positions),
-        attention=None if alone else torch.from_numpy(sentence[:, None, :, None] == sentence[:, None, None, :]),
         masked=torch.from_numpy(np.flatnonzero(chosen)),
         targets=torch.from_numpy(targets),
     )
@@ -149,9 +137,7 @@ def make_batch(rows: Rows, rng: np.random.Generator, mask_rate: float) -> Batch:
 def masked_loss(model: BertForMaskedLM, batch: Batch, bfloat16: bool) -> tuple[Tensor, Tensor]:
     """Mean cross-entropy and accuracy at the masked places; the output layer runs on those alone."""
     with torch.autocast("cpu", dtype=torch.bfloat16, enabled=bfloat16):
-        hidden = model.bert(
-            input_ids=batch.ids, attention_mask=batch.attention, position_ids=batch.positions
-        ).last_hidden_state
+        hidden = model.bert(input_ids=batch.ids).last_hidden_state
         logits = model.cls(hidden.flatten(0, 1)[batch.masked])
     logits = logits.float()
     return cross_entropy(logits, batch.targets), (logits.argmax(1) == batch.targets).float().mean()
@@ -297,12 +283,9 @@ def main() -> None:
     """Read the command line and train."""
     parser = ArgumentParser(description=__doc__, formatter_class=RawDescriptionHelpFormatter)
     parser.add_argument("--packed", type=Path, required=True)
-    origin = parser.add_mutually_exclusive_group(required=True)
-    origin.add_argument("--static", type=Path, help="folder of the skip-gram vectors that a new model starts from")
-    origin.add_argument("--init", type=Path, help="folder of the model of an earlier phase")
+    parser.add_argument("--static", type=Path, required=True, help="folder of the skip-gram vectors")
     parser.add_argument("--output", type=Path, required=True)
     parser.add_argument("--tokens", type=float, default=Settings.tokens, help="token budget, decay included")
-    parser.add_argument("--learning-rate", type=float, default=Settings.learning_rate, help="of the plateau")
     parser.add_argument("--threads", type=int, default=1, help="of each process")
     parser.add_argument("--float32", action="store_true", help="no bfloat16 autocast")
     parser.add_argument("--resume", action="store_true", help="continue from the checkpoint in --output")
@@ -310,10 +293,8 @@ def main() -> None:
     torch.set_num_threads(args.threads)
     if "WORLD_SIZE" in os.environ:  # started by torchrun
         dist.init_process_group("gloo")
-    settings = replace(
-        Settings(), tokens=args.tokens, learning_rate=args.learning_rate, bfloat16=not args.float32
-    )
-    model = load_model(args.init) if args.init else build_model(np.load(args.static / "vectors.npy"), settings)
+    settings = replace(Settings(), tokens=args.tokens, bfloat16=not args.float32)
+    model = build_model(np.load(args.static / "vectors.npy"), settings)
     train(args.packed, model, args.output, settings, Intervals(), args.resume)
 
 

@@ -16,7 +16,7 @@ from transformers import BertTokenizerFast
 
 VOCABULARY_SIZE = 8192  # more than half of the model's parameters are word pieces: the size that fits in 8 MB
 ALPHABET_SIZE = 200  # every further character costs two pieces ("c", "##c"); rarer ones become [UNK]
-MAX_LENGTH = 128
+MAX_LENGTH = 64
 SPECIAL_TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 PAD, UNK, CLS, SEP, MASK = range(len(SPECIAL_TOKENS))
 FIRST_ORDINARY_ID = len(SPECIAL_TOKENS)

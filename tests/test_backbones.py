@@ -57,7 +57,7 @@ def test_a_directory_without_dot_wins_over_the_hub(
 
 
 def test_what_is_no_model_directory(tmp_path: Path) -> None:
-    with pytest.raises(ModelUnavailableError, match="there is no directory"):
+    with pytest.raises(ModelUnavailableError, match="there is no such directory"):
         backbones.locate(parse_spec(f"{tmp_path}/none"), "en", offline=True)
     with pytest.raises(ModelUnavailableError, match=r"holds no config\.json") as caught:
         backbones.locate(parse_spec(str(tmp_path)), "en", offline=True)

@@ -163,7 +163,7 @@ def test_what_cannot_be_had_stops_nothing_else(
     found = [(str(failure.spec), failure.task, failure.reason) for failure in plan.failures]
     assert found[:2] == [("toy", "lost", "it is gone"), ("toy", "broken", "ZeroDivisionError: a bug of a plugin")]
     assert [(spec, task) for spec, task, _ in found[2:]] == [("./nowhere+base", t) for t in ("lost", "cats", "broken")]
-    assert "there is no directory nowhere" in found[3][2]
+    assert "./nowhere: there is no such directory" in found[3][2]
     assert plan.failures[0].hint == "look elsewhere"
 
 

@@ -95,6 +95,31 @@ def multi_similarity(
     return (towards + away).mean()
 
 
+def in_batch(
+    left: torch.Tensor, right: torch.Tensor, temperature: float, labels: torch.Tensor | None = None
+) -> torch.Tensor:
+    """The cross-entropy over in-batch negatives, in one direction (SimCSE: Gao et al., EMNLP 2021, Eq. 4).
+
+    Each first view is an anchor; among the N second views it must find its own. Against ``ntxent`` the other first
+    views are no negatives, and the second views are no anchors. Known as ``MultipleNegativesRankingLoss`` too, with
+    1 / tau as its scale.
+
+    Args:
+        left: first views, shape (N, dimensions).
+        right: second views, same shape and order.
+        temperature: tau.
+        labels: shape (N,); vectors of one label are no negatives of each other.
+
+    Returns:
+        A non-negative scalar, the mean over the N anchors.
+    """
+    cosines = F.normalize(left.float(), dim=1) @ F.normalize(right.float(), dim=1).T
+    own = torch.arange(len(left), device=left.device)
+    labels = own if labels is None else labels
+    same = (labels[:, None] == labels[None, :]) & (own[:, None] != own[None, :])
+    return F.cross_entropy((cosines / temperature).masked_fill(same, float("-inf")), own)
+
+
 def _softplus_of_sum(exponents: torch.Tensor, chosen: torch.Tensor) -> torch.Tensor:
     """log(1 + sum of exp over the chosen entries of each row)."""
     masked = exponents.masked_fill(~chosen, float("-inf"))
@@ -119,4 +144,5 @@ LOSSES: dict[str, Loss] = {
     "infonce": infonce,
     "ntxent": ntxent,
     "multi-similarity": multi_similarity,
+    "in-batch": in_batch,
 }

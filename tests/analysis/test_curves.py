@@ -3,7 +3,7 @@ from __future__ import annotations
 import statistics
 
 import pytest
-from stored import result
+from analysed_results import result
 
 from mirrorbench.analysis.curves import series, value_of
 

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from stored import result
+from analysed_results import result
 
 from mirrorbench.analysis.frequency import at, bounds, count, series
 

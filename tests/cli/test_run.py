@@ -212,7 +212,7 @@ def test_an_interrupted_run_goes_on_where_it_was(
         assert time.monotonic() < deadline
         time.sleep(0.05)
     running.send_signal(how)
-    _, err = running.communicate(timeout=30)
+    _, err = running.communicate(timeout=120)
     if how == signal.SIGINT:
         assert running.returncode == 130
         assert "Traceback" not in err
@@ -223,7 +223,7 @@ def test_an_interrupted_run_goes_on_where_it_was(
 
     (folder / "go").touch()
     again = process(*command)
-    out, err = again.communicate(timeout=60)
+    out, err = again.communicate(timeout=120)
     assert again.returncode == 0, err
     assert "2 of them from earlier runs" in err
     assert {path: path.stat().st_mtime_ns for path in times} == times
@@ -231,7 +231,7 @@ def test_an_interrupted_run_goes_on_where_it_was(
     assert not list((folder / "results").rglob(".part-*"))
 
     straight = process(*command, "--output", "straight", MIRRORBENCH_CACHE=str(folder / "fresh"))
-    assert straight.communicate(timeout=60)[0] == out
+    assert straight.communicate(timeout=120)[0] == out
     found, expected = results(folder / "results"), results(folder / "straight")
     assert found.keys() == expected.keys()
     for path in expected:

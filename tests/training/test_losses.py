@@ -8,7 +8,7 @@ from pytorch_metric_learning.losses import NTXentLoss
 from torch.nn.functional import cosine_similarity
 
 from mirrorbench.recipes import LOSS_NAMES
-from mirrorbench.training.losses import LOSSES, infonce, ntxent
+from mirrorbench.training.losses import LOSSES, in_batch, infonce, ntxent
 
 SIZES = pytest.mark.parametrize("n", [2, 3, 17])
 TEMPERATURES = pytest.mark.parametrize("temperature", [0.04, 0.2, 1.0])
@@ -57,6 +57,41 @@ def test_ntxent_is_pytorch_metric_learnings(n: int, temperature: float) -> None:
     labels = torch.arange(n).repeat(2)
     expected = NTXentLoss(temperature)(torch.cat(pair), labels)
     assert_same(ntxent(*pair, temperature), expected, pair)
+
+
+def simcse_equation_4(left: torch.Tensor, right: torch.Tensor, temperature: float) -> torch.Tensor:
+    """SimCSE, Eq. 4, term by term: each first view an anchor, all second views in the denominator."""
+    terms = []
+    for i, anchor in enumerate(left):
+        exponentials = [torch.exp(cosine_similarity(anchor, other, dim=0) / temperature) for other in right]
+        terms.append(-torch.log(exponentials[i] / sum(exponentials)))
+    return sum(terms) / len(terms)  # type: ignore[return-value]
+
+
+@SIZES
+@TEMPERATURES
+def test_in_batch_is_simcses_equation_4(n: int, temperature: float) -> None:
+    pair = views(n)
+    assert_same(in_batch(*pair, temperature), simcse_equation_4(*pair, temperature), pair)
+
+
+@SIZES
+@TEMPERATURES
+def test_in_batch_is_sentence_transformers_ranking_loss(n: int, temperature: float) -> None:
+    losses = pytest.importorskip("sentence_transformers.losses")
+    pair = views(n)
+    ranking = losses.MultipleNegativesRankingLoss(torch.nn.Identity(), scale=1 / temperature)
+    expected = ranking.compute_loss_from_embeddings(list(pair), None)
+    assert_same(in_batch(*pair, temperature), expected, pair)
+
+
+def test_in_batch_leaves_out_what_stands_for_the_same() -> None:
+    left, right = views(4)
+    grouped = in_batch(left, right, 0.2, torch.tensor([0, 1, 0, 2]))
+    cosines = torch.nn.functional.normalize(left, dim=1) @ torch.nn.functional.normalize(right, dim=1).T / 0.2
+    terms = [cosines[i, columns].logsumexp(0) - cosines[i, i]
+             for i, columns in enumerate([[0, 1, 3], [0, 1, 2, 3], [1, 2, 3], [0, 1, 2, 3]])]  # fmt: skip
+    torch.testing.assert_close(grouped, torch.stack(terms).mean())
 
 
 def test_the_positive_in_the_denominator_is_the_difference() -> None:

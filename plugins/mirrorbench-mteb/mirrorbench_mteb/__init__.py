@@ -1,0 +1,33 @@
+"""MTEB (Muennighoff et al., EACL 2023) and mirrorbench, each inside the other.
+
+Tasks: every text-only STS and pair-classification task of MTEB is a mirrorbench task ``mteb-NAME`` (``from_mteb`` takes
+one of your own). Encoders: ``mirrorbench_mteb.model.MirrorbenchModel`` is one of MTEB's. Results: ``mirrorbench mteb``.
+
+Importing mteb takes seconds, so nothing here does it before a task is read or a command runs.
+"""
+
+from __future__ import annotations
+
+from mirrorbench import hookimpl
+from mirrorbench.hooks import Register
+from mirrorbench_mteb.tasks import from_mteb
+
+__all__ = ["from_mteb"]
+
+
+@hookimpl
+def register_tasks(register: Register) -> None:
+    """One task for each subset of each task in the catalogue."""
+    from mirrorbench_mteb.catalogue import catalogue
+    from mirrorbench_mteb.tasks import from_entry
+
+    for entry in catalogue().values():
+        register(from_entry(entry))
+
+
+@hookimpl
+def register_commands(register: Register) -> None:
+    """``mirrorbench mteb``."""
+    from mirrorbench_mteb.commands import app
+
+    register("mteb", app, "Encoders evaluated by MTEB itself, and results in MTEB's format.")

@@ -1,0 +1,56 @@
+"""One task of MTEB, evaluated by MTEB, with its result file written."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mirrorbench.errors import DataUnavailableError
+from mirrorbench_mteb.model import MirrorbenchModel
+from mirrorbench_mteb.tasks import loading
+
+
+@dataclass(frozen=True)
+class Evaluated:
+    """What MTEB made of a task.
+
+    Attributes:
+        scores: split, subset and main score.
+        failure: why there is none; empty where all went well.
+    """
+
+    scores: tuple[tuple[str, str, float], ...] = ()
+    failure: str = ""
+
+
+def evaluate(model: MirrorbenchModel, task: Any, folder: Path, offline: bool = False) -> Evaluated:
+    """Run MTEB's own evaluation.
+
+    Args:
+        model: the encoder.
+        task: a task object of MTEB; those made of several others (aggregates) load their own data.
+        folder: where ``results/`` is made; what is in there for the same weights is not computed again.
+        offline: open no socket for the data.
+    """
+    import mteb
+    from mteb.cache import ResultCache
+
+    cache = ResultCache(folder)
+    if cache.load_task_result(task.metadata.name, model.mteb_model_meta) is None and not task.is_aggregate:
+        try:
+            loading(task, offline)
+        except DataUnavailableError as error:
+            return Evaluated(failure=str(error))
+    done = mteb.evaluate(
+        model, task, cache=cache, raise_error=False, show_progress_bar=False, co2_tracker=False, num_proc=None
+    )
+    if done.exceptions:
+        return Evaluated(failure="; ".join(error.exception for error in done.exceptions))
+    rows = [
+        (split, row["hf_subset"], float(row["main_score"]))
+        for result in done.task_results
+        for split, rows in result.scores.items()
+        for row in rows
+    ]
+    return Evaluated(tuple(rows))

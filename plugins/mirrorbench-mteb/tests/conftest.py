@@ -1,0 +1,66 @@
+"""Folders of their own for the tests, the plugin, and tasks of MTEB whose data lie in memory or in a local folder."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parent)]  # the plugin, installed or not
+
+pytest.importorskip("mteb")
+import mirrorbench_mteb  # noqa: E402
+
+from mirrorbench import plugins as plugin_manager  # noqa: E402
+from mirrorbench.data.pairs import Pair  # noqa: E402
+from mirrorbench.data.store import DataStore  # noqa: E402
+from mirrorbench.plugins import Plugins  # noqa: E402
+
+
+@pytest.fixture(autouse=True)
+def _own_folders(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name, folder in (("MIRRORBENCH_DATA", "data"), ("MIRRORBENCH_CACHE", "cache"), ("MTEB_CACHE", "mteb-cache")):
+        monkeypatch.setenv(name, str(tmp_path / folder))
+    monkeypatch.setattr("datasets.config.HF_DATASETS_CACHE", tmp_path / "datasets")
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+
+
+@pytest.fixture
+def plugins() -> Iterator[Plugins]:
+    plugin_manager.plugins.cache_clear()
+    loaded = plugin_manager.plugins()
+    if "mteb" not in loaded.commands:  # installed, it has registered itself
+        loaded.add(mirrorbench_mteb, "mteb")
+    yield loaded
+    plugin_manager.plugins.cache_clear()
+
+
+@pytest.fixture
+def sts17(plugins: Plugins, tmp_path: Path) -> list[Pair]:
+    """The 250 pairs that ship with mirrorbench, as its own task reads them."""
+    pairs: list[Pair] = plugins.tasks["quick-sts"].load(DataStore(tmp_path / "data", offline=True))
+    assert len(pairs) == 250
+    return pairs
+
+
+@pytest.fixture
+def similarity(sts17: list[Pair]) -> Any:
+    """A task of MTEB on these pairs, in memory."""
+    from memory import similarity_task
+
+    return similarity_task(sts17)
+
+
+@pytest.fixture
+def folder_of_pairs(sts17: list[Pair], tmp_path: Path) -> Path:
+    """The pairs as a data set that the datasets library loads from a folder."""
+    folder = tmp_path / "pairs"
+    folder.mkdir()
+    rows = [{"sentence1": p.left, "sentence2": p.right, "score": p.gold} for p in sts17]
+    (folder / "test.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return folder

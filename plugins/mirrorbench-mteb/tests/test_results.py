@@ -1,0 +1,124 @@
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import mteb
+import numpy as np
+import pytest
+from mirrorbench_mteb.export import export
+from mirrorbench_mteb.model import MirrorbenchModel
+from mteb.models import EncoderProtocol
+from mteb.results import TaskResult
+
+import mirrorbench
+from mirrorbench.plugins import Plugins
+from mirrorbench.store import read_results
+
+PROJECT = Path(__file__).resolve().parents[1]
+TUNED = "tiny+mirror:batch_size=20,corpus_size=60"
+
+
+@pytest.fixture
+def results(plugins: Plugins, tmp_path: Path) -> Path:
+    """What mirrorbench stored of an encoder that it tuned."""
+    spec = f"{TUNED},corpus=quick-sentences"
+    mirrorbench.run(
+        [spec, "tiny+base:pooling=mean"], "quick-sts,quick-simlex", output=tmp_path / "results", offline=True
+    )
+    return tmp_path / "results"
+
+
+def test_mteb_itself_finds_the_score_that_mirrorbench_stored(results: Path, similarity: Any) -> None:
+    """An encoder tuned here and evaluated by MTEB itself: the stored score, to 4 decimals."""
+    stored = {r.spec: r for r in read_results(results) if r.task == "quick-sts"}
+    assert len(stored) == 2
+    scores = set()
+    for spec, result in stored.items():
+        model = MirrorbenchModel(spec, offline=True)
+        done = mteb.evaluate(model, similarity, cache=None, co2_tracker=False, show_progress_bar=False)
+        (found,) = done.task_results[0].scores["test"]
+        for theirs, mine in (("cosine_spearman", "spearman"), ("main_score", "spearman"), ("spearman", "spearman"),
+                             ("cosine_pearson", "pearson")):  # fmt: skip
+            assert found[theirs] == pytest.approx(result.metrics[mine], abs=5e-5), (spec, theirs)
+        scores.add(round(found["cosine_spearman"], 4))
+    assert len(scores) == 2  # tuning has changed the encoder
+
+
+def test_the_model_follows_mtebs_protocol(plugins: Plugins) -> None:
+    encoder = mirrorbench.load("tiny", offline=True)
+    model = MirrorbenchModel(encoder)
+    assert isinstance(model, EncoderProtocol)
+    texts = ["a cat", "the river is wide", "a cat"]
+    batches = [{"text": texts[:2]}, {"text": texts[2:]}]
+    vectors = model.encode(batches, task_metadata=None, hf_split="test", hf_subset="default", batch_size=1)
+    np.testing.assert_array_equal(vectors, encoder.encode(texts))
+    assert model.mteb_model_meta.name == f"mirrorbench/{encoder.name}"
+    assert model.mteb_model_meta.revision == encoder.fingerprint[:12]
+    similarity = np.asarray(model.similarity(vectors, vectors))
+    assert similarity.shape == (3, 3)
+    assert similarity[0, 2] == pytest.approx(1, abs=1e-5)
+
+
+def test_export_writes_what_mteb_reads(results: Path, tmp_path: Path) -> None:
+    stored = {r.spec: r for r in read_results(results) if r.task == "quick-sts"}
+    exported = export(read_results(results), tmp_path / "mteb")
+    assert len(exported.files) == 2
+    assert {(task, why) for _, task, why in exported.left_out} == {("quick-simlex", "MTEB has no such task")}
+    for path in exported.files:
+        read = TaskResult.from_disk(path)
+        assert (read.task_name, path.name) == ("STS17", "STS17.json")
+        assert read.dataset_revision.startswith("original-files-")
+        (row,) = read.scores["test"]
+        spec = next(s for s in stored if stored[s].metrics["spearman"] == pytest.approx(row["main_score"], abs=1e-6))
+        assert row["cosine_pearson"] == pytest.approx(stored.pop(spec).metrics["pearson"], abs=1e-6)
+        assert (row["hf_subset"], row["languages"]) == ("en-en", ["eng-Latn"])
+        meta = json.loads((path.parent / "model_meta.json").read_text(encoding="utf-8"))
+        assert meta["name"].startswith("mirrorbench/")
+    assert not stored
+    loaded = mteb.ResultCache(tmp_path / "mteb").load_results(tasks=["STS17"], include_remote=False)
+    assert len(loaded.model_results) == 2
+
+
+def test_another_number_of_items_is_another_task(results: Path, tmp_path: Path) -> None:
+    from dataclasses import replace
+
+    found = [replace(r, n_items=249) for r in read_results(results) if r.task == "quick-sts"]
+    exported = export(found, tmp_path / "mteb")
+    assert not exported.files
+    assert {why for *_, why in exported.left_out} == {"it has 249 items, and MTEB's STS17 250"}
+
+
+def mirrorbench_command(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    here = (
+        f"import sys; sys.path.insert(0, {str(PROJECT)!r})\n"
+        "import mirrorbench.plugins as p, mirrorbench_mteb as m, mirrorbench.cli as c\n"
+        "if 'mteb' not in p.plugins().commands:\n"  # installed, it has registered itself
+        "    p.plugins().add(m, 'mteb')\n"
+        "    c.app.add_typer(p.plugins().commands['mteb'], name='mteb')\n"
+        "c.main()"
+    )
+    environment = {**os.environ, "HF_HUB_OFFLINE": "1"}
+    return subprocess.run(
+        [sys.executable, "-c", here, *arguments], cwd=cwd, env=environment, capture_output=True, text=True, check=False
+    )
+
+
+def test_the_commands(results: Path, tmp_path: Path) -> None:
+    done = mirrorbench_command("mteb", "export", "results", "-o", "mteb", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert len(done.stdout.splitlines()) == 2
+    assert all((tmp_path / line).is_file() for line in done.stdout.splitlines())
+    assert "2 of 4 results in 2 files." in done.stderr
+    failed = mirrorbench_command("mteb", "run", "tiny", "--tasks", "mteb-STS17-en-en,STS12", "--offline", cwd=tmp_path)
+    assert failed.returncode == 1, failed.stderr
+    assert "0 of 2 tasks done" in failed.stderr
+    assert "HF_HOME" in failed.stderr
+    assert "Traceback" not in failed.stderr
+    unknown = mirrorbench_command("mteb", "run", "tiny", "--tasks", "STSBenchmrk", "--offline", cwd=tmp_path)
+    assert unknown.returncode == 2
+    assert "Did you mean STSBenchmark" in unknown.stderr

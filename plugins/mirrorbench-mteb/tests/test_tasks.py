@@ -1,0 +1,114 @@
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import mteb
+import pytest
+from memory import classification_task, on_disk
+from mirrorbench_mteb.catalogue import FILE, _content, catalogue
+from mirrorbench_mteb.model import MirrorbenchModel
+from mirrorbench_mteb.tasks import from_mteb
+
+import mirrorbench
+from mirrorbench.data.pairs import Pair
+from mirrorbench.data.store import DataStore
+from mirrorbench.errors import DataUnavailableError, UsageError
+from mirrorbench.plugins import Plugins
+
+PROJECT = Path(__file__).resolve().parents[1]
+
+
+def test_the_catalogue_is_what_the_installed_mteb_says() -> None:
+    pytest.importorskip("langcodes")
+    if _content()["mteb"] != mteb.__version__:
+        pytest.skip(f"the catalogue is that of mteb {_content()['mteb']}, and {mteb.__version__} is installed")
+    spec = importlib.util.spec_from_file_location("make_catalogue", PROJECT / "make_catalogue.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    assert module.ask_mteb() == _content(), f"write {FILE.name} anew: python make_catalogue.py"
+
+
+def test_the_tasks_are_registered_under_mtebs_names(plugins: Plugins) -> None:
+    named = {entry.name for entry in plugins.tasks if entry.origin == "mteb"}
+    assert named == set(catalogue())
+    assert {"mteb-STS12", "mteb-STSBenchmark", "mteb-SICK-R", "mteb-BIOSSES", "mteb-STS17-en-en"} <= named
+    task = plugins.tasks["mteb-STS17-es-en"]
+    assert (task.level, task.languages, task.main_metric) == ("sentence", ("es", "en"), "spearman")
+    assert plugins.tasks["mteb-TwitterURLCorpus"].main_metric == "ap"
+
+
+def test_registering_imports_neither_mteb_nor_datasets() -> None:
+    code = (
+        f"import sys; sys.path.insert(0, {str(PROJECT)!r}); import mirrorbench_mteb as m\n"
+        "from mirrorbench.plugins import plugins\n"
+        "p = plugins()\n"
+        "'mteb' in p.commands or p.add(m, 'mteb')\n"
+        "p.tasks['mteb-STSBenchmark'], p.commands['mteb']\n"
+        "assert not {'mteb', 'datasets', 'torch'} & set(sys.modules), 'heavy'"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_the_identity_is_the_dataset_at_the_revision_that_mteb_pins(plugins: Plugins, tmp_path: Path) -> None:
+    pinned = mteb.get_task("STSBenchmark").metadata.dataset
+    identity = plugins.tasks["mteb-STSBenchmark"].identity(DataStore(tmp_path, offline=True))
+    assert identity == {f"hf:{pinned['path']}/default/test": pinned["revision"]}
+
+
+def test_data_that_are_not_here_say_how_to_get_them(plugins: Plugins, tmp_path: Path) -> None:
+    task = plugins.tasks["mteb-STSBenchmark"]
+    with pytest.raises(
+        DataUnavailableError, match=r"MTEB's STSBenchmark \(mteb/stsbenchmark-sts at b0fddb56ed78\)"
+    ) as e:
+        task.fetch(DataStore(tmp_path, offline=True))
+    assert "HF_HOME" in e.value.hint
+    assert "mteb.get_task('STSBenchmark').load_data()" in e.value.hint
+
+
+def test_the_offline_switch_is_put_back(plugins: Plugins, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import datasets
+    import huggingface_hub.constants as hub
+
+    monkeypatch.setattr(datasets.config, "HF_HUB_OFFLINE", False)
+    monkeypatch.setattr(hub, "HF_HUB_OFFLINE", False)
+    with pytest.raises(DataUnavailableError):
+        plugins.tasks["mteb-STS12"].fetch(DataStore(tmp_path, offline=True))
+    assert (datasets.config.HF_HUB_OFFLINE, hub.HF_HUB_OFFLINE) == (False, False)
+
+
+def test_data_come_through_mteb_and_datasets(folder_of_pairs: Path, sts17: list[Pair], tmp_path: Path) -> None:
+    (task,) = from_mteb(on_disk(str(folder_of_pairs)))
+    store = DataStore(tmp_path / "data", offline=True)
+    task.fetch(store)
+    pairs = task.load(store)
+    assert [(p.left, p.right, p.gold) for p in pairs] == [(p.left, p.right, p.gold) for p in sts17]
+    assert [p.id for p in pairs[:2]] == ["test/0", "test/1"]
+    assert list(task.identity(store).values()) == ["1" * 40]
+
+
+def test_a_type_without_a_kind_is_refused() -> None:
+    with pytest.raises(UsageError, match="type Classification") as caught:
+        from_mteb(mteb.get_task("Banking77Classification"))
+    assert "mirrorbench mteb run" in caught.value.hint
+
+
+@pytest.mark.parametrize("in_one_row", [False, True])
+def test_pair_classification_has_mtebs_average_precision(
+    plugins: Plugins, sts17: list[Pair], in_one_row: bool, tmp_path: Path
+) -> None:
+    (task,) = from_mteb(classification_task(sts17, in_one_row))
+    plugins.tasks.add(task.name, task, "test")
+    found = mirrorbench.evaluate("tiny+base:pooling=mean", task.name, output=tmp_path / "results", offline=True)
+    mine = found.results[0].metrics
+    model: Any = MirrorbenchModel("tiny+base:pooling=mean", offline=True)
+    done = mteb.evaluate(model, classification_task(sts17, in_one_row), cache=None, co2_tracker=False)
+    theirs = done.task_results[0].scores["test"][0]
+    assert mine["ap"] == pytest.approx(theirs["cosine_ap"], abs=1e-6)
+    assert found[task.name] == mine["ap"]
+    assert mine["auc"] is not None

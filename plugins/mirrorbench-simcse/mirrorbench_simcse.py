@@ -1,0 +1,106 @@
+"""The method ``simcse``: unsupervised SimCSE (Gao et al., EMNLP 2021), and the head that it is trained with.
+
+Two passes over one sentence differ by their dropout masks; the first must find the second among those of the batch
+(Eq. 4, the loss ``in-batch``). In training the [CLS] vector goes through a head that is thrown away afterwards: an
+augmentation of the model, ``simcse_head``, which ``simcse`` switches on and any other method may.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from mirrorbench import hookimpl
+from mirrorbench.errors import TuningError
+from mirrorbench.hooks import Register
+from mirrorbench.methods import Method
+from mirrorbench.recipes import Recipe
+
+ROBERTAS = ("roberta", "xlm-roberta", "camembert")
+
+
+def simcse_preset(level: str, architecture: str, protocol: str) -> Recipe:
+    """SimCSE's recipe for models of base size, the same at every level.
+
+    Batch size and learning rate: Table A.1 (64 and 3e-5 for BERT, 512 and 1e-5 for RoBERTa; other architectures get
+    BERT's). One epoch, and the head in training only: appendix A. Temperature 0.05: appendix D. Dropout 0.1: section
+    3. At most 32 tokens: the released script. No weight decay: the default of the trainer that the script uses.
+    ``released`` takes the lines of the corpus as they are, repeated ones too.
+    """
+    roberta = architecture in ROBERTAS
+    return Recipe(
+        temperature=0.05,
+        epochs=1,
+        train_max_length=32,
+        pooling="cls",
+        lr=1e-5 if roberta else 3e-5,
+        batch_size=512 if roberta else 64,
+        weight_decay=0.0,
+        loss="in-batch",
+        augment=(("dropout", 0.1), ("simcse_head", 1.0)),
+        clean_corpus=protocol == "paper",
+    )
+
+
+class Head:
+    """A dense layer of the model's own width and a tanh over the vectors of the last layer, in training only.
+
+    Each token's vector goes through it, so it means something under every pooling; SimCSE reads the first token. It is
+    initialised as the layers of the model were (a normal distribution of ``initializer_range``, zeros as biases) and
+    learns with them; afterwards nothing is left of it. Any rate above 0 switches it on.
+    """
+
+    def configure(self, config: Any, rate: float) -> None:
+        """Nothing: the head is no part of the model's configuration."""
+
+    def attach(self, model: Any, rate: float) -> Callable[[], None] | None:
+        """Add the head to the model.
+
+        Returns:
+            What takes it away again.
+        """
+        if not rate:
+            return None
+        import torch
+
+        config = model.config
+        dense = torch.nn.Linear(config.hidden_size, config.hidden_size)
+        torch.nn.init.normal_(dense.weight, std=getattr(config, "initializer_range", 0.02))
+        torch.nn.init.zeros_(dense.bias)
+        like = next(model.parameters())
+        model.simcse_head = torch.nn.Sequential(dense, torch.nn.Tanh()).to(like.device, like.dtype)
+        hook = model.register_forward_hook(_through_the_head)
+
+        def detach() -> None:
+            hook.remove()
+            del model.simcse_head
+
+        return detach
+
+
+def _through_the_head(model: Any, inputs: Any, output: Any) -> Any:
+    """Replace the last layer's vectors by what the head makes of them.
+
+    Raises:
+        TuningError: other layers are read as well, which have no head.
+    """
+    if output.hidden_states is not None:
+        raise TuningError(
+            "simcse_head stands on the last layer, and layers= asks for others",
+            "Leave layers at -1:, or add simcse_head=0 to the encoder spec.",
+        )
+    output.last_hidden_state = model.simcse_head(output.last_hidden_state)
+    return output
+
+
+@hookimpl
+def register_augmentations(register: Register) -> None:
+    """The head, under its spec key."""
+    register("simcse_head", Head(), on="model", description="1: a dense layer and tanh over the last layer in training")
+
+
+@hookimpl
+def register_methods(register: Register) -> None:
+    """Unsupervised SimCSE."""
+    method = Method("simcse", simcse_preset, label="{backbone} + SimCSE", levels={"wic": "sentence"})
+    register("simcse", method, "unsupervised SimCSE: dropout alone makes the two views, negatives from the batch")
