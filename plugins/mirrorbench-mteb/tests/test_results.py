@@ -10,6 +10,7 @@ from typing import Any
 import mteb
 import numpy as np
 import pytest
+from mirrorbench_mteb.evaluation import evaluate
 from mirrorbench_mteb.export import export
 from mirrorbench_mteb.model import MirrorbenchModel
 from mteb.models import EncoderProtocol
@@ -47,6 +48,20 @@ def test_mteb_itself_finds_the_score_that_mirrorbench_stored(results: Path, simi
             assert found[theirs] == pytest.approx(result.metrics[mine], abs=5e-5), (spec, theirs)
         scores.add(round(found["cosine_spearman"], 4))
     assert len(scores) == 2  # tuning has changed the encoder
+
+
+def test_what_mteb_has_evaluated_is_not_computed_again(plugins: Plugins, similarity: Any, tmp_path: Path) -> None:
+    model = MirrorbenchModel("tiny+base:pooling=mean", offline=True)
+    first = evaluate(model, similarity, tmp_path / "mteb")
+    ((split, subset, score),) = first.scores
+    assert (split, subset, first.failure) == ("test", "default", "")
+    meta = model.mteb_model_meta
+    written = TaskResult.from_disk(mteb.ResultCache(tmp_path / "mteb").get_task_result_path("InMemory", meta))
+    assert written.scores["test"][0]["cosine_spearman"] == pytest.approx(score, abs=1e-6)
+    model.encode = None  # type: ignore[assignment, method-assign]
+    ((*where, again),) = evaluate(model, similarity, tmp_path / "mteb").scores
+    assert (where, again) == ([split, subset], pytest.approx(score, abs=1e-6))
+    assert "EncoderProtocol" in evaluate(model, similarity, tmp_path / "other").failure
 
 
 def test_the_model_follows_mtebs_protocol(plugins: Plugins) -> None:
