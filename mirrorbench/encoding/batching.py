@@ -49,4 +49,5 @@ def _end(tokens: NDArray[np.int64], width: int, pass_cost: int) -> int:
     changes = np.flatnonzero(np.diff(tokens)) + 1  # the first text of each shorter length
     ends = np.append(changes, len(tokens))
     padding = np.cumsum(width - tokens)[ends - 1]  # of a batch that ends there
-    return int(ends[max(1, np.searchsorted(padding, pass_cost, side="right")) - 1])
+    affordable = int(np.searchsorted(padding, pass_cost, side="right"))
+    return int(ends[max(1, affordable) - 1])
