@@ -117,6 +117,17 @@ class _Tar:
             if info.isreg() and not info.issparse():
                 self._infos.setdefault(info.name, info)
         self.members = [Member(name, info.size) for name, info in self._infos.items()]
+        self._read_to_the_end(total)
+
+    def _read_to_the_end(self, total: int) -> None:
+        """Read what follows the last member, so that the checksum at the end of a compressed archive is compared.
+
+        Damage may look like the end of the archive, and the members behind it would be missing without a word.
+        """
+        assert self._archive.fileobj is not None
+        while block := self._archive.fileobj.read(_CHUNK):
+            total += len(block)
+            _check_extent(1, total)
 
     def open(self, member: Member) -> IO[bytes]:
         stream = self._archive.extractfile(self._infos[member.name])

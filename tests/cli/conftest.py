@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -64,6 +65,11 @@ def toys(mirrorbench: Command) -> Command:
     return lambda *arguments, command="run": mirrorbench(command, "--plugin", str(PLUGIN), *arguments)
 
 
+def _hears_ctrl_c() -> None:
+    """A shell that starts the tests in the background has them ignore SIGINT, and their children with them."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 @pytest.fixture
 def process(folder: Path) -> Callable[..., subprocess.Popen[str]]:
     """Starts the command as a process of its own."""
@@ -72,6 +78,7 @@ def process(folder: Path) -> Callable[..., subprocess.Popen[str]]:
         return subprocess.Popen(
             [sys.executable, "-m", "mirrorbench", *arguments], cwd=folder, env=os.environ | environment,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            preexec_fn=_hears_ctrl_c,
         )  # fmt: skip
 
     return start
