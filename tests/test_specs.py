@@ -110,7 +110,7 @@ PIECES = st.lists(
 ).map("".join)
 
 
-@settings(max_examples=500)
+@settings(max_examples=settings().max_examples * 5)
 @given(HOSTILE | PIECES)
 def test_any_text_is_a_spec_that_survives_or_a_usage_error(text: str) -> None:
     try:

@@ -21,7 +21,7 @@ HOSTILE = [
     b"'", b"||", b"|", b"+", b",", b" ", b"{", b"[", b"}", b"<word>", b"</strong>", b"&x;", b"<!--", b"\\ud800",
     b"cui-less", b"a" * 200_000, b"[" * 5000,
 ]  # fmt: skip
-FAST = settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+FAST = settings(max_examples=settings().max_examples * 3 // 5, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 def read(sample: Sample, files: Mapping[str, bytes], folder: Path) -> list[Any]:

@@ -82,7 +82,7 @@ def _instances(path: Path) -> Iterator[tuple[str, str, str, TextInput]]:
     """Id, lemma, part of speech, and the word in its sentence."""
     try:
         root = ElementTree.parse(path).getroot()
-    except (ElementTree.ParseError, ValueError) as error:  # the latter of an encoding that the parser does not know
+    except (ElementTree.ParseError, ValueError, LookupError) as error:  # the latter two of an encoding that is unknown
         raise DataFormatError(f"{path} is not well-formed XML ({error}).") from None
     except OSError as error:
         raise DataUnavailableError(f"Cannot read {path}: {error.strerror}.") from None
