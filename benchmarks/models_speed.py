@@ -16,9 +16,10 @@ import torch
 from measuring import Table, alternate
 
 from mirrorbench.encoders.mirrorwic import word_spans
+from mirrorbench.encoding.encoder import TransformerEncoder
 from mirrorbench.encoding.inputs import TextInput
 from mirrorbench.encoding.readout import Readout
-from mirrorbench.encoding.transformer import TransformerEncoder, open_transformer
+from mirrorbench.encoding.transformer import open_transformer
 from mirrorbench.plugins import Plugins
 from mirrorbench.recipes import Recipe, mirror_preset
 from mirrorbench.training.contrastive import tune

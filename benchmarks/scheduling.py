@@ -18,7 +18,7 @@ from tabulate import tabulate
 from trivial_cells import TASKS
 
 from mirrorbench.data.store import DataStore
-from mirrorbench.execution import Context, execute, parse_executor
+from mirrorbench.executors.jobs import Context, execute, parse_executor
 from mirrorbench.plan import Plan, Planner, Request
 from mirrorbench.plugins import plugins
 from mirrorbench.progress import Silent

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
-from mirrorbench.data.cards import Card, load_cards
+from mirrorbench.data.cardfile import load_cards
+from mirrorbench.data.cards import Card
 from mirrorbench.tasks.kinds import TASK_KINDS
 
 CARDS = Path(__file__).resolve().parents[1] / "tasks"
@@ -22,6 +24,11 @@ HEADS = {
     "wsd": "Word sense disambiguation",
 }
 """Folders of cards, each a page, with its heading."""
+VARIANTS = (
+    "`--tasks bli-en-fr:train=1k` runs a task of that name, with a column and results of its own beside `bli-en-fr`; "
+    "several options are separated by commas: "
+    "`bli-en-fr:vocabulary=frequent-words-{lang},vocabulary_size=50000`."
+)
 
 
 def pages() -> dict[str, str]:
@@ -34,7 +41,10 @@ def index() -> str:
     lines = [
         "# Tasks and corpora",
         "",
-        "Made from the cards in `tasks/`. A suite is a list of tasks: `tasks/suites.yaml`.",
+        "Made from the cards in `tasks/`. A suite is a list of tasks: `tasks/suites.yaml`. Your own: "
+        "[a card is seven lines](../plugins.md#a-task-from-a-card).",
+        "",
+        f"Some tasks have options, which their pages name. {VARIANTS}",
         "",
     ]
     for folder, head in HEADS.items():
@@ -49,10 +59,19 @@ def page(folder: str) -> str:
     lines = [f"# {HEADS[folder]}", "", "Made from the cards; edit those, not this page."]
     kinds = dict.fromkeys(card.kind for cards in _files(folder) for card in cards if card.kind in TASK_KINDS)
     for kind in kinds:
-        lines += ["", f"## What a task of the kind `{kind}` does", "", _explanation(kind)]
+        lines += ["", f"## What a task of the kind `{kind}` does", "", _explanation(kind), *_settable(kind)]
     for cards in _files(folder):
         lines += ["", *_section(cards)]
     return "\n".join(lines) + "\n"
+
+
+def _settable(kind: str) -> Iterator[str]:
+    """What a user may set after a task's name."""
+    options = TASK_KINDS[kind].settable
+    if options:
+        named = ", ".join(f"`{name}` (default `{json.dumps(value)}`)" for name, value in options.items())
+        yield ""
+        yield f"May be set after a task's name: {named}. The defaults hold where a card says nothing. {VARIANTS}"
 
 
 def _files(folder: str) -> Iterator[tuple[Card, ...]]:

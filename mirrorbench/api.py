@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from mirrorbench.progress import Reporter
     from mirrorbench.results import Results
     from mirrorbench.specs import EncoderSpec
-    from mirrorbench.tuned.tuning import Tuned
+    from mirrorbench.tuned.report import Tuned
 
 Texts = str | Path | Sequence[str] | Sequence[tuple[str, str]]
 
@@ -268,30 +268,37 @@ def evaluate(
         )  # fmt: skip
 
 
-def leaderboard(results: str | Path | Sequence[str | Path] = "results", tasks: str | Sequence[str] = ()) -> Results:
+def leaderboard(
+    results: str | Path | Sequence[str | Path] = "results",
+    tasks: str | Sequence[str] = (),
+    *,
+    allow_mixed: bool = False,
+) -> Results:
     """Stored results as a table, as ``mirrorbench leaderboard`` shows them.
 
     Args:
         results: a folder of results, or several.
         tasks: columns: tasks and suites; by default all.
+        allow_mixed: also results of other data, models or protocols in one table; its notes then say so.
 
     Raises:
-        UsageError: a folder is missing or holds no results.
+        UsageError: a folder is missing or holds no results, or they cannot be compared.
     """
-    from mirrorbench.errors import UsageError
+    from dataclasses import replace
+
+    from mirrorbench.leaderboard.selection import Choice, select
     from mirrorbench.leaderboard.table import build_table
     from mirrorbench.plan import expand_tasks
     from mirrorbench.plugins import plugins
     from mirrorbench.results import Results
-    from mirrorbench.store import read_results
 
     registered = plugins()
     folders = [Path(folder) for folder in ([results] if isinstance(results, str | Path) else results)]
     names = expand_tasks(_names(tasks), registered)
-    found = [r for folder in folders for r in read_results(folder) if not names or r.task in names]
-    if not found:
-        raise UsageError(f"no results in {', '.join(map(str, folders))}", "Make some: mirrorbench.run(...)")
-    return Results(build_table(found, registered, names), tuple(found), (), registered)
+    selection = select(folders, registered, Choice(names, allow_mixed=allow_mixed))
+    table = build_table(selection.results, registered, names, selection.rows)
+    table = replace(table, notes=(*table.notes, *selection.notes))
+    return Results(table, selection.results, (), registered)
 
 
 class _Anonymous:

@@ -23,11 +23,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mirrorbench.atomic import TEMPORARY, sync_folder, sync_tree, writing
 from mirrorbench.data.corpora import corpus_checksum
 from mirrorbench.encoding.inputs import Array, TextInput
 from mirrorbench.errors import StorageError
-from mirrorbench.leases import Leases
+from mirrorbench.files.atomic import TEMPORARY, sync_folder, sync_tree, writing
+from mirrorbench.files.leases import Leases
 
 if TYPE_CHECKING:
     from mirrorbench.encoding.transformer import Transformer

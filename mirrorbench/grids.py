@@ -11,12 +11,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from itertools import product
+from math import prod
 from pathlib import Path
 from typing import Never
 
 from mirrorbench.data.store import DataStore
-from mirrorbench.errors import UsageError
-from mirrorbench.located import Located, read_located
+from mirrorbench.errors import DataFormatError, UsageError
+from mirrorbench.files.yamlfile import Located, read_yaml
 from mirrorbench.plan import Plan, Planner, Request, check_spec, expand_tasks
 from mirrorbench.plugins import Plugins
 from mirrorbench.recipes import PROTOCOLS
@@ -27,6 +28,7 @@ BLOCK_KEYS = ("encoders", "sweep", "tasks", "seeds", "corpus", "protocol", "prec
 FILE_KEYS = ("title", "source", "blocks", *BLOCK_KEYS)
 RANGE_KEYS = ("from", "to", "step")
 MAX_RANGE = 1000
+MAX_SWEEP = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +183,10 @@ class _Reader:
 
     def read(self) -> Grid:
         """The whole file."""
-        root = read_located(self.path)
+        try:
+            root = read_yaml(self.path)
+        except DataFormatError as error:  # a grid is part of the request
+            raise UsageError(error.message, error.hint) from None
         top = self._mapping(root, "a grid", FILE_KEYS)
         defaults = {key: value for key, value in top.items() if key in BLOCK_KEYS}
         blocks = self._items(top["blocks"]) if "blocks" in top else [Located({}, root.line)]
@@ -218,8 +223,9 @@ class _Reader:
             return expand_tasks(self.overrides.tasks, self.plugins)
         names: dict[str, None] = {}
         for item in self._items(block["tasks"]):
+            name = self._word(item)
             try:
-                names.update(dict.fromkeys(expand_tasks([self._word(item)], self.plugins)))
+                names.update(dict.fromkeys(expand_tasks([name], self.plugins)))
             except UsageError as error:
                 raise _at(self.path, item.line, error) from None
         return tuple(names)
@@ -261,8 +267,9 @@ class _Reader:
                     yield from self._swept(spec, keys, text.line, protocol)
 
     def _backbones(self, text: Located) -> Iterable[EncoderSpec]:
+        word = self._word(text)
         try:
-            spec = parse_spec(self._word(text))
+            spec = parse_spec(word)
         except UsageError as error:
             raise _at(self.path, text.line, error) from None
         if spec.backbone in self.plugins.encoders or not self.overrides.backbones:
@@ -273,7 +280,10 @@ class _Reader:
         for key in keys:
             if spec.get(key) is not None:
                 self._fail(keys[key].line, f"{key!r} stands in {spec} already")
-        for values in product(*(self._values(value) for value in keys.values())):
+        swept = [self._values(value) for value in keys.values()]
+        if (count := prod(map(len, swept))) > MAX_SWEEP:
+            self._fail(line, f"a sweep over {count:,} values of {', '.join(keys)}; at most {MAX_SWEEP:,}")
+        for values in product(*swept):
             full = spec.with_params(**dict(zip(keys, values, strict=True)))
             try:
                 check_spec(full, protocol, self.plugins)

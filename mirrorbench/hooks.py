@@ -73,10 +73,11 @@ class HookSpecs:
     def register_executors(self, register: Register) -> None:
         """``register(name, execute, description="")``: where a plan's groups of cells are computed.
 
-        ``execute(job)`` gets a ``mirrorbench.execution.Job`` and yields a ``Done`` for every cell, in any order. Each
-        of ``job.groups`` is for one worker, which calls ``mirrorbench.execution.compute(job.context, group)`` in
-        whatever process; ``job.share()`` first makes the corpora reachable from there. ``job.known(key=default, ...)``
-        gives the options of the command line and refuses others.
+        ``execute(job)`` gets a ``mirrorbench.executors.jobs.Job`` and yields a ``Done`` for every cell, in any order.
+        Each of ``job.groups`` is for one worker, which calls ``mirrorbench.executors.jobs.compute(job.context, group)``
+        in whatever process; ``job.share()`` first makes the corpora reachable from there.
+        ``job.known(key=default, ...)`` gives the options of the command line and refuses others.
+        ``mirrorbench.testing.executors`` has fixtures for the tests of an executor.
         """
 
     @hookspec

@@ -104,7 +104,8 @@ class Opener:
         if weights.path is None or readout is None:
             context = OpenContext(str(self.device), precision, self.offline)
             return open_system(weights.spec, self.plugins, context), 0.0
-        from mirrorbench.encoding.transformer import TransformerEncoder, open_transformer
+        from mirrorbench.encoding.encoder import TransformerEncoder
+        from mirrorbench.encoding.transformer import open_transformer
 
         path, seconds = weights.path, 0.0
         if weights.recipe is not None and weights.corpus is not None:

@@ -13,7 +13,8 @@ from pathlib import Path
 
 from mirrorbench import backbones
 from mirrorbench.cells import Cell, CorpusRef, Failure, Weights
-from mirrorbench.data.cards import Card, builtin_suites
+from mirrorbench.data.cards import Card
+from mirrorbench.data.catalogue import builtin_suites
 from mirrorbench.data.corpora import Corpus, GeneratedCorpus, read_corpus
 from mirrorbench.data.store import DataStore
 from mirrorbench.encoding.readout import DEFAULT_MAX_LENGTH, Readout
@@ -39,6 +40,7 @@ LADDERS: dict[str, Ladder] = {
 }
 
 # What is tuned on where neither the user nor the task says: paper 1, section 3, "Training Resources".
+_WIC_LANGUAGES = ("bg", "da", "de", "et", "fa", "fr", "hr", "it", "ja", "ko", "nl", "zh")
 _WORD_LANGUAGES = ("ar", "en", "es", "et", "fr", "he", "it", "pl", "ru", "tr", "zh")
 DEFAULT_CORPORA = {
     ("sentence", "en"): "sts-sentences",
@@ -46,7 +48,9 @@ DEFAULT_CORPORA = {
     ("sentence", "ar"): "wikimatrix-ar",
     ("sentence", "ru"): "wikimatrix-ru",
     **{("word", language): f"words-{language}" for language in _WORD_LANGUAGES},
-    ("wic", "en"): "wic-sentences",  # paper 2, section 4
+    # Paper 2, section 4: 10k sentences of each language's Wikipedia, for those of XL-WiC.
+    ("wic", "en"): "wic-sentences",
+    **{("wic", language): f"wiki-sentences-{language}" for language in _WIC_LANGUAGES},
 }
 
 # transformers' DeBERTa v1 fills attention masks with float32's lowest number, which overflows in half precision.

@@ -26,7 +26,8 @@ from typing import Any
 import pluggy
 
 from mirrorbench.augmentations import Augmentation
-from mirrorbench.data.cards import Card, load_cards
+from mirrorbench.data.cardfile import load_cards
+from mirrorbench.data.cards import Card
 from mirrorbench.data.corpora import GeneratedCorpus
 from mirrorbench.errors import DuplicateNameError, MirrorbenchError, PluginError
 from mirrorbench.hooks import PROJECT, HookSpecs

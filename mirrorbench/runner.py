@@ -25,15 +25,16 @@ from mirrorbench.encoding.cost import Cost
 from mirrorbench.encoding.inputs import Encoder, ReadoutEncoder, TextInput, VocabularyEncoder, checked
 from mirrorbench.encoding.readout import Readout
 from mirrorbench.errors import StorageError
+from mirrorbench.files.leases import POLL_SECONDS, Leases
 from mirrorbench.identity import COMPUTATION, digest
-from mirrorbench.leases import POLL_SECONDS, Leases
 from mirrorbench.opening import Opener
 from mirrorbench.outcomes import Cells, Done, Outcome, failed, gather
 from mirrorbench.plan import Plan
 from mirrorbench.plugins import Plugins
 from mirrorbench.progress import Reporter, Silent
 from mirrorbench.store import Result, ResultStore
-from mirrorbench.tasks import Scores, Vectors
+from mirrorbench.tasks import Vectors
+from mirrorbench.tasks.scoring import score
 
 if TYPE_CHECKING:
     import torch
@@ -49,6 +50,7 @@ class _Encoded:
     vectors: Vectors
     seconds: float
     description: dict[str, Any]
+    cost: dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -220,7 +222,7 @@ class Runner:
         for readout, shelf in shelves.items():
             array = shelf.get(list(inputs[readout]))
             description = _describe(encoder, readout, array.shape[1])
-            encoded[readout] = _Encoded(Vectors(inputs[readout], array), seconds, description | spent)
+            encoded[readout] = _Encoded(Vectors(inputs[readout], array), seconds, description, spent)
         return encoded
 
     def _spent(self, encoder: Encoder, weights: Weights) -> dict[str, Any]:
@@ -228,9 +230,9 @@ class Runner:
         spent: dict[str, Any] = {}
         cost = getattr(encoder, "cost", None)
         if isinstance(cost, Cost) and cost.texts:
-            spent["encoding_cost"] = cost.to_json()
+            spent["encoding"] = cost.to_json()
         if weights.recipe is not None and self.cache.model(weights.key):
-            spent["tuning_cost"] = self.cache.describe_model(weights.key).get("cost", {})
+            spent["tuning"] = self.cache.describe_model(weights.key).get("cost", {})
         return spent
 
     def _fill(
@@ -254,7 +256,8 @@ class Runner:
         task = self.plugins.tasks[cell.task]
         started = time.perf_counter()
         with computing_on(self.device):
-            scores: Scores = task.score(self._asked[cell.task].items, encoded.vectors, cell.protocol)
+            items = self._asked[cell.task].items
+            scores = score(task, items, encoded.vectors, cell.protocol, self.plugins.metrics)
         seconds = {"train": train_seconds, "encode": encoded.seconds, "score": time.perf_counter() - started}
         found = self._overlap(cell, corpora)
         if found:
@@ -278,6 +281,7 @@ class Runner:
             environment=self._environment,
             created=datetime.now(UTC).isoformat(timespec="seconds"),
             notes=[*scores.notes, *_target_notes(cell, lost)],
+            cost=encoded.cost,
             overlap=found.to_json() if found else None,
         )
         self.results.write(cell, result, scores)

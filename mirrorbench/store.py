@@ -19,9 +19,9 @@ from typing import Any
 
 import numpy as np
 
-from mirrorbench.atomic import TEMPORARY, writing
 from mirrorbench.cells import Cell
 from mirrorbench.errors import DataFormatError
+from mirrorbench.files.atomic import TEMPORARY, writing
 from mirrorbench.specs import EncoderSpec
 from mirrorbench.tasks import Scores
 
@@ -64,6 +64,9 @@ class Result:
     """UTC, ISO 8601."""
     notes: list[str] = field(default_factory=list)
     """What a reader of the numbers must know."""
+    cost: dict[str, Any] = field(default_factory=dict)
+    """``encoding`` and ``tuning``, shared by all cells of the same weights: counts, seconds, speeds. Nothing of what
+    was found in the cache, but tuning as it was when it was done."""
     overlap: dict[str, Any] | None = None
     """How many items hold texts that were tuned on; null where nothing was tuned, or where nobody knows."""
     schema: int = SCHEMA
@@ -207,7 +210,7 @@ def read_result(path: Path) -> Result:
 
 
 _TYPES: dict[str, tuple[type, ...]] = {
-    **dict.fromkeys(("cell", "metrics", "seconds", "data", "encoder", "environment"), (dict,)),
+    **dict.fromkeys(("cell", "metrics", "seconds", "cost", "data", "encoder", "environment"), (dict,)),
     **dict.fromkeys(("cell_id", "main_metric", "created"), (str,)),
     "main_score": (int, float, type(None)),
     "n_items": (int,),

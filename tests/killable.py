@@ -6,6 +6,7 @@ The fork server imports this module first, so that every child has torch and tra
 from __future__ import annotations
 
 import os
+import socket
 import time
 from pathlib import Path
 from typing import Any
@@ -19,11 +20,14 @@ from transformers.models.bert.tokenization_bert import BertTokenizer  # noqa: F4
 from mirrorbench.cache import Cache
 from mirrorbench.cells import Cell
 from mirrorbench.data.store import DataStore
+from mirrorbench.files import leases
 from mirrorbench.grids import plan_grid, read_grid
 from mirrorbench.plan import Plan
 from mirrorbench.plugins import Plugins
 from mirrorbench.runner import Runner
 from mirrorbench.store import ResultStore
+
+LEASE_SECONDS = 4.0
 
 GRID = """
 tasks: [cats, dogs]
@@ -68,8 +72,14 @@ def plan(folder: Path) -> Plan:
     return plan_grid(read_grid(folder / "grid.yaml", registered), registered, data, offline=True)
 
 
-def run_grid(folder: Path) -> None:
-    """What a killed process was doing: everything in ``folder``, as the command line would."""
+def run_grid(folder: Path, host: str = "") -> None:
+    """What a killed process was doing: everything in ``folder``, as the command line would.
+
+    With a ``host`` it passes for a process of a machine of that name, and leases end after ``LEASE_SECONDS``.
+    """
+    if host:
+        socket.gethostname = lambda: host
+        leases.LEASE_SECONDS = LEASE_SECONDS
     torch.set_num_threads(1)
     os.environ["MIRRORBENCH_CACHE"] = str(folder / "cache")
     results, data = ResultStore(folder / "results"), DataStore(folder / "data", offline=True)

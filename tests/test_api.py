@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from scipy.stats import spearmanr
+from stored import stored, write
 from toys import CATS, ToyEncoder, ToyPlugin, toy_tasks
 
 import mirrorbench
@@ -95,8 +96,18 @@ def test_run_stores_and_the_leaderboard_reads() -> None:
     assert again["cats"] == results["cats"]
     import_module("mirrorbench.leaderboard.table")  # the subpackage of the same name stands in nobody's way
     assert mirrorbench.leaderboard("results", "cats")["cats"] == results["cats"]
-    with pytest.raises(UsageError, match="no results"):
+    with pytest.raises(UsageError, match="no folder of results nowhere"):
         mirrorbench.leaderboard("nowhere")
+
+
+def test_the_leaderboard_refuses_what_cannot_be_compared() -> None:
+    write(Path("one"), stored("letters", "cats", 0.1))
+    write(Path("two"), stored("letters", "cats", 0.2, cell_id="b", data={"files": {"file": "other"}}, created="2027"))
+    with pytest.raises(UsageError, match="cats: 2 different versions of its data"):
+        mirrorbench.leaderboard(["one", "two"])
+    mixed = mirrorbench.leaderboard(["one", "two"], allow_mixed=True)
+    assert mixed["cats"] == 0.2
+    assert "Mixed, not comparable: cats" in mixed.render("markdown")
 
 
 def test_failures_are_told_and_stop_nothing(random_model: Callable[[str], Path]) -> None:

@@ -1,18 +1,21 @@
-"""The packages in plugins/: each is installed on its own, found by its entry point, and passes its own tests."""
+"""The wheels of mirrorbench and of the packages in plugins/, installed into a fresh environment.
+
+Each plugin is found there by its entry point, a command of it works, and its own tests pass.
+"""
 
 from __future__ import annotations
 
 import importlib.util
 import json
-import os
-import subprocess
-import sys
+import shutil
 import tomllib
 from pathlib import Path
 
 import pytest
+from fresh import Fresh, fresh_environment
 
-PLUGINS = sorted((Path(__file__).resolve().parents[1] / "plugins").glob("*/pyproject.toml"))
+ROOT = Path(__file__).resolve().parents[1]
+PLUGINS = sorted((ROOT / "plugins").glob("*/pyproject.toml"))
 # plugin -> (what it needs besides mirrorbench, the hooks that it uses)
 EXPECTED = {
     "mirrorbench-mteb": ("mteb", ["register_commands", "register_tasks"]),
@@ -20,22 +23,69 @@ EXPECTED = {
     "mirrorbench-simcse": ("mirrorbench", ["register_augmentations", "register_methods"]),
     "mirrorbench-slurm": ("submitit", ["register_executors"]),
 }
+BASE = ["run", "-e", "tiny+base:pooling=mean", "-t", "quick-sts", "--offline"]
+TUNED = ["run", "-e", "tiny+simcse:batch_size=16,corpus_size=64,corpus=quick-sentences", "-t", "quick-sts", "--offline"]
+# plugin -> commands, and what the last of them must say
+COMMANDS = {
+    "mirrorbench-mteb": ([BASE, ["mteb", "export", "results", "-o", "mteb"]], "STS17.json"),
+    "mirrorbench-ray": ([[*BASE, "--executor", "ray", "--workers", "1"]], "tiny-mp"),
+    "mirrorbench-simcse": ([TUNED], "Tuned on: quick-sentences (64 strings)"),
+    "mirrorbench-slurm": ([[*BASE, "--executor", "slurm:cluster=local", "--workers", "1"]], "tiny-mp"),
+}
+
+pytestmark = pytest.mark.real
 
 
-@pytest.mark.real
-@pytest.mark.parametrize("project", PLUGINS, ids=lambda path: path.parent.name)
-def test_installs_is_found_and_passes_its_tests(project: Path, tmp_path: Path) -> None:
-    needed, hooks = EXPECTED[project.parent.name]
+@pytest.fixture(scope="module")
+def fresh(tmp_path_factory: pytest.TempPathFactory) -> Fresh:
+    return fresh_environment(tmp_path_factory.mktemp("fresh"), [ROOT, *(project.parent for project in PLUGINS)])
+
+
+def entry_point(project: Path) -> tuple[str, str]:
+    """The name and the module of a plugin's only entry point."""
+    ((name, module),) = tomllib.loads(project.read_text("utf-8"))["project"]["entry-points"]["mirrorbench"].items()
+    return name, module
+
+
+def needs(project: Path) -> None:
+    needed, _ = EXPECTED[project.parent.name]
     if importlib.util.find_spec(needed) is None:
         pytest.skip(f"the package {needed} is not installed")
-    install = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--no-build-isolation", "--no-index"]
-    subprocess.run([*install, "--target", str(tmp_path / "site"), str(project.parent)], check=True)
-    environment = {**os.environ, "PYTHONPATH": str(tmp_path / "site"), "OMP_NUM_THREADS": "1"}
-    (name,) = tomllib.loads(project.read_text(encoding="utf-8"))["project"]["entry-points"]["mirrorbench"]
-    listing = subprocess.run(
-        [sys.executable, "-m", "mirrorbench", "plugins", "--json"], env=environment, capture_output=True, check=True
-    )
-    assert [p["hooks"] for p in json.loads(listing.stdout) if p["name"] == name] == [hooks]
-    tests = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(project.parent / "tests")]
-    done = subprocess.run(tests, env=environment, capture_output=True, text=True, check=False, cwd=tmp_path)
-    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
+
+
+def test_each_plugin_has_its_command() -> None:
+    assert sorted(COMMANDS) == sorted(EXPECTED) == [project.parent.name for project in PLUGINS]
+
+
+def test_every_package_comes_from_its_wheel(fresh: Fresh, tmp_path: Path) -> None:
+    modules = ["mirrorbench", *(entry_point(project)[1] for project in PLUGINS)]
+    code = "import importlib.util, sys; print(*(importlib.util.find_spec(m).origin for m in sys.argv[1:]), sep='\\n')"
+    found = fresh.run("python", "-c", code, *modules, cwd=tmp_path).stdout.split()
+    assert len(found) == len(modules)
+    assert [path for path in found if not Path(path).is_relative_to(fresh.folder)] == []
+    said = fresh.run("mirrorbench", "plugins", "--json", cwd=tmp_path).stdout
+    listed = {row["name"]: row for row in json.loads(said)}
+    for project in PLUGINS:
+        row = listed[entry_point(project)[0]]
+        assert row["distribution"] == f"{project.parent.name} 0.1.0"
+        assert row["hooks"] == EXPECTED[project.parent.name][1]
+
+
+@pytest.mark.parametrize("project", PLUGINS, ids=lambda path: path.parent.name)
+def test_a_command_of_each_plugin(project: Path, fresh: Fresh, tmp_path: Path) -> None:
+    needs(project)
+    commands, expected = COMMANDS[project.parent.name]
+    said = ""
+    for command in commands:
+        said = fresh.run("mirrorbench", *command, cwd=tmp_path).stdout
+    assert expected in said
+
+
+@pytest.mark.parametrize("project", PLUGINS, ids=lambda path: path.parent.name)
+def test_each_plugin_passes_its_own_tests(project: Path, fresh: Fresh, tmp_path: Path) -> None:
+    """Its tests lie in a copy that lacks its modules, so they are those of the wheel."""
+    needs(project)
+    copy = tmp_path / project.parent.name
+    shutil.copytree(project.parent, copy, ignore=shutil.ignore_patterns("mirrorbench_*", "__pycache__", "build"))
+    done = fresh.run("python", "-m", "pytest", "-q", "-p", "no:cacheprovider", str(copy / "tests"), cwd=tmp_path)
+    assert " passed" in done.stdout

@@ -247,28 +247,15 @@ def test_corpora_are_found_by_their_checksum_only(tmp_path: Path, caplog: pytest
 
 @pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="needs the names of open files")
 def test_everything_is_on_the_disk_before_it_has_its_name(
-    tmp_path: Path, transformer: Transformer, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, transformer: Transformer, disk: list[tuple[str, str]]
 ) -> None:
     """A file's content is flushed before the rename, the folder's list of names after it."""
-    events: list[tuple[str, str]] = []
-    flush, rename = os.fsync, os.replace
-
-    def fsync(handle: int) -> None:
-        events.append(("flush", os.readlink(f"/proc/self/fd/{handle}")))
-        flush(handle)
-
-    def replace(source: object, target: object) -> None:
-        events.append(("rename", str(target)))
-        rename(source, target)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(os, "fsync", fsync)
-    monkeypatch.setattr(os, "replace", replace)
     EmbeddingShelf(tmp_path / "shelf").put(inputs("a"), vectors("a"))
-    assert [kind for kind, _ in events] == ["flush", "rename", "flush"] * 2
-    assert events[2][1] == str(tmp_path / "shelf")
-    events.clear()
+    assert [kind for kind, _ in disk] == ["flush", "rename", "flush"] * 2
+    assert disk[2][1] == str(tmp_path / "shelf")
+    disk.clear()
     path = Cache(tmp_path).save_model("key", transformer, {})
-    renamed = events.index(("rename", str(path)))
-    flushed = {Path(name).name for kind, name in events[:renamed] if kind == "flush"}
+    renamed = disk.index(("rename", str(path)))
+    flushed = {Path(name).name for kind, name in disk[:renamed] if kind == "flush"}
     assert {file.name for file in path.iterdir()} <= flushed
-    assert events[renamed + 1 :] == [("flush", str(tmp_path / "models"))]
+    assert disk[renamed + 1 :] == [("flush", str(tmp_path / "models"))]

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 from toys import ToyEncoder, ToyPlugin, toy_tasks
 
+from mirrorbench.data.catalogue import builtin_cards
+from mirrorbench.data.importing import import_folder
 from mirrorbench.data.store import DataStore
 from mirrorbench.errors import UsageError
 from mirrorbench.grids import Grid, Overrides, find_grid, grids_folder, plan_grid, read_grid
@@ -150,6 +152,11 @@ def test_the_command_line_wins(read: Callable[..., Grid]) -> None:
         ("tasks: cats\nencoders: tiny+mirror\nsweep: {lr: {from: 1}}\n", 3, "a range needs numbers", ""),
         ("tasks: cats\nencoders: tiny+mirror\nsweep: {lr: {from: 2, to: 1}}\n", 3, "goes up", ""),
         ("tasks: cats\nencoders: tiny+mirror\nsweep: {epochs: {from: 1, to: 1e9}}\n", 3, "at most 1,000", ""),
+        (
+            "tasks: cats\nencoders: tiny+mirror\nsweep: {epochs: {from: 1, to: 900}, batch_size: {from: 1, to: 900}}\n",
+            2, "a sweep over 810,000 values of epochs, batch_size; at most 10,000", "",
+        ),
+        ("tasks:\nencoders: toy\n", 1, "a name is wanted", ""),
         ("blocks: []\n", 1, "there are no blocks", ""),
         ("- tasks\n", 1, "a grid must be a mapping", ""),
         ("tasks: cats\nencoders: toy\ntitle: [a]\n", 3, "title must be", ""),
@@ -160,7 +167,7 @@ def test_errors_name_file_line_and_the_nearest_name(
 ) -> None:
     with pytest.raises(UsageError, match=message) as caught:
         read(text)
-    assert re.search(rf"grid.yaml, line {line}: ", caught.value.message)
+    assert re.findall(r"grid.yaml, line (\d+): ", caught.value.message) == [str(line)]
     assert re.search(hint, caught.value.hint)
 
 
@@ -264,6 +271,25 @@ def test_each_shipped_grid_loads_and_plans(
     planned = plan_grid(tiny, plugins, data, offline=True, fetch=False)
     if "corpus" not in path.read_text():  # those corpora are not here
         assert planned.cells
+
+
+@pytest.fixture(scope="module")
+def corpora(shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -> DataStore:
+    data = DataStore(tmp_path_factory.mktemp("corpora"), offline=True)
+    import_folder(shared_data / "train", data, builtin_cards())
+    return data
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in SHIPPED if "corpus" in (grids_folder() / f"{name}.yaml").read_text()]
+)
+def test_each_shipped_grid_asks_for_as_many_strings_as_there_are(
+    name: str, plugins: Plugins, corpora: DataStore
+) -> None:
+    tiny = read_grid(find_grid(name), plugins, Overrides(backbones=(parse_spec("tiny"),), tasks=("quick-wic",)))
+    planned = plan_grid(tiny, plugins, corpora, offline=True, fetch=False)
+    sizes = {(str(cell.spec.get("corpus")), cell.spec.get("corpus_size")) for cell in planned.cells}
+    assert {size for corpus, size in sizes if corpus != "None"} > {0, 5000}
 
 
 @pytest.mark.parametrize("name", ["mirror-bert-table122", "./none.yaml", "none"])

@@ -12,7 +12,7 @@ from toys import DOGS, ToyEncoder, ToyPlugin, toy_tasks
 
 from mirrorbench import backbones
 from mirrorbench.cells import Cell
-from mirrorbench.data.cards import builtin_suites
+from mirrorbench.data.catalogue import builtin_suites
 from mirrorbench.data.store import DataStore
 from mirrorbench.errors import DataUnavailableError, UnknownNameError, UsageError
 from mirrorbench.plan import Plan, Planner, Request, expand_ladder, expand_tasks

@@ -18,9 +18,24 @@ def test_ci_runs_the_test_command_of_the_readme() -> None:
 
 
 def test_every_relative_link_leads_somewhere() -> None:
-    targets = [t for t in re.findall(r"\]\(([^)#]+)\)", README) if "://" not in t]
-    assert targets
-    assert [target for target in targets if not (ROOT / target).exists()] == []
+    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *ROOT.glob("*/README.md"), *ROOT.glob("*/*/README.md")]
+    links = [(page, link) for page in pages for link in re.findall(r"\]\(([^)\s]+)\)", page.read_text("utf-8"))]
+    broken = []
+    for page, link in links:
+        target, _, anchor = link.partition("#")
+        if "://" in link or (target and Path(target).is_absolute()):
+            continue
+        file = page.parent / target if target else page
+        if not file.exists() or (anchor and anchor not in _anchors(file)):
+            broken.append(f"{page.relative_to(ROOT)}: {link}")
+    assert links
+    assert broken == []
+
+
+def _anchors(page: Path) -> list[str]:
+    """What GitHub makes of the headings of a page."""
+    heads = re.findall(r"^#+ (.*)$", page.read_text("utf-8"), re.M)
+    return [re.sub(r"[^\w\- ]", "", head.lower()).replace(" ", "-") for head in heads]
 
 
 def test_the_plugin_example_of_the_readme_works(tmp_path: Path) -> None:

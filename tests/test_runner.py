@@ -17,7 +17,7 @@ from mirrorbench.cells import Cell, Failure
 from mirrorbench.data.lexicon import Lexicon
 from mirrorbench.data.store import DataStore
 from mirrorbench.errors import DataFormatError
-from mirrorbench.leases import Leases
+from mirrorbench.files.leases import Leases
 from mirrorbench.outcomes import Outcome
 from mirrorbench.plan import Plan, Planner, Request
 from mirrorbench.plugins import Plugins
@@ -374,6 +374,17 @@ def test_a_damaged_cache_costs_time_and_changes_nothing(
     assert [(r.cell_id, r.metrics) for r in second.results] == [(r.cell_id, r.metrics) for r in first.results]
     assert "is damaged (model.safetensors); it is tuned again" in caplog.text
     assert "are damaged" in caplog.text
+
+
+def test_what_was_found_in_the_cache_cost_nothing_now(bench: Bench, random_model: Callable[[str], Path]) -> None:
+    bench.plugins.add(ToyPlugin(tasks=toy_tasks()), "toys")
+    spec = f"{random_model('bert')}+mirror"
+    (first,) = bench.run(spec, tasks=["cats"]).results
+    bench.results = ResultStore(bench.results.root.with_name("again"))
+    (second,) = bench.run(spec, tasks=["cats"]).results
+    assert first.cost["encoding"]["texts"] == len({text for p in CATS for text in (p.left, p.right)})
+    assert first.cost.keys() == {"encoding", "tuning"}
+    assert second.cost == {"tuning": first.cost["tuning"]}
 
 
 def test_what_a_killed_run_left_half_written_is_swept_away(bench: Bench, toy: ToyEncoder) -> None:

@@ -8,8 +8,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from mirrorbench.atomic import writing
 from mirrorbench.errors import UsageError
+from mirrorbench.files.atomic import writing
 from mirrorbench.registry import unknown_name
 
 if TYPE_CHECKING:

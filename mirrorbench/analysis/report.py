@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from mirrorbench.atomic import writing
+from mirrorbench.files.atomic import writing
 
 Row = Mapping[str, Any]
 

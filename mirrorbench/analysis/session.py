@@ -27,6 +27,7 @@ from mirrorbench.progress import Reporter, Silent
 from mirrorbench.specs import EncoderSpec
 from mirrorbench.store import Result, ResultStore, read_result
 from mirrorbench.tasks import Vectors
+from mirrorbench.tasks.scoring import score
 
 if TYPE_CHECKING:
     import torch
@@ -260,14 +261,14 @@ def layers_of(session: Session, opened: Opened, words: Words) -> list[Layer]:
     own = opened.readout()
     readouts = [replace(own, layers=str(layer)) for layer in range(opened.n_layers() + 1)]
     scores = [
-        task.score(items, Vectors(inputs, array), session.protocol).metrics[task.main_metric]
+        score(task, items, Vectors(inputs, array), session.protocol, session.plugins.metrics).metrics[task.main_metric]
         for array in session.encode_readouts(opened, inputs, readouts)
     ]
     targets = [replace(readout, pooling="target") for readout in readouts]
     arrays = session.encode_readouts(opened, words.inputs, targets)
     return [
-        measure(layer, array, words, score, session.seed)
-        for layer, (array, score) in enumerate(zip(arrays, scores, strict=True))
+        measure(layer, array, words, value, session.seed)
+        for layer, (array, value) in enumerate(zip(arrays, scores, strict=True))
     ]
 
 

@@ -28,12 +28,14 @@ class TextView:
         rate: the value from the recipe, above 0.
         mask_token: how the backbone's tokenizer writes its mask token.
         protocol: ``paper`` or ``released``.
+        shortest: characters; under ``released``, shorter strings are left alone (Mirror-BERT's code: 30).
     """
 
     rng: np.random.Generator
     rate: float
     mask_token: str
     protocol: str
+    shortest: int = 30
 
 
 @dataclass(frozen=True, slots=True)

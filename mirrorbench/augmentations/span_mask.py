@@ -6,15 +6,13 @@ from mirrorbench.augmentations import TextView
 from mirrorbench.errors import UsageError
 from mirrorbench.hooks import Register, hookimpl
 
-RELEASED_MINIMUM = 30  # characters; the released code leaves shorter strings alone
-
 
 def span_mask(text: str, view: TextView) -> str:
     """Replace ``view.rate`` consecutive characters by the mask token, set off by spaces as in Figure 2.
 
     ``paper``: every position is equally likely, and exactly the drawn characters go. ``released``: the literal
-    ``[MASK]`` whatever the tokenizer, strings under 30 characters left alone, the last position never drawn, and the
-    cut made at the first place where the drawn characters occur.
+    ``[MASK]`` whatever the tokenizer, strings of fewer than ``view.shortest`` characters left alone, the last position
+    never drawn, and the cut made at the first place where the drawn characters occur.
 
     A string of no more than k characters stays as it is: nothing of it would be left.
 
@@ -27,7 +25,7 @@ def span_mask(text: str, view: TextView) -> str:
     if len(text) <= k:
         return text
     if view.protocol == "released":
-        if len(text) < RELEASED_MINIMUM:
+        if len(text) < view.shortest:
             return text
         drawn = int(view.rng.integers(len(text) - k))
         start = text.index(text[drawn : drawn + k])

@@ -8,22 +8,8 @@ from typing import Annotated
 import typer
 
 from mirrorbench.cli import analyze_results
-from mirrorbench.cli.analysis_options import (
-    HERE,
-    CorpusName,
-    Device,
-    Encoders,
-    Formats,
-    Output,
-    ProtocolName,
-    Results,
-    Seed,
-    TaskName,
-    TextsFrom,
-    opened_session,
-)  # fmt: skip
-from mirrorbench.cli.analysis_output import figure_formats, leave, leave_failures, provenance
-from mirrorbench.cli.options import DataDir, Offline, PluginFiles
+from mirrorbench.cli.analysis_options import Asked, Results, TextsFrom, of_encoders
+from mirrorbench.cli.analysis_output import leave, leave_failures, provenance
 
 app = typer.Typer(
     help="Numbers and figures: what tuning does to a space of vectors, and where it helps.", no_args_is_help=True
@@ -34,20 +20,11 @@ app.command()(analyze_results.frequency)
 
 
 @app.command()
+@of_encoders("quick-sts")
 def isotropy(
-    encoder: Encoders = None,
-    task: TaskName = "quick-sts",
+    asked: Asked,
     texts: TextsFrom = "",
     limit: Annotated[int, typer.Option(min=0, help="Texts to draw at random where there are more; 0: all.")] = 10_000,
-    corpus: CorpusName = "",
-    seed: Seed = 0,
-    protocol: ProtocolName = "paper",
-    device: Device = "auto",
-    data_dir: DataDir = None,
-    offline: Offline = False,
-    output: Output = HERE,
-    format_: Formats = "",
-    plugin: PluginFiles = None,
 ) -> None:
     """How evenly vectors fill their space: isotropy score, its logarithm, mean-vector norm (Mirror-BERT, Tables 9, 14).
 
@@ -58,31 +35,21 @@ def isotropy(
     from mirrorbench.analysis import figures
     from mirrorbench.analysis.isotropy import isotropy as measure
 
-    formats = figure_formats(format_)
-    with opened_session(encoder or ["tiny"], task, corpus, seed, protocol, device, data_dir, offline) as session:
+    with asked.session() as session:
         chosen = session.texts(texts, limit)
         found = {one.label: measure(session.encode(one, chosen.inputs)) for one in session.opened()}
     if found:
         rows = [{"encoder": label, **asdict(one)} for label, one in found.items()]
         document = {**provenance(session), "texts": chosen.describe()}
-        leave(output / f"isotropy-{task}", rows, document, lambda: figures.isotropy(found), formats)
+        leave(asked.output / f"isotropy-{asked.task}", rows, document, lambda: figures.isotropy(found), asked.formats)
     leave_failures(session)
 
 
 @app.command()
+@of_encoders("quick-sts")
 def similarity(
-    encoder: Encoders = None,
-    task: TaskName = "quick-sts",
-    corpus: CorpusName = "",
-    seed: Seed = 0,
-    protocol: ProtocolName = "paper",
-    device: Device = "auto",
-    data_dir: DataDir = None,
-    offline: Offline = False,
+    asked: Asked,
     results: Results = Path("results"),
-    output: Output = HERE,
-    format_: Formats = "",
-    plugin: PluginFiles = None,
 ) -> None:
     """Cosines of similar and dissimilar pairs, before and after tuning (Mirror-BERT, Figure 7).
 
@@ -94,8 +61,7 @@ def similarity(
     from mirrorbench.errors import UsageError
     from mirrorbench.store import ResultStore
 
-    formats = figure_formats(format_)
-    with opened_session(encoder or ["tiny"], task, corpus, seed, protocol, device, data_dir, offline) as session:
+    with asked.session() as session:
         stored = {one.label: scored(one) for one in session.predictions(ResultStore(results))}
     if stored:
         edges = numbers.shared_edges([arrays["scores"] for arrays in stored.values()])
@@ -104,32 +70,27 @@ def similarity(
                 label: numbers.distribution(arrays["scores"], arrays["gold"], edges) for label, arrays in stored.items()
             }
         except ValueError as error:
-            raise UsageError(f"the task {task} has no kinds of pairs: {error}", "Take a task of pairs.") from error
+            raise UsageError(
+                f"the task {asked.task} has no kinds of pairs: {error}", "Take a task of pairs."
+            ) from error
         rows = [
             {"encoder": label, "pairs": b.name, "n": b.n, "mean": b.mean, "sd": b.sd, "median": b.median,
              "auc": one.auc, "overlap": one.overlap}
             for label, one in found.items() for b in one.bands
         ]  # fmt: skip
         document = {**provenance(session), "distributions": found}
-        leave(output / f"similarity-{task}", rows, document, lambda: figures.similarity(found), formats)
+        leave(
+            asked.output / f"similarity-{asked.task}", rows, document, lambda: figures.similarity(found), asked.formats
+        )
     leave_failures(session)
 
 
 @app.command()
+@of_encoders("quick-wic")
 def layers(
-    encoder: Encoders = None,
-    task: TaskName = "quick-wic",
+    asked: Asked,
     texts: TextsFrom = "",
     limit: Annotated[int, typer.Option(min=1, help="Sentences to draw at random where there are more.")] = 300,
-    corpus: CorpusName = "",
-    seed: Seed = 0,
-    protocol: ProtocolName = "paper",
-    device: Device = "auto",
-    data_dir: DataDir = None,
-    offline: Offline = False,
-    output: Output = HERE,
-    format_: Formats = "",
-    plugin: PluginFiles = None,
 ) -> None:
     """Layer by layer: performance, isotropy, random-word and intra-sentence similarity (MirrorWiC, Figure 2).
 
@@ -140,8 +101,7 @@ def layers(
     from mirrorbench.analysis.session import layers_of
     from mirrorbench.errors import UsageError
 
-    formats = figure_formats(format_)
-    with opened_session(encoder or ["tiny"], task, corpus, seed, protocol, device, data_dir, offline) as session:
+    with asked.session() as session:
         sentences = session.texts(texts, limit)
         words = words_in(list(dict.fromkeys(item.text for item in sentences.inputs)))
         if not words.inputs:
@@ -150,20 +110,22 @@ def layers(
     if found:
         from dataclasses import asdict
 
-        metric = session.plugins.tasks[task].main_metric
+        metric = session.plugins.tasks[asked.task].main_metric
         rows = [{"encoder": label, **asdict(one)} for label, measured in found.items() for one in measured]
         document = {
             **provenance(session), "metric": metric, "texts": sentences.describe(), "words": len(words.inputs)
         }  # fmt: skip
-        title = f"{session.plugins.tasks[task].title}: {metric.replace('_', ' ')}"
-        leave(output / f"layers-{task}", rows, document, lambda: figures.layers(found, title), formats)
+        title = f"{session.plugins.tasks[asked.task].title}: {metric.replace('_', ' ')}"
+        leave(
+            asked.output / f"layers-{asked.task}", rows, document, lambda: figures.layers(found, title), asked.formats
+        )
     leave_failures(session)
 
 
 @app.command()
+@of_encoders("quick-wic")
 def projection(
-    encoder: Encoders = None,
-    task: TaskName = "quick-wic",
+    asked: Asked,
     word: Annotated[str, typer.Option(help="A lemma of a disambiguation task (`wsd`): all its senses there.")] = "",
     texts: Annotated[
         str,
@@ -175,15 +137,6 @@ def projection(
         ),
     ] = "",
     method: Annotated[str, typer.Option(help="tsne, pca, or umap (if umap-learn is installed).")] = "tsne",
-    corpus: CorpusName = "",
-    seed: Seed = 0,
-    protocol: ProtocolName = "paper",
-    device: Device = "auto",
-    data_dir: DataDir = None,
-    offline: Offline = False,
-    output: Output = HERE,
-    format_: Formats = "",
-    plugin: PluginFiles = None,
 ) -> None:
     """The senses of a word in two dimensions (MirrorWiC, Figure 3), and how well they part (silhouette).
 
@@ -193,12 +146,11 @@ def projection(
     from mirrorbench.analysis.projection import project, silhouette
     from mirrorbench.analysis.session import shown
 
-    formats = figure_formats(format_)
-    with opened_session(encoder or ["tiny"], task, corpus, seed, protocol, device, data_dir, offline) as session:
+    with asked.session() as session:
         contexts = session.contexts(word, texts)
         vectors = {one.label: session.encode(one, contexts.inputs) for one in session.opened()}
     if vectors:
-        points = {label: project(array, method, seed) for label, array in vectors.items()}
+        points = {label: project(array, method, asked.seed) for label, array in vectors.items()}
         rows = [
             {"encoder": label, "sense": sense, "text": shown(item), "x": float(x), "y": float(y)}
             for label, plane in points.items()
@@ -210,27 +162,23 @@ def projection(
             for label, array in vectors.items()
         ]  # fmt: skip
         document = {**provenance(session), "method": method, "source": contexts.source, "encodings": table}
-        stem = output / f"projection-{word or 'contexts'}-{method}"
+        stem = asked.output / f"projection-{word or 'contexts'}-{method}"
         leave(
-            stem, rows, document, lambda: figures.projection(points, contexts.senses, method == "pca"), formats, table
+            stem,
+            rows,
+            document,
+            lambda: figures.projection(points, contexts.senses, method == "pca"),
+            asked.formats,
+            table,
         )
     leave_failures(session)
 
 
 @app.command()
+@of_encoders("quick-wic")
 def roc(
-    encoder: Encoders = None,
-    task: TaskName = "quick-wic",
-    corpus: CorpusName = "",
-    seed: Seed = 0,
-    protocol: ProtocolName = "paper",
-    device: Device = "auto",
-    data_dir: DataDir = None,
-    offline: Offline = False,
+    asked: Asked,
     results: Results = Path("results"),
-    output: Output = HERE,
-    format_: Formats = "",
-    plugin: PluginFiles = None,
 ) -> None:
     """ROC curves of a task with yes and no (Mirror-BERT, Figure 4).
 
@@ -242,14 +190,13 @@ def roc(
     from mirrorbench.errors import UsageError
     from mirrorbench.store import ResultStore
 
-    formats = figure_formats(format_)
-    with opened_session(encoder or ["tiny"], task, corpus, seed, protocol, device, data_dir, offline) as session:
+    with asked.session() as session:
         stored = {one.label: scored(one) for one in session.predictions(ResultStore(results))}
     try:
         found = {label: curve(arrays) for label, arrays in stored.items()}
     except ValueError as error:
         raise UsageError(
-            f"the task {task} has no ROC curve: {error}", "Take one of yes and no: qnli, wic ..."
+            f"the task {asked.task} has no ROC curve: {error}", "Take one of yes and no: qnli, wic ..."
         ) from error
     if found:
         rows = [
@@ -262,5 +209,5 @@ def roc(
             for label, one in found.items()
         ]
         document = {**provenance(session), "areas": table}
-        leave(output / f"roc-{task}", rows, document, lambda: figures.roc(found), formats, table)
+        leave(asked.output / f"roc-{asked.task}", rows, document, lambda: figures.roc(found), asked.formats, table)
     leave_failures(session)

@@ -9,16 +9,13 @@ import typer
 
 from mirrorbench.cli.analysis_options import (
     HERE,
-    CorpusName,
-    Device,
+    Asked,
     Folders,
     Formats,
     Output,
-    ProtocolName,
     Results,
-    Seed,
     TaskName,
-    opened_session,
+    of_encoders,
 )  # fmt: skip
 from mirrorbench.cli.analysis_output import figure_formats, leave, leave_failures, provenance
 from mirrorbench.cli.options import DataDir, Offline, PluginFiles, split_names
@@ -33,29 +30,23 @@ BEFORE_AND_AFTER = ["tiny+base:pooling=target,layers=-4:", "tiny+mirrorwic"]
 """The embedded model as a reader of words in context, before and after tuning."""
 
 
+BeforeAndAfter = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--encoder",
+        "-e",
+        metavar="SPEC",
+        show_default="tiny before and after MirrorWiC",
+        help="Two of them: before and after.",
+    ),
+]
+
+
+@of_encoders("quick-wic", BEFORE_AND_AFTER, BeforeAndAfter)
 def errors(
-    encoder: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--encoder",
-            "-e",
-            metavar="SPEC",
-            show_default="tiny before and after MirrorWiC",
-            help="Two of them: before and after.",
-        ),
-    ] = None,
-    task: TaskName = "quick-wic",
+    asked: Asked,
     show: Annotated[int, typer.Option(min=0, help="Changed items to print of each kind.")] = 5,
-    corpus: CorpusName = "",
-    seed: Seed = 0,
-    protocol: ProtocolName = "paper",
-    device: Device = "auto",
-    data_dir: DataDir = None,
-    offline: Offline = False,
     results: Results = Path("results"),
-    output: Output = HERE,
-    format_: Formats = "",
-    plugin: PluginFiles = None,
 ) -> None:
     """Items whose answer changes between two encoders (MirrorWiC, Table 6); for graded tasks, whose rank does.
 
@@ -64,9 +55,7 @@ def errors(
     from mirrorbench.errors import UsageError
     from mirrorbench.store import ResultStore
 
-    formats = figure_formats(format_)
-    specs = encoder or BEFORE_AND_AFTER
-    with opened_session(specs, task, corpus, seed, protocol, device, data_dir, offline) as session:
+    with asked.session() as session:
         rows = [str(cell.spec) for cell in session.plan().cells]
         if len(rows) + len(session.failures) != 2:
             raise UsageError(
@@ -75,7 +64,7 @@ def errors(
             )
         stored = session.predictions(ResultStore(results))
     if len(stored) == 2:
-        _compare(session, stored[0], stored[1], show, output, formats)
+        _compare(session, stored[0], stored[1], show, asked.output, asked.formats)
     leave_failures(session)
 
 

@@ -11,7 +11,7 @@ from mirrorbench.cli.options import Json
 from mirrorbench.cli.tables import print_rows
 
 if TYPE_CHECKING:
-    from mirrorbench.upkeep import Entry
+    from mirrorbench.upkeep.cache import Entry
 
 app = typer.Typer(
     name="cache",
@@ -26,7 +26,7 @@ def list_cache(as_json: Json = False) -> None:
     import json
 
     from mirrorbench.cache import Cache
-    from mirrorbench.upkeep import entries
+    from mirrorbench.upkeep.cache import entries
 
     cache = Cache()
     found = entries(cache)
@@ -55,7 +55,7 @@ def prune(
     `mirrorbench cache prune --older-than 30`
     """
     from mirrorbench.cache import Cache
-    from mirrorbench.upkeep import prunable, remove
+    from mirrorbench.upkeep.cache import prunable, remove
 
     chosen = prunable(Cache(), older_than, everything)
     if chosen:
@@ -72,7 +72,7 @@ def verify() -> None:
     """Hash everything in the cache and compare it with its checksums; exit code 1 if something is damaged."""
     from mirrorbench.cache import Cache
     from mirrorbench.errors import DataIntegrityError
-    from mirrorbench.upkeep import damage, entries
+    from mirrorbench.upkeep.cache import damage, entries
 
     cache = Cache()
     found = [entry for entry in entries(cache) if entry.kind != "leftovers"]

@@ -20,29 +20,34 @@ if TYPE_CHECKING:
     from mirrorbench.metrics.significance import Interval
 
 
+Results = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--results",
+        "-r",
+        help="Folder of results; given twice, A is looked up in the first and B in the second.",
+        show_default="results",
+    ),
+]
+Tasks = Annotated[
+    list[str] | None,
+    typer.Option("--tasks", "-t", metavar="NAME,...", help="Tasks and suites.", show_default="all that both have"),
+]
+Test = Annotated[
+    PairedTest,
+    typer.Option(
+        help="Paired test. auto: McNemar for right and wrong answers of one seed each, permutation for other means "
+        "and correlations, bootstrap for AUC."
+    ),
+]
+
+
 def compare(
     first: Annotated[str, typer.Argument(metavar="A", help="An encoder spec that has results.")],
     second: Annotated[str, typer.Argument(metavar="B", help="Another, or the same one in another folder.")],
-    results: Annotated[
-        list[Path] | None,
-        typer.Option(
-            "--results",
-            "-r",
-            help="Folder of results; given twice, A is looked up in the first and B in the second.",
-            show_default="results",
-        ),
-    ] = None,
-    tasks: Annotated[
-        list[str] | None,
-        typer.Option("--tasks", "-t", metavar="NAME,...", help="Tasks and suites.", show_default="all that both have"),
-    ] = None,
-    test: Annotated[
-        PairedTest,
-        typer.Option(
-            help="Paired test. auto: McNemar for right and wrong answers of one seed each, permutation for other means "
-            "and correlations, bootstrap for AUC."
-        ),
-    ] = PairedTest.auto,
+    results: Results = None,
+    tasks: Tasks = None,
+    test: Test = PairedTest.auto,
     protocol: Annotated[str, typer.Option(help="Only results of this protocol.", show_default="any")] = "",
     resamples: Annotated[int, typer.Option(min=100, help="Of bootstraps and permutation tests.")] = 10_000,
     seed: Annotated[int, typer.Option(min=0, help="Of the resamples.")] = 0,

@@ -27,13 +27,16 @@ app = typer.Typer(
 
 _WIDE = 120  # a terminal of fewer columns gets no titles: they would be broken into shreds
 
-Names = Annotated[list[str] | None, typer.Argument(metavar="NAME...", help="Data sets or suites.")]
+Names = Annotated[
+    list[str] | None, typer.Argument(metavar="NAME...", help="Data sets, suites, or hf:OWNER/NAME@COMMIT/SPLIT.")
+]
 
 
 @app.command("list")
 def list_data(data_dir: DataDir = None, offline: Offline = False, as_json: Json = False) -> None:
     """List all data sets and corpora: kind, licence, and how many of their files are here."""
-    from mirrorbench.data.cards import CORPUS_KIND, builtin_cards
+    from mirrorbench.data.cards import CORPUS_KIND
+    from mirrorbench.data.catalogue import builtin_cards
     from mirrorbench.data.store import DataStore
 
     store = DataStore(data_dir, offline)
@@ -91,7 +94,7 @@ def import_data(
     offline: Offline = False,
 ) -> None:
     """Take original files over from a folder, wherever they lie under it, recognised by checksum."""
-    from mirrorbench.data.cards import builtin_cards
+    from mirrorbench.data.catalogue import builtin_cards
     from mirrorbench.data.importing import import_folder
     from mirrorbench.data.store import DataStore
 
@@ -131,7 +134,7 @@ def path(
     offline: Offline = False,
 ) -> None:
     """Print the paths of the files of a data set, fetching them if need be."""
-    from mirrorbench.data.cards import builtin_cards
+    from mirrorbench.data.catalogue import builtin_cards
     from mirrorbench.data.store import DataStore
 
     (card,) = _cards([name], builtin_cards())
@@ -197,7 +200,7 @@ def _raise_all(failures: Sequence[tuple[str, MirrorbenchError]], what: str) -> N
 
 
 def _select(names: Sequence[str]) -> list[Card]:
-    from mirrorbench.data.cards import builtin_cards, builtin_suites
+    from mirrorbench.data.catalogue import builtin_cards, builtin_suites
 
     cards, suites = builtin_cards(), builtin_suites()
     if not names:
@@ -207,12 +210,14 @@ def _select(names: Sequence[str]) -> list[Card]:
 
 
 def _cards(names: Iterable[str], cards: Mapping[str, Card], suites: Iterable[str] = ()) -> list[Card]:
+    from mirrorbench.data.hub import hub_card, is_hub_id
     from mirrorbench.registry import unknown_name
 
+    known = {**cards, **{name: hub_card(name) for name in names if is_hub_id(name)}}
     for name in names:
-        if name not in cards:
+        if name not in known:
             raise unknown_name("data set", name, [*cards, *suites])
-    return [cards[name] for name in names]
+    return [known[name] for name in names]
 
 
 def _as_json(card: Card, states: Mapping[str, str]) -> dict[str, Any]:

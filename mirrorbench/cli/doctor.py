@@ -18,10 +18,10 @@ def doctor(
     """
     import json
 
-    from mirrorbench import diagnosis
     from mirrorbench.cli.cache import size
     from mirrorbench.data.store import DataStore
     from mirrorbench.plugins import plugins
+    from mirrorbench.upkeep import diagnosis
 
     data = DataStore(data_dir, offline=True)
     versions, folders, lacking = diagnosis.versions(), diagnosis.folders(data), diagnosis.lacking(data)

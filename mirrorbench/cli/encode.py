@@ -9,39 +9,44 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mirrorbench.cli.options import DataDir, Offline, PluginFiles, split_names
+from mirrorbench.cli.options import DataDir, Device, Encoder, Offline, PluginFiles, split_names
 
 if TYPE_CHECKING:
     from mirrorbench.encoding.inputs import TextInput
 
 
+Texts = Annotated[
+    str,
+    typer.Argument(
+        metavar="FILE", help="One text a line; or .jsonl, .tsv, .csv, .parquet; .gz too; - is standard input."
+    ),
+]
+Output = Annotated[
+    Path | None,
+    typer.Option("--output", "-o", metavar="FILE", help=".npy or .parquet.", show_default="JSON lines, printed"),
+]
+SpanColumns = Annotated[
+    str,
+    typer.Option(
+        "--span-columns", metavar="START,END", help="Columns of the target's characters, instead of brackets."
+    ),
+]
+
+
 def encode(
-    texts: Annotated[
-        str,
-        typer.Argument(
-            metavar="FILE", help="One text a line; or .jsonl, .tsv, .csv, .parquet; .gz too; - is standard input."
-        ),
-    ],
-    encoder: Annotated[str, typer.Option("--encoder", "-e", metavar="SPEC", help="BACKBONE[+METHOD][:KEY=VALUE,...].")],
-    output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", metavar="FILE", help=".npy or .parquet.", show_default="JSON lines, printed"),
-    ] = None,
+    texts: Texts,
+    encoder: Encoder,
+    output: Output = None,
     column: Annotated[str, typer.Option("--column", "-c", metavar="NAME", help="Column of the texts.")] = "",
     words_in_context: Annotated[
         bool, typer.Option("--words-in-context", "-w", help="Encode the word in [brackets] in each text.")
     ] = False,
-    span_columns: Annotated[
-        str,
-        typer.Option(
-            "--span-columns", metavar="START,END", help="Columns of the target's characters, instead of brackets."
-        ),
-    ] = "",
+    span_columns: SpanColumns = "",
     level: Annotated[
         str, typer.Option(help="word, phrase or sentence: the recipe of a tuned encoder.", show_default="sentence")
     ] = "",
     restart: Annotated[bool, typer.Option("--restart", help="Begin anew where a run was interrupted.")] = False,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:N or mps.")] = "auto",
+    device: Device = "auto",
     data_dir: DataDir = None,
     offline: Offline = False,
     plugin: PluginFiles = None,
@@ -53,10 +58,10 @@ def encode(
     `echo "the [bank] of the river" | mirrorbench encode - -e bert --words-in-context`
     """
     from mirrorbench.api import load
-    from mirrorbench.bulk import Progress, encode_stream, job_key
     from mirrorbench.cli.display import errors, reporter
     from mirrorbench.errors import UsageError
-    from mirrorbench.sinks import LinesSink, open_sink
+    from mirrorbench.texts.bulk import Progress, encode_stream, job_key
+    from mirrorbench.texts.sinks import LinesSink, open_sink
 
     spans = split_names([span_columns])
     if len(spans) not in (0, 2):

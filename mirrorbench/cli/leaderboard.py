@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mirrorbench.cli.options import PluginFiles, split_names
+from mirrorbench.cli.options import PluginFiles, Standalone, split_names
 
 if TYPE_CHECKING:
     from mirrorbench.leaderboard.selection import Choice, Selection
@@ -18,29 +18,43 @@ if TYPE_CHECKING:
     from mirrorbench.plugins import Plugins
 
 
+Results = Annotated[
+    list[Path] | None,
+    typer.Argument(help="Folders of results, or a table as --format json wrote it.", show_default="results"),
+]
+Tasks = Annotated[
+    list[str] | None,
+    typer.Option("--tasks", "-t", metavar="NAME,...", help="Columns: tasks and suites.", show_default="all"),
+]
+Encoders = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--encoder",
+        "-e",
+        metavar="SPEC",
+        help="Rows; what a spec leaves open may be anything (bert: every row of BERT). May be repeated.",
+        show_default="all",
+    ),
+]
+TableName = Annotated[
+    str, typer.Option(metavar="NAME", help="Rows and columns of a table of the papers (mirrorbench paper lists them).")
+]
+Format = Annotated[
+    str,
+    typer.Option(
+        "--format",
+        "-f",
+        help="markdown, latex, html, csv, json, or a plugin's.",
+        show_default="by the output's name; drawn; or Markdown into a pipe",
+    ),
+]
+
+
 def leaderboard(
-    results: Annotated[
-        list[Path] | None,
-        typer.Argument(help="Folders of results, or a table as --format json wrote it.", show_default="results"),
-    ] = None,
-    tasks: Annotated[
-        list[str] | None,
-        typer.Option("--tasks", "-t", metavar="NAME,...", help="Columns: tasks and suites.", show_default="all"),
-    ] = None,
-    encoder: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--encoder",
-            "-e",
-            metavar="SPEC",
-            help="Rows; what a spec leaves open may be anything (bert: every row of BERT). May be repeated.",
-            show_default="all",
-        ),
-    ] = None,
-    table: Annotated[
-        str,
-        typer.Option(metavar="NAME", help="Rows and columns of a table of the papers (mirrorbench paper lists them)."),
-    ] = "",
+    results: Results = None,
+    tasks: Tasks = None,
+    encoder: Encoders = None,
+    table: TableName = "",
     metric: Annotated[str, typer.Option(help="Show this metric.", show_default="each task's main one")] = "",
     protocol: Annotated[str, typer.Option(help="Only results under this protocol.", show_default="any")] = "",
     intervals: Annotated[
@@ -53,17 +67,9 @@ def leaderboard(
     allow_mixed: Annotated[
         bool, typer.Option("--allow-mixed", help="Also results of other data, models or protocols in one table.")
     ] = False,
-    format_: Annotated[
-        str,
-        typer.Option(
-            "--format",
-            "-f",
-            help="markdown, latex, html, csv, json, or a plugin's.",
-            show_default="by the output's name; drawn; or Markdown into a pipe",
-        ),
-    ] = "",
+    format_: Format = "",
     siunitx: Annotated[bool, typer.Option("--siunitx", help="latex: align numbers by siunitx's S columns.")] = False,
-    standalone: Annotated[bool, typer.Option("--standalone", help="latex: a document that compiles.")] = False,
+    standalone: Standalone = False,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Write to this file.")] = None,
     title: Annotated[str, typer.Option(help="The table's title or caption.")] = "",
     plugin: PluginFiles = None,
@@ -107,7 +113,7 @@ def _write(text: str, output: Path | None) -> None:
     if output is None:
         typer.echo(text, nl=False)
         return
-    from mirrorbench.atomic import writing
+    from mirrorbench.files.atomic import writing
 
     with writing(output) as sink:
         sink.write(text.encode())

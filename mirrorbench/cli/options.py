@@ -37,6 +37,11 @@ DataDir = Annotated[
     ),
 ]
 Offline = Annotated[bool, typer.Option("--offline", help="Open no socket: what is not here is an error.")]
+Encoder = Annotated[str, typer.Option("--encoder", "-e", metavar="SPEC", help="BACKBONE[+METHOD][:KEY=VALUE,...].")]
+Device = Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:N or mps.")]
+Precision = Annotated[str, typer.Option(help="auto (bf16 on CUDA, else fp32), fp32 or bf16.")]
+Protocol = Annotated[str, typer.Option(help="paper: as published; released: as the authors' code does it.")]
+Standalone = Annotated[bool, typer.Option("--standalone", help="latex: a document that compiles.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mirrorbench.cli.options import DataDir, Offline, PluginFiles
+from mirrorbench.cli.options import DataDir, Offline, PluginFiles, Protocol, Standalone
 
 if TYPE_CHECKING:
     from mirrorbench.papers.grid import Grid
@@ -22,31 +22,28 @@ DEFAULT_SEEDS = 1
 """As in ``mirrorbench run``; the papers average three (paper 1, footnote 6)."""
 
 
+TableName = Annotated[
+    str, typer.Argument(help="A table (mirror-bert/table3) or a paper (mirrorwic).", show_default="list all")
+]
+Backbone = Annotated[
+    str,
+    typer.Option("--encoder", "-e", metavar="BACKBONE", help="This backbone in every row.", show_default="the paper's"),
+]
+Format = Annotated[
+    str,
+    typer.Option("--format", "-f", help="markdown, latex, csv or json.", show_default="drawn, or Markdown into a pipe"),
+]
+
+
 def paper(
-    table: Annotated[
-        str, typer.Argument(help="A table (mirror-bert/table3) or a paper (mirrorwic).", show_default="list all")
-    ] = "",
+    table: TableName = "",
     results: Annotated[Path, typer.Option("--results", "-o", help="The folder of results.")] = Path("results"),
     run: Annotated[bool, typer.Option("--run", help="Measure the cells that are missing first.")] = False,
-    encoder: Annotated[
-        str,
-        typer.Option(
-            "--encoder", "-e", metavar="BACKBONE", help="This backbone in every row.", show_default="the paper's"
-        ),
-    ] = "",
+    encoder: Backbone = "",
     seeds: Annotated[int, typer.Option(min=1, help="With --run: runs of each tuned encoder.")] = DEFAULT_SEEDS,
-    protocol: Annotated[
-        str, typer.Option(help="paper: as published; released: as the authors' code does it.")
-    ] = "paper",
-    format_: Annotated[
-        str,
-        typer.Option(
-            "--format", "-f", help="markdown, latex, csv or json.", show_default="drawn, or Markdown into a pipe"
-        ),
-    ] = "",
-    standalone: Annotated[
-        bool, typer.Option("--standalone", help="With --format latex: a document that compiles as it is.")
-    ] = False,
+    protocol: Protocol = "paper",
+    format_: Format = "",
+    standalone: Standalone = False,
     device: Annotated[str, typer.Option(help="With --run: auto, cpu, cuda, cuda:N or mps.")] = "auto",
     precision: Annotated[str, typer.Option(help="With --run: auto (bf16 on CUDA, else fp32), fp32 or bf16.")] = "auto",
     data_dir: DataDir = None,
@@ -131,7 +128,7 @@ def _run(
     """Plan and run; whether anything failed."""
     from mirrorbench.cli.display import reporter
     from mirrorbench.data.store import DataStore
-    from mirrorbench.execution import context_here, execute
+    from mirrorbench.executors.jobs import context_here, execute
     from mirrorbench.grids import merged
     from mirrorbench.plan import Planner
     from mirrorbench.store import ResultStore

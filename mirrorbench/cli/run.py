@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mirrorbench.cli.options import DataDir, Offline, PluginFiles, split_names
+from mirrorbench.cli.options import DataDir, Device, Offline, PluginFiles, split_names
 from mirrorbench.errors import UsageError
 
 if TYPE_CHECKING:
     from mirrorbench.cells import Cell
     from mirrorbench.data.store import DataStore
-    from mirrorbench.execution import Context
+    from mirrorbench.executors.jobs import Context
     from mirrorbench.plan import Plan
     from mirrorbench.plugins import Plugins
     from mirrorbench.specs import EncoderSpec, Value
@@ -43,19 +43,28 @@ Encoders = Annotated[
 Tasks = Annotated[
     list[str] | None,
     typer.Option(
-        "--tasks", "-t", metavar="NAME,...", help="Tasks and suites.", show_default="quick, the data inside the package"
+        "--tasks",
+        "-t",
+        metavar="NAME,...",
+        help="Tasks and suites. Some tasks take options: bli-en-fr:train=1k,self_learning=5.",
+        show_default="quick, the data inside the package",
     ),
 ]
 Seeds = Annotated[
     int | None,
     typer.Option(min=1, help="Runs of each tuned encoder.", show_default="1; 3 without --encoder and --tasks"),
 ]
-CorpusName = Annotated[str, typer.Option(help="Corpus name or text file to tune on.", show_default="each task's own")]
+CorpusName = Annotated[
+    str,
+    typer.Option(
+        help="What to tune on: a corpus, a text file, or hf:OWNER/NAME@COMMIT/SPLIT#COLUMN; several joined by +.",
+        show_default="each task's own",
+    ),
+]
 Protocol = Annotated[
     str,
     typer.Option(help="paper: as published; released: as the authors' code does it.", show_default="paper"),
 ]
-Device = Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:N or mps.")]
 Precision = Annotated[str, typer.Option(help="auto (bf16 on CUDA, else fp32), fp32 or bf16.", show_default="auto")]
 Output = Annotated[Path, typer.Option("--output", "-o", help="Where results go.")]
 Executor = Annotated[
@@ -103,9 +112,10 @@ def run(
 
     `mirrorbench run mirror-bert-table12 --encoder tiny --dry-run`
     """  # fmt: skip
+    from mirrorbench.cli.display import errors
     from mirrorbench.data.store import DataStore
     from mirrorbench.devices import pick_device, pick_precision
-    from mirrorbench.execution import context_here, parse_executor
+    from mirrorbench.executors.jobs import context_here, parse_executor
     from mirrorbench.plugins import plugins
     from mirrorbench.specs import parse_spec
     from mirrorbench.store import ResultStore
@@ -117,13 +127,18 @@ def run(
     specs = tuple(dict.fromkeys(parse_spec(text) for text in encoder or []))
     said = _Said(specs, tuple(split_names(tasks or [])), seeds, corpus, protocol, precision and auto)
     data = DataStore(data_dir, offline=offline or dry_run)
-    asked = _plan(grid, said, auto, registered, data, offline=offline or dry_run, fetch=not dry_run)
     store = ResultStore(output)
-    if dry_run:
-        _show_plan(asked.plan, store, offline)
-        return
-    context = context_here(registered, data, store, str(chosen), offline, deterministic)
-    failed = _execute(asked, context, name, options, registered, store)
+    try:
+        asked = _plan(grid, said, auto, registered, data, offline=offline or dry_run, fetch=not dry_run)
+        if dry_run:
+            _show_plan(asked.plan, store, offline)
+            return
+        context = context_here(registered, data, store, str(chosen), offline, deterministic)
+        failed = _execute(asked, context, name, options, registered, store)
+    except KeyboardInterrupt:
+        last = f"Interrupted. What is done is stored in {store.root}; the same command goes on from there."
+        errors.print(last, markup=False, highlight=False, soft_wrap=True)
+        raise typer.Exit(130) from None
     raise typer.Exit(1 if failed else 0)
 
 
@@ -177,18 +192,14 @@ def _execute(
     asked: _Asked, context: Context, executor: str, options: dict[str, Value], registered: Plugins, store: ResultStore
 ) -> bool:
     """Run a plan with a progress display, print and write its table; whether anything failed."""
-    from mirrorbench.atomic import writing
     from mirrorbench.cli.display import print_table, reporter
-    from mirrorbench.execution import execute
+    from mirrorbench.executors.jobs import execute
+    from mirrorbench.files.atomic import writing
     from mirrorbench.leaderboard.table import build_table
 
     plan = asked.plan
     with reporter(len(plan.cells)) as display:
-        try:
-            outcome = execute(plan, context, executor, options, registered, display)
-        except KeyboardInterrupt:
-            display.note(f"Interrupted. What is done is stored in {store.root}; the same command goes on from there.")
-            raise typer.Exit(130) from None
+        outcome = execute(plan, context, executor, options, registered, display)
     table = build_table(outcome.results, registered, asked.tasks, plan.rows, outcome.failures, asked.title)
     if outcome.results:
         print_table(table)

@@ -7,38 +7,41 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mirrorbench.cli.options import Offline, PluginFiles, split_names
+from mirrorbench.cli.options import Device, Encoder, Offline, PluginFiles, Precision, split_names
 
 if TYPE_CHECKING:
-    from mirrorbench.tuned.tuning import Tuned
+    from mirrorbench.tuned.report import Tuned
+
+
+Texts = Annotated[
+    str,
+    typer.Argument(
+        metavar="TEXTFILE",
+        help="One text a line, or text1||text2; or .jsonl, .tsv, .csv, .parquet; .gz too; - is standard input.",
+    ),
+]
+Columns = Annotated[
+    list[str] | None,
+    typer.Option("--column", "-c", metavar="NAME,...", help="Column of the texts; two columns are pairs."),
+]
+HeldOut = Annotated[
+    int | None,
+    typer.Option(
+        "--held-out", min=0, help="Lines kept from the tuning and reported on.", show_default="500, at most 10 %"
+    ),
+]
 
 
 def tune(
-    texts: Annotated[
-        str,
-        typer.Argument(
-            metavar="TEXTFILE",
-            help="One text a line, or text1||text2; or .jsonl, .tsv, .csv, .parquet; .gz too; - is standard input.",
-        ),
-    ],
+    texts: Texts,
     output: Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Where the encoder goes.")],
-    encoder: Annotated[
-        str, typer.Option("--encoder", "-e", metavar="SPEC", help="BACKBONE[+METHOD][:KEY=VALUE,...].")
-    ] = "roberta",
-    column: Annotated[
-        list[str] | None,
-        typer.Option("--column", "-c", metavar="NAME,...", help="Column of the texts; two columns are pairs."),
-    ] = None,
+    encoder: Encoder = "roberta",
+    column: Columns = None,
     level: Annotated[str, typer.Option(help="word, phrase, sentence or wic: picks the recipe.")] = "sentence",
     seed: Annotated[int, typer.Option(min=0, help="Of the tuning, and of what is held out.")] = 0,
-    held_out: Annotated[
-        int | None,
-        typer.Option(
-            "--held-out", min=0, help="Lines kept from the tuning and reported on.", show_default="500, at most 10 %"
-        ),
-    ] = None,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:N or mps.")] = "auto",
-    precision: Annotated[str, typer.Option(help="auto (bf16 on CUDA, else fp32), fp32 or bf16.")] = "auto",
+    held_out: HeldOut = None,
+    device: Device = "auto",
+    precision: Precision = "auto",
     force: Annotated[bool, typer.Option("--force", help="Replace an encoder that is in --output already.")] = False,
     push_to_hub: Annotated[
         str, typer.Option("--push-to-hub", metavar="REPO", help="Upload the encoder to the Hugging Face hub.")
@@ -90,8 +93,7 @@ def tune(
 
 def _report(tuned: Tuned) -> None:
     from mirrorbench.cli.tables import print_rows
-    from mirrorbench.tuned.card import TITLES
-    from mirrorbench.tuned.sanity import LOWER_IS_BETTER, METRICS
+    from mirrorbench.tuned.sanity import LOWER_IS_BETTER, METRICS, TITLES
 
     if sanity := tuned.sanity:
         rows = [

@@ -22,9 +22,10 @@ from mirrorbench.data.cards import (
     UrlSource,
 )
 from mirrorbench.data.families import expand
+from mirrorbench.data.hub import FOLDER, hub_file, is_hub_id, parse_hub_id
 from mirrorbench.data.textfiles import sha256_of, shown
-from mirrorbench.data.yamlfile import load_yaml
-from mirrorbench.errors import DataFormatError
+from mirrorbench.errors import DataFormatError, UsageError
+from mirrorbench.files.yamlfile import read_yaml
 from mirrorbench.recipes import LEVELS
 
 _MAX_NAME = 100  # bytes in a name or in a part of a path; file systems take 255, and stores add to them
@@ -78,13 +79,35 @@ class _ProblemError(Exception):
     """What is wrong with a card, before the file's name is put in front."""
 
 
-def read_cards(path: Path) -> tuple[Card, ...]:
-    """Read the cards of a file; see ``mirrorbench.data.cards.load_cards``."""
-    content = load_yaml(path)
+def load_cards(path: Path) -> tuple[Card, ...]:
+    """Read and check the cards of one file: one, or a family of them (see ``families``).
+
+    Args:
+        path: the YAML file.
+
+    Returns:
+        the cards, in the order of the file.
+
+    Raises:
+        DataFormatError: the file is no card; the message names the file and the key.
+    """
+    content = read_yaml(path).bare()
     try:
         return tuple(_card(raw, path.resolve().parent) for raw in expand(_mapping(content, "a card")))
     except (_ProblemError, DataFormatError) as problem:
         raise DataFormatError(f"{path}: {problem}") from None
+
+
+def load_card(path: Path) -> Card:
+    """Read and check the card of a file that holds one.
+
+    Raises:
+        DataFormatError: the file is no card, or a family of several; the message names it.
+    """
+    cards = load_cards(path)
+    if len(cards) != 1:
+        raise DataFormatError(f"{path} holds {len(cards)} cards where one is expected.")
+    return cards[0]
 
 
 def read_suites(path: Path) -> dict[str, tuple[str, ...]]:
@@ -94,7 +117,7 @@ def read_suites(path: Path) -> dict[str, tuple[str, ...]]:
         DataFormatError: the file is something else, or a suite names a task twice.
     """
     suites: dict[str, tuple[str, ...]] = {}
-    content = load_yaml(path)
+    content = read_yaml(path).bare()
     try:
         for name, tasks in _mapping(content, "the suites").items():
             if not isinstance(name, str) or not isinstance(tasks, list) or not tasks:
@@ -134,7 +157,9 @@ def _card(raw: dict[str, Any], folder: Path) -> Card:
             raise _ProblemError(f"{key!r} must be of type {kind.__name__}, not {type(raw[key]).__name__}")
     _check_values(raw)
     if _is_own(raw):
-        files = tuple(_beside(folder, item) for item in raw["files"])
+        files = tuple(_of_hub(item) if is_hub_id(item) else _beside(folder, item) for item in raw["files"])
+        if any(map(is_hub_id, raw["files"])):
+            raw = {"folder": FOLDER, **raw}
     else:
         files = tuple(_file(item, raw.get("sources", [])) for item in raw["files"])
     if len({file.path for file in files}) != len(files):
@@ -157,9 +182,20 @@ def _card(raw: dict[str, Any], folder: Path) -> Card:
 
 
 def _is_own(raw: dict[str, Any]) -> bool:
-    """Whether a card is of one's own data: its files are bare names, and lie beside it."""
+    """Whether a card is of one's own data: its files are bare names, and lie beside it, or splits of the hub."""
     files = raw.get("files")
     return isinstance(files, list) and bool(files) and all(isinstance(item, str) for item in files)
+
+
+def _of_hub(text: str) -> DataFile:
+    """A split of a data set of the hub."""
+    try:
+        source, column = parse_hub_id(text)
+    except UsageError as error:
+        raise _ProblemError(f"file {error.message}; {error.hint}") from None
+    if column:
+        raise _ProblemError(f"file {shown(text)}: a card names the column among its options")
+    return hub_file(source)
 
 
 def _beside(folder: Path, name: str) -> DataFile:
@@ -180,7 +216,7 @@ def _check_values(raw: dict[str, Any]) -> None:
     if (raw["kind"] == CORPUS_KIND) == bool(raw.get("metric")):
         raise _ProblemError("a task names its metric, a corpus has none")
     if not raw["languages"] or not all(isinstance(code, str) for code in raw["languages"]):
-        raise _ProblemError("languages must be a list of codes (quote 'no': YAML reads it as false)")
+        raise _ProblemError("languages must be a list of codes")
     if not raw["files"]:
         raise _ProblemError("a card needs at least one file")
     for key in ("title", "licence", "citation"):

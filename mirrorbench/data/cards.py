@@ -1,7 +1,6 @@
 """Cards: what a data set consists of, where its files come from, and under what licence.
 
-A card is a YAML file under ``tasks/``; ``cardfile`` reads it strictly. In a checkout the cards lie in the
-top-level ``tasks`` folder beside the package, in a wheel in ``mirrorbench/cards``.
+A card is a YAML file; ``cardfile`` reads it strictly. ``catalogue`` knows those that ship with the package.
 """
 
 from __future__ import annotations
@@ -9,9 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
 from pathlib import Path, PurePosixPath
-from types import MappingProxyType
 from typing import Any
 from urllib.parse import quote
 
@@ -72,6 +69,32 @@ class HuggingFaceSource:
     def describe(self) -> str:
         """One line for messages: the very file."""
         return self.url
+
+
+@dataclass(frozen=True, slots=True)
+class DatasetSource:
+    """A split of a Hugging Face data set at a pinned revision, as the library ``datasets`` reads it (see ``hub``).
+
+    Attributes:
+        repo: ``owner/name``.
+        revision: a commit, 40 hexadecimal digits.
+        config: the configuration (subset), empty for the only one.
+        split: the split.
+    """
+
+    repo: str
+    revision: str
+    config: str
+    split: str
+
+    @property
+    def place(self) -> str:
+        """Where a person finds the data set."""
+        return f"https://huggingface.co/datasets/{self.repo}/tree/{self.revision}"
+
+    def describe(self) -> str:
+        """One line for messages: the id, as a card or ``mirrorbench data fetch`` takes it."""
+        return "/".join(filter(None, [f"hf:{self.repo}@{self.revision}", self.config, self.split]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +177,7 @@ class BesideSource(PackageSource):
         return f"beside its card ({self.path})"
 
 
-Source = GithubSource | HuggingFaceSource | UrlSource | ArchiveSource | PackageSource
+Source = GithubSource | HuggingFaceSource | DatasetSource | UrlSource | ArchiveSource | PackageSource
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,76 +295,3 @@ class Card:
             known = ", ".join(sorted({file.split for file in self.files if file.split})) or "none"
             raise DataFormatError(f"Card {self.name!r} has no file of split {split!r}; its splits: {known}.")
         return files
-
-
-def load_cards(path: Path) -> tuple[Card, ...]:
-    """Read and check the cards of one file: one, or a family of them (see ``families``).
-
-    Args:
-        path: the YAML file.
-
-    Returns:
-        the cards, in the order of the file.
-
-    Raises:
-        DataFormatError: the file is no card; the message names the file and the key.
-    """
-    from mirrorbench.data.cardfile import read_cards
-
-    return read_cards(path)
-
-
-def load_card(path: Path) -> Card:
-    """Read and check the card of a file that holds one.
-
-    Raises:
-        DataFormatError: the file is no card, or a family of several; the message names it.
-    """
-    cards = load_cards(path)
-    if len(cards) != 1:
-        raise DataFormatError(f"{path} holds {len(cards)} cards where one is expected.")
-    return cards[0]
-
-
-def cards_folder() -> Path:
-    """The folder of the built-in cards: ``mirrorbench/cards`` in a wheel, ``tasks`` in a checkout.
-
-    Raises:
-        DataFormatError: neither is there, so the installation is incomplete.
-    """
-    package = Path(__file__).resolve().parents[1]
-    for folder in (package / "cards", package.parent / "tasks"):
-        if (folder / "suites.yaml").is_file():
-            return folder
-    raise DataFormatError(
-        f"The built-in cards are in neither {package / 'cards'} nor {package.parent / 'tasks'}.",
-        hint="Install mirrorbench again.",
-    )
-
-
-@lru_cache(maxsize=1)
-def builtin_cards() -> Mapping[str, Card]:
-    """All built-in cards by name, in the order of their names; read once per process.
-
-    Raises:
-        DataFormatError: a card is malformed, or two cards share a name.
-    """
-    cards: dict[str, Card] = {}
-    for path in sorted(cards_folder().glob("*/*.yaml")):
-        for card in load_cards(path):
-            if card.name in cards:
-                raise DataFormatError(f"{path}: a second card named {card.name!r}.", hint="Rename one of the two.")
-            cards[card.name] = card
-    return MappingProxyType(dict(sorted(cards.items())))
-
-
-@lru_cache(maxsize=1)
-def builtin_suites() -> Mapping[str, tuple[str, ...]]:
-    """The built-in suites: the names of their tasks, in the order in which a table shows them.
-
-    Raises:
-        DataFormatError: ``suites.yaml`` is malformed.
-    """
-    from mirrorbench.data.cardfile import read_suites
-
-    return MappingProxyType(read_suites(cards_folder() / "suites.yaml"))

@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from mirrorbench.data.cards import CORPUS_KIND, Card
+from mirrorbench.data.hub import hub_card, is_hub_id
 from mirrorbench.data.options import whole_number, word
 from mirrorbench.data.store import DataStore
-from mirrorbench.data.textfiles import read_lines, shown
+from mirrorbench.data.textfiles import is_text, parse_json, read_lines, shown
 from mirrorbench.errors import DataFormatError, UsageError
 from mirrorbench.registry import unknown_name
 
@@ -68,6 +69,11 @@ def read_corpus(
 ) -> Corpus:
     """Read a corpus: a built-in one by its name, or any UTF-8 text file by its path, one string a line.
 
+    A column of a data set of the Hugging Face hub is ``hf:OWNER/NAME@COMMIT/SPLIT#COLUMN``, see ``hub``.
+
+    Several are joined by ``+``, in equal shares where a size is asked for: ``words-en+words-fr`` (MirrorWiC, section 4,
+    tunes on 5k sentences of either language of a pair).
+
     Blank lines are skipped, spaces at both ends of a line are stripped. Repeated strings would become false
     negatives in a contrastive loss, and Mirror-BERT (section 2) tunes on non-duplicated strings, so they are
     dropped by default, the first of each kept; the file released with the paper has duplicates, so keep them
@@ -75,7 +81,7 @@ def read_corpus(
 
     Args:
         name_or_path: the name of a corpus card, or a path (``./words.txt``; a ``.gz`` file is decompressed).
-            A name wins over a file of the same name; write ``./name`` for the file.
+            A name wins over a file of the same name; write ``./name`` for the file. Or an id of the hub.
         store: where the files of built-in corpora are.
         cards: the known corpora, as cards or generated; cards of other kinds are passed over.
         deduplicate: drop repeated strings.
@@ -87,13 +93,22 @@ def read_corpus(
 
     Raises:
         UnknownNameError: neither a corpus nor a file.
-        UsageError: a folder, or fewer than ``size`` strings.
+        UsageError: a folder, a malformed id of the hub, or fewer than ``size`` strings (of joined corpora: than its
+            share in one of them).
         DataUnavailableError: the files of a built-in corpus are not here and cannot be had.
         DataIntegrityError: a file of a built-in corpus is not what its card describes.
         DataFormatError: no string in it, not UTF-8, or not a text file.
     """
     name = str(name_or_path)
+    if not isinstance(name_or_path, Path) and len(parts := _parts(name, cards)) > 1:
+
+        def read(part: str, share: int) -> Corpus:
+            return read_corpus(part, store, cards, deduplicate=deduplicate, strip=strip, size=share)
+
+        return _joint(name, parts, deduplicate, size, read)
     card = None if isinstance(name_or_path, Path) else cards.get(name)
+    if card is None and not isinstance(name_or_path, Path) and is_hub_id(name):
+        card = _hub_corpus(name)
     if isinstance(card, GeneratedCorpus):
         source = "generated"
         lines = [text.strip() if strip else text for text in card.generate() if text.strip()]
@@ -113,14 +128,49 @@ def read_corpus(
     return _corpus(name, source, lines, deduplicate, size)
 
 
+def _parts(name: str, cards: Mapping[str, Card | GeneratedCorpus]) -> list[str]:
+    """The corpora that a name joins by ``+``; itself where it names one, or a file."""
+    parts = name.split("+")
+    return [name] if name in cards or not all(parts) or os.path.exists(Path(name).expanduser()) else parts
+
+
+def _joint(name: str, parts: Sequence[str], deduplicate: bool, size: int, read: Callable[[str, int], Corpus]) -> Corpus:
+    """Several corpora one after the other, in equal shares of ``size``; of texts in two of them the first counts."""
+    if 0 < size < len(parts):
+        raise UsageError(f"The corpus {name} joins {len(parts)} corpora; {size} strings cannot be shared among them.")
+    shares = [size * (i + 1) // len(parts) - size * i // len(parts) for i in range(len(parts))]
+    corpora = [read(part, share) for part, share in zip(parts, shares, strict=True)]
+    every = [text for corpus in corpora for text in corpus.texts]
+    texts = tuple(dict.fromkeys(every) if deduplicate else every)
+    return Corpus(
+        name=name,
+        texts=texts,
+        sha256=corpus_checksum(texts),
+        source=", ".join(corpus.source for corpus in corpora),
+        n_lines=sum(corpus.n_lines for corpus in corpora),
+        n_duplicates=sum(corpus.n_duplicates for corpus in corpora) + len(every) - len(dict.fromkeys(every)),
+    )
+
+
+def _hub_corpus(name: str) -> Card:
+    card = hub_card(name)
+    if "column" not in card.options:
+        raise UsageError(f"The corpus {name!r} names no column.", f"Write {name}#COLUMN, e.g. {name}#text")
+    return card
+
+
 def _lines(path: Path, options: Mapping[str, Any], strip: bool) -> list[str]:
-    """The strings of a file; a card's options: ``separator``, ``column`` (from 0), ``skip`` and ``take`` (lines)."""
+    """The strings of a file; a card's options: ``separator``, ``column``, ``skip`` and ``take`` (lines).
+
+    ``column`` is a number from 0, of a line cut at the separator, or a name, of JSON lines.
+    """
     if unknown := set(options) - _OPTIONS:
         raise DataFormatError(f"Parser 'lines': unknown options {', '.join(sorted(unknown))}.")
     skip = whole_number(options, "skip", 0)
     texts = read_lines(path)[skip:]
     if "column" in options:
-        texts = [_cut(text, options, path, line) for line, text in enumerate(texts, start=skip + 1)]
+        cut = _value if isinstance(options["column"], str) else _cut
+        texts = [cut(text, options, path, line) for line, text in enumerate(texts, start=skip + 1)]
     kept = [text.strip() if strip else text for text in texts if text.strip()]
     return kept[: whole_number(options, "take", len(kept))]
 
@@ -132,6 +182,19 @@ def _cut(text: str, options: Mapping[str, Any], path: Path, line: int) -> str:
     if len(fields) <= column:
         raise DataFormatError(f"{path}, line {line}: there is no column {column} (counted from 0) in {shown(text)}.")
     return fields[column]
+
+
+def _value(text: str, options: Mapping[str, Any], path: Path, line: int) -> str:
+    """The text in a column of JSON lines, with the line ends in it as spaces; a null counts as blank."""
+    row = parse_json(text, f"{path}, line {line}")
+    column = options["column"]
+    if not isinstance(row, dict) or column not in row:
+        had = f"It has: {', '.join(row)}" if isinstance(row, dict) else ""
+        raise DataFormatError(f"{path}, line {line}: there is no column {column!r}.", hint=had)
+    value = "" if row[column] is None else row[column]
+    if not isinstance(value, str) or not is_text(value):
+        raise DataFormatError(f"{path}, line {line}: column {column!r} holds {shown(repr(value))}, which is no text.")
+    return " ".join(value.splitlines())
 
 
 def _corpus(name: str, source: str, lines: list[str], deduplicate: bool, size: int) -> Corpus:

@@ -58,7 +58,7 @@ def _axes(variants: Any) -> list[list[dict[str, Any]]]:
     for axis, rows in variants.items():
         if not isinstance(rows, list) or not rows or not all(isinstance(row, dict) for row in rows):
             raise DataFormatError(f"variants: {axis!r} must be a list of mappings of placeholders to values")
-        if not all(isinstance(name, str) for row in rows for name in row):
+        if not all(_PLACEHOLDER.fullmatch(f"{{{name}}}") for row in rows for name in row):
             raise DataFormatError(f"variants: the placeholders of {axis!r} must be words")
         if any(row.keys() != rows[0].keys() for row in rows):
             raise DataFormatError(f"variants: all rows of {axis!r} must give the same placeholders")

@@ -15,11 +15,11 @@ from types import TracebackType
 from typing import IO, Any, Self
 from urllib.parse import urlsplit
 
-from mirrorbench.atomic import writing
 from mirrorbench.data.archives import DEFAULT_LIMIT, extract_member
-from mirrorbench.data.cards import ArchiveSource, Card, DataFile, PackageSource, Source
+from mirrorbench.data.cards import ArchiveSource, Card, DataFile, DatasetSource, PackageSource, Source
 from mirrorbench.data.textfiles import sha256_of
 from mirrorbench.errors import DataUnavailableError, MirrorbenchError, StorageError
+from mirrorbench.files.atomic import writing
 
 TIMEOUT = 30
 """Seconds to wait for a connection, and between two pieces of an answer."""
@@ -124,6 +124,8 @@ class Fetcher:
         elif isinstance(source, ArchiveSource):
             got = self._temporary() / "member"
             extract_member(self._archive(source), source.member, got, limit)
+        elif isinstance(source, DatasetSource):
+            got = self._exported(source)
         else:
             got = self._download(source.url, file.sha256, limit)
         found = sha256_of(got)
@@ -131,6 +133,14 @@ class Fetcher:
             raise _SourceError(f"is another file (sha256 {found}, expected {file.sha256})")
         with writing(target) as sink, got.open("rb") as stream:
             shutil.copyfileobj(stream, sink, 1 << 20)
+
+    def _exported(self, source: DatasetSource) -> Path:
+        from mirrorbench.data.hub import write_split
+
+        got = self._temporary() / "split"
+        with got.open("wb") as sink:
+            write_split(source, _LimitedWriter(sink, _ARCHIVE_LIMIT).write)
+        return got
 
     def _archive(self, source: ArchiveSource) -> Path:
         if source.url not in self._archives:
@@ -200,7 +210,8 @@ def unavailable(card: Card, files: list[DataFile], failures: list[str], offline:
     Returns:
         the error, to be raised.
     """
-    places = list(dict.fromkeys(source.place for file in files for source in file.sources))
+    sources = [source for file in files for source in file.sources]
+    places = list(dict.fromkeys(source.place for source in sources))
     message = [
         f"The data of {card.name!r} ({card.title}) is not complete; missing: {', '.join(file.path for file in files)}."
     ]
@@ -215,7 +226,11 @@ def unavailable(card: Card, files: list[DataFile], failures: list[str], offline:
     message.append(f"Licence: {card.licence} {card.licence_url}".rstrip())
     if card.notes:
         message.append(f"Note: {card.notes}")
+    of_hub = dict.fromkeys(source.describe() for source in sources if isinstance(source, DatasetSource))
     hint = "Take it from a folder that holds the original files or archives:  mirrorbench data import DIR\n"
-    if places:
+    if of_hub:
+        hint = f"Fetch it where there is a network:  mirrorbench data fetch {' '.join(of_hub)}\n"
+    elif places:
         hint = f"Fetch it where there is a network:  mirrorbench data fetch {card.name}\n" + hint
-    return DataUnavailableError("\n".join(message), f"{hint}Its home page: {card.homepage}")
+    home = f"Its home page: {card.homepage}" if card.homepage else ""
+    return DataUnavailableError("\n".join(message), f"{hint}{home}".rstrip())

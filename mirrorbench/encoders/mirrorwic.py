@@ -14,6 +14,12 @@ from mirrorbench.training.views import PairMaker, Pairs
 
 Span = tuple[int, int]
 
+# The released code (get_mirrorwic_traindata.py): which sentences it keeps, among how many words it draws the target,
+# and how long a side of it must be to be masked, in characters.
+RELEASED_LENGTHS = range(10, 149)
+RELEASED_WORDS = 20
+RELEASED_SHORTEST = 10
+
 # Scripts that put no spaces between words: Thai and Lao, Burmese, Khmer, kana, Han.
 _UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
 _PIECE = re.compile(rf"[{_UNSPACED}]{{1,2}}|[^\s{_UNSPACED}]+")
@@ -38,10 +44,17 @@ def words_in_context(texts: Sequence[str], maker: PairMaker) -> Pairs:
 
     They work on what stands before the word and on what stands after it, each with a draw of its own, so that the
     word itself stays intact. A text without a word is left out.
+
+    ``released``: texts of fewer than 10 or more than 148 characters are left out as well, the word is one of the first
+    20, and a side of fewer than 10 characters stays as it is. (The released code draws among a tokenizer's tokens,
+    punctuation included, and once for all epochs; here among words, anew in each.)
     """
+    released = maker.protocol == "released"
     drawn = []
     for text in texts:
-        if spans := word_spans(text):
+        if released and len(text) not in RELEASED_LENGTHS:
+            continue
+        if spans := word_spans(text)[: RELEASED_WORDS if released else None]:
             drawn.append((text, spans[int(maker.rng.integers(len(spans)))]))
     plain = [TextInput(text, (span,)) for text, span in drawn]
     left = _corrupted(drawn, maker) if maker.recipe.sides == 2 else plain
@@ -51,7 +64,7 @@ def words_in_context(texts: Sequence[str], maker: PairMaker) -> Pairs:
 def _corrupted(drawn: Sequence[tuple[str, Span]], maker: PairMaker) -> list[TextInput]:
     before = [text[:start] for text, (start, _) in drawn]
     after = [text[end:] for text, (_, end) in drawn]
-    new_before, new_after = maker.augment(before), maker.augment(after)
+    new_before, new_after = (maker.augment(side, shortest=RELEASED_SHORTEST) for side in (before, after))
     result = []
     for row, (text, (start, end)) in enumerate(drawn):
         head = _joined(before[row], new_before[row], -1)

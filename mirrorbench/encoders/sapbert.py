@@ -20,8 +20,8 @@ from mirrorbench.registry import unknown_name
 from mirrorbench.specs import EncoderSpec
 
 if TYPE_CHECKING:
+    from mirrorbench.encoding.encoder import TransformerEncoder
     from mirrorbench.encoding.inputs import Array, TextInput
-    from mirrorbench.encoding.transformer import TransformerEncoder
     from mirrorbench.opening import OpenContext
 
 KEYS = ("model", "path", "pooling", "max_length")
@@ -58,7 +58,8 @@ class SapBert:
         if self._encoder is None:
             import torch
 
-            from mirrorbench.encoding.transformer import TransformerEncoder, open_transformer
+            from mirrorbench.encoding.encoder import TransformerEncoder
+            from mirrorbench.encoding.transformer import open_transformer
 
             transformer = open_transformer(self.path, torch.device(self.context.device))
             self._encoder = TransformerEncoder(transformer, self.readout, self.context.precision)

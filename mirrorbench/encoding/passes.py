@@ -6,7 +6,6 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -14,15 +13,13 @@ from numpy.typing import NDArray
 
 from mirrorbench.devices import autocast
 from mirrorbench.encoding.ahead import ahead
-from mirrorbench.encoding.batching import PASS_COST, by_length
+from mirrorbench.encoding.batching import FEWEST_TOKENS, PASS_COST, by_length, of_one_length
 from mirrorbench.encoding.cost import Cost
 from mirrorbench.encoding.inputs import Array, TextInput
 from mirrorbench.encoding.ragged import Ragged
 from mirrorbench.encoding.readout import Readout
+from mirrorbench.encoding.transformer import Transformer
 from mirrorbench.errors import EncodingError
-
-if TYPE_CHECKING:
-    from mirrorbench.encoding.transformer import Transformer
 
 CHUNK = 2048
 """Texts tokenised together, and sorted together by their tokens: while the model reads one chunk the next is made."""
@@ -84,16 +81,19 @@ def read(
             found: list[list[torch.Tensor]] = []
 
             def forward(rows: list[int], chunk: _Chunk = chunk) -> list[torch.Tensor]:
-                targets = None if chunk.targets is None else chunk.targets.take(rows)
+                taken = [*rows, *rows[-1:] * _missing(transformer.device, chunk.ids.lengths[rows], fixed)]
+                targets = None if chunk.targets is None else chunk.targets.take(taken)
                 with autocast(transformer.device, precision):
-                    return transformer.forward(chunk.ids.take(rows), readouts, fixed, targets)
+                    vectors = transformer.forward(chunk.ids.take(taken), readouts, fixed, targets)
+                return [some[: len(rows)] for some in vectors]
 
             for rows, batch in _within_memory(transformer, chunk.ids.lengths, fixed, forward):
                 found.append(batch)
                 order += rows
                 lengths = chunk.ids.lengths[rows]
                 tokens += int(lengths.sum())
-                positions += len(rows) * max(fixed, int(lengths.max()))
+                computed = len(rows) + _missing(transformer.device, lengths, fixed)
+                positions += computed * max(fixed, int(lengths.max()))
                 advance(len(rows))
             for readout, batches in zip(readouts, zip(*found, strict=True), strict=True):
                 vectors[readout][chunk.rows[order]] = torch.cat(batches).cpu().numpy()
@@ -112,7 +112,7 @@ def _within_memory(
     Raises:
         EncodingError: there is none even for one text.
     """
-    waiting = deque(by_length(lengths, transformer.budget, fixed, PASS_COST[transformer.device.type]))
+    waiting = deque(_batches(transformer, lengths, fixed))
     while waiting:
         rows = waiting.popleft()
         try:
@@ -132,6 +132,20 @@ def _within_memory(
         torch.cuda.empty_cache()
         halves = ((batch[: len(batch) // 2], batch[len(batch) // 2 :]) for batch in (rows, *waiting))
         waiting = deque(half for pair in halves for half in pair if half)
+
+
+def _batches(transformer: Transformer, lengths: NDArray[np.int64], fixed: int) -> Iterator[list[int]]:
+    """On a CPU such that vectors do not depend on the other texts; elsewhere such that the device is filled."""
+    kind = transformer.device.type
+    if kind == "cpu":
+        return of_one_length(lengths, transformer.budget, fixed)
+    return by_length(lengths, transformer.budget, fixed, PASS_COST[kind])
+
+
+def _missing(device: torch.device, lengths: NDArray[np.int64], fixed: int) -> int:
+    """How many texts more a batch needs, so that it is no product of a few rows on a CPU; its last is read again."""
+    wanted = -(-FEWEST_TOKENS // max(1, fixed, int(lengths.max())))
+    return max(0, wanted - len(lengths)) if device.type == "cpu" else 0
 
 
 def _chunks(transformer: Transformer, inputs: Sequence[TextInput], max_length: int, aimed: bool) -> Iterator[_Chunk]:

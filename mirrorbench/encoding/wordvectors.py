@@ -20,9 +20,9 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mirrorbench.atomic import writing
 from mirrorbench.cache import default_root
 from mirrorbench.errors import DataFormatError, ModelUnavailableError
+from mirrorbench.files.atomic import writing
 from mirrorbench.identity import digest
 
 Array = NDArray[np.float32]

@@ -14,7 +14,7 @@ from mirrorbench import hookimpl
 from mirrorbench.errors import UsageError
 
 if TYPE_CHECKING:
-    from mirrorbench.execution import Job
+    from mirrorbench.executors.jobs import Job
     from mirrorbench.hooks import Register
     from mirrorbench.outcomes import Done
 

@@ -8,13 +8,13 @@ import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from multiprocessing import get_context
+from multiprocessing import get_context, resource_tracker
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
 from mirrorbench.errors import StorageError
-from mirrorbench.execution import RETRIES, Context, Job, SharedCorpora
-from mirrorbench.leases import POLL_SECONDS
+from mirrorbench.executors.jobs import RETRIES, Context, Job, SharedCorpora, deaf_to_interrupts
+from mirrorbench.files.leases import POLL_SECONDS
 from mirrorbench.outcomes import Cells, Done, failed
 from mirrorbench.progress import Silent
 
@@ -35,7 +35,7 @@ class _Speaker(Silent):
 
 def serve(pipe: Connection, context: Context) -> None:
     """The worker process: receives groups until the pipe closes, sends outcomes."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole process group; the pool decides
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # for systems that cannot start a process deaf to it
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that leases are released on the way out
     runner = context.runner(_Speaker(pipe))
     corpora = SharedCorpora(runner.cache)
@@ -102,7 +102,9 @@ class Pool:
         context = get_context("spawn")  # a forked process cannot use CUDA
         ours, theirs = context.Pipe()
         process = context.Process(target=serve, args=(theirs, replace(self.job.context, device=device)), daemon=True)
-        process.start()
+        resource_tracker.ensure_running()  # with the first process it would start, and let Ctrl-C through again
+        with deaf_to_interrupts():
+            process.start()
         theirs.close()  # or the end of the process would not end the pipe
         return _Worker(process, ours)
 

@@ -16,7 +16,7 @@ import numpy as np
 from mirrorbench.comparison import PairedTest
 from mirrorbench.comparison.items import ItemScores, common
 from mirrorbench.comparison.paired import drawn_means, paired_p, suited
-from mirrorbench.leaderboard.table import Score, Table
+from mirrorbench.leaderboard.table import INTERVALS, Score, Table
 from mirrorbench.metrics.resampling import Floats
 from mirrorbench.metrics.significance import LEVEL, bootstrap_p, holm, percentile_interval
 
@@ -59,7 +59,7 @@ class Marker:
         notes = []
         if intervals:
             notes.append(
-                f"[low, high]: {LEVEL:.0%} percentile bootstrap over items ({self._resamples:,} resamples), given the "
+                f"{INTERVALS}: {LEVEL:.0%} percentile bootstrap over items ({self._resamples:,} resamples), given the "
                 "seeds; not the deviation over seeds; of averages, tasks are resampled independently."
             )
         if ties:
@@ -136,7 +136,8 @@ class Marker:
             column.title
             for index, column in enumerate(columns)
             if any(
-                row.scores[index] is not None and not self._known(i, index) for i, row in enumerate(self._table.rows)
+                row.spec and row.scores[index] is not None and not self._known(i, index)
+                for i, row in enumerate(self._table.rows)
             )
         ]
         return ", ".join(dict.fromkeys(lacking))

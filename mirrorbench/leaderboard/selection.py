@@ -137,7 +137,10 @@ def _chosen(
     if rows:
         known = [spec for spec in rows if spec in known]
         if not known:
-            raise UsageError("no result belongs to a row of the table asked for")
+            raise UsageError(
+                f"no result belongs to a row of the table asked for; its rows are {', '.join(map(str, rows))}",
+                "With another backbone in its rows: mirrorbench paper TABLE --encoder BACKBONE",
+            )
     if not encoders:
         return known
     chosen: dict[EncoderSpec, None] = {}

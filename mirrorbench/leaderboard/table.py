@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from mirrorbench.backbones import label as backbone_label
 from mirrorbench.cells import Failure
-from mirrorbench.data.cards import builtin_suites
+from mirrorbench.data.catalogue import builtin_suites
 from mirrorbench.leaderboard.provenance import provenance
 from mirrorbench.specs import EncoderSpec, parse_spec
 from mirrorbench.store import Result
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from mirrorbench.plugins import Plugins
 
 AVERAGE = "avg."
+INTERVALS = "[low, high]"
+"""How the note about intervals begins, for the formats that show none."""
 DIGITS = 3
 """Digits after the point, as the papers print; two scores equal to this many digits share their rank."""
 
@@ -76,11 +78,11 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A row: an encoder.
+    """A row: an encoder, or a baseline that needs none.
 
     Attributes:
         label: how it is called.
-        spec: the encoder spec.
+        spec: the encoder spec; empty for a baseline, which has no rank.
         scores: in the order of the columns; ``None`` is missing.
         backbone: as the spec names it.
         method: what is done to the backbone; empty for an encoder system.
@@ -118,7 +120,7 @@ class Table:
         """
         marks = [[0] * len(self.columns) for _ in self.rows]
         for column in range(len(self.columns)):
-            shown = [round(s.mean, DIGITS) if (s := row.scores[column]) else None for row in self.rows]
+            shown = [round(s.mean, DIGITS) if row.spec and (s := row.scores[column]) else None for row in self.rows]
             values = sorted({value for value in shown if value is not None}, reverse=True)
             if sum(value is not None for value in shown) > 1:
                 for row, value in enumerate(shown):
@@ -163,7 +165,8 @@ def build_table(
         tasks: columns and their order; by default every task in the results, suite by suite, then the others in the
             order in which they are registered.
         rows: rows and their order; by default every encoder in the results, in the order in which they come. Where the
-            results hold several protocols, each encoder has a row for each: they are different experiments.
+            results hold several protocols, each encoder has a row for each: they are different experiments. The tasks'
+            baselines follow.
         failures: noted below the table.
         title: one line.
     """
@@ -182,7 +185,9 @@ def build_table(
         scores = tuple(_average([cells[name] for name in column.average_of or (column.name,)]) for column in columns)
         label = row_label(spec, plugins) + (f" [{protocol}]" if len(protocols) > 1 else "")
         table_rows.append(Row(label, str(spec), scores, spec.backbone, spec.method, protocol))
-    notes = [*provenance(results), *(f"missing: {f.spec} on {f.task}: {f.reason.splitlines()[0]}" for f in failures)]
+    table_rows += _baselines(columns, results, plugins)
+    missing = dict.fromkeys(f"missing: {f.spec} on {f.task}: {f.reason.splitlines()[0]}" for f in failures)
+    notes = [*provenance(results), *missing]  # of several seeds that failed alike, one is told
     return Table(title, tuple(columns), tuple(table_rows), tuple(notes))
 
 
@@ -200,6 +205,22 @@ def row_label(spec: EncoderSpec, plugins: Plugins) -> str:
         PurePath(str(value)).name if key == "path" else f"{key}={value}" for key, value in spec.params if key != shown
     ]
     return f"{name} ({', '.join(rest)})" if rest else name
+
+
+def _baselines(columns: Sequence[Column], results: Sequence[Result], plugins: Plugins) -> list[Row]:
+    """A row for each baseline of a task whose main metric is shown, over the same items."""
+    found: dict[str, dict[str, Score]] = {}
+    for result in results:
+        if result.task not in plugins.tasks:
+            continue
+        task = plugins.tasks[result.task]
+        main = task.main_metric
+        if result.main_metric != main or result.main_score != result.metrics.get(main):
+            continue
+        for label, metric in task.baselines.items():
+            if (value := result.metrics.get(metric)) is not None:
+                found.setdefault(label, {})[task.name] = Score(value, None, 1)
+    return [Row(label, "", tuple(scores.get(c.name) for c in columns)) for label, scores in found.items()]
 
 
 def _in_order(names: set[str], plugins: Plugins) -> list[str]:

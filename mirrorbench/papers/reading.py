@@ -13,8 +13,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from mirrorbench.data.cards import builtin_suites
+from mirrorbench.data.catalogue import builtin_suites
 from mirrorbench.errors import DataFormatError, UsageError
+from mirrorbench.files.yamlfile import read_yaml
 from mirrorbench.papers.tables import ABSENT, SCALES, Column, FactTable, PaperTable, Printed, Remark, Row
 from mirrorbench.registry import unknown_name
 from mirrorbench.specs import Value, parse_params, parse_spec
@@ -89,7 +90,7 @@ def read_table(path: Path) -> PaperTable | FactTable:
         DataFormatError: the file is no such spec; the message names the file and the place in it.
     """
     try:
-        raw = _mapping(_load(path), "the spec")
+        raw = _mapping(read_yaml(path, plain=str).bare(), "the spec")
         kind = _text(raw, "kind", "the spec")
         if kind not in ("scores", "facts"):
             raise _ProblemError(f"kind {kind!r} is neither 'scores' nor 'facts'")
@@ -102,25 +103,6 @@ def read_table(path: Path) -> PaperTable | FactTable:
 def _printed_order(path: Path) -> tuple[bool, str, int]:
     letters, digits = re.sub(r"\d", "", path.stem), re.sub(r"\D", "", path.stem)
     return letters != "table", letters, int(digits or 0)
-
-
-def _load(path: Path) -> Any:
-    import yaml
-
-    class Loader(yaml.BaseLoader):
-        def construct_mapping(self, node: Any, deep: bool = False) -> Any:
-            keys = [key.value for key, _ in node.value]
-            for key in keys:
-                if keys.count(key) > 1:
-                    raise _ProblemError(f"the key {key!r} stands twice in one mapping")
-            return super().construct_mapping(node, deep)
-
-    try:
-        return yaml.load(path.read_bytes(), Loader=Loader)
-    except OSError as error:
-        raise _ProblemError(f"cannot be read ({error.strerror})") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise _ProblemError(f"is not valid YAML ({' '.join(str(error).split())})") from None
 
 
 def _scores(raw: Mapping[str, Any], name: str) -> PaperTable:

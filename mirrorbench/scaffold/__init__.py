@@ -7,8 +7,8 @@ from importlib.resources import files
 from pathlib import Path
 from string import Template
 
-from mirrorbench.atomic import writing
 from mirrorbench.errors import UsageError
+from mirrorbench.files.atomic import writing
 
 _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 

@@ -104,6 +104,9 @@ class Task(ABC):
     corpus: str = ""
     """Which corpus an encoder is tuned on for this task by default; empty for the level's and language's own."""
 
+    baselines: Mapping[str, str] = {}
+    """Scores of no encoder at all that stand in tables as rows of their own: their label, and their metric's name."""
+
     def fetch(self, data: DataStore) -> None:  # noqa: B027  (a task given in code has nothing to fetch)
         """Make sure that the data is here, fetching it where that is permitted.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mirrorbench.data.cards import builtin_cards
+from mirrorbench.data.catalogue import builtin_cards
 from mirrorbench.hooks import Register, hookimpl
 
 

@@ -14,9 +14,9 @@ from mirrorbench.data.parsers import parse
 from mirrorbench.encoding.inputs import TextInput
 from mirrorbench.errors import DataFormatError
 from mirrorbench.metrics.correlation import harmonic_mean, pearson, spearman, uncentred_pearson
+from mirrorbench.metrics.similarity import cosine
 from mirrorbench.tasks import Scores, Task, Vectors
 from mirrorbench.tasks.from_card import FromCard, arguments
-from mirrorbench.tasks.pair_similarity import cosine
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from mirrorbench.data.cards import Card, load_card
+from mirrorbench.data.cardfile import load_card
+from mirrorbench.data.cards import Card
 from mirrorbench.errors import PluginError
 from mirrorbench.recipes import LEVELS
 from mirrorbench.tasks import Task

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mirrorbench.data.cards import builtin_cards
+from mirrorbench.data.catalogue import builtin_cards
 from mirrorbench.data.corpora import Corpus, GeneratedCorpus, read_corpus
 from mirrorbench.data.generated import generated_corpora
 from mirrorbench.data.lexicon import Lexicon, WordPair
 from mirrorbench.data.parsers import parse
 from mirrorbench.encoding.inputs import TextInput
 from mirrorbench.errors import DataFormatError, EncodingError
-from mirrorbench.mapping import learn, normalise
 from mirrorbench.metrics.ranking import accuracy_at, mean_reciprocal_rank
 from mirrorbench.retrieval import neighbourhood, ranks
+from mirrorbench.retrieval.mapping import learn, normalise
 from mirrorbench.tasks import Scores, Task, Vectors
 from mirrorbench.tasks.from_card import FromCard, arguments
 

@@ -12,9 +12,10 @@ from mirrorbench.data.parsers import parse
 from mirrorbench.encoding.inputs import TextInput
 from mirrorbench.errors import DataFormatError
 from mirrorbench.metrics.classification import auc, roc
+from mirrorbench.metrics.similarity import cosine
 from mirrorbench.tasks import Scores, Vectors
 from mirrorbench.tasks.from_card import FromCard, arguments
-from mirrorbench.tasks.pair_similarity import PairSimilarity, cosine
+from mirrorbench.tasks.pair_similarity import PairSimilarity
 
 if TYPE_CHECKING:
     from mirrorbench.data.cards import Card

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mirrorbench.data.pairs import Pair
 from mirrorbench.data.parsers import parse
 from mirrorbench.encoding.inputs import TextInput
 from mirrorbench.errors import DataFormatError
 from mirrorbench.metrics.correlation import over_subsets, pearson, spearman
+from mirrorbench.metrics.similarity import cosine
 from mirrorbench.tasks import Scores, Task, Vectors
 from mirrorbench.tasks.from_card import FromCard, arguments
 
@@ -87,10 +87,6 @@ class PairSimilarity(Task):
         subsets = [p.subset for p in items]
         if len(set(subsets)) > 1:
             metrics["spearman_mean"], metrics["spearman_wmean"] = over_subsets(spearman, cosines, gold, subsets)
-        if self.main_metric not in metrics:
-            from mirrorbench.plugins import plugins
-
-            metrics[self.main_metric] = plugins().metrics[self.main_metric](cosines, gold)
         notes = () if metrics["spearman"] is not None else ("all similarities are equal: correlations are undefined",)
         return Scores(metrics, [p.id for p in items], cosines, gold, notes=notes)
 
@@ -101,12 +97,3 @@ class CardPairSimilarity(FromCard, PairSimilarity):
     def __init__(self, card: Card) -> None:
         super().__init__(pairs=lambda data: parse(data.resolve(card)), **arguments(card))
         self.card = card
-
-
-def cosine(left: NDArray[Any], right: NDArray[Any]) -> NDArray[np.float64]:
-    """Row-wise cosine similarity of two arrays of shape (n, d), in float64; 0 where a vector is zero."""
-    x, y = left.astype(np.float64), right.astype(np.float64)
-    norms = np.linalg.norm(x, axis=1) * np.linalg.norm(y, axis=1)
-    products: NDArray[np.float64] = np.einsum("nd,nd->n", x, y)
-    result: NDArray[np.float64] = np.divide(products, norms, out=np.zeros_like(products), where=norms > 0)
-    return result

@@ -13,10 +13,10 @@ from mirrorbench.data.parsers import parse
 from mirrorbench.encoding.inputs import TextInput
 from mirrorbench.errors import DataFormatError
 from mirrorbench.metrics.classification import auc
+from mirrorbench.metrics.similarity import cosine
 from mirrorbench.metrics.threshold import accuracy, exact_threshold, stepped_threshold
 from mirrorbench.tasks import Scores, Task, Vectors
 from mirrorbench.tasks.from_card import FromCard, arguments
-from mirrorbench.tasks.pair_similarity import cosine
 
 if TYPE_CHECKING:
     from mirrorbench.data.cards import Card

@@ -1,1 +1,1 @@
-"""A user's own texts: read as a stream from whatever they lie in, as plain texts, pairs, or words in context."""
+"""A user's own texts: a stream of plain texts, pairs or words in context from any file, and a file of their vectors."""

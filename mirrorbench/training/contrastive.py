@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -87,7 +87,7 @@ def batches(n: int, size: int, drop_last: bool, rng: np.random.Generator) -> Ite
 
 
 def augment_texts(
-    texts: Sequence[str], recipe: Recipe, registered: dict[str, Augmentation], view: dict[str, str],
+    texts: Sequence[str], recipe: Recipe, registered: dict[str, Augmentation], view: dict[str, Any],
     rng: np.random.Generator,
 ) -> list[str]:  # fmt: skip
     """The second view of each string: all text augmentations of the recipe, in the order of their names.
@@ -96,7 +96,7 @@ def augment_texts(
         texts: the strings.
         recipe: names the augmentations and their rates.
         registered: augmentations by name.
-        view: ``mask_token`` and ``protocol`` of the ``TextView``.
+        view: ``mask_token``, ``protocol`` and perhaps ``shortest`` of the ``TextView``.
         rng: generator.
     """
     result = list(texts)
@@ -144,9 +144,11 @@ def tune(
     tokenizer = transformer.tokenizer
     _check_mask_token(transformer, recipe)
     view = {"mask_token": tokenizer.mask_token or "", "protocol": protocol}
-    maker = PairMaker(
-        recipe, rng, view["mask_token"], protocol, lambda some: augment_texts(some, recipe, augmentations, view, rng)
-    )
+
+    def augment(some: Sequence[str], **more: int) -> list[str]:
+        return augment_texts(some, recipe, augmentations, {**view, **more}, rng)
+
+    maker = PairMaker(recipe, rng, view["mask_token"], protocol, augment)
     cuda = [transformer.device] if transformer.device.type == "cuda" else []
     with torch.random.fork_rng(devices=cuda), ExitStack() as attached:
         torch.manual_seed(seed)

@@ -44,14 +44,15 @@ class PairMaker:
         rng: the tuning's own generator; the only permitted source of randomness.
         mask_token: how the backbone's tokenizer writes its mask token.
         protocol: ``paper`` or ``released``.
-        augment: all text augmentations of the recipe, applied to each of some strings with draws of their own.
+        augment: all text augmentations of the recipe, applied to each of some strings with draws of their own;
+            ``shortest`` of their ``TextView`` may be given.
     """
 
     recipe: Recipe
     rng: np.random.Generator
     mask_token: str
     protocol: str
-    augment: Callable[[Sequence[str]], list[str]]
+    augment: Callable[..., list[str]]
 
     def pairs(self, left: Sequence[str], right: Sequence[str], groups: Sequence[Hashable] | None = None) -> Pairs:
         """Pairs of strings, the second views augmented, and the first ones too under ``sides=2``."""

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import html
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mirrorbench import backbones
 from mirrorbench.encoding.readout import Readout, parse_layers
-from mirrorbench.tuned.sanity import LOWER_IS_BETTER, METRICS, Sanity
+from mirrorbench.tuned.sanity import METRICS, TITLES, Sanity
 
 if TYPE_CHECKING:
     from mirrorbench.cells import Weights
-    from mirrorbench.tuned.tuning import Tuned
+    from mirrorbench.tuned.report import Tuned
 
-TITLES = {"alignment": "alignment", "uniformity": "uniformity", "accuracy@1": "retrieval, accuracy@1"}
 # Licences of the backbones that have short names, as their cards on the hub state them.
 _LICENCES = {
     "bert": "apache-2.0", "mbert": "apache-2.0", "roberta": "mit", "xlmr": "mit", "deberta": "mit", "pubmedbert": "mit",
@@ -161,17 +159,3 @@ def transformers_lines(readout: Readout) -> str:
         "vectors = states[:, 0]" if readout.pooling == "cls" else "vectors = (states * mask).sum(1) / mask.sum(1)"
     )
     return "\n".join(lines)
-
-
-def html_report(tuned: Tuned) -> str:
-    """The report as a small table for notebooks."""
-    caption = html.escape(f"{tuned.spec}, tuned on {tuned.corpus['n']:,} lines: {tuned.folder}")
-    if tuned.sanity is None:
-        return f"<p>{caption}</p>"
-    rows = "".join(
-        f"<tr><th>{TITLES[m]}{' (lower is better)' if m in LOWER_IS_BETTER else ''}</th>"
-        f"<td>{tuned.sanity.before[m]:.3f}</td><td>{tuned.sanity.after[m]:.3f}</td></tr>"
-        for m in METRICS
-    )
-    head = "<tr><th></th><th>before</th><th>after</th></tr>"
-    return f"<table><caption>{caption}</caption>{head}{rows}</table>"

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from mirrorbench.backbones import DESCRIPTION
 from mirrorbench.encoding.readout import Readout, parse_layers
 from mirrorbench.errors import StorageError, UsageError
+from mirrorbench.files.atomic import sync_folder, sync_tree
 
 if TYPE_CHECKING:
     from mirrorbench.encoding.transformer import Transformer
@@ -76,10 +77,12 @@ def replacing(output: Path) -> Iterator[Path]:
         os.chmod(temporary, 0o755)
         for file in Path(temporary).rglob("model*.safetensors"):
             file.chmod(0o644)  # safetensors lets nobody else read what it writes
+        sync_tree(Path(temporary))  # or a power cut could leave the new name with no content
         if output.is_dir():
             old = f"{temporary}-old"
             os.replace(output, old)
         os.replace(temporary, output)
+        sync_folder(output.parent)
     except (OSError, SafetensorError) as error:
         raise StorageError(
             f"the encoder cannot be written to {output}: {getattr(error, 'strerror', None) or error}",

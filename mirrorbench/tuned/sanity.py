@@ -18,6 +18,7 @@ from mirrorbench.encoding.inputs import Array, Encoder, TextInput
 
 Pair = tuple[str, str]
 METRICS = ("alignment", "uniformity", "accuracy@1")
+TITLES = {"alignment": "alignment", "uniformity": "uniformity", "accuracy@1": "retrieval, accuracy@1"}
 LOWER_IS_BETTER = ("alignment", "uniformity")
 
 

@@ -15,19 +15,20 @@ from mirrorbench.errors import UsageError
 from mirrorbench.opening import Opener
 from mirrorbench.plan import Planner, Request
 from mirrorbench.progress import Reporter, Silent
-from mirrorbench.recipes import LEVELS, Recipe
+from mirrorbench.recipes import LEVELS
 from mirrorbench.registry import unknown_name
 from mirrorbench.specs import EncoderSpec
 from mirrorbench.tuned.card import write_card
 from mirrorbench.tuned.export import check_output, check_readout, replacing, write_encoder
-from mirrorbench.tuned.sanity import Probe, Sanity
+from mirrorbench.tuned.report import Tuned
+from mirrorbench.tuned.sanity import Probe
 from mirrorbench.tuned.texts import Texts
 
 if TYPE_CHECKING:
     import torch
 
     from mirrorbench.cells import Weights
-    from mirrorbench.encoding.transformer import TransformerEncoder
+    from mirrorbench.encoding.encoder import TransformerEncoder
     from mirrorbench.plugins import Plugins
 
 PAIRS, SINGLE, IN_CONTEXT = "pairs", "mirror", "mirrorwic"
@@ -55,34 +56,6 @@ class Job:
     seed: int = 0
     precision: str = "fp32"
     force: bool = False
-
-
-@dataclass(frozen=True)
-class Tuned:
-    """What came of it.
-
-    Attributes:
-        folder: the directory; ``mirrorbench.load(folder)`` opens it.
-        spec: the encoder spec with its method.
-        recipe: every hyper-parameter.
-        readout: how the encoder's vectors are read.
-        corpus: name, checksum and number of the strings that it was tuned on.
-        sanity: the report on the held-out texts, ``None`` where none were held out.
-        seconds: that the tuning took, now or when it was first done.
-    """
-
-    folder: Path
-    spec: EncoderSpec
-    recipe: Recipe
-    readout: Readout
-    corpus: dict[str, Any]
-    sanity: Sanity | None
-    seconds: float
-
-    def _repr_html_(self) -> str:
-        from mirrorbench.tuned.card import html_report
-
-        return html_report(self)
 
 
 def reads_lines(spec: EncoderSpec) -> bool:

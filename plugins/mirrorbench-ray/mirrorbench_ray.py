@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from mirrorbench import hookimpl
 from mirrorbench.errors import MirrorbenchError
-from mirrorbench.execution import RETRIES, Job, compute
+from mirrorbench.executors.jobs import RETRIES, Job, compute
 from mirrorbench.outcomes import Cells, Done, failed
 
 if TYPE_CHECKING:

@@ -6,15 +6,18 @@ is lost (a node died, a time limit passed, it was preempted) is submitted again,
 
 from __future__ import annotations
 
+import os
+import signal
 import time
 from collections import deque
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from mirrorbench import hookimpl
 from mirrorbench.errors import MirrorbenchError, UsageError
-from mirrorbench.execution import RETRIES, Computed, Context, Job, compute
+from mirrorbench.executors.jobs import RETRIES, Computed, Context, Job, compute, deaf_to_interrupts
 from mirrorbench.outcomes import Cells, Done, failed
 
 if TYPE_CHECKING:
@@ -39,8 +42,12 @@ class _Part:
 
 
 def compute_all(context: Context, groups: Sequence[Cells]) -> list[Computed]:
-    """What a job runs."""
-    return [compute(context, cells) for cells in groups]
+    """What a job runs; it gives its lease back when it is cancelled, or others would wait for it."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)  # submitit has it ignored
+    try:
+        return [compute(context, cells) for cells in groups]
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def execute(job: Job) -> Iterator[Done]:
@@ -109,12 +116,19 @@ class _Array:
                 time.sleep(self.poll if running else 0)
         finally:
             for part in running:
-                part.job.cancel()
+                self._cancel(part)
+
+    def _cancel(self, part: _Part) -> None:
+        if self.executor.cluster != "local":
+            part.job.cancel()
+            return
+        with suppress(ProcessLookupError):  # what submitit sends makes its controller print a traceback
+            os.kill(int(part.job.job_id), signal.SIGTERM)
 
     def _submit(self, parts: Sequence[_Part]) -> None:
         if not parts:
             return
-        with self.executor.batch():
+        with deaf_to_interrupts(), self.executor.batch():
             for part in parts:
                 part.job = self.executor.submit(compute_all, self.job.context, part.groups)
 

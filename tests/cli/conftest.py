@@ -72,13 +72,13 @@ def _hears_ctrl_c() -> None:
 
 @pytest.fixture
 def process(folder: Path) -> Callable[..., subprocess.Popen[str]]:
-    """Starts the command as a process of its own."""
+    """Starts the command in a process group of its own, as a terminal does."""
 
     def start(*arguments: str, **environment: str) -> subprocess.Popen[str]:
         return subprocess.Popen(
             [sys.executable, "-m", "mirrorbench", *arguments], cwd=folder, env=os.environ | environment,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-            preexec_fn=_hears_ctrl_c,
+            preexec_fn=_hears_ctrl_c, start_new_session=True,
         )  # fmt: skip
 
     return start

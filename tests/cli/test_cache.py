@@ -13,7 +13,7 @@ import pytest
 
 from mirrorbench.cache import Cache
 from mirrorbench.encoding.inputs import TextInput
-from mirrorbench.upkeep import damage, entries, prunable, remove
+from mirrorbench.upkeep.cache import damage, entries, prunable, remove
 
 KEY = "a" * 64
 

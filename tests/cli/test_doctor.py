@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import mirrorbench as package
-from mirrorbench import diagnosis
+from mirrorbench.upkeep import diagnosis
 
 
 def report(mirrorbench: Callable, *arguments: str) -> dict:

@@ -44,6 +44,8 @@ def test_intervals_are_shown(mirrorbench: Callable, results: Path) -> None:
     assert all("[" in shown[name] for name in ("good", "alike", "bad"))
     assert shown["good"].split("[")[1] == shown["alike"].split("[")[1]
     assert "percentile bootstrap over items" in said.out
+    # LaTeX has no place for them, so its caption says nothing of them.
+    assert "bootstrap" not in mirrorbench("leaderboard", "--intervals", "-f", "latex").out
     data = json.loads(mirrorbench("leaderboard", "--intervals", "-f", "json").out)
     for row in data["rows"]:
         score = row["scores"]["cats"]
@@ -68,3 +70,19 @@ def test_without_predictions_the_table_stands_unmarked(mirrorbench: Callable, re
     assert "Not marked" in said.out
     said = mirrorbench("leaderboard", "--without-overlap")
     assert "its items are not stored" in said.out
+
+
+def test_rows_and_columns_of_a_paper(mirrorbench: Callable, folder: Path) -> None:
+    for spec, task in (("tiny+mirror", "stsb"), ("roberta+mirror", "stsb"), ("bert+mirror", "stsb"), ("sbert", "qnli"),
+                       ("bert+mirror", "sickr")):  # fmt: skip
+        correlated(folder / "results", spec, task, GOLD, GOOD)
+    said = mirrorbench("leaderboard", "--table", "mirror-bert/table3")
+    heads = [cell.strip() for cell in said.out.splitlines()[0].strip("|").split("|")]
+    assert heads == ["encoder", "STS12", "STS13", "STS14", "STS15", "STS16", "STS-b", "SICK-R", "avg."]
+    lines = [[cell.strip() for cell in line.strip("|").split("|")] for line in said.out.splitlines()[2:4]]
+    assert [line[0] for line in lines] == ["BERT + Mirror", "RoBERTa + Mirror"]  # as printed there, and no others
+    assert [cell != "–" for cell in lines[1]] == [True, False, False, False, False, False, True, False, False]
+    correlated(folder / "other", "tiny+mirror", "stsb", GOLD, GOOD)
+    said = mirrorbench("leaderboard", "other", "--table", "mirror-bert/table3")
+    assert said.code == 2
+    assert "mirrorbench paper TABLE --encoder BACKBONE" in said.err

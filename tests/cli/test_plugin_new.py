@@ -8,63 +8,34 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from string import ascii_lowercase
 
-import pytest
-
-CARD = """\
-name: pets
-kind: pair-similarity
-level: sentence
-metric: spearman
-parser: table
-options: {format: tsv, columns: {left: 0, right: 1, gold: 2}, scale: [0, 5], corpus: quick-sentences}
-files: [pets.tsv]
-"""
-ROWS = "a cat\tthe cat\t5\na cat\ta dog\t2.5\na cat\thm zzz\t0\n"
-CARD_PLUGIN = """\
-from pathlib import Path
-from mirrorbench import hookimpl
-@hookimpl
-def register_tasks(register):
-    register(Path(__file__).with_name("pets.yaml"))
-"""
-ENCODER = """\
 import numpy as np
-from mirrorbench import hookimpl
-class Letters:
-    fingerprint = "letters-1"
-    def encode(self, inputs):
-        return np.array([[i.text.count(c) for c in "abcdefghijklmnopqrstuvwxyz"] for i in inputs])
-@hookimpl
-def register_encoders(register):
-    register("letters", lambda spec, context: Letters())
-"""
-AUGMENTATION = """\
-from mirrorbench import hookimpl
-def drop(text, view):
-    return " ".join(word for word in text.split() if view.rng.random() > view.rate) or text
-@hookimpl
-def register_augmentations(register):
-    register("word_drop", drop, probability=True)
-"""
+import pytest
+from pages import files
+from scipy.stats import spearmanr
+
+FILES = files(Path(__file__).resolve().parents[2] / "docs" / "plugins.md")
 
 
 def test_the_least_of_each_is_small_and_works(
     mirrorbench: Callable, folder: Path, random_model: Callable[[str], Path]
 ) -> None:
-    assert len(CARD.splitlines()) <= 12
-    assert len(ENCODER.splitlines()) <= 10
-    assert len(AUGMENTATION.splitlines()) <= 6
-    for name, text in (("pets.yaml", CARD), ("pets.tsv", ROWS), ("task.py", CARD_PLUGIN), ("encoder.py", ENCODER),
-                       ("augmentation.py", AUGMENTATION)):  # fmt: skip
+    for name, most in (("pets.yaml", 12), ("letters.py", 10), ("word_drop.py", 6)):
+        assert len(FILES[name].splitlines()) <= most, name
+    for name, text in FILES.items():
         (folder / name).write_text(text)
-    plugins = [part for name in ("task", "encoder", "augmentation") for part in ("--plugin", f"{name}.py")]
+    plugins = [part for name in ("pets", "letters", "word_drop") for part in ("--plugin", f"{name}.py")]
     (folder / "corpus.txt").write_text("".join(f"a text of number {n}\n" for n in range(12)))
     tuned = f"{random_model('bert')}+mirror:word_drop=0.3,corpus=corpus.txt"
     said = mirrorbench("run", *plugins, "-e", "letters", "-e", tuned, "-t", "pets", "--device", "cpu", "--offline")
     assert said.code == 0, said.err
     results = {r["cell"]["spec"]: r for r in (json.loads(p.read_text()) for p in folder.rglob("seed-0.json"))}
-    assert results["letters"]["main_score"] == pytest.approx(1.0)
+    rows = [line.split("\t") for line in FILES["pets.tsv"].splitlines()]
+    count = [[np.array([text.count(c) for c in ascii_lowercase]) for text in row[:2]] for row in rows]
+    cosines = [a @ b / np.linalg.norm(a) / np.linalg.norm(b) for a, b in count]
+    expected = spearmanr(cosines, [float(row[2]) for row in rows])[0]
+    assert results["letters"]["main_score"] == pytest.approx(expected)
     (other,) = (result for spec, result in results.items() if spec != "letters")
     assert other["cell"]["recipe"]["augment"]["word_drop"] == 0.3
 

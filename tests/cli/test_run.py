@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import time
@@ -184,8 +185,6 @@ def test_an_output_that_cannot_be_written(toys: Callable, folder: Path) -> None:
 
 
 def test_results_of_a_full_disk(toys: Callable, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import os
-
     rename = os.replace
 
     def full(source: Any, target: Any) -> None:
@@ -237,6 +236,81 @@ def test_an_interrupted_run_goes_on_where_it_was(
     for path in expected:
         for key in ("cell", "cell_id", "metrics", "main_score", "n_items", "data"):
             assert found[path][key] == expected[path][key]
+
+
+def has_begun(process: subprocess.Popen[str], folder: Path, when: str) -> bool:
+    """Whether the moment has come: the first worker ``starts``, or the second of them is ``at work``."""
+    if when == "at work":
+        return (folder / "waiting").exists() and len(results(folder / "results")) == 2
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    return any(b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes() for child in children)
+
+
+def lives(group: int) -> bool:
+    """Whether any process of a group is left."""
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="only Linux lists the children of a process")
+@pytest.mark.parametrize("when", ["starts", "at work"])
+def test_ctrl_c_ends_the_workers_too(process: Callable[..., subprocess.Popen[str]], folder: Path, when: str) -> None:
+    """A terminal sends it to all of them; one message comes of it, and nothing stays behind."""
+    command = ("run", "--plugin", str(PLUGIN), "-e", "letters", "-e", "blocking", *CATS_AND_DOGS, "--workers", "2")
+    running = process(*command)
+    deadline = time.monotonic() + 120
+    while not has_begun(running, folder, when):
+        assert running.poll() is None, running.communicate()
+        assert time.monotonic() < deadline
+    os.killpg(running.pid, signal.SIGINT)
+    _, err = running.communicate(timeout=120)
+    assert running.returncode == 130
+    assert "Traceback" not in err
+    assert err.count("Interrupted. What is done is stored in results; the same command goes on from there.") == 1
+    while lives(running.pid):
+        assert time.monotonic() < deadline
+    if when == "at work":
+        assert list((folder / "results" / ".leases").iterdir()) == []
+        (folder / "go").touch()
+        out, err = process(*command).communicate(timeout=120)
+        assert "4 results in results, 2 of them from earlier runs" in err
+        straight = process(*command[:-2], "--output", "straight", MIRRORBENCH_CACHE=str(folder / "fresh"))
+        assert straight.communicate(timeout=120)[0] == out
+
+
+SAYING = """
+import os
+from pathlib import Path
+import numpy as np
+import torch
+from mirrorbench import hookimpl
+
+class Saying:
+    fingerprint = "saying"
+    def encode(self, inputs):
+        said = f"{torch.are_deterministic_algorithms_enabled()} {os.environ.get('CUBLAS_WORKSPACE_CONFIG')}"
+        Path("said").write_text(said)
+        return np.eye(len(inputs), 9, dtype=np.float32)
+
+@hookimpl
+def register_encoders(register):
+    register("saying", lambda spec, context: Saying(), "says how torch computes")
+"""
+
+
+@pytest.mark.parametrize(("workers", "option"), [("1", True), ("2", True), ("2", False)])
+def test_deterministic_reaches_torch_in_every_process(
+    process: Callable[..., subprocess.Popen[str]], folder: Path, workers: str, option: bool
+) -> None:
+    (folder / "saying.py").write_text(SAYING)
+    command = ("run", "--plugin", str(PLUGIN), "--plugin", "saying.py", "-e", "saying", "-e", "letters", "-t", "cats")
+    running = process(*command, "--workers", workers, *(["--deterministic"] if option else []))
+    _, err = running.communicate(timeout=120)
+    assert running.returncode == 0, err
+    assert (folder / "said").read_text() == ("True :4096:8" if option else "False None")
 
 
 GRID = """
@@ -302,8 +376,6 @@ def test_a_dry_run_downloads_nothing(toys: Callable, folder: Path, monkeypatch: 
 
 
 def test_a_disk_that_is_full_is_one_message(toys: Callable, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import os
-
     rename = os.replace
 
     def full(source: Any, target: Any) -> None:

@@ -9,17 +9,9 @@ from typing import Any
 import pytest
 import yaml
 
-from mirrorbench.data.cardfile import read_suites
-from mirrorbench.data.cards import (
-    ArchiveSource,
-    GithubSource,
-    HuggingFaceSource,
-    PackageSource,
-    UrlSource,
-    builtin_cards,
-    builtin_suites,
-    load_card,
-)
+from mirrorbench.data.cardfile import load_card, read_suites
+from mirrorbench.data.cards import ArchiveSource, GithubSource, HuggingFaceSource, PackageSource, UrlSource
+from mirrorbench.data.catalogue import builtin_cards, builtin_suites
 from mirrorbench.data.parsers import PARSERS
 from mirrorbench.errors import DataFormatError
 
@@ -99,7 +91,7 @@ def test_a_hugging_face_mirror_is_respected(monkeypatch: pytest.MonkeyPatch) -> 
         ({"level": "document"}, "level 'document' is none of word, phrase, sentence, wic"),
         ({"metric": None}, "a task names its metric"),
         ({"kind": "corpus"}, "a corpus has none"),
-        ({"languages": [False]}, "quote 'no'"),
+        ({"languages": [False]}, "a list of codes"),
         ({"files": []}, "at least one file"),
         ({"files": ["a.txt"]}, "there is no"),
         ({"files": [*file(), *file()]}, "two files have the same path"),
@@ -156,24 +148,22 @@ def test_a_wrong_card_is_an_error_that_names_file_and_key(tmp_path: Path, change
         ("a: &x [1]\nb: *x\n", "anchors and aliases are not allowed"),
         ('{"a":&x 1}', "anchors and aliases are not allowed"),
         ("&x {a: 1}", "anchors and aliases are not allowed"),
-        ("a: !!python/object/apply:os.system [ls]\n", "not valid YAML"),
+        ("a: !!python/object/apply:os.system [ls]\n", "tags are not allowed"),
         ("a: [1\n", "not valid YAML"),
-        ("a: {b: 1, c: 2, b: 3}\n", "the key 'b' occurs twice"),
+        ("a: {b: 1, c: 2, b: 3}\n", "the key 'b' stands twice"),
         ("- a\n", "must be a mapping"),
-        ("", "must be a mapping"),
+        ("", "is empty"),
         ("x" * (1 << 20) + "y", "at most"),
         ("\n\u2028&x {a: 1}", "anchors and aliases are not allowed"),
         ("a: " + "[" * 300_000, "nested more than 50 levels deep"),
         ("{a: " * 250_000, "nested more than 50 levels deep"),
         ("- " * 300_000, "nested more than 50 levels deep"),
         ("? " * 60 + "a", "nested more than 50 levels deep"),
-        ("a: !!map [1]\n", "not valid YAML"),
-        ("a: !!int x\n", "'x' is not a whole number"),
-        ("a: !!float x\n", "'x' is not a number"),
-        ("a: " + "9" * 5000, "is too large"),
-        ("a: 0x" + "f" * 5000, "is too large"),
-        ("[1]: b\n", "not valid YAML"),
-        ("{[1]: b}\n", "not valid YAML"),
+        ("a: !!map [1]\n", "tags are not allowed"),
+        ("a: " + "9" * 5000, "has 5000 digits"),
+        ("a: 0x" + "f" * 5000, "unknown key 'a'"),
+        ("[1]: b\n", "a key must be a word"),
+        ("{[1]: b}\n", "a key must be a word"),
     ],
 )
 def test_hostile_yaml_is_refused(tmp_path: Path, text: str, message: str) -> None:
@@ -202,7 +192,7 @@ def test_a_card_that_is_not_there(tmp_path: Path) -> None:
         load_card(tmp_path / "none.yaml")
 
 
-@pytest.mark.parametrize("text", ["a: b\n", "a: []\n", "a: [x, x]\n", "1: [x]\n", "a: [1]\n"])
+@pytest.mark.parametrize("text", ["a: b\n", "a: []\n", "a: [x, x]\n", "a: [1]\n"])
 def test_wrong_suites_are_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "suites.yaml").write_text(text)
     with pytest.raises(DataFormatError):
@@ -259,6 +249,7 @@ def test_the_data_layer_imports_nothing_heavy() -> None:
         "import sys, mirrorbench.data.corpora, mirrorbench.data.importing, mirrorbench.data.sources, "
         "mirrorbench.cli.data\n"
         "heavy = {'torch', 'transformers', 'scipy', 'sklearn', 'pooch', 'requests', 'yaml'}\n"
-        "assert not heavy & set(sys.modules), heavy & set(sys.modules)"
+        "print(sorted((heavy | {'typer'}) & set(sys.modules)))"
     )
-    subprocess.run([sys.executable, "-c", code], check=True)
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert done.stdout == "['typer']\n"  # typer, of the command line, shows that the list is of what was imported

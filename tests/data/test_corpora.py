@@ -2,16 +2,20 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import io
+import tarfile
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from mirrorbench.data.cards import Card, DataFile, builtin_cards
+from mirrorbench.data.cards import Card, DataFile
+from mirrorbench.data.catalogue import builtin_cards
 from mirrorbench.data.corpora import read_corpus
 from mirrorbench.data.importing import import_folder
 from mirrorbench.data.store import DataStore
 from mirrorbench.errors import DataFormatError, DataUnavailableError, UnknownNameError, UsageError
+from mirrorbench.plan import DEFAULT_CORPORA
 
 CONTENT = b" b \n\na\nb\n\ta\t\nc\x12\n"
 
@@ -134,6 +138,58 @@ def test_the_spanish_sentences_are_a_clear_error(store: DataStore) -> None:
         read_corpus("wikimatrix-es", store, builtin_cards())
     assert "did not release" in str(caught.value)
     assert "WikiMatrix.en-es.tsv.gz" in str(caught.value)
+
+
+def test_corpora_are_joined_in_equal_shares(tmp_path: Path, store: DataStore) -> None:
+    """MirrorWiC's pairs of languages: 5k sentences of either."""
+    letters = text_file(tmp_path, b"a\nb\nb\nc\nd\n", "letters.txt")
+    digits = text_file(tmp_path, b"1\n2\n3\na\n", "digits.txt")
+    name = f"{letters}+{digits}"
+    joint = read_corpus(name, store, {})
+    assert joint.texts == ("a", "b", "c", "d", "1", "2", "3")
+    assert (joint.name, joint.n_lines, joint.n_duplicates) == (name, 9, 2)
+    assert joint.sha256 == hashlib.sha256(b"a\nb\nc\nd\n1\n2\n3").hexdigest()
+    assert read_corpus(name, store, {}, size=4).texts == ("a", "b", "1", "2")
+    assert read_corpus(name, store, {}, size=5).texts == ("a", "b", "1", "2", "3")
+    assert read_corpus(name, store, {}, deduplicate=False, size=6).texts == ("a", "b", "b", "1", "2", "3")
+    for size, message in ((1, "joins 2 corpora; 1 strings"), (10, "letters.txt has 4 distinct strings")):
+        with pytest.raises(UsageError, match=message):
+            read_corpus(name, store, {}, size=size)
+    with pytest.raises(UnknownNameError, match="nowhere"):
+        read_corpus(f"{letters}+nowhere.txt", store, {})
+
+
+def test_a_plus_in_the_name_of_a_file(tmp_path: Path, store: DataStore) -> None:
+    assert read_corpus(str(text_file(tmp_path, b"a\n", "c++.txt")), store, {}).texts == ("a",)
+
+
+def test_sentences_of_wikipedia_in_other_languages(tmp_path: Path, store: DataStore) -> None:
+    """The format of the Leipzig Corpora Collection, in an archive as it is downloaded."""
+    text = '1\tესპერანტოს კერძი.\n2\tმეორე "წინადადება".\n'.encode()
+    folder = tmp_path / "downloads"
+    folder.mkdir()
+    with tarfile.open(folder / "kat_wikipedia_2021_10K.tar.gz", "w:gz") as archive:
+        member = tarfile.TarInfo("kat_wikipedia_2021_10K/kat_wikipedia_2021_10K-sentences.txt")
+        member.size = len(text)
+        archive.addfile(member, io.BytesIO(text))
+    import_folder(folder, store, builtin_cards())
+    for name in ("wiki-sentences-ka", "wiki-sentences-ka-5k"):
+        assert read_corpus(name, store, builtin_cards()).texts == ("ესპერანტოს კერძი.", 'მეორე "წინადადება".')
+    with pytest.raises(DataUnavailableError, match="data fetch wiki-sentences-ja"):
+        read_corpus("wiki-sentences-ja", store, builtin_cards())
+
+
+def test_every_language_of_the_wic_family_has_sentences() -> None:
+    cards = builtin_cards()
+    tasks = [card for name, card in cards.items() if name.startswith(("xlwic-", "am2ico-"))]
+    assert len(tasks) == 12 + 14
+    for card in tasks:
+        language = card.languages[-1]
+        assert cards[f"wiki-sentences-{language}"].languages == (language,)
+        if card.name.startswith("am2ico"):
+            assert card.options["corpus"] == f"wic-sentences-5k+wiki-sentences-{language}-5k"
+        else:
+            assert DEFAULT_CORPORA["wic", language] == f"wiki-sentences-{language}"
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,9 @@ import pytest
 from typer.testing import CliRunner
 
 from mirrorbench.cli.data import app
-from mirrorbench.data import cards as cards_module
-from mirrorbench.data.cards import Card, DataFile, UrlSource, builtin_cards
+from mirrorbench.data import catalogue
+from mirrorbench.data.cards import Card, DataFile, UrlSource
+from mirrorbench.data.catalogue import builtin_cards
 from mirrorbench.errors import DataIntegrityError, DataUnavailableError, UnknownNameError, UsageError
 
 CONTENT = b"one\ttwo\n"
@@ -45,8 +46,8 @@ def toys(
         "lost": make_card(gone, name="lost"),
         "lost2": make_card(gone, name="lost2"),
     }
-    monkeypatch.setattr(cards_module, "builtin_cards", lambda: cards)
-    monkeypatch.setattr(cards_module, "builtin_suites", lambda: {"two": ("toy", "lost")})
+    monkeypatch.setattr(catalogue, "builtin_cards", lambda: cards)
+    monkeypatch.setattr(catalogue, "builtin_suites", lambda: {"two": ("toy", "lost")})
     return cards
 
 

@@ -15,15 +15,7 @@ import pytest
 
 from mirrorbench.data import cards as cards_module
 from mirrorbench.data import store as store_module
-from mirrorbench.data.cards import (
-    ArchiveSource,
-    Card,
-    Converted,
-    DataFile,
-    HuggingFaceSource,
-    PackageSource,
-    UrlSource,
-)
+from mirrorbench.data.cards import ArchiveSource, Card, Converted, DataFile, HuggingFaceSource, PackageSource, UrlSource
 from mirrorbench.data.parsers import parse
 from mirrorbench.data.store import DataStore, default_root
 from mirrorbench.errors import DataIntegrityError, DataUnavailableError, StorageError

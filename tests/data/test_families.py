@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from mirrorbench import hookimpl
-from mirrorbench.data.cards import cards_folder, load_card, load_cards
+from mirrorbench.data.cardfile import load_card, load_cards
+from mirrorbench.data.catalogue import cards_folder
 from mirrorbench.data.families import expand
 from mirrorbench.errors import DataFormatError
 from mirrorbench.plugins import Plugins

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from mirrorbench.data import importing
-from mirrorbench.data.cards import Card, DataFile, builtin_cards, builtin_suites
+from mirrorbench.data.cards import Card, DataFile
+from mirrorbench.data.catalogue import builtin_cards, builtin_suites
 from mirrorbench.data.importing import import_folder
 from mirrorbench.data.store import DataStore
 from mirrorbench.errors import DataUnavailableError

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from mirrorbench.data.cards import Card, DataFile, UrlSource, load_card
+from mirrorbench.data.cardfile import load_card
+from mirrorbench.data.cards import Card, DataFile, UrlSource
 from mirrorbench.data.importing import import_folder
 from mirrorbench.data.store import DataStore
 from mirrorbench.errors import DataFormatError, DataUnavailableError

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mirrorbench.data.cards import load_card
+from mirrorbench.data.cardfile import load_card
 from mirrorbench.data.store import DataStore
 from mirrorbench.errors import DataFormatError
 from mirrorbench.tasks.kinds import as_task

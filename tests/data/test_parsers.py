@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mirrorbench.data.cards import builtin_cards
+from mirrorbench.data.catalogue import builtin_cards
 from mirrorbench.data.importing import import_folder
 from mirrorbench.data.pairs import Pair
 from mirrorbench.data.parsers import PARSERS, parse

@@ -21,7 +21,9 @@ HOSTILE = [
     b"'", b"||", b"|", b"+", b",", b" ", b"{", b"[", b"}", b"<word>", b"</strong>", b"&x;", b"<!--", b"\\ud800",
     b"cui-less", b"a" * 200_000, b"[" * 5000,
 ]  # fmt: skip
-FAST = settings(max_examples=settings().max_examples * 3 // 5, suppress_health_check=[HealthCheck.function_scoped_fixture])
+FAST = settings(
+    max_examples=settings().max_examples * 3 // 5, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 
 
 def read(sample: Sample, files: Mapping[str, bytes], folder: Path) -> list[Any]:
@@ -106,6 +108,7 @@ def test_random_bytes_are_an_error_or_every_row_is_read(name: str, tmp_path: Pat
     ("content", "message"),
     [
         (b"", "is empty"),
+        (b"\xef\xbb\xbf", "is empty"),
         (b"\0" * 10, "NUL|not well-formed|damaged"),
         (b"a\rb\rc\r", "carriage return|not well-formed|damaged"),
         ("a\tb\n".encode("utf-16"), "UTF-16|not well-formed|damaged"),

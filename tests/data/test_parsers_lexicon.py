@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from mirrorbench.data.cards import builtin_cards, builtin_suites
+from mirrorbench.data.catalogue import builtin_cards, builtin_suites
 from mirrorbench.data.importing import import_folder
 from mirrorbench.data.lexicon import Lexicon
 from mirrorbench.data.parsers import PARSERS, parse

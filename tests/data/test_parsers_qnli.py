@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from mirrorbench.data.cards import builtin_cards
+from mirrorbench.data.catalogue import builtin_cards
 from mirrorbench.data.corpora import read_corpus
 from mirrorbench.data.importing import import_folder
 from mirrorbench.data.parsers import PARSERS, parse

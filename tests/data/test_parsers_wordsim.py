@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mirrorbench.data.cards import builtin_cards, builtin_suites
+from mirrorbench.data.catalogue import builtin_cards, builtin_suites
 from mirrorbench.data.importing import import_folder
 from mirrorbench.data.pairs import Pair
 from mirrorbench.data.parsers import PARSERS, parse

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from mirrorbench.data.cards import EMBEDDED_DATA, Card, PackageSource, builtin_cards, builtin_suites
+from mirrorbench.data.cards import EMBEDDED_DATA, Card, PackageSource
+from mirrorbench.data.catalogue import builtin_cards, builtin_suites
 from mirrorbench.data.corpora import read_corpus
 from mirrorbench.data.store import DataStore
 from mirrorbench.plugins import Plugins

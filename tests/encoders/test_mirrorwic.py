@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from mirrorbench.augmentations import TextView
 from mirrorbench.augmentations.span_mask import span_mask
 from mirrorbench.encoders.mirrorwic import word_spans, words_in_context
+from mirrorbench.encoding.encoder import TransformerEncoder
 from mirrorbench.encoding.inputs import TextInput
 from mirrorbench.encoding.readout import Readout
-from mirrorbench.encoding.transformer import TransformerEncoder
 from mirrorbench.plugins import Plugins
 from mirrorbench.recipes import Recipe, mirrorwic_preset, override
 from mirrorbench.training.contrastive import tune
@@ -32,15 +32,15 @@ SENTENCES = [
 ]
 
 
-def maker(rate: int, seed: int = 0, sides: int = 1) -> PairMaker:
+def maker(rate: int, seed: int = 0, sides: int = 1, protocol: str = "paper") -> PairMaker:
     rng = np.random.default_rng(seed)
     recipe = Recipe(0.04, 1, 50, "target", augment=(("span_mask", float(rate)),), sides=sides)
 
-    def augment(texts: Sequence[str]) -> list[str]:
-        view = TextView(rng=rng, rate=rate, mask_token="[MASK]", protocol="paper")
+    def augment(texts: Sequence[str], shortest: int) -> list[str]:
+        view = TextView(rng=rng, rate=rate, mask_token="[MASK]", protocol=protocol, shortest=shortest)
         return [span_mask(text, view) if rate else text for text in texts]
 
-    return PairMaker(recipe, rng, "[MASK]", "paper", augment)
+    return PairMaker(recipe, rng, "[MASK]", protocol, augment)
 
 
 def target(item: TextInput) -> str:
@@ -129,6 +129,24 @@ def test_two_sides_are_both_changed() -> None:
     assert pairs.left != pairs.right
 
 
+def test_the_released_code_takes_shorter_sentences_and_their_first_words() -> None:
+    words = [f"w{i}" for i in range(35)]
+    sentences = ["a cat sat", "the cat sat", " ".join(words), "x" * 148, "x" * 149]
+    assert len(sentences[2]) < 149
+    drawn = [words_in_context(sentences, maker(5, seed, protocol="released")).left for seed in range(200)]
+    assert {tuple(item.text for item in items) for items in drawn} == {tuple(sentences[1:4])}
+    assert {target(items[1]) for items in drawn} == set(words[:20])
+    anywhere = {target(words_in_context(sentences[2:3], maker(5, seed)).left[0]) for seed in range(400)}
+    assert anywhere == set(words)
+
+
+@pytest.mark.parametrize(("before", "masked"), [("abcdefgh ", False), ("abcdefghi ", True)])
+def test_the_released_code_leaves_less_than_ten_characters_alone(before: str, masked: bool) -> None:
+    drawn = [words_in_context([f"{before}target"], maker(3, seed, protocol="released")) for seed in range(20)]
+    corrupted = ["[MASK]" in pairs.right[0].text for pairs in drawn if target(pairs.left[0]) == "target"]
+    assert corrupted == [masked] * len(corrupted) != []
+
+
 def test_texts_without_a_word_are_left_out() -> None:
     assert len(words_in_context(["1 2 3", *SENTENCES, ""], maker(5)).left) == len(SENTENCES)
 
@@ -142,7 +160,7 @@ def test_the_papers_recipe(architecture: str, span: int, dropout: float) -> None
     assert (recipe.temperature, recipe.lr, recipe.epochs, recipe.batch_size) == (0.04, 2e-5, 1, 200)
     assert (recipe.train_max_length, recipe.pooling, recipe.layers) == (50, "target", "-4:")
     released = mirrorwic_preset("wic", architecture, "released")
-    assert (released.epochs, released.rate("dropout"), released.loss) == (2, 0.1, "ntxent")
+    assert (released.epochs, released.rate("dropout"), released.loss) == (2, 0.4, "ntxent")
 
 
 @pytest.mark.parametrize("architecture", ["bert", "roberta"])

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mirrorbench.encoding.batching import by_length
+from mirrorbench.encoding.batching import by_length, of_one_length
 
 
 @given(st.lists(st.integers(0, 300)), st.integers(1, 1000), st.just(0) | st.integers(1, 300))
@@ -45,3 +45,17 @@ def test_a_batch_ends_where_padding_would_cost_more() -> None:
 @pytest.mark.parametrize("budget", [1, 10])
 def test_nothing_makes_no_batch(budget: int) -> None:
     assert list(by_length([], budget)) == []
+
+
+@given(st.lists(st.integers(0, 60)), st.integers(1, 400), st.just(0) | st.integers(60, 300))
+def test_one_length_in_a_batch(lengths: list[int], budget: int, fixed: int) -> None:
+    batches = list(of_one_length(lengths, budget, fixed))
+    assert sorted(index for batch in batches for index in batch) == list(range(len(lengths)))
+    widths = [{lengths[index] for index in batch} for batch in batches]
+    assert all(len(width) == 1 for width in widths)
+    assert [min(width) for width in widths] == sorted((min(width) for width in widths), reverse=True)
+    assert all(len(batch) == 1 or len(batch) * (fixed or lengths[batch[0]]) <= budget for batch in batches)
+
+
+def test_batches_of_one_length_are_evenly_filled() -> None:
+    assert list(of_one_length([5, 5, 2, 5, 5, 5], budget=20)) == [[0, 1, 3], [4, 5], [2]]

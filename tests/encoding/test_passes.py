@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,14 +10,18 @@ import numpy as np
 import pytest
 import torch
 
+import mirrorbench
 from mirrorbench.encoding import passes
+from mirrorbench.encoding.batching import FEWEST_TOKENS
 from mirrorbench.encoding.cost import Cost
+from mirrorbench.encoding.encoder import TransformerEncoder
 from mirrorbench.encoding.inputs import TextInput
 from mirrorbench.encoding.readout import Readout
 from mirrorbench.encoding.routing import LanguageRouter
-from mirrorbench.encoding.transformer import TransformerEncoder, open_transformer
+from mirrorbench.encoding.transformer import open_transformer
 
 CPU = torch.device("cpu")
+TINY = Path(mirrorbench.__file__).parent / "embedded" / "tiny"
 WORDS = ["the", "bank", "of", "the", "river", "was", "steep", "and", "green", "in", "may"]
 INPUTS = [TextInput(" ".join(WORDS[:n]), ((0, 3),)) for n in range(1, 12)] + [TextInput("x " * 60, ((110, 111),))]
 READOUTS = [Readout("target", "-2:", 40), Readout("mean", max_length=40), Readout("cls", "1", 40)]
@@ -49,14 +54,34 @@ def test_chunks_change_nothing(random_model: Callable[[str], Path], monkeypatch:
     assert sum(done) >= len(INPUTS)
 
 
+@pytest.mark.parametrize("architecture", ["bert", "roberta", "deberta", "tiny"])
+@pytest.mark.parametrize("padded", [False, True])
+@pytest.mark.usefixtures("rows_stand_alone")
+def test_a_vector_does_not_depend_on_the_other_texts(
+    architecture: str, padded: bool, random_model: Callable[[str], Path]
+) -> None:
+    one = encoder(TINY if architecture == "tiny" else random_model(architecture))
+    readouts = [*READOUTS, Readout("mean-padded", max_length=40)] if padded else READOUTS
+    rng = random.Random(architecture)
+    inputs = [*INPUTS, *(TextInput(" ".join(rng.choices(WORDS, k=rng.randint(1, 9))), ((0, 2),)) for _ in range(80))]
+    whole = one.encode_readouts(inputs, readouts)
+    for size in (1, 2, 3, 7, 30):
+        rows = rng.sample(range(len(inputs)), size)
+        for vectors, expected in zip(one.encode_readouts([inputs[row] for row in rows], readouts), whole, strict=True):
+            np.testing.assert_array_equal(vectors, expected[rows])
+
+
 def test_the_cost_is_counted(random_model: Callable[[str], Path]) -> None:
     one = encoder(random_model("bert"), Readout())
-    texts = ["ab", "abcd", "ab"]
+    texts = ["ab", "abcd" * 10, "ab"]
     ids = [len(one.transformer.tokenizer(text)["input_ids"]) for text in texts]
+    assert ids[0] < FEWEST_TOKENS // 2 < FEWEST_TOKENS < ids[1]
     one.encode(texts)
     cost = one.cost
-    assert (cost.texts, cost.tokens, cost.positions) == (3, sum(ids), 3 * max(ids))
-    assert cost.padding == pytest.approx(1 - sum(ids) / (3 * max(ids)))
+    # The short texts are read often enough for a product of many rows.
+    positions = ids[1] + -(-FEWEST_TOKENS // ids[0]) * ids[0]
+    assert (cost.texts, cost.tokens, cost.positions) == (3, sum(ids), positions)
+    assert cost.padding == pytest.approx(1 - sum(ids) / positions)
     assert cost.seconds > 0
     one.encode(texts[:2])
     assert (one.cost.texts, one.cost.tokens) == (5, sum(ids) + sum(ids[:2]))

@@ -16,11 +16,12 @@ from random_models import ARCHITECTURES
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 from transformers import AutoModel, AutoTokenizer
 
+from mirrorbench.encoding.encoder import TransformerEncoder
 from mirrorbench.encoding.inputs import TextInput
 from mirrorbench.encoding.ragged import Ragged
 from mirrorbench.encoding.readout import Readout
 from mirrorbench.encoding.targets import covering, cut_to, stripped, weights, window
-from mirrorbench.encoding.transformer import TransformerEncoder, open_transformer
+from mirrorbench.encoding.transformer import open_transformer
 from mirrorbench.errors import UsageError
 
 CPU = torch.device("cpu")

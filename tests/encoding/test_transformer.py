@@ -14,8 +14,9 @@ import torch
 from random_models import ARCHITECTURES, POSITIONS
 from transformers import AutoModel, AutoTokenizer
 
+from mirrorbench.encoding.encoder import TransformerEncoder
 from mirrorbench.encoding.readout import Readout
-from mirrorbench.encoding.transformer import TransformerEncoder, open_transformer
+from mirrorbench.encoding.transformer import open_transformer
 from mirrorbench.errors import ModelUnavailableError, UsageError
 
 CPU = torch.device("cpu")

@@ -6,19 +6,19 @@ from typing import Any
 
 import pytest
 import torch
-from comparable import stored
 from toys import PLUGIN
 
 from mirrorbench import plugins as plugin_manager
 from mirrorbench.cells import Cell, Failure
 from mirrorbench.data.store import DataStore
 from mirrorbench.errors import UsageError
-from mirrorbench.execution import Context, Job, execute, parse_executor
+from mirrorbench.executors.jobs import Context, Job, execute, parse_executor
 from mirrorbench.executors.local import devices_for
 from mirrorbench.outcomes import Outcome
 from mirrorbench.plan import Planner, Request
 from mirrorbench.progress import Silent
 from mirrorbench.specs import parse_spec
+from mirrorbench.testing.comparable import stored
 
 
 class Log(Silent):
@@ -148,7 +148,7 @@ def test_an_executor_of_a_plugin_gets_groups_and_a_context_that_pickles(bench: B
     import pickle
 
     from mirrorbench import hookimpl
-    from mirrorbench.execution import compute
+    from mirrorbench.executors.jobs import compute
 
     jobs: list[Job] = []
 

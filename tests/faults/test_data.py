@@ -35,6 +35,68 @@ def test_an_id_that_stands_twice(name: str, tmp_path: Path) -> None:
         read(name, tmp_path, {file: content + b"".join(rows[-2:] if name == "usim" else rows[-1:])})
 
 
+SEPARATED = {  # every format with columns: its separator
+    **dict.fromkeys(("sts", "sts-2016", "stsb", "sick", "table-tsv", "qnli", "usim", "cosimlex", "am2ico"), b"\t"),
+    **dict.fromkeys(("wic", "wic-tsv", "xling-eval", "multisimlex-concepticon", "askapatient", "cometa"), b"\t"),
+    **dict.fromkeys(("table-csv", "multisimlex"), b","),
+    "biosyn": b"||",
+}
+
+
+@pytest.mark.parametrize("change", ["one more", "one less"])
+@pytest.mark.parametrize("name", SEPARATED)
+def test_a_wrong_number_of_columns(name: str, change: str, tmp_path: Path) -> None:
+    file, content = next(iter(SAMPLES[name].files.items()))
+    *rows, last = content.splitlines()
+    columns = last.split(SEPARATED[name])
+    columns = [*columns, b"x"] if change == "one more" else columns[:-1]
+    with pytest.raises(DataFormatError, match=rf"{Path(file).name}, line {len(rows) + 1}: .*(column|not )"):
+        read(name, tmp_path, {file: b"\n".join([*rows, SEPARATED[name].join(columns), b""])})
+
+
+@pytest.mark.parametrize(
+    ("name", "file", "old"),
+    [
+        ("sts", "STS.input.X.txt", b"null"),
+        ("stsb", "sts-dev.csv", b"nan"),
+        ("sick", "SICK_train.txt", b"e\tf"),
+        ("table-tsv", "t.tsv", b"null"),
+        ("table-jsonl", "t.jsonl", b"null"),
+        ("qnli", "dev.tsv", b"null"),
+        ("xling-eval", "yacle.train.freq.5k.it-fr.tsv", b"null"),
+        ("multisimlex", "translation.csv", b"null"),
+        ("askapatient", "AskAPatient.fold-0.test.txt", b"My ACHE"),
+        ("cometa", "test.csv", b"null"),
+        ("rescnn", "data.json", b"nan"),
+        ("wic-tsv", "dev_definitions.txt", b"a digit"),
+    ],
+)
+def test_an_empty_text(name: str, file: str, old: bytes, tmp_path: Path) -> None:
+    content = SAMPLES[name].files[file]
+    assert old in content
+    with pytest.raises(DataFormatError, match=file):
+        read(name, tmp_path, {file: content.replace(old, b"", 1)})
+
+
+@pytest.mark.parametrize(
+    ("name", "file", "old", "new"),
+    [
+        ("qnli", "dev.tsv", b"\tentailment", b"\tperhaps"),
+        ("am2ico", "zh/dev.tsv", b"\tT\n", b"\tX\n"),
+        ("xlwic", "zh/valid.txt", b"\t1\n", b"\t2\n"),
+        ("xlwic", "zh/zh_test_gold.txt", b"1\n", b"T\n"),
+        ("wic", "dev.gold.txt", b"T", b"yes"),
+        ("wic-tsv", "dev_labels.txt", b"T", b"1"),
+        ("sick", "SICK_train.txt", b"ENTAILMENT", b"5\tTRAINING"),
+    ],
+)
+def test_an_unknown_label(name: str, file: str, old: bytes, new: bytes, tmp_path: Path) -> None:
+    content = SAMPLES[name].files[file]
+    assert old in content
+    with pytest.raises(DataFormatError, match=rf"{Path(file).name}, line \d+"):
+        read(name, tmp_path, {file: content.replace(old, new, 1)})
+
+
 @pytest.mark.parametrize(
     ("name", "more"),
     [

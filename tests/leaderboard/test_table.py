@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import statistics
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -140,6 +141,20 @@ def test_nothing_makes_an_empty_table(registered: Plugins) -> None:
 def test_ranks(values: list[float | None], expected: list[int]) -> None:
     rows = [Row(str(i), str(i), (None if v is None else Score(v, None, 1),)) for i, v in enumerate(values)]
     assert [marks[0] for marks in Table("", (Column("a", "A"),), tuple(rows)).ranks()] == expected
+
+
+def test_a_baseline_has_a_row_and_no_rank(registered: Plugins, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registered.tasks["cats"], "baselines", {"chance": "chance"}, raising=False)
+    results = [result("toy", "cats", 0.1), result("toy", "dogs", 0.2), result("other", "cats", 0.3)]
+    for each in results:
+        each.metrics["chance"] = 0.9
+    table = build_table(results, registered)
+    assert [(row.label, row.spec) for row in table.rows] == [("toy", "toy"), ("other", "other"), ("chance", "")]
+    assert means(table)[2] == [0.9, None, None]  # of dogs no baseline is known
+    assert [ranks[0] for ranks in table.ranks()] == [2, 1, 0]
+    # Another metric, or other items, would have another baseline.
+    assert len(build_table([replace(results[0], main_metric="f1", main_score=0.1)], registered).rows) == 1
+    assert len(build_table([replace(results[0], main_score=0.4)], registered).rows) == 1
 
 
 @pytest.mark.parametrize(

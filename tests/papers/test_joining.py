@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import pytest
 from paper_results import result
 
-from mirrorbench.data.cards import builtin_suites
+from mirrorbench.data.catalogue import builtin_suites
 from mirrorbench.errors import UsageError
 from mirrorbench.papers.joining import Compared, Comparison, Measured, Results, compare
 from mirrorbench.papers.reading import find_table

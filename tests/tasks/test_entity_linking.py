@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mirrorbench.data.cards import builtin_cards
+from mirrorbench.data.catalogue import builtin_cards
 from mirrorbench.data.importing import import_folder
 from mirrorbench.data.linking import Linking, Mention
 from mirrorbench.data.parsers import parse

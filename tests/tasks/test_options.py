@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from mirrorbench.cli.options import split_names
-from mirrorbench.data.cards import builtin_cards
+from mirrorbench.data.catalogue import builtin_cards
 from mirrorbench.data.importing import import_folder
 from mirrorbench.data.store import DataStore
 from mirrorbench.errors import MirrorbenchError, UnknownNameError, UsageError

@@ -9,8 +9,9 @@ import pytest
 import torch
 
 from mirrorbench.augmentations import Augmentation
+from mirrorbench.encoding.encoder import TransformerEncoder
 from mirrorbench.encoding.readout import Readout
-from mirrorbench.encoding.transformer import Transformer, TransformerEncoder, open_transformer
+from mirrorbench.encoding.transformer import Transformer, open_transformer
 from mirrorbench.errors import EncodingError, TuningError
 from mirrorbench.plugins import Plugins
 from mirrorbench.recipes import Recipe

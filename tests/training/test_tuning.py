@@ -13,8 +13,9 @@ from transformers import AutoModel, AutoTokenizer
 from mirrorbench.backbones import fingerprint
 from mirrorbench.cache import Cache
 from mirrorbench.cells import CorpusRef, Weights
+from mirrorbench.encoding.encoder import TransformerEncoder
 from mirrorbench.encoding.readout import Readout
-from mirrorbench.encoding.transformer import TransformerEncoder, open_transformer
+from mirrorbench.encoding.transformer import open_transformer
 from mirrorbench.errors import TuningError
 from mirrorbench.plugins import Plugins
 from mirrorbench.recipes import mirror_preset

@@ -152,6 +152,18 @@ def test_a_failure_leaves_the_old_and_nothing_half(tmp_path: Path) -> None:
     assert [p.name for p in output.iterdir()] == ["old"]
 
 
+def test_all_of_it_is_on_the_disk_before_it_has_its_name(tmp_path: Path, disk: list[tuple[str, str]]) -> None:
+    output = tmp_path / "enc"
+    with replacing(output) as folder:
+        (folder / "1_Pooling").mkdir()
+        for name in ("model.safetensors", "1_Pooling/config.json"):
+            (folder / name).write_text("x")
+    renamed = disk.index(("rename", str(output)))
+    flushed = {name for kind, name in disk[:renamed] if kind == "flush"}
+    assert {str(folder / name) for name in ("", "1_Pooling", "model.safetensors", "1_Pooling/config.json")} <= flushed
+    assert disk[renamed + 1 :] == [("flush", str(tmp_path))]
+
+
 def test_the_directory_is_one_row_that_is_read_as_it_says(random_model: Callable[[str], Path], tmp_path: Path) -> None:
     from mirrorbench.plan import expand_ladder
     from mirrorbench.plugins import plugins

@@ -9,6 +9,7 @@ have them; a model's tokenizer may or may not care).
 
 from __future__ import annotations
 
+from codecs import BOM_UTF8
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from pathlib import Path
@@ -64,9 +65,15 @@ def parse(data: ResolvedData) -> list[Any]:
             f"Parsers: {', '.join(PARSERS)}",
         )
     for path in data.files.values():
-        if path.is_file() and not path.stat().st_size:
+        if path.is_file() and _is_empty(path):
             raise DataFormatError(f"{path} is empty.")
     items = PARSERS[data.parser](data.files, data.options)
     if not items:
         raise DataFormatError(f"{', '.join(map(str, data.files.values()))}: no items in it.")
     return items
+
+
+def _is_empty(path: Path) -> bool:
+    """Whether a file holds nothing, or nothing but the byte order mark that some editors put there."""
+    size = path.stat().st_size
+    return not size or (size == len(BOM_UTF8) and path.read_bytes() == BOM_UTF8)

@@ -6,7 +6,7 @@ import unicodedata
 from itertools import accumulate
 
 from mirrorbench.leaderboard.renderers.numbers import TIED, number, with_deviation, with_legend
-from mirrorbench.leaderboard.table import DIGITS, Score, Table
+from mirrorbench.leaderboard.table import DIGITS, INTERVALS, Score, Table
 
 _ESCAPES = {
     "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
@@ -78,9 +78,10 @@ def latex(table: Table, siunitx: bool = False, standalone: bool = False) -> str:
 
 
 def caption(table: Table) -> str:
-    """Title and notes as the sentences of one caption."""
+    """Title and notes as the sentences of one caption, less the note about intervals, which LaTeX does not show."""
     title = table.title if not table.title or table.title.endswith((".", "!", "?", ":")) else f"{table.title}."
-    return " ".join(part.strip() for part in (title, *with_legend(table))).strip()
+    notes = [note for note in with_legend(table) if not note.startswith(INTERVALS)]
+    return " ".join(part.strip() for part in (title, *notes)).strip()
 
 
 def _deviates(table: Table) -> list[bool]:

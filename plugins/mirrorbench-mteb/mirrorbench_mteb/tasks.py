@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -56,8 +57,9 @@ class _FromMteb:
             self._found = list(_pairs(self.entry, *self._columns(task, rows)))
         return self._found
 
+    @abstractmethod
     def _columns(self, task: Any, rows: Any) -> tuple[Sequence[Any], Sequence[Any], Sequence[Any]]:
-        raise NotImplementedError
+        """Left texts, right texts and labels of a task's rows."""
 
 
 class MtebSimilarity(_FromMteb, PairSimilarity):

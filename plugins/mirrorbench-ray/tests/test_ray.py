@@ -41,3 +41,21 @@ def test_an_unknown_option(with_ray: Any) -> None:
     with pytest.raises(UsageError, match="unknown executor option 'gpu'") as caught:
         with_ray.run("there", "letters", executor="ray", gpu=1)
     assert "gpus" in caught.value.hint
+
+
+def test_ctrl_c_ends_cleanly_and_the_same_command_goes_on(bench: Any, command: Any, interrupted: Any) -> None:
+    cells = ("run", "-t", "cats", "-e", "letters", "-e", "blocking")
+    there = (*cells, "--executor", "ray", "--workers", "2")
+    code, err = interrupted(*there, stored=1)
+    assert code == 130
+    assert "Traceback" not in err
+    assert err.count("Interrupted. What is done is stored in results; the same command goes on from there.") == 1
+    first = bench.folder / "results" / "letters" / "cats" / "seed-0.json"
+    kept = first.read_bytes()
+    (bench.folder / "go").touch()
+    out, err = command(*there).communicate(timeout=240)
+    assert "2 results in results, 1 of them from earlier runs" in err
+    assert first.read_bytes() == kept
+    straight = command(*cells, "-o", "straight", MIRRORBENCH_CACHE=str(bench.folder / "fresh"))
+    assert straight.communicate(timeout=120)[0] == out
+    assert bench.stored("results") == bench.stored("straight")

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import mirrorbench_slurm
@@ -46,3 +47,26 @@ def test_a_machine_without_slurm(with_slurm: Any, monkeypatch: pytest.MonkeyPatc
 def test_options_that_are_wrong(with_slurm: Any, options: dict[str, Any], message: str) -> None:
     with pytest.raises(UsageError, match=message):
         with_slurm.run("there", "letters", executor="slurm", **options)
+
+
+def test_ctrl_c_ends_cleanly_and_the_same_command_goes_on(bench: Any, command: Any, interrupted: Any) -> None:
+    cells = ("run", "-t", "cats", "-e", "letters", "-e", "blocking")
+    there = (*cells, "--executor", "slurm:cluster=local", "--workers", "2")
+    code, err = interrupted(*there, stored=1)
+    assert code == 130
+    assert "Traceback" not in err
+    assert err.count("Interrupted. What is done is stored in results; the same command goes on from there.") == 1
+    first = bench.folder / "results" / "letters" / "cats" / "seed-0.json"
+    kept = first.read_bytes()
+    leases = bench.folder / "results" / ".leases"
+    deadline = time.monotonic() + 60
+    while list(leases.iterdir()):  # the cancelled job gives its own back
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    (bench.folder / "go").touch()
+    out, err = command(*there).communicate(timeout=240)
+    assert "2 results in results, 1 of them from earlier runs" in err
+    assert first.read_bytes() == kept
+    straight = command(*cells, "-o", "straight", MIRRORBENCH_CACHE=str(bench.folder / "fresh"))
+    assert straight.communicate(timeout=120)[0] == out
+    assert bench.stored("results") == bench.stored("straight")

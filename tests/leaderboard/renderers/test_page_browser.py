@@ -266,3 +266,13 @@ def test_one_suite_and_one_seed_offer_nothing_to_choose(shown: Callable) -> None
     for control in ("suite", "level", "language", "seeds"):
         assert not page.find_element("id", control).is_displayed()
     assert page.find_elements("css selector", "[scope=colgroup]") == []
+
+
+def test_a_baseline_is_no_encoder(shown: Callable[[Table], Any]) -> None:
+    rows = (Row("a", "a", (score([0.1], "x"),)), Row("b", "b", (score([0.2], "y"),)),
+            Row("chance", "", (score([0.9], "z"),)))  # fmt: skip
+    page = shown(Table("", (Column("t", "T"),), rows))
+    assert column(page, 1) == [".100", ".200", ".900"]
+    assert page.find_element("id", "status").text == "2 encoders, 1 task"
+    bold = page.execute_script("return [...document.querySelectorAll('#board tbody b')].map(e => e.textContent)")
+    assert [text.strip() for text in bold] == [".200"]

@@ -60,9 +60,10 @@ function shownColumns() {
   });
 }
 
-// 1 for the best score of a column as printed, 2 for the second best, else 0.
+// 1 for the best score of a column as printed, 2 for the second best, else 0; a baseline (no spec) has no rank.
 function ranks(rows, position) {
-  const printed = rows.map(({ scores }) => (scores[position] ? Number(number(scores[position].mean)) : null));
+  const printed = rows.map(({ row, scores }) =>
+    (row.spec && scores[position] ? Number(number(scores[position].mean)) : null));
   const values = [...new Set(printed.filter((value) => value !== null))].sort((a, b) => b - a);
   if (printed.filter((value) => value !== null).length < 2) return printed.map(() => 0);
   return printed.map((value) => (value === null ? 0 : value === values[0] ? 1 : value === values[1] ? 2 : 0));
@@ -236,7 +237,8 @@ function draw() {
   const tasks = view.columns.filter(({ column }) => !column.average_of.length).length;
   const all = data.columns.filter((column) => !column.average_of.length).length;
   const count = (n, of, what) => `${n === of ? n : `${n} of ${of}`} ${what}${of === 1 ? "" : "s"}`;
-  const parts = [count(view.rows.length, data.rows.length, "encoder"), count(tasks, all, "task")];
+  const encoders = (rows) => rows.filter((entry) => (entry.row ?? entry).spec).length;
+  const parts = [count(encoders(view.rows), encoders(data.rows), "encoder"), count(tasks, all, "task")];
   const by = data.columns.find((column) => column.name === sorting.column);
   if (sorting.direction && by) {
     parts.push(`sorted by ${by.title}, ${sorting.direction === "descending" ? "best" : "worst"} first`);
@@ -268,6 +270,7 @@ function details(target) {
   if (target.closest("thead")) return column && target.scope === "col" ? aboutColumn(column, at) : null;
   const entry = view.rows[target.parentNode.rowIndex - $("board").tHead.rows.length];
   if (!entry) return null;
+  if (!column && !entry.row.spec) return [entry.row.encoder, [["baseline", "needs no encoder"]]];
   if (!column) return [entry.row.encoder, [["spec", code(entry.row.spec)], ["protocol", entry.row.protocol]]];
   const title = `${entry.row.encoder}, ${column.title}`;
   const score = entry.scores[at];

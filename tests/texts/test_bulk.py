@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from toys import ToyEncoder
 
-from mirrorbench.bulk import Progress, encode_stream, job_key
 from mirrorbench.encoding.inputs import TextInput
 from mirrorbench.errors import DataFormatError, EncodingError, StorageError, UsageError
-from mirrorbench.sinks import CHUNK, LinesSink, NpySink, ParquetSink, open_sink
+from mirrorbench.texts.bulk import Progress, encode_stream, job_key
+from mirrorbench.texts.sinks import CHUNK, LinesSink, NpySink, ParquetSink, open_sink
 
 N = 2 * CHUNK + 100
 
@@ -58,6 +58,13 @@ def test_an_interrupted_run_goes_on_to_the_same_bytes(tmp_path: Path, suffix: st
     assert len(encoder.asked) == N - done.before
     assert output.read_bytes() == whole.read_bytes()
     assert sorted(p.name for p in tmp_path.iterdir()) == [f"v.{suffix}", f"whole.{suffix}"]
+
+
+def test_all_of_it_is_on_the_disk_before_it_has_its_name(tmp_path: Path, disk: list[tuple[str, str]]) -> None:
+    encode_stream(stream(), ToyEncoder(), NpySink(tmp_path / "v.npy"))
+    assert disk[-3:] == [
+        ("flush", str(tmp_path / "v.npy.part")), ("rename", str(tmp_path / "v.npy")), ("flush", str(tmp_path)),
+    ]  # fmt: skip
 
 
 def test_half_a_chunk_that_was_written_is_cut_off(tmp_path: Path) -> None:

@@ -15,11 +15,11 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from mirrorbench.atomic import writing
 from mirrorbench.encoding.inputs import Encoder, TextInput, checked
 from mirrorbench.errors import DataFormatError, UsageError
+from mirrorbench.files.atomic import writing
 from mirrorbench.identity import COMPUTATION, digest
-from mirrorbench.sinks import CHUNK, Sink
+from mirrorbench.texts.sinks import CHUNK, Sink
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,9 +11,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from mirrorbench.atomic import writing
 from mirrorbench.encoding.inputs import Array, TextInput
 from mirrorbench.errors import StorageError, UsageError
+from mirrorbench.files.atomic import sync_folder, writing
 from mirrorbench.texts.rows import pyarrow
 
 CHUNK = 2048
@@ -79,7 +79,8 @@ class NpySink:
             with self.part.open("r+b") as file:
                 _write_header(file, self._rows, self._dimensions)
                 _sync(file)
-            self.part.replace(self.output)
+            os.replace(self.part, self.output)
+            sync_folder(self.output.parent)
 
 
 class ParquetSink:

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-_COSTS = ("created", "seconds", "encoding_cost", "tuning_cost")
+_COSTS = ("created", "seconds", "cost")
 
 
 def stored(folder: Path) -> dict[str, bytes]:

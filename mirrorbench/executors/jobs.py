@@ -9,7 +9,9 @@ and a worker that dies loses one group at most.
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -136,6 +138,19 @@ class Job:
         cache = Cache(self.context.cache)
         for ref, corpus in self.corpora.items():
             cache.save_corpus(ref.sha256, corpus.texts)
+
+
+@contextmanager
+def deaf_to_interrupts() -> Iterator[None]:
+    """Processes that are started inside never hear Ctrl-C, which a terminal sends to them too: their parent decides."""
+    if not hasattr(signal, "pthread_sigmask"):  # Windows
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # what is blocked stays so in a new process
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 Execute = Callable[[Job], Iterator[Done]]

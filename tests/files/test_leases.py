@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from mirrorbench import leases
 from mirrorbench.errors import StorageError
-from mirrorbench.leases import Leases
+from mirrorbench.files import leases
+from mirrorbench.files.leases import Leases
 
 HOLDER = """
 import sys, time
 from pathlib import Path
-from mirrorbench.leases import Leases
+from mirrorbench.files.leases import Leases
 lease = Leases(Path(sys.argv[1])).take("a")
 assert lease is not None
 print("held", flush=True)
@@ -60,7 +60,8 @@ def test_a_holder_that_cannot_be_asked_loses_it_when_it_stops_refreshing(
 ) -> None:
     """As on another machine: only the file tells. A stopped process refreshes nothing."""
     monkeypatch.setattr(leases, "LEASE_SECONDS", 1.0)
-    script = HOLDER.replace("lease =", "import mirrorbench.leases; mirrorbench.leases.LEASE_SECONDS = 1.0; lease =")
+    shorter = "from mirrorbench.files import leases; leases.LEASE_SECONDS = 1.0; lease ="
+    script = HOLDER.replace("lease =", shorter)
     process = subprocess.Popen([sys.executable, "-c", script, str(tmp_path)], stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     assert process.stdout.readline() == "held\n"
@@ -84,8 +85,9 @@ def test_a_holder_that_was_killed_and_not_waited_for_holds_nothing(tmp_path: Pat
     process = holder(tmp_path)
     process.kill()
     os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)  # it has ended, and stays a zombie
-    with Leases(tmp_path).take("a") or pytest.fail("its holder is a zombie"):
-        pass
+    mine = Leases(tmp_path)
+    with mine.take("a") or pytest.fail("its holder is a zombie"):
+        assert f"process {os.getpid()} on" in mine.holder("a")
     process.wait()
 
 
@@ -93,11 +95,41 @@ def test_waiting_ends_when_the_holder_ends(tmp_path: Path) -> None:
     process = holder(tmp_path)
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
-    with Leases(tmp_path).wait("a"):
-        pass
+    mine = Leases(tmp_path)
+    with mine.wait("a"):
+        assert f"process {os.getpid()} on" in mine.holder("a")
+    assert mine.holder("a") == ""
 
 
 def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "results").write_text("in the way")
     with pytest.raises(StorageError, match=f"Cannot write to {tmp_path / 'results'}: Not a directory"):
         Leases(tmp_path / "results" / ".leases").take("a")
+
+
+ELSEWHERE = HOLDER.replace(
+    "lease =",
+    "import socket; socket.gethostname = lambda: 'node7'; "
+    "import mirrorbench.files.leases; mirrorbench.files.leases.LEASE_SECONDS = 4.0; lease =",
+)
+
+
+def test_two_machines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a holder with another host name only the refreshes count, not whether a process of its number is here."""
+    monkeypatch.setattr(leases, "LEASE_SECONDS", 4.0)
+    process = subprocess.Popen([sys.executable, "-c", ELSEWHERE, str(tmp_path)], stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "held\n"
+        mine = Leases(tmp_path)
+        assert mine.holder("a") == f"process {process.pid} on node7"
+        began = time.monotonic()
+        while time.monotonic() - began < 1.5 * leases.LEASE_SECONDS:  # it lives on, refreshing
+            assert mine.take("a") is None
+            time.sleep(0.1)
+    finally:
+        process.kill()
+        process.wait()
+    assert mine.take("a") is None  # no process of that number is here; that says nothing about node7
+    with mine.wait("a"):
+        assert mine.holder("a").startswith(f"process {os.getpid()} on ")

@@ -123,7 +123,7 @@ def hub(offline: bool) -> str:
 
 def lacking(data: DataStore) -> dict[str, list[str]]:
     """For each suite the tasks whose data files are not all here; those of one that is complete are none."""
-    from mirrorbench.data.cards import builtin_cards, builtin_suites
+    from mirrorbench.data.catalogue import builtin_cards, builtin_suites
 
     cards = builtin_cards()
     found = {}

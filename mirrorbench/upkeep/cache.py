@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from mirrorbench.atomic import TEMPORARY
 from mirrorbench.cache import Cache
+from mirrorbench.files.atomic import TEMPORARY
 
 KINDS = ("models", "embeddings", "corpora")
 LEFTOVER_AGE = 86_400.0

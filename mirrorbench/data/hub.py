@@ -1,0 +1,142 @@
+"""Data sets of the Hugging Face hub, read by the library ``datasets``.
+
+They are named ``hf:OWNER/NAME@COMMIT[/CONFIG]/SPLIT``, as corpora with ``#COLUMN`` behind.
+A split becomes a file of JSON lines in the store, and from then on is data like any other: fetched once, its checksum
+recorded and held to, readable offline. The commit is part of the id, since a branch moves, and the numbers with it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Callable
+from typing import Any
+
+from mirrorbench.data.cards import CORPUS_KIND, Card, DataFile, DatasetSource
+from mirrorbench.errors import DataFormatError, DataUnavailableError, UsageError
+
+PREFIX = "hf:"
+FOLDER = "hub"
+"""Where these files lie in the store, whichever card or corpus names them."""
+GRAMMAR = "hf:OWNER/NAME@COMMIT[/CONFIG]/SPLIT, and #COLUMN for a corpus"
+
+_ID = re.compile(
+    r"hf:(?P<repo>[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*)@(?P<revision>[\w.-]+)"
+    r"(?:/(?P<config>[A-Za-z0-9_][\w.-]*))?/(?P<split>\w[\w.]*)(?:#(?P<column>.+))?",
+    re.ASCII,
+)
+_COMMIT = re.compile(r"[0-9a-f]{40}")
+_MAX_PART = 100  # characters of a name; file systems take 255 bytes, and stores add to them
+
+
+def is_hub_id(text: str) -> bool:
+    """Whether a text means a data set of the hub, well-formed or not."""
+    return text.startswith(PREFIX)
+
+
+def parse_hub_id(text: str) -> tuple[DatasetSource, str]:
+    """The split that an id names, and the column, empty where it names none.
+
+    Raises:
+        UsageError: it does not follow the grammar, or names a branch or tag instead of a commit.
+
+    >>> source, column = parse_hub_id("hf:mteb/sts17@" + "0" * 40 + "/en-en/test#sentence1")
+    >>> source.repo, source.config, source.split, column
+    ('mteb/sts17', 'en-en', 'test', 'sentence1')
+    """
+    match = _ID.fullmatch(text)
+    if match is None:
+        raise UsageError(f"{text!r} names no split of a data set of the hub", f"Write {GRAMMAR}.")
+    parts = {name: value or "" for name, value in match.groupdict().items()}
+    column = parts.pop("column")
+    if not _COMMIT.fullmatch(parts["revision"]):
+        raise UsageError(
+            f"{text!r} asks for {parts['revision']!r}, which is no commit of 40 hexadecimal digits; branches and tags "
+            "move, and the numbers with them",
+            f"The commits are at https://huggingface.co/datasets/{parts['repo']}/commits/main",
+        )
+    if any(len(part) > _MAX_PART for part in (*parts["repo"].split("/"), parts["config"], parts["split"])):
+        raise UsageError(f"{text!r}: a name has more than {_MAX_PART} characters")
+    return DatasetSource(**parts), column
+
+
+def hub_file(source: DatasetSource) -> DataFile:
+    """The file in the store that a split becomes; its checksum is that of the first fetch."""
+    folders = [source.repo, source.revision, *filter(None, [source.config])]
+    path = "/".join([*folders, f"{source.split}.jsonl"])
+    return DataFile(path, sha256="", size=None, sources=(source,), unverified=True)
+
+
+def hub_card(text: str) -> Card:
+    """A card for an id as ``--corpus`` takes it.
+
+    Raises:
+        UsageError: as for ``parse_hub_id``.
+    """
+    source, column = parse_hub_id(text)
+    return Card(
+        name=text,
+        kind=CORPUS_KIND,
+        title="from the Hugging Face hub",
+        level="sentence",
+        languages=(),
+        metric="",
+        parser="lines",
+        files=(hub_file(source),),
+        licence="as the data set's page says.",
+        licence_url="",
+        redistributable=False,
+        citation="",
+        homepage=source.place,
+        version=1,
+        options={"column": column} if column else {},
+        folder=FOLDER,
+    )
+
+
+def write_split(source: DatasetSource, write: Callable[[bytes], object]) -> None:
+    """Write a split as JSON lines: a row a line, its columns of texts, numbers, truth values and labels.
+
+    The library ``datasets`` downloads it and keeps its own copy below ``HF_HOME``.
+
+    Raises:
+        DataUnavailableError: the library is not installed, or cannot give the split.
+        DataFormatError: it has no such column.
+    """
+    try:
+        import datasets
+    except ImportError as error:
+        raise DataUnavailableError(
+            "the package datasets is not installed; install it: pip install 'mirrorbench[hub]'"
+        ) from error
+    if os.path.isdir(source.repo):
+        # The library would take that folder for the data set, whatever the revision.
+        raise DataUnavailableError(f"a folder {source.repo} lies here, which the library would read instead")
+    noisy = datasets.is_progress_bar_enabled()
+    datasets.disable_progress_bars()
+    try:
+        rows: Any = datasets.load_dataset(
+            source.repo, source.config or None, split=source.split, revision=source.revision
+        )
+    except Exception as error:  # the library and the hub's client raise what they like
+        reason = " ".join(str(error).split())[:300]
+        raise DataUnavailableError(f"the library datasets says: {type(error).__name__}: {reason}") from error
+    finally:
+        if noisy:
+            datasets.enable_progress_bars()
+    kept = [name for name, feature in rows.features.items() if _is_plain(feature)]
+    if not kept:
+        raise DataFormatError(f"no column of texts or numbers, but {', '.join(rows.features)}")
+    for row in rows.select_columns(kept):
+        write(json.dumps(row, ensure_ascii=False).encode() + b"\n")
+
+
+def _is_plain(feature: Any) -> bool:
+    """Whether JSON can hold the values of a column as they are."""
+    import datasets
+
+    kinds = ("string", "large_string", "bool", "int", "uint", "float")
+    return isinstance(feature, datasets.ClassLabel) or (
+        isinstance(feature, datasets.Value) and str(feature.dtype).startswith(kinds)
+    )

@@ -1,0 +1,1 @@
+"""For the tests of plugins: what the plugins of this repository are tested with, and others can be."""

@@ -1,0 +1,286 @@
+"""Corpora and tasks from data sets of the Hugging Face hub, against a server that answers as the hub does."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mirrorbench.data.cardfile import load_card
+from mirrorbench.data.corpora import read_corpus
+from mirrorbench.data.hub import hub_card, hub_file, parse_hub_id
+from mirrorbench.data.store import DataStore
+from mirrorbench.errors import DataFormatError, DataUnavailableError, UsageError
+
+REVISION = "0123456789012345678901234567890123456789"
+TOY = f"hf:owner/toy@{REVISION}"
+CARD = f"""\
+name: hub-pairs
+kind: pair-similarity
+level: sentence
+metric: spearman
+parser: table
+options: {{format: jsonl, columns: {{left: one, right: two, gold: score}}, scale: [0, 5], corpus: quick-sentences}}
+files: ["{TOY}/pairs/test"]
+"""
+README = """\
+---
+configs:
+- config_name: lines
+  data_files: [{split: train, path: lines/train.parquet}]
+- config_name: pairs
+  data_files: [{split: test, path: pairs/test.parquet}]
+---
+"""
+PAIRS = [("a cat", "a kitten", 4.5), ("a dog", "the dog", 5), ("a cat", "a bus", 0.5), ("a car", "a bus", 2.5)]
+LINES = ["a cat", None, "a dog", "a cat", "two\nlines", "  "]
+
+
+def dataset_files() -> dict[str, bytes]:
+    """A data set of two configurations as it lies on the hub."""
+    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    left, right, gold = (list(column) for column in zip(*PAIRS, strict=True))
+    tables = {
+        "lines/train.parquet": {"text": LINES, "n": list(range(len(LINES))), "bytes": [b"\0"] * len(LINES)},
+        "pairs/test.parquet": {"one": left, "two": right, "score": gold},
+    }
+    files = {"README.md": README.encode()}
+    for name, columns in tables.items():
+        parquet.write_table(arrow.table(columns), sink := io.BytesIO())
+        files[name] = sink.getvalue()
+    return files
+
+
+class Hub:
+    """The part of the hub's interface that the library ``datasets`` uses to read a data set, on 127.0.0.1."""
+
+    def __init__(self, files: dict[str, bytes]) -> None:
+        self.files = files
+        self.asked: list[str] = []
+        hub = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_GET(self) -> None:
+                self.rfile.read(int(self.headers.get("Content-Length") or 0))
+                path = self.path.partition("?")[0]
+                hub.asked.append(path)
+                code, body, headers = hub.answer(path)
+                self.send_response(code)
+                for name, value in {"Content-Length": str(len(body)), **headers}.items():
+                    self.send_header(name, value)
+                self.end_headers()
+                if self.command != "HEAD":
+                    self.wfile.write(body)
+
+            do_HEAD = do_POST = do_GET
+
+            def log_message(self, *args: object) -> None:
+                pass
+
+        self._http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self._http.server_address[1]}"
+        threading.Thread(target=self._http.serve_forever, args=(0.01,), daemon=True).start()
+
+    def answer(self, path: str) -> tuple[int, bytes, dict[str, str]]:
+        info, raw = "/api/datasets/owner/toy", f"/datasets/owner/toy/resolve/{REVISION}/"
+        if path == f"{info}/revision/{REVISION}":
+            names = [{"rfilename": name} for name in self.files]
+            return 200, json.dumps({"id": "owner/toy", "sha": REVISION, "siblings": names}).encode(), {}
+        if path.startswith(f"{info}/tree/{REVISION}"):
+            return 200, json.dumps(self._tree(path.removeprefix(f"{info}/tree/{REVISION}").strip("/"))).encode(), {}
+        if path.removeprefix(raw) in self.files:
+            content = self.files[path.removeprefix(raw)]
+            return 200, content, {"ETag": f'"{hashlib.sha1(content).hexdigest()}"', "X-Repo-Commit": REVISION}
+        return 404, b"{}", {"X-Error-Code": "EntryNotFound" if "owner/toy" in path else "RepoNotFound"}
+
+    def _tree(self, folder: str) -> list[dict[str, Any]]:
+        """What lies in one folder."""
+        entries: dict[str, dict[str, Any]] = {}
+        for path, content in self.files.items():
+            if not folder or path.startswith(f"{folder}/"):
+                first, _, rest = path.removeprefix(folder).strip("/").partition("/")
+                name = f"{folder}/{first}".strip("/")
+                kind, size = ("directory", 0) if rest else ("file", len(content))
+                entries[name] = {
+                    "type": kind,
+                    "path": name,
+                    "size": size,
+                    "oid": hashlib.sha1(name.encode()).hexdigest(),
+                }
+        return list(entries.values())
+
+    def close(self) -> None:
+        self._http.shutdown()
+        self._http.server_close()
+
+
+@pytest.fixture
+def hub() -> Iterator[Hub]:
+    pytest.importorskip("datasets")
+    running = Hub(dataset_files())
+    yield running
+    running.close()
+
+
+@pytest.fixture
+def command(hub: Hub, tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """The command line in a process of its own, since the hub's client takes its address when it is imported."""
+    own = {"HF_ENDPOINT": hub.url, "HF_HOME": str(tmp_path / "hf"), "no_proxy": "127.0.0.1", "OMP_NUM_THREADS": "1"}
+
+    def call(*arguments: str) -> subprocess.CompletedProcess[str]:
+        environment = {name: value for name, value in os.environ.items() if not name.startswith(("HF_", "PYTHON"))}
+        program = [sys.executable, "-m", "mirrorbench", *arguments]
+        return subprocess.run(program, cwd=tmp_path, env=environment | own, capture_output=True, text=True, check=False)
+
+    return call
+
+
+def test_a_task_and_its_corpus_come_from_the_hub(
+    hub: Hub, command: Callable, tmp_path: Path, random_model: Callable[[str], Path]
+) -> None:
+    (tmp_path / "pairs.yaml").write_text(CARD)
+    (tmp_path / "plugin.py").write_text(
+        "from pathlib import Path\nfrom mirrorbench import hookimpl\n@hookimpl\ndef register_tasks(register):\n"
+        "    register(Path(__file__).with_name('pairs.yaml'))\n"
+    )
+    corpus = f"{TOY}/lines/train#text"
+    run = ["run", "--plugin", "plugin.py", "-e", f"{random_model('bert')}+mirror", "-t", "hub-pairs", "--device", "cpu"]
+    done = command(*run, "--corpus", corpus)
+    assert done.returncode == 0, done.stderr
+    assert f"{corpus} (3 strings)" in " ".join(done.stdout.split())
+    (path,) = (tmp_path / "results").rglob("seed-0.json")
+    result = json.loads(path.read_text())
+    assert result["n_items"] == len(PAIRS)
+    strings = ("a cat", "a dog", "two lines")  # no null, no blank, no repetition
+    assert result["cell"]["corpus"]["sha256"] == hashlib.sha256("\n".join(strings).encode()).hexdigest()
+    ((name, checksum),) = result["data"]["files"].items()
+    stored = tmp_path / "default-data" / "hub" / name
+    assert name == f"owner/toy/{REVISION}/pairs/test.jsonl"
+    assert checksum == f"unverified:{hashlib.sha256(stored.read_bytes()).hexdigest()}"
+    rows = [json.loads(line) for line in stored.read_text().splitlines()]
+    assert [(row["one"], row["two"], row["score"]) for row in rows] == PAIRS
+
+    asked = len(hub.asked)
+    again = command(*run, "--corpus", corpus, "--offline", "--output", "other")
+    assert again.returncode == 0, again.stderr
+    assert len(hub.asked) == asked
+
+
+def test_what_the_command_line_says(hub: Hub, command: Callable, tmp_path: Path) -> None:
+    fetched = command("data", "fetch", f"{TOY}/lines/train")
+    assert fetched.returncode == 0, fetched.stderr
+    (stored,) = (tmp_path / "default-data" / "hub").rglob("*.jsonl")
+    assert set(json.loads(stored.read_text().splitlines()[0])) == {"text", "n"}  # bytes are no text
+    assert command("data", "path", f"{TOY}/lines/train").stdout.strip() == str(stored)
+    stored.write_text(stored.read_text().replace("a dog", "a fox"))
+    changed = command("data", "overlap", f"{TOY}/lines/train#text", "quick-sts")
+    assert (changed.returncode, "is not the file" in changed.stderr) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("identity", "message"),
+    [
+        (f"{TOY}/train", "Config name is missing"),
+        (f"{TOY}/lines/test", "Unknown split"),
+        (f"hf:owner/none@{REVISION}/train", "doesn't exist on the Hub"),
+    ],
+)
+def test_what_the_hub_does_not_have(command: Callable, identity: str, message: str) -> None:
+    done = command("data", "fetch", identity)
+    assert done.returncode == 1
+    assert message in done.stderr
+    assert f"mirrorbench data fetch {identity}" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("hf:owner/toy", "names no split"),
+        ("hf:toy@" + REVISION + "/train", "names no split"),
+        ("hf:owner/toy@main/train", "'main', which is no commit"),
+        ("hf:owner/toy@0123456/train", "no commit of 40"),
+        (f"{TOY}", "names no split"),
+        (f"{TOY}/../train", "names no split"),
+        (f"{TOY}/{'x' * 101}/train", "more than 100 characters"),
+    ],
+)
+def test_ids_that_pin_nothing(text: str, message: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=message):
+        parse_hub_id(text)
+    with pytest.raises(UsageError, match=message):
+        read_corpus(f"{text}#text", DataStore(tmp_path), {})
+    path = tmp_path / "card.yaml"
+    path.write_text(CARD.replace(f"{TOY}/pairs/test", text))
+    with pytest.raises(DataFormatError, match=message):
+        load_card(path)
+
+
+def test_a_card_keeps_the_store_shared(tmp_path: Path) -> None:
+    path = tmp_path / "card.yaml"
+    path.write_text(CARD)
+    card = load_card(path)
+    (file,) = card.files
+    assert card.folder == hub_card(f"{TOY}/pairs/test#one").folder == "hub"
+    assert file == hub_card(f"{TOY}/pairs/test#one").files[0]
+    path.write_text(CARD.replace("pairs/test", "pairs/test#one"))
+    with pytest.raises(DataFormatError, match="names the column among its options"):
+        load_card(path)
+
+
+@pytest.fixture
+def stored(tmp_path: Path) -> DataStore:
+    """A store into which a split was fetched before."""
+    source, _ = parse_hub_id(f"{TOY}/train")
+    path = tmp_path / "hub" / hub_file(source).path
+    path.parent.mkdir(parents=True)
+    path.write_text('{"text": "a cat", "n": 1}\n{"text": "a dog", "n": 2}\n')
+    return DataStore(tmp_path, offline=True)
+
+
+def test_columns(stored: DataStore) -> None:
+    assert read_corpus(f"{TOY}/train#text", stored, {}).texts == ("a cat", "a dog")
+    with pytest.raises(DataFormatError, match=r"line 1: there is no column 'txt'") as caught:
+        read_corpus(f"{TOY}/train#txt", stored, {})
+    assert caught.value.hint == "It has: text, n"
+    with pytest.raises(DataFormatError, match=r"column 'n' holds '1', which is no text"):
+        read_corpus(f"{TOY}/train#n", stored, {})
+    with pytest.raises(UsageError, match="names no column") as usage:
+        read_corpus(f"{TOY}/train", stored, {})
+    assert f"{TOY}/train#text" in usage.value.hint
+
+
+def test_offline(tmp_path: Path, no_network: None) -> None:
+    with pytest.raises(DataUnavailableError, match="--offline is set") as caught:
+        read_corpus(f"{TOY}/train#text", DataStore(tmp_path, offline=True), {})
+    assert f"huggingface.co/datasets/owner/toy/tree/{REVISION}" in caught.value.message
+    assert f"mirrorbench data fetch {TOY}/train\n" in caught.value.hint
+
+
+def test_without_the_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_network: None) -> None:
+    monkeypatch.setitem(sys.modules, "datasets", None)
+    with pytest.raises(DataUnavailableError, match=r"pip install 'mirrorbench\[hub\]'"):
+        read_corpus(f"{TOY}/train#text", DataStore(tmp_path), {})
+
+
+def test_a_folder_of_that_name_is_not_taken_for_the_data_set(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_network: None
+) -> None:
+    pytest.importorskip("datasets")
+    (tmp_path / "owner" / "toy").mkdir(parents=True)
+    (tmp_path / "owner" / "toy" / "train.jsonl").write_text('{"text": "another"}\n')
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(DataUnavailableError, match="a folder owner/toy lies here"):
+        read_corpus(f"{TOY}/train#text", DataStore(tmp_path / "data"), {})
