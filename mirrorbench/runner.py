@@ -262,7 +262,7 @@ class Runner:
         found = self._overlap(cell, corpora)
         if found:
             scores = replace(scores, extra={**scores.extra, "overlap": found.flags(scores.ids)})
-        lost = self._lost_targets(cell, encoder)
+        lost = self._lost(cell, encoder)
         read = {"texts": len(set(self._asked[cell.task].inputs))} | lost
         # What a file is may only be certain once it was read (files without a published checksum).
         cell = replace(cell, data=tuple(sorted(task.identity(self.data).items())))
@@ -294,19 +294,22 @@ class Runner:
         task = self.plugins.tasks[cell.task]
         return overlap(task.texts(self._asked[cell.task].items), texts) if texts else None
 
-    def _lost_targets(self, cell: Cell, encoder: Encoder) -> dict[str, int]:
-        """How many targets were read in part and not at all; counted anew, since vectors may come from the cache."""
+    def _lost(self, cell: Cell, encoder: Encoder) -> dict[str, int]:
+        """What was not read of texts with targets; counted anew, since vectors may come from the cache."""
         if cell.readout is None or cell.readout.pooling != "target":
             return {}
         assert isinstance(encoder, ReadoutEncoder)  # only backbones have readouts
-        cut, missing = encoder.lost_targets(list(dict.fromkeys(self._asked[cell.task].inputs)), cell.readout)
-        return {"targets_cut": cut, "targets_missing": missing}
+        return encoder.lost(list(dict.fromkeys(self._asked[cell.task].inputs)), cell.readout)._asdict()
 
 
 def _target_notes(cell: Cell, lost: dict[str, int]) -> list[str]:
     notes = []
-    if lost.get("targets_cut") and cell.readout:
-        tokens = cell.readout.max_length
+    tokens = cell.readout.max_length if cell.readout else 0
+    if lost.get("texts_cut"):
+        notes.append(
+            f"{cell.spec} reads a window of {tokens} tokens around the target of {lost['texts_cut']} longer texts"
+        )
+    if lost.get("targets_cut"):
         notes.append(f"{cell.spec} reads {lost['targets_cut']} targets in part, being longer than {tokens} tokens")
     if lost.get("targets_missing"):
         notes.append(f"{cell.spec} has no token for {lost['targets_missing']} targets and reads their whole text")

@@ -120,7 +120,7 @@ def projection(points: Mapping[str, NDArray[np.float64]], senses: Sequence[str],
         for kind, name in enumerate(names):
             own = plane[kinds == kind]
             ax.scatter(
-                own[:, 0], own[:, 1], s=14, color=_colour(kind), marker=MARKERS[kind % len(MARKERS)],
+                own[:, 0], own[:, 1], s=14, color=_colour(kind), marker=_marker(kind),
                 linewidths=0.3, edgecolors="white", label=name,
             )  # fmt: skip
         ax.set_title(_broken(label, width / columns), loc="left")
@@ -187,7 +187,7 @@ def frequency(found: Sequence[Bucket], lines: Mapping[str, Series]) -> Figure:
             there = [(row, point) for row, bucket in enumerate(found) if (point := buckets.at(one, bucket))]
             scores.errorbar(
                 [row for row, _ in there], [p.mean for _, p in there], yerr=[p.sd or 0.0 for _, p in there],
-                color=_colour(number), linestyle=LINES[number % len(LINES)], marker=MARKERS[number % len(MARKERS)],
+                color=_colour(number), linestyle=LINES[number % len(LINES)], marker=_marker(number),
                 capsize=2, elinewidth=0.8, label=label,
             )  # fmt: skip
         _legend_above(figure, scores)
@@ -231,9 +231,14 @@ def _colour(number: int) -> str:
     return COLOURS[int(number) % len(COLOURS)]
 
 
+def _marker(number: int) -> str:
+    """Moves on by one each time the colours begin anew, so that 64 pairs of colour and marker differ."""
+    return MARKERS[(int(number) + int(number) // len(COLOURS)) % len(MARKERS)]
+
+
 def _line(ax: Axes, x: Sequence[float], y: Sequence[float] | NDArray[np.float64], number: int, label: str) -> None:
     ax.plot(
-        x, y, color=_colour(number), linestyle=LINES[number % len(LINES)], marker=MARKERS[number % len(MARKERS)],
+        x, y, color=_colour(number), linestyle=LINES[number % len(LINES)], marker=_marker(number),
         label=label,
     )  # fmt: skip
 

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 from rich.table import Table as RichTable
@@ -137,6 +138,17 @@ def reporter(total: int) -> Iterator[Display]:
     )  # fmt: skip
     with progress:
         yield Display(total, progress)
+
+
+@contextmanager
+def going_on(folder: Path) -> Iterator[None]:
+    """Ctrl-C inside is one message, which says how to go on, and exit code 130."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        last = f"Interrupted. What is done is stored in {folder}; the same command goes on from there."
+        errors.print(last, markup=False, highlight=False, soft_wrap=True)
+        raise typer.Exit(130) from None
 
 
 def print_table(table: Table) -> None:

@@ -126,7 +126,7 @@ def _run(
     wanted: list[Request], registered: Plugins, folder: Path, data_dir: Path | None, device: str, offline: bool
 ) -> bool:
     """Plan and run; whether anything failed."""
-    from mirrorbench.cli.display import reporter
+    from mirrorbench.cli.display import going_on, reporter
     from mirrorbench.data.store import DataStore
     from mirrorbench.executors.jobs import context_here, execute
     from mirrorbench.grids import merged
@@ -135,14 +135,11 @@ def _run(
 
     data, store = DataStore(data_dir, offline=offline), ResultStore(folder)
     planner = Planner(wanted[0], registered, data, offline=offline)
-    plan = merged([planner.along(request).plan() for request in wanted])
-    context = context_here(registered, data, store, device, offline, deterministic=False)
-    with reporter(len(plan.cells)) as display:
-        try:
+    with going_on(folder):
+        plan = merged([planner.along(request).plan() for request in wanted])
+        context = context_here(registered, data, store, device, offline, deterministic=False)
+        with reporter(len(plan.cells)) as display:
             outcome = execute(plan, context, "local", {}, registered, display)
-        except KeyboardInterrupt:
-            display.note(f"Interrupted. What is done is stored in {folder}; the same command goes on from there.")
-            raise typer.Exit(130) from None
     display.finish(outcome, folder)
     return bool(outcome.failures)
 

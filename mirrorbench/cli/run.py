@@ -112,7 +112,7 @@ def run(
 
     `mirrorbench run mirror-bert-table12 --encoder tiny --dry-run`
     """  # fmt: skip
-    from mirrorbench.cli.display import errors
+    from mirrorbench.cli.display import going_on
     from mirrorbench.data.store import DataStore
     from mirrorbench.devices import pick_device, pick_precision
     from mirrorbench.executors.jobs import context_here, parse_executor
@@ -128,17 +128,13 @@ def run(
     said = _Said(specs, tuple(split_names(tasks or [])), seeds, corpus, protocol, precision and auto)
     data = DataStore(data_dir, offline=offline or dry_run)
     store = ResultStore(output)
-    try:
+    with going_on(store.root):
         asked = _plan(grid, said, auto, registered, data, offline=offline or dry_run, fetch=not dry_run)
         if dry_run:
             _show_plan(asked.plan, store, offline)
             return
         context = context_here(registered, data, store, str(chosen), offline, deterministic)
         failed = _execute(asked, context, name, options, registered, store)
-    except KeyboardInterrupt:
-        last = f"Interrupted. What is done is stored in {store.root}; the same command goes on from there."
-        errors.print(last, markup=False, highlight=False, soft_wrap=True)
-        raise typer.Exit(130) from None
     raise typer.Exit(1 if failed else 0)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from mirrorbench.backbones import fingerprint
 from mirrorbench.encoding.cost import Cost
-from mirrorbench.encoding.inputs import Array, TextInput, checked
+from mirrorbench.encoding.inputs import Array, Lost, TextInput, checked
 from mirrorbench.encoding.passes import Pass, read
 from mirrorbench.encoding.readout import Readout
 from mirrorbench.encoding.transformer import Transformer
@@ -86,10 +86,10 @@ class TransformerEncoder:
         who = f"the model {self.transformer.path.name}"
         return {readout: checked(vectors, len(inputs), who) for readout, vectors in first.vectors.items()}
 
-    def lost_targets(self, inputs: Sequence[TextInput], readout: Readout) -> tuple[int, int]:
-        """How many targets a ``target`` readout sees only a part of, and how many it does not see at all."""
+    def lost(self, inputs: Sequence[TextInput], readout: Readout) -> Lost:
+        """What a ``target`` readout does not see of the inputs."""
         located = self.transformer.locate(inputs, readout.max_length)
-        return located.cut, located.missing
+        return Lost(len(located.moved), located.cut, located.missing)
 
     def _read(
         self, inputs: Sequence[TextInput], readouts: list[Readout], advance: Callable[[int], None] = lambda n: None

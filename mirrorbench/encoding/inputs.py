@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,6 +39,17 @@ class TextInput:
         return hashlib.blake2b(data, digest_size=16).digest()
 
 
+class Lost(NamedTuple):
+    """What a ``target`` readout does not see of some inputs."""
+
+    texts_cut: int
+    """Texts that are too long, of which only a window around the target is read."""
+    targets_cut: int
+    """Targets that are longer than the window."""
+    targets_missing: int
+    """Targets that no token stands for."""
+
+
 @runtime_checkable
 class Encoder(Protocol):
     """The least that an encoder is: ``encode`` for vectors, ``fingerprint`` for identity."""
@@ -60,8 +71,8 @@ class ReadoutEncoder(Encoder, Protocol):
     ) -> list[Array]:
         """For each readout an array of shape (len(inputs), dimensions); ``advance`` hears how many texts are done."""
 
-    def lost_targets(self, inputs: Sequence[TextInput], readout: Readout) -> tuple[int, int]:
-        """How many targets a ``target`` readout sees only a part of, and how many it does not see at all."""
+    def lost(self, inputs: Sequence[TextInput], readout: Readout) -> Lost:
+        """What a ``target`` readout does not see of the inputs."""
 
 
 @runtime_checkable

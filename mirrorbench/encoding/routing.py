@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from mirrorbench.encoding.cost import Cost
-from mirrorbench.encoding.inputs import Array, Encoder, ReadoutEncoder, TextInput
+from mirrorbench.encoding.inputs import Array, Encoder, Lost, ReadoutEncoder, TextInput
 from mirrorbench.encoding.readout import Readout
 from mirrorbench.errors import EncodingError
 
@@ -39,14 +39,13 @@ class LanguageRouter:
 
         return self._scatter(inputs, encode)
 
-    def lost_targets(self, inputs: Sequence[TextInput], readout: Readout) -> tuple[int, int]:
-        """Targets seen in part and not at all, over all languages."""
-        cut = missing = 0
+    def lost(self, inputs: Sequence[TextInput], readout: Readout) -> Lost:
+        """What is not seen, over all languages."""
+        found = []
         for language, encoder in self.encoders.items():
             assert isinstance(encoder, ReadoutEncoder)
-            lost = encoder.lost_targets([item for item in inputs if item.language == language], readout)
-            cut, missing = cut + lost[0], missing + lost[1]
-        return cut, missing
+            found.append(encoder.lost([item for item in inputs if item.language == language], readout))
+        return Lost(*map(sum, zip(*found, strict=True)))
 
     @property
     def cost(self) -> Cost:

@@ -21,6 +21,8 @@ EXTRAS = {
     "words": ("wordfreq", "corpora of frequent words"),
     "parquet": ("pyarrow", "Parquet files"),
     "frames": ("pandas", "DataFrames"),
+    "figures": ("matplotlib", "figures of mirrorbench analyze"),
+    "hub": ("datasets", "corpora and tasks from data sets of the Hugging Face hub"),
 }
 """Extras of the distribution: the package that each brings, and for what."""
 

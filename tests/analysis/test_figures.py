@@ -161,3 +161,10 @@ def test_formats_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
         canvas.check_formats(["pdf"])
     assert "mirrorbench[figures]" in found.value.hint
     assert canvas.check_formats([]) == ()
+
+
+def test_no_two_senses_look_alike() -> None:
+    with canvas.style():
+        (ax,) = _projection(1, 30, True).axes
+    looks = {(*dots.get_facecolor()[0], *map(tuple, dots.get_paths()[0].vertices.tolist())) for dots in ax.collections}
+    assert len(looks) == len(ax.collections) == 30

@@ -4,6 +4,7 @@ import http.server
 import json
 import re
 import threading
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,6 +12,8 @@ import pytest
 
 import mirrorbench as package
 from mirrorbench.upkeep import diagnosis
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def report(mirrorbench: Callable, *arguments: str) -> dict:
@@ -30,6 +33,15 @@ def test_offline(mirrorbench: Callable, tmp_path: Path) -> None:
     assert "stsb" in found["missing"]["sts"]
     assert found["environment"]["MIRRORBENCH_CACHE"] == str(tmp_path / "default-cache")
     assert any(line.startswith("cpu") for line in found["devices"])
+
+
+def test_every_extra_is_looked_at(mirrorbench: Callable) -> None:
+    declared = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    brought = {name: re.split("[^a-z0-9-]", packages[0])[0] for name, packages in declared.items()}
+    assert {name: package for name, (package, _) in diagnosis.EXTRAS.items()} == {
+        name: package for name, package in brought.items() if name not in ("test", "dev")
+    }
+    assert set(report(mirrorbench, "--offline")["extras"]) == set(diagnosis.EXTRAS)
 
 
 def test_the_page(mirrorbench: Callable, tmp_path: Path) -> None:

@@ -83,3 +83,22 @@ def test_mirror_tunes_on_the_real_sentences(
     assert result["seconds"]["train"] > 0
     assert 0.6 < result["main_score"] < 0.9
     assert mirrorbench(*command).out == said.out
+
+
+def test_what_a_window_leaves_out_stands_in_the_result(mirrorbench: Callable, folder: Path) -> None:
+    from transformers import AutoTokenizer
+
+    from mirrorbench.backbones import embedded_directory
+    from mirrorbench.plugins import plugins
+
+    said = mirrorbench("run", "-e", "tiny+base:pooling=target,layers=-2:,max_length=8", "-t", "quick-wic", "--offline")
+    assert said.code == 0, said.err
+    (path,) = folder.rglob("seed-0.json")
+    result = json.loads(path.read_text())
+    task = plugins().tasks["quick-wic"]
+    inputs = set(task.inputs(task.load(DataStore(folder / "data", offline=True))))
+    tokenizer = AutoTokenizer.from_pretrained(embedded_directory())
+    longer = sum(len(tokenizer(item.text)["input_ids"]) > 8 for item in inputs)
+    assert 0 < longer < len(inputs) == result["encoder"]["texts"]
+    assert result["encoder"]["texts_cut"] == longer
+    assert f"a window of 8 tokens around the target of {longer} longer texts" in said.out

@@ -17,7 +17,7 @@ from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers,
 from transformers import AutoModel, AutoTokenizer
 
 from mirrorbench.encoding.encoder import TransformerEncoder
-from mirrorbench.encoding.inputs import TextInput
+from mirrorbench.encoding.inputs import Lost, TextInput
 from mirrorbench.encoding.ragged import Ragged
 from mirrorbench.encoding.readout import Readout
 from mirrorbench.encoding.targets import covering, cut_to, stripped, weights, window
@@ -239,7 +239,7 @@ def test_losses_are_counted(random_model: Callable[[str], Path]) -> None:
         TextInput("some bank", ((4, 5),)),  # a space
         TextInput("a\u200bb", ((1, 2),)),  # a character that the tokenizer drops
     ]
-    assert one.lost_targets(items, readout) == (1, 2)
+    assert one.lost(items, readout) == Lost(texts_cut=2, targets_cut=1, targets_missing=2)
     mean = encoder(path, Readout("mean", max_length=10))
     np.testing.assert_allclose(one.encode(items)[2:], mean.encode(items)[2:], atol=1e-6)
 

@@ -1,0 +1,108 @@
+"""Every ``mirrorbench`` command on any page, and every example in a help text, is one that the command line takes.
+
+Pages whose commands can run here are run by tests of their own (``test_own_texts``, ``test_plugins_page``); of all
+others the grammar is checked: commands, options, encoder specs, tasks and suites.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+import typer.main
+
+from mirrorbench.cli import app
+from mirrorbench.cli.options import split_names
+from mirrorbench.grids import find_grid
+from mirrorbench.plan import expand_tasks
+from mirrorbench.plugins import Plugins
+from mirrorbench.specs import parse_spec
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = [
+    *ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *(ROOT / "docs" / "tasks").glob("*.md"),
+    *(ROOT / "plugins").glob("*/README.md"), *(ROOT / "leaderboards").glob("*.md"), *(ROOT / "benchmarks").glob("*.md"),
+]  # fmt: skip
+# Names that a page's own plugin brings, or that stand for a file of the reader's.
+OWN = re.compile(r"mteb-|pets|vehicles|my-lab-|letters|static-|grid\.yaml|GRID\.yaml")
+
+
+def commands(page: Path) -> list[str]:
+    """Lines after a prompt, with continued ones joined, and the examples of help texts, which stand alone in a line."""
+    text = re.sub(r"\\\n\s*", "", page.read_text(encoding="utf-8"))
+    found = re.findall(r"^\$ (.*\bmirrorbench .*)$", text, re.M) + re.findall(r"^`(mirrorbench [^`]*)`$", text, re.M)
+    parts = [part.strip() for line in found for part in re.split(r" && | \| ", re.sub(r"\s+#.*$", "", line))]
+    lines = [part[part.index("mirrorbench ") :] for part in parts if re.search(r"(^|/)mirrorbench ", part)]
+    return [line for line in lines if "[OPTIONS]" not in line]
+
+
+ALL = {f"{page.relative_to(ROOT)}: {command}": command for page in PAGES for command in commands(page)}
+
+
+def parsed(command: str) -> tuple[str, dict[str, object]]:
+    """The command's path and the values of its parameters, as typer reads them; a mistake is an error."""
+    arguments = shlex.split(command)[1:]
+    while "--plugin" in arguments:  # would be loaded
+        del arguments[arguments.index("--plugin") : arguments.index("--plugin") + 2]
+    group, names = typer.main.get_command(app), []
+    context = group.make_context("mirrorbench", arguments)
+    while hasattr(group, "resolve_command"):
+        name, group, arguments = group.resolve_command(context, [*context._protected_args, *context.args])
+        assert group is not None, f"no command {arguments}"
+        names.append(str(name))
+        if hasattr(group, "resolve_command") and not arguments:
+            break
+        context = group.make_context(name, list(arguments), parent=context)
+    return " ".join(names), dict(context.params)
+
+
+def check(command: str, plugins: Plugins) -> None:
+    name, values = parsed(command)
+    for key in ("encoder", "encoders", "one", "other"):
+        given = values.get(key)
+        for text in filter(None, [given] if isinstance(given, str) else given or []):
+            spec = parse_spec(str(text))
+            known = not spec.method or spec.method in plugins.methods or spec.method == "simcse"
+            assert known, f"no method {spec.method}"
+    for key in ("tasks", "task"):
+        given = values.get(key)
+        named = [
+            part for part in split_names([given] if isinstance(given, str) else given or []) if not OWN.match(part)
+        ]
+        if name != "leaderboard":
+            assert [plugins.tasks[task] for task in expand_tasks(named, plugins)] or not named
+    grid = values.get("grid")
+    if name == "run" and grid and not OWN.search(str(grid)):
+        assert find_grid(str(grid)).is_file()
+
+
+@pytest.mark.parametrize("command", [pytest.param(command, id=where) for where, command in ALL.items()])
+def test_the_command_line_takes_it(command: str, plugins: Plugins) -> None:
+    if command.startswith("mirrorbench mteb "):
+        pytest.skip("a command of plugins/mirrorbench-mteb, which its own tests run")
+    check(command, plugins)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "mirrorbench rum",
+        "mirrorbench run --encodr tiny",
+        "mirrorbench run -e tiny+miror",
+        "mirrorbench run -t stsbb",
+        "mirrorbench run -t bli-en-fr:trian=1k",
+        "mirrorbench run no-such-grid",
+        "mirrorbench data fetsh",
+        "mirrorbench cache list more",
+        "mirrorbench tune texts.txt",
+    ],
+)
+def test_a_command_that_has_rotted_is_found(command: str, plugins: Plugins) -> None:
+    with pytest.raises((Exception, SystemExit)):
+        check(command, plugins)
+
+
+def test_there_are_many() -> None:
+    assert len(ALL) > 60
