@@ -31,9 +31,8 @@ class Fresh:
             "HF_HUB_OFFLINE": "1",
             "MIRRORBENCH_STRICT_PLUGINS": "1",
             "MIRRORBENCH_CACHE": str(cwd / "cache"),
-            # pip takes "0" for: no isolation, i.e. it builds with the hatchling that is here
-            "PIP_NO_INDEX": "1", "PIP_NO_BUILD_ISOLATION": "0", "PIP_DISABLE_PIP_VERSION_CHECK": "1",
-        }  # fmt: skip
+            "PIP_NO_INDEX": "1",
+        }
         program = [str(self.folder / "bin" / command[0]), *command[1:]]
         done = subprocess.run(program, cwd=cwd, env=environment, capture_output=True, text=True, check=False)
         assert not check or done.returncode == 0, f"{command}: {done.stdout[-4000:]}{done.stderr[-4000:]}"

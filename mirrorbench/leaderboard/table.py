@@ -186,9 +186,17 @@ def build_table(
         label = row_label(spec, plugins) + (f" [{protocol}]" if len(protocols) > 1 else "")
         table_rows.append(Row(label, str(spec), scores, spec.backbone, spec.method, protocol))
     table_rows += _baselines(columns, results, plugins)
-    missing = dict.fromkeys(f"missing: {f.spec} on {f.task}: {f.reason.splitlines()[0]}" for f in failures)
-    notes = [*provenance(results), *missing]  # of several seeds that failed alike, one is told
+    notes = [*provenance(results), *_missing(failures, plugins)]
     return Table(title, tuple(columns), tuple(table_rows), tuple(notes))
+
+
+def _missing(failures: Sequence[Failure], plugins: Plugins) -> list[str]:
+    """Why cells are empty: a line for all rows (and seeds) that lack a task for the same reason."""
+    lacking: dict[tuple[str, str], dict[str, None]] = {}
+    for failure in failures:
+        reason = failure.reason.splitlines()[0]
+        lacking.setdefault((failure.task, reason), {})[row_label(failure.spec, plugins)] = None
+    return [f"missing: {', '.join(rows)} on {task}: {reason}" for (task, reason), rows in lacking.items()]
 
 
 def row_label(spec: EncoderSpec, plugins: Plugins) -> str:

@@ -122,6 +122,20 @@ def test_notes_say_where_numbers_come_from(registered: Plugins) -> None:
     )
 
 
+def test_rows_that_lack_a_task_for_one_reason_share_a_note(registered: Plugins) -> None:
+    failures = [
+        Failure(parse_spec(spec), task, reason, "look up")
+        for task, reason in (("birds", "no birds"), ("fish", "no fish"))
+        for spec in ("toy", "toy", "sbert:path=/home/me/MiniLM")
+    ]
+    failures.append(Failure(parse_spec("bert+mirror"), "birds", "no BERT", ""))
+    assert build_table([], registered, failures=failures).notes == (
+        "missing: toy, SBERT (MiniLM) on birds: no birds",
+        "missing: toy, SBERT (MiniLM) on fish: no fish",
+        "missing: BERT + Mirror on birds: no BERT",
+    )
+
+
 def test_nothing_makes_an_empty_table(registered: Plugins) -> None:
     table = build_table([], registered)
     assert (table.columns, table.rows, table.notes) == ((), (), ())
