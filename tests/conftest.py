@@ -12,6 +12,9 @@ from hypothesis import settings
 from mirrorbench.data.store import DataStore
 from mirrorbench.plugins import Plugins
 
+# Processes side by side take a thread each: two threads in each of two would mostly wait for one another.
+if "PYTEST_XDIST_WORKER" in os.environ:
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
 # Properties write files, and a busy disk is no failure: no deadline. The suite draws the same examples every time, so
 # that a run that passes passes again; `nox -s fuzz` (--hypothesis-profile=search) looks for new ones.
 settings.register_profile("suite", deadline=None, derandomize=True, database=None)

@@ -24,6 +24,7 @@ from mirrorbench.encoding.readout import Readout
 from mirrorbench.encoding.transformer import Transformer
 from mirrorbench.errors import TuningError
 from mirrorbench.recipes import Recipe
+from mirrorbench.training.dropout import QuickDropout
 from mirrorbench.training.losses import LOSSES
 from mirrorbench.training.memory import held_tokens
 from mirrorbench.training.tokenized import PairTokenizer, TokenizedPairs, TokenizedView
@@ -152,6 +153,8 @@ def tune(
     cuda = [transformer.device] if transformer.device.type == "cuda" else []
     with torch.random.fork_rng(devices=cuda), ExitStack() as attached:
         torch.manual_seed(seed)
+        if transformer.device.type == "cpu":
+            attached.enter_context(QuickDropout())
         for augmentation, rate in on_model(recipe, augmentations):
             if detach := augmentation.attach(transformer.model, rate):
                 attached.callback(detach)

@@ -1,0 +1,45 @@
+"""Dropout whose masks a CPU draws quickly.
+
+Torch draws a random number of 53 bits, one after the other on one core, for each value that may be dropped: a fifth of
+the time of tuning a small model on two cores. Sixteen bits decide as well, and four of those come with every draw.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.nn import functional as F  # noqa: N812  (torch's own convention)
+from torch.overrides import TorchFunctionMode
+
+_STEPS = 1 << 16
+
+
+def dropout(x: torch.Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> torch.Tensor:
+    """As ``torch.nn.functional.dropout``, for a tensor on the CPU; it draws from torch's generator.
+
+    Args:
+        x: any shape, floating point.
+        p: probability of each value to be dropped, 0 to 1; rounded to a multiple of 2^-16, and what is kept is scaled
+            by the rounded one, so that the mean stays what it is.
+        training: without it nothing is dropped.
+        inplace: change ``x`` itself.
+    """
+    dropped = round(p * _STEPS)
+    if not training or not 0 < dropped < _STEPS or x.device.type != "cpu":
+        return F.dropout(x, p, training, inplace)
+    draws = torch.empty(-(-x.numel() // 4), dtype=torch.int64).random_(torch.iinfo(torch.int64).min, None)
+    kept = draws.view(torch.int16)[: x.numel()].view(x.shape) >= dropped - _STEPS // 2
+    mask = kept.to(x.dtype).mul_(_STEPS / (_STEPS - dropped))
+    return x.mul_(mask) if inplace else x * mask
+
+
+class QuickDropout(TorchFunctionMode):
+    """Under it all dropout layers and functional dropouts of this thread are those above."""
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        """Call dropout in place of torch's."""
+        return (dropout if func is F.dropout else func)(*args, **(kwargs or {}))
