@@ -307,7 +307,7 @@ def _target_notes(cell: Cell, lost: dict[str, int]) -> list[str]:
     tokens = cell.readout.max_length if cell.readout else 0
     if lost.get("texts_cut"):
         notes.append(
-            f"{cell.spec} reads a window of {tokens} tokens around the target of {lost['texts_cut']} longer texts"
+            f"{cell.spec} reads a window of {tokens} tokens around the target of longer texts ({lost['texts_cut']})"
         )
     if lost.get("targets_cut"):
         notes.append(f"{cell.spec} reads {lost['targets_cut']} targets in part, being longer than {tokens} tokens")

@@ -3,75 +3,22 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from bench import Bench, Log
 from toys import CATS, DOGS, ToyEncoder, ToyPlugin, toy_tasks
 
-from mirrorbench.cache import Cache
-from mirrorbench.cells import Cell, Failure
 from mirrorbench.data.lexicon import Lexicon
-from mirrorbench.data.store import DataStore
 from mirrorbench.errors import DataFormatError
 from mirrorbench.files.leases import Leases
-from mirrorbench.outcomes import Outcome
-from mirrorbench.plan import Plan, Planner, Request
 from mirrorbench.plugins import Plugins
-from mirrorbench.runner import Runner
-from mirrorbench.specs import parse_spec
 from mirrorbench.store import ResultStore
 from mirrorbench.tasks.lexicon_induction import LexiconInduction
 from mirrorbench.tasks.pair_similarity import PairSimilarity
-
-
-class Log:
-    """A reporter that remembers."""
-
-    def __init__(self) -> None:
-        self.lines: list[str] = []
-        self.stages: dict[str, int] = {}
-        self.done: dict[str, int] = {}
-
-    def stage(self, name: str, total: int, unit: str) -> None:
-        self.current = name
-        self.stages[name] = total
-
-    def advance(self, n: int) -> None:
-        self.done[self.current] = self.done.get(self.current, 0) + n
-
-    def cell(self, cell: Cell, score: float | None, cached: bool) -> None:
-        self.lines.append(f"{cell.spec} {cell.task} {'cached' if cached else 'computed'}")
-
-    def failure(self, failure: Failure) -> None:
-        self.lines.append(f"{failure.spec} {failure.task} failed")
-
-    def note(self, message: str) -> None:
-        self.lines.append(message)
-
-
-class Bench:
-    """Everything around a runner, in one temporary folder; each run is a new process, as far as that goes."""
-
-    def __init__(self, folder: Path, plugins: Plugins) -> None:
-        self.plugins = plugins
-        self.data = DataStore(folder / "data", offline=True)
-        self.results = ResultStore(folder / "results")
-        self.cache = Cache(folder / "cache")
-        self.corpus = folder / "corpus.txt"
-        self.corpus.write_text("".join(f"line number {n}\n" for n in range(30)))
-
-    def plan(self, *encoders: str, tasks: Sequence[str] = ("cats", "dogs"), seeds: int = 1) -> Plan:
-        request = Request(tuple(map(parse_spec, encoders)), tuple(tasks), tuple(range(seeds)), str(self.corpus))
-        return Planner(request, self.plugins, self.data, offline=True).plan()
-
-    def run(self, *encoders: str, log: Log | None = None, **options: Any) -> Outcome:
-        device = torch.device("cpu")
-        runner = Runner(self.plugins, self.data, self.results, self.cache, device, offline=True, reporter=log or Log())
-        return runner.run(self.plan(*encoders, **options))
 
 
 @pytest.fixture
@@ -251,84 +198,6 @@ def test_a_disk_that_is_full_fails_the_cell_not_the_run(
     assert "No space left on device" in outcome.failures[0].reason
 
 
-def test_two_specs_of_one_identity_have_a_row_each(bench: Bench, random_model: Callable[[str], Path]) -> None:
-    bench.plugins.add(ToyPlugin(tasks=toy_tasks()), "toys")
-    bert = random_model("bert")
-    for computed in (4, 0):
-        outcome = bench.run(f"{bert}+base", f"{bert}+base:pooling=mean")
-        assert [result.spec for result in outcome.results] == 2 * [f"{bert}+base"] + 2 * [f"{bert}+base:pooling=mean"]
-        assert outcome.computed == computed
-
-
-def test_a_ladder_trains_once_per_seed_and_reads_out_in_one_pass(
-    bench: Bench, random_model: Callable[[str], Path]
-) -> None:
-    bench.plugins.add(ToyPlugin(tasks=toy_tasks()), "toys")
-    bert = random_model("bert")
-    log = Log()
-    outcome = bench.run(str(bert), seeds=2, log=log)
-    assert (len(outcome.results), outcome.failures) == (2 * (2 + 2), ())
-    assert len(list((bench.cache.root / "models").iterdir())) == 2
-    tuned = [stage for stage in log.stages if stage.startswith("tune")]
-    assert [log.stages[stage] for stage in tuned] == [30, 30]
-    for stage, total in log.stages.items():  # both seeds' encodings have one name
-        assert log.done[stage] == total * (2 if stage.startswith("encode") and "mirror" in stage else 1)
-    assert any("fewer than one batch of 200" in line for line in log.lines)
-    scores = {(r.spec, r.task, r.seed): r.metrics for r in outcome.results}
-    assert len({metrics["pearson"] for metrics in scores.values()}) == len(outcome.results)
-    bench.results = ResultStore(bench.results.root.with_name("again"))  # from the cached models and vectors
-    log = Log()
-    again = bench.run(str(bert), seeds=2, log=log)
-    assert log.stages == {}
-    assert {(r.spec, r.task, r.seed): r.metrics for r in again.results} == scores
-
-
-def test_the_same_run_elsewhere_gives_the_same_numbers(tmp_path: Path, random_model: Callable[[str], Path]) -> None:
-    found = []
-    for name in ("one", "two"):
-        (tmp_path / name).mkdir()
-        bench = Bench(tmp_path / name, Plugins(discover=False))
-        bench.plugins.add(ToyPlugin(tasks=toy_tasks()), "toys")
-        outcome = bench.run(f"{random_model('bert')}+mirror")
-        found.append([(result.cell_id, result.metrics) for result in outcome.results])
-    assert found[0] == found[1]
-
-
-def test_a_tuning_that_fails_fails_its_cells_alone(
-    bench: Bench, toy: ToyEncoder, random_model: Callable[[str], Path]
-) -> None:
-    bench.corpus.write_text("just one line\n")
-    outcome = bench.run(f"{random_model('bert')}+mirror", "toy")
-    assert [result.spec for result in outcome.results] == ["toy", "toy"]
-    assert {failure.reason for failure in outcome.failures} == {"a corpus of 1 distinct strings cannot be tuned on"}
-    assert not (bench.cache.root / "models").exists()
-
-
-def test_which_test_items_were_tuned_on_is_stored(bench: Bench, random_model: Callable[[str], Path]) -> None:
-    bench.plugins.add(ToyPlugin(tasks=toy_tasks()), "toys")
-    bert = random_model("bert")
-    specs = (f"{bert}+mirror", f"{bert}+base")
-    before = {cell.id for cell in bench.plan(f"{bert}+base").cells}
-    bench.corpus.write_text("The  CAT\na cat\n" + "".join(f"line number {n}\n" for n in range(30)))
-    outcome = bench.run(*specs)
-    stored = {(r.cell["method"], r.task): r for r in outcome.results}
-    expected = {"cats": [2, 1, 1, 0], "dogs": [1, 0, 0]}  # how many of both texts of each pair
-    for name, flags in expected.items():
-        tuned, base = stored["mirror", name], stored["base", name]
-        assert tuned.overlap is not None
-        assert tuned.overlap["n_items"] == len(flags)
-        assert tuned.overlap["any_text"] == pytest.approx(np.mean(np.array(flags) > 0))
-        assert tuned.overlap["all_texts"] == pytest.approx(np.mean(np.array(flags) == 2))
-        assert base.overlap is None
-        paths = {cell.spec.method: bench.results.path(cell) for cell in bench.plan(*specs).cells if cell.task == name}
-        with np.load(paths["mirror"].with_suffix(".npz")) as arrays:
-            assert arrays["overlap"].tolist() == flags
-        with np.load(paths["base"].with_suffix(".npz")) as arrays:
-            assert "overlap" not in arrays
-    assert {r.cell_id for r in outcome.results if r.overlap is None} == before
-    assert {r.cell_id for r in outcome.results} == {cell.id for cell in bench.plan(*specs).cells}
-
-
 def test_a_group_at_work_elsewhere_is_left_for_later(bench: Bench, toy: ToyEncoder) -> None:
     """Another process holds the first group's lease, stores one of its cells and goes."""
     bench.plugins.add(ToyPlugin({"other": ToyEncoder("letters-2")}), "other")
@@ -357,34 +226,6 @@ def test_a_group_at_work_elsewhere_is_left_for_later(bench: Bench, toy: ToyEncod
     assert len(released) == 1
     assert re.fullmatch(r"toy: process \d+ on .+ is at work on it; waiting for its results", log.lines[2])
     assert log.lines[3:] == ["toy cats cached", "toy dogs computed"]
-
-
-def test_a_damaged_cache_costs_time_and_changes_nothing(
-    bench: Bench, random_model: Callable[[str], Path], caplog: pytest.LogCaptureFixture
-) -> None:
-    bench.plugins.add(ToyPlugin(tasks=toy_tasks()), "toys")
-    spec = f"{random_model('bert')}+mirror"
-    first = bench.run(spec)
-    for pattern in ("models/*/model.safetensors", "embeddings/*/*.npy"):
-        for path in bench.cache.root.glob(pattern):
-            path.write_bytes(path.read_bytes()[:-1] + b"?")
-    bench.results = ResultStore(bench.results.root.with_name("again"))
-    bench.cache = Cache(bench.cache.root)
-    second = bench.run(spec)
-    assert [(r.cell_id, r.metrics) for r in second.results] == [(r.cell_id, r.metrics) for r in first.results]
-    assert "is damaged (model.safetensors); it is tuned again" in caplog.text
-    assert "are damaged" in caplog.text
-
-
-def test_what_was_found_in_the_cache_cost_nothing_now(bench: Bench, random_model: Callable[[str], Path]) -> None:
-    bench.plugins.add(ToyPlugin(tasks=toy_tasks()), "toys")
-    spec = f"{random_model('bert')}+mirror"
-    (first,) = bench.run(spec, tasks=["cats"]).results
-    bench.results = ResultStore(bench.results.root.with_name("again"))
-    (second,) = bench.run(spec, tasks=["cats"]).results
-    assert first.cost["encoding"]["texts"] == len({text for p in CATS for text in (p.left, p.right)})
-    assert first.cost.keys() == {"encoding", "tuning"}
-    assert second.cost == {"tuning": first.cost["tuning"]}
 
 
 def test_what_a_killed_run_left_half_written_is_swept_away(bench: Bench, toy: ToyEncoder) -> None:

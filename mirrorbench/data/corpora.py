@@ -106,26 +106,31 @@ def read_corpus(
             return read_corpus(part, store, cards, deduplicate=deduplicate, strip=strip, size=share)
 
         return _joint(name, parts, deduplicate, size, read)
+    source, lines = _found(name_or_path, store, cards, strip)
+    return _corpus(name, source, lines, deduplicate, size)
+
+
+def _found(
+    name_or_path: str | Path, store: DataStore, cards: Mapping[str, Card | GeneratedCorpus], strip: bool
+) -> tuple[str, list[str]]:
+    """Where one corpus is, and its strings that are not blank."""
+    name = str(name_or_path)
     card = None if isinstance(name_or_path, Path) else cards.get(name)
     if card is None and not isinstance(name_or_path, Path) and is_hub_id(name):
         card = _hub_corpus(name)
     if isinstance(card, GeneratedCorpus):
-        source = "generated"
-        lines = [text.strip() if strip else text for text in card.generate() if text.strip()]
-    elif card is not None and card.kind == CORPUS_KIND:
+        return "generated", [text.strip() if strip else text for text in card.generate() if text.strip()]
+    if card is not None and card.kind == CORPUS_KIND:
         data = store.resolve(card)
         source = ", ".join(f"{card.name}/{path}" for path in data.files)
-        lines = [text for path in data.files.values() for text in _lines(path, card.options, strip)]
-    else:
-        path = Path(name_or_path).expanduser()
-        if os.path.isdir(path):  # unlike Path.is_dir, it takes a name that is too long for the file system
-            raise UsageError(f"The corpus {name!r} is a folder.", "Name one text file, one string a line.")
-        if not os.path.isfile(path):
-            corpora = [c.name for c in cards.values() if isinstance(c, GeneratedCorpus) or c.kind == CORPUS_KIND]
-            raise unknown_name("corpus, and no file,", name, corpora)
-        source = str(path)
-        lines = _lines(path, {}, strip)
-    return _corpus(name, source, lines, deduplicate, size)
+        return source, [text for path in data.files.values() for text in _lines(path, card.options, strip)]
+    path = Path(name_or_path).expanduser()
+    if os.path.isdir(path):  # unlike Path.is_dir, it takes a name that is too long for the file system
+        raise UsageError(f"The corpus {name!r} is a folder.", "Name one text file, one string a line.")
+    if not os.path.isfile(path):
+        corpora = [c.name for c in cards.values() if isinstance(c, GeneratedCorpus) or c.kind == CORPUS_KIND]
+        raise unknown_name("corpus, and no file,", name, corpora)
+    return str(path), _lines(path, {}, strip)
 
 
 def _parts(name: str, cards: Mapping[str, Card | GeneratedCorpus]) -> list[str]:

@@ -101,4 +101,4 @@ def test_what_a_window_leaves_out_stands_in_the_result(mirrorbench: Callable, fo
     longer = sum(len(tokenizer(item.text)["input_ids"]) > 8 for item in inputs)
     assert 0 < longer < len(inputs) == result["encoder"]["texts"]
     assert result["encoder"]["texts_cut"] == longer
-    assert f"a window of 8 tokens around the target of {longer} longer texts" in said.out
+    assert f"a window of 8 tokens around the target of longer texts ({longer})" in said.out

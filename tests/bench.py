@@ -1,0 +1,65 @@
+"""A bench for runners: everything around one, in one folder, and a reporter that remembers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from mirrorbench.cache import Cache
+from mirrorbench.cells import Cell, Failure
+from mirrorbench.data.store import DataStore
+from mirrorbench.outcomes import Outcome
+from mirrorbench.plan import Plan, Planner, Request
+from mirrorbench.plugins import Plugins
+from mirrorbench.runner import Runner
+from mirrorbench.specs import parse_spec
+from mirrorbench.store import ResultStore
+
+
+class Log:
+    """A reporter that remembers."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.stages: dict[str, int] = {}
+        self.done: dict[str, int] = {}
+
+    def stage(self, name: str, total: int, unit: str) -> None:
+        self.current = name
+        self.stages[name] = total
+
+    def advance(self, n: int) -> None:
+        self.done[self.current] = self.done.get(self.current, 0) + n
+
+    def cell(self, cell: Cell, score: float | None, cached: bool) -> None:
+        self.lines.append(f"{cell.spec} {cell.task} {'cached' if cached else 'computed'}")
+
+    def failure(self, failure: Failure) -> None:
+        self.lines.append(f"{failure.spec} {failure.task} failed")
+
+    def note(self, message: str) -> None:
+        self.lines.append(message)
+
+
+class Bench:
+    """Everything around a runner, in one temporary folder; each run is a new process, as far as that goes."""
+
+    def __init__(self, folder: Path, plugins: Plugins) -> None:
+        self.plugins = plugins
+        self.data = DataStore(folder / "data", offline=True)
+        self.results = ResultStore(folder / "results")
+        self.cache = Cache(folder / "cache")
+        self.corpus = folder / "corpus.txt"
+        self.corpus.write_text("".join(f"line number {n}\n" for n in range(30)))
+
+    def plan(self, *encoders: str, tasks: Sequence[str] = ("cats", "dogs"), seeds: int = 1) -> Plan:
+        request = Request(tuple(map(parse_spec, encoders)), tuple(tasks), tuple(range(seeds)), str(self.corpus))
+        return Planner(request, self.plugins, self.data, offline=True).plan()
+
+    def run(self, *encoders: str, log: Log | None = None, **options: Any) -> Outcome:
+        device = torch.device("cpu")
+        runner = Runner(self.plugins, self.data, self.results, self.cache, device, offline=True, reporter=log or Log())
+        return runner.run(self.plan(*encoders, **options))
