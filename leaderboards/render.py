@@ -49,8 +49,8 @@ def mirrorbench(*arguments: str | Path) -> int:
     return subprocess.run([sys.executable, "-m", "mirrorbench", *map(str, arguments)], check=False).returncode
 
 
-def measure(name: str, board: Board) -> None:
-    """Run a leaderboard's encoders and keep the table's values."""
+def measure(name: str, board: Board) -> bool:
+    """Run a leaderboard's encoders and keep the table's values; whether there are any."""
     results, plugin = RESULTS / name, HERE / "minilm.py"
     encoders = [word for encoder in ENCODERS for word in ("--encoder", encoder)]
     code = mirrorbench(
@@ -58,9 +58,13 @@ def measure(name: str, board: Board) -> None:
     )
     if code not in (0, 1):  # 1: some cells failed, and are missing in the table
         sys.exit(code)
+    if not results.is_dir():
+        print(f"{name}: nothing could be measured, so what is kept stays as it is", file=sys.stderr)
+        return False
     table = ("--title", board.title, "--intervals", "--ties", "--output", RENDERED / f"{name}.json")
     if code := mirrorbench("leaderboard", results, *encoders, "--tasks", board.tasks, *table):
         sys.exit(code)
+    return True
 
 
 def render(name: str) -> None:
@@ -86,11 +90,9 @@ def main() -> None:
     if unknown := set(given.boards) - set(BOARDS):
         parser.error(f"unknown leaderboard {', '.join(sorted(unknown))}; there are {', '.join(BOARDS)}")
     for name in given.boards or BOARDS:
-        if not given.no_run:
-            measure(name, BOARDS[name])
-        if given.no_run and not given.boards and not (RENDERED / f"{name}.json").is_file():
-            continue  # never measured
-        render(name)
+        kept = (RENDERED / f"{name}.json").is_file()
+        if measure(name, BOARDS[name]) if not given.no_run else kept or given.boards:
+            render(name)
 
 
 if __name__ == "__main__":

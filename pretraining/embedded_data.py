@@ -53,8 +53,8 @@ INPUTS = {  # folders below --data: their files and SHA-256
 EVALUATION_TEXTS = ("sts", "wic", "wsd", "qnli")  # folders below --data; no tuning sentence may occur in them
 
 WIC_TSV_TRAIN_ROWS = 600
-SENTENCES, SHORTEST, LONGEST = 1_000, 30, 70  # how many, and their lengths in characters
-WORDS = 1_200
+SENTENCES, SHORTEST, LONGEST = 800, 30, 70  # how many, and their lengths in characters
+WORDS = 1_000
 
 
 def check_inputs(folder: Path) -> None:

@@ -42,7 +42,7 @@ class LexiconInduction(Task):
 
     Metrics: ``accuracy@1``, ``accuracy@5`` and ``mrr`` are means over source words, of whose translations the best
     counts (vecmap, MUSE); ``pair_accuracy@1`` and ``pair_mrr`` are means over pairs (xling-eval, where the latter is
-    called MAP); ``nn_accuracy@1`` is ``accuracy@1`` by plain nearest neighbour.
+    called MAP); ``nn_`` stands before the first three where neighbours are ranked by cosine alone.
 
     A word whose vector is all zeros is out of vocabulary: it takes no part, neither in learning nor as a candidate, and
     pairs that hold one are not scored. What is left of the source words is the coverage. Encoders that read any text
@@ -132,6 +132,8 @@ class LexiconInduction(Task):
             "accuracy@5": accuracy_at(5, first),
             "mrr": mean_reciprocal_rank(first),
             "nn_accuracy@1": accuracy_at(1, nearest),
+            "nn_accuracy@5": accuracy_at(5, nearest),
+            "nn_mrr": mean_reciprocal_rank(nearest),
             "pair_accuracy@1": accuracy_at(1, by_csls),
             "pair_mrr": mean_reciprocal_rank(by_csls),
         }

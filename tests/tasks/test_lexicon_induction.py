@@ -80,6 +80,8 @@ def naive(lexicon: Lexicon, words: Words, missing: frozenset[str] = frozenset())
         "accuracy@5": np.mean([r <= 5 for r in first]),
         "mrr": np.mean([1 / r for r in first]),
         "nn_accuracy@1": np.mean([r <= 1 for r in nearest]),
+        "nn_accuracy@5": np.mean([r <= 5 for r in nearest]),
+        "nn_mrr": np.mean([1 / r for r in nearest]),
         "pair_accuracy@1": np.mean([r <= 1 for r in pairs.values()]),
         "pair_mrr": np.mean([1 / r for r in pairs.values()]),
     }
