@@ -59,7 +59,7 @@ def measure(name: str, board: Board) -> bool:
     if code not in (0, 1):  # 1: some cells failed, and are missing in the table
         sys.exit(code)
     if not results.is_dir():
-        print(f"{name}: nothing could be measured, so what is kept stays as it is", file=sys.stderr)
+        sys.stderr.write(f"{name}: nothing could be measured, so what is kept stays as it is\n")
         return False
     table = ("--title", board.title, "--intervals", "--ties", "--output", RENDERED / f"{name}.json")
     if code := mirrorbench("leaderboard", results, *encoders, "--tasks", board.tasks, *table):

@@ -1,7 +1,7 @@
 """Dropout whose masks a CPU draws quickly.
 
-Torch draws a random number of 53 bits, one after the other on one core, for each value that may be dropped. Sixteen bits
-decide as well, and four of those come with every draw: tuning on two cores takes about a tenth less time.
+Torch draws a random number of 53 bits, one after the other on one core, for each value that may be dropped. Sixteen
+bits decide as well, and four of those come with every draw: tuning on two cores takes about a tenth less time.
 """
 
 from __future__ import annotations
