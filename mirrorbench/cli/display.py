@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -141,14 +141,19 @@ def reporter(total: int) -> Iterator[Display]:
 
 
 @contextmanager
-def going_on(folder: Path) -> Iterator[None]:
-    """Ctrl-C inside is one message, which says how to go on, and exit code 130."""
+def on_interrupt(message: str) -> Iterator[None]:
+    """Ctrl-C inside is one message and exit code 130."""
     try:
         yield
     except KeyboardInterrupt:
-        last = f"Interrupted. What is done is stored in {folder}; the same command goes on from there."
-        errors.print(last, markup=False, highlight=False, soft_wrap=True)
+        # Not through rich: where it was interrupted while it printed, it keeps every later line to itself.
+        typer.echo(message, err=True)
         raise typer.Exit(130) from None
+
+
+def going_on(folder: Path) -> AbstractContextManager[None]:
+    """Ctrl-C inside says that the same command goes on from what lies in ``folder``."""
+    return on_interrupt(f"Interrupted. What is done is stored in {folder}; the same command goes on from there.")
 
 
 def print_table(table: Table) -> None:

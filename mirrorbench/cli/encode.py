@@ -58,7 +58,7 @@ def encode(
     `echo "the [bank] of the river" | mirrorbench encode - -e bert --words-in-context`
     """
     from mirrorbench.api import load
-    from mirrorbench.cli.display import errors, reporter
+    from mirrorbench.cli.display import errors, on_interrupt, reporter
     from mirrorbench.errors import UsageError
     from mirrorbench.texts.bulk import Progress, encode_stream, job_key
     from mirrorbench.texts.sinks import LinesSink, open_sink
@@ -78,14 +78,10 @@ def encode(
     progress = Progress(output, job_key(opened, reading, output.suffix)) if output else None
     if progress and restart:
         progress.clear()
-    with reporter(0) as display:
+    again = "; the same command goes on from there" if output else ""
+    with on_interrupt(f"Interrupted{again}."), reporter(0) as display:
         display.stage(f"encode {texts}", 0, "texts")
-        try:
-            done = encode_stream(inputs, opened, sink, progress, display.advance)
-        except KeyboardInterrupt:
-            again = "; the same command goes on from there" if output else ""
-            display.note(f"Interrupted{again}.")
-            raise typer.Exit(130) from None
+        done = encode_stream(inputs, opened, sink, progress, display.advance)
     if output:
         resumed = f", {done.before:,} of them before this run" if done.before else ""
         shape = f"{done.rows:,} x {done.dimensions}" if done.dimensions else f"{done.rows:,} vectors"

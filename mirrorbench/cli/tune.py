@@ -56,7 +56,7 @@ def tune(
 
     `mirrorbench tune pairs.jsonl.gz -c question,answer -e roberta:epochs=2 -o my-encoder --push-to-hub me/my-encoder`
     """
-    from mirrorbench.cli.display import errors, reporter
+    from mirrorbench.cli.display import errors, on_interrupt, reporter
     from mirrorbench.devices import pick_device, pick_precision
     from mirrorbench.plugins import plugins
     from mirrorbench.specs import parse_spec
@@ -80,12 +80,8 @@ def tune(
         markup=False, highlight=False, soft_wrap=True,
     )  # fmt: skip
     job = Job(read, spec, output, level, seed, pick_precision(precision, chosen), force)
-    with reporter(0) as display:
-        try:
-            tuned = tune_texts(job, registered, chosen, offline, display)
-        except KeyboardInterrupt:
-            display.note(f"Interrupted; nothing was written to {output}.")
-            raise typer.Exit(130) from None
+    with on_interrupt(f"Interrupted; nothing was written to {output}."), reporter(0) as display:
+        tuned = tune_texts(job, registered, chosen, offline, display)
     _report(tuned)
     if push_to_hub:
         typer.echo(f"Uploaded to {hub.push(tuned.folder, push_to_hub, private)}")

@@ -46,7 +46,7 @@ def serve(pipe: Connection, context: Context) -> None:
             for item in done or ():
                 pipe.send((None, item))
             pipe.send((_FREE if done is not None else _BUSY, None))
-        except (EOFError, BrokenPipeError):  # the pool is gone
+        except (EOFError, ConnectionError):  # the pool is gone
             return
 
 

@@ -268,7 +268,7 @@ def test_ctrl_c_ends_the_workers_too(process: Callable[..., subprocess.Popen[str
     os.killpg(running.pid, signal.SIGINT)
     _, err = running.communicate(timeout=120)
     assert running.returncode == 130
-    assert "Traceback" not in err
+    assert "Traceback" not in err, err
     assert err.count("Interrupted. What is done is stored in results; the same command goes on from there.") == 1
     while lives(running.pid):
         assert time.monotonic() < deadline
