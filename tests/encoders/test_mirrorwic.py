@@ -168,7 +168,7 @@ def test_tuning_draws_the_views_of_a_word_together(random_model: Callable[[str],
     registry = Plugins(discover=False).augmentations
     registered = {entry.name: entry.value for entry in registry}
     preset = mirrorwic_preset("wic", architecture, "paper")
-    recipe = override(preset, {"lr": 1e-3, "epochs": 11, "layers": "-2:", "span_mask": 2}, registered)
+    recipe = override(preset, {"lr": 1e-3, "epochs": 60, "layers": "-2:", "span_mask": 2}, registered)
     path, cpu = random_model(architecture), torch.device("cpu")
     texts = [f"{a} {b} {c}" for a in ("red", "old", "big") for b in ("cat", "dog") for c in ("ran", "sat", "ate")]
     transformer = prepare(path, recipe, registered, cpu)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from mirrorbench.data.store import DataStore
 from mirrorbench.errors import UsageError
 from mirrorbench.executors.jobs import Context, Job, execute, parse_executor
 from mirrorbench.executors.local import devices_for
+from mirrorbench.executors.pool import serve
 from mirrorbench.outcomes import Outcome
 from mirrorbench.plan import Planner, Request
 from mirrorbench.progress import Silent
@@ -72,6 +74,20 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
     plugin_manager.plugins.cache_clear()
     yield Bench(tmp_path)
     plugin_manager.plugins.cache_clear()
+
+
+@pytest.mark.real
+def test_a_worker_ends_quietly_when_the_pool_is_gone_without_having_listened(tmp_path: Path) -> None:
+    spawning = get_context("spawn")
+    ours, theirs = spawning.Pipe()
+    context = Context(tmp_path, tmp_path / "results", tmp_path / "cache", "cpu", (), offline=True, threads=1)
+    process = spawning.Process(target=serve, args=(theirs, context))
+    theirs.send("what nobody reads")  # then the other end does not just end: the connection is reset
+    process.start()
+    theirs.close()
+    ours.close()
+    process.join(timeout=120)
+    assert process.exitcode == 0
 
 
 @pytest.mark.real

@@ -120,9 +120,9 @@ def test_data_that_cannot_be_scored(pairs: list[ContextPair], what: str) -> None
 def test_the_embedded_card(tmp_path: Path) -> None:
     task = Plugins(discover=False).tasks["quick-wic"]
     items = task.load(DataStore(tmp_path, offline=True))
-    assert {split: sum(p.split == split for p in items) for split in ("dev", "train")} == {"dev": 389, "train": 1000}
+    assert {split: sum(p.split == split for p in items) for split in ("dev", "train")} == {"dev": 389, "train": 600}
     random = np.random.default_rng(0)
     inputs = list(dict.fromkeys(task.inputs(items)))
     scores = task.score(items, Vectors(inputs, random.normal(size=(len(inputs), 8)).astype(np.float32)), "paper")
     assert task.main_metric in scores.metrics
-    assert scores.metrics["train_accuracy"] == pytest.approx(0.5, abs=0.06)
+    assert scores.metrics["train_accuracy"] == pytest.approx(0.5, abs=0.08)
