@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 LEASE_SECONDS = 120.0
 """Longer than network file systems keep a file's times in memory (a minute on NFS)."""
 POLL_SECONDS = 0.2
+EMPTY_SECONDS = 5.0
+"""How long a lease may be without a word in it: its holder writes at once, unless it died just then."""
 
 
 class Leases:
@@ -39,6 +41,7 @@ class Leases:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._seen: dict[str, SoftFileLease] = {}  # each remembers since when it has seen no refresh
+        self._empty: dict[str, float] = {}  # since when, by this process's clock, a lease has been without a word
 
     def take(self, name: str) -> AbstractContextManager[object] | None:
         """The lease called ``name``, held already and given back by a ``with``; ``None`` if another process holds it.
@@ -54,7 +57,7 @@ class Leases:
             try:
                 return lease.acquire(timeout=0)
             except Timeout:
-                if not self._left_by_zombie(lease):
+                if not (self._left_by_zombie(lease) or self._left_empty(name)):
                     return None
                 lease.force_break()
                 return lease.acquire(timeout=0)
@@ -90,6 +93,17 @@ class Leases:
         except OSError:  # it is gone altogether, or this is no Linux
             return False
         return state.rpartition(")")[2].split()[:1] == ["Z"]
+
+    def _left_empty(self, name: str) -> bool:
+        """Whether a lease has stayed empty: its holder was killed between making the file and writing its name."""
+        try:
+            empty = not (self.folder / f"{name}.lease").stat().st_size
+        except OSError:  # given back meanwhile
+            empty = False
+        if not empty:
+            self._empty.pop(name, None)
+            return False
+        return time.monotonic() - self._empty.setdefault(name, time.monotonic()) > EMPTY_SECONDS
 
     def _lease(self, name: str) -> SoftFileLease:
         from filelock import SoftFileLease

@@ -133,3 +133,15 @@ def test_two_machines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert mine.take("a") is None  # no process of that number is here; that says nothing about node7
     with mine.wait("a"):
         assert mine.holder("a").startswith(f"process {os.getpid()} on ")
+
+
+def test_a_holder_that_was_killed_before_it_wrote_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(leases, "EMPTY_SECONDS", 0.5)
+    (tmp_path / "work.lease").touch()
+    waiting = Leases(tmp_path)
+    assert waiting.take("work") is None  # its holder may be about to write
+    began = time.monotonic()
+    with waiting.wait("work"):
+        assert 0.5 <= time.monotonic() - began < 30
+        assert (tmp_path / "work.lease").stat().st_size
+    assert waiting.take("work") is not None
