@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from bench import Bench, Log
-from toys import CATS, DOGS, ToyEncoder, ToyPlugin, toy_tasks
+from toys import CATS, ToyEncoder, ToyPlugin, toy_tasks
 
 from mirrorbench.cache import Cache
 from mirrorbench.plugins import Plugins
@@ -25,9 +25,6 @@ def toy(bench: Bench) -> ToyEncoder:
     encoder = ToyEncoder()
     bench.plugins.add(ToyPlugin({"toy": encoder}, toy_tasks()), "toys")
     return encoder
-
-
-TEXTS = sorted({text for pair in CATS + DOGS for text in (pair.left, pair.right)})
 
 
 def test_two_specs_of_one_identity_have_a_row_each(bench: Bench, random_model: Callable[[str], Path]) -> None:
