@@ -45,7 +45,7 @@ RESULT: dict[str, Any] = {
         ("a.txt", "a\nb\n".encode("utf-16"), "is UTF-16"),
         ("a.txt", b"one\rtwo\rthree\r", "carriage return alone"),
         ("a.txt.gz", b"not gzip\n", "gzip stream is damaged"),
-        ("a.txt.gz", gzip.compress(b"one\n" * 1000)[:-9], "gzip stream is damaged"),
+        ("a.txt.gz", gzip.compress(b"one\n" * 1000, mtime=0)[:-9], "gzip stream is damaged"),
         ("a.txt.gz", b"", "holds no text"),
     ],
 )
