@@ -119,5 +119,7 @@ def _facts(card: Card) -> Iterator[str]:
     sizes = [file.size for file in card.files]
     known = f", {sum(size for size in sizes if size):,} bytes" if all(sizes) else ""
     yield f"- Files: {len(sizes)}{known}; parser `{card.parser}`; card version {card.version}"
+    if length := card.options.get("max_length"):
+        yield f"- Tokens kept of each text: {length}, as in the released code, where a model has as many positions"
     if card.homepage:
         yield f"- Home: <{card.homepage}>"

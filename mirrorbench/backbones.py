@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
@@ -241,3 +241,21 @@ def configuration(path: Path) -> dict[str, Any]:
     if not isinstance(config, dict):
         raise ModelUnavailableError(f"{path / 'config.json'} is not a JSON object of settings")
     return config
+
+
+_OFFSET_POSITIONS = ("roberta", "xlm-roberta", "camembert", "roberta-prelayernorm", "xlm-roberta-xl", "mpnet")
+
+
+def positions(setting: Callable[[str], Any]) -> int:
+    """How many tokens a model can take, 0 where nothing says so.
+
+    Args:
+        setting: gives the value of a key of its ``config.json``, ``None`` where it is not there.
+    """
+    stated = setting("max_position_embeddings")
+    found: int = stated if isinstance(stated, int) else 0
+    # RoBERTa's family numbers positions from padding_idx + 1, so two of its 514 are never used.
+    offset = (setting("pad_token_id") or 0) + 1 if setting("model_type") in _OFFSET_POSITIONS else 0
+    # DeBERTa's attention is relative: there is a limit only where absolute positions are added to the embeddings too.
+    relative = setting("relative_attention") and setting("position_biased_input") is False
+    return 0 if relative or found <= 0 else found - offset

@@ -15,7 +15,6 @@ import logging
 import os
 import re
 import shutil
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,17 +24,16 @@ from numpy.typing import NDArray
 
 from mirrorbench.data.corpora import corpus_checksum
 from mirrorbench.encoding.inputs import Array, TextInput
-from mirrorbench.errors import StorageError
-from mirrorbench.files.atomic import TEMPORARY, sync_folder, sync_tree, writing
+from mirrorbench.files.atomic import TEMPORARY, building, sync_folder, sync_tree, writing
+from mirrorbench.files.checksums import damage, write_checksums
 from mirrorbench.files.leases import Leases
 
 if TYPE_CHECKING:
     from mirrorbench.encoding.transformer import Transformer
 
 KEY_BYTES = 16
-CHECKSUMS = "SHA256SUMS"
-"""The list of a model's files, as ``sha256sum --check`` reads it; without it a model is half of one."""
-_SHARD = re.compile(r"[0-9a-f]{64}")
+SHARD = re.compile(r"[0-9a-f]{64}")
+"""The name of a shard of vectors."""
 _logger = logging.getLogger(__name__)
 
 
@@ -66,8 +64,8 @@ class Cache:
         if not path.is_dir():
             return None
         if key not in self._intact:
-            if damage := _damage(path):
-                _logger.warning("The tuned model %s is damaged (%s); it is tuned again.", path, damage)
+            if wrong := damage(path):
+                _logger.warning("The tuned model %s is damaged (%s); it is tuned again.", path, wrong)
                 return None
             self._intact.add(key)
         return path
@@ -78,33 +76,22 @@ class Cache:
         Raises:
             StorageError: the folder cannot be written, or the disk is full.
         """
-        from safetensors import SafetensorError  # what a full disk raises under safetensors
-
         target = self.root / "models" / key
-        temporary = ""
-        try:
-            target.parent.mkdir(parents=True, exist_ok=True)
-            temporary = tempfile.mkdtemp(prefix=f"{TEMPORARY}{key}-", dir=target.parent)
-            transformer.model.save_pretrained(temporary)
-            transformer.tokenizer.save_pretrained(temporary)
+        problem = f"the tuned model cannot be written to {target.parent}"
+        hint = "Free some space, or name another folder: MIRRORBENCH_CACHE=DIR"
+        with building(target, f"{TEMPORARY}{key}-", problem, hint) as folder:
+            transformer.model.save_pretrained(folder)
+            transformer.tokenizer.save_pretrained(folder)
             text = json.dumps(description, indent=2, ensure_ascii=False)
-            Path(temporary, "mirrorbench.json").write_text(text, encoding="utf-8")
-            lines = [f"{checksum}  {name}\n" for name, checksum in _checksums(Path(temporary)).items()]
-            Path(temporary, CHECKSUMS).write_text("".join(lines), encoding="utf-8")
-            sync_tree(Path(temporary))
-            os.chmod(temporary, 0o755)
+            (folder / "mirrorbench.json").write_text(text, encoding="utf-8")
+            write_checksums(folder)
+            sync_tree(folder)
+            folder.chmod(0o755)
             if self.model(key):  # another process was faster: its model is the same, and may be open already
                 return target
             shutil.rmtree(target, ignore_errors=True)  # half a model, however it came there
-            os.replace(temporary, target)
+            os.replace(folder, target)
             sync_folder(target.parent)
-        except (OSError, SafetensorError) as error:
-            raise StorageError(
-                f"the tuned model cannot be written to {target.parent}: {getattr(error, 'strerror', None) or error}",
-                "Free some space, or name another folder: MIRRORBENCH_CACHE=DIR",
-            ) from error
-        finally:
-            shutil.rmtree(temporary, ignore_errors=True)  # still there only if it did not become the target
         self._intact.add(key)
         return target
 
@@ -150,29 +137,6 @@ class Cache:
         return EmbeddingShelf(self.root / "embeddings" / key)
 
 
-def _checksums(folder: Path) -> dict[str, str]:
-    """SHA-256 of every file of a model by its name, but the list itself."""
-    found = {}
-    for path in sorted(folder.rglob("*")):
-        name = path.relative_to(folder).as_posix()
-        if path.is_file() and name != CHECKSUMS:
-            with path.open("rb") as stream:
-                found[name] = hashlib.file_digest(stream, "sha256").hexdigest()
-    return found
-
-
-def _damage(folder: Path) -> str:
-    """What is wrong with a stored model; empty if it is whole."""
-    try:
-        lines = (folder / CHECKSUMS).read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError):
-        return f"no {CHECKSUMS}"
-    expected = {name: checksum for checksum, _, name in (line.partition("  ") for line in lines)}
-    found = _checksums(folder)
-    wrong = [name for name, checksum in expected.items() if found.get(name) != checksum]
-    return ", ".join(wrong)
-
-
 class EmbeddingShelf:
     """Vectors of one encoder (weights, readout, precision) by input, in shards that are memory-mapped.
 
@@ -191,7 +155,7 @@ class EmbeddingShelf:
         self._unchecked: dict[int, str] = {}  # shards by number, with their names, until they are first used
         for keys_file in sorted(folder.glob("*.keys.npy")):
             name = keys_file.name.removesuffix(".keys.npy")
-            if not _SHARD.fullmatch(name):
+            if not SHARD.fullmatch(name):
                 continue
             try:
                 keys, vectors = np.load(keys_file), np.load(folder / f"{name}.npy", mmap_mode="r")
@@ -217,7 +181,7 @@ class EmbeddingShelf:
         """Compare a shard with its name, once; a damaged one leaves the shelf."""
         name = self._unchecked.pop(shard)
         try:
-            whole = _shard_name(np.load(self.folder / f"{name}.keys.npy"), self._shards[shard]) == name
+            whole = shard_name(np.load(self.folder / f"{name}.keys.npy"), self._shards[shard]) == name
         except (OSError, ValueError, EOFError):  # another process found the damage first
             whole = False
         if not whole:
@@ -238,7 +202,7 @@ class EmbeddingShelf:
             StorageError: the folder cannot be written, or the disk is full.
         """
         keys = _key_array([item.key() for item in inputs])
-        name = _shard_name(keys, vectors)
+        name = shard_name(keys, vectors)
         for suffix, array in ((".npy", vectors), (".keys.npy", keys)):
             with writing(self.folder / f"{name}{suffix}", self.folder.parent) as sink:
                 np.save(sink, array)
@@ -247,7 +211,10 @@ class EmbeddingShelf:
     def get(self, inputs: Sequence[TextInput]) -> Array:
         """Vectors of inputs that are all here, float32 of shape (len(inputs), dimensions)."""
         places = [self._where[item.key()] for item in inputs]
-        result = np.empty((len(places), self._shards[0].shape[1]), dtype=np.float32)
+        if not places:
+            return np.empty((0, 0), dtype=np.float32)
+        # Not of the first shard of all: it may be a damaged one that has left the shelf.
+        result = np.empty((len(places), self._shards[places[0][0]].shape[1]), dtype=np.float32)
         shards = np.array([shard for shard, _ in places])
         rows = np.array([row for _, row in places])
         for shard in np.unique(shards):
@@ -260,7 +227,8 @@ def _key_array(keys: Sequence[bytes]) -> NDArray[np.uint8]:
     return np.frombuffer(b"".join(keys), dtype=np.uint8).reshape(-1, KEY_BYTES)
 
 
-def _shard_name(keys: NDArray[np.uint8], vectors: Array) -> str:
+def shard_name(keys: NDArray[np.uint8], vectors: Array) -> str:
+    """The hash of keys and vectors, under which they are stored."""
     digest = hashlib.blake2b(keys.tobytes(), digest_size=32)
     digest.update(f"{vectors.dtype.str} {vectors.shape}".encode())
     digest.update(np.ascontiguousarray(vectors).view(np.uint8).data)

@@ -62,6 +62,9 @@ class Weights:
         """What decides the weights."""
         if self.members:
             return {"languages": {language: member.identity() for language, member in self.members}}
+        if not self.method:
+            # By its name too: two systems that give themselves one fingerprint must not share vectors and results.
+            return {"system": self.spec.backbone, "fingerprint": self.fingerprint}
         if self.recipe is None or self.corpus is None:
             return {"backbone": self.fingerprint}
         return {

@@ -58,7 +58,8 @@ def pick_precision(name: str, device: torch.device) -> str:
         raise UsageError(f"unknown precision {name!r}", f"Precisions: {', '.join(PRECISIONS)}")
     if name != "auto":
         return name
-    return "bf16" if device.type == "cuda" and torch.cuda.is_bf16_supported() else "fp32"
+    # Not torch.cuda.is_bf16_supported(): older GPUs emulate bf16, slower than fp32 and with fewer digits.
+    return "bf16" if device.type == "cuda" and torch.cuda.get_device_capability(device) >= (8, 0) else "fp32"
 
 
 def use_deterministic_algorithms() -> None:

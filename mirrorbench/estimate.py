@@ -68,7 +68,8 @@ def estimate(groups: Iterable[Sequence[Cell]], results: Iterable[Result]) -> Est
 
 
 def _encoding(result: Result) -> str:
-    return f"{result.encoder.get('fingerprint')} {result.created} {result.seconds.get('encode')}"
+    # Not by the date: each is stored as soon as it is scored, the last perhaps minutes after the first.
+    return f"{result.encoder.get('fingerprint')} {result.seconds.get('encode')}"
 
 
 def in_words(seconds: float) -> str:

@@ -207,6 +207,9 @@ class _Reader:
         for key in ("encoders", "tasks"):
             if key not in block and not getattr(self.overrides, key, ()):
                 self._fail(line, f"this block names no {key}", f"Write {key}: in it, or beside blocks.")
+        for key in ("encoders", "tasks", "protocol", "precision"):
+            if key in block and block[key].value == ():
+                self._fail(block[key].line, f"{key}: an empty list")
         tasks = self._tasks(block)
         seeds = self.overrides.seeds or self._seeds(block.get("seeds"))
         corpus = self.overrides.corpus or self._word(block.get("corpus"))
@@ -239,6 +242,8 @@ class _Reader:
         if any(type(value) is not int or value < single for value in values):
             self._fail(found.line, "seeds must be whole numbers: how many there are, or a list of them")
         whole = [int(value) for value in values]
+        if single and whole[0] > MAX_RANGE:
+            self._fail(found.line, f"{whole[0]:,} seeds; at most {MAX_RANGE:,}")
         return tuple(range(whole[0])) if single else tuple(dict.fromkeys(whole))
 
     def _choices(
@@ -301,7 +306,7 @@ class _Reader:
             return values
         if isinstance(found.value, dict):
             return self._range(found)
-        if found.value is None:
+        if found.value is None or found.value == "":
             self._fail(found.line, "a value is missing")
         return [parse_value(found.value) if isinstance(found.value, str) else found.value]
 

@@ -82,4 +82,7 @@ class HookSpecs:
 
     @hookspec
     def register_commands(self, register: Register) -> None:
-        """``register(name, typer_app_or_function, description="")``: a sub-command of ``mirrorbench``."""
+        """``register(name, typer_app_or_function, description="")``: a sub-command of ``mirrorbench``.
+
+        Of installed plugins only: a file of ``--plugin`` is read when the command is known already.
+        """

@@ -17,5 +17,9 @@ COMPUTATION = 2
 
 def digest(parts: dict[str, Any]) -> str:
     """SHA-256 of a JSON object in its one canonical form (sorted keys, no spaces, no NaN)."""
-    text = json.dumps(parts, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return checksum(json.dumps(parts, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False))
+
+
+def checksum(text: str) -> str:
+    """SHA-256 of a text, which may hold halves of surrogate pairs."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

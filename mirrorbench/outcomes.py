@@ -69,6 +69,7 @@ def gather(
         pending = []
         for cell in cells:
             if stored := results.find(cell):
+                results.restore(cell)
                 done[cell] = stored
                 reporter.cell(cell, stored.main_score, cached=True)
             else:

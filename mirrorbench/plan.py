@@ -15,7 +15,8 @@ from mirrorbench import backbones
 from mirrorbench.cells import Cell, CorpusRef, Failure, Weights
 from mirrorbench.data.cards import Card
 from mirrorbench.data.catalogue import builtin_suites
-from mirrorbench.data.corpora import Corpus, GeneratedCorpus, read_corpus
+from mirrorbench.data.corpora import Corpus, GeneratedCorpus, check_corpus, read_corpus
+from mirrorbench.data.defaults import default_corpus
 from mirrorbench.data.store import DataStore
 from mirrorbench.encoding.readout import DEFAULT_MAX_LENGTH, Readout
 from mirrorbench.errors import ModelUnavailableError, TuningError, UsageError
@@ -37,20 +38,6 @@ LADDERS: dict[str, Ladder] = {
     "word": _WHOLE_TEXTS,
     # Paper 2, Table 3: a sentence encoder stands beside the encoders of words.
     "wic": (("base", {"pooling": "target", "layers": "-4:"}), ("mirror", {}), ("mirrorwic", {})),
-}
-
-# What is tuned on where neither the user nor the task says: paper 1, section 3, "Training Resources".
-_WIC_LANGUAGES = ("bg", "da", "de", "et", "fa", "fr", "hr", "it", "ja", "ko", "nl", "zh")
-_WORD_LANGUAGES = ("ar", "en", "es", "et", "fr", "he", "it", "pl", "ru", "tr", "zh")
-DEFAULT_CORPORA = {
-    ("sentence", "en"): "sts-sentences",
-    ("sentence", "es"): "wikimatrix-es",
-    ("sentence", "ar"): "wikimatrix-ar",
-    ("sentence", "ru"): "wikimatrix-ru",
-    **{("word", language): f"words-{language}" for language in _WORD_LANGUAGES},
-    # Paper 2, section 4: 10k sentences of each language's Wikipedia, for those of XL-WiC.
-    ("wic", "en"): "wic-sentences",
-    **{("wic", language): f"wiki-sentences-{language}" for language in _WIC_LANGUAGES},
 }
 
 # transformers' DeBERTa v1 fills attention masks with float32's lowest number, which overflows in half precision.
@@ -101,11 +88,11 @@ class Plan:
     rows: tuple[EncoderSpec, ...]
 
     @cached_property
-    def groups(self) -> dict[str, list[Cell]]:
-        """Cells by the weights that they share, in the order of their first cell."""
-        groups: dict[str, list[Cell]] = {}
+    def groups(self) -> dict[tuple[str, str], list[Cell]]:
+        """Cells by the weights that they share and the precision that they compute in, in the order of the first."""
+        groups: dict[tuple[str, str], list[Cell]] = {}
         for cell in self.cells:
-            groups.setdefault(cell.weights.key, []).append(cell)
+            groups.setdefault((cell.weights.key, cell.precision), []).append(cell)
         return groups
 
 
@@ -123,16 +110,17 @@ def expand_tasks(names: Iterable[str], plugins: Plugins) -> tuple[str, ...]:
         elif name in plugins.tasks:
             found[name] = None
         else:
-            raise unknown_name("task or suite", name, [*suites, *plugins.tasks.names()])
+            listing = "mirrorbench list tasks; suites by: mirrorbench list suites"
+            raise unknown_name("task or suite", name, [*suites, *plugins.tasks.names()], listing)
     return tuple(found)
 
 
-def expand_ladder(spec: EncoderSpec, level: str, plugins: Plugins) -> tuple[EncoderSpec, ...]:
+def expand_ladder(spec: EncoderSpec, level: str, plugins: Plugins, protocol: str = "paper") -> tuple[EncoderSpec, ...]:
     """The rows that one encoder argument stands for on tasks of a level.
 
     A backbone without method is the paper's ladder; with a ``pooling`` it is that one row. An encoder system and a
     spec with a method stand for themselves. A directory written by ``mirrorbench tune`` is one row too, read as it
-    says itself, other than where the spec says otherwise.
+    says itself, other than where the spec says otherwise. Under ``released`` the mean is over padding too.
 
     Raises:
         UsageError: a bare backbone carries a key of the tuning.
@@ -158,7 +146,9 @@ def expand_ladder(spec: EncoderSpec, level: str, plugins: Plugins) -> tuple[Enco
     own = backbones.own_readout(spec)
     if own or spec.get("pooling") is not None:
         return (spec.with_method("base").with_params(**{**own, **dict(spec.params)}),)
-    return tuple(spec.with_method(method).with_params(**params) for method, params in LADDERS[level])
+    found = (spec.with_method(method).with_params(**params) for method, params in LADDERS[level])
+    padded = protocol == "released"
+    return tuple(r.with_params(pooling="mean-padded") if padded and r.get("pooling") == "mean" else r for r in found)
 
 
 def resolve_recipe(spec: EncoderSpec, level: str, architecture: str, protocol: str, plugins: Plugins) -> Recipe:
@@ -191,7 +181,7 @@ def check_spec(spec: EncoderSpec, protocol: str, plugins: Plugins) -> None:
     Raises:
         UsageError: something is wrong with it.
     """
-    for row in expand_ladder(spec, "sentence", plugins):
+    for row in expand_ladder(spec, "sentence", plugins, protocol):
         if row.method:
             method: Method = plugins.methods[row.method]
             resolve_recipe(row, method.levels.get("sentence", "sentence"), "", protocol, plugins)
@@ -226,6 +216,8 @@ class Planner:
             UsageError: the request itself is wrong (unknown names, keys or values).
         """
         tasks = [self.plugins.tasks[name] for name in self.request.tasks]
+        if self.request.corpus:  # also where nothing is tuned, so that a mistake is not passed over
+            check_corpus(self.request.corpus, self._cards())
         rows = self._rows(tasks)
         cells: list[Cell] = []
         failures: list[Failure] = []
@@ -257,7 +249,7 @@ class Planner:
         rows: dict[EncoderSpec, set[str]] = {}
         for spec in self.request.encoders:
             for level in dict.fromkeys(task.level for task in tasks):
-                for row in expand_ladder(spec, level, self.plugins):
+                for row in expand_ladder(spec, level, self.plugins, self.request.protocol):
                     rows.setdefault(row, set()).add(level)
         return rows
 
@@ -283,9 +275,10 @@ class Planner:
     def _task_weights(self, spec: EncoderSpec, task: Task) -> list[tuple[Weights, Readout | None]]:
         """As ``weights``; where a task's languages have backbones of their own, those of all of them together."""
         known = backbones.BACKBONES.get(spec.backbone)
+        own = (task.corpus, task.max_length)
         if known is None or not any(language in known.by_language for language in task.languages[1:]):
-            return self.weights(spec, task.level, task.languages[0], task.corpus)
-        by_language = [self.weights(spec, task.level, language, task.corpus) for language in task.languages]
+            return self.weights(spec, task.level, task.languages[0], *own)
+        by_language = [self.weights(spec, task.level, language, *own) for language in task.languages]
         joint = []
         for entries in zip(*by_language, strict=True):  # one entry a seed
             members = tuple((language, w) for language, (w, _) in zip(task.languages, entries, strict=True))
@@ -306,7 +299,7 @@ class Planner:
             raise
 
     def weights(
-        self, spec: EncoderSpec, level: str, language: str = "en", corpus: str = ""
+        self, spec: EncoderSpec, level: str, language: str = "en", corpus: str = "", max_length: int = 0
     ) -> list[tuple[Weights, Readout | None]]:
         """What must be in memory for an encoder, and how it is read: one entry a seed, one in all if nothing is tuned.
 
@@ -315,6 +308,7 @@ class Planner:
             level: picks the recipe.
             language: picks the monolingual backbone and the corpus.
             corpus: the task's own corpus, if it has one.
+            max_length: tokens that the task wants kept of each text, if it says so.
 
         Raises:
             UsageError: the spec has keys or values that its method does not take.
@@ -334,7 +328,7 @@ class Planner:
         path = self._locate(spec, language)
         architecture = str(backbones.configuration(path).get("model_type", ""))
         recipe = resolve_recipe(spec, level, architecture, request.protocol, self.plugins)
-        readout = Readout(recipe.pooling, recipe.layers, self._max_length(spec))
+        readout = Readout(recipe.pooling, recipe.layers, _max_length(spec, path, max_length))
         base = Weights(spec, backbones.fingerprint(path), path, spec.method)
         if not method.tunes:
             return [(base, readout)]
@@ -361,15 +355,10 @@ class Planner:
             self._errors[key] = error
             raise
 
-    def _max_length(self, spec: EncoderSpec) -> int:
-        value = spec.get("max_length", DEFAULT_MAX_LENGTH)
-        if type(value) is not int:
-            raise UsageError(f"max_length={value} is not a whole number")
-        return value
-
     def _corpus(self, spec: EncoderSpec, level: str, language: str, own: str, recipe: Recipe) -> CorpusRef:
         """The strings that a spec is tuned on: the spec's own, the run's, the task's, or the level's."""
-        name = str(spec.get("corpus") or self.request.corpus or own or DEFAULT_CORPORA.get((level, language), ""))
+        request = self.request
+        name = str(spec.get("corpus") or request.corpus or own or default_corpus(level, language, request.protocol))
         if not name:
             raise TuningError(
                 f"{spec}: there is no default corpus of {level}s in {language!r} to tune on",
@@ -380,9 +369,22 @@ class Planner:
             raise UsageError(f"corpus_size={size} is not a number of strings")
         key = (name, size, recipe.clean_corpus)
         if key not in self._read:
-            cards: dict[str, Card | GeneratedCorpus] = {entry.name: entry.value for entry in self.plugins.corpora}
             corpus = read_corpus(
-                name, self.data, cards, deduplicate=recipe.clean_corpus, strip=recipe.clean_corpus, size=size
+                name, self.data, self._cards(), deduplicate=recipe.clean_corpus, strip=recipe.clean_corpus, size=size
             )
             self._read[key] = (CorpusRef(name, size, corpus.sha256, len(corpus.texts)), corpus)
         return self._read[key][0]
+
+    def _cards(self) -> dict[str, Card | GeneratedCorpus]:
+        """The registered corpora."""
+        return {entry.name: entry.value for entry in self.plugins.corpora}
+
+
+def _max_length(spec: EncoderSpec, path: Path, of_task: int) -> int:
+    """Tokens kept of each text: what the spec says, what the task wants and the model can take, or the default."""
+    value = spec.get("max_length")
+    if value is None:
+        return min(of_task, backbones.positions(backbones.configuration(path).get) or of_task) or DEFAULT_MAX_LENGTH
+    if type(value) is not int:
+        raise UsageError(f"max_length={value} is not a whole number")
+    return value

@@ -65,10 +65,6 @@ class PluginWarning(UserWarning):
     """A plugin was skipped; the message names it, its version and the reason."""
 
 
-def _add_plain(registry: Registry[Any], origin: str, name: str, value: Any, description: str = "") -> None:
-    registry.add(name, value, origin, description)
-
-
 def _add_function(registry: Registry[Any], origin: str, name: str, value: Any, description: str = "") -> None:
     if not callable(value):
         raise PluginError(f"the {registry.kind} {name!r} of {origin} is a {type(value).__name__}, not a function")
@@ -115,9 +111,9 @@ _KINDS: dict[str, tuple[str, Callable[..., None]]] = {
     "register_tasks": ("task", _add_task),
     "register_corpora": ("corpus", _add_corpus),
     "register_metrics": ("metric", _add_function),
-    "register_renderers": ("renderer", _add_plain),
-    "register_executors": ("executor", _add_plain),
-    "register_commands": ("command", _add_plain),
+    "register_renderers": ("renderer", _add_function),
+    "register_executors": ("executor", _add_function),
+    "register_commands": ("command", _add_function),
 }
 
 
@@ -148,6 +144,9 @@ class Plugins:
             for point in sorted(entry_points(group=PROJECT), key=lambda p: p.name):
                 if point.name not in blocked:
                     self._load_entry_point(point)
+
+    def __contains__(self, plugin: object) -> bool:
+        return bool(self._manager.is_registered(plugin))
 
     def _load_entry_point(self, point: EntryPoint) -> None:
         dist = f"{point.dist.name} {point.dist.version}" if point.dist else "unknown distribution"
@@ -226,7 +225,7 @@ class Plugins:
             PluginError: the name is taken.
         """
         kind, add = _KINDS[hook]
-        registry: Registry[Any] = Registry(kind)
+        registry: Registry[Any] = Registry(kind, typed=False)
         for entry in self.registry(hook):
             registry.add(entry.name, entry.value, entry.origin, entry.description)
         add(registry, "this process", *args, **kwargs)

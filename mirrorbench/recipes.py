@@ -108,7 +108,7 @@ _MIRRORWIC_RATES = {"roberta": (0, 0.3), "xlm-roberta": (0, 0.3), "deberta": (1,
 
 
 def mirrorwic_preset(level: str, architecture: str, protocol: str) -> Recipe:
-    """MirrorWiC's recipe (paper 2, section 4, "Training Setup", and Table 13), the same at every level.
+    """MirrorWiC's recipe (paper 2, section 4, "Fine-Tuning Details", and Table 13), the same at every level.
 
     The span mask, K characters on each side of the target, and the dropout rate are those of BERT (K = 10, 0.4),
     RoBERTa (0, 0.3) and DeBERTa (1, 0.3); other architectures get BERT's. ``released``: the authors' script trains for

@@ -11,6 +11,10 @@ from mirrorbench.errors import DuplicateNameError, PluginError, UnknownNameError
 
 T = TypeVar("T")
 
+MOST_NAMED = 50
+"""Names that an error lists in full, where a command lists them too."""
+_LISTINGS = {"task": "mirrorbench list tasks", "corpus": "mirrorbench list corpora"}
+
 
 @dataclass(frozen=True, slots=True)
 class Entry(Generic[T]):
@@ -34,10 +38,12 @@ class Registry(Generic[T]):
 
     Args:
         kind: what the names stand for, in the singular; used in messages (``task``, ``encoder``).
+        typed: whether users type the names; what one process has for itself alone may be called anything.
     """
 
-    def __init__(self, kind: str) -> None:
+    def __init__(self, kind: str, typed: bool = True) -> None:
         self.kind = kind
+        self.typed = typed
         self._entries: dict[str, Entry[T]] = {}
 
     def add(self, name: str, value: T, origin: str, description: str = "") -> None:
@@ -47,7 +53,7 @@ class Registry(Generic[T]):
             DuplicateNameError: the name is taken; the message names both origins.
             PluginError: it is no name that could be typed.
         """
-        if not isinstance(name, str) or not name.isprintable() or not name or " " in name or "," in name:
+        if not isinstance(name, str) or not name or (self.typed and (not name.isprintable() or set(name) & {" ", ","})):
             raise PluginError(
                 f"{origin} registers the {self.kind} {name!r:.60}",
                 "A name is a text without spaces and commas.",
@@ -77,7 +83,7 @@ class Registry(Generic[T]):
         try:
             return self._entries[name]
         except KeyError:
-            raise unknown_name(self.kind, name, list(self._entries)) from None
+            raise unknown_name(self.kind, name, list(self._entries), _LISTINGS.get(self.kind, "")) from None
 
     def __contains__(self, name: object) -> bool:
         return name in self._entries
@@ -93,8 +99,20 @@ class Registry(Generic[T]):
         return list(self._entries)
 
 
-def unknown_name(kind: str, name: str, known: list[str]) -> UnknownNameError:
-    """The error for a name that is not in ``known``, with the nearest names as its hint."""
+def unknown_name(kind: str, name: str, known: list[str], listing: str = "") -> UnknownNameError:
+    """The error for a name that is not in ``known``, with the nearest names as its hint.
+
+    Args:
+        kind: what the name should stand for.
+        name: the name.
+        known: those that would do.
+        listing: the command that lists them, for the hint where none is near and there are many.
+    """
     near = get_close_matches(name, known, n=3, cutoff=0.5)
-    hint = f"Did you mean {' or '.join(near)}?" if near else f"Known: {', '.join(known) or 'none'}"
+    if near:
+        hint = f"Did you mean {' or '.join(near)}?"
+    elif listing and len(known) > MOST_NAMED:
+        hint = f"The {len(known):,} known names are listed by: {listing}"
+    else:
+        hint = f"Known: {', '.join(known) or 'none'}"
     return UnknownNameError(f"unknown {kind} {name!r}", hint)

@@ -160,18 +160,43 @@ class Runner:
         first = loadable[0]
         try:
             encoder, train_seconds = self.opener.open(first.weights, first.readout, first.precision, corpora)
-            self._fit(encoder, loadable)
-            encoded = self._encode(encoder, loadable)
         except (Exception, SystemExit) as error:  # whatever a model or plugin raises fails these cells, not the run
             yield from failed(loadable, error)
             return
-        for cell in loadable:
-            try:
-                result = self._score(cell, encoded[cell.readout], encoder, train_seconds, corpora)
-            except (Exception, SystemExit) as error:
-                yield from failed([cell], error)
-            else:
-                yield Done(cell, result)
+        for part, encoded in self._parts(encoder, loadable):
+            if isinstance(encoded, BaseException):
+                yield from failed(part, encoded)
+                continue
+            for cell in part:
+                try:
+                    result = self._score(cell, encoded[cell.readout], encoder, train_seconds, corpora)
+                except (Exception, SystemExit) as error:
+                    yield from failed([cell], error)
+                else:
+                    yield Done(cell, result)
+
+    def _parts(
+        self, encoder: Encoder, cells: list[Cell]
+    ) -> Iterator[tuple[list[Cell], dict[Readout | None, _Encoded] | BaseException]]:
+        """Cells with their vectors, or with what went wrong: all together; where that fails, each task alone.
+
+        What one task wants of an encoder (vectors of a language that it has none of) so stops no other task.
+        """
+        together = self._attempted(encoder, cells)
+        names = dict.fromkeys(cell.task for cell in cells)
+        if len(names) == 1 or not isinstance(together, BaseException) or isinstance(together, StorageError):
+            yield cells, together
+            return
+        for name in names:
+            own = [cell for cell in cells if cell.task == name]
+            yield own, self._attempted(encoder, own)
+
+    def _attempted(self, encoder: Encoder, cells: list[Cell]) -> dict[Readout | None, _Encoded] | BaseException:
+        try:
+            self._fit(encoder, cells)
+            return self._encode(encoder, cells)
+        except (Exception, SystemExit) as error:  # as above
+            return error
 
     def _load_tasks(self, cells: list[Cell]) -> tuple[list[Cell], list[Done]]:
         loadable: list[Cell] = []
@@ -206,7 +231,7 @@ class Runner:
             readouts = tuple(dict.fromkeys(cell.readout for cell in cells if cell.task == name))
             for bag in (wanted.setdefault(readouts, {}), *(inputs.setdefault(r, {}) for r in readouts)):
                 bag.update(dict.fromkeys(self._asked[name].inputs))
-        shelves = {r: self.cache.embeddings(_shelf_key(encoder, r, cells[0].precision)) for r in inputs}
+        shelves = {r: self.cache.embeddings(_shelf_key(encoder, r, cells[0])) for r in inputs}
         started = time.perf_counter()
         for readouts, bag in wanted.items():  # texts that are read alike share their passes
             own = {r: shelves[r] for r in readouts}
@@ -316,10 +341,10 @@ def _target_notes(cell: Cell, lost: dict[str, int]) -> list[str]:
     return notes
 
 
-def _shelf_key(encoder: Encoder, readout: Readout | None, precision: str) -> str:
-    where = [readout.pooling, readout.layers, readout.max_length] if readout else None
+def _shelf_key(encoder: Encoder, readout: Readout | None, cell: Cell) -> str:
+    where = [readout.pooling, readout.layers, readout.max_length] if readout else cell.weights.spec.backbone
     return digest(
-        {"encoder": encoder.fingerprint, "readout": where, "precision": precision, "computation": COMPUTATION}
+        {"encoder": encoder.fingerprint, "readout": where, "precision": cell.precision, "computation": COMPUTATION}
     )
 
 

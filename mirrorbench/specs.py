@@ -71,7 +71,7 @@ class EncoderSpec:
         """The value of ``key`` as the user wrote it, else ``default``."""
         return dict(self.params).get(key, default)
 
-    def with_params(self, **params: Value) -> EncoderSpec:
+    def with_params(self, /, **params: Value) -> EncoderSpec:
         """A copy with some keys set."""
         return replace(self, params=tuple({**dict(self.params), **params}.items()))
 

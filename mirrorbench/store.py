@@ -13,6 +13,7 @@ import json
 import logging
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -92,6 +93,13 @@ class Result:
         """Which reading of the experiment."""
         return str(self.cell["protocol"])
 
+    @property
+    def experiment(self) -> str:
+        """Recipe, content of the corpus and precision as one text: what the seeds of one score must share."""
+        corpus = self.cell.get("corpus") or {}
+        content = corpus.get("sha256", corpus.get("name"))
+        return json.dumps([self.cell.get("recipe"), content, self.cell["precision"]], sort_keys=True)
+
     def to_json(self) -> dict[str, Any]:
         """The result file's object."""
         return {f.name: getattr(self, f.name) for f in fields(self)}
@@ -144,6 +152,19 @@ class ResultStore:
                     return result
         return None
 
+    def restore(self, cell: Cell) -> None:
+        """Put a result of this cell that had moved aside back into its place: tables show what was asked for last.
+
+        What lies there moves aside in turn. In a folder that cannot be written all stays as it is.
+        """
+        path = self.path(cell)
+        aside = _aside(path, cell.id)
+        if aside.is_file():
+            with suppress(OSError):
+                if path.is_file():
+                    _move_aside(path, cell.id)
+                _move(aside, path)
+
     def sweep(self, cell: Cell) -> None:
         """Remove what a killed process left half-written; only for who holds the lease of the cell's group."""
         for left in self.path(cell).parent.glob(f"{TEMPORARY}*"):
@@ -182,9 +203,15 @@ def _move_aside(path: Path, cell_id: str) -> None:
         target = _aside(path, old) if (old := read_result(path).cell_id) != cell_id else path
     except DataFormatError:
         target = path.with_name(f"{path.stem}.unreadable.json")
+    if target != path:
+        _move(path, target)
+
+
+def _move(path: Path, target: Path) -> None:
+    """Rename a result with what lies beside it; last the result itself, by which the others are found."""
     for suffix in (".npz", SUBMISSION, ".json"):
-        if target != path and (stale := path.with_suffix(suffix)).is_file():
-            stale.replace(target.with_suffix(suffix))
+        if (file := path.with_suffix(suffix)).is_file():
+            file.replace(target.with_suffix(suffix))
 
 
 def read_result(path: Path) -> Result:

@@ -1,4 +1,4 @@
-"""A bench for runners: everything around one, in one folder, and a reporter that remembers."""
+"""A bench for runners: everything around one, in one folder."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import Any
 import torch
 
 from mirrorbench.cache import Cache
-from mirrorbench.cells import Cell, Failure
 from mirrorbench.data.store import DataStore
 from mirrorbench.outcomes import Outcome
 from mirrorbench.plan import Plan, Planner, Request
@@ -17,31 +16,7 @@ from mirrorbench.plugins import Plugins
 from mirrorbench.runner import Runner
 from mirrorbench.specs import parse_spec
 from mirrorbench.store import ResultStore
-
-
-class Log:
-    """A reporter that remembers."""
-
-    def __init__(self) -> None:
-        self.lines: list[str] = []
-        self.stages: dict[str, int] = {}
-        self.done: dict[str, int] = {}
-
-    def stage(self, name: str, total: int, unit: str) -> None:
-        self.current = name
-        self.stages[name] = total
-
-    def advance(self, n: int) -> None:
-        self.done[self.current] = self.done.get(self.current, 0) + n
-
-    def cell(self, cell: Cell, score: float | None, cached: bool) -> None:
-        self.lines.append(f"{cell.spec} {cell.task} {'cached' if cached else 'computed'}")
-
-    def failure(self, failure: Failure) -> None:
-        self.lines.append(f"{failure.spec} {failure.task} failed")
-
-    def note(self, message: str) -> None:
-        self.lines.append(message)
+from mirrorbench.testing.log import Log
 
 
 class Bench:

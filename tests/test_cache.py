@@ -110,12 +110,9 @@ def test_a_shard_that_died_half_written_is_passed_over(tmp_path: Path) -> None:
     assert EmbeddingShelf(tmp_path).missing(inputs("a")) == inputs("a")
 
 
-def test_a_full_disk_is_a_storage_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*args: object) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
+def test_a_full_disk_is_a_storage_error(tmp_path: Path, full_disk: Callable[[str], None]) -> None:
     shelf = EmbeddingShelf(tmp_path / "shelf")
-    monkeypatch.setattr(os, "replace", full)
+    full_disk("shelf")
     with pytest.raises(StorageError, match="No space left"):
         shelf.put(inputs("a"), vectors("a"))
     assert list((tmp_path / "shelf").iterdir()) == []

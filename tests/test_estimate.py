@@ -34,9 +34,10 @@ def results(plan: Plan, train: float, encode: float, score: float) -> list[Resul
         Result(
             cell=cell.to_json(), cell_id=cell.id, metrics={}, main_metric="", main_score=None, n_items=0, coverage=1.0,
             seconds={"train": train, "encode": encode, "score": score}, data={},
-            encoder={"weights": cell.weights.fingerprint, "fingerprint": cell.weights.key}, environment={}, created="",
+            encoder={"weights": cell.weights.fingerprint, "fingerprint": cell.weights.key}, environment={},
+            created=f"2021-11-07T12:00:0{number}+00:00",
         )
-        for cell in plan.cells
+        for number, cell in enumerate(plan.cells)  # scored one after the other
     ]  # fmt: skip
 
 

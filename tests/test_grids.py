@@ -6,10 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from toys import ToyEncoder, ToyPlugin, toy_tasks
 
-from mirrorbench.data.catalogue import builtin_cards
-from mirrorbench.data.importing import import_folder
 from mirrorbench.data.store import DataStore
 from mirrorbench.errors import UsageError
 from mirrorbench.grids import Grid, Overrides, find_grid, grids_folder, plan_grid, read_grid
@@ -18,12 +15,6 @@ from mirrorbench.plugins import Plugins
 from mirrorbench.specs import parse_spec
 
 SHIPPED = sorted(path.stem for path in grids_folder().glob("*.yaml"))
-
-
-@pytest.fixture
-def registered(plugins: Plugins) -> Plugins:
-    plugins.add(ToyPlugin({"toy": ToyEncoder()}, toy_tasks()), "toys")
-    return plugins
 
 
 @pytest.fixture
@@ -148,6 +139,12 @@ def test_the_command_line_wins(read: Callable[..., Grid]) -> None:
         ("tasks: cats\nencoders: toy\nprecision: [fp32, bf16]\n", 3, "one precision", ""),
         ("tasks: cats\nencoders: tiny+mirror\nsweep: {lr: []}\n", 3, "an empty list", ""),
         ("tasks: cats\nencoders: tiny+mirror\nsweep: {lr: }\n", 3, "a value is missing", ""),
+        ("tasks: cats\nencoders: tiny+mirror\nsweep: {corpus: [a, '']}\n", 3, "a value is missing", ""),
+        ("tasks: []\nencoders: toy\n", 1, "tasks: an empty list", ""),
+        ("tasks: cats\nencoders: []\n", 2, "encoders: an empty list", ""),
+        ("tasks: cats\nencoders: toy\nprotocol: []\n", 3, "protocol: an empty list", ""),
+        ("tasks: cats\nencoders: toy\nseeds: 1000000000\n", 3, "1,000,000,000 seeds; at most 1,000", ""),
+        ("tasks: cats\nencoders: tiny+mirror\nsweep: {self: 1}\n", 3, "unknown encoder spec key 'self'", ""),
         ("tasks: cats\nencoders: tiny+mirror\nsweep: {lr: {from: 1, too: 2}}\n", 3, "key of a range 'too'", "to"),
         ("tasks: cats\nencoders: tiny+mirror\nsweep: {lr: {from: 1}}\n", 3, "a range needs numbers", ""),
         ("tasks: cats\nencoders: tiny+mirror\nsweep: {lr: {from: 2, to: 1}}\n", 3, "goes up", ""),
@@ -273,21 +270,14 @@ def test_each_shipped_grid_loads_and_plans(
         assert planned.cells
 
 
-@pytest.fixture(scope="module")
-def corpora(shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -> DataStore:
-    data = DataStore(tmp_path_factory.mktemp("corpora"), offline=True)
-    import_folder(shared_data / "train", data, builtin_cards())
-    return data
-
-
 @pytest.mark.parametrize(
     "name", [name for name in SHIPPED if "corpus" in (grids_folder() / f"{name}.yaml").read_text()]
 )
 def test_each_shipped_grid_asks_for_as_many_strings_as_there_are(
-    name: str, plugins: Plugins, corpora: DataStore
+    name: str, plugins: Plugins, real_store: DataStore
 ) -> None:
     tiny = read_grid(find_grid(name), plugins, Overrides(backbones=(parse_spec("tiny"),), tasks=("quick-wic",)))
-    planned = plan_grid(tiny, plugins, corpora, offline=True, fetch=False)
+    planned = plan_grid(tiny, plugins, real_store, offline=True, fetch=False)
     sizes = {(str(cell.spec.get("corpus")), cell.spec.get("corpus_size")) for cell in planned.cells}
     assert {size for corpus, size in sizes if corpus != "None"} > {0, 5000}
 

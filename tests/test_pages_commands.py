@@ -1,17 +1,16 @@
 """Every ``mirrorbench`` command on any page, and every example in a help text, is one that the command line takes.
 
-Pages whose commands can run here are run by tests of their own (``test_own_texts``, ``test_plugins_page``); of all
-others the grammar is checked: commands, options, encoder specs, tasks and suites.
+Here the grammar alone is looked at: commands, options, encoder specs, tasks and suites. ``test_pages_run`` runs them.
 """
 
 from __future__ import annotations
 
 import re
 import shlex
-from pathlib import Path
 
 import pytest
 import typer.main
+from pages import PAGES, ROOT, own_commands
 
 from mirrorbench.cli import app
 from mirrorbench.cli.options import split_names
@@ -20,30 +19,20 @@ from mirrorbench.plan import expand_tasks
 from mirrorbench.plugins import Plugins
 from mirrorbench.specs import parse_spec
 
-ROOT = Path(__file__).resolve().parents[1]
-PAGES = [
-    *ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *(ROOT / "docs" / "tasks").glob("*.md"),
-    *(ROOT / "plugins").glob("*/README.md"), *(ROOT / "leaderboards").glob("*.md"), *(ROOT / "benchmarks").glob("*.md"),
-]  # fmt: skip
 # Names that a page's own plugin brings, or that stand for a file of the reader's.
 OWN = re.compile(r"mteb-|pets|vehicles|my-lab-|letters|static-|grid\.yaml|GRID\.yaml")
 
 
-def commands(page: Path) -> list[str]:
-    """Lines after a prompt, with continued ones joined, and the examples of help texts, which stand alone in a line."""
-    text = re.sub(r"\\\n\s*", "", page.read_text(encoding="utf-8"))
-    found = re.findall(r"^\$ (.*\bmirrorbench .*)$", text, re.M) + re.findall(r"^`(mirrorbench [^`]*)`$", text, re.M)
-    parts = [part.strip() for line in found for part in re.split(r" && | \| ", re.sub(r"\s+#.*$", "", line))]
-    lines = [part[part.index("mirrorbench ") :] for part in parts if re.search(r"(^|/)mirrorbench ", part)]
-    return [line for line in lines if "[OPTIONS]" not in line]
-
-
-ALL = {f"{page.relative_to(ROOT)}: {command}": command for page in PAGES for command in commands(page)}
+ALL = {
+    f"{page.relative_to(ROOT)}: {command}": command
+    for page in PAGES
+    for command in own_commands(page.read_text(encoding="utf-8"))
+}
 
 
 def parsed(command: str) -> tuple[str, dict[str, object]]:
     """The command's path and the values of its parameters, as typer reads them; a mistake is an error."""
-    arguments = shlex.split(command)[1:]
+    arguments = shlex.split(command.rpartition(" | ")[2])[1:]
     while "--plugin" in arguments:  # would be loaded
         del arguments[arguments.index("--plugin") : arguments.index("--plugin") + 2]
     group, names = typer.main.get_command(app), []

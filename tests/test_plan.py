@@ -8,13 +8,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from toys import DOGS, ToyEncoder, ToyPlugin, toy_tasks
+from random_models import POSITIONS
+from toys import DOGS, ToyPlugin
 
 from mirrorbench import backbones
 from mirrorbench.cells import Cell
-from mirrorbench.data.catalogue import builtin_suites
+from mirrorbench.data.catalogue import builtin_cards, builtin_suites
+from mirrorbench.data.defaults import DEFAULT_CORPORA, default_corpus
 from mirrorbench.data.store import DataStore
 from mirrorbench.errors import DataUnavailableError, UnknownNameError, UsageError
+from mirrorbench.grids import merged
 from mirrorbench.plan import Plan, Planner, Request, expand_ladder, expand_tasks
 from mirrorbench.plugins import Plugins
 from mirrorbench.specs import parse_spec
@@ -24,9 +27,9 @@ WORDS = PairSimilarity("words", DOGS, level="word")
 
 
 @pytest.fixture
-def registered(plugins: Plugins) -> Plugins:
-    plugins.add(ToyPlugin({"toy": ToyEncoder()}, [*toy_tasks(), WORDS]), "toys")
-    return plugins
+def registered(registered: Plugins) -> Plugins:
+    registered.add(ToyPlugin(tasks=[WORDS]), "words")
+    return registered
 
 
 @pytest.fixture
@@ -58,6 +61,8 @@ def rows(specs: tuple[Any, ...]) -> list[str]:
 def test_a_bare_backbone_is_the_papers_ladder(registered: Plugins, level: str) -> None:
     found = expand_ladder(parse_spec("roberta"), level, registered)
     assert rows(found) == ["roberta+base:pooling=cls", "roberta+base:pooling=mean", "roberta+mirror"]
+    released = expand_ladder(parse_spec("roberta"), level, registered, "released")
+    assert rows(released) == ["roberta+base:pooling=cls", "roberta+base:pooling=mean-padded", "roberta+mirror"]
 
 
 @pytest.mark.parametrize(
@@ -101,6 +106,17 @@ def test_suites_are_taken_apart_in_order(registered: Plugins) -> None:
     assert "sts" in caught.value.hint
 
 
+def test_the_released_code_reads_the_mean_over_padding_before_and_after_tuning(
+    make: Callable[..., Plan], bert: str
+) -> None:
+    for protocol, mean in (("paper", "mean"), ("released", "mean-padded")):
+        cells = make(bert, protocol=protocol).cells
+        assert [cell.readout.pooling for cell in cells if cell.readout] == ["cls", mean, mean]
+    (own,) = make(f"{bert}:pooling=mean", protocol="released").cells
+    assert own.readout is not None
+    assert own.readout.pooling == "mean"  # as the user wrote it
+
+
 def test_the_grid_is_ordered_by_encoder_task_and_seed(make: Callable[..., Plan], bert: str) -> None:
     plan = make(bert, "toy", tasks=("dogs", "cats"), seeds=(0, 1))
     found = [(str(cell.spec).removeprefix(bert), cell.task, cell.seed) for cell in plan.cells]
@@ -137,6 +153,49 @@ def test_the_recipe_is_preset_then_backbone_then_user(
     assert (recipe.lr, recipe.epochs, recipe.temperature) == (0.5, 9, 0.04)
     assert cell.readout is not None
     assert (cell.readout.max_length, cell.readout.layers, cell.readout.pooling) == (30, "-2:", "mean")
+
+
+@pytest.mark.parametrize("architecture", ["bert", "roberta"])
+def test_a_task_may_want_longer_texts(
+    make: Callable[..., Plan], registered: Plugins, random_model: Callable[[str], Path], architecture: str
+) -> None:
+    class Wanting(PairSimilarity):
+        max_length = 0
+
+    for length in (70, 300):
+        task = Wanting(f"wants{length}", DOGS)
+        task.max_length = length
+        registered.add(ToyPlugin(tasks=[task]), f"more{length}")
+    model = random_model(architecture)
+
+    def lengths(spec: str) -> dict[str, int]:
+        cells = make(spec, tasks=("cats", "wants70", "wants300")).cells
+        return {cell.task: cell.readout.max_length for cell in cells if cell.readout}
+
+    assert lengths(f"{model}+base") == {"cats": 64, "wants70": 70, "wants300": POSITIONS}
+    assert lengths(f"{model}+base:max_length=30") == {"cats": 30, "wants70": 30, "wants300": 30}
+
+
+def test_words_in_context_are_read_as_far_as_the_released_code_reads(registered: Plugins) -> None:
+    """MirrorWiC's evaluation scripts: ``maxlen`` in them, and the lengths that ``eval.sh`` hands to ``test_wic.py``."""
+    lengths = {"usim": 80, "cosimlex": 120, "wic": 100, "wic-tsv": 90, "xlwic": 100, "am2ico": 300, "wsd": 100}
+    found = {entry.name: entry.value.max_length for entry in registered.tasks}
+    families = {name: max((f for f in lengths if name.startswith(f)), key=len, default="") for name in found}
+    assert set(families.values()) == {"", *lengths}
+    assert found == {name: lengths.get(family, 0) for name, family in families.items()}
+
+
+def test_the_default_corpus_follows_level_language_and_protocol() -> None:
+    cards = builtin_cards()
+    for (level, language), name in DEFAULT_CORPORA.items():
+        assert default_corpus(level, language, "paper") == name
+        assert name not in cards or (language in cards[name].languages and cards[name].level == level)
+    assert default_corpus("wic", "en", "paper") == "wic-sentences"
+    assert default_corpus("wic", "en", "released") == "wic-sentences-20k"
+    assert default_corpus("wic", "zh", "released") == "wiki-sentences-zh"
+    assert default_corpus("word", "sw", "paper") == ""
+    words = {card.languages[0] for name, card in cards.items() if name.startswith("words-")}
+    assert {language for level, language in DEFAULT_CORPORA if level == "word"} == words
 
 
 def test_the_corpus_is_read_once_without_repeats(make: Callable[..., Plan], bert: str, corpus: Path) -> None:
@@ -288,3 +347,10 @@ def test_a_plan_says_what_a_result_will_say(mirror_cell: Cell, corpus: Path) -> 
 def test_mirror_is_the_same_model_for_sentences_and_for_words_in_context(make: Callable[..., Plan]) -> None:
     sentence, wic = make("tiny+mirror", tasks=("quick-sts", "quick-wic"), corpus="").cells
     assert sentence.weights == wic.weights
+
+
+def test_cells_of_one_encoder_in_two_precisions_are_two_groups(make: Callable[..., Plan], bert: str) -> None:
+    named = (("cats", "fp32"), ("dogs", "bf16"))
+    plans = [make(f"{bert}+base", tasks=(task,), precision=precision) for task, precision in named]
+    groups = merged(plans).groups.values()
+    assert [[(cell.task, cell.precision) for cell in cells] for cells in groups] == [[one] for one in named]

@@ -41,3 +41,14 @@ def test_an_unknown_name_suggests_the_nearest() -> None:
 def test_a_name_like_no_other_lists_all() -> None:
     assert unknown_name("task", "zzz", ["stsb", "wic"]).hint == "Known: stsb, wic"
     assert unknown_name("task", "zzz", []).hint == "Known: none"
+
+
+def test_of_many_names_the_hint_says_what_lists_them() -> None:
+    registry: Registry[int] = Registry("task")
+    for number in range(250):
+        registry.add(f"task-{number}", 0, "x")
+    with pytest.raises(UnknownNameError) as caught:
+        registry["qqq"]
+    assert caught.value.hint == "The 250 known names are listed by: mirrorbench list tasks"
+    with pytest.raises(UnknownNameError, match="Did you mean task-24"):
+        registry["tsk-24"]

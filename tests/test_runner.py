@@ -3,35 +3,23 @@ from __future__ import annotations
 import json
 import os
 import re
-from pathlib import Path
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from bench import Bench, Log
+from bench import Bench
 from toys import CATS, DOGS, ToyEncoder, ToyPlugin, toy_tasks
 
 from mirrorbench.data.lexicon import Lexicon
+from mirrorbench.encoding.inputs import TextInput
 from mirrorbench.errors import DataFormatError
 from mirrorbench.files.leases import Leases
-from mirrorbench.plugins import Plugins
-from mirrorbench.store import ResultStore
+from mirrorbench.store import ResultStore, read_results
 from mirrorbench.tasks.lexicon_induction import LexiconInduction
 from mirrorbench.tasks.pair_similarity import PairSimilarity
-
-
-@pytest.fixture
-def bench(tmp_path: Path, plugins: Plugins) -> Bench:
-    return Bench(tmp_path, plugins)
-
-
-@pytest.fixture
-def toy(bench: Bench) -> ToyEncoder:
-    encoder = ToyEncoder()
-    bench.plugins.add(ToyPlugin({"toy": encoder}, toy_tasks()), "toys")
-    return encoder
-
+from mirrorbench.testing.log import Log
 
 TEXTS = sorted({text for pair in CATS + DOGS for text in (pair.left, pair.right)})
 
@@ -72,8 +60,6 @@ def test_candidates_are_the_words_that_an_encoder_knows_or_else_the_task_s(bench
 def test_scores_equal_a_direct_computation(bench: Bench, toy: ToyEncoder) -> None:
     from scipy.stats import spearmanr
 
-    from mirrorbench.encoding.inputs import TextInput
-
     def unit(text: str) -> np.ndarray:
         vector = ToyEncoder().encode([TextInput(text)])[0]
         return vector / np.linalg.norm(vector)
@@ -94,6 +80,17 @@ def test_a_finished_cell_is_not_computed_again(bench: Bench, toy: ToyEncoder) ->
     assert second.results[0] == first.results[0]
     assert {path: path.stat().st_mtime_ns for path in created} == created
     assert sorted(toy.asked[asked:]) == [text for text in TEXTS if text not in toy.asked[:asked]]
+
+
+def test_tables_show_what_was_run_last_also_where_it_was_computed_before(bench: Bench, toy: ToyEncoder) -> None:
+    first = bench.run("toy", tasks=["cats"]).results
+    toy.fingerprint = "letters-2"
+    second = bench.run("toy", tasks=["cats"]).results
+    assert list(read_results(bench.results.root)) == list(second) != list(first)
+    toy.fingerprint = "letters-1"
+    again = bench.run("toy", tasks=["cats"])
+    assert (again.computed, again.results) == (0, first)
+    assert list(read_results(bench.results.root)) == list(first)
 
 
 def test_vectors_of_an_earlier_run_are_used_even_without_its_results(bench: Bench, toy: ToyEncoder) -> None:
@@ -145,8 +142,8 @@ def test_a_failing_task_stops_no_other(bench: Bench, toy: ToyEncoder, where: str
 @pytest.mark.parametrize(
     ("broken", "reason"),
     [
-        (np.zeros((2, 5)), r"the encoder bad returned an array of shape \(2, 5\) for 8 texts"),
-        (np.full((8, 5), np.nan), "the encoder bad returned NaN or infinite vectors for 8 of 8 texts"),
+        (np.zeros((2, 5)), r"the encoder bad returned an array of shape \(2, 5\) for 5 texts"),
+        (np.full((5, 5), np.nan), "the encoder bad returned NaN or infinite vectors for 5 of 5 texts"),
         (np.zeros(8), r"shape \(8,\)"),
         (RuntimeError("out of memory"), "RuntimeError: out of memory"),
     ],
@@ -155,13 +152,55 @@ def test_a_broken_encoder_fails_alone_and_stores_nothing(
     bench: Bench, toy: ToyEncoder, broken: Any, reason: str
 ) -> None:
     bench.plugins.add(ToyPlugin({"bad": ToyEncoder("bad-1", broken)}), "bad")
-    outcome = bench.run("bad", "toy")
-    assert [(result.spec, result.task) for result in outcome.results] == [("toy", "cats"), ("toy", "dogs")]
-    assert [(str(failure.spec), failure.task) for failure in outcome.failures] == [("bad", "cats"), ("bad", "dogs")]
-    for failure in outcome.failures:
-        assert re.search(reason, failure.reason)
+    outcome = bench.run("bad", "toy", tasks=["cats"])
+    assert [(result.spec, result.task) for result in outcome.results] == [("toy", "cats")]
+    (failure,) = outcome.failures
+    assert (str(failure.spec), failure.task) == ("bad", "cats")
+    assert re.search(reason, failure.reason)
     assert not (bench.results.root / "bad").exists()
     assert len(list((bench.cache.root / "embeddings").rglob("*.keys.npy"))) == 1
+
+
+class MissingWords(ToyEncoder):
+    """A toy encoder that has no words of some languages, and no vectors of some texts."""
+
+    def vocabulary(self, language: str) -> list[str]:
+        return {"en": ["apple"], "de": ["Apfel"]}[language]
+
+    def encode(self, inputs: Sequence[TextInput]) -> Any:
+        if any("zebras" in item.text for item in inputs):
+            raise ValueError("nothing is known of zebras")
+        return super().encode(inputs)
+
+
+def test_what_one_task_wants_in_vain_stops_no_other_task_of_the_encoder(bench: Bench) -> None:
+    lexicon = Lexicon((("cat", "Katze"), ("dog", "Hund")), (("pig", "Ferkel"),), ("cow",), ("Kuh",))
+    tasks = [LexiconInduction(f"words-{code}", lexicon, languages=("en", code)) for code in ("de", "xx")]
+    bench.plugins.add(ToyPlugin({"toy": MissingWords()}, [*toy_tasks(), *tasks]), "toys")
+    outcome = bench.run("toy", tasks=["words-xx", "cats", "dogs", "words-de"])
+    assert [result.task for result in outcome.results] == ["dogs", "words-de"]
+    assert {failure.task: failure.reason for failure in outcome.failures} == {
+        "words-xx": "KeyError: 'xx'", "cats": "ValueError: nothing is known of zebras"
+    }  # fmt: skip
+
+
+def test_a_task_without_texts_fails_alone(bench: Bench, toy: ToyEncoder) -> None:
+    task = PairSimilarity("none", CATS)
+    task.inputs = lambda items: []  # type: ignore[method-assign]
+    bench.plugins.add(ToyPlugin(tasks=[task]), "none")
+    (failure,) = bench.run("toy", tasks=["none"]).failures
+    assert failure.reason.startswith("KeyError")  # what the task makes of it, not what the cache does
+    assert "cats" in [result.task for result in bench.run("toy", tasks=["none", "cats"]).results]
+
+
+def test_two_encoders_with_one_fingerprint_are_not_taken_for_one(bench: Bench) -> None:
+    """A copied class whose fingerprint nobody changed."""
+
+    one, other = ToyEncoder("same"), ToyEncoder("same")
+    bench.plugins.add(ToyPlugin({"one": one, "other": other}, toy_tasks()), "toys")
+    assert [result.spec for result in bench.run("one", "other").results] == ["one", "one", "other", "other"]
+    assert sorted(one.asked) == sorted(other.asked) == TEXTS
+    assert bench.run("other").computed == 0
 
 
 def test_what_failed_is_tried_again(bench: Bench, toy: ToyEncoder) -> None:
@@ -183,16 +222,9 @@ def test_constant_vectors_are_undefined_not_zero(bench: Bench) -> None:
 
 
 def test_a_disk_that_is_full_fails_the_cell_not_the_run(
-    bench: Bench, toy: ToyEncoder, monkeypatch: pytest.MonkeyPatch
+    bench: Bench, toy: ToyEncoder, full_disk: Callable[[str], None]
 ) -> None:
-    rename = os.replace
-
-    def full(source: str, target: Path) -> None:
-        if "cats" in str(target):
-            raise OSError(28, "No space left on device")
-        rename(source, target)
-
-    monkeypatch.setattr(os, "replace", full)
+    full_disk("cats")
     outcome = bench.run("toy")
     assert [result.task for result in outcome.results] == ["dogs"]
     assert "No space left on device" in outcome.failures[0].reason
@@ -202,7 +234,7 @@ def test_a_group_at_work_elsewhere_is_left_for_later(bench: Bench, toy: ToyEncod
     """Another process holds the first group's lease, stores one of its cells and goes."""
     bench.plugins.add(ToyPlugin({"other": ToyEncoder("letters-2")}), "other")
     elsewhere = Bench(bench.corpus.parent, bench.plugins)
-    (first, *_) = bench.plan("toy").groups
+    ((first, _), *_) = bench.plan("toy").groups
     held = Leases(bench.results.root / ".leases").take(first)
     assert held is not None
     released = []

@@ -7,24 +7,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from bench import Bench, Log
+from bench import Bench
 from toys import CATS, ToyEncoder, ToyPlugin, toy_tasks
 
 from mirrorbench.cache import Cache
 from mirrorbench.plugins import Plugins
 from mirrorbench.store import ResultStore
-
-
-@pytest.fixture
-def bench(tmp_path: Path, plugins: Plugins) -> Bench:
-    return Bench(tmp_path, plugins)
-
-
-@pytest.fixture
-def toy(bench: Bench) -> ToyEncoder:
-    encoder = ToyEncoder()
-    bench.plugins.add(ToyPlugin({"toy": encoder}, toy_tasks()), "toys")
-    return encoder
+from mirrorbench.testing.log import Log
 
 
 def test_two_specs_of_one_identity_have_a_row_each(bench: Bench, random_model: Callable[[str], Path]) -> None:

@@ -1,9 +1,8 @@
 from __future__ import annotations
 
-import errno
 import json
 import logging
-import os
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -77,6 +76,24 @@ def test_a_result_of_another_identity_moves_aside_and_is_found_again(store: Resu
     assert list(read_results(store.root)) == [result(old, 0.1)]
 
 
+def test_a_result_that_moved_aside_comes_back_to_its_place(store: ResultStore) -> None:
+    old, new = cell(), cell(data=(("pairs", "2"),))
+    store.write(old, result(old, 0.1), replace(SCORES, submission="1\tT\n"))
+    store.write(new, result(new, 0.2), SCORES)
+    files = {path.name: path.read_bytes() for path in store.path(new).parent.iterdir()}
+    store.restore(new)  # it is there
+    assert {path.name: path.read_bytes() for path in store.path(new).parent.iterdir()} == files
+    store.restore(old)
+    assert list(read_results(store.root)) == [result(old, 0.1)]
+    assert (store.find(old), store.find(new)) == (result(old, 0.1), result(new, 0.2))
+    aside = f"seed-0.{new.id[:12]}"
+    assert names(store) == [
+        f"{aside}.json", f"{aside}.npz", "seed-0.json", "seed-0.npz", "seed-0.submission.txt"
+    ]  # fmt: skip
+    store.restore(new)
+    assert {path.name: path.read_bytes() for path in store.path(new).parent.iterdir()} == files
+
+
 def test_writing_again_replaces(store: ResultStore) -> None:
     for score in (0.1, 0.2):
         store.write(cell(), result(cell(), score), SCORES)
@@ -111,22 +128,14 @@ def test_fields_of_a_later_version_are_passed_over(store: ResultStore) -> None:
 @pytest.mark.parametrize("failing", ["seed-0.npz", "seed-0.json"])
 @pytest.mark.parametrize("before", [False, True])
 def test_a_full_disk_leaves_no_half_result(
-    store: ResultStore, monkeypatch: pytest.MonkeyPatch, failing: str, before: bool
+    store: ResultStore, full_disk: Callable[[str], None], failing: str, before: bool
 ) -> None:
     if before:
         store.write(cell(), result(cell(), 0.1), SCORES)
     left = names(store)
-    rename = os.replace
-
-    def full(source: str, target: Path) -> None:
-        if Path(target).name == failing:
-            raise OSError(errno.ENOSPC, "No space left on device")
-        rename(source, target)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "replace", full)
-        with pytest.raises(StorageError, match="No space left on device") as caught:
-            store.write(cell(), result(cell(), 0.2), SCORES)
+    full_disk(failing)
+    with pytest.raises(StorageError, match="No space left on device") as caught:
+        store.write(cell(), result(cell(), 0.2), SCORES)
     assert caught.value.message == f"Cannot write to {store.root}: No space left on device."
     assert "--data-dir" not in caught.value.hint
     assert set(names(store)) <= {*left, "seed-0.npz"}

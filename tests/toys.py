@@ -13,8 +13,10 @@ from mirrorbench.data.pairs import Pair
 from mirrorbench.encoding.inputs import TextInput
 from mirrorbench.tasks import Task
 from mirrorbench.tasks.pair_similarity import PairSimilarity
+from mirrorbench.testing import letters
 
-PLUGIN = Path(__file__).resolve().with_name("toy_plugin.py")
+PLUGIN = Path(letters.__file__)
+"""A plugin in a single file, for ``--plugin``."""
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 CATS = (
     Pair("1", "a cat", "the cat", 5.0),

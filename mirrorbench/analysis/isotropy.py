@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mirrorbench.metrics.similarity import unit
+
 Vectors = NDArray[Any]
 _BLOCK = 256
 """Directions at a time: bounds the memory at n x 256 numbers."""
@@ -123,17 +125,9 @@ def mean_cosine(vectors: Vectors) -> float:
     Args:
         vectors: shape (n, dimensions), n at least 2.
     """
-    rows = unit(vectors)
+    rows = unit(_as_float64(vectors))
     total = float(np.square(rows.sum(axis=0)).sum()) - float(np.square(rows).sum())
     return total / (len(rows) * (len(rows) - 1))
-
-
-def unit(vectors: Vectors) -> NDArray[np.float64]:
-    """Rows scaled to length 1, in float64; a row of zeros stays one."""
-    rows = _as_float64(vectors)
-    norms = np.linalg.norm(rows, axis=1, keepdims=True)
-    scaled: NDArray[np.float64] = np.divide(rows, norms, out=np.zeros_like(rows), where=norms > 0)
-    return scaled
 
 
 def _as_float64(vectors: Vectors) -> NDArray[np.float64]:

@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mirrorbench.analysis.isotropy import unit
 from mirrorbench.data.parsers.marks import unmark
 from mirrorbench.data.senses import Disambiguation
 from mirrorbench.data.textfiles import read_lines
 from mirrorbench.encoding.inputs import TextInput
 from mirrorbench.errors import DataFormatError, UsageError
+from mirrorbench.metrics.similarity import unit
 from mirrorbench.registry import unknown_name
 
 METHODS = ("tsne", "pca", "umap")

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,9 +18,9 @@ from mirrorbench.cells import Cell, Failure
 from mirrorbench.data.corpora import read_corpus
 from mirrorbench.data.senses import Disambiguation
 from mirrorbench.data.store import DataStore
-from mirrorbench.encoding.inputs import Array, Encoder, ReadoutEncoder, TextInput, checked
+from mirrorbench.encoding.inputs import Array, Encoder, ReadoutEncoder, TextInput, asked
 from mirrorbench.encoding.readout import Readout
-from mirrorbench.errors import DataUnavailableError, EncodingError, UsageError
+from mirrorbench.errors import DataUnavailableError, EncodingError, MirrorbenchError, UsageError
 from mirrorbench.leaderboard.table import row_label
 from mirrorbench.plan import Plan, Planner, Request, expand_tasks
 from mirrorbench.plugins import Plugins
@@ -31,6 +32,8 @@ from mirrorbench.tasks.scoring import score
 
 if TYPE_CHECKING:
     import torch
+
+T = TypeVar("T")
 
 CHUNK = 1024
 """Texts between two signs of progress, for encoders that give none themselves."""
@@ -161,8 +164,19 @@ class Session:
         """The task's items."""
         return self.plugins.tasks[self.task].load(self.data)
 
-    def opened(self) -> Iterator[Opened]:
-        """The encoders, one after the other; what cannot be opened is among ``failures``."""
+    def of_each(self, measure: Callable[[Opened], T]) -> dict[str, T]:
+        """What is found of each encoder, by its label; one that cannot be opened or encode is among ``failures``."""
+        found = {}
+        for one in self._opened():
+            try:
+                found[one.label] = measure(one)
+            except UsageError:
+                raise
+            except MirrorbenchError as error:
+                self.failures.append(Failure.of(error, one.cell.spec, one.cell.task, one.cell.seed))
+        return found
+
+    def _opened(self) -> Iterator[Opened]:
         from mirrorbench.cache import Cache
         from mirrorbench.opening import Opener
 
@@ -202,7 +216,7 @@ class Session:
         arrays = []
         for start in range(0, len(inputs), CHUNK):
             chunk = inputs[start : start + CHUNK]
-            arrays.append(checked(opened.encoder.encode(chunk), len(chunk), f"the encoder {opened.cell.spec}"))
+            arrays.append(asked(opened.encoder, chunk, f"the encoder {opened.cell.spec}"))
             self.reporter.advance(len(chunk))
         return np.concatenate(arrays)
 
@@ -217,10 +231,12 @@ class Session:
         """Contexts of known senses: of a word of the task, of a file, or the examples inside the package.
 
         Raises:
-            UsageError: both or neither fit: a word needs a task of disambiguation.
+            UsageError: both or neither fit: a word needs a task of disambiguation; or there is no such file.
         """
         if word and file:
             raise UsageError("--word is looked up in a task, --texts is a file", "Give one of them.")
+        if file and not os.path.isfile(file):  # unlike Path.is_file, it takes a name that is too long
+            raise UsageError(f"there is no file {file}", "Each line holds a sense, a tab, and a <t>marked</t> text.")
         if not word:
             return read_contexts(Path(file) if file else None)
         items = self.items()

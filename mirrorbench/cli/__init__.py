@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.metadata import entry_points
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -24,6 +27,9 @@ from mirrorbench.cli import (
     tune,
 )
 from mirrorbench.errors import MirrorbenchError, PluginError, UsageError
+
+if TYPE_CHECKING:
+    from mirrorbench.registry import Entry
 
 app = typer.Typer(
     name="mirrorbench",
@@ -65,27 +71,42 @@ app.command("plugins")(listing.list_plugins)
 app.add_typer(plugin.app, name="plugin")
 app.add_typer(cache.app, name="cache")
 app.command("doctor")(doctor.doctor)
+_OWN = {known.name for known in app.registered_commands} | {known.name for known in app.registered_groups}
 
 
-def _add_plugin_commands() -> None:
-    """Commands of installed plugins; without any plugin nothing is loaded for this."""
-    if not entry_points(group="mirrorbench"):
-        return
-    from mirrorbench.plugins import plugins
+def add_plugin_commands() -> None:
+    """Make commands of what plugins registered as such; what makes none is a warning, and stops no other command."""
+    from mirrorbench.plugins import PluginWarning, plugins
 
     for entry in plugins().commands:
-        if isinstance(entry.value, typer.Typer):
-            app.add_typer(entry.value, name=entry.name, help=entry.description or None)
+        try:
+            if entry.name in _OWN:
+                raise ValueError("mirrorbench has a command of this name")
+            trial = typer.Typer()
+            _add_command(trial, entry)
+            typer.main.get_command(trial)  # Typer looks at the arguments' types now
+        except Exception as error:
+            problem = f"command {entry.name!r} of plugin {entry.origin} skipped: {error}"
+            warnings.warn(problem, PluginWarning, stacklevel=2)
         else:
-            app.command(entry.name, help=entry.description or None)(entry.value)
+            _add_command(app, entry)
+
+
+def _add_command(to: typer.Typer, entry: Entry[Any]) -> None:
+    if isinstance(entry.value, typer.Typer):
+        to.add_typer(entry.value, name=entry.name, help=entry.description or None)
+    else:
+        to.command(entry.name, help=entry.description or None)(entry.value)
 
 
 def main() -> None:
     """Run the command line: exit code 0 for success, 1 for something that failed, 2 for bad usage."""
     debug = os.environ.get("MIRRORBENCH_DEBUG") == "1"
     try:
-        _add_plugin_commands()
-        app()
+        with _plain_warnings():
+            if entry_points(group="mirrorbench"):  # without any plugin nothing is loaded for this
+                add_plugin_commands()
+            app()
     except MirrorbenchError as error:
         if debug:
             raise
@@ -95,6 +116,24 @@ def main() -> None:
         # The reader of our output (head, less) has gone: nothing is left to say, and nobody to say it to.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
+
+
+@contextmanager
+def _plain_warnings() -> Iterator[None]:
+    """Warnings of plugins inside are a line, without the place in our code that Python would put around it."""
+    usual = warnings.formatwarning
+
+    def line_of(
+        message: Warning | str, category: type[Warning], filename: str, lineno: int, line: str | None = None
+    ) -> str:
+        ours = category.__module__.partition(".")[0] == "mirrorbench"
+        return f"Warning: {message}\n" if ours else usual(message, category, filename, lineno, line)
+
+    warnings.formatwarning = line_of
+    try:
+        yield
+    finally:
+        warnings.formatwarning = usual
 
 
 def report(error: MirrorbenchError) -> None:

@@ -12,18 +12,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mirrorbench.cli.analysis_output import figure_formats
-from mirrorbench.cli.options import DataDir, Device, Offline, PluginFiles, Protocol
+from mirrorbench.cli.options import DataDir, Device, Offline, PluginFiles, Protocol, encoders_option
 
 if TYPE_CHECKING:
     from mirrorbench.analysis.session import Session
 
 Encoders = Annotated[
     list[str] | None,
-    typer.Option(
-        "--encoder", "-e", metavar="SPEC", show_default="tiny, the model inside the package",
-        help="As for `run`; a bare backbone is the ladder. May be repeated.",
+    encoders_option(
+        "As for `run`; a bare backbone is the ladder. May be repeated.", "tiny, the model inside the package"
     ),
-]  # fmt: skip
+]
 TaskName = Annotated[
     str, typer.Option("--task", "-t", metavar="NAME", help="Picks texts, level, language and tuning corpus.")
 ]

@@ -37,7 +37,7 @@ def isotropy(
 
     with asked.session() as session:
         chosen = session.texts(texts, limit)
-        found = {one.label: measure(session.encode(one, chosen.inputs)) for one in session.opened()}
+        found = session.of_each(lambda one: measure(session.encode(one, chosen.inputs)))
     if found:
         rows = [{"encoder": label, **asdict(one)} for label, one in found.items()]
         document = {**provenance(session), "texts": chosen.describe()}
@@ -106,7 +106,7 @@ def layers(
         words = words_in(list(dict.fromkeys(item.text for item in sentences.inputs)))
         if not words.inputs:
             raise UsageError(f"the texts of {sentences.source} have no two words", "Name sentences: --texts FILE")
-        found = {one.label: layers_of(session, one, words) for one in session.opened()}
+        found = session.of_each(lambda one: layers_of(session, one, words))
     if found:
         from dataclasses import asdict
 
@@ -133,7 +133,7 @@ def projection(
             "--texts",
             metavar="FILE",
             show_default="sentences with spring, inside the package",
-            help="Lines of a sense, a tab, and a text with the <t>word</t> marked.",
+            help="Lines of a sense, a tab, and a text with the word marked: `<t>word</t>`.",
         ),
     ] = "",
     method: Annotated[str, typer.Option(help="tsne, pca, or umap (if umap-learn is installed).")] = "tsne",
@@ -148,7 +148,7 @@ def projection(
 
     with asked.session() as session:
         contexts = session.contexts(word, texts)
-        vectors = {one.label: session.encode(one, contexts.inputs) for one in session.opened()}
+        vectors = session.of_each(lambda one: session.encode(one, contexts.inputs))
     if vectors:
         points = {label: project(array, method, asked.seed) for label, array in vectors.items()}
         rows = [

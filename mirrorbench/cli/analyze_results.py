@@ -18,7 +18,7 @@ from mirrorbench.cli.analysis_options import (
     of_encoders,
 )  # fmt: skip
 from mirrorbench.cli.analysis_output import figure_formats, leave, leave_failures, provenance
-from mirrorbench.cli.options import DataDir, Offline, PluginFiles, split_names
+from mirrorbench.cli.options import DataDir, Offline, PluginFiles, encoders_option, split_names, tasks_option
 
 if TYPE_CHECKING:
     from mirrorbench.analysis.curves import Series
@@ -31,14 +31,7 @@ BEFORE_AND_AFTER = ["tiny+base:pooling=target,layers=-4:", "tiny+mirrorwic"]
 
 
 BeforeAndAfter = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--encoder",
-        "-e",
-        metavar="SPEC",
-        show_default="tiny before and after MirrorWiC",
-        help="Two of them: before and after.",
-    ),
+    list[str] | None, encoders_option("Two of them: before and after.", "tiny before and after MirrorWiC")
 ]
 
 
@@ -121,9 +114,7 @@ def curves(
     x: Annotated[
         str, typer.Option("--x", metavar="KEY", help="The spec key that varies: corpus_size, dropout, span_mask ...")
     ] = "corpus_size",
-    tasks: Annotated[
-        list[str] | None, typer.Option("--tasks", "-t", metavar="NAME,...", help="Only these.", show_default="all")
-    ] = None,
+    tasks: Annotated[list[str] | None, tasks_option("Only these.", "all")] = None,
     log: Annotated[bool, typer.Option("--log", help="A logarithmic x axis.")] = False,
     output: Output = HERE,
     format_: Formats = "",
@@ -131,7 +122,7 @@ def curves(
 ) -> None:
     """Scores by a setting of the tuning, from the results of a sweep (Mirror-BERT, Figure 5; MirrorWiC, Figure 4).
 
-    `mirrorbench run -e tiny+mirror:corpus_size=200 -e tiny+mirror:corpus_size=1000 -t quick --seeds 3`
+    `mirrorbench run -e tiny+mirror:corpus_size=100 -e tiny+mirror:corpus_size=300 -t quick-sts --seeds 2`
 
     `mirrorbench analyze curves --x corpus_size`
     """
@@ -150,7 +141,8 @@ def curves(
         raise UsageError(f"{x} is 0 in some results, which has no logarithm", "Leave --log out.")
     labelled = _labelled(found)
     rows = [
-        {"encoder": str(one.spec), "task": one.task, "protocol": one.protocol, "metric": one.metric, x: point.x,
+        {"encoder": str(one.spec), "task": one.task, "protocol": one.protocol, "metric": one.metric,
+         x: int(point.x) if float(point.x).is_integer() else point.x,
          "mean": point.mean, "sd": point.sd, "seeds": point.n}
         for one in found for point in one.points
     ]  # fmt: skip
@@ -181,14 +173,14 @@ def frequency(
     formats = figure_formats(format_)
     registered = plugins()
     entry = registered.tasks[task]
+    there = results or Path("results").is_dir()  # the default folder may be missing: the spread needs no results
+    found = numbers.series(_results(results, [task])) if there else []
     items = entry.load(DataStore(data_dir, offline=offline))
     corpora = {e.name: e.value for e in registered.corpora if numbers.bounds(e.name)}
     buckets = numbers.count(
         [item.text for item in entry.inputs(items)],
         [(name, corpus.generate()) for name, corpus in corpora.items()],
     )
-    there = any(folder.is_dir() for folder in results or [Path("results")])
-    found = numbers.series(_results(results, [task])) if there else []
     if not found:
         typer.echo(
             f"No results of {task} for any bucket; make some: mirrorbench run -e BACKBONE+mirror:corpus="

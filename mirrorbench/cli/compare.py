@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mirrorbench.cli.options import Json, PluginFiles, split_names
+from mirrorbench.cli.options import Json, PluginFiles, split_names, tasks_option
 from mirrorbench.comparison import PairedTest
 
 if TYPE_CHECKING:
@@ -29,10 +29,7 @@ Results = Annotated[
         show_default="results",
     ),
 ]
-Tasks = Annotated[
-    list[str] | None,
-    typer.Option("--tasks", "-t", metavar="NAME,...", help="Tasks and suites.", show_default="all that both have"),
-]
+Tasks = Annotated[list[str] | None, tasks_option("Tasks and suites.", "all that both have")]
 Test = Annotated[
     PairedTest,
     typer.Option(

@@ -216,7 +216,7 @@ def _cards(names: Iterable[str], cards: Mapping[str, Card], suites: Iterable[str
     known = {**cards, **{name: hub_card(name) for name in names if is_hub_id(name)}}
     for name in names:
         if name not in known:
-            raise unknown_name("data set", name, [*cards, *suites])
+            raise unknown_name("data set", name, [*cards, *suites], "mirrorbench data list")
     return [known[name] for name in names]
 
 

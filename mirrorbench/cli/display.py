@@ -123,7 +123,8 @@ class Display:
         again = f", {self.cached} of them from earlier runs" if self.cached else ""
         written = (root / "leaderboard.md").is_file()  # mirrorbench paper writes none
         tables = "; table also in leaderboard.md and leaderboard.tex" if written else ""
-        errors.print(Text(f"{len(outcome.results)} results in {root}{again}{tables}"), soft_wrap=True)
+        count = f"{len(outcome.results)} result{'s' if len(outcome.results) > 1 else ''}"
+        errors.print(Text(f"{count} in {root}{again}{tables}"), soft_wrap=True)
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mirrorbench.cli.options import PluginFiles, Standalone, split_names
+from mirrorbench.cli.options import PluginFiles, Standalone, encoders_option, split_names, tasks_option
 
 if TYPE_CHECKING:
     from mirrorbench.leaderboard.selection import Choice, Selection
@@ -22,19 +22,10 @@ Results = Annotated[
     list[Path] | None,
     typer.Argument(help="Folders of results, or a table as --format json wrote it.", show_default="results"),
 ]
-Tasks = Annotated[
-    list[str] | None,
-    typer.Option("--tasks", "-t", metavar="NAME,...", help="Columns: tasks and suites.", show_default="all"),
-]
+Tasks = Annotated[list[str] | None, tasks_option("Columns: tasks and suites.", "all")]
 Encoders = Annotated[
     list[str] | None,
-    typer.Option(
-        "--encoder",
-        "-e",
-        metavar="SPEC",
-        help="Rows; what a spec leaves open may be anything (bert: every row of BERT). May be repeated.",
-        show_default="all",
-    ),
+    encoders_option("Rows; what a spec leaves open may be anything (bert: every row of BERT). May be repeated.", "all"),
 ]
 TableName = Annotated[
     str, typer.Option(metavar="NAME", help="Rows and columns of a table of the papers (mirrorbench paper lists them).")

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+
+DEVICES = "auto, cpu, cuda, cuda:N or mps."
+PRECISIONS = "auto (bf16 on CUDA, else fp32), fp32 or bf16."
+PROTOCOLS = "paper: as published; released: as the authors' code does it."
 
 
 def _load_plugins(files: list[Path] | None) -> list[Path] | None:
@@ -38,11 +42,31 @@ DataDir = Annotated[
 ]
 Offline = Annotated[bool, typer.Option("--offline", help="Open no socket: what is not here is an error.")]
 Encoder = Annotated[str, typer.Option("--encoder", "-e", metavar="SPEC", help="BACKBONE[+METHOD][:KEY=VALUE,...].")]
-Device = Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:N or mps.")]
-Precision = Annotated[str, typer.Option(help="auto (bf16 on CUDA, else fp32), fp32 or bf16.")]
-Protocol = Annotated[str, typer.Option(help="paper: as published; released: as the authors' code does it.")]
+Device = Annotated[str, typer.Option(help=DEVICES)]
+Precision = Annotated[str, typer.Option(help=PRECISIONS)]
+Protocol = Annotated[str, typer.Option(help=PROTOCOLS)]
 Standalone = Annotated[bool, typer.Option("--standalone", help="latex: a document that compiles.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+def encoders_option(help_: str, default: str) -> Any:
+    """``--encoder``, which may be repeated.
+
+    Args:
+        help_: what a spec means to the command.
+        default: what stands there if none is given.
+    """
+    return typer.Option("--encoder", "-e", metavar="SPEC", help=help_, show_default=default)
+
+
+def tasks_option(help_: str, default: str) -> Any:
+    """``--tasks``, whose values ``split_names`` takes apart.
+
+    Args:
+        help_: what tasks mean to the command.
+        default: what stands there if none is given.
+    """
+    return typer.Option("--tasks", "-t", metavar="NAME,...", help=help_, show_default=default)
 
 
 def split_names(values: list[str]) -> list[str]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mirrorbench.cli.options import DataDir, Offline, PluginFiles, Protocol, Standalone
+from mirrorbench.cli.options import DEVICES, PRECISIONS, DataDir, Offline, PluginFiles, Protocol, Standalone
 
 if TYPE_CHECKING:
     from mirrorbench.papers.grid import Grid
@@ -44,8 +44,8 @@ def paper(
     protocol: Protocol = "paper",
     format_: Format = "",
     standalone: Standalone = False,
-    device: Annotated[str, typer.Option(help="With --run: auto, cpu, cuda, cuda:N or mps.")] = "auto",
-    precision: Annotated[str, typer.Option(help="With --run: auto (bf16 on CUDA, else fp32), fp32 or bf16.")] = "auto",
+    device: Annotated[str, typer.Option(help=f"With --run: {DEVICES}")] = "auto",
+    precision: Annotated[str, typer.Option(help=f"With --run: {PRECISIONS}")] = "auto",
     data_dir: DataDir = None,
     offline: Offline = False,
     plugin: PluginFiles = None,
@@ -58,6 +58,7 @@ def paper(
     """  # fmt: skip
     from mirrorbench.errors import UsageError
     from mirrorbench.papers.reading import PAPERS, find_table
+    from mirrorbench.papers.rendering import check_format
     from mirrorbench.papers.tables import FactTable
     from mirrorbench.plugins import plugins
     from mirrorbench.recipes import PROTOCOLS
@@ -74,6 +75,8 @@ def paper(
         return
     if standalone and format_ != "latex":
         raise UsageError("--standalone is for --format latex")
+    if format_:
+        check_format(format_)  # before anything is measured
     found = find_table(table)
     if isinstance(found, FactTable):
         if run:

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mirrorbench.cli.options import DataDir, Device, Offline, PluginFiles, split_names
+from mirrorbench.cli.options import (
+    PRECISIONS,
+    PROTOCOLS,
+    DataDir,
+    Device,
+    Offline,
+    PluginFiles,
+    encoders_option,
+    split_names,
+    tasks_option,
+)
 from mirrorbench.errors import UsageError
 
 if TYPE_CHECKING:
@@ -32,22 +43,16 @@ GridName = Annotated[
 ]
 Encoders = Annotated[
     list[str] | None,
-    typer.Option(
-        "--encoder",
-        "-e",
-        metavar="SPEC",
-        help="BACKBONE[@REVISION][+METHOD][:KEY=VALUE,...]; a bare backbone is the ladder. May be repeated.",
-        show_default="tiny, the model inside the package",
+    encoders_option(
+        "BACKBONE[@REVISION][+METHOD][:KEY=VALUE,...]; a bare backbone is the ladder. May be repeated.",
+        "tiny, the model inside the package",
     ),
 ]
 Tasks = Annotated[
     list[str] | None,
-    typer.Option(
-        "--tasks",
-        "-t",
-        metavar="NAME,...",
-        help="Tasks and suites. Some tasks take options: bli-en-fr:train=1k,self_learning=5.",
-        show_default="quick, the data inside the package",
+    tasks_option(
+        "Tasks and suites. Some tasks take options: bli-en-fr:train=1k,self_learning=5.",
+        "quick, the data inside the package",
     ),
 ]
 Seeds = Annotated[
@@ -61,11 +66,8 @@ CorpusName = Annotated[
         show_default="each task's own",
     ),
 ]
-Protocol = Annotated[
-    str,
-    typer.Option(help="paper: as published; released: as the authors' code does it.", show_default="paper"),
-]
-Precision = Annotated[str, typer.Option(help="auto (bf16 on CUDA, else fp32), fp32 or bf16.", show_default="auto")]
+Protocol = Annotated[str, typer.Option(help=PROTOCOLS, show_default="paper")]
+Precision = Annotated[str, typer.Option(help=PRECISIONS, show_default="auto")]
 Output = Annotated[Path, typer.Option("--output", "-o", help="Where results go.")]
 Executor = Annotated[
     str,
@@ -125,7 +127,10 @@ def run(
     chosen = pick_device(device)
     auto = pick_precision(precision or "auto", chosen)
     specs = tuple(dict.fromkeys(parse_spec(text) for text in encoder or []))
-    said = _Said(specs, tuple(split_names(tasks or [])), seeds, corpus, protocol, precision and auto)
+    names = tuple(split_names(tasks or []))
+    if tasks and not names:
+        raise UsageError("--tasks names no task", "mirrorbench list tasks; without --tasks: the embedded ones.")
+    said = _Said(specs, names, seeds, corpus, protocol, precision and auto)
     data = DataStore(data_dir, offline=offline or dry_run)
     store = ResultStore(output)
     with going_on(store.root):
@@ -227,7 +232,7 @@ def _show_plan(plan: Plan, store: ResultStore, offline: bool) -> None:
     for failure in plan.failures:
         say(f"  cannot {failure.spec}  {failure.task}: {failure.reason}")
     total = len(plan.cells)
-    say(f"{total} cells: {done} done, {total - done} to do, {len(plan.failures)} impossible")
+    say(f"{total} cell{'' if total == 1 else 's'}: {done} done, {total - done} to do, {len(plan.failures)} impossible")
     if waiting:
         say(_estimate(waiting, store))
     if plan.failures and not offline:
@@ -235,10 +240,15 @@ def _show_plan(plan: Plan, store: ResultStore, offline: bool) -> None:
 
 
 def _estimate(waiting: list[list[Cell]], store: ResultStore) -> str:
+    from mirrorbench.errors import DataFormatError
     from mirrorbench.estimate import estimate, in_words
-    from mirrorbench.store import read_results
+    from mirrorbench.store import read_result, result_files
 
-    found = estimate(waiting, read_results(store.root))
+    done = []
+    for path in result_files(store.root):
+        with suppress(DataFormatError):  # the run would compute it again, and go on
+            done.append(read_result(path))
+    found = estimate(waiting, done)
     if not found.cells:
         return f"no estimate of the time: {store.root} holds no result of a like cell"
     without = f"; {found.unknown} have no like result and are not in it" if found.unknown else ""

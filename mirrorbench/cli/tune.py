@@ -54,7 +54,7 @@ def tune(
 
     `mirrorbench tune my_texts.txt --encoder roberta --output my-encoder`
 
-    `mirrorbench tune pairs.jsonl.gz -c question,answer -e roberta:epochs=2 -o my-encoder --push-to-hub me/my-encoder`
+    `mirrorbench tune pairs.jsonl.gz -c question,answer -e roberta:epochs=2 -o qa-encoder --push-to-hub me/qa-encoder`
     """
     from mirrorbench.cli.display import errors, on_interrupt, reporter
     from mirrorbench.devices import pick_device, pick_precision

@@ -111,6 +111,12 @@ def compare(
              for task in tasks}  # fmt: skip
     shared = [task for task, (a, b) in pairs.items() if a and b]
     mixed = [reason for task in shared for reason in incomparable([x.result for side in pairs[task] for x in side])]
+    mixed += [
+        f"{task}: the seeds of {name} differ in recipe, corpus or precision"
+        for task in shared
+        for name, side in zip("AB", pairs[task], strict=True)
+        if len({x.result.experiment for x in side}) > 1
+    ]
     if mixed and not allow_mixed:
         raise UsageError(
             "these results do not belong together:\n  " + "\n  ".join(mixed),

@@ -137,12 +137,12 @@ def suited(test: PairedTest, first: Sequence[ItemScores], second: Sequence[ItemS
             metric that is neither a mean nor a correlation.
     """
     kind = first[0].kind
-    exact = first[0].hits and len(first) == len(second) == 1
+    exact = first[0].hits and second[0].hits and len(first) == len(second) == 1
     permutable = kind == MEAN or kind in CORRELATIONS
     if test is PairedTest.auto:
         return PairedTest.mcnemar if exact else PairedTest.permutation if permutable else PairedTest.bootstrap
     if test is PairedTest.mcnemar and not exact:
-        what = "several seeds" if first[0].hits else f"a score that is no accuracy ({kind})"
+        what = "several seeds" if first[0].hits and second[0].hits else f"a score that is no accuracy ({kind})"
         raise UsageError(f"McNemar's test compares right and wrong answers of one seed each, not {what}")
     if test is PairedTest.permutation and not permutable:
         raise UsageError(f"there is no permutation test for {kind}; the bootstrap suits every metric")

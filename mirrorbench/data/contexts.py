@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from mirrorbench.encoding.inputs import TextInput
+from mirrorbench.errors import DataFormatError
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,3 +58,15 @@ class ContextChange:
     id: str
     first: RatedContexts
     second: RatedContexts
+
+
+def check_targets(task: str, pairs: Iterable[ContextPair | RatedContexts]) -> None:
+    """Whether the target words of a task's items are in their texts.
+
+    Raises:
+        DataFormatError: one of them is not.
+    """
+    for pair in pairs:
+        for side in (pair.left, pair.right):
+            if not all(0 <= start < end <= len(side.text) for start, end in side.spans):
+                raise DataFormatError(f"task {task}: a target of item {pair.id} is not in its text")

@@ -114,23 +114,47 @@ def _found(
     name_or_path: str | Path, store: DataStore, cards: Mapping[str, Card | GeneratedCorpus], strip: bool
 ) -> tuple[str, list[str]]:
     """Where one corpus is, and its strings that are not blank."""
+    found = _meant(name_or_path, cards)
+    if isinstance(found, GeneratedCorpus):
+        return "generated", [text.strip() if strip else text for text in found.generate() if text.strip()]
+    if isinstance(found, Path):
+        return str(found), _lines(found, {}, strip)
+    data = store.resolve(found)
+    source = ", ".join(f"{found.name}/{path}" for path in data.files)
+    return source, [text for path in data.files.values() for text in _lines(path, found.options, strip)]
+
+
+def check_corpus(name: str, cards: Mapping[str, Card | GeneratedCorpus]) -> None:
+    """Check that a name means a corpus, or several; nothing is read or fetched.
+
+    Args:
+        name: as for ``read_corpus``.
+        cards: likewise.
+
+    Raises:
+        UnknownNameError: neither a corpus nor a file.
+        UsageError: a folder, or a malformed id of the hub.
+    """
+    for part in _parts(name, cards):
+        _meant(part, cards)
+
+
+def _meant(name_or_path: str | Path, cards: Mapping[str, Card | GeneratedCorpus]) -> Card | GeneratedCorpus | Path:
+    """What one name stands for: a corpus, one of the hub, or a file."""
     name = str(name_or_path)
-    card = None if isinstance(name_or_path, Path) else cards.get(name)
-    if card is None and not isinstance(name_or_path, Path) and is_hub_id(name):
-        card = _hub_corpus(name)
-    if isinstance(card, GeneratedCorpus):
-        return "generated", [text.strip() if strip else text for text in card.generate() if text.strip()]
-    if card is not None and card.kind == CORPUS_KIND:
-        data = store.resolve(card)
-        source = ", ".join(f"{card.name}/{path}" for path in data.files)
-        return source, [text for path in data.files.values() for text in _lines(path, card.options, strip)]
+    if not isinstance(name_or_path, Path):
+        card = cards.get(name)
+        if isinstance(card, GeneratedCorpus) or (card is not None and card.kind == CORPUS_KIND):
+            return card
+        if card is None and is_hub_id(name):
+            return _hub_corpus(name)
     path = Path(name_or_path).expanduser()
     if os.path.isdir(path):  # unlike Path.is_dir, it takes a name that is too long for the file system
         raise UsageError(f"The corpus {name!r} is a folder.", "Name one text file, one string a line.")
     if not os.path.isfile(path):
         corpora = [c.name for c in cards.values() if isinstance(c, GeneratedCorpus) or c.kind == CORPUS_KIND]
-        raise unknown_name("corpus, and no file,", name, corpora)
-    return str(path), _lines(path, {}, strip)
+        raise unknown_name("corpus, and no file,", name, corpora, "mirrorbench list corpora")
+    return path
 
 
 def _parts(name: str, cards: Mapping[str, Card | GeneratedCorpus]) -> list[str]:

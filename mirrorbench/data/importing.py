@@ -25,7 +25,7 @@ from mirrorbench.data.archives import (
 from mirrorbench.data.cards import ArchiveSource, Card, DataFile
 from mirrorbench.data.store import DataStore
 from mirrorbench.data.textfiles import sha256_of
-from mirrorbench.errors import DataFormatError, DataIntegrityError, DataUnavailableError
+from mirrorbench.errors import DataFormatError, DataIntegrityError, UsageError
 from mirrorbench.files.atomic import writing
 
 ARCHIVE_LIMIT = 256 << 20
@@ -121,11 +121,11 @@ def import_folder(folder: Path, store: DataStore, cards: Mapping[str, Card]) -> 
         what was found, and what each card still lacks.
 
     Raises:
-        DataUnavailableError: there is no such folder.
+        UsageError: there is no such folder.
         StorageError: the store cannot be written.
     """
     if not folder.is_dir():
-        raise DataUnavailableError(f"Cannot import from {folder}: there is no such folder.")
+        raise UsageError(f"Cannot import from {folder}: there is no such folder.")
     return _Importer(store, _Index.of(cards.values())).run(folder, cards)
 
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 KEYS = ("path", "limit", "lower", "language")
 DEFAULT_LIMIT = 200_000
-"""Words read from a file, as the papers' bilingual lexicon induction does (paper 1, section 3)."""
+"""Words read from a file: as many as Glavaš et al. (2019) keep, whose dictionaries paper 1 takes (section 3)."""
 LANGUAGE = "{lang}"
 
 _EDGES = re.compile(r"^[\W_]+|[\W_]+$")

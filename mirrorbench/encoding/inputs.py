@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from mirrorbench.errors import EncodingError
+from mirrorbench.errors import EncodingError, MirrorbenchError
 
 if TYPE_CHECKING:
     from mirrorbench.encoding.readout import Readout
@@ -81,6 +81,21 @@ class VocabularyEncoder(Encoder, Protocol):
 
     def vocabulary(self, language: str) -> Sequence[str]:
         """Its distinct words of a language (ISO code), the most frequent first."""
+
+
+def asked(encoder: Encoder, inputs: Sequence[TextInput], who: str) -> Array:
+    """What an encoder gives for inputs, ``checked``: an encoder of a plugin may raise or return anything.
+
+    Raises:
+        EncodingError: it raised something that is no error of ours, or returned what is no array of vectors.
+    """
+    try:
+        vectors = encoder.encode(inputs)
+    except MirrorbenchError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise EncodingError(f"{who} failed: {type(error).__name__}: {error}") from error
+    return checked(vectors, len(inputs), who)
 
 
 def checked(vectors: object, n: int, who: str) -> Array:

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 POOLINGS = ("cls", "mean", "mean-padded", "target")
 
 DEFAULT_MAX_LENGTH = 64
-"""Tokens kept of each text, special tokens included (released code of paper 1; the paper states none)."""
+"""Tokens kept of each text, special tokens included (released code of paper 1; the paper states none). Tasks of paper 2
+have lengths of their own, those of its released code (option ``max_length`` of their cards)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +27,7 @@ class Readout:
         pooling: ``cls``: the first token's vector, before any pooling layer. ``mean``: the mean over all tokens that
             are not padding, special tokens included. ``mean-padded``: the mean over ``max_length`` positions, padding
             included, as the papers' released code does. ``target``: the mean over the tokens of the target word
-            (paper 2, section 2); a text without a target is its own target, special tokens left out.
+            (paper 2, section 3); a text without a target is its own target, special tokens left out.
         layers: a Python slice over (embeddings, layer 1, ..., layer n); ``-1:`` is the last layer, ``-4:`` the mean of
             the top four.
         max_length: tokens kept of each text, special tokens included; wins over what the tokenizer's file says.
@@ -101,6 +102,7 @@ def pool(
         return states.mean(1)
     if readout.pooling == "target":
         assert target is not None  # whoever asks for targets has located them
-        return torch.bmm(target.to(states.dtype).unsqueeze(1), states).squeeze(1)
+        with torch.autocast(states.device.type, enabled=False):  # or a product would be in half precision again
+            return torch.bmm(target.to(states.dtype).unsqueeze(1), states).squeeze(1)
     weights = mask.to(states.dtype).unsqueeze(-1)
     return (states * weights).sum(1) / weights.sum(1)

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from mirrorbench.backbones import positions
 from mirrorbench.encoding.batching import TOKEN_BUDGET
 from mirrorbench.encoding.inputs import TextInput
 from mirrorbench.encoding.modelfiles import read_model
@@ -102,7 +103,7 @@ class Transformer:
         return of_text.index(True), of_text[::-1].index(True)
 
     def _check_length(self, max_length: int) -> None:
-        limit = _positions(self.model.config)
+        limit = positions(lambda key: getattr(self.model.config, key, None))
         if limit and max_length > limit:
             raise UsageError(
                 f"max_length={max_length}, but {self.path.name} has {limit} positions",
@@ -196,16 +197,3 @@ def open_transformer(path: Path, device: torch.device, configure: Callable[[Any]
     if getattr(config, "is_encoder_decoder", False):
         model = model.get_encoder()
     return Transformer(path, model.to(device).eval(), tokenizer, device)
-
-
-def _positions(config: Any) -> int:
-    """How many tokens the model can take, 0 where nothing says so."""
-    positions = int(getattr(config, "max_position_embeddings", 0) or 0)
-    # RoBERTa's family numbers positions from padding_idx + 1, so two of its 514 are never used.
-    offset = (config.pad_token_id or 0) + 1 if config.model_type in _OFFSET_POSITIONS else 0
-    # DeBERTa's attention is relative: there is a limit only where absolute positions are added to the embeddings too.
-    relative = getattr(config, "relative_attention", False) and not getattr(config, "position_biased_input", True)
-    return 0 if relative or positions <= 0 else positions - offset
-
-
-_OFFSET_POSITIONS = ("roberta", "xlm-roberta", "camembert", "roberta-prelayernorm", "xlm-roberta-xl", "mpnet")

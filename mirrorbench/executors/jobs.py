@@ -35,7 +35,10 @@ if TYPE_CHECKING:
 
 RETRIES = 2
 """How often a group is tried again after the worker that had it died."""
-_ENVIRONMENT = ("MIRRORBENCH_DISABLE_PLUGINS", "MIRRORBENCH_STRICT_PLUGINS", "HF_HUB_OFFLINE", "HF_HOME")
+_ENVIRONMENT = (
+    "MIRRORBENCH_DISABLE_PLUGINS", "MIRRORBENCH_STRICT_PLUGINS", "HF_HUB_OFFLINE", "HF_HOME", "HF_HUB_CACHE",
+    "HF_ENDPOINT",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -33,10 +33,28 @@ class _Speaker(Silent):
         self.pipe.send((message, None))
 
 
+class _Terminated(BaseException):
+    """The worker was told to end; raised so that leases are released on the way out.
+
+    No ``SystemExit``: one that a plugin raises only fails its cells.
+    """
+
+
 def serve(pipe: Connection, context: Context) -> None:
     """The worker process: receives groups until the pipe closes, sends outcomes."""
+
+    def end(*_: Any) -> None:
+        raise _Terminated
+
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # for systems that cannot start a process deaf to it
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that leases are released on the way out
+    signal.signal(signal.SIGTERM, end)
+    try:
+        _serve(pipe, context)
+    except _Terminated:
+        sys.exit(128 + signal.SIGTERM)
+
+
+def _serve(pipe: Connection, context: Context) -> None:
     runner = context.runner(_Speaker(pipe))
     corpora = SharedCorpora(runner.cache)
     while True:
@@ -74,6 +92,7 @@ class Pool:
         self.waiting = deque(job.groups)
         self.deaths: dict[str, int] = {}
         self.busy = 0  # groups in a row that another run holds
+        self.told = False
 
     def run(self) -> Iterator[Done]:
         """Outcomes as they come."""
@@ -112,6 +131,9 @@ class Pool:
         if not self.waiting:
             return
         if self.busy >= len(self.waiting):
+            if not self.told:
+                self.job.reporter.note("another process is at work on what is left; waiting for its results")
+            self.told = True
             time.sleep(POLL_SECONDS)
             self.busy = 0
         worker.cells, worker.at_work = self.waiting.popleft(), True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -48,6 +49,32 @@ def writing(target: Path, store: Path | None = None) -> Iterator[IO[bytes]]:
     finally:
         if temporary:
             Path(temporary).unlink(missing_ok=True)
+
+
+@contextmanager
+def building(target: Path, prefix: str, problem: str, hint: str) -> Iterator[Path]:
+    """A new folder beside another, for whoever writes a model into it and renames it; if it is still there, it goes.
+
+    Args:
+        target: what it is to become.
+        prefix: of its name.
+        problem: what an error says before the reason: that what cannot be written where.
+        hint: what to do then.
+
+    Raises:
+        StorageError: the folder or a file in it cannot be written, or the disk is full.
+    """
+    from safetensors import SafetensorError  # what a full disk raises under safetensors
+
+    temporary = ""
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        temporary = tempfile.mkdtemp(prefix=prefix, dir=target.parent)
+        yield Path(temporary)
+    except (OSError, SafetensorError) as error:
+        raise StorageError(f"{problem}: {getattr(error, 'strerror', None) or error}", hint) from error
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
 
 
 def sync_folder(folder: Path) -> None:

@@ -20,14 +20,17 @@ _NAMED = 8
 def provenance(results: Sequence[Result]) -> list[str]:
     """Lines to stand under a table: metric, protocol, precision, seeds, corpora, versions, each task's own notes."""
     notes = []
-    seeds = max((len({x.seed for x in results if x.spec == r.spec}) for r in results), default=1)
+    of_rows: dict[tuple[str, str], set[int]] = {}
+    for result in results:
+        of_rows.setdefault((result.spec, result.protocol), set()).add(result.seed)
+    seeds = sorted({len(found) for found in of_rows.values()} - {1})
     metrics = {r.main_metric for r in results}
     precisions = {str(r.cell["precision"]["encoding"]) for r in results}
     for names, what in ((metrics, "Metric"), ({r.protocol for r in results}, "protocol"), (precisions, "precision")):
         if names:
             notes.append(f"{what}: {', '.join(sorted(names))}")
-    if seeds > 1:
-        notes.append(f"± sample standard deviation over {seeds} seeds")
+    if seeds:
+        notes.append(f"± sample standard deviation over {' or '.join(map(str, seeds))} seeds")
     lines = ["; ".join(notes) + "."] if notes else []
     lines += [*_tuned_on(results), *_overlaps(results), *_made_by(results)]
     return lines + sorted({f"{r.task}: {note}" for r in results for note in r.notes})
@@ -101,7 +104,7 @@ def mixtures(results: Iterable[Result], plugins: Plugins) -> list[str]:
     """What keeps these results from being compared in one table; one line for each reason.
 
     Reasons are several protocols; several versions of a task's data; several models behind one encoder spec; and
-    results of different experiments (recipe, corpus, precision ...) under one name.
+    results of different experiments (recipe, corpus, precision ...) under one name, or as the seeds of one score.
     """
 
     def model(result: Result) -> tuple[str, str]:
@@ -115,6 +118,8 @@ def mixtures(results: Iterable[Result], plugins: Plugins) -> list[str]:
     models = _several(results, model, lambda r: str(r.encoder.get("weights", "")))
     rest = [result for result in results if result.task not in data and model(result) not in models]
     experiments = _several(rest, _name, lambda r: r.cell_id)
+    told = {name[:3] for name in experiments}
+    seeds = _several((r for r in rest if _name(r)[:3] not in told), lambda r: _name(r)[:3], lambda r: r.experiment)
     return [
         *([f"protocols {' and '.join(protocols)}"] if len(protocols) > 1 else []),
         *(f"{task}: {n} different versions of its data" for task, n in data.items()),
@@ -122,6 +127,10 @@ def mixtures(results: Iterable[Result], plugins: Plugins) -> list[str]:
         *(
             f"{spec} on {task}, seed {seed}: {n} different experiments (recipe, corpus or precision)"
             for (spec, _, task, seed), n in experiments.items()
+        ),
+        *(
+            f"{spec} on {task}: its seeds are of {n} different experiments (recipe, corpus or precision)"
+            for (spec, _, task), n in seeds.items()
         ),
     ]
 

@@ -101,8 +101,9 @@ def select(folders: Sequence[Path], plugins: Plugins, choice: Choice = EVERYTHIN
         held = ", ".join(sorted({r.task for _, r in read}))
         raise UsageError(f"no results in {where} for the tasks or protocol asked for", f"There are results on: {held}")
     chosen = _chosen(_ordered(kept, plugins), choice.encoders, choice.rows)
-    shown = {"": "", **choice.metrics}
-    kept = [_showing(r, shown.get(r.task, shown[""])) for r in kept if parse_spec(r.spec) in chosen]
+    shown, wanted = {"": "", **choice.metrics}, frozenset(chosen)
+    texts = {text for text in {r.spec for r in kept} if parse_spec(text) in wanted}
+    kept = [_showing(r, shown.get(r.task, shown[""])) for r in kept if r.spec in texts]
     mixed = mixtures(kept, plugins)
     if mixed and not choice.allow_mixed:
         more = f"\n  and {len(mixed) - _SHOWN} more" if len(mixed) > _SHOWN else ""
@@ -113,7 +114,7 @@ def select(folders: Sequence[Path], plugins: Plugins, choice: Choice = EVERYTHIN
             "or mix them all the same with --allow-mixed: the table then says so.",
         )
     files = {result.cell_id: path for path, result in reversed(read)}
-    notes = tuple(f"Mixed, not comparable: {reason}. The newest counts." for reason in mixed)
+    notes = tuple(f"Mixed, not comparable: {reason}. The newest of each seed counts." for reason in mixed)
     return Selection(tuple(without_repeats(kept)), tuple(chosen), files, notes)
 
 

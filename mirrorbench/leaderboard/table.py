@@ -6,7 +6,8 @@ Averages are taken over values; a missing cell is missing, and so is the average
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import PurePath
@@ -177,25 +178,36 @@ def build_table(
     names = list(tasks) or _in_order({result.task for result in results}, plugins)
     columns = _with_averages([_column(name, plugins, results) for name in names])
     protocols = list(dict.fromkeys(result.protocol for result in results)) or [""]
-    specs = [(row, protocol) for row in rows for protocol in protocols]
-    specs = specs or [(parse_spec(s), p) for s, p in dict.fromkeys((r.spec, r.protocol) for r in results)]
+    there = dict.fromkeys((r.spec, r.protocol) for r in results)
+    some = {spec for spec, _ in there}  # one that has results under another protocol only needs no empty row
+    specs = [(row, p) for row in rows for p in protocols if (str(row), p) in there or str(row) not in some]
+    specs = specs or [(parse_spec(s), p) for s, p in there]
+    labels = _labels([spec for spec, _ in specs], plugins)
     table_rows = []
     for spec, protocol in specs:
         cells = {name: by_cell.get((str(spec), protocol, name), []) for name in names}
         scores = tuple(_average([cells[name] for name in column.average_of or (column.name,)]) for column in columns)
-        label = row_label(spec, plugins) + (f" [{protocol}]" if len(protocols) > 1 else "")
+        label = labels[spec] + (f" [{protocol}]" if len(protocols) > 1 else "")
         table_rows.append(Row(label, str(spec), scores, spec.backbone, spec.method, protocol))
     table_rows += _baselines(columns, results, plugins)
-    notes = [*provenance(results), *_missing(failures, plugins)]
+    notes = [*provenance(results), *_missing(failures, labels, plugins)]
     return Table(title, tuple(columns), tuple(table_rows), tuple(notes))
 
 
-def _missing(failures: Sequence[Failure], plugins: Plugins) -> list[str]:
+def _labels(specs: Iterable[EncoderSpec], plugins: Plugins) -> dict[EncoderSpec, str]:
+    """What rows are called; those that would be called alike (``./a/model`` and ``./b/model``) by their specs."""
+    labels = {spec: row_label(spec, plugins) for spec in specs}
+    alike = Counter(labels.values())
+    return {spec: label if alike[label] == 1 else str(spec) for spec, label in labels.items()}
+
+
+def _missing(failures: Sequence[Failure], labels: Mapping[EncoderSpec, str], plugins: Plugins) -> list[str]:
     """Why cells are empty: a line for all rows (and seeds) that lack a task for the same reason."""
     lacking: dict[tuple[str, str], dict[str, None]] = {}
     for failure in failures:
         reason = failure.reason.splitlines()[0]
-        lacking.setdefault((failure.task, reason), {})[row_label(failure.spec, plugins)] = None
+        label = labels.get(failure.spec) or row_label(failure.spec, plugins)
+        lacking.setdefault((failure.task, reason), {})[label] = None
     return [f"missing: {', '.join(rows)} on {task}: {reason}" for (task, reason), rows in lacking.items()]
 
 

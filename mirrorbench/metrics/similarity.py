@@ -1,4 +1,4 @@
-"""Similarity of pairs of vectors: what the metrics of pairs compare with judgements."""
+"""Similarity of vectors: what the metrics of pairs compare with judgements, and vectors of length 1."""
 
 from __future__ import annotations
 
@@ -15,3 +15,11 @@ def cosine(left: NDArray[Any], right: NDArray[Any]) -> NDArray[np.float64]:
     products: NDArray[np.float64] = np.einsum("nd,nd->n", x, y)
     result: NDArray[np.float64] = np.divide(products, norms, out=np.zeros_like(products), where=norms > 0)
     return result
+
+
+def unit(vectors: NDArray[Any]) -> NDArray[np.float64]:
+    """Vectors, an array of shape (..., d), scaled to length 1, in float64; a vector of zeros stays one."""
+    rows = np.asarray(vectors, dtype=np.float64)
+    norms = np.linalg.norm(rows, axis=-1, keepdims=True)
+    scaled: NDArray[np.float64] = np.divide(rows, norms, out=np.zeros_like(rows), where=norms > 0)
+    return scaled

@@ -149,11 +149,9 @@ def _unfit(found: Sequence[dict[int, Result]], target: Target) -> str:
     for task, seeds in zip(target.tasks, found, strict=False):
         if any(result.metrics.get(target.metric) is None for result in seeds.values()):
             return f"{task}: the results have no {target.metric}"
-        made = {
-            json.dumps([r.data, r.cell.get("recipe"), r.cell.get("corpus")], sort_keys=True) for r in seeds.values()
-        }
+        made = {(json.dumps(r.data, sort_keys=True), r.experiment) for r in seeds.values()}
         if len(made) > 1:
-            return f"{target.spec} on {task}: the seeds differ in data, recipe or corpus"
+            return f"{target.spec} on {task}: the seeds differ in data, recipe, corpus or precision"
     if len({frozenset(seeds) for seeds in found}) > 1:
         return f"{target.spec}: not all tasks have the same seeds"
     return ""

@@ -10,7 +10,7 @@ from dataclasses import asdict
 from typing import Any
 
 from mirrorbench.errors import UsageError
-from mirrorbench.leaderboard.renderers.booktabs import escape_latex
+from mirrorbench.leaderboard.renderers.booktabs import escape_latex, framed
 from mirrorbench.leaderboard.renderers.github import escape_markdown
 from mirrorbench.papers.grid import DIFFERS, Grid, Line, comparison_grid, fact_grid
 from mirrorbench.papers.joining import Comparison
@@ -24,14 +24,23 @@ def grid(content: Content) -> Grid:
     return fact_grid(content) if isinstance(content, FactTable) else comparison_grid(content)
 
 
+def check_format(format_: str) -> None:
+    """Whether there is such a format.
+
+    Raises:
+        UsageError: there is not.
+    """
+    if format_ not in FORMATS:
+        raise UsageError(f"the papers' tables have no format {format_!r}", f"Formats: {', '.join(FORMATS)}")
+
+
 def render(content: Content, format_: str) -> str:
     """Text in one of ``FORMATS``.
 
     Raises:
         UsageError: there is no such format.
     """
-    if format_ not in FORMATS:
-        raise UsageError(f"the papers' tables have no format {format_!r}", f"Formats: {', '.join(FORMATS)}")
+    check_format(format_)
     return FORMATS[format_](content)
 
 
@@ -61,14 +70,6 @@ def markdown(content: Content) -> str:
 
 # Not among the letters of pdflatex's fonts; escape_latex leaves their code points.
 _SYMBOLS = {"[U+2713]": r"$\surd$", "[U+2717]": r"$\times$", "[U+2260]": r"$\neq$"}
-_PREAMBLE = r"""\documentclass{article}
-\usepackage[T1]{fontenc}
-\IfFileExists{lmodern.sty}{\usepackage{lmodern}}{}
-\usepackage[a4paper,landscape,margin=15mm]{geometry}
-\usepackage{booktabs}
-\usepackage{graphicx}
-\begin{document}
-"""
 
 
 def latex(content: Content, standalone: bool = False) -> str:
@@ -82,12 +83,7 @@ def latex(content: Content, standalone: bool = False) -> str:
             tabular.append(r"\addlinespace")
         tabular.append(_latex_line(line, shown.kinds))
     tabular += [r"\bottomrule", r"\end{tabular}"]
-    if standalone:
-        tabular = [r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%", *tabular, "}"]
-    caption = _latex_text(" ".join([f"{shown.title}.", *shown.notes]))
-    lines = [r"\begin{table}[t]", r"\centering", r"\small", *tabular, rf"\caption{{{caption}}}", r"\end{table}"]
-    text = "\n".join(lines) + "\n"
-    return f"{_PREAMBLE}{text}\\end{{document}}\n" if standalone else text
+    return framed(tabular, _latex_text(" ".join([f"{shown.title}.", *shown.notes])), standalone)
 
 
 def _latex_head(shown: Grid, before: int) -> list[str]:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mirrorbench.metrics.similarity import unit
 from mirrorbench.retrieval import csls
 
 Floats = NDArray[np.floating[Any]]
@@ -22,8 +23,8 @@ def normalise(vectors: Floats) -> NDArray[np.float64]:
     Returns:
         Shape (n, d).
     """
-    units = _unit(vectors.astype(np.float64))
-    return _unit(units - units.mean(axis=0))
+    units = unit(vectors)
+    return unit(units - units.mean(axis=0))
 
 
 def procrustes(source: Floats, target: Floats) -> NDArray[np.float64]:
@@ -72,9 +73,3 @@ def learn(
         rows = np.concatenate([left, mutual]), np.concatenate([right, there[mutual]])
         rotation = procrustes(source[rows[0]], target[rows[1]])
     return rotation
-
-
-def _unit(vectors: NDArray[np.float64]) -> NDArray[np.float64]:
-    norms = np.linalg.norm(vectors, axis=1, keepdims=True)
-    result: NDArray[np.float64] = np.divide(vectors, norms, out=np.zeros_like(vectors), where=norms > 0)
-    return result

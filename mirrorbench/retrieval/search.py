@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from mirrorbench.devices import current_device
 from mirrorbench.errors import UsageError
+from mirrorbench.metrics.similarity import unit
 from mirrorbench.retrieval.gpu import best_on
 
 Floats = NDArray[np.floating[Any]]
@@ -210,10 +211,7 @@ def _best(scores: NDArray[np.float32], n: int) -> NDArray[np.int64]:
 
 def _ready(vectors: Floats, similarity: str, dtype: type[np.floating[Any]]) -> NDArray[Any]:
     """Vectors whose dot products are the similarity."""
-    array = np.asarray(vectors, dtype=np.float64)
-    if similarity == "cosine":
-        norms = np.linalg.norm(array, axis=-1, keepdims=True)
-        array = np.divide(array, norms, out=np.zeros_like(array), where=norms > 0)
+    array = unit(vectors) if similarity == "cosine" else np.asarray(vectors, dtype=np.float64)
     return array.astype(dtype, copy=False)
 
 

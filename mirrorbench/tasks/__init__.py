@@ -107,6 +107,11 @@ class Task(ABC):
     baselines: Mapping[str, str] = {}
     """Scores of no encoder at all that stand in tables as rows of their own: their label, and their metric's name."""
 
+    @property
+    def max_length(self) -> int:
+        """Tokens kept of each text where the encoder spec does not say, as far as a backbone has positions; 0: 64."""
+        return 0
+
     def fetch(self, data: DataStore) -> None:  # noqa: B027  (a task given in code has nothing to fetch)
         """Make sure that the data is here, fetching it where that is permitted.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -13,6 +12,8 @@ from mirrorbench.data.parsers import parse
 from mirrorbench.data.senses import Disambiguation, SenseContexts
 from mirrorbench.encoding.inputs import TextInput
 from mirrorbench.errors import DataFormatError
+from mirrorbench.identity import checksum
+from mirrorbench.metrics.similarity import unit
 from mirrorbench.tasks import Scores, Task, Vectors
 from mirrorbench.tasks.from_card import FromCard, arguments
 
@@ -64,8 +65,7 @@ class SenseDisambiguation(Task):
         """A checksum over words and senses."""
         items = self.load(data)
         words = [(word.id, word.target, word.candidates, sorted(word.gold)) for word in items.occurrences]
-        text = repr((words, dict(items.senses)))
-        return {"senses": hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()}
+        return {"senses": checksum(repr((words, dict(items.senses))))}
 
     def load(self, data: DataStore) -> Disambiguation:
         """Words and senses, checked: some words, unique ids, candidates with contexts, gold among the candidates.
@@ -95,8 +95,8 @@ class SenseDisambiguation(Task):
         """The nearest candidate of each word, and how often it is right."""
         with_gloss = protocol == "released"
         keys = {key: row for row, key in enumerate(items.senses)}
-        senses = _unit(np.stack([_sense_vector(sense, vectors, with_gloss) for sense in items.senses.values()]))
-        words = _unit(vectors([occurrence.target for occurrence in items.occurrences]).astype(np.float64))
+        senses = unit(np.stack([_sense_vector(sense, vectors, with_gloss) for sense in items.senses.values()]))
+        words = unit(vectors([occurrence.target for occurrence in items.occurrences]))
         best, similarity = [], []
         for word, occurrence in zip(words, items.occurrences, strict=True):
             cosines = senses[[keys[key] for key in occurrence.candidates]] @ word
@@ -133,10 +133,3 @@ def _sense_vector(sense: SenseContexts, vectors: Vectors, with_gloss: bool) -> N
         contexts = (*contexts, sense.gloss)
     mean: NDArray[np.float64] = vectors(contexts).astype(np.float64).mean(axis=0)
     return mean
-
-
-def _unit(rows: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Rows scaled to length 1; a row of zeros stays one."""
-    norms = np.linalg.norm(rows, axis=1, keepdims=True)
-    result: NDArray[np.float64] = np.divide(rows, norms, out=np.zeros_like(rows), where=norms > 0)
-    return result

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from mirrorbench.data.options import whole_number
+
 if TYPE_CHECKING:
     from mirrorbench.data.cards import Card
     from mirrorbench.data.store import DataStore
@@ -17,6 +19,15 @@ class FromCard:
     """
 
     card: Card
+
+    @property
+    def max_length(self) -> int:
+        """The card's option of that name.
+
+        Raises:
+            DataFormatError: it is no whole number.
+        """
+        return whole_number(self.card.options, "max_length", 0)
 
     def fetch(self, data: DataStore) -> None:
         """Fetch the card's files."""

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import hashlib
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 import numpy as np
 
-from mirrorbench.data.contexts import ContextChange, RatedContexts
+from mirrorbench.data.contexts import ContextChange, RatedContexts, check_targets
 from mirrorbench.data.parsers import parse
 from mirrorbench.encoding.inputs import TextInput
 from mirrorbench.errors import DataFormatError
+from mirrorbench.identity import checksum
 from mirrorbench.metrics.correlation import harmonic_mean, pearson, spearman, uncentred_pearson
 from mirrorbench.metrics.similarity import cosine
 from mirrorbench.tasks import Scores, Task, Vectors
@@ -62,7 +62,7 @@ class GradedContexts(Task, Generic[Item]):
 
     def identity(self, data: DataStore) -> dict[str, str]:
         """A checksum over the items."""
-        return {"items": hashlib.sha256(repr(self.load(data)).encode("utf-8", "surrogatepass")).hexdigest()}
+        return {"items": checksum(repr(self.load(data)))}
 
     def load(self, data: DataStore) -> list[Item]:
         """The items, checked: some, unique ids, spans inside their texts.
@@ -73,10 +73,7 @@ class GradedContexts(Task, Generic[Item]):
         items = list(self._items(data) if callable(self._items) else self._items)
         if not items or len({item.id for item in items}) != len(items):
             raise DataFormatError(f"task {self.name}: there are no items, or their ids repeat")
-        for pair in self._pairs(items):
-            for side in (pair.left, pair.right):
-                if not all(0 <= start < end <= len(side.text) for start, end in side.spans):
-                    raise DataFormatError(f"task {self.name}: a target of item {pair.id} is not in its text")
+        check_targets(self.name, self._pairs(items))
         return items
 
     def inputs(self, items: Sequence[Item]) -> list[TextInput]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -17,6 +16,7 @@ from mirrorbench.data.lexicon import Lexicon, WordPair
 from mirrorbench.data.parsers import parse
 from mirrorbench.encoding.inputs import TextInput
 from mirrorbench.errors import DataFormatError, EncodingError
+from mirrorbench.identity import checksum
 from mirrorbench.metrics.ranking import accuracy_at, mean_reciprocal_rank
 from mirrorbench.retrieval import neighbourhood, ranks
 from mirrorbench.retrieval.mapping import learn, normalise
@@ -79,8 +79,7 @@ class LexiconInduction(Task):
 
     def identity(self, data: DataStore) -> dict[str, str]:
         """A checksum over dictionaries and words."""
-        text = repr((self.load(data), self.self_learning))
-        return {"lexicon": hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()}
+        return {"lexicon": checksum(repr((self.load(data), self.self_learning)))}
 
     def load(self, data: DataStore) -> Lexicon:
         """The dictionaries, checked to hold pairs."""

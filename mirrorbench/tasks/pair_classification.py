@@ -9,7 +9,6 @@ import numpy as np
 
 from mirrorbench.data.pairs import Pair
 from mirrorbench.data.parsers import parse
-from mirrorbench.encoding.inputs import TextInput
 from mirrorbench.errors import DataFormatError
 from mirrorbench.metrics.classification import auc, roc
 from mirrorbench.metrics.similarity import cosine
@@ -53,7 +52,8 @@ class PairClassification(PairSimilarity):
 
     def score(self, items: Sequence[Pair], vectors: Vectors, protocol: str = "paper") -> Scores:
         """Cosines, and how well they separate the labels; the protocol makes no difference here."""
-        cosines = cosine(vectors([TextInput(p.left) for p in items]), vectors([TextInput(p.right) for p in items]))
+        left, right = self._sides(items)
+        cosines = cosine(vectors(left), vectors(right))
         gold = np.array([p.gold for p in items], dtype=np.float64)
         return Scores({"auc": auc(cosines, gold)}, [p.id for p in items], cosines, gold, extra=roc(cosines, gold))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -12,6 +11,7 @@ from mirrorbench.data.pairs import Pair
 from mirrorbench.data.parsers import parse
 from mirrorbench.encoding.inputs import TextInput
 from mirrorbench.errors import DataFormatError
+from mirrorbench.identity import checksum
 from mirrorbench.metrics.correlation import over_subsets, pearson, spearman
 from mirrorbench.metrics.similarity import cosine
 from mirrorbench.tasks import Scores, Task, Vectors
@@ -34,7 +34,7 @@ class PairSimilarity(Task):
         pairs: the pairs themselves, or a function that reads them from a ``DataStore``.
         level: ``word``, ``phrase`` or ``sentence``.
         title: the column's head, by default the name.
-        languages: ISO codes.
+        languages: ISO codes; two are those of the left and of the right texts.
         corpus: what an encoder is tuned on for this task by default.
         main_metric: which metric tables show.
         version: raised when the same files would give other numbers.
@@ -57,7 +57,7 @@ class PairSimilarity(Task):
 
     def identity(self, data: DataStore) -> dict[str, str]:
         """A checksum over the pairs."""
-        return {"pairs": hashlib.sha256(repr(self.load(data)).encode("utf-8", "surrogatepass")).hexdigest()}
+        return {"pairs": checksum(repr(self.load(data)))}
 
     def load(self, data: DataStore) -> list[Pair]:
         """The pairs, their ids checked to be unique."""
@@ -70,7 +70,12 @@ class PairSimilarity(Task):
 
     def inputs(self, items: Sequence[Pair]) -> list[TextInput]:
         """Both texts of each pair."""
-        return [TextInput(text) for pair in items for text in (pair.left, pair.right)]
+        return [side for pair in zip(*self._sides(items), strict=True) for side in pair]
+
+    def _sides(self, items: Sequence[Pair]) -> tuple[list[TextInput], list[TextInput]]:
+        """The left and the right texts; in a task across two languages each says which is its own."""
+        left, right = self.languages if len(self.languages) == 2 else ("", "")
+        return [TextInput(p.left, language=left) for p in items], [TextInput(p.right, language=right) for p in items]
 
     def texts(self, items: Sequence[Pair]) -> Mapping[str, tuple[str, ...]]:
         """Both texts of each pair."""
@@ -78,7 +83,8 @@ class PairSimilarity(Task):
 
     def score(self, items: Sequence[Pair], vectors: Vectors, protocol: str = "paper") -> Scores:
         """Cosines, and their correlations with the judgements; the protocol makes no difference here."""
-        cosines = cosine(vectors([TextInput(p.left) for p in items]), vectors([TextInput(p.right) for p in items]))
+        left, right = self._sides(items)
+        cosines = cosine(vectors(left), vectors(right))
         gold = np.array([p.gold for p in items], dtype=np.float64)
         metrics: dict[str, float | None] = {
             "spearman": spearman(cosines, gold),

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from mirrorbench.data.contexts import ContextPair
+from mirrorbench.data.contexts import ContextPair, check_targets
 from mirrorbench.data.parsers import parse
 from mirrorbench.encoding.inputs import TextInput
 from mirrorbench.errors import DataFormatError
+from mirrorbench.identity import checksum
 from mirrorbench.metrics.classification import auc
 from mirrorbench.metrics.similarity import cosine
 from mirrorbench.metrics.threshold import accuracy, exact_threshold, stepped_threshold
@@ -62,7 +62,7 @@ class WordInContext(Task):
 
     def identity(self, data: DataStore) -> dict[str, str]:
         """A checksum over the items."""
-        return {"pairs": hashlib.sha256(repr(self.load(data)).encode("utf-8", "surrogatepass")).hexdigest()}
+        return {"pairs": checksum(repr(self.load(data)))}
 
     def load(self, data: DataStore) -> list[ContextPair]:
         """The items, checked: unique ids, spans inside their texts, labels on the development split.
@@ -73,10 +73,7 @@ class WordInContext(Task):
         pairs = list(self._pairs(data) if callable(self._pairs) else self._pairs)
         if len({pair.id for pair in pairs}) != len(pairs):
             raise DataFormatError(f"task {self.name}: item ids repeat")
-        for pair in pairs:
-            for side in (pair.left, pair.right):
-                if not all(0 <= start < end <= len(side.text) for start, end in side.spans):
-                    raise DataFormatError(f"task {self.name}: a target of item {pair.id} is not in its text")
+        check_targets(self.name, pairs)
         labels = {pair.label for pair in pairs if pair.split == TUNED_ON}
         if labels != {0, 1}:
             raise DataFormatError(f"task {self.name}: the split {TUNED_ON!r} must have labels 0 and 1, and both")

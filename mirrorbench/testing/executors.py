@@ -1,45 +1,30 @@
 """Fixtures for the tests of an executor: a small grid, computed by the executor and by this process alike.
 
-A plugin's ``conftest.py`` imports ``bench``, ``command`` and ``interrupted``, and has a program ``command.py`` beside
-it: ``mirrorbench`` with the executor registered, installed or not. The encoders and the task are those of ``letters``.
+They stand on those of ``fixtures``. The encoders and the tasks are those of ``letters``.
 """
 
 from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from mirrorbench import plugins as plugin_manager
 from mirrorbench.data.store import DataStore
 from mirrorbench.executors.jobs import Context, execute
 from mirrorbench.outcomes import Outcome
 from mirrorbench.plan import Planner, Request
-from mirrorbench.progress import Silent
+from mirrorbench.plugins import Plugins
 from mirrorbench.specs import parse_spec
 from mirrorbench.testing import comparable, letters
+from mirrorbench.testing.fixtures import PATIENCE, Command
+from mirrorbench.testing.log import Log
 
 LETTERS = Path(letters.__file__)
-PATIENCE = 120.0
-"""Seconds after which a test gives a command up."""
-
-
-class Log(Silent):
-    """A reporter that remembers notes."""
-
-    def __init__(self) -> None:
-        self.notes: list[str] = []
-
-    def note(self, message: str) -> None:
-        """Remember it."""
-        self.notes.append(message)
 
 
 class Bench:
@@ -47,20 +32,21 @@ class Bench:
 
     Args:
         folder: where those folders go.
+        plugins: the process-wide ones, without ``letters``.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, plugins: Plugins) -> None:
         self.folder = folder
-        self.plugins = plugin_manager.plugins()
+        self.plugins = plugins
         self.plugins.add_file(LETTERS)
         (folder / "mine.txt").write_text("".join(f"line number {n}\n" for n in range(12)))
         self.log = Log()
 
     def run(self, name: str, *encoders: str, executor: str = "local", **options: Any) -> Outcome:
-        """Compute the task ``cats`` for some encoders and two seeds, into the folder ``name``."""
+        """Compute the tasks ``cats`` and ``dogs`` for some encoders and two seeds, into the folder ``name``."""
         data = DataStore(self.folder / "data", offline=True)
-        request = Request(tuple(map(parse_spec, encoders)), ("cats",), (0, 1), str(self.folder / "mine.txt"))
-        plan = Planner(request, self.plugins, data, offline=True).plan()
+        specs, corpus = tuple(map(parse_spec, encoders)), str(self.folder / "mine.txt")
+        plan = Planner(Request(specs, ("cats", "dogs"), (0, 1), corpus), self.plugins, data, offline=True).plan()
         context = Context(
             data.root, self.folder / name, self.folder / f"{name}-cache", "cpu", tuple(self.plugins.files),
             offline=True, threads=1,
@@ -73,51 +59,48 @@ class Bench:
         return comparable.stored(self.folder / name)
 
 
-Command = Callable[..., "subprocess.Popen[str]"]
-
-
 @pytest.fixture
-def bench(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
-    """A ``Bench`` in a folder of the test's own; workers find the plugin's modules above the tests."""
-    above = request.path.parents[1]
+def bench(plugins: Plugins, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
+    """A ``Bench`` in the test's folder."""
     monkeypatch.setenv("LETTERS_FOLDER", str(tmp_path))
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(above), os.environ.get("PYTHONPATH", "")]))
-    plugin_manager.plugins.cache_clear()
-    yield Bench(tmp_path)
-    plugin_manager.plugins.cache_clear()
+    return Bench(tmp_path, plugins)
 
 
 @pytest.fixture
-def command(bench: Bench, request: pytest.FixtureRequest) -> Command:
-    """Starts ``command.py`` with its arguments and ``letters`` in a process group of its own, as a terminal does."""
-    program = request.path.parent / "command.py"
+def interrupted(bench: Bench, command: Command) -> Callable[..., Callable[[], None]]:
+    """Presses Ctrl-C in a run under an executor, which the arguments choose; gives what starts the same command again.
 
-    def start(*arguments: str, **environment: str) -> subprocess.Popen[str]:
-        folders = {"MIRRORBENCH_CACHE": str(bench.folder / "cache"), "MIRRORBENCH_DATA": str(bench.folder / "data")}
-        return subprocess.Popen(
-            [sys.executable, str(program), *arguments, "--plugin", str(LETTERS), "--offline"],
-            cwd=bench.folder, env=os.environ | folders | environment, text=True, start_new_session=True,
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
-        )  # fmt: skip
+    The run computes ``cats`` for ``letters`` and ``blocking``, and is interrupted when the one is stored and the other
+    waits. Checked: it ends cleanly and says how to go on; begun again, it keeps what was stored, and prints and stores
+    what a run without an executor does.
+    """
+    cells = ("run", "-t", "cats", "-e", "letters", "-e", "blocking", "--plugin", str(LETTERS), "--offline")
+    first = bench.folder / "results" / "letters" / "cats" / "seed-0.json"
 
-    return start
-
-
-@pytest.fixture
-def interrupted(bench: Bench, command: Command) -> Callable[..., tuple[int, str]]:
-    """Runs a command, presses Ctrl-C when ``blocking`` waits and as many results as given are stored; what it left."""
-
-    def run(*arguments: str, stored: int) -> tuple[int, str]:
-        process = command(*arguments)
+    def run(*executor: str) -> Callable[[], None]:
+        process = command(*cells, *executor)
         deadline = time.monotonic() + PATIENCE
-        while not (bench.folder / "waiting").exists() or len(list(bench.folder.rglob("seed-*.json"))) < stored:
+        while not (bench.folder / "waiting").exists() or not first.exists():
             assert process.poll() is None, process.communicate()
             assert time.monotonic() < deadline
             time.sleep(0.1)
         os.killpg(process.pid, signal.SIGINT)
         _, err = process.communicate(timeout=PATIENCE)
-        return process.returncode, err
+        assert process.returncode == 130, err
+        assert "Traceback" not in err, err
+        said = "Interrupted. What is done is stored in results; the same command goes on from there."
+        assert err.count(said) == 1, err
+        kept = first.read_bytes()
+
+        def go_on() -> None:
+            (bench.folder / "go").touch()
+            out, err = command(*cells, *executor).communicate(timeout=2 * PATIENCE)
+            assert "2 results in results, 1 of them from earlier runs" in err, err
+            assert first.read_bytes() == kept
+            straight = command(*cells, "-o", "straight", MIRRORBENCH_CACHE=str(bench.folder / "fresh"))
+            assert straight.communicate(timeout=PATIENCE)[0] == out
+            assert bench.stored("results") == bench.stored("straight")
+
+        return go_on
 
     return run

@@ -15,7 +15,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from mirrorbench.encoding.inputs import Encoder, TextInput, checked
+from mirrorbench.encoding.inputs import Encoder, TextInput, asked
 from mirrorbench.errors import DataFormatError, UsageError
 from mirrorbench.files.atomic import writing
 from mirrorbench.identity import COMPUTATION, digest
@@ -117,6 +117,8 @@ def encode_stream(
         StorageError: the output cannot be written.
     """
     state = progress.read() if progress else None
+    if state and not sink.holds(state.rows):  # killed after the output had its name, which has gone since
+        state = None
     stream, seen = iter(inputs), hashlib.sha256()
     before = rows = state.rows if state else 0
     dimensions = 0
@@ -128,7 +130,7 @@ def encode_stream(
     advance(rows)
     for chunk in _chunks(stream):
         distinct = list(dict.fromkeys(chunk))
-        vectors = checked(encoder.encode(distinct), len(distinct), "the encoder")
+        vectors = asked(encoder, distinct, "the encoder")
         if len(distinct) < len(chunk):
             place = {item: row for row, item in enumerate(distinct)}
             vectors = vectors[[place[item] for item in chunk]]

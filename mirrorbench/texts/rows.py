@@ -12,6 +12,7 @@ from __future__ import annotations
 import csv
 import gzip
 import json
+import os
 import sys
 import zlib
 from collections.abc import Iterator, Sequence
@@ -55,15 +56,13 @@ def rows(source: str, columns: Sequence[str] = ()) -> Iterator[Row]:
         The line or row number (from 1), and the columns' values in the order asked for.
 
     Raises:
-        UsageError: a column that plain text does not have.
+        UsageError: there is no such file, or a column is named that plain text does not have.
         DataUnavailableError: the file cannot be read.
         DataFormatError: it is not UTF-8, damaged, or lacks a column; the message names the line.
     """
     kind = file_format(source, columns)
-    if source != STDIN and Path(source).expanduser().is_dir():
-        raise UsageError(f"{source} is a folder", "Name one file of texts.")
-    if source != STDIN and not Path(source).expanduser().exists():
-        raise DataUnavailableError(f"there is no file {source}", "Name a text file, or - for standard input.")
+    if source != STDIN:
+        _check(Path(source).expanduser())
     if kind == "text" and columns:
         raise UsageError(
             f"{source} is read as plain text, which has no columns",
@@ -74,6 +73,13 @@ def rows(source: str, columns: Sequence[str] = ()) -> Iterator[Row]:
     if kind == "jsonl":
         return _objects(source, columns)
     return _parquet(source, columns) if kind == "parquet" else _table(source, columns, "\t" if kind == "tsv" else ",")
+
+
+def _check(path: Path) -> None:
+    if os.path.isdir(path):  # unlike Path.is_dir, it takes a name that is too long for the file system
+        raise UsageError(f"{path} is a folder", "Name one file of texts.")
+    if not os.path.exists(path):
+        raise UsageError(f"there is no file {path}", "Name a text file, or - for standard input.")
 
 
 def lines(source: str) -> Iterator[tuple[int, str]]:
@@ -147,6 +153,8 @@ def _table(source: str, columns: Sequence[str], delimiter: str) -> Iterator[Row]
         places = [int(column) for column in columns]
     try:
         for row in reader:
+            if not row:  # an empty line, as many files end with; an empty text in one column is written ""
+                continue
             if places is None:
                 places = _places(row, columns, source)
             elif len(row) <= max(places):

@@ -23,6 +23,9 @@ CHUNK = 2048
 class Sink(Protocol):
     """Where vectors go. Of an unfinished sink only what ``keep`` is told stays."""
 
+    def holds(self, rows: int) -> bool:
+        """Whether the first ``rows`` rows (whole chunks) of an earlier run are here."""
+
     def keep(self, rows: int) -> None:
         """Start, with the first ``rows`` rows (whole chunks) of an earlier run."""
 
@@ -45,6 +48,15 @@ class NpySink:
         self.part = output.with_name(f"{output.name}.part")
         self._rows = 0
         self._dimensions = 0
+
+    def holds(self, rows: int) -> bool:
+        """Whether the unfinished file is long enough."""
+        try:
+            with self.part.open("rb") as file:
+                shape, data = _header_of(file)
+                return file.seek(0, os.SEEK_END) >= data + 4 * rows * shape[1]
+        except (OSError, ValueError):
+            return False
 
     def keep(self, rows: int) -> None:
         """Cut the unfinished file to ``rows`` rows."""
@@ -98,13 +110,21 @@ class ParquetSink:
         self._parquet, self._arrow = pyarrow()
         self._n = 0
 
+    def holds(self, rows: int) -> bool:
+        """Whether their chunks are all here."""
+        return all(self._part(number).is_file() for number in range(rows // CHUNK))
+
     def keep(self, rows: int) -> None:
         """Keep the chunks of ``rows`` rows."""
         _make_folder(self.output)
         self._n = rows // CHUNK
-        for number, file in enumerate(sorted(self.parts.glob("*.parquet"))):
-            if number >= self._n:
+        kept = {self._part(number) for number in range(self._n)}
+        for file in self.parts.glob("*.parquet"):
+            if file not in kept:
                 file.unlink()
+
+    def _part(self, number: int) -> Path:
+        return self.parts / f"{number:08}.parquet"
 
     def write(self, inputs: list[TextInput], vectors: Array) -> None:
         """Add a chunk."""
@@ -115,7 +135,7 @@ class ParquetSink:
             kind = arrow.list_(arrow.list_(arrow.int32()))
             columns["target"] = arrow.array([[list(span) for span in item.spans] for item in inputs], kind)
         columns["vector"] = arrow.FixedSizeListArray.from_arrays(flat, vectors.shape[1])
-        with _telling(self.output), writing(self.parts / f"{self._n:08}.parquet") as file:
+        with _telling(self.output), writing(self._part(self._n)) as file:
             self._parquet.write_table(arrow.table(columns), file)
         self._n += 1
 
@@ -140,6 +160,10 @@ class LinesSink:
 
     def __init__(self, write_line: Callable[[str], object]) -> None:
         self._write_line = write_line
+
+    def holds(self, rows: int) -> bool:
+        """Nothing is here."""
+        return False
 
     def keep(self, rows: int) -> None:
         """Nothing is kept."""

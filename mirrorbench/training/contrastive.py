@@ -24,9 +24,10 @@ from mirrorbench.encoding.readout import Readout
 from mirrorbench.encoding.transformer import Transformer
 from mirrorbench.errors import TuningError
 from mirrorbench.recipes import Recipe
-from mirrorbench.training.dropout import QuickDropout
+from mirrorbench.training.embedding import fill_gradients
 from mirrorbench.training.losses import LOSSES
 from mirrorbench.training.memory import held_tokens
+from mirrorbench.training.substitutes import Substitutes
 from mirrorbench.training.tokenized import PairTokenizer, TokenizedPairs, TokenizedView
 from mirrorbench.training.views import PairMaker, Views, mirrored
 
@@ -154,7 +155,7 @@ def tune(
     with torch.random.fork_rng(devices=cuda), ExitStack() as attached:
         torch.manual_seed(seed)
         if transformer.device.type == "cpu":
-            attached.enter_context(QuickDropout())
+            attached.enter_context(Substitutes())
         for augmentation, rate in on_model(recipe, augmentations):
             if detach := augmentation.attach(transformer.model, rate):
                 attached.callback(detach)
@@ -232,6 +233,7 @@ class _Loop:
         """One optimiser step on a batch of pairs."""
         labels = pairs.labels.to(self.transformer.device, non_blocking=True)
         self.pending.append(self.within_memory(pairs, labels))
+        fill_gradients(self.transformer.model.parameters())
         self.optimizer.step()
         self.steps += 1
         self.strings += len(pairs.labels)
@@ -354,10 +356,11 @@ def _in_order(vectors: list[torch.Tensor], order: list[int]) -> tuple[torch.Tens
 
 def _random_state(device: torch.device) -> list[torch.Tensor]:
     """What decides the next draws of torch's generators: the CPU's, and the device's."""
-    return [torch.get_rng_state(), *([torch.cuda.get_rng_state(device)] if device.type == "cuda" else [])]
+    own = [] if device.type == "cpu" else [torch.get_device_module(device).get_rng_state(device)]
+    return [torch.get_rng_state(), *own]
 
 
 def _set_random_state(device: torch.device, state: list[torch.Tensor]) -> None:
     torch.set_rng_state(state[0])
-    if device.type == "cuda":
-        torch.cuda.set_rng_state(state[1], device)
+    for own in state[1:]:
+        torch.get_device_module(device).set_rng_state(own, device)

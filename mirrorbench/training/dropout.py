@@ -6,12 +6,8 @@ bits decide as well, and four of those come with every draw: tuning on two cores
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import torch
 from torch.nn import functional as F  # noqa: N812  (torch's own convention)
-from torch.overrides import TorchFunctionMode
 
 _STEPS = 1 << 16
 
@@ -33,13 +29,3 @@ def dropout(x: torch.Tensor, p: float = 0.5, training: bool = True, inplace: boo
     kept = draws.view(torch.int16)[: x.numel()].view(x.shape) >= dropped - _STEPS // 2
     mask = kept.to(x.dtype).mul_(_STEPS / (_STEPS - dropped))
     return x.mul_(mask) if inplace else x * mask
-
-
-class QuickDropout(TorchFunctionMode):
-    """Under it all dropout layers and functional dropouts of this thread are those above."""
-
-    def __torch_function__(
-        self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
-        """Call dropout in place of torch's."""
-        return (dropout if func is F.dropout else func)(*args, **(kwargs or {}))

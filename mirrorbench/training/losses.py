@@ -1,7 +1,12 @@
 """Contrastive losses over the two views of a batch, by name.
 
-Every loss takes the same four arguments; ``labels`` says which rows stand for the same thing (row i of both views has
-label i), so that they are no negatives of each other. Without labels every pair stands for itself.
+Every loss takes the same four arguments:
+
+    left: first views, shape (N, dimensions).
+    right: second views, same shape and order.
+    temperature: tau.
+    labels: shape (N,); rows i of both views have label i, and vectors of one label stand for the same thing, so that
+        they are no negatives of each other. Without labels every pair stands for itself.
 """
 
 from __future__ import annotations
@@ -24,13 +29,7 @@ def infonce(
     """InfoNCE as Eq. 1 of Mirror-BERT and MirrorWiC: the denominator holds the negatives only.
 
     Each of the 2N vectors is an anchor; its positive is its other view, its 2N - 2 negatives are all other vectors.
-    The papers sum over anchors; this is the mean, which only rescales the step.
-
-    Args:
-        left: first views, shape (N, dimensions), N at least 2.
-        right: second views, same shape and order.
-        temperature: tau.
-        labels: shape (N,); vectors of one label are no negatives of each other.
+    The papers sum over anchors; this is the mean, which only rescales the step. N is at least 2.
 
     Returns:
         A scalar. It can be negative: without the positive the fraction may exceed 1.
@@ -47,18 +46,11 @@ def ntxent(
 ) -> torch.Tensor:
     """NT-Xent as in the papers' released code: as ``infonce``, with the positive in the denominator as well.
 
-    Args:
-        left: first views, shape (N, dimensions).
-        right: second views, same shape and order.
-        temperature: tau.
-        labels: shape (N,); vectors of one label are no negatives of each other.
-
     Returns:
         A non-negative scalar, the mean over all 2N anchors.
     """
     cosines, same, positive = _similarities(left, right, labels)
-    same[torch.arange(len(same), device=same.device), positive] = False
-    return F.cross_entropy((cosines / temperature).masked_fill(same, float("-inf")), positive)
+    return _cross_entropy(cosines / temperature, same, positive)
 
 
 def multi_similarity(
@@ -72,11 +64,7 @@ def multi_similarity(
 
         1/alpha log(1 + sum_P exp(-alpha (S - base))) + 1/beta log(1 + sum_N exp(beta (S - base))).
 
-    Args:
-        left: first views, shape (N, dimensions).
-        right: second views, same shape and order.
-        temperature: not used; here for the common signature.
-        labels: shape (N,); all vectors of one label are positives of each other.
+    All vectors of one label are positives of each other. The temperature is not used.
 
     Returns:
         A non-negative scalar, the mean over all 2N anchors, those without a hard pair included.
@@ -104,20 +92,19 @@ def in_batch(
     views are no negatives, and the second views are no anchors. Known as ``MultipleNegativesRankingLoss`` too, with
     1 / tau as its scale.
 
-    Args:
-        left: first views, shape (N, dimensions).
-        right: second views, same shape and order.
-        temperature: tau.
-        labels: shape (N,); vectors of one label are no negatives of each other.
-
     Returns:
         A non-negative scalar, the mean over the N anchors.
     """
     cosines = F.normalize(left.float(), dim=1) @ F.normalize(right.float(), dim=1).T
     own = torch.arange(len(left), device=left.device)
     labels = own if labels is None else labels
-    same = (labels[:, None] == labels[None, :]) & (own[:, None] != own[None, :])
-    return F.cross_entropy((cosines / temperature).masked_fill(same, float("-inf")), own)
+    return _cross_entropy(cosines / temperature, labels[:, None] == labels[None, :], own)
+
+
+def _cross_entropy(similarity: torch.Tensor, same: torch.Tensor, positive: torch.Tensor) -> torch.Tensor:
+    """Of finding each anchor's positive among the columns that do not stand for the same; the mean over anchors."""
+    same[torch.arange(len(same), device=same.device), positive] = False
+    return F.cross_entropy(similarity.masked_fill(same, float("-inf")), positive)
 
 
 def _softplus_of_sum(exponents: torch.Tensor, chosen: torch.Tensor) -> torch.Tensor:

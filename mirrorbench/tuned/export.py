@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 from mirrorbench.backbones import DESCRIPTION
 from mirrorbench.encoding.readout import Readout, parse_layers
-from mirrorbench.errors import StorageError, UsageError
-from mirrorbench.files.atomic import sync_folder, sync_tree
+from mirrorbench.errors import UsageError
+from mirrorbench.files.atomic import building, sync_folder, sync_tree
 
 if TYPE_CHECKING:
     from mirrorbench.encoding.transformer import Transformer
@@ -67,29 +66,21 @@ def replacing(output: Path) -> Iterator[Path]:
     Raises:
         StorageError: it cannot be written.
     """
-    from safetensors import SafetensorError  # what a full disk raises under safetensors
-
-    temporary = old = ""
+    problem, hint = f"the encoder cannot be written to {output}", "Free some space, or name another --output."
+    old = None
     try:
-        output.parent.mkdir(parents=True, exist_ok=True)
-        temporary = tempfile.mkdtemp(prefix=f".{output.name}-", dir=output.parent)
-        yield Path(temporary)
-        os.chmod(temporary, 0o755)
-        for file in Path(temporary).rglob("model*.safetensors"):
-            file.chmod(0o644)  # safetensors lets nobody else read what it writes
-        sync_tree(Path(temporary))  # or a power cut could leave the new name with no content
-        if output.is_dir():
-            old = f"{temporary}-old"
-            os.replace(output, old)
-        os.replace(temporary, output)
-        sync_folder(output.parent)
-    except (OSError, SafetensorError) as error:
-        raise StorageError(
-            f"the encoder cannot be written to {output}: {getattr(error, 'strerror', None) or error}",
-            "Free some space, or name another --output.",
-        ) from error
+        with building(output, f".{output.name}-", problem, hint) as folder:
+            yield folder
+            folder.chmod(0o755)
+            for file in folder.rglob("model*.safetensors"):
+                file.chmod(0o644)  # safetensors lets nobody else read what it writes
+            sync_tree(folder)  # or a power cut could leave the new name with no content
+            if output.is_dir():
+                old = folder.with_name(f"{folder.name}-old")
+                os.replace(output, old)
+            os.replace(folder, output)
+            sync_folder(output.parent)
     finally:
-        shutil.rmtree(temporary, ignore_errors=True)  # still there only if it did not become the output
         if old and not output.is_dir():
             os.replace(old, output)
         elif old:

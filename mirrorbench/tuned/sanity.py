@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mirrorbench.encoding.inputs import Array, Encoder, TextInput
+from mirrorbench.metrics.similarity import unit
 
 Pair = tuple[str, str]
 METRICS = ("alignment", "uniformity", "accuracy@1")
@@ -75,7 +75,7 @@ def measure(left: Array, right: Array) -> dict[str, float]:
         ``alignment``, ``uniformity`` (of the first texts) and ``accuracy@1``: the share of first texts to which, by the
         cosine, no other second text is as near as their own.
     """
-    first, second = _unit(left), _unit(right)
+    first, second = unit(left), unit(right)
     similarity = first @ second.T
     own = similarity.diagonal().copy()
     np.fill_diagonal(similarity, -np.inf)
@@ -90,8 +90,8 @@ def measure(left: Array, right: Array) -> dict[str, float]:
 
 def nearest(vectors: Array, rows: Sequence[int]) -> list[int]:
     """The nearest other row, by the cosine, of some rows."""
-    unit = _unit(vectors)
-    similarity = unit[list(rows)] @ unit.T
+    scaled = unit(vectors)
+    similarity = scaled[list(rows)] @ scaled.T
     similarity[np.arange(len(rows)), list(rows)] = -np.inf
     return [int(row) for row in similarity.argmax(1)]
 
@@ -122,10 +122,3 @@ class Probe:
         shown = [self.pairs[row][0] for row in self.shown]
         neighbours = tuple(Neighbour(*texts) for texts in zip(shown, before[1], after[1], strict=True))
         return Sanity(len(self.pairs), before[0], after[0], neighbours)
-
-
-def _unit(vectors: Array) -> NDArray[np.float64]:
-    wide = vectors.astype(np.float64)
-    norms = np.linalg.norm(wide, axis=1, keepdims=True)
-    unit: NDArray[np.float64] = wide / np.maximum(norms, 1e-12)
-    return unit

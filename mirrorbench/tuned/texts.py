@@ -86,8 +86,9 @@ def from_texts(
     """As ``read_texts``, of strings, of which all may be ``text1||text2``, or of pairs of strings."""
     given = list(texts)
     if any(not isinstance(text, str) for text in given):
-        if not all(len(pair) == 2 and all(isinstance(text, str) for text in pair) for pair in given):
-            raise UsageError("what to tune on must be strings, or pairs of two strings")
+        wrong = [pair for pair in given if not _is_pair(pair)]
+        if wrong:
+            raise UsageError("what to tune on must be strings, or pairs of two strings", f"Not so: {wrong[0]!r:.90}")
         return _collect(name, given, held_out, seed)  # type: ignore[arg-type]
     pairs = [None if raw else forms.split_pair(text) for text in given if isinstance(text, str)]
     found = [pair for pair in pairs if pair]
@@ -102,12 +103,18 @@ def from_texts(
     return _collect(name, ((text,) for text in given if isinstance(text, str)), held_out, seed)
 
 
+def _is_pair(value: object) -> bool:
+    return isinstance(value, tuple | list) and len(value) == 2 and all(isinstance(text, str) for text in value)
+
+
 def _collect(name: str, lines: Iterable[tuple[str, ...]], held_out: int | None, seed: int) -> Texts:
     # A tab separates the texts of a pair, and a text of several lines is one text.
     read = [tuple(" ".join(text.split("\t")).strip() for text in line) for line in lines]
     read = [line for line in read if all(line)]
     distinct = list(dict.fromkeys(read))
     n = min(HELD_OUT, int(len(distinct) * HELD_OUT_SHARE)) if held_out is None else held_out
+    if n < 0:
+        raise UsageError(f"{n} lines cannot be held out")
     if n == 1:  # there is no uniformity of one text
         n = 0 if held_out is None else 2
     if len(distinct) - n < 2:

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import json
-import re
+import os
 import shutil
+import stat
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from mirrorbench.cache import Cache
+import numpy as np
+
+from mirrorbench.cache import SHARD, Cache, shard_name
+from mirrorbench.files import checksums
 from mirrorbench.files.atomic import TEMPORARY
 
 KINDS = ("models", "embeddings", "corpora")
 LEFTOVER_AGE = 86_400.0
 """Seconds after which a temporary file belongs to nobody who is still writing."""
-
-_SHARD = re.compile(r"([0-9a-f]{64})\.npy")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,15 +52,14 @@ def entries(cache: Cache) -> list[Entry]:
 
 def damage(cache: Cache, entry: Entry) -> str:
     """What is wrong with an entry, found by hashing it; empty if it is whole. Nothing is changed."""
-    from mirrorbench.cache import _damage
-
-    if entry.kind == "models":
-        return _damage(entry.path)
-    if entry.kind == "corpora":
-        return "" if cache.corpus(entry.key) is not None else "its strings are not those of its checksum"
-    if entry.kind == "embeddings":
-        broken = [name for name in _shards(entry.path) if not _whole(entry.path, name)]
-        return f"{len(broken)} of its files ({', '.join(name[:12] for name in broken)})" if broken else ""
+    with _unnoticed(entry.path):
+        if entry.kind == "models":
+            return checksums.damage(entry.path)
+        if entry.kind == "corpora":
+            return "" if cache.corpus(entry.key) is not None else "its strings are not those of its checksum"
+        if entry.kind == "embeddings":
+            broken = [name for name in _shards(entry.path) if not _whole(entry.path, name)]
+            return f"{len(broken)} of its files ({', '.join(name[:12] for name in broken)})" if broken else ""
     return "an unfinished file"
 
 
@@ -107,21 +109,40 @@ def _in_use(cache: Cache, entry: Entry) -> bool:
 def _of_kind(cache: Cache, kind: str) -> Iterator[Entry]:
     folder = cache.root / kind
     for path in sorted(folder.iterdir()) if folder.is_dir() else []:
-        left = path.name.startswith(TEMPORARY)
-        key = path.name if left else path.name.removesuffix(".json")
-        files = [file for file in path.rglob("*") if file.is_file()] if path.is_dir() else [path]
-        stats = [stat for file in files if (stat := _stat(file))]
-        size = sum(stat[0] for stat in stats)
-        used = max((stat[1] for stat in stats), default=0.0)
-        yield Entry("leftovers" if left else kind, key, path, size, used, "" if left else _what(kind, path))
+        if path.name.startswith(TEMPORARY):
+            yield _entry("leftovers", path.name, path)
+        elif path.suffix == ".json" if kind == "corpora" else path.is_dir():  # else nothing of ours, but .DS_Store ...
+            for left in sorted(path.glob(f"{TEMPORARY}*")) if kind == "embeddings" else ():
+                yield _entry("leftovers", left.name, left)
+            with _unnoticed(path):
+                what = _what(kind, path)
+            yield _entry(kind, path.name.removesuffix(".json"), path, what)
 
 
-def _stat(file: Path) -> tuple[int, float] | None:
-    try:
-        stat = file.stat()
-    except FileNotFoundError:  # another process has just removed or renamed it
-        return None
-    return stat.st_size, max(stat.st_mtime, stat.st_atime)
+def _entry(kind: str, key: str, path: Path, what: str = "") -> Entry:
+    stats = [found for _, found in _stats(path)]
+    used = max((max(found.st_mtime, found.st_atime) for found in stats), default=0.0)
+    return Entry(kind, key, path, sum(found.st_size for found in stats), used, what)
+
+
+def _stats(path: Path) -> list[tuple[Path, os.stat_result]]:
+    """The files of a folder, or the file itself, with their sizes and times."""
+    found = []
+    for file in path.rglob("*") if path.is_dir() else [path]:
+        with suppress(FileNotFoundError):  # another process has just removed or renamed it
+            if stat.S_ISREG((now := file.stat()).st_mode):
+                found.append((file, now))
+    return found
+
+
+@contextmanager
+def _unnoticed(path: Path) -> Iterator[None]:
+    """What is read inside keeps the time of its last access: to list or verify an entry is no use of it."""
+    before = _stats(path)
+    yield
+    for file, then in before:
+        with suppress(OSError):
+            os.utime(file, ns=(then.st_atime_ns, then.st_mtime_ns))
 
 
 def _what(kind: str, path: Path) -> str:
@@ -132,8 +153,6 @@ def _what(kind: str, path: Path) -> str:
         except (OSError, ValueError, KeyError):
             return "unreadable"
     if kind == "embeddings":
-        import numpy as np
-
         n = d = 0
         for name in _shards(path):
             try:
@@ -146,16 +165,12 @@ def _what(kind: str, path: Path) -> str:
 
 
 def _shards(folder: Path) -> list[str]:
-    return sorted(match[1] for path in folder.iterdir() if (match := _SHARD.fullmatch(path.name)))
+    return sorted(path.stem for path in folder.glob("*.npy") if SHARD.fullmatch(path.stem))
 
 
 def _whole(folder: Path, name: str) -> bool:
-    import numpy as np
-
-    from mirrorbench.cache import _shard_name
-
     try:
         keys, vectors = np.load(folder / f"{name}.keys.npy"), np.load(folder / f"{name}.npy")
     except (OSError, ValueError, EOFError):
         return False
-    return _shard_name(keys, vectors) == name
+    return shard_name(keys, vectors) == name

@@ -6,6 +6,7 @@ import os
 import platform
 import shutil
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -101,9 +102,11 @@ def folders(data: DataStore) -> list[Folder]:
 
 def _folder(name: str, path: Path) -> Folder:
     above = next(parent for parent in (path, *path.parents) if parent.exists())
-    # Files of the hub's cache are links to blobs: each blob counts once.
-    files = (file for file in path.rglob("*") if file.is_file() and not file.is_symlink())
-    used = sum(file.stat().st_size for file in files) if path.is_dir() else 0
+    used = 0
+    for file in path.rglob("*") if path.is_dir() else ():
+        # Files of the hub's cache are links to blobs: each blob counts once.
+        with suppress(OSError):  # another process has just removed it
+            used += file.stat().st_size if file.is_file() and not file.is_symlink() else 0
     return Folder(name, path, path.is_dir(), os.access(above, os.W_OK), used, shutil.disk_usage(above).free)
 
 

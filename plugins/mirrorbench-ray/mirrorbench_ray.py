@@ -9,10 +9,11 @@ from __future__ import annotations
 import logging
 import socket
 from collections.abc import Iterator
+from math import ceil
 from typing import TYPE_CHECKING, Any
 
 from mirrorbench import hookimpl
-from mirrorbench.errors import MirrorbenchError
+from mirrorbench.errors import MirrorbenchError, UsageError
 from mirrorbench.executors.jobs import RETRIES, Job, compute
 from mirrorbench.outcomes import Cells, Done, failed
 
@@ -38,22 +39,43 @@ def execute(job: Job) -> Iterator[Done]:
 
     on_gpu = job.context.device.startswith("cuda")
     options = job.known(address="", workers=0, cpus=1.0, gpus=float(on_gpu))
+    address, workers, cpus, gpus = (options[name] for name in ("address", "workers", "cpus", "gpus"))
+    assert isinstance(workers, int)
+    assert isinstance(cpus, float)
+    assert isinstance(gpus, float)
+    if min(workers, cpus, gpus) < 0:
+        raise UsageError("the Ray executor takes no negative number of workers, cpus or gpus")
     job.share()
     ours = not ray.is_initialized()
     if ours:
-        _connect(str(options["address"]), int(options["workers"]))
+        _connect(str(address), ceil((workers or 2) * max(1, cpus)))
     try:
+        if not _fits(cpus, gpus):
+            wanted = f"{cpus:g} CPUs and {gpus:g} GPUs for a task"
+            if ours and not address:
+                raise UsageError(f"this machine has not the {wanted} that are asked for", "Ask for less: ray:gpus=0")
+            job.reporter.note(f"no node of the Ray cluster has the {wanted}; they wait until one joins")
         task = ray.remote(compute).options(  # the task's process sees its own GPUs only, as cuda:0 ...
-            num_cpus=options["cpus"], num_gpus=options["gpus"], max_retries=RETRIES, retry_exceptions=False
+            num_cpus=cpus, num_gpus=gpus, max_retries=RETRIES, retry_exceptions=False
         )
-        yield from _results(job, task, int(options["workers"]))
+        yield from _results(job, task, workers)
     finally:
         if ours:
             ray.shutdown()
 
 
-def _connect(address: str, workers: int) -> None:
-    """Join the cluster at an address, or start one on this machine."""
+def _fits(cpus: float, gpus: float) -> bool:
+    """Whether a node of the cluster has room for a task; Ray would wait for one without a word."""
+    import ray
+
+    return any(
+        node["Alive"] and node["Resources"].get("CPU", 0) >= cpus and node["Resources"].get("GPU", 0) >= gpus
+        for node in ray.nodes()  # type: ignore[no-untyped-call]
+    )
+
+
+def _connect(address: str, cpus: int) -> None:
+    """Join the cluster at an address, or start one of so many CPUs on this machine."""
     import ray
 
     tries = 1 if address else START_TRIES  # a busy machine may take longer than Ray waits for its own daemon
@@ -63,7 +85,7 @@ def _connect(address: str, workers: int) -> None:
                 _knock(address)
                 ray.init(address=address, log_to_driver=False, logging_level=logging.WARNING)
             else:
-                ray.init(num_cpus=workers or 2, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+                ray.init(num_cpus=cpus, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
             return
         except Exception as error:  # Ray raises a plain one where its daemon does not start
             ray.shutdown()

@@ -65,8 +65,11 @@ def execute(job: Job) -> Iterator[Done]:
     cluster = str(options["cluster"])
     if cluster not in POLL_SECONDS:
         raise UsageError(f"the Slurm executor knows no cluster {cluster!r}", f"Clusters: {', '.join(POLL_SECONDS)}")
+    for name in ("workers", "groups"):
+        if int(options[name]) < 1:
+            raise UsageError(f"executor option {name}={options[name]}: nothing could be computed", "At least 1.")
     job.share()
-    size = max(1, int(options["groups"]))
+    size = int(options["groups"])
     parts = [_Part(job.groups[start : start + size]) for start in range(0, len(job.groups), size)]
     yield from _Array(job, options, cluster).run(parts)
 
@@ -120,7 +123,7 @@ class _Array:
 
     def _cancel(self, part: _Part) -> None:
         if self.executor.cluster != "local":
-            part.job.cancel()
+            part.job.cancel(check=False)  # one that Slurm no longer knows keeps none of the others alive
             return
         with suppress(ProcessLookupError):  # what submitit sends makes its controller print a traceback
             os.kill(int(part.job.job_id), signal.SIGTERM)
@@ -128,9 +131,17 @@ class _Array:
     def _submit(self, parts: Sequence[_Part]) -> None:
         if not parts:
             return
-        with deaf_to_interrupts(), self.executor.batch():
-            for part in parts:
-                part.job = self.executor.submit(compute_all, self.job.context, part.groups)
+        import submitit
+
+        try:
+            with deaf_to_interrupts(), self.executor.batch():
+                for part in parts:
+                    part.job = self.executor.submit(compute_all, self.job.context, part.groups)
+        except submitit.core.utils.FailedJobError as error:  # an unknown partition, more than an account may have ...
+            raise SlurmError(
+                f"Slurm does not take the jobs: {' '.join(str(error).split())[:300]}",
+                "What is asked for stands after the executor's name: --executor slurm:partition=gpu,account=me,gpus=1",
+            ) from error
 
     def _gather(self, part: _Part, waiting: deque[_Part]) -> Iterator[Done]:
         import submitit

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -15,6 +14,7 @@ from toys import PLUGIN
 
 from mirrorbench import plugins as plugin_manager
 from mirrorbench.cli import main
+from mirrorbench.testing.terminal import start
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     path = tmp_path / "work"
     path.mkdir()
     monkeypatch.chdir(path)
-    monkeypatch.setenv("TOY_FOLDER", str(path))
+    monkeypatch.setenv("LETTERS_FOLDER", str(path))
     return path
 
 
@@ -65,20 +65,8 @@ def toys(mirrorbench: Command) -> Command:
     return lambda *arguments, command="run": mirrorbench(command, "--plugin", str(PLUGIN), *arguments)
 
 
-def _hears_ctrl_c() -> None:
-    """A shell that starts the tests in the background has them ignore SIGINT, and their children with them."""
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-
-
 @pytest.fixture
 def process(folder: Path) -> Callable[..., subprocess.Popen[str]]:
     """Starts the command in a process group of its own, as a terminal does."""
 
-    def start(*arguments: str, **environment: str) -> subprocess.Popen[str]:
-        return subprocess.Popen(
-            [sys.executable, "-m", "mirrorbench", *arguments], cwd=folder, env=os.environ | environment,
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-            preexec_fn=_hears_ctrl_c, start_new_session=True,
-        )  # fmt: skip
-
-    return start
+    return partial(start, "mirrorbench", cwd=folder)

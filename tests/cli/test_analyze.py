@@ -191,7 +191,9 @@ def test_without_matplotlib_the_numbers_remain(
 
 def test_an_encoder_that_fails_stops_no_other(analyze: Callable, folder: Path) -> None:
     (folder / "texts.txt").write_text("one text\nanother text\n", encoding="utf-8")
-    said = analyze("isotropy", "-e", "./nowhere", "-e", PLAIN, "--texts", "texts.txt", "-f", "none")
+    broken = ("-e", "./nowhere", "-e", "broken", "--plugin", str(PLUGIN))
+    said = analyze("isotropy", *broken, "-e", PLAIN, "--texts", "texts.txt", "-f", "none")
     assert said.code == 1
     assert "nowhere" in said.err
+    assert "the encoder broken failed: RuntimeError: it broke [down]" in said.err
     assert [row["encoder"] for row in table(said)] == ["tiny-mp"]

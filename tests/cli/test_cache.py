@@ -73,6 +73,34 @@ def test_what_may_go(cache: Cache) -> None:
     assert {entry.kind for entry in prunable(cache, everything=True)} == {"leftovers", "models", "embeddings"}
 
 
+def test_to_look_at_the_cache_is_no_use_of_it(cache: Cache) -> None:
+    long_ago = time.time() - 40 * 86_400
+    for file in cache.root.rglob("*"):
+        os.utime(file, (long_ago, long_ago))
+    for entry in entries(cache):
+        assert not damage(cache, entry)
+    assert {entry.kind for entry in prunable(cache, older_than=30)} == {"models", "embeddings"}
+
+
+def test_what_a_killed_process_left_among_vectors_may_go(cache: Cache) -> None:
+    left = one(cache, "embeddings").path / ".part-xyz"
+    left.write_bytes(bytes(10))
+    assert prunable(cache) == []
+    long_ago = time.time() - 2 * 86_400
+    os.utime(left, (long_ago, long_ago))
+    (entry,) = prunable(cache)
+    assert (entry.kind, entry.size) == ("leftovers", 10)
+    remove(entry)
+    assert one(cache, "embeddings").what == "2 vectors of 5 dimensions"
+
+
+def test_files_of_others_are_passed_over(cache: Cache) -> None:
+    for kind in ("models", "embeddings", "corpora"):
+        (cache.root / kind).mkdir(exist_ok=True)
+        (cache.root / kind / ".DS_Store").touch()
+    assert {entry.kind for entry in entries(cache)} == {"models", "embeddings"}
+
+
 def test_what_a_running_process_holds_stays(cache: Cache) -> None:
     with Cache(cache.root).leases.wait(KEY):
         assert [entry.kind for entry in prunable(cache, everything=True)] == ["embeddings"]

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from comparison_samples import correlated
+from toys import PLUGIN
 
 Command = Callable[..., object]
 
@@ -45,7 +46,7 @@ def test_two_encoders(mirrorbench: Callable, results: Path) -> None:
 
 def test_as_json(mirrorbench: Callable, results: Path) -> None:
     said = mirrorbench("compare", "bad", "good", "--json", "--resamples", "200", "-t", "cats", "--test", "bootstrap",
-                       "--plugin", str(Path(__file__).parents[1] / "toy_plugin.py"))  # fmt: skip
+                       "--plugin", str(PLUGIN))  # fmt: skip
     data = json.loads(said.out)
     (row,) = data["tasks"]
     assert (row["task"], row["test"], row["verdict"], row["n_items"]) == ("cats", "bootstrap", "B better", 80)

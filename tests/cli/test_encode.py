@@ -130,3 +130,10 @@ def test_what_is_refused(encode: Callable, folder: Path, arguments: str, message
     assert said.code in (1, 2)
     assert message in said.err
     assert [p.name for p in folder.iterdir()] == ["a.txt"]
+
+
+def test_an_encoder_that_raises_is_one_message(encode: Callable, folder: Path) -> None:
+    (folder / "a.txt").write_text("text\n")
+    said = encode("a.txt", "-e", "broken")
+    assert (said.code, said.out) == (1, "")
+    assert "the encoder failed: RuntimeError: it broke [down]" in said.err

@@ -105,6 +105,24 @@ def test_a_broken_result_is_named(toys: Callable, folder: Path, content: str) ->
     assert "seed-0.json" in said.err
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        "run none.yaml", "run --plugin none.py", "run -e tiny+mirror -t quick-sts --corpus none.txt",
+        "tune none.txt -e tiny -o enc", "tune none.jsonl -c a,b -e tiny -o enc", "encode none.txt -e tiny",
+        "encode none.txt -e tiny -w", "leaderboard none", "leaderboard none.json", "compare tiny tiny -r none",
+        "data import none", "data overlap none.txt quick-sts", "analyze isotropy -e tiny+base --texts none.txt",
+        "analyze projection -e tiny+base --texts none.txt", "analyze curves none", "analyze frequency none",
+        f"tune {'none' * 80} -e tiny -o enc",
+    ],
+)  # fmt: skip
+def test_what_is_named_on_the_command_line_and_not_there(mirrorbench: Callable, folder: Path, command: str) -> None:
+    said = mirrorbench(*command.split())
+    assert (said.code, said.out) == (2, "")
+    assert "none" in said.err
+    assert list(folder.iterdir()) == []
+
+
 @pytest.mark.parametrize("arguments", [["data", "import", "none"], ["data", "import", "file"]])
 def test_there_is_nothing_to_import(folder: Path, arguments: list[str]) -> None:
     (folder / "file").write_text("x")

@@ -79,7 +79,7 @@ def test_lists(mirrorbench: Callable, kind: str, name: str) -> None:
 
 def test_plugins_say_what_they_register(toys: Callable) -> None:
     rows = {row["name"]: row for row in json.loads(toys("--json", command="plugins").out)}
-    (toy,) = (row for name, row in rows.items() if name.endswith("toy_plugin.py"))
+    (toy,) = (row for name, row in rows.items() if name.endswith("letters.py"))
     assert toy["hooks"] == ["register_encoders", "register_tasks"]
     assert rows["mirrorbench.encoders.mirror"]["distribution"] == "built in"
 
@@ -87,8 +87,10 @@ def test_plugins_say_what_they_register(toys: Callable) -> None:
 def test_an_installed_plugin_brings_a_command_and_a_broken_one_a_warning(
     tmp_path: Path, process: Callable[..., subprocess.Popen[str]]
 ) -> None:
-    good = "import mirrorbench\n@mirrorbench.hookimpl\ndef register_commands(register):\n"
+    good = "import mirrorbench\ndef odd(x: int | str): print(x)\n"
+    good += "@mirrorbench.hookimpl\ndef register_commands(register):\n"
     good += "    register('greet', lambda: print('hello'), 'Say hello.')\n"
+    good += "    register('odd', odd, 'Of a type that Typer does not know.')\n    register('run', lambda: None)\n"
     for name, source in (("greeter", good), ("wreck", "1 / 0")):
         (tmp_path / f"toy_{name}.py").write_text(source)
         info = tmp_path / f"toy_{name}-3.0.dist-info"
@@ -98,6 +100,9 @@ def test_an_installed_plugin_brings_a_command_and_a_broken_one_a_warning(
     out, err = process("greet", PYTHONPATH=str(tmp_path)).communicate(timeout=60)
     assert out == "hello\n"
     assert "plugin wreck (toy-wreck 3.0) skipped: ZeroDivisionError" in err
+    assert "command 'run' of plugin greeter skipped: mirrorbench has a command of this name" in err
+    assert "command 'odd' of plugin greeter skipped: " in err
+    assert all(line.startswith("Warning: ") for line in err.splitlines())
     strict = process("greet", PYTHONPATH=str(tmp_path), MIRRORBENCH_STRICT_PLUGINS="1")
     out, err = strict.communicate(timeout=60)
     assert (strict.returncode, out) == (2, "")

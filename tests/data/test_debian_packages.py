@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import io
-import tarfile
 from pathlib import Path
 
 import pytest
+from samples import archive
 
 from mirrorbench.data.archives import extract_member, open_archive
 from mirrorbench.errors import DataFormatError
@@ -21,21 +20,12 @@ def package(*members: tuple[str, bytes]) -> bytes:
     return b"!<arch>\n" + b"".join(member(name, content) for name, content in members)
 
 
-def tar(name: str, content: bytes) -> bytes:
-    stream = io.BytesIO()
-    with tarfile.open(fileobj=stream, mode="w:xz") as archive:
-        info = tarfile.TarInfo(name)
-        info.size = len(content)
-        archive.addfile(info, io.BytesIO(content))
-    return stream.getvalue()
-
-
 def test_the_files_of_a_package(tmp_path: Path) -> None:
     path = tmp_path / "a.deb"
-    control, data = tar("./control", b"c"), tar("./usr/share/words/a.txt", b"content")
+    control, data = archive({"./control": b"c"}, "w:xz"), archive({"./usr/share/words/a.txt": b"content"}, "w:xz")
     path.write_bytes(package(("debian-binary", b"2.0\n"), ("control.tar.xz", control + b"x"), ("data.tar.xz", data)))
-    with open_archive(path) as archive:
-        assert [(m.name, m.size) for m in archive.members] == [("./usr/share/words/a.txt", 7)]
+    with open_archive(path) as opened:
+        assert [(m.name, m.size) for m in opened.members] == [("./usr/share/words/a.txt", 7)]
     extract_member(path, "usr/share/words/a.txt", tmp_path / "a.txt")
     assert (tmp_path / "a.txt").read_bytes() == b"content"
 

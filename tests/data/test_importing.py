@@ -1,19 +1,18 @@
 from __future__ import annotations
 
-import io
-import tarfile
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from samples import archive
 
 from mirrorbench.data import importing
 from mirrorbench.data.cards import Card, DataFile
 from mirrorbench.data.catalogue import builtin_cards, builtin_suites
 from mirrorbench.data.importing import import_folder
 from mirrorbench.data.store import DataStore
-from mirrorbench.errors import DataUnavailableError
+from mirrorbench.errors import UsageError
 
 MakeCard = Callable[..., Card]
 MakeFile = Callable[..., DataFile]
@@ -60,16 +59,13 @@ def test_files_are_recognised_by_content_wherever_they_lie(
 
 @pytest.mark.parametrize("kind", ["zip", "tgz"])
 def test_archives_are_looked_into(folder: Path, store: DataStore, cards: dict[str, Card], kind: str) -> None:
+    members = {"x/y.txt": b"b", "x/z.txt": b"c"}
     if kind == "zip":
-        with zipfile.ZipFile(folder / "any.zip", "w") as archive:
-            archive.writestr("x/y.txt", b"b")
-            archive.writestr("x/z.txt", b"c")
+        with zipfile.ZipFile(folder / "any.zip", "w") as packed:
+            for name, content in members.items():
+                packed.writestr(name, content)
     else:
-        with tarfile.open(folder / "any.tgz", "w:gz") as tar:
-            for name, content in (("x/y.txt", b"b"), ("x/z.txt", b"c")):
-                info = tarfile.TarInfo(name)
-                info.size = len(content)
-                tar.addfile(info, io.BytesIO(content))
+        (folder / "any.tgz").write_bytes(archive(members))
     report = import_folder(folder, store, cards)
     assert report.cards["toy"].state == "complete"
     assert (store.root / "toy" / "sub" / "b.txt").read_bytes() == b"b"
@@ -90,8 +86,8 @@ def test_a_large_archive_that_no_card_knows_is_left_alone(
     folder: Path, store: DataStore, cards: dict[str, Card], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(importing, "ARCHIVE_LIMIT", 10)
-    with zipfile.ZipFile(folder / "any.zip", "w") as archive:
-        archive.writestr("y.txt", b"b")
+    with zipfile.ZipFile(folder / "any.zip", "w") as packed:
+        packed.writestr("y.txt", b"b")
     report = import_folder(folder, store, cards)
     assert "larger than" in report.problems[0]
     assert report.cards["toy"].state == "incomplete"
@@ -135,7 +131,7 @@ def test_the_store_inside_the_folder_is_not_searched(folder: Path, cards: dict[s
 
 
 def test_no_such_folder(store: DataStore, cards: dict[str, Card], tmp_path: Path) -> None:
-    with pytest.raises(DataUnavailableError, match="no such folder"):
+    with pytest.raises(UsageError, match="no such folder"):
         import_folder(tmp_path / "none", store, cards)
 
 

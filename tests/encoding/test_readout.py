@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from mirrorbench.encoding.readout import Readout, parse_layers, pool
+from mirrorbench.encoding.readout import POOLINGS, Readout, parse_layers, pool
 from mirrorbench.errors import UnknownNameError, UsageError
 
 LAYERS, BATCH, TOKENS, DIMENSIONS = 4, 3, 5, 2
@@ -50,6 +50,17 @@ def test_half_precision_is_averaged_in_single(states: tuple[torch.Tensor, ...]) 
     found = pool(half, MASK, Readout("mean", ":"))
     assert found.dtype == torch.float32
     torch.testing.assert_close(found, pool(tuple(h.float() for h in half), MASK, Readout("mean", ":")))
+
+
+@pytest.mark.parametrize("pooling", POOLINGS)
+def test_half_precision_around_it_changes_nothing(states: tuple[torch.Tensor, ...], pooling: str) -> None:
+    """The model computes under autocast, which would make products, the mean over a target among them, half again."""
+    target = MASK / MASK.sum(1, keepdim=True)
+    expected = pool(states, MASK, Readout(pooling, ":"), target)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        found = pool(states, MASK, Readout(pooling, ":"), target)
+    assert found.dtype == torch.float32
+    assert torch.equal(found, expected)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,8 @@ from random_models import ARCHITECTURES, POSITIONS
 from transformers import AutoModel, AutoTokenizer
 
 from mirrorbench.encoding.encoder import TransformerEncoder
-from mirrorbench.encoding.readout import Readout
+from mirrorbench.encoding.inputs import TextInput
+from mirrorbench.encoding.readout import POOLINGS, Readout
 from mirrorbench.encoding.transformer import open_transformer
 from mirrorbench.errors import ModelUnavailableError, UsageError
 
@@ -135,10 +136,12 @@ def test_deberta_with_absolute_positions_too(random_model: Callable[[str], Path]
     assert encoder(path, Readout(max_length=POSITIONS)).encode(["x " * 500]).shape == (1, 32)
 
 
-def test_bf16_is_close_to_fp32(random_model: Callable[[str], Path]) -> None:
+@pytest.mark.parametrize("pooling", POOLINGS)
+def test_bf16_is_close_to_fp32(random_model: Callable[[str], Path], pooling: str) -> None:
     path = random_model("bert")
-    exact = encoder(path).encode(TEXTS)
-    half = TransformerEncoder(open_transformer(path, CPU), Readout(), "bf16").encode(TEXTS)
+    inputs = [TextInput(text, ((0, 1),)) for text in TEXTS if text]
+    exact = encoder(path, Readout(pooling, "-2:")).encode(inputs)
+    half = TransformerEncoder(open_transformer(path, CPU), Readout(pooling, "-2:"), "bf16").encode(inputs)
     assert half.dtype == np.float32
     assert 0 < np.abs(half - exact).max() < 0.1
 

@@ -7,73 +7,12 @@ from typing import Any
 
 import pytest
 import torch
-from toys import PLUGIN
 
-from mirrorbench import plugins as plugin_manager
-from mirrorbench.cells import Cell, Failure
-from mirrorbench.data.store import DataStore
 from mirrorbench.errors import UsageError
-from mirrorbench.executors.jobs import Context, Job, execute, parse_executor
+from mirrorbench.executors.jobs import Context, Job, parse_executor
 from mirrorbench.executors.local import devices_for
 from mirrorbench.executors.pool import serve
-from mirrorbench.outcomes import Outcome
-from mirrorbench.plan import Planner, Request
-from mirrorbench.progress import Silent
-from mirrorbench.specs import parse_spec
-from mirrorbench.testing.comparable import stored
-
-
-class Log(Silent):
-    """A reporter that remembers notes and outcomes."""
-
-    def __init__(self) -> None:
-        self.notes: list[str] = []
-        self.cells: list[str] = []
-        self.failures: list[Failure] = []
-
-    def note(self, message: str) -> None:
-        self.notes.append(message)
-
-    def cell(self, cell: Cell, score: float | None, cached: bool) -> None:
-        self.cells.append(f"{cell.spec} {cell.task} {'cached' if cached else 'computed'}")
-
-    def failure(self, failure: Failure) -> None:
-        self.failures.append(failure)
-
-
-class Bench:
-    """Runs plans of the toy plugin's encoders under an executor, each in a folder of its own."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.plugins = plugin_manager.plugins()
-        self.plugins.add_file(PLUGIN)
-        (folder / "mine.txt").write_text("".join(f"line number {n}\n" for n in range(12)))
-        self.log = Log()
-
-    def run(self, name: str, *encoders: str, executor: str = "local", **options: Any) -> Outcome:
-        data = DataStore(self.folder / "data", offline=True)
-        specs = tuple(map(parse_spec, encoders))
-        request = Request(specs, ("cats", "dogs"), (0, 1), str(self.folder / "mine.txt"))
-        plan = Planner(request, self.plugins, data, offline=True).plan()
-        context = Context(
-            data.root, self.folder / name, self.folder / f"{name}-cache", "cpu", tuple(self.plugins.files),
-            offline=True, threads=1,
-        )  # fmt: skip
-        self.log = Log()
-        return execute(plan, context, executor, options, self.plugins, self.log)
-
-    def stored(self, name: str) -> dict[str, bytes]:
-        return stored(self.folder / name)
-
-
-@pytest.fixture
-def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
-    monkeypatch.setenv("TOY_FOLDER", str(tmp_path))
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    plugin_manager.plugins.cache_clear()
-    yield Bench(tmp_path)
-    plugin_manager.plugins.cache_clear()
+from mirrorbench.testing.executors import Bench
 
 
 @pytest.mark.real
@@ -92,11 +31,11 @@ def test_a_worker_ends_quietly_when_the_pool_is_gone_without_having_listened(tmp
 
 @pytest.mark.real
 def test_a_pool_gives_what_this_process_gives_whatever_dies(bench: Bench) -> None:
-    """Two workers; one encoder kills its worker once, one every time, one raises."""
-    good = ("letters", "dying", "tiny+mirror:batch_size=6")
-    (bench.folder / "calls").write_text("dying\n")  # so that it lives here, in the process of the tests
+    """Two workers; one encoder kills its worker once, one every time, one raises; a worker is also asked to end."""
+    good = ("letters", "dying", "ending", "tiny+mirror:batch_size=6")
+    (bench.folder / "calls").write_text("dying\nending\n")  # so that they live here, in the process of the tests
     expected = bench.run("one", *good)
-    assert (len(expected.results), expected.failures) == (2 * 2 + 2 * 2, ())
+    assert (len(expected.results), expected.failures) == (3 * 2 + 2 * 2, ())
     (bench.folder / "calls").unlink()
     outcome = bench.run("pool", "deadly", "broken", *good, workers=2)
     assert bench.stored("pool") == bench.stored("one")
@@ -106,14 +45,15 @@ def test_a_pool_gives_what_this_process_gives_whatever_dies(bench: Bench) -> Non
     assert set(reasons) == {"deadly", "broken"}
     assert "3 worker processes died at it, the last with exit code -9" in reasons["deadly"]
     assert reasons["broken"] == "RuntimeError: it broke [down]"
-    assert [note for note in bench.log.notes if note.startswith("dying: its worker process died")]
+    assert [note for note in bench.log.lines if note.startswith("dying: its worker process died")]
+    assert "ending: its worker process died (exit code 143); another one tries again" in bench.log.lines
 
 
 def test_one_worker_is_this_process(bench: Bench) -> None:
     bench.run("here", "letters")
-    assert bench.log.cells == ["letters cats computed", "letters dogs computed"]
+    assert bench.log.lines == ["letters cats computed", "letters dogs computed"]
     bench.run("here", "letters")
-    assert bench.log.cells == ["letters cats cached", "letters dogs cached"]
+    assert bench.log.lines == ["letters cats cached", "letters dogs cached"]
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from parsing import on_disk
 from samples import SAMPLES
 
 from mirrorbench.data.parsers import parse
@@ -18,12 +19,15 @@ from mirrorbench.errors import DataFormatError, MirrorbenchError
 def read(name: str, folder: Path, changes: Mapping[str, bytes], **options: Any) -> list[Any]:
     """A sample with some files changed or added."""
     sample = SAMPLES[name]
-    paths = {}
-    for file, content in sample.written({**sample.files, **changes}).items():
-        paths[file] = folder / file
-        paths[file].parent.mkdir(parents=True, exist_ok=True)
-        paths[file].write_bytes(content)
+    paths = on_disk(folder, sample.written({**sample.files, **changes}))
     return parse(ResolvedData(paths, sample.parser, {**sample.options, **options}, {}, True))
+
+
+def altered(name: str, file: str, old: bytes, new: bytes) -> dict[str, bytes]:
+    """A file of a sample in which the first ``old`` is ``new``."""
+    content = SAMPLES[name].files[file]
+    assert old in content
+    return {file: content.replace(old, new, 1)}
 
 
 @pytest.mark.parametrize("name", ["sick", "qnli", "usim", "table-csv", "wsd"])
@@ -72,10 +76,8 @@ def test_a_wrong_number_of_columns(name: str, change: str, tmp_path: Path) -> No
     ],
 )
 def test_an_empty_text(name: str, file: str, old: bytes, tmp_path: Path) -> None:
-    content = SAMPLES[name].files[file]
-    assert old in content
     with pytest.raises(DataFormatError, match=file):
-        read(name, tmp_path, {file: content.replace(old, b"", 1)})
+        read(name, tmp_path, altered(name, file, old, b""))
 
 
 @pytest.mark.parametrize(
@@ -91,10 +93,8 @@ def test_an_empty_text(name: str, file: str, old: bytes, tmp_path: Path) -> None
     ],
 )
 def test_an_unknown_label(name: str, file: str, old: bytes, new: bytes, tmp_path: Path) -> None:
-    content = SAMPLES[name].files[file]
-    assert old in content
     with pytest.raises(DataFormatError, match=rf"{Path(file).name}, line \d+"):
-        read(name, tmp_path, {file: content.replace(old, new, 1)})
+        read(name, tmp_path, altered(name, file, old, new))
 
 
 @pytest.mark.parametrize(
@@ -132,20 +132,16 @@ def test_a_dictionary_without_matching_ids(name: str, file: str, content: bytes,
     assert "one terminology" in caught.value.hint
 
 
-@pytest.mark.parametrize(
-    ("name", "file", "content"),
-    [
-        ("table-jsonl", "t.jsonl", b'{"l": "\\ud800", "r": "b", "g": 1}\n'),
-        ("table-jsonl", "t.jsonl", b'{"l": "a", "l": "c", "r": "b", "g": 1}\n'),
-        ("table-jsonl", "t.jsonl", b'{"l": "a", "r": "b", "g": NaN}\n'),
-        ("rescnn", "data.json", b'{"train": [], "dev": [], "test": [["\\udfff", "D1"]]}'),
-        ("rescnn", "data.json", b'{"train": [], "dev": [], "test": [["a", "D1"]], "test": []}'),
-        ("rescnn", "data.json", b'{"train": [], "dev": [], "test": ["ab"]}'),
-    ],
-)
-def test_json_that_holds_what_no_text_can(name: str, file: str, content: bytes, tmp_path: Path) -> None:
-    with pytest.raises(DataFormatError, match=file):
-        read(name, tmp_path, {file: content})
+@pytest.mark.parametrize("row", [b'"l": "\\ud800", "g": 1', b'"l": "a", "l": "c", "g": 1', b'"l": "a", "g": NaN'])
+def test_a_line_of_json_that_holds_what_no_text_can(row: bytes, tmp_path: Path) -> None:
+    with pytest.raises(DataFormatError, match=r"t\.jsonl"):
+        read("table-jsonl", tmp_path, {"t.jsonl": b'{"r": "b", %s}\n' % row})
+
+
+@pytest.mark.parametrize("test", [b'[["\\udfff", "D1"]]', b'[["a", "D1"]], "test": []', b'["ab"]'])
+def test_json_that_holds_what_no_text_can(test: bytes, tmp_path: Path) -> None:
+    with pytest.raises(DataFormatError, match=r"data\.json"):
+        read("rescnn", tmp_path, {"data.json": b'{"train": [], "dev": [], "test": %s}' % test})
 
 
 def test_long_lines_take_no_long_time(tmp_path: Path) -> None:
@@ -198,7 +194,5 @@ def test_a_damaged_wordnet(file: str, content: bytes, tmp_path: Path) -> None:
     ],
 )
 def test_instances_and_keys_must_go_together(file: str, old: bytes, new: bytes, tmp_path: Path) -> None:
-    content = SAMPLES["wsd"].files[file]
-    assert old in content
     with pytest.raises(DataFormatError):
-        read("wsd", tmp_path, {file: content.replace(old, new)})
+        read("wsd", tmp_path, altered("wsd", file, old, new))

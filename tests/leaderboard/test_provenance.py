@@ -29,6 +29,30 @@ def test_what_cannot_be_compared_is_named(plugins: Plugins) -> None:
     ]
 
 
+def tuned_on(corpus: str, seed: int, spec: str = "bert+mirror", task: str = "stsb") -> Result:
+    result = stored(spec, task, 0.5, seed)
+    return replace(result, cell=result.cell | {"corpus": {"name": corpus, "sha256": f"hash of {corpus}", "n": 10}})
+
+
+def test_seeds_of_different_corpora_are_no_score(plugins: Plugins) -> None:
+    """What `run --corpus a --seeds 3`, then `run --corpus b --seeds 2` leave in one folder."""
+    left = [tuned_on("b", 0), tuned_on("b", 1), tuned_on("a", 2)]
+    assert mixtures(left, plugins) == [
+        "bert+mirror on stsb: its seeds are of 2 different experiments (recipe, corpus or precision)"
+    ]
+    other_tasks = [tuned_on("b", 0), tuned_on("a", 0, task="simlex999"), tuned_on("a", 0, "roberta+mirror")]
+    assert mixtures(other_tasks, plugins) == []
+    renamed = replace(left[1], cell=left[1].cell | {"corpus": {"name": "./b", "sha256": "hash of b", "n": 10}})
+    assert mixtures([left[0], renamed], plugins) == []
+
+
+def test_the_number_of_seeds_is_that_of_each_row() -> None:
+    rows = [("bert+mirror", 3), ("roberta+mirror", 2), ("bert", 1)]
+    results = [stored(spec, task, 0.5, seed) for spec, n in rows for seed in range(n) for task in ("stsb", "sts12")]
+    assert "± sample standard deviation over 2 or 3 seeds." in provenance(results)[0]
+    assert "seeds" not in provenance(results[-2:])[0]
+
+
 def test_the_last_of_two_results_of_one_name_stays() -> None:
     old, new = (stored("bert", "stsb", value, cell_id=str(value), created=f"202{value}") for value in (1, 2))
     other = stored("bert", "stsb", 0.5, seed=1)

@@ -76,7 +76,9 @@ def test_mixed_results_are_refused_unless_that_is_wanted(folder: Path, plugins: 
     with pytest.raises(UsageError, match="stsb: 2 different versions of its data"):
         select([folder, more], plugins)
     mixed = select([folder, more], plugins, Choice(allow_mixed=True))
-    assert mixed.notes == ("Mixed, not comparable: stsb: 2 different versions of its data. The newest counts.",)
+    assert mixed.notes == (
+        "Mixed, not comparable: stsb: 2 different versions of its data. The newest of each seed counts.",
+    )
     assert [r.main_score for r in mixed.results if (r.spec, r.task) == ("bert+mirror", "stsb")] == [0.9]
     assert select([folder, more], plugins, Choice(tasks=("sts12",))).notes == ()  # what is mixed is not selected
 

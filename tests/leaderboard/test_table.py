@@ -5,7 +5,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from toys import ToyEncoder, ToyPlugin, toy_tasks
 
 from mirrorbench.cells import Failure
 from mirrorbench.leaderboard.table import Column, Row, Score, Table, build_table, row_label
@@ -19,12 +18,6 @@ def result(spec: str, task: str, score: float | None, seed: int = 0, protocol: s
             "corpus": more.pop("corpus", None)}  # fmt: skip
     identity = f"{spec}/{task}/{seed}/{protocol}"
     return Result(cell, identity, {"spearman": score}, "spearman", score, 9, 1.0, {}, {}, {}, {}, "now", **more)
-
-
-@pytest.fixture
-def registered(plugins: Plugins) -> Plugins:
-    plugins.add(ToyPlugin({"toy": ToyEncoder()}, toy_tasks()), "toys")
-    return plugins
 
 
 def means(table: Table) -> list[list[float | None]]:
@@ -102,6 +95,21 @@ def test_protocols_are_not_mixed(registered: Plugins) -> None:
     table = build_table(results, registered)
     assert [(row.label, row.spec) for row in table.rows] == [("toy [paper]", "toy"), ("toy [released]", "toy")]
     assert means(table) == [[0.1], [0.9]]
+
+
+def test_an_encoder_has_no_empty_row_of_a_protocol_that_only_others_have(registered: Plugins) -> None:
+    results = [result("toy", "cats", 0.1), result("other", "cats", 0.9, protocol="released")]
+    rows = [parse_spec(spec) for spec in ("toy", "other", "failed")]
+    labels = [row.label for row in build_table(results, registered, ["cats"], rows).rows]
+    assert labels == ["toy [paper]", "other [released]", "failed [paper]", "failed [released]"]
+
+
+def test_rows_that_would_be_called_alike_are_called_by_their_specs(registered: Plugins) -> None:
+    specs = ["./one/model+mirror", "./two/model+mirror", "./one/model+base:pooling=cls"]
+    failure = Failure(parse_spec(specs[1]), "dogs", "no dogs", "")
+    table = build_table([result(spec, "cats", 0.1) for spec in specs], registered, failures=[failure])
+    assert [row.label for row in table.rows] == [*specs[:2], "model-CLS"]
+    assert table.notes[-1] == "missing: ./two/model+mirror on dogs: no dogs"
 
 
 def test_tasks_come_in_the_registered_order_unknown_ones_last(registered: Plugins) -> None:

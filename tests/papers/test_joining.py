@@ -124,7 +124,7 @@ def test_seeds_that_were_made_differently_are_not_averaged() -> None:
     results = [result("roberta+mirror", "sts12", 0.5), result("roberta+mirror", "sts12", 0.6, 1, corpus="other")]
     comparison = joined("mirror-bert/table3", results)
     assert comparison.counts[0] == 0
-    assert comparison.notes == ("roberta+mirror on sts12: the seeds differ in data, recipe or corpus",)
+    assert comparison.notes == ("roberta+mirror on sts12: the seeds differ in data, recipe, corpus or precision",)
 
 
 def test_a_result_without_the_metric_is_no_score() -> None:

@@ -165,14 +165,3 @@ def test_many_queries_are_not_copied_whole(monkeypatch: pytest.MonkeyPatch) -> N
     tracemalloc.stop()
     assert peak < keys.nbytes // 2
     np.testing.assert_allclose(found[:500], whole, atol=1e-7)
-
-
-def test_the_device_is_the_one_at_work() -> None:
-    import torch
-
-    from mirrorbench.devices import computing_on, current_device
-
-    assert current_device() == "cpu"
-    with computing_on(torch.device("cuda:1")):
-        assert current_device() == "cuda:1"
-    assert current_device() == "cpu"

@@ -11,6 +11,7 @@ from toys import CATS, DOGS, ToyEncoder
 
 from mirrorbench.data.pairs import Pair
 from mirrorbench.data.store import DataStore
+from mirrorbench.encoders.static import StaticEncoder
 from mirrorbench.errors import DataFormatError
 from mirrorbench.tasks import Scores, Vectors
 from mirrorbench.tasks.pair_similarity import PairSimilarity
@@ -74,6 +75,20 @@ def test_each_text_is_asked_for(store: DataStore) -> None:
     assert {item.text for item in task.inputs(task.load(store))} == {
         "a cat", "the cat", "a dog", "quick zebras jump", "the dog"
     }  # fmt: skip
+
+
+def test_across_languages_each_text_is_read_in_its_own(store: DataStore, tmp_path: Path) -> None:
+    """A gift is a present in English and poison in German: one file of vectors for each language keeps them apart."""
+    for language, rows in {"en": "gift 3 1\npoison 0 1\npresent 1 0\n", "de": "gift 0 1\ngeschenk 1 0\n"}.items():
+        (tmp_path / f"wiki.{language}.vec").write_text(rows)
+    pairs = (Pair("1", "poison", "gift", 5.0), Pair("2", "gift", "geschenk", 4.0), Pair("3", "present", "gift", 0.0))
+    task = PairSimilarity("toy", pairs, level="word", languages=("en", "de"))
+    items = task.load(store)
+    inputs = list(dict.fromkeys(task.inputs(items)))
+    vectors = StaticEncoder(tmp_path / "wiki.{lang}.vec", language="en").encode(inputs)
+    found = task.score(items, Vectors(inputs, vectors))
+    np.testing.assert_allclose(found.scores, [1, 3 / math.sqrt(10), 0], atol=1e-6)
+    assert found.metrics["spearman"] == 1
 
 
 @pytest.mark.parametrize(

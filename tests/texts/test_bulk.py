@@ -60,6 +60,26 @@ def test_an_interrupted_run_goes_on_to_the_same_bytes(tmp_path: Path, suffix: st
     assert sorted(p.name for p in tmp_path.iterdir()) == [f"v.{suffix}", f"whole.{suffix}"]
 
 
+@pytest.mark.parametrize("suffix", ["npy", "parquet"])
+def test_what_was_killed_as_it_ended_starts_anew_once_its_output_has_gone(tmp_path: Path, suffix: str) -> None:
+    """The output had its name, and the sidecar was still there."""
+    if suffix == "parquet":
+        pytest.importorskip("pyarrow")
+
+    class Killed(Progress):
+        def clear(self) -> None:
+            raise Cut
+
+    output = tmp_path / f"v.{suffix}"
+    with pytest.raises(Cut):
+        encode_stream(stream(), ToyEncoder(), open_sink(output), Killed(output, "job"))
+    whole = output.read_bytes()
+    output.unlink()
+    done = encode_stream(stream(), ToyEncoder(), open_sink(output), Progress(output, "job"))
+    assert (done.rows, done.before) == (N, 0)
+    assert output.read_bytes() == whole
+
+
 def test_all_of_it_is_on_the_disk_before_it_has_its_name(tmp_path: Path, disk: list[tuple[str, str]]) -> None:
     encode_stream(stream(), ToyEncoder(), NpySink(tmp_path / "v.npy"))
     assert disk[-3:] == [

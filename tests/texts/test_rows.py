@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mirrorbench.errors import DataFormatError, DataUnavailableError, UsageError
+from mirrorbench.errors import DataFormatError, UsageError
 from mirrorbench.texts.rows import rows
 
 TEXTS = ["a cat", "", "two\u2028lines", 'a "quoted" word', "null"]
@@ -54,6 +54,12 @@ def test_columns(tmp_path: Path, suffix: str) -> None:
         list(rows(str(path), ["nothing"]))
 
 
+@pytest.mark.parametrize("content", ['text\na\n""\nb\n\n', '\ntext\na\n\n""\nb\n'])
+def test_empty_lines_of_a_table_are_no_rows(tmp_path: Path, content: str) -> None:
+    (tmp_path / "a.csv").write_text(content)
+    assert [value for _, (value,) in rows(str(tmp_path / "a.csv"))] == ["a", "", "b"]
+
+
 def test_a_table_without_a_head(tmp_path: Path) -> None:
     (tmp_path / "a.tsv").write_text("1\tone\n2\ttwo\n")
     assert [value for _, (value,) in rows(str(tmp_path / "a.tsv"), ["1"])] == ["one", "two"]
@@ -74,7 +80,8 @@ def test_a_table_without_a_head(tmp_path: Path) -> None:
         ("a.csv", b'text\n"open', (), DataFormatError, "line"),
         ("a.parquet", b"PAR1 nonsense", (), DataFormatError, "Parquet"),
         ("a.parquet.gz", b"", (), UsageError, "not by gzip"),
-        ("b.txt", None, (), DataUnavailableError, "no file"),
+        ("b.txt", None, (), UsageError, "no file"),
+        ("b" * 300, None, (), UsageError, "no file"),
         ("", None, (), UsageError, "a folder"),
     ],
 )  # fmt: skip

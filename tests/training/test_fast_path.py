@@ -16,7 +16,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from mirrorbench.encoding.transformer import Transformer
 from mirrorbench.recipes import Recipe
 from mirrorbench.training import contrastive
-from mirrorbench.training.contrastive import _Loop
+from mirrorbench.training.contrastive import _Loop, _random_state, _set_random_state
 from mirrorbench.training.losses import LOSSES
 from mirrorbench.training.tokenized import TokenizedPairs, TokenizedView
 from mirrorbench.training.tuning import prepare
@@ -125,6 +125,20 @@ def test_a_batch_over_the_memory_is_read_twice_with_the_same_masks(
     torch.testing.assert_close(again, loss, rtol=1e-6, atol=1e-6)
     close(twice, wanted)
     assert torch.equal(state, state_again)  # the next step draws the same, too
+
+
+@pytest.mark.parametrize("kind", ["cuda", "mps"])
+def test_what_draws_on_an_accelerator_is_set_back_as_well(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both readings of a batch over the memory draw there; no such device is here, so a generator stands in."""
+    generator, device = torch.Generator().manual_seed(1), torch.device(kind)
+    monkeypatch.setattr(getattr(torch, kind), "get_rng_state", lambda device: generator.get_state())
+    monkeypatch.setattr(getattr(torch, kind), "set_rng_state", lambda state, device: generator.set_state(state))
+    with torch.random.fork_rng(devices=[]):
+        state = _random_state(device)
+        first = torch.rand(3), torch.rand(3, generator=generator)
+        _set_random_state(device, state)
+        again = torch.rand(3), torch.rand(3, generator=generator)
+    assert all(torch.equal(one, other) for one, other in zip(first, again, strict=True))
 
 
 def held_bytes(loop: _Loop, pairs: TokenizedPairs) -> int:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import gzip
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -53,6 +54,17 @@ def test_some_pairs_among_lines(tmp_path: Path) -> None:
         from_texts(["a||b", "c||d", "no pair"])
     assert "no pair" in str(caught.value)
     assert not from_texts(["if (a || b)", "one", "two", "three"], held_out=0).are_pairs
+
+
+@pytest.mark.parametrize("texts", [["a", float("nan")], [1, 2, 3], ["ab", ("c", "d")], [("a", "b", "c")], [None]])
+def test_what_is_neither_texts_nor_pairs(texts: list[Any]) -> None:
+    with pytest.raises(UsageError, match="must be strings, or pairs"):
+        from_texts(texts)
+
+
+def test_a_negative_number_of_lines_is_not_held_out() -> None:
+    with pytest.raises(UsageError, match="-1 lines"):
+        from_texts([f"text {n}" for n in range(50)], held_out=-1)
 
 
 def test_too_few() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Sequence
 from itertools import accumulate
 
 from mirrorbench.leaderboard.renderers.numbers import TIED, number, with_deviation, with_legend
@@ -49,8 +50,7 @@ def latex(table: Table, siunitx: bool = False, standalone: bool = False) -> str:
         standalone: a whole document; otherwise a ``table`` for a paper that loads ``booktabs``.
     """
     aligned = siunitx and bool(table.rows)
-    lines = [
-        *([_SIUNITX_SETUP] if aligned else []),
+    tabular = [
         rf"\begin{{tabular}}{{l{_column_types(table, aligned)}}}",
         r"\toprule",
         *_head(table, aligned),
@@ -59,29 +59,42 @@ def latex(table: Table, siunitx: bool = False, standalone: bool = False) -> str:
         r"\bottomrule",
         r"\end{tabular}",
     ]
-    if standalone:
-        fit = r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%"
-        lines = [*lines[: int(aligned)], fit, *lines[int(aligned) :], "}"]
-    text = escape_latex(caption(table))
+    return framed(tabular, escape_latex(caption(table)), standalone, aligned)
+
+
+def framed(tabular: Sequence[str], caption: str, standalone: bool, siunitx: bool = False) -> str:
+    """The lines of a ``tabular`` as a ``table`` with its caption, both in LaTeX.
+
+    Args:
+        tabular: its lines.
+        caption: text; empty for none.
+        standalone: a whole document, on whose page a wide table is made to fit.
+        siunitx: whether there are ``S`` columns.
+    """
+    fit = [r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%", *tabular, "}"]
     lines = [
         rf"\begin{{table}}[{'h' if standalone else 't'}]",
         r"\centering",
         r"\small",
-        *lines,
-        *([rf"\caption{{{text}}}"] if text else []),
+        *([_SIUNITX_SETUP] if siunitx else []),
+        *(fit if standalone else tabular),
+        *([rf"\caption{{{caption}}}"] if caption else []),
         r"\end{table}",
     ]
     if standalone:
-        packages = _PREAMBLE + ("\\usepackage{siunitx}\n" if aligned else "")
+        packages = _PREAMBLE + ("\\usepackage{siunitx}\n" if siunitx else "")
         lines = [packages + r"\begin{document}", *lines, r"\end{document}"]
     return "\n".join(lines) + "\n"
 
 
 def caption(table: Table) -> str:
     """Title and notes as the sentences of one caption, less the note about intervals, which LaTeX does not show."""
-    title = table.title if not table.title or table.title.endswith((".", "!", "?", ":")) else f"{table.title}."
     notes = [note for note in with_legend(table) if not note.startswith(INTERVALS)]
-    return " ".join(part.strip() for part in (title, *notes)).strip()
+    return " ".join(map(_sentence, filter(None, (table.title.strip(), *notes))))
+
+
+def _sentence(text: str) -> str:
+    return text.strip() if text.rstrip().endswith((".", "!", "?", ":")) else f"{text.strip()}."
 
 
 def _deviates(table: Table) -> list[bool]:

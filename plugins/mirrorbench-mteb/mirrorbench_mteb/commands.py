@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from mirrorbench.cli.options import DataDir, Offline, PluginFiles, split_names
+from mirrorbench.cli.options import DataDir, Device, Offline, PluginFiles, split_names
 
 app = typer.Typer(name="mteb", no_args_is_help=True)
 
@@ -28,7 +28,7 @@ def run(
         list[str], typer.Option("--tasks", "-t", metavar="T,...", help="Tasks by MTEB's names, of any of its types.")
     ],
     output: Output = Path("mteb"),
-    device: Annotated[str, typer.Option("--device", help="auto, cpu, cuda, cuda:N or mps.")] = "auto",
+    device: Device = "auto",
     data_dir: DataDir = None,
     offline: Offline = False,
     plugin: PluginFiles = None,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -16,28 +16,23 @@ sys.path[:0] = [str(HERE), str(HERE.parent)]  # the plugin, installed or not
 pytest.importorskip("mteb")
 import mirrorbench_mteb  # noqa: E402
 
-from mirrorbench import plugins as plugin_manager  # noqa: E402
 from mirrorbench.data.pairs import Pair  # noqa: E402
 from mirrorbench.data.store import DataStore  # noqa: E402
 from mirrorbench.plugins import Plugins  # noqa: E402
+from mirrorbench.testing.fixtures import command, own_folders, plugins  # noqa: E402
+
+__all__ = ["command", "own_folders", "plugins"]
 
 
 @pytest.fixture(autouse=True)
-def _own_folders(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    for name, folder in (("MIRRORBENCH_DATA", "data"), ("MIRRORBENCH_CACHE", "cache"), ("MTEB_CACHE", "mteb-cache")):
-        monkeypatch.setenv(name, str(tmp_path / folder))
+def _own_folders_of_mteb(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("MTEB_CACHE", str(tmp_path / "mteb-cache"))
     monkeypatch.setattr("datasets.config.HF_DATASETS_CACHE", tmp_path / "datasets")
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")
 
 
 @pytest.fixture
-def plugins() -> Iterator[Plugins]:
-    plugin_manager.plugins.cache_clear()
-    loaded = plugin_manager.plugins()
-    if "mteb" not in loaded.commands:  # installed, it has registered itself
-        loaded.add(mirrorbench_mteb, "mteb")
-    yield loaded
-    plugin_manager.plugins.cache_clear()
+def plugin() -> ModuleType:
+    return mirrorbench_mteb
 
 
 @pytest.fixture

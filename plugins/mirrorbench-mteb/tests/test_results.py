@@ -1,9 +1,7 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +17,8 @@ from mteb.results import TaskResult
 import mirrorbench
 from mirrorbench.plugins import Plugins
 from mirrorbench.store import read_results
+from mirrorbench.testing.fixtures import PATIENCE, Command
 
-PROJECT = Path(__file__).resolve().parents[1]
 TUNED = "tiny+mirror:batch_size=20,corpus_size=60"
 
 
@@ -108,32 +106,29 @@ def test_another_number_of_items_is_another_task(results: Path, tmp_path: Path) 
     assert {why for *_, why in exported.left_out} == {"it has 249 items, and MTEB's STS17 250"}
 
 
-def mirrorbench_command(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    here = (
-        f"import sys; sys.path.insert(0, {str(PROJECT)!r})\n"
-        "import mirrorbench.plugins as p, mirrorbench_mteb as m, mirrorbench.cli as c\n"
-        "if 'mteb' not in p.plugins().commands:\n"  # installed, it has registered itself
-        "    p.plugins().add(m, 'mteb')\n"
-        "    c.app.add_typer(p.plugins().commands['mteb'], name='mteb')\n"
-        "c.main()"
-    )
-    environment = {**os.environ, "HF_HUB_OFFLINE": "1"}
-    return subprocess.run(
-        [sys.executable, "-c", here, *arguments], cwd=cwd, env=environment, capture_output=True, text=True, check=False
-    )
+@pytest.fixture
+def run(command: Command) -> Callable[..., tuple[int, str, str]]:
+    """Runs the command offline: exit code and both streams."""
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        process = command(*arguments, HF_HUB_OFFLINE="1")
+        out, err = process.communicate(timeout=PATIENCE)
+        return process.returncode, out, err
+
+    return run
 
 
-def test_the_commands(results: Path, tmp_path: Path) -> None:
-    done = mirrorbench_command("mteb", "export", "results", "-o", "mteb", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert len(done.stdout.splitlines()) == 2
-    assert all((tmp_path / line).is_file() for line in done.stdout.splitlines())
-    assert "2 of 4 results in 2 files." in done.stderr
-    failed = mirrorbench_command("mteb", "run", "tiny", "--tasks", "mteb-STS17-en-en,STS12", "--offline", cwd=tmp_path)
-    assert failed.returncode == 1, failed.stderr
-    assert "0 of 2 tasks done" in failed.stderr
-    assert "HF_HOME" in failed.stderr
-    assert "Traceback" not in failed.stderr
-    unknown = mirrorbench_command("mteb", "run", "tiny", "--tasks", "STSBenchmrk", "--offline", cwd=tmp_path)
-    assert unknown.returncode == 2
-    assert "Did you mean STSBenchmark" in unknown.stderr
+def test_the_commands(results: Path, tmp_path: Path, run: Callable[..., tuple[int, str, str]]) -> None:
+    code, out, err = run("mteb", "export", "results", "-o", "mteb")
+    assert code == 0, err
+    assert len(out.splitlines()) == 2
+    assert all((tmp_path / line).is_file() for line in out.splitlines())
+    assert "2 of 4 results in 2 files." in err
+    code, _, err = run("mteb", "run", "tiny", "--tasks", "mteb-STS17-en-en,STS12", "--offline")
+    assert code == 1, err
+    assert "0 of 2 tasks done" in err
+    assert "HF_HOME" in err
+    assert "Traceback" not in err
+    code, _, err = run("mteb", "run", "tiny", "--tasks", "STSBenchmrk", "--offline")
+    assert code == 2
+    assert "Did you mean STSBenchmark" in err

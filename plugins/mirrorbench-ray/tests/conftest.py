@@ -1,12 +1,23 @@
-"""A grid of a toy and a tuned model, computed by the executor under test and in this process."""
+"""The executor under test, and the fixtures for the tests of one."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
+from types import ModuleType
 
-from mirrorbench.testing.executors import bench, command, interrupted
+import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # the plugin, installed or not
 
-__all__ = ["bench", "command", "interrupted"]
+import mirrorbench_ray
+
+from mirrorbench.testing.executors import bench, interrupted
+from mirrorbench.testing.fixtures import command, own_folders, plugins
+
+__all__ = ["bench", "command", "interrupted", "own_folders", "plugins"]
+
+
+@pytest.fixture
+def plugin() -> ModuleType:
+    return mirrorbench_ray

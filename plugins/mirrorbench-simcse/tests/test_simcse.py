@@ -2,9 +2,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +17,7 @@ from mirrorbench.errors import TuningError
 from mirrorbench.plugins import Plugins
 from mirrorbench.recipes import Recipe, override
 from mirrorbench.specs import parse_spec
+from mirrorbench.testing.fixtures import PATIENCE, Command
 from mirrorbench.training.contrastive import tune
 from mirrorbench.training.tuning import prepare
 
@@ -102,25 +100,15 @@ def test_the_head_refuses_other_layers(plugins: Plugins) -> None:
     assert "simcse_head=0" in caught.value.hint
 
 
-def test_it_tunes_through_the_command_line(tmp_path: Path) -> None:
+def test_it_tunes_through_the_command_line(command: Command, tmp_path: Path) -> None:
     (tmp_path / "mine.txt").write_text("\n".join(TEXTS) + "\n", encoding="utf-8")
     assert len(set(TEXTS)) == 60
-    path = os.pathsep.join([str(Path(mirrorbench_simcse.__file__).parent), os.environ.get("PYTHONPATH", "")])
-    here = "import mirrorbench.plugins as p, mirrorbench_simcse as s, mirrorbench.cli as c\n" \
-           "if 'simcse' not in p.plugins().methods: p.plugins().add(s, 'simcse')\n" \
-           "c.main()"  # fmt: skip
-    run = [sys.executable, "-c", here, "run", "--offline", "--tasks", "quick-sts", "--corpus", "mine.txt"]
+    run = ["run", "--offline", "--tasks", "quick-sts", "--corpus", "mine.txt"]
     specs = ["--encoder", "tiny+simcse:batch_size=20", "--encoder", "tiny+mirror:batch_size=20"]
-    done = subprocess.run(
-        [*run, *specs],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": path},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert "+ SimCSE" in done.stdout
+    done = command(*run, *specs)
+    out, err = done.communicate(timeout=PATIENCE)
+    assert done.returncode == 0, err
+    assert "+ SimCSE" in out
     (result,) = (tmp_path / "results").glob("*simcse*/quick-sts/seed-0.json")
     cell = json.loads(result.read_text(encoding="utf-8"))
     assert cell["cell"]["recipe"]["loss"] == "in-batch"

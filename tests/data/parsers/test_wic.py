@@ -5,19 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from parsing import on_disk
 
 from mirrorbench.data.parsers.wic import parse_tsv, parse_wic
 from mirrorbench.data.store import DataStore
 from mirrorbench.encoding.inputs import TextInput
 from mirrorbench.errors import DataFormatError
 from mirrorbench.tasks.word_in_context import WordInContext
-
-
-def write(folder: Path, files: dict[str, str]) -> dict[str, Path]:
-    for name, text in files.items():
-        (folder / name).write_text(text, encoding="utf-8", newline="")
-    return {name: folder / name for name in files}
-
 
 WIC = {
     "dev.data.txt": "board\tN\t2-0\tRoom and board .\tboards x\nrun\tV\t0-1\trun !\tto run\n",
@@ -36,14 +30,14 @@ def targets(item: TextInput) -> list[str]:
 
 
 def test_wic(tmp_path: Path) -> None:
-    first, second = parse_wic(write(tmp_path, WIC), {})
+    first, second = parse_wic(on_disk(tmp_path, WIC), {})
     assert (first.id, first.label, first.split) == ("dev/1", 0, "dev")
     assert (first.left.text, targets(first.left), targets(first.right)) == ("Room and board .", ["board"], ["boards"])
     assert (second.id, second.label, targets(second.left), targets(second.right)) == ("dev/2", 1, ["run"], ["run"])
 
 
 def test_wic_without_gold(tmp_path: Path) -> None:
-    files = write(tmp_path, {"test.data.txt": WIC["dev.data.txt"]})
+    files = on_disk(tmp_path, {"test.data.txt": WIC["dev.data.txt"]})
     assert [(p.label, p.split) for p in parse_wic(files, {})] == [(None, "test")] * 2
 
 
@@ -56,7 +50,7 @@ def test_wic_without_gold(tmp_path: Path) -> None:
     ],
 )
 def test_wic_tsv(tmp_path: Path, subtask: int, statements: list[str]) -> None:
-    pairs = parse_tsv(write(tmp_path, TSV), {"subtask": subtask})
+    pairs = parse_tsv(on_disk(tmp_path, TSV), {"subtask": subtask})
     assert [p.right.text for p in pairs] == statements
     assert [targets(p.left) for p in pairs] == [targets(p.right) for p in pairs] == [["zero"], ["Foot"]]
     assert [p.label for p in pairs] == [1, 0]
@@ -76,7 +70,7 @@ def test_wic_tsv(tmp_path: Path, subtask: int, statements: list[str]) -> None:
 )
 def test_wic_that_does_not_follow_its_format(tmp_path: Path, name: str, text: str, what: str) -> None:
     with pytest.raises(DataFormatError, match=what):
-        parse_wic(write(tmp_path, {**WIC, name: text}), {})
+        parse_wic(on_disk(tmp_path, {**WIC, name: text}), {})
 
 
 @pytest.mark.parametrize(
@@ -91,14 +85,14 @@ def test_wic_that_does_not_follow_its_format(tmp_path: Path, name: str, text: st
 )
 def test_wic_tsv_that_does_not_follow_its_format(tmp_path: Path, name: str, text: str, what: str) -> None:
     with pytest.raises(DataFormatError, match=what):
-        parse_tsv(write(tmp_path, {**TSV, name: text}), {"subtask": 3})
+        parse_tsv(on_disk(tmp_path, {**TSV, name: text}), {"subtask": 3})
 
 
 def test_wrong_files_and_options(tmp_path: Path) -> None:
     with pytest.raises(DataFormatError, match="subtask 4"):
-        parse_tsv(write(tmp_path, TSV), {"subtask": 4})
+        parse_tsv(on_disk(tmp_path, TSV), {"subtask": 4})
     with pytest.raises(DataFormatError, match="name does not follow"):
-        parse_wic(write(tmp_path, {"valid.data.txt": ""}), {})
+        parse_wic(on_disk(tmp_path, {"valid.data.txt": ""}), {})
     with pytest.raises(DataFormatError, match="split dev lacks data"):
         parse_wic({"dev.gold.txt": tmp_path / "dev.gold.txt"}, {})
 

@@ -1,13 +1,14 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from parsing import run
 
 from mirrorbench.data.catalogue import builtin_cards
 from mirrorbench.data.corpora import read_corpus
-from mirrorbench.data.importing import import_folder
-from mirrorbench.data.parsers import PARSERS, parse
+from mirrorbench.data.parsers import parse
 from mirrorbench.data.store import DataStore
 from mirrorbench.errors import DataFormatError, DataUnavailableError
 
@@ -16,9 +17,7 @@ ROWS = '0\tWho said "no?\tHe did.\tentailment\n7\tWhen?\t"Never", null\tnot_enta
 
 
 def test_quotes_are_text(tmp_path: Path) -> None:
-    path = tmp_path / "dev.tsv"
-    path.write_text(HEADER + ROWS)
-    pairs = PARSERS["qnli"]({"dev.tsv": path}, {})
+    pairs = run("qnli", tmp_path, {"dev.tsv": HEADER + ROWS})
     assert [(p.id, p.left, p.right, p.gold) for p in pairs] == [
         ("0", 'Who said "no?', "He did.", 1.0),
         ("7", "When?", '"Never", null', 0.0),
@@ -36,16 +35,12 @@ def test_quotes_are_text(tmp_path: Path) -> None:
     ],
 )
 def test_what_breaks_the_format(tmp_path: Path, content: str, message: str) -> None:
-    path = tmp_path / "dev.tsv"
-    path.write_text(content)
     with pytest.raises(DataFormatError, match=message):
-        PARSERS["qnli"]({"dev.tsv": path}, {})
+        run("qnli", tmp_path, {"dev.tsv": content})
 
 
-def test_the_original_file_has_the_published_size(shared_data: Path, tmp_path: Path) -> None:
-    store = DataStore(tmp_path, offline=True)
-    import_folder(shared_data / "qnli", store, builtin_cards())
-    pairs = parse(store.resolve(builtin_cards()["qnli"]))
+def test_the_original_file_has_the_published_size(originals: Callable[..., DataStore]) -> None:
+    pairs = parse(originals("qnli").resolve(builtin_cards()["qnli"]))
     assert len(pairs) == len({pair.id for pair in pairs}) == 5463
     assert sum(pair.gold for pair in pairs) == 2702
 

@@ -1,15 +1,15 @@
 from __future__ import annotations
 
 import csv
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
+from parsing import run
 
 from mirrorbench.data.catalogue import builtin_cards, builtin_suites
-from mirrorbench.data.importing import import_folder
 from mirrorbench.data.pairs import Pair
-from mirrorbench.data.parsers import PARSERS, parse
+from mirrorbench.data.parsers import parse
 from mirrorbench.data.store import DataStore
 from mirrorbench.errors import DataFormatError, DataUnavailableError
 
@@ -25,19 +25,13 @@ TRANSLATION = 'ID,POS,ENG 1,ENG 2,EST 1,EST 2\n1,nouns,infinity,zero,lõpmatus,n
 SCORES = "ID,POS,ENG,EST\n1,nouns,0.5,1.7\n2,verbs,6,4.7\n"
 
 
-def run(parser: str, tmp_path: Path, files: dict[str, str], languages: Any) -> list[Pair]:
-    for name, content in files.items():
-        (tmp_path / name).write_text(content, encoding="utf-8")
-    return PARSERS[parser]({name: tmp_path / name for name in files}, {"languages": languages})
-
-
 def simple(pairs: list[Pair]) -> list[tuple[str, str, str, float]]:
     return [(pair.id, pair.left, pair.right, pair.gold) for pair in pairs]
 
 
 class TestConcepticon:
     def read(self, tmp_path: Path, content: str, *languages: str) -> list[tuple[str, str, str, float]]:
-        return simple(run("multisimlex-concepticon", tmp_path, {"V.tsv": content}, list(languages)))
+        return simple(run("multisimlex-concepticon", tmp_path, {"V.tsv": content}, languages=list(languages)))
 
     def test_expressions_are_cut_at_the_forms_of_their_concept(self, tmp_path: Path) -> None:
         assert self.read(tmp_path, CONCEPTICON, "ENGLISH") == [
@@ -86,7 +80,7 @@ class TestConcepticon:
 class TestOfficial:
     def read(self, tmp_path: Path, words: str, scores: str, *languages: str) -> list[tuple[str, str, str, float]]:
         files = {"translation.csv": words, "scores.csv": scores}
-        return simple(run("multisimlex", tmp_path, files, list(languages)))
+        return simple(run("multisimlex", tmp_path, files, languages=list(languages)))
 
     def test_words_as_they_stand(self, tmp_path: Path) -> None:
         assert self.read(tmp_path, TRANSLATION, SCORES, "EST") == [
@@ -115,16 +109,14 @@ class TestOfficial:
 
     def test_files_and_languages_must_be_named(self, tmp_path: Path) -> None:
         with pytest.raises(DataFormatError, match=r"no file named scores\.csv"):
-            run("multisimlex", tmp_path, {"translation.csv": TRANSLATION}, ["ENG"])
+            run("multisimlex", tmp_path, {"translation.csv": TRANSLATION}, languages=["ENG"])
         with pytest.raises(DataFormatError, match="one or two columns"):
-            run("multisimlex", tmp_path, {"translation.csv": TRANSLATION, "scores.csv": SCORES}, "ENG")
+            run("multisimlex", tmp_path, {"translation.csv": TRANSLATION, "scores.csv": SCORES}, languages="ENG")
 
 
-@pytest.fixture(scope="module")
-def real_store(shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -> DataStore:
-    store = DataStore(tmp_path_factory.mktemp("store"), offline=True)
-    import_folder(shared_data / "wordsim", store, builtin_cards())
-    return store
+@pytest.fixture
+def real_store(originals: Callable[..., DataStore]) -> DataStore:
+    return originals("wordsim")
 
 
 def test_the_original_files_have_the_published_sizes(real_store: DataStore) -> None:

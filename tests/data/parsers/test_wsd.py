@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from parsing import on_disk
 
 from mirrorbench.data.parsers.wordnet import WordNet
 from mirrorbench.data.parsers.wsd import find, parse
@@ -115,9 +116,7 @@ GOLD = "one.d0.s0.t0 dog_house%1:03:02:: dog_house%1:03:00::\ntwo.d0.s0.t0 googl
 
 
 def task_files(folder: Path, xml: str = XML, gold: str = GOLD) -> dict[str, Path]:
-    for name, text in (("ALL.data.xml", xml), ("ALL.gold.key.txt", gold)):
-        (folder / name).write_text(text)
-    return {name: folder / name for name in ("ALL.data.xml", "ALL.gold.key.txt")}
+    return on_disk(folder, {"ALL.data.xml": xml, "ALL.gold.key.txt": gold})
 
 
 def test_words_candidates_and_contexts(tmp_path: Path, wordnet_files: dict[str, Path]) -> None:

@@ -1,13 +1,14 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from parsing import run
 
 from mirrorbench.data.catalogue import builtin_cards, builtin_suites
-from mirrorbench.data.importing import import_folder
 from mirrorbench.data.lexicon import Lexicon
-from mirrorbench.data.parsers import PARSERS, parse
+from mirrorbench.data.parsers import parse
 from mirrorbench.data.store import DataStore
 from mirrorbench.errors import DataFormatError
 
@@ -19,9 +20,7 @@ FILES = {
 
 
 def read(tmp_path: Path, files: dict[str, str], train: str = "5k") -> Lexicon:
-    for name, content in files.items():
-        (tmp_path / name).write_text(content, encoding="utf-8")
-    (lexicon,) = PARSERS["xling-eval"]({name: tmp_path / name for name in files}, {"train": train})
+    (lexicon,) = run("xling-eval", tmp_path, files, train=train)
     return lexicon
 
 
@@ -50,20 +49,17 @@ def test_a_size_that_is_not_there(tmp_path: Path) -> None:
         read(tmp_path, FILES, "3k")
 
 
-def test_the_original_files_have_the_published_sizes(
-    shared_data: Path, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    store = DataStore(tmp_path_factory.mktemp("store"), offline=True)
+def test_the_original_files_have_the_published_sizes(originals: Callable[..., DataStore]) -> None:
+    store = originals("bli")
     cards = {name: card for name, card in builtin_cards().items() if name.startswith("bli-")}
     assert len(cards) == 28 * 3
-    import_folder(shared_data / "bli", store, cards)
     for name, card in cards.items():
         (lexicon,) = parse(store.resolve(card))
         assert len(lexicon.train) == {"1k": 1000, "3k": 3000}.get(name.split("-")[-1], 5000)
         assert len(lexicon.test) == 2000
     italian = parse(store.resolve(cards["bli-it-fr"]))[0].test
     assert len({source for source, _ in italian}) == 1936
-    assert len(list(store.root.iterdir())) == 28  # the three sizes of a pair share their files
+    assert len(list(store.root.glob("bli-*"))) == 28  # the three sizes of a pair share their files
 
 
 def test_the_suite_is_that_of_the_paper() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from parsing import on_disk
 from samples import SAMPLES, Sample
 
 from mirrorbench.data.parsers import PARSERS, parse
@@ -27,12 +28,7 @@ FAST = settings(
 
 
 def read(sample: Sample, files: Mapping[str, bytes], folder: Path) -> list[Any]:
-    paths = {}
-    for name, content in files.items():
-        paths[name] = folder / name
-        paths[name].parent.mkdir(parents=True, exist_ok=True)
-        paths[name].write_bytes(content)
-    return parse(ResolvedData(paths, sample.parser, dict(sample.options), {}, True))
+    return parse(ResolvedData(on_disk(folder, files), sample.parser, dict(sample.options), {}, True))
 
 
 @st.composite

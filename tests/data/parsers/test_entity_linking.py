@@ -1,15 +1,15 @@
 from __future__ import annotations
 
-import io
 import json
-import tarfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from parsing import run
+from samples import archive
 
 from mirrorbench.data.catalogue import builtin_cards, builtin_suites
-from mirrorbench.data.importing import import_folder
 from mirrorbench.data.linking import Linking
 from mirrorbench.data.parsers import PARSERS, parse
 from mirrorbench.data.store import DataStore
@@ -32,15 +32,6 @@ CONCEPTS = {
 BIOSYN = {"mentions": "processed_test", "dictionary": "test_dictionary.txt"}
 
 
-def archive(path: Path, members: dict[str, str]) -> Path:
-    with tarfile.open(path, "w:gz") as tar:
-        for name, content in members.items():
-            info = tarfile.TarInfo(name)
-            info.size = len(content.encode())
-            tar.addfile(info, io.BytesIO(content.encode()))
-    return path
-
-
 def simple(linking: Linking) -> tuple[list[tuple[str, tuple[str, ...], set[str]]], list[tuple[str, set[str]]]]:
     mentions = [(mention.id, mention.parts, set(mention.gold)) for mention in linking.mentions]
     return mentions, [(name, set(ids)) for name, ids in zip(linking.names, linking.ids, strict=True)]
@@ -49,7 +40,8 @@ def simple(linking: Linking) -> tuple[list[tuple[str, tuple[str, ...], set[str]]
 class TestBioSyn:
     def read(self, tmp_path: Path, **changed: str) -> list[Linking]:
         members = CONCEPTS | {f"x/{name.replace('__', '/')}": text for name, text in changed.items()}
-        return PARSERS["biosyn"]({"x.tar.gz": archive(tmp_path / "x.tar.gz", members)}, BIOSYN)
+        packed = archive({name: content.encode() for name, content in members.items()})
+        return run("biosyn", tmp_path, {"x.tar.gz": packed}, **BIOSYN)
 
     def test_members_are_read_in_place(self, tmp_path: Path) -> None:
         (linking,) = self.read(tmp_path)
@@ -98,12 +90,8 @@ class TestAskAPatient:
     }
 
     def read(self, tmp_path: Path, parts: dict[str, bytes], fold: int = 0) -> list[Linking]:
-        files = {}
-        for part, content in parts.items():
-            name = f"AskAPatient.fold-{fold}.{part}.txt"
-            files[name] = tmp_path / name
-            files[name].write_bytes(content)
-        return PARSERS["askapatient"](files, {})
+        files = {f"AskAPatient.fold-{fold}.{part}.txt": content for part, content in parts.items()}
+        return run("askapatient", tmp_path, files)
 
     def test_a_fold_has_its_own_labels_for_a_dictionary(self, tmp_path: Path) -> None:
         (linking,) = self.read(tmp_path, self.FOLD, fold=3)
@@ -133,9 +121,7 @@ class TestCometa:
     NAMES = "22253000||Pain\n386806002||Impaired cognition\n"
 
     def read(self, tmp_path: Path, csv: str, names: str) -> list[Linking]:
-        (tmp_path / "test.csv").write_text(csv)
-        (tmp_path / "names.txt").write_text(names)
-        return PARSERS["cometa"]({name: tmp_path / name for name in ("test.csv", "names.txt")}, {})
+        return run("cometa", tmp_path, {"test.csv": csv, "names.txt": names})
 
     def test_terms_as_they_stand_and_general_ids(self, tmp_path: Path) -> None:
         (linking,) = self.read(tmp_path, self.CSV, self.NAMES)
@@ -164,9 +150,7 @@ class TestCometa:
 
 class TestResCnn:
     def read(self, tmp_path: Path, mentions: Any, names: str = "D1\tAcids, Acyclic\n") -> list[Linking]:
-        (tmp_path / "data.json").write_text(json.dumps(mentions))
-        (tmp_path / "entities.txt").write_text(names)
-        return PARSERS["rescnn"]({name: tmp_path / name for name in ("data.json", "entities.txt")}, {})
+        return run("rescnn", tmp_path, {"data.json": json.dumps(mentions), "entities.txt": names})
 
     def test_names_and_tuning_mentions_make_the_dictionary(self, tmp_path: Path) -> None:
         mentions = {"train": [["acid", "D1"], ["a|b", "D1|D2"]], "dev": [["acid", "D1"]], "test": [["x|y", "D1|D2"]]}
@@ -183,11 +167,9 @@ class TestResCnn:
             self.read(tmp_path, {"train": [], "dev": [], "test": []}, "D1 acids\n")
 
 
-@pytest.fixture(scope="module")
-def real_store(shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -> DataStore:
-    store = DataStore(tmp_path_factory.mktemp("store"), offline=True)
-    import_folder(shared_data / "bel", store, builtin_cards())
-    return store
+@pytest.fixture
+def real_store(originals: Callable[..., DataStore]) -> DataStore:
+    return originals("bel")
 
 
 @pytest.mark.parametrize(

@@ -4,24 +4,16 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from parsing import run
 
-from mirrorbench.data.parsers import PARSERS
 from mirrorbench.data.parsers.cosimlex import HEADER
 from mirrorbench.data.parsers.marks import unmark
 from mirrorbench.encoding.inputs import TextInput
 from mirrorbench.errors import DataFormatError
-
-
-def run(parser: str, folder: Path, files: dict[str, str], **options: Any) -> list[Any]:
-    for name, text in files.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(text, encoding="utf-8", newline="")
-    return PARSERS[parser]({name: folder / name for name in files}, options)
 
 
 def words(item: TextInput) -> list[str]:

@@ -3,15 +3,14 @@ from __future__ import annotations
 import dataclasses
 import gzip
 import hashlib
-import io
 import json
 import os
-import tarfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from samples import archive
 
 from mirrorbench.data import cards as cards_module
 from mirrorbench.data import store as store_module
@@ -23,16 +22,6 @@ from mirrorbench.errors import DataIntegrityError, DataUnavailableError, Storage
 MakeCard = Callable[..., Card]
 MakeFile = Callable[..., DataFile]
 CONTENT = b"one\ttwo\n"
-
-
-def tgz(members: dict[str, bytes]) -> bytes:
-    buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w:gz") as archive:
-        for name, content in members.items():
-            info = tarfile.TarInfo(name)
-            info.size = len(content)
-            archive.addfile(info, io.BytesIO(content))
-    return buffer.getvalue()
 
 
 def put(store: DataStore, card: Card, content: bytes, name: str = "a.txt") -> Path:
@@ -93,11 +82,11 @@ class TestFetching:
     def test_an_archive_is_downloaded_once_for_all_its_members(
         self, server: Any, tmp_path: Path, make_card: MakeCard, make_file: MakeFile
     ) -> None:
-        archive = tgz({"x/a.txt": CONTENT, "x/b.txt": b"b"})
-        server.pages["/x.tgz"] = archive
-        sha256 = hashlib.sha256(archive).hexdigest()
+        packed = archive({"x/a.txt": CONTENT, "x/b.txt": b"b"})
+        server.pages["/x.tgz"] = packed
+        sha256 = hashlib.sha256(packed).hexdigest()
         files = [
-            make_file(content, ArchiveSource(f"{server.url}/x.tgz", f"x/{name}", sha256, len(archive)), path=name)
+            make_file(content, ArchiveSource(f"{server.url}/x.tgz", f"x/{name}", sha256, len(packed)), path=name)
             for name, content in (("a.txt", CONTENT), ("b.txt", b"b"))
         ]
         paths = DataStore(tmp_path).files(make_card(*files))

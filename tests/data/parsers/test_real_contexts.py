@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from mirrorbench.data.catalogue import builtin_cards, builtin_suites
-from mirrorbench.data.importing import import_folder
 from mirrorbench.data.parsers import parse
 from mirrorbench.data.parsers.wic import parse_wic
 from mirrorbench.data.parsers.wordnet import WordNet
@@ -27,11 +27,9 @@ RATED = {"usim": 1133, "cosimlex-en": 340, "cosimlex-hr": 112, "cosimlex-sl": 11
 NOT_HERE = {"am2ico-de", "am2ico-fi", "am2ico-tr"}
 
 
-@pytest.fixture(scope="module")
-def store(shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -> DataStore:
-    store = DataStore(tmp_path_factory.mktemp("contexts"), offline=True)
-    import_folder(shared_data / "wic", store, dict(builtin_cards()))
-    return store
+@pytest.fixture
+def store(originals: Callable[..., DataStore]) -> DataStore:
+    return originals("wic")
 
 
 def words(item: TextInput) -> list[str]:
@@ -81,15 +79,12 @@ def test_the_suites_hold_the_whole_family() -> None:
     assert {builtin_cards()[name].level for name in names} == {"wic"}
 
 
-@pytest.fixture(scope="module")
-def wsd_store(shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -> DataStore:
-    store = DataStore(tmp_path_factory.mktemp("wsd"), offline=True)
+@pytest.fixture
+def wsd_store(originals: Callable[..., DataStore]) -> DataStore:
     wordnet = Path("/usr/share/wordnet")  # Debian's package wordnet-base
     if not wordnet.is_dir():
         pytest.skip(f"no WordNet at {wordnet}")
-    for folder in (shared_data / "wsd", wordnet):
-        import_folder(folder, store, dict(builtin_cards()))
-    return store
+    return originals("wsd", str(wordnet))
 
 
 @pytest.mark.real

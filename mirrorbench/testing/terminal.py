@@ -1,0 +1,32 @@
+"""Programs of Python's in processes of their own, started as a terminal starts them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+
+def start(module: str, *arguments: str, cwd: Path, **environment: str) -> subprocess.Popen[str]:
+    """Start ``python -m MODULE`` in a process group of its own.
+
+    Args:
+        module: the program.
+        arguments: its arguments.
+        cwd: its working directory.
+        environment: variables besides those of this process.
+
+    Returns:
+        The process, with both streams as text in pipes.
+    """
+    return subprocess.Popen(
+        [sys.executable, "-m", module, *arguments], cwd=cwd, env=os.environ | environment, text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True, preexec_fn=_hear_ctrl_c,
+    )  # fmt: skip
+
+
+def _hear_ctrl_c() -> None:
+    """A shell that starts the tests in the background has them ignore SIGINT, and their children with them."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)

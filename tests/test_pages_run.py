@@ -1,0 +1,167 @@
+"""Every ``mirrorbench`` command on any page, and every example in a help text, is run, in the order of its page.
+
+What it needs is what a reader has: see ``reader.py``. What only other machines have is in ``ABSENT``.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from pages import PAGES, ROOT, own_commands, sections
+from reader import Machine, Said, Shell, install
+
+
+@dataclass(frozen=True)
+class Absent:
+    """What a command needs and no test has.
+
+    Attributes:
+        pattern: finds the commands.
+        reason: what is missing.
+        dry: run with ``--dry-run``; otherwise ``test_pages_commands`` alone looks at it.
+    """
+
+    pattern: str
+    reason: str
+    dry: bool = False
+
+
+ABSENT = (
+    Absent(r"--push-to-hub", "uploads to the hub; tests/cli/test_tune.py has its parts"),
+    Absent(r"words-en-0-10k", "a minute or two: 20,000 words are tuned on", dry=True),
+    Absent(r"-e all-MiniLM-L6-v2 ", "half a minute of a real model; nox -s leaderboards runs it", dry=True),
+    Absent(r"static-sif.* -t quick ", "the run without arguments again, and half a minute more", dry=True),
+    Absent(r"slurm:partition=gpu", "a Slurm cluster", dry=True),
+    Absent(r"--address auto", "a Ray cluster that is running", dry=True),
+    Absent(r"-t mteb-|--tasks mteb-", "data sets of the hub", dry=True),
+    Absent(r"mirrorbench mteb run", "data sets of the hub; the plugin's own tests have them in memory"),
+)
+PAGES_ELSEWHERE = {"docs/own_texts.md": "test_own_texts.py", "docs/plugins.md": "test_plugins_page.py"}
+"""Pages whose prompts a test of their own runs; what stands in their sentences is run here."""
+ELSEWHERE = {
+    "mirrorbench run grid.yaml --executor ray --workers 2": "test_bundled_plugins.py",
+    "mirrorbench run grid.yaml --executor slurm:cluster=local --workers 2": "test_bundled_plugins.py",
+}
+"""Commands that start processes, which another test runs in an environment of its own."""
+
+REFERENCE = "docs/commands.md"
+"""The help texts. Each command's examples begin at an empty desk."""
+# What was done before, by the reader or by a page that this one continues.
+BEFORE = {
+    "docs/statistics.md": (
+        "mirrorbench run -e tiny -t sts", "mirrorbench run -e tiny+mirror -t stsb -o old",
+        "mirrorbench run -e tiny+mirror -t stsb -o new",
+    ),
+    "docs/commands.md: mirrorbench encode": ("mirrorbench tune my_texts.txt -e tiny -o my-encoder",),
+    "docs/commands.md: mirrorbench leaderboard": (
+        "mirrorbench run -e bert -t sts", "mirrorbench run -e bert+base:pooling=cls -t simlex -o more-results",
+    ),
+    "docs/commands.md: mirrorbench compare": ("mirrorbench run -e tiny -t stsb",),
+    "docs/commands.md: mirrorbench analyze frequency": (
+        "mirrorbench run -e bert+mirror:corpus=words-en-10-20k,corpus_size=50 -t multisimlex-en",
+    ),
+    "leaderboards/README.md": ("mirrorbench run -e tiny+base -t quick -o build/leaderboards/embedded",),
+    "plugins/mirrorbench-mteb/README.md": ("mirrorbench run -e tiny+base -t quick-sts",),
+}  # fmt: skip
+QUIET = re.compile(r"--output|-o ")
+"""Commands that may leave a file and print nothing."""
+
+
+def scenes() -> Iterator[tuple[str, list[str]]]:
+    """The commands that one sitting runs, by their place."""
+    for page in PAGES:
+        name = page.relative_to(ROOT).as_posix()
+        if name == REFERENCE:
+            for heading, text in sections(page).items():
+                yield f"{name}: {heading.strip('`')}", own_commands(text)
+        else:
+            text = page.read_text(encoding="utf-8")
+            yield name, own_commands(re.sub(r"^\$ .*$", "", text, flags=re.M) if name in PAGES_ELSEWHERE else text)
+
+
+SCENES = {name: commands for name, commands in scenes() if commands}
+EVERY = [command for commands in SCENES.values() for command in commands]
+
+
+@pytest.fixture(scope="module")
+def machine(tmp_path_factory: pytest.TempPathFactory, random_model: Callable[[str], Path]) -> Iterator[Machine]:
+    base = tmp_path_factory.getbasetemp()
+    shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base  # one process tunes, the other waits for it
+    made = Machine(tmp_path_factory.mktemp("reader"), shared / "reader-cache", random_model)
+    with made.running():
+        yield made
+
+
+@pytest.fixture
+def run(
+    request: pytest.FixtureRequest, machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> Callable[[str], Said]:  # fmt: skip
+    """Runs a command where the scene takes place."""
+    page = request.node.callspec.params["scene"].partition(":")[0]
+    desk = tmp_path / "desk"
+    shown = re.findall(r"```yaml\n(.*?)```", (ROOT / page).read_text(encoding="utf-8"), re.S)
+    machine.desk(desk, *shown[:1] if page == "docs/grids.md" else ())
+    for name, value in machine.environment.items():
+        monkeypatch.setenv(name, value)
+    on_path = install((ROOT / page).parent, tmp_path / "site") if page.startswith("plugins/") else []
+    for folder in on_path:
+        monkeypatch.syspath_prepend(folder)
+    return Shell(desk, monkeypatch, capsys.readouterr)
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("scene", SCENES)
+def test_the_commands_work(scene: str, run: Callable[[str], Said]) -> None:
+    wrong = []
+    for command in (*BEFORE.get(scene, ()), *SCENES[scene]):
+        absent = next((one for one in ABSENT if re.search(one.pattern, command)), None)
+        if (absent and not absent.dry) or command in ELSEWHERE:
+            continue
+        said = run(f"{command} --dry-run" if absent else command)
+        if said.code or "Traceback" in said.err or not (said.out or QUIET.search(command)):
+            wrong.append(f"{command}\nexit code {said.code}\n{said.out[-2000:]}\n{said.err[-2000:]}")
+    assert not wrong, "\n\n".join(wrong)
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("scene", ["README.md"])
+def test_the_first_table_of_the_readme_is_what_the_run_prints(scene: str, run: Callable[[str], Said]) -> None:
+    """Tuned on other processors, scores may differ in the third digit."""
+    printed, shown = _scores(run("mirrorbench run").out), _scores((ROOT / scene).read_text(encoding="utf-8"))
+    assert len(printed) == 5
+    for label, scores in printed.items():
+        assert shown[label] == pytest.approx(scores, abs=0.01), label
+
+
+def _scores(text: str) -> dict[str, list[float]]:
+    """The scores and deviations of each row about ``tiny``, in the first table that has such a row."""
+    rows = re.findall(r"^\| (tiny\S.*?|tiny \+ \w+) +\|(.*)\|$", text, re.M)
+    found: dict[str, list[float]] = {}
+    for label, cells in rows:
+        found.setdefault(label, [float(score) for score in re.findall(r"\.\d{3}", cells)])
+    return found
+
+
+def test_what_cannot_be_run_is_little_and_still_there() -> None:
+    assert len(EVERY) > 60
+    assert [one.pattern for one in ABSENT if not any(re.search(one.pattern, command) for command in EVERY)] == []
+    assert len([command for command in EVERY if any(re.search(one.pattern, command) for one in ABSENT)]) <= 8
+    assert len([command for command in EVERY if any(re.search(o.pattern, command) for o in ABSENT if not o.dry)]) <= 2
+
+
+def test_what_was_done_before_belongs_to_a_page() -> None:
+    assert set(BEFORE) <= set(SCENES)
+
+
+def test_what_is_run_elsewhere_is() -> None:
+    for page, test in PAGES_ELSEWHERE.items():
+        assert Path(page).name in (ROOT / "tests" / test).read_text(encoding="utf-8")
+    for command, test in ELSEWHERE.items():
+        assert command in EVERY
+        assert f'"{command}"' in (ROOT / "tests" / test).read_text(encoding="utf-8")
