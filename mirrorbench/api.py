@@ -320,6 +320,7 @@ def _run(
     from mirrorbench.cache import Cache
     from mirrorbench.data.store import DataStore
     from mirrorbench.devices import pick_device, pick_precision
+    from mirrorbench.errors import UsageError
     from mirrorbench.leaderboard.table import build_table
     from mirrorbench.plan import Planner, Request, expand_tasks
     from mirrorbench.results import Results
@@ -327,6 +328,8 @@ def _run(
     from mirrorbench.store import ResultStore
 
     names, chosen = expand_tasks(_names(tasks), registered), pick_device(device)
+    if not names:
+        raise UsageError("no task is named", "mirrorbench list tasks")
     request = Request(specs, names, tuple(range(seeds)), corpus, protocol, pick_precision(precision, chosen))
     data = DataStore(Path(data_dir) if data_dir else None, offline)
     plan = Planner(request, registered, data, offline).plan()

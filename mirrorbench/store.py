@@ -129,7 +129,7 @@ class ResultStore:
     """
 
     def __init__(self, root: Path) -> None:
-        self.root = root
+        self.root = root.expanduser()
 
     def path(self, cell: Cell) -> Path:
         """Where the result of ``cell`` lies, or will lie."""

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import re
+import shlex
 from pathlib import Path
+
+import typer.main
+
+from mirrorbench.cli import app
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [
@@ -20,7 +25,7 @@ _FILE = re.compile(r"`([\w.-]+)`:\n\n```\w+\n(.*?)^```$", re.M | re.S)
 _OURS = re.compile(r"^\$ (?P<prompt>.*)$|`(?P<said>(?:echo [^`]* \| )?mirrorbench [^`]+)`", re.M)
 _COMMENT = re.compile(r"\s+# +(?:or: (?P<other>mirrorbench .*))?")
 # What is a mention and no command: `mirrorbench data`, `mirrorbench plugin new NAME`, `mirrorbench cache list|prune`.
-_MENTION = re.compile(r"\.\.\.|[a-z]\|[a-z]|\b[A-Z]{4,}\b|--install-completion|^mirrorbench \w+(?: new)?$")
+_MENTION = re.compile(r"\.\.\.|[a-z]\|[a-z]|\b[A-Z]{3,}\b|--install-completion|^mirrorbench \w+(?: new)?$")
 
 
 def commands(page: Path) -> list[str]:
@@ -58,3 +63,20 @@ def sections(page: Path) -> dict[str, str]:
     for heading, text in zip(pieces[1::2], pieces[2::2], strict=True):
         found[heading] = found.get(heading, "") + text
     return found
+
+
+def parsed(command: str) -> tuple[str, dict[str, object]]:
+    """The command's path and the values of its parameters, as typer reads them; a mistake is an error."""
+    arguments = shlex.split(command.rpartition(" | ")[2])[1:]
+    while "--plugin" in arguments:  # would be loaded
+        del arguments[arguments.index("--plugin") : arguments.index("--plugin") + 2]
+    group, names = typer.main.get_command(app), []
+    context = group.make_context("mirrorbench", arguments)
+    while hasattr(group, "resolve_command"):
+        name, group, arguments = group.resolve_command(context, [*context._protected_args, *context.args])
+        assert group is not None, f"no command {arguments}"
+        names.append(str(name))
+        if hasattr(group, "resolve_command") and not arguments:
+            break
+        context = group.make_context(name, list(arguments), parent=context)
+    return " ".join(names), dict(context.params)

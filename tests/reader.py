@@ -25,11 +25,11 @@ from typing import Any, NoReturn
 import numpy as np
 import pytest
 import small_data
-from pages import ROOT
+from pages import ROOT, parsed
 
 from mirrorbench import backbones
 from mirrorbench import plugins as plugin_manager
-from mirrorbench.cli import app, main
+from mirrorbench.cli import add_plugin_commands, app, main
 from mirrorbench.data import catalogue
 
 SUITES = ("sts", "simlex", "bel", "tsv")
@@ -46,6 +46,7 @@ GRID = "encoders: tiny+base\ntasks: quick-sts\n"
 class Said:
     """What a command left."""
 
+    command: str
     code: int
     out: str
     err: str
@@ -157,7 +158,17 @@ class Shell:
             except SystemExit as stop:
                 code = stop.code if isinstance(stop.code, int) else int(stop.code is not None)
         said = self.capture()
-        return Said(code, said.out, said.err)
+        return Said(command, code, said.out, said.err)
+
+    def check(self, command: str) -> None:
+        """Have the command line read a command, with those of plugins, and run nothing.
+
+        Raises:
+            click.UsageError: it would refuse the command.
+        """
+        with _commands_kept():
+            add_plugin_commands()
+            parsed(command)
 
 
 def install(project: Path, site: Path) -> list[Path]:

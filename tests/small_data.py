@@ -13,7 +13,7 @@ from pathlib import Path, PurePosixPath
 
 from samples import CONCEPTS, archive
 
-from mirrorbench.data.cards import Card
+from mirrorbench.data.cards import Card, DataFile
 from mirrorbench.data.catalogue import builtin_cards
 
 _WHO = ("cat", "dog", "child", "singer", "teacher", "train", "bank", "spring")
@@ -53,16 +53,18 @@ def write(made: Made, root: Path) -> None:
 
 
 def as_here(card: Card, made: Made) -> Card:
-    """A card that describes the small files."""
-    files = []
-    for file in card.files:
-        content = made.get((card.folder, file.path))
-        known = content is not None and not file.unverified
-        files.append(
-            replace(file, sha256=hashlib.sha256(content).hexdigest(), size=len(content)) if known else file
-        )  # fmt: skip
+    """A card that describes the small files; one that has none is left as it is."""
+    if not any(folder == card.folder for folder, _ in made):
+        return card
     options = {key: value for key, value in card.options.items() if key != "rows"}  # how many the original has
-    return replace(card, files=tuple(files), options=options if card.folder in {f for f, _ in made} else card.options)
+    return replace(card, files=tuple(_as_here(card, file, made) for file in card.files), options=options)
+
+
+def _as_here(card: Card, file: DataFile, made: Made) -> DataFile:
+    content = made.get((card.folder, file.path))
+    if content is None or file.unverified:
+        return file
+    return replace(file, sha256=hashlib.sha256(content).hexdigest(), size=len(content))
 
 
 def _text(rows: Iterable[str]) -> bytes:

@@ -113,6 +113,11 @@ def test_the_leaderboard_refuses_what_cannot_be_compared() -> None:
     assert "Mixed, not comparable: cats" in mixed.render("markdown")
 
 
+def test_a_run_of_no_tasks_is_refused() -> None:
+    with pytest.raises(UsageError, match="no task is named"):
+        mirrorbench.run("letters", [])
+
+
 def test_failures_are_told_and_stop_nothing(random_model: Callable[[str], Path]) -> None:
     model = str(random_model("bert"))
     results = mirrorbench.run([f"{model}+base:max_length=5000", "letters"], "cats", device="cpu")

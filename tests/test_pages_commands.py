@@ -6,13 +6,10 @@ Here the grammar alone is looked at: commands, options, encoder specs, tasks and
 from __future__ import annotations
 
 import re
-import shlex
 
 import pytest
-import typer.main
-from pages import PAGES, ROOT, own_commands
+from pages import PAGES, ROOT, own_commands, parsed
 
-from mirrorbench.cli import app
 from mirrorbench.cli.options import split_names
 from mirrorbench.grids import find_grid
 from mirrorbench.plan import expand_tasks
@@ -28,23 +25,6 @@ ALL = {
     for page in PAGES
     for command in own_commands(page.read_text(encoding="utf-8"))
 }
-
-
-def parsed(command: str) -> tuple[str, dict[str, object]]:
-    """The command's path and the values of its parameters, as typer reads them; a mistake is an error."""
-    arguments = shlex.split(command.rpartition(" | ")[2])[1:]
-    while "--plugin" in arguments:  # would be loaded
-        del arguments[arguments.index("--plugin") : arguments.index("--plugin") + 2]
-    group, names = typer.main.get_command(app), []
-    context = group.make_context("mirrorbench", arguments)
-    while hasattr(group, "resolve_command"):
-        name, group, arguments = group.resolve_command(context, [*context._protected_args, *context.args])
-        assert group is not None, f"no command {arguments}"
-        names.append(str(name))
-        if hasattr(group, "resolve_command") and not arguments:
-            break
-        context = group.make_context(name, list(arguments), parent=context)
-    return " ".join(names), dict(context.params)
 
 
 def check(command: str, plugins: Plugins) -> None:
@@ -70,7 +50,7 @@ def check(command: str, plugins: Plugins) -> None:
 @pytest.mark.parametrize("command", [pytest.param(command, id=where) for where, command in ALL.items()])
 def test_the_command_line_takes_it(command: str, plugins: Plugins) -> None:
     if command.startswith("mirrorbench mteb "):
-        pytest.skip("a command of plugins/mirrorbench-mteb, which its own tests run")
+        pytest.skip("a command of plugins/mirrorbench-mteb, which test_pages_run looks at, with the plugin")
     check(command, plugins)
 
 

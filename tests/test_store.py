@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mirrorbench.cells import Cell, Weights
+from mirrorbench.data.store import DataStore
 from mirrorbench.errors import DataFormatError, StorageError
 from mirrorbench.specs import EncoderSpec, parse_spec
 from mirrorbench.store import SCHEMA, Result, ResultStore, read_result, read_results, slug
@@ -183,3 +184,8 @@ def test_what_a_killed_process_left_is_swept_away(store: ResultStore) -> None:
     (path.parent / ".part-xyz").write_text("half")
     store.sweep(cell())
     assert names(store) == ["seed-0.json", "seed-0.npz"]
+
+
+def test_a_tilde_is_the_home_folder_also_where_no_shell_has_seen_it() -> None:
+    assert ResultStore(Path("~/results")).root == Path.home() / "results"
+    assert DataStore(Path("~/data")).root == Path.home() / "data"

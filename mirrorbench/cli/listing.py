@@ -27,6 +27,7 @@ class Kind(StrEnum):
     corpora = "corpora"
     metrics = "metrics"
     renderers = "renderers"
+    executors = "executors"
     tables = "tables"
 
 

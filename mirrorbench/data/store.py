@@ -63,7 +63,7 @@ class DataStore:
     """
 
     def __init__(self, root: Path | None = None, offline: bool = False) -> None:
-        self.root = default_root() if root is None else Path(root)
+        self.root = default_root() if root is None else Path(root).expanduser()
         self.offline = offline
         self._records: dict[str, Record] = {}
         self._sought: set[Path] = set()  # optional files that no source had: asked for once in a run

@@ -110,7 +110,7 @@ def select(folders: Sequence[Path], plugins: Plugins, choice: Choice = EVERYTHIN
         reasons = "".join(f"\n  {reason}" for reason in mixed[:_SHOWN])
         raise UsageError(
             f"these results cannot be compared in one table:{reasons}{more}",
-            "Name fewer folders, select with --tasks, --encoder or --protocol,\n"
+            "Name fewer folders, select with --tasks, --encoder or --protocol, run again what differs,\n"
             "or mix them all the same with --allow-mixed: the table then says so.",
         )
     files = {result.cell_id: path for path, result in reversed(read)}

@@ -15,7 +15,9 @@ host's, so the device does not decide the order either.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -41,6 +43,7 @@ GPU_BLOCK_BYTES = 256 << 20
 SIMILARITIES = ("cosine", "dot")
 _QUERY_ROWS = 256
 _EXACT_ROWS = 16  # queries whose candidates are scored again together: few enough for the cache
+_NEVER = 1e30  # taken off a similarity, so that nothing is less similar; float32 can hold it
 _SPARE = 16  # candidates beyond k that are scored again: more than float32 can mix up at the edge
 
 
@@ -64,7 +67,8 @@ def topk(
     """
     _check(keys, k, similarity)
     k = min(k, len(keys))
-    candidates, _ = _candidates(queries, keys, k + _SPARE, similarity, penalty)
+    equals = _Equals.of(keys) if penalty is None else None
+    candidates, _ = _candidates(queries, keys, k + _SPARE, similarity, equals.later if equals else penalty)
     indices = np.empty((len(queries), k), dtype=np.int64)
     scores = np.empty((len(queries), k))
     for rows in _blocks(len(queries), _EXACT_ROWS):
@@ -73,9 +77,13 @@ def topk(
         exact = np.einsum("nd,ncd->nc", asked, named)
         if penalty is not None:
             exact -= penalty[found]
+        if equals:
+            found, exact = equals.spread(found, exact, k)
         order = np.lexsort((found, -exact), axis=1)[:, :k]
         indices[rows] = np.take_along_axis(found, order, axis=1)
         scores[rows] = np.take_along_axis(exact, order, axis=1)
+    if penalty is None:  # similar to nothing, and so to all keys alike
+        indices[~np.any(queries, axis=1)] = np.arange(k)
     return indices, scores
 
 
@@ -153,6 +161,40 @@ def ranks(
             before = index[None, :] < targets[rows, None]
             ahead[rows] += ((gain > 0) & ~tie | tie & before).sum(axis=1)
     return ahead + 1
+
+
+@dataclass(frozen=True)
+class _Equals:
+    """Keys that are the same vector: one of each is looked for, however many there are, and stands for all.
+
+    Attributes:
+        later: what is taken off each key's similarity, so that only the first of its equals is found, shape (m,).
+        first: the first equal of each key, rising, shape (m,).
+        keys: the key that each of those belongs to, rising among equals.
+    """
+
+    later: NDArray[np.float64]
+    first: NDArray[np.int64]
+    keys: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, keys: Floats) -> _Equals | None:
+        """``None`` where no two keys are equal."""
+        _, group, sizes = np.unique(keys[:, 0], return_inverse=True, return_counts=True)
+        first = np.arange(len(keys))
+        seen: dict[bytes, int] = {}
+        for row in np.flatnonzero(sizes[group] > 1).tolist():  # their first numbers are equal; are they all?
+            first[row] = seen.setdefault(hashlib.blake2b(keys[row].tobytes(), digest_size=16).digest(), row)
+        later = first != np.arange(len(keys))
+        order = np.argsort(first, kind="stable")
+        return cls(np.where(later, _NEVER, 0.0), first[order], order) if later.any() else None
+
+    def spread(self, found: NDArray[np.int64], scores: Floats, k: int) -> tuple[NDArray[np.int64], Floats]:
+        """Keys found for some queries and their scores with up to ``k`` equals in the place of each."""
+        begin, end = (np.searchsorted(self.first, found, side)[..., None] for side in ("left", "right"))
+        place = begin + np.arange(k)
+        keys = self.keys[np.minimum(place, len(self.keys) - 1)].reshape(len(found), -1)
+        return keys, np.where(place < end, scores[..., None], -np.inf).reshape(len(found), -1)
 
 
 def _check(keys: Floats, k: int, similarity: str) -> None:

@@ -86,9 +86,10 @@ def from_texts(
     """As ``read_texts``, of strings, of which all may be ``text1||text2``, or of pairs of strings."""
     given = list(texts)
     if any(not isinstance(text, str) for text in given):
-        wrong = [pair for pair in given if not _is_pair(pair)]
-        if wrong:
-            raise UsageError("what to tune on must be strings, or pairs of two strings", f"Not so: {wrong[0]!r:.90}")
+        if not all(map(_is_pair, given)):
+            odd = [value for value in given if not isinstance(value, str) and not _is_pair(value)]
+            hint = f"Not so: {odd[0]!r:.90}" if odd else "Some are strings, and some are pairs."
+            raise UsageError("what to tune on must be strings, or pairs of two strings", hint)
         return _collect(name, given, held_out, seed)  # type: ignore[arg-type]
     pairs = [None if raw else forms.split_pair(text) for text in given if isinstance(text, str)]
     found = [pair for pair in pairs if pair]

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import stat
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -15,6 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from mirrorbench.cache import SHARD, Cache, shard_name
+from mirrorbench.errors import StorageError
 from mirrorbench.files import checksums
 from mirrorbench.files.atomic import TEMPORARY
 
@@ -88,13 +90,27 @@ def prunable(cache: Cache, older_than: float | None = None, everything: bool = F
 
 
 def remove(entry: Entry) -> None:
-    """Remove an entry; a folder first takes another name, so that nobody opens half of it."""
-    if entry.path.is_dir():
-        doomed = entry.path.with_name(f"{TEMPORARY}gone-{entry.key}")
-        entry.path.rename(doomed)
-        shutil.rmtree(doomed)
-    else:
-        entry.path.unlink(missing_ok=True)
+    """Remove an entry; a folder first takes another name, so that nobody opens half of it.
+
+    Raises:
+        StorageError: it may not be removed.
+    """
+    try:
+        if entry.path.is_dir():
+            # A new one each time: an earlier removal may have been killed in the middle.
+            doomed = Path(tempfile.mkdtemp(prefix=f"{TEMPORARY}gone-", dir=entry.path.parent))
+            try:
+                entry.path.rename(doomed / "entry")
+            finally:
+                shutil.rmtree(doomed)
+        else:
+            entry.path.unlink()
+    except FileNotFoundError:  # another process was faster
+        return
+    except OSError as error:
+        raise StorageError(
+            f"{entry.path} cannot be removed: {error.strerror}", "It belongs to another user, or the disk is read-only."
+        ) from error
 
 
 def _in_use(cache: Cache, entry: Entry) -> bool:

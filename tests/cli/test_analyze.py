@@ -134,8 +134,8 @@ def test_curves_of_a_sweep(toys: Callable, analyze: Callable, folder: Path, rand
     assert said.code == 0
     found = rows(folder / "analysis" / "curves-corpus_size.csv")
     assert [(row["task"], row["corpus_size"], row["seeds"]) for row in found] == [
-        ("cats", "4.0", "2"),
-        ("cats", "8.0", "2"),
+        ("cats", "4", "2"),
+        ("cats", "8", "2"),
     ]
     stored = [json.loads(p.read_text()) for p in (folder / "results").rglob("cats/seed-*.json")]
     four = [one["main_score"] for one in stored if one["cell"]["corpus"]["n"] == 4]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -107,8 +108,13 @@ def test_what_a_running_process_holds_stays(cache: Cache) -> None:
 
 
 def test_removed_is_gone_and_nothing_else(cache: Cache) -> None:
-    remove(one(cache, "models"))
+    entry = one(cache, "models")
+    killed = entry.path.with_name(f".part-gone-{KEY}")  # what a removal that was killed in the middle left
+    (killed / "half").mkdir(parents=True)
+    remove(entry)
+    remove(entry)  # another process was faster
     assert cache.model(KEY) is None
+    shutil.rmtree(killed)
     assert [entry.kind for entry in entries(cache)] == ["embeddings"]
 
 

@@ -66,7 +66,8 @@ def test_bad_usage_is_exit_code_2(mirrorbench: Callable, arguments: str) -> None
 @pytest.mark.parametrize(
     ("kind", "name"),
     [("methods", "mirror"), ("tasks", "stsb"), ("augmentations", "span_mask"), ("corpora", "sts-sentences"),
-     ("suites", "sts"), ("backbones", "roberta"), ("metrics", "spearman"), ("renderers", "latex")],
+     ("suites", "sts"), ("backbones", "roberta"), ("metrics", "spearman"), ("renderers", "latex"),
+     ("executors", "local")],
 )  # fmt: skip
 def test_lists(mirrorbench: Callable, kind: str, name: str) -> None:
     rows = {row["name"]: row for row in json.loads(mirrorbench("list", kind, "--json").out)}

@@ -8,11 +8,14 @@ from typing import Any
 import pytest
 import torch
 
+from mirrorbench.cells import Weights
 from mirrorbench.errors import UsageError
 from mirrorbench.executors.jobs import Context, Job, parse_executor
 from mirrorbench.executors.local import devices_for
 from mirrorbench.executors.pool import serve
-from mirrorbench.testing.executors import Bench
+from mirrorbench.files.leases import Leases
+from mirrorbench.specs import parse_spec
+from mirrorbench.testing.executors import Bench, Log
 
 
 @pytest.mark.real
@@ -47,6 +50,22 @@ def test_a_pool_gives_what_this_process_gives_whatever_dies(bench: Bench) -> Non
     assert reasons["broken"] == "RuntimeError: it broke [down]"
     assert [note for note in bench.log.lines if note.startswith("dying: its worker process died")]
     assert "ending: its worker process died (exit code 143); another one tries again" in bench.log.lines
+
+
+@pytest.mark.real
+def test_a_pool_says_that_it_waits_for_another_process(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    key = Weights(parse_spec("letters"), "letters").key
+    held = Leases(bench.folder / "pool" / ".leases").take(key)
+    assert held is not None
+
+    class Releasing(Log):
+        def note(self, message: str) -> None:
+            super().note(message)
+            held.__exit__(None, None, None)
+
+    monkeypatch.setattr("mirrorbench.testing.executors.Log", Releasing)
+    assert len(bench.run("pool", "letters", workers=2).results) == 2
+    assert bench.log.lines[0] == "another process is at work on what is left; waiting for its results"
 
 
 def test_one_worker_is_this_process(bench: Bench) -> None:

@@ -31,6 +31,15 @@ def blocks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
         monkeypatch.setattr(search, "BLOCK_BYTES", 7 * 4 * 16)
 
 
+@pytest.fixture(params=["in NumPy", "on a device"])
+def on_device(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What runs on a GPU, run on the CPU through torch, in blocks of a few keys."""
+    if request.param == "on a device":
+        monkeypatch.setattr(search, "current_device", lambda: "cuda")
+        monkeypatch.setattr(search, "GPU_BLOCK_BYTES", 10 * 4 * 16)
+        monkeypatch.setattr(search, "best_on", lambda device, *rest: gpu.best_on("cpu", *rest))
+
+
 @pytest.fixture
 def vectors() -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.default_rng(1)
@@ -89,6 +98,22 @@ class TestAgainstTheFullMatrix:
             assert len(set(values)) == 5  # equal to the last bit
             assert all(row[n] < row[n + 1] for n in range(19) if values[n] == values[n + 1])
             assert ranks(np.repeat(queries[:1], 20, axis=0), keys, indices[0]).tolist() == list(range(1, 21))
+
+
+@pytest.mark.usefixtures("blocks")
+@pytest.mark.parametrize("similarity", ["cosine", "dot"])
+@pytest.mark.parametrize("k", [1, 5, 40, 300])
+def test_of_many_equal_vectors_the_first_come_first(k: int, similarity: str, on_device: None) -> None:
+    """Static vectors give many names of a dictionary one vector: what is known of them is one word, or nothing."""
+    rng = np.random.default_rng(5)
+    keys = rng.normal(size=(300, 16)).astype(np.float32)
+    keys[::3] = keys[0]  # 100 equal ones
+    keys[1::5] = 0  # and 60 others
+    queries = np.concatenate([keys[[0, 7]], -keys[[0]], np.zeros((1, 16), np.float32), rng.normal(size=(3, 16))])
+    full = cosines(queries, keys) if similarity == "cosine" else np.einsum("nd,md->nm", queries, keys.astype(float))
+    indices, scores = topk(queries, keys, k, similarity)
+    np.testing.assert_array_equal(indices, best(full.round(9), k))
+    np.testing.assert_allclose(scores, np.take_along_axis(full, indices, axis=1), atol=1e-12)
 
 
 @given(st.integers(1, 30), st.integers(1, 60), st.integers(1, 8), st.integers(0, 10_000))

@@ -56,10 +56,20 @@ def test_some_pairs_among_lines(tmp_path: Path) -> None:
     assert not from_texts(["if (a || b)", "one", "two", "three"], held_out=0).are_pairs
 
 
-@pytest.mark.parametrize("texts", [["a", float("nan")], [1, 2, 3], ["ab", ("c", "d")], [("a", "b", "c")], [None]])
-def test_what_is_neither_texts_nor_pairs(texts: list[Any]) -> None:
-    with pytest.raises(UsageError, match="must be strings, or pairs"):
+@pytest.mark.parametrize(
+    ("texts", "hint"),
+    [
+        (["a", float("nan")], "nan"),
+        ([1, 2, 3], "Not so: 1"),
+        (["ab", ("c", "d")], "some are pairs"),
+        ([("a", "b"), ("a", "b", "c")], "'c'"),
+        ([None], "None"),
+    ],
+)
+def test_what_is_neither_texts_nor_pairs(texts: list[Any], hint: str) -> None:
+    with pytest.raises(UsageError, match="must be strings, or pairs") as caught:
         from_texts(texts)
+    assert hint in caught.value.hint
 
 
 def test_a_negative_number_of_lines_is_not_held_out() -> None:
