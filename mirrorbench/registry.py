@@ -11,7 +11,7 @@ from mirrorbench.errors import DuplicateNameError, PluginError, UnknownNameError
 
 T = TypeVar("T")
 
-MOST_NAMED = 50
+MOST_NAMED = 30
 """Names that an error lists in full, where a command lists them too."""
 _LISTINGS = {"task": "mirrorbench list tasks", "corpus": "mirrorbench list corpora"}
 

@@ -74,7 +74,7 @@ def find_table(name: str) -> PaperTable | FactTable:
     """
     tables = paper_tables()
     if name not in tables:
-        raise unknown_name("table", name, list(tables))
+        raise unknown_name("table", name, list(tables), "mirrorbench paper")
     return tables[name]
 
 

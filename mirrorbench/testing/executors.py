@@ -98,7 +98,8 @@ def interrupted(bench: Bench, command: Command) -> Callable[..., Callable[[], No
             assert "2 results in results, 1 of them from earlier runs" in err, err
             assert first.read_bytes() == kept
             straight = command(*cells, "-o", "straight", MIRRORBENCH_CACHE=str(bench.folder / "fresh"))
-            assert straight.communicate(timeout=PATIENCE)[0] == out
+            expected, heard = straight.communicate(timeout=PATIENCE)
+            assert out == expected, f"{out}\n{err}\nwithout the executor:\n{expected}\n{heard}"
             assert bench.stored("results") == bench.stored("straight")
 
         return go_on
