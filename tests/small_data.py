@@ -112,7 +112,7 @@ def _multisimlex(card: Card, path: str) -> bytes:
 def _lines(card: Card, path: str) -> bytes:
     texts = WORDS if card.level == "word" else SENTENCES
     if card.name == "words-en":  # as many as a page asks for
-        texts = [f"{word}{n or ''}" for n in range(20) for word in WORDS]
+        texts = [f"{word}{n or ''}" for n in range(10) for word in WORDS]
     if "column" in card.options:  # of a table that has a header line
         return _table(["index", "question", "sentence", "label"], *([n, "Who?", s, "x"] for n, s in enumerate(texts)))
     return _text(texts)
