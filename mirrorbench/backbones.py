@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
@@ -116,6 +116,14 @@ def own_readout(spec: EncoderSpec) -> dict[str, Value]:
         return dict(readout)
     except (ValueError, TypeError, AttributeError, OSError) as error:
         raise ModelUnavailableError(f"{path} cannot be read: {error}", "Tune the encoder again.") from error
+
+
+def foreign_languages(spec: EncoderSpec, languages: Iterable[str]) -> list[str]:
+    """Languages for which a backbone of monolingual models has none, so that its English one reads them."""
+    known = BACKBONES.get(spec.backbone)
+    if known is None or not known.by_language:
+        return []
+    return [language for language in languages if language != "en" and language not in known.by_language]
 
 
 def locate(spec: EncoderSpec, language: str, offline: bool) -> Path:

@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from mirrorbench import environment
+from mirrorbench.backbones import foreign_languages
 from mirrorbench.cache import Cache, EmbeddingShelf
 from mirrorbench.cells import Cell, CorpusRef, Weights
 from mirrorbench.data.corpora import Corpus
@@ -305,7 +306,7 @@ class Runner:
             encoder=encoded.description | {"weights": cell.weights.fingerprint, "revision": cell.spec.revision} | read,
             environment=self._environment,
             created=datetime.now(UTC).isoformat(timespec="seconds"),
-            notes=[*scores.notes, *_target_notes(cell, lost)],
+            notes=[*scores.notes, *_language_notes(cell, task.languages), *_target_notes(cell, lost)],
             cost=encoded.cost,
             overlap=found.to_json() if found else None,
         )
@@ -325,6 +326,11 @@ class Runner:
             return {}
         assert isinstance(encoder, ReadoutEncoder)  # only backbones have readouts
         return encoder.lost(list(dict.fromkeys(self._asked[cell.task].inputs)), cell.readout)._asdict()
+
+
+def _language_notes(cell: Cell, languages: Sequence[str]) -> list[str]:
+    foreign = foreign_languages(cell.spec, languages)
+    return [f"{cell.spec} has no model of {', '.join(foreign)}, and reads it with its English one"] if foreign else []
 
 
 def _target_notes(cell: Cell, lost: dict[str, int]) -> list[str]:

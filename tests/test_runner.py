@@ -4,6 +4,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import torch
 from bench import Bench
 from toys import CATS, DOGS, ToyEncoder, ToyPlugin, toy_tasks
 
+from mirrorbench import backbones
 from mirrorbench.data.lexicon import Lexicon
 from mirrorbench.encoding.inputs import TextInput
 from mirrorbench.errors import DataFormatError
@@ -37,6 +39,18 @@ def test_each_text_is_encoded_once_for_all_tasks(bench: Bench, toy: ToyEncoder) 
         assert result.encoder["texts"] == len({text for pair in pairs for text in (pair.left, pair.right)})
         assert result.encoder["dimensions"] == 26
         assert torch.__version__.startswith(result.environment["packages"]["torch"])  # perhaps without the build tag
+
+
+def test_a_language_without_a_model_of_its_own_is_noted(
+    bench: Bench, random_model: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(backbones, "_from_hub", lambda *asked: random_model("bert"))
+    tasks = [PairSimilarity(f"cats-{language}", CATS, languages=(language,)) for language in ("en", "fr", "he")]
+    bench.plugins.add(ToyPlugin(tasks=tasks), "toys")
+    results = bench.run("bert+base", "mbert+base", tasks=[task.name for task in tasks]).results
+    assert {(result.spec, result.task): result.notes for result in results if result.notes} == {
+        ("bert+base", "cats-he"): ["bert+base has no model of he, and reads it with its English one"]
+    }
 
 
 class WordList(ToyEncoder):
