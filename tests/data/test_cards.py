@@ -78,12 +78,12 @@ def test_a_hugging_face_mirror_is_respected(monkeypatch: pytest.MonkeyPatch) -> 
     assert source.url == f"http://mirror/datasets/o/r/resolve/{COMMIT}/a%20b.txt"
 
 
-def refused(path: Path, message: str) -> None:
-    """An error names the card's file, the key and what is wrong with it."""
+def refusal(path: Path) -> str:
+    """What the error says of a card, after the name of its file."""
     with pytest.raises(DataFormatError) as caught:
         load_card(path)
     assert str(caught.value).startswith(f"{path}: ")
-    assert message in str(caught.value)
+    return str(caught.value).removeprefix(f"{path}: ")
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ def refused(path: Path, message: str) -> None:
     ],
 )
 def test_a_wrong_card_is_an_error_that_names_file_and_key(tmp_path: Path, changes: Any, message: str) -> None:
-    refused(write(tmp_path, **changes), message)
+    assert message in refusal(write(tmp_path, **changes))
 
 
 @pytest.mark.parametrize(
@@ -138,7 +138,7 @@ def test_a_wrong_card_is_an_error_that_names_file_and_key(tmp_path: Path, change
     ],
 )
 def test_wrong_files_of_a_card(tmp_path: Path, changes: Any, message: str) -> None:
-    refused(write(tmp_path, **changes), message)
+    assert message in refusal(write(tmp_path, **changes))
 
 
 @pytest.mark.parametrize(
@@ -161,7 +161,7 @@ def test_wrong_files_of_a_card(tmp_path: Path, changes: Any, message: str) -> No
     ],
 )
 def test_wrong_sources_of_a_card(tmp_path: Path, changes: Any, message: str) -> None:
-    refused(write(tmp_path, **changes), message)
+    assert message in refusal(write(tmp_path, **changes))
 
 
 @pytest.mark.parametrize(
