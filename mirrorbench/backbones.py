@@ -262,8 +262,15 @@ def positions(setting: Callable[[str], Any]) -> int:
     """
     stated = setting("max_position_embeddings")
     found: int = stated if isinstance(stated, int) else 0
-    # RoBERTa's family numbers positions from padding_idx + 1, so two of its 514 are never used.
-    offset = (setting("pad_token_id") or 0) + 1 if setting("model_type") in _OFFSET_POSITIONS else 0
     # DeBERTa's attention is relative: there is a limit only where absolute positions are added to the embeddings too.
     relative = setting("relative_attention") and setting("position_biased_input") is False
-    return 0 if relative or found <= 0 else found - offset
+    return 0 if relative or found <= 0 else found - first_position(setting)
+
+
+def first_position(setting: Callable[[str], Any]) -> int:
+    """The number of a text's first position: RoBERTa's family counts from padding_idx + 1, others from 0.
+
+    Args:
+        setting: as of ``positions``.
+    """
+    return (setting("pad_token_id") or 0) + 1 if setting("model_type") in _OFFSET_POSITIONS else 0

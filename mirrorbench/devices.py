@@ -93,6 +93,21 @@ def autocast(device: torch.device, precision: str) -> AbstractContextManager[obj
     return torch.autocast(device.type, dtype=torch.bfloat16) if precision == "bf16" else nullcontext()
 
 
+def out_of_memory(error: RuntimeError) -> bool:
+    """Whether an error says that a device has no memory left: on CUDA it is of a type of its own, on MPS it is not."""
+    import torch
+
+    return isinstance(error, torch.OutOfMemoryError) or "MPS backend out of memory" in str(error)
+
+
+def release_memory(device: torch.device) -> None:
+    """Give memory that torch keeps for later back to the device."""
+    import torch
+
+    if device.type in ("cuda", "mps"):
+        torch.get_device_module(device).empty_cache()
+
+
 _CURRENT: ContextVar[str] = ContextVar("mirrorbench_device", default="cpu")
 
 

@@ -45,7 +45,8 @@ class HookSpecs:
         ``view`` holds ``rng``, ``rate`` (the value given in the spec), ``mask_token`` and ``protocol``.
         ``on="tokens"``: ``function(ids, view) -> ids`` of the same length; ``view`` holds ``mask_id`` and
         ``special_ids`` instead of the token. ``on="model"``: an object with ``configure(config, rate)`` and
-        ``attach(model, rate)``, which may return a function that undoes it. The name is the spec key;
+        ``attach(model, rate)``, which may return a function that undoes it, and with ``packs = True`` if it permits
+        texts without padding (``mirrorbench.augmentations.ModelAugmentation``). The name is the spec key;
         ``probability=True`` limits its value to [0, 1).
         """
 

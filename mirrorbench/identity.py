@@ -11,7 +11,7 @@ import hashlib
 import json
 from typing import Any
 
-COMPUTATION = 3
+COMPUTATION = 4
 """Version of the computation; raised when tuning, encoding or scoring change their numbers."""
 
 

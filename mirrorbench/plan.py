@@ -147,8 +147,13 @@ def expand_ladder(spec: EncoderSpec, level: str, plugins: Plugins, protocol: str
     if own or spec.get("pooling") is not None:
         return (spec.with_method("base").with_params(**{**own, **dict(spec.params)}),)
     found = (spec.with_method(method).with_params(**params) for method, params in LADDERS[level])
-    padded = protocol == "released"
-    return tuple(r.with_params(pooling="mean-padded") if padded and r.get("pooling") == "mean" else r for r in found)
+    return tuple(papers_row(row, protocol) for row in found)
+
+
+def papers_row(spec: EncoderSpec, protocol: str) -> EncoderSpec:
+    """A row of the papers as a protocol reads it: under ``released`` what they call the mean is over padding too."""
+    padded = protocol == "released" and spec.get("pooling") == "mean"
+    return spec.with_params(pooling="mean-padded") if padded else spec
 
 
 def resolve_recipe(spec: EncoderSpec, level: str, architecture: str, protocol: str, plugins: Plugins) -> Recipe:

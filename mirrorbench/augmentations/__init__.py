@@ -58,7 +58,16 @@ class TokenView:
 
 
 class ModelAugmentation(Protocol):
-    """What a model augmentation does; called once for each tuning."""
+    """What a model augmentation does; called once for each tuning.
+
+    Attributes:
+        packs: whether it works where the texts of a batch stand end to end in one row, and where several threads read
+            a batch, each its own texts: it must not tell texts from each other by the first axis of a tensor, and what
+            it draws it must draw with ``torch.nn.functional.dropout``. Without the attribute it is taken not to, and
+            texts are padded, which takes longer.
+    """
+
+    packs: bool
 
     def configure(self, config: Any, rate: float) -> None:
         """Change the transformers configuration before the model is built."""

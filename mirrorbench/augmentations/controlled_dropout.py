@@ -7,7 +7,6 @@ the second views at the same places of the second half; every mask is drawn for 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -22,6 +21,8 @@ class ControlledDropout(Dropout):
     The masks are mirrored where torch computes them, for all architectures alike: dropout layers, functional dropout
     and the dropout of attention probabilities inside fused attention.
     """
+
+    packs = False
 
     def attach(self, model: Any, rate: float) -> Callable[[], None] | None:
         """Check the rates, and mirror the masks of everything that this thread computes from now on.
@@ -42,6 +43,8 @@ def _mirrored_masks() -> Any:
     import torch
     from torch.nn import functional as F  # noqa: N812  (torch's own convention)
     from torch.overrides import TorchFunctionMode
+
+    from mirrorbench.training.attention import attended
 
     def dropout(x: torch.Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> torch.Tensor:
         # What is shared by all rows (DeBERTa's relative positions) has no batch axis, and one mask already.
@@ -68,11 +71,7 @@ def _mirrored_masks() -> Any:
                 "controlled_dropout knows the attention of encoders only, and this model's is causal or grouped",
                 "Take it out of the encoder spec.",
             )
-        scores = query @ key.transpose(-2, -1) * (scale or 1 / math.sqrt(query.shape[-1]))
-        if attn_mask is not None:
-            hidden = attn_mask.dtype == torch.bool
-            scores = scores.masked_fill(~attn_mask, float("-inf")) if hidden else scores + attn_mask
-        return dropout(scores.softmax(-1), dropout_p) @ value
+        return attended(query, key, value, attn_mask, scale, lambda weights: dropout(weights, dropout_p))
 
     replaced: dict[Any, Callable[..., torch.Tensor]] = {
         F.dropout: dropout,

@@ -50,6 +50,8 @@ def drop_heads(heads: torch.Tensor, rate: float) -> torch.Tensor:
 class Drophead:
     """Puts ``drop_heads`` before the output projection of each self-attention, in training mode only."""
 
+    packs = False
+
     def configure(self, config: Any, rate: float) -> None:
         """Nothing: the configuration knows no such rate."""
 

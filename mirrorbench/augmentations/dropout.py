@@ -12,6 +12,8 @@ from mirrorbench.hooks import Register, hookimpl
 class Dropout:
     """Sets one rate in every dropout of the model: embeddings, attention probabilities, hidden states."""
 
+    packs = True
+
     def configure(self, config: Any, rate: float) -> None:
         """Set every dropout rate of the configuration, so that the model is built with it.
 

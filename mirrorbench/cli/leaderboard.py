@@ -178,11 +178,12 @@ def _laid_out(choice: Choice, name: str) -> Choice:
     from mirrorbench.errors import UsageError
     from mirrorbench.papers.reading import find_table
     from mirrorbench.papers.tables import PaperTable
+    from mirrorbench.plan import papers_row
 
     found = find_table(name)
     targets = list(found.targets().values()) if isinstance(found, PaperTable) else []
     if not targets:
         raise UsageError(f"{name} has no scores that a run could measure", "mirrorbench paper lists the tables.")
     metrics = {task: target.metric for target in targets for task in target.tasks}
-    rows = tuple(dict.fromkeys(target.spec for target in targets))
+    rows = tuple(dict.fromkeys(papers_row(target.spec, choice.protocol) for target in targets))
     return replace(choice, tasks=choice.tasks or tuple(metrics), rows=rows, metrics=choice.metrics or metrics)

@@ -71,6 +71,34 @@ def by_length(
         start += len(batch)
 
 
+def evenly(lengths: ArrayLike, budget: int) -> Iterator[list[int]]:
+    """Split indices into as few batches as there must be, longest texts first, all of about as many tokens.
+
+    For batches without padding, where similar lengths still help: attention pads what it reads together. Where there
+    are several, they are even in number: two cores then have as much to do.
+
+    Args:
+        lengths: tokens of each text.
+        budget: the most tokens in a batch; a longer text makes a batch of its own.
+
+    Yields:
+        Lists of indices into ``lengths``; together they hold each index once.
+    """
+    tokens = np.asarray(lengths, dtype=np.int64)
+    order = np.argsort(-tokens, kind="stable")
+    ordered = tokens[order]
+    middles = ordered.cumsum() - ordered / 2
+    total = int(tokens.sum())
+    least = max(1, -(-total // budget))
+    for n in range(least + (least > 1 and least % 2), len(order), 2 if least > 1 else 1):
+        number = (middles * n / max(1, total)).astype(np.int64)  # rising: a text belongs where its middle lies
+        batches = np.split(order, np.flatnonzero(np.diff(number)) + 1)
+        if all(len(batch) == 1 or tokens[batch].sum() <= budget for batch in batches):
+            yield from (batch.tolist() for batch in batches)
+            return
+    yield from ([row] for row in order.tolist())
+
+
 def _end(tokens: NDArray[np.int64], width: int, pass_cost: int) -> int:
     """How many texts of descending lengths are best read together at ``width``."""
     changes = np.flatnonzero(np.diff(tokens)) + 1  # the first text of each shorter length

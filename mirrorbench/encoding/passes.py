@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from mirrorbench.devices import autocast
+from mirrorbench.devices import autocast, out_of_memory, release_memory
 from mirrorbench.encoding.ahead import ahead
 from mirrorbench.encoding.batching import FEWEST_TOKENS, PASS_COST, by_length, of_one_length
 from mirrorbench.encoding.cost import Cost
@@ -117,7 +117,9 @@ def _within_memory(
         rows = waiting.popleft()
         try:
             vectors = forward(rows)
-        except torch.OutOfMemoryError:
+        except RuntimeError as error:
+            if not out_of_memory(error):
+                raise
             vectors = None  # what failed holds memory until this block is left
         if vectors is not None:
             yield rows, vectors
@@ -129,7 +131,7 @@ def _within_memory(
             )
         width = max(fixed, int(lengths[rows].max()))
         transformer.budget = min(transformer.budget, len(rows) * width) // 2
-        torch.cuda.empty_cache()
+        release_memory(transformer.device)
         halves = ((batch[: len(batch) // 2], batch[len(batch) // 2 :]) for batch in (rows, *waiting))
         waiting = deque(half for pair in halves for half in pair if half)
 

@@ -17,6 +17,7 @@ from mirrorbench.backbones import positions
 from mirrorbench.encoding.batching import TOKEN_BUDGET
 from mirrorbench.encoding.inputs import TextInput
 from mirrorbench.encoding.modelfiles import read_model
+from mirrorbench.encoding.packed import BERT_LIKE, Packing, WithinTexts, position_ids
 from mirrorbench.encoding.ragged import Ragged
 from mirrorbench.encoding.readout import Readout, pool
 from mirrorbench.encoding.targets import Located, covering, cut_to, stripped, weights
@@ -116,6 +117,7 @@ class Transformer:
         readouts: Sequence[Readout],
         pad_to: int = 0,
         targets: Ragged | None = None,
+        packed: bool = False,
     ) -> list[torch.Tensor]:
         """Vectors of a batch of token ids, one tensor (batch, dimensions) for each readout, with gradients.
 
@@ -126,21 +128,42 @@ class Transformer:
             readouts: what to read from the one pass.
             pad_to: pad to this many tokens instead of the longest text's.
             targets: positions of each target's tokens, as from ``locate``; needed by ``target`` readouts only.
+            packed: compute no padding; for models that ``can_pack``, and with ``pad_to=0`` only.
         """
-        width = max(pad_to, int(ids.lengths.max()))
-        tokens = self._moved(ids.padded(width, self.tokenizer.pad_token_id or 0))
-        real = ids.mask(width)
-        attention = self._moved(real.astype(np.int64))
         keep_all = not all(r.last_layer_only for r in readouts)
+        if packed:
+            layers, mask = self._packed_states(ids, keep_all)
+        else:
+            layers, mask = self._padded_states(ids, max(pad_to, int(ids.lengths.max())), keep_all)
+        target = None if targets is None else self._moved(weights(targets, mask.shape[1]))
+        return [pool(layers[-1:] if r.last_layer_only else layers, mask, r, target) for r in readouts]
+
+    def _padded_states(self, ids: Ragged, width: int, keep_all: bool) -> tuple[tuple[torch.Tensor, ...], torch.Tensor]:
+        """All layers' states, or the last one's, shape (texts, width, dimensions), and where they are of tokens."""
+        real = ids.mask(width)
+        mask = self._moved(real.astype(np.int64))
         output = self.model(
-            input_ids=tokens,
-            attention_mask=self._attention_mask(attention, bool(real.all())),
+            input_ids=self._moved(ids.padded(width, self.tokenizer.pad_token_id or 0)),
+            attention_mask=self._attention_mask(mask, bool(real.all())),
             output_hidden_states=keep_all,
             return_dict=True,
         )
-        last = (output.last_hidden_state,)
-        target = None if targets is None else self._moved(weights(targets, width))
-        return [pool(last if r.last_layer_only else output.hidden_states, attention, r, target) for r in readouts]
+        return output.hidden_states if keep_all else (output.last_hidden_state,), mask
+
+    def _packed_states(self, ids: Ragged, keep_all: bool) -> tuple[tuple[torch.Tensor, ...], torch.Tensor]:
+        """As ``_padded_states``, from one row of all tokens."""
+        packing = Packing.of(ids, self._moved)
+        tokens = self._moved(ids.values.astype(np.int64))[None]
+        with WithinTexts(packing):
+            output = self.model(
+                input_ids=tokens,
+                token_type_ids=torch.zeros_like(tokens),
+                position_ids=self._moved(position_ids(ids, self.model.config))[None],
+                output_hidden_states=keep_all,
+                return_dict=True,
+            )
+        rows = output.hidden_states if keep_all else (output.last_hidden_state,)
+        return tuple(packing.padded(states[0]) for states in rows), packing.real
 
     def _moved(self, array: NDArray[Any]) -> torch.Tensor:
         """An array on the device, on its way there while the host goes on."""
@@ -156,13 +179,12 @@ class Transformer:
         answer, which the host knows.
         """
         config = self.model.config
-        if config.model_type not in _READY_MASKS or config._attn_implementation != "sdpa":
+        if config.model_type not in BERT_LIKE or config._attn_implementation != "sdpa":
             return mask
         return None if whole else mask.bool()[:, None, None, :].expand(-1, -1, mask.shape[1], -1)
 
 
 _IDS_ONLY = {"return_attention_mask": False, "return_token_type_ids": False}
-_READY_MASKS = ("bert", "roberta", "xlm-roberta", "camembert", "electra")
 
 
 @contextmanager

@@ -49,7 +49,10 @@ def serve(pipe: Connection, context: Context) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # for systems that cannot start a process deaf to it
     signal.signal(signal.SIGTERM, end)
     try:
-        _serve(pipe, context)
+        try:
+            _serve(pipe, context)
+        finally:  # it ends: raised from here on, the order would interrupt the interpreter's own end
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
     except _Terminated:
         sys.exit(128 + signal.SIGTERM)
 

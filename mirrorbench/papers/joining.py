@@ -14,6 +14,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from mirrorbench.papers.tables import PaperTable, Printed, Target
+from mirrorbench.plan import papers_row
 from mirrorbench.specs import EncoderSpec
 from mirrorbench.store import Result
 
@@ -104,6 +105,7 @@ class Results:
     """
 
     def __init__(self, results: Iterable[Result], protocol: str = "paper") -> None:
+        self._protocol = protocol
         self._cells: dict[tuple[str, str], dict[int, Result]] = {}
         for result in results:
             if result.protocol == protocol:
@@ -114,7 +116,8 @@ class Results:
 
     def find(self, target: Target) -> list[dict[int, Result]]:
         """For each task of a target its results by seed; empty where a task has none."""
-        found = [self._cells.get((str(target.spec), task), {}) for task in target.tasks]
+        spec = str(papers_row(target.spec, self._protocol))
+        found = [self._cells.get((spec, task), {}) for task in target.tasks]
         return found if all(found) else []
 
 

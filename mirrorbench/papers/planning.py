@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mirrorbench.papers.tables import PaperTable
-from mirrorbench.plan import Request
+from mirrorbench.plan import Request, papers_row
 from mirrorbench.specs import EncoderSpec
 
 
@@ -26,7 +26,7 @@ def requests(
     tasks: dict[EncoderSpec, dict[str, None]] = {}
     for target in table.targets(backbone).values():
         if backbone is None or target.spec.method:
-            tasks.setdefault(target.spec, {}).update(dict.fromkeys(target.tasks))
+            tasks.setdefault(papers_row(target.spec, protocol), {}).update(dict.fromkeys(target.tasks))
     by_tasks: dict[tuple[str, ...], list[EncoderSpec]] = {}
     for spec, names in tasks.items():
         by_tasks.setdefault(tuple(names), []).append(spec)

@@ -67,17 +67,17 @@ def bench(plugins: Plugins, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.fixture
-def interrupted(bench: Bench, command: Command) -> Callable[..., Callable[[], None]]:
+def interrupted(bench: Bench, command: Command) -> Callable[..., Callable[[], tuple[str, str]]]:
     """Presses Ctrl-C in a run under an executor, which the arguments choose; gives what starts the same command again.
 
     The run computes ``cats`` for ``letters`` and ``blocking``, and is interrupted when the one is stored and the other
-    waits. Checked: it ends cleanly and says how to go on; begun again, it keeps what was stored, and prints and stores
-    what a run without an executor does.
+    waits. Checked: it ends cleanly and says how to go on; begun again, it keeps what was stored, and stores what a run
+    without an executor does. Returned by what starts it again: what it printed, and what a run without one prints.
     """
     cells = ("run", "-t", "cats", "-e", "letters", "-e", "blocking", "--plugin", str(LETTERS), "--offline")
     first = bench.folder / "results" / "letters" / "cats" / "seed-0.json"
 
-    def run(*executor: str) -> Callable[[], None]:
+    def run(*executor: str) -> Callable[[], tuple[str, str]]:
         process = command(*cells, *executor)
         deadline = time.monotonic() + PATIENCE
         while not (bench.folder / "waiting").exists() or not first.exists():
@@ -92,15 +92,15 @@ def interrupted(bench: Bench, command: Command) -> Callable[..., Callable[[], No
         assert err.count(said) == 1, err
         kept = first.read_bytes()
 
-        def go_on() -> None:
+        def go_on() -> tuple[str, str]:
             (bench.folder / "go").touch()
             out, err = command(*cells, *executor).communicate(timeout=2 * PATIENCE)
             assert "2 results in results, 1 of them from earlier runs" in err, err
             assert first.read_bytes() == kept
             straight = command(*cells, "-o", "straight", MIRRORBENCH_CACHE=str(bench.folder / "fresh"))
-            expected, heard = straight.communicate(timeout=PATIENCE)
-            assert out == expected, f"{out}\n{err}\nwithout the executor:\n{expected}\n{heard}"
+            expected, _ = straight.communicate(timeout=PATIENCE)
             assert bench.stored("results") == bench.stored("straight")
+            return out, expected
 
         return go_on
 

@@ -1,7 +1,8 @@
 """The tuning loop: two views of each string, one contrastive loss (paper 1, section 2; paper 2, section 3).
 
-Determinism: everything random comes from two generators seeded with the recipe's seed, NumPy's for the order of the
-strings and the text augmentations, torch's for dropout. On one machine a CPU run repeats bit for bit.
+Determinism: everything random comes from the seed of the tuning. One of NumPy's generators draws the order of the
+strings and the text augmentations; torch's, which draw dropout, are seeded anew for each part of each batch, so that it
+does not matter when a part is read, nor how often. On one machine a CPU run repeats bit for bit.
 """
 
 from __future__ import annotations
@@ -17,18 +18,18 @@ import torch
 from numpy.typing import NDArray
 
 from mirrorbench.augmentations import Augmentation, ModelAugmentation, TextFunction, TextView
-from mirrorbench.devices import autocast
+from mirrorbench.devices import out_of_memory, release_memory
 from mirrorbench.encoding.ahead import ahead
-from mirrorbench.encoding.batching import PASS_COST, TOKEN_BUDGET, by_length
-from mirrorbench.encoding.readout import Readout
 from mirrorbench.encoding.transformer import Transformer
 from mirrorbench.errors import TuningError
 from mirrorbench.recipes import Recipe
-from mirrorbench.training.embedding import fill_gradients
 from mirrorbench.training.losses import LOSSES
 from mirrorbench.training.memory import held_tokens
+from mirrorbench.training.optimizer import TuningOptimizer
+from mirrorbench.training.parts import Part, PartReader
+from mirrorbench.training.sidebyside import SideBySide
 from mirrorbench.training.substitutes import Substitutes
-from mirrorbench.training.tokenized import PairTokenizer, TokenizedPairs, TokenizedView
+from mirrorbench.training.tokenized import PairTokenizer, TokenizedPairs
 from mirrorbench.training.views import PairMaker, Views, mirrored
 
 CHECK_EVERY = 10
@@ -154,18 +155,21 @@ def tune(
     cuda = [transformer.device] if transformer.device.type == "cuda" else []
     with torch.random.fork_rng(devices=cuda), ExitStack() as attached:
         torch.manual_seed(seed)
-        if transformer.device.type == "cpu":
+        if cpu := transformer.device.type == "cpu":
             attached.enter_context(Substitutes())
-        for augmentation, rate in on_model(recipe, augmentations):
+        on_the_model = on_model(recipe, augmentations)
+        for augmentation, rate in on_the_model:
             if detach := augmentation.attach(transformer.model, rate):
                 attached.callback(detach)
-        loop = _Loop(transformer, recipe, precision)
+        packs = all(getattr(augmentation, "packs", False) for augmentation, rate in on_the_model if rate)
+        beside = attached.enter_context(SideBySide()) if cpu and torch.get_num_threads() > 1 else None
+        loop = _Loop(transformer, recipe, PartReader(transformer, recipe, precision, packs, beside), seed)
         tokenizing = PairTokenizer(transformer, recipe, augmentations, protocol, texts, rng)
         with closing(ahead(_epochs(texts, views, maker, tokenizing))) as batches_ahead:
             for pairs, strings in batches_ahead:
                 loop.step(pairs)
                 advance(strings)
-        loop.check()
+        loop.finish()
     transformer.model.eval()
     return loop.report(time.perf_counter() - started)
 
@@ -213,16 +217,15 @@ def _check_mask_token(transformer: Transformer, recipe: Recipe) -> None:
 class _Loop:
     """Optimiser, loss and counters of one tuning. Between two looks at the loss nothing waits for the device."""
 
-    def __init__(self, transformer: Transformer, recipe: Recipe, precision: str) -> None:
+    def __init__(self, transformer: Transformer, recipe: Recipe, reader: PartReader, seed: int) -> None:
         self.transformer = transformer
         self.recipe = recipe
-        self.precision = precision
-        self.readout = Readout(recipe.pooling, recipe.layers, recipe.train_max_length)
-        self.fixed = recipe.train_max_length if recipe.pooling == "mean-padded" else 0
+        self.reader = reader
+        self.seed = seed
         self.held = held_tokens(transformer)
-        self.optimizer = torch.optim.AdamW(
-            transformer.model.parameters(), lr=recipe.lr, weight_decay=recipe.weight_decay, fused=True
-        )
+        self.optimizer = TuningOptimizer(transformer.model, recipe.lr, recipe.weight_decay)
+        # Padding stands in no text, and is read all the same.
+        self.optimizer.about_to_read(np.array([transformer.tokenizer.pad_token_id or 0]))
         self.loss = LOSSES[recipe.loss]
         self.steps = self.strings = self.tokens = self.positions = 0
         self.pending: list[torch.Tensor] = []
@@ -232,8 +235,9 @@ class _Loop:
     def step(self, pairs: TokenizedPairs) -> None:
         """One optimiser step on a batch of pairs."""
         labels = pairs.labels.to(self.transformer.device, non_blocking=True)
+        for view in (pairs.left, pairs.right):
+            self.optimizer.about_to_read(view.ids.values)
         self.pending.append(self.within_memory(pairs, labels))
-        fill_gradients(self.transformer.model.parameters())
         self.optimizer.step()
         self.steps += 1
         self.strings += len(pairs.labels)
@@ -246,21 +250,22 @@ class _Loop:
         Raises:
             TuningError: there is not enough for one pair.
         """
-        state, counts = _random_state(self.transformer.device), (self.tokens, self.positions)
-        longest = max(self.fixed, int(pairs.lengths.max()))
+        counts = self.tokens, self.positions
+        longest = max(self.reader.fixed, int(pairs.lengths.max()))
         while True:
-            self.optimizer.zero_grad(set_to_none=True)
+            self.optimizer.zero_grad()
             try:
                 return self.differentiate(pairs, labels)
-            except torch.OutOfMemoryError:
+            except RuntimeError as error:
+                if not out_of_memory(error):
+                    raise
                 self.held = min(self.held, 2 * longest * len(pairs.labels)) // 2
             if self.held < 2 * longest:
                 raise TuningError(
                     f"no memory left on {self.transformer.device} for one pair of strings",
                     "Add a smaller train_max_length to the encoder spec, or use --device cpu.",
                 )
-            torch.cuda.empty_cache()
-            _set_random_state(self.transformer.device, state)
+            release_memory(self.transformer.device)
             self.tokens, self.positions = counts
 
     def differentiate(self, pairs: TokenizedPairs, labels: torch.Tensor) -> torch.Tensor:
@@ -272,57 +277,38 @@ class _Loop:
         the whole batch and its gradients stay what they are, and memory holds the activations of one part.
         """
         parts, order = self.split(pairs)
-        if sum(self.counted(part) for part in parts) <= self.held:
-            loss = self.contrast([self.read(part) for part in parts], order, labels)
-            loss.backward()  # type: ignore[no-untyped-call]
-            return loss.detach()
-        states, vectors = [], []
-        with torch.no_grad():
-            for part in parts:
-                states.append(_random_state(self.transformer.device))
-                vectors.append(self.read(part))
-        for vector in vectors:
-            vector.requires_grad_()
-        loss = self.contrast(vectors, order, labels)
-        loss.backward()  # type: ignore[no-untyped-call]
-        for part, state, vector in zip(parts, states, vectors, strict=True):
-            _set_random_state(self.transformer.device, state)
-            self.read(part).backward(vector.grad)  # type: ignore[no-untyped-call]
+        whole = sum(self.counted(part) for part in parts) <= self.held
+        vectors = self.reader.read(parts, keep=whole)
+        leaves = [vector.detach().requires_grad_() for vector in vectors]
+        loss = self.loss(*_in_order(leaves, order), self.recipe.temperature, labels)
+        gradients = torch.autograd.grad(loss, leaves)
+        if whole:
+            self.reader.differentiate(vectors, gradients)
+        else:
+            for part, gradient in zip(parts, gradients, strict=True):
+                self.reader.differentiate(self.reader.read([part]), [gradient])
         return loss.detach()
 
     def embed(self, pairs: TokenizedPairs) -> tuple[torch.Tensor, torch.Tensor]:
         """Vectors of both views in the order of the pairs, shape (pairs, dimensions) each."""
         parts, order = self.split(pairs)
-        return _in_order([self.read(part) for part in parts], order)
+        return _in_order(self.reader.read(parts), order)
 
-    def split(self, pairs: TokenizedPairs) -> tuple[list[TokenizedView], list[int]]:
-        """Parts of pairs of similar length, and the pairs in the order of the parts.
+    def split(self, pairs: TokenizedPairs) -> tuple[list[Part], list[int]]:
+        """Parts of a batch, as of ``PartReader.split``; the same ones whenever a step is made."""
+        return self.reader.split(pairs, self.held, np.random.default_rng((self.seed, self.steps)))
 
-        The loss sees all parts at once, so they change the speed and nothing else. The two views of a pair are always
-        in one part, the first views in its first half and the second views in the same order in its second half:
-        controlled dropout relies on that.
-        """
-        device = self.transformer.device.type
-        budget = min(TOKEN_BUDGET[device], self.held) // 2
-        chosen = list(by_length(pairs.lengths, budget, self.fixed, PASS_COST[device] // 2))
-        return [pairs.take(rows).stacked() for rows in chosen], [row for rows in chosen for row in rows]
-
-    def read(self, part: TokenizedView) -> torch.Tensor:
-        """The vectors of one part."""
-        with autocast(self.transformer.device, self.precision):
-            return self.transformer.forward(part.ids, [self.readout], self.fixed, part.targets)[0]
-
-    def counted(self, part: TokenizedView) -> int:
+    def counted(self, part: Part) -> int:
         """Positions that the model computes for one part; they and its tokens are added up."""
-        positions = len(part.ids) * max(self.fixed, int(part.ids.lengths.max()))
-        self.tokens += len(part.ids.values)
+        positions = self.reader.positions(part)
+        self.tokens += len(part.view.ids.values)
         self.positions += positions
         return positions
 
-    def contrast(self, vectors: list[torch.Tensor], order: list[int], labels: torch.Tensor) -> torch.Tensor:
-        """The loss over all parts."""
-        left, right = _in_order(vectors, order)
-        return self.loss(left, right, self.recipe.temperature, labels)
+    def finish(self) -> None:
+        """Look at the last losses, and leave the weights as they are meant to be."""
+        self.check()
+        self.optimizer.finish()
 
     def check(self) -> None:
         """Look at the losses since the last look.
@@ -352,15 +338,3 @@ def _in_order(vectors: list[torch.Tensor], order: list[int]) -> tuple[torch.Tens
     halves = [part.chunk(2) for part in vectors]
     back = torch.tensor(order).argsort().to(vectors[0].device, non_blocking=True)
     return torch.cat([half[0] for half in halves])[back], torch.cat([half[1] for half in halves])[back]
-
-
-def _random_state(device: torch.device) -> list[torch.Tensor]:
-    """What decides the next draws of torch's generators: the CPU's, and the device's."""
-    own = [] if device.type == "cpu" else [torch.get_device_module(device).get_rng_state(device)]
-    return [torch.get_rng_state(), *own]
-
-
-def _set_random_state(device: torch.device, state: list[torch.Tensor]) -> None:
-    torch.set_rng_state(state[0])
-    for own in state[1:]:
-        torch.get_device_module(device).set_rng_state(own, device)

@@ -12,8 +12,14 @@ from torch.nn import functional as F  # noqa: N812  (torch's own convention)
 _STEPS = 1 << 16
 
 
-def dropout(x: torch.Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> torch.Tensor:
-    """As ``torch.nn.functional.dropout``, for a tensor on the CPU; it draws from torch's generator.
+def dropout(
+    x: torch.Tensor,
+    p: float = 0.5,
+    training: bool = True,
+    inplace: bool = False,
+    generator: torch.Generator | None = None,
+) -> torch.Tensor:
+    """As ``torch.nn.functional.dropout``, for a tensor on the CPU.
 
     Args:
         x: any shape, floating point.
@@ -21,11 +27,13 @@ def dropout(x: torch.Tensor, p: float = 0.5, training: bool = True, inplace: boo
             by the rounded one, so that the mean stays what it is.
         training: without it nothing is dropped.
         inplace: change ``x`` itself.
+        generator: draws; torch's own by default.
     """
     dropped = round(p * _STEPS)
     if not training or not 0 < dropped < _STEPS or x.device.type != "cpu":
         return F.dropout(x, p, training, inplace)
-    draws = torch.empty(-(-x.numel() // 4), dtype=torch.int64).random_(torch.iinfo(torch.int64).min, None)
+    draws = torch.empty(-(-x.numel() // 4), dtype=torch.int64)
+    draws.random_(torch.iinfo(torch.int64).min, None, generator=generator)
     kept = draws.view(torch.int16)[: x.numel()].view(x.shape) >= dropped - _STEPS // 2
     mask = kept.to(x.dtype).mul_(_STEPS / (_STEPS - dropped))
     return x.mul_(mask) if inplace else x * mask

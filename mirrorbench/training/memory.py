@@ -9,9 +9,10 @@ from mirrorbench.encoding.transformer import Transformer
 HELD_BYTES = {"cpu": 8 << 30, "mps": 4 << 30}
 """Memory for activations by device type; on CUDA half of what the device has."""
 
-_BYTES = 90
-"""Activations kept in float32 for each token, layer and dimension of the hidden states: 87 to 90 in BERT of several
-sizes (dropout on, 64 tokens a text, a feed-forward width of four times the hidden one). In bf16 they are fewer."""
+_BYTES = 105
+"""Activations kept in float32 for each token, layer and dimension of the hidden states: 79 to 104 in BERT of several
+sizes (dropout on, 20 to 64 tokens a text, a feed-forward width of four times the hidden one), up to 129 at 128 tokens.
+In bf16 they are fewer."""
 
 
 def held_tokens(transformer: Transformer) -> int:

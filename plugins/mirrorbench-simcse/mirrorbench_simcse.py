@@ -50,6 +50,8 @@ class Head:
     learns with them; afterwards nothing is left of it. Any rate above 0 switches it on.
     """
 
+    packs = True  # one token at a time
+
     def configure(self, config: Any, rate: float) -> None:
         """Nothing: the head is no part of the model's configuration."""
 

@@ -14,6 +14,7 @@ from mirrorbench.encoding.transformer import Transformer
 from mirrorbench.errors import UsageError
 from mirrorbench.recipes import mirror_preset, override
 from mirrorbench.training.contrastive import _Loop
+from mirrorbench.training.parts import PartReader
 from mirrorbench.training.tokenized import TokenizedPairs, TokenizedView
 
 
@@ -29,14 +30,15 @@ def test_identical_strings_have_identical_vectors_in_training_mode(
 ) -> None:
     changed = recipe(controlled_dropout=0.2)
     with attached(random_model(architecture), changed) as transformer:
-        loop = _Loop(transformer, changed, "fp32")
+        loop = _Loop(transformer, changed, PartReader(transformer, changed, "fp32", packs=False), seed=0)
         texts = [*TEXTS, *TEXTS[:10]]
         pairs = identical(transformer, texts)
         left, right = loop.embed(pairs)
         assert transformer.model.training
         assert torch.equal(left, right)
-        # The masks are drawn anew for each pair and each pass; only the two views of a pair share them.
+        # The masks are drawn anew for each pair and each step; only the two views of a pair share them.
         assert (left[:10] - left[len(TEXTS) :]).abs().amax(1).min() > 1e-3
+        loop.steps += 1
         again, _ = loop.embed(pairs)
         assert (again - left).abs().amax(1).min() > 1e-3
     left, right = loop.embed(pairs)
@@ -47,7 +49,7 @@ def test_identical_strings_have_identical_vectors_in_training_mode(
 def test_identical_strings_in_half_precision(architecture: str, random_model: Callable[[str], Path]) -> None:
     changed = recipe(controlled_dropout=0.2)
     with attached(random_model(architecture), changed) as transformer:
-        loop = _Loop(transformer, changed, "bf16")
+        loop = _Loop(transformer, changed, PartReader(transformer, changed, "bf16", packs=False), seed=0)
         pairs = identical(transformer, TEXTS)
         left, right = loop.embed(pairs)
     assert torch.equal(left, right)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mirrorbench.encoding.batching import by_length, of_one_length
+from mirrorbench.encoding.batching import by_length, evenly, of_one_length
 
 
 @given(st.lists(st.integers(0, 300)), st.integers(1, 1000), st.just(0) | st.integers(1, 300))
@@ -59,3 +59,26 @@ def test_one_length_in_a_batch(lengths: list[int], budget: int, fixed: int) -> N
 
 def test_batches_of_one_length_are_evenly_filled() -> None:
     assert list(of_one_length([5, 5, 2, 5, 5, 5], budget=20)) == [[0, 1, 3], [4, 5], [2]]
+
+
+@given(st.lists(st.integers(1, 300)), st.integers(1, 1000))
+def test_even_batches_hold_each_text_once_within_the_budget(lengths: list[int], budget: int) -> None:
+    batches = list(evenly(lengths, budget))
+    assert sorted(index for batch in batches for index in batch) == list(range(len(lengths)))
+    assert all(len(batch) == 1 or sum(lengths[index] for index in batch) <= budget for batch in batches)
+    shortest = [min(lengths[index] for index in batch) for batch in batches]
+    longest = [max(lengths[index] for index in batch) for batch in batches]
+    assert all(before >= after for before, after in zip(shortest, longest[1:], strict=False))
+
+
+@given(st.lists(st.integers(1, 60), min_size=50), st.integers(200, 1000))
+def test_even_batches_differ_by_about_one_text(lengths: list[int], budget: int) -> None:
+    sizes = [sum(lengths[index] for index in batch) for batch in evenly(lengths, budget)]
+    assert max(sizes) - min(sizes) <= 2 * max(lengths)
+
+
+def test_even_batches_are_few_and_where_they_can_be_even_in_number() -> None:
+    assert list(evenly([10, 1, 1], 10)) == [[0], [1, 2]]
+    assert list(evenly([2, 4, 3, 3], 12)) == [[1, 2, 3, 0]]
+    assert list(evenly([2, 4, 2, 4], 6)) == [[1], [3], [0], [2]]
+    assert list(evenly([], 6)) == []

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from multiprocessing import get_context
 from pathlib import Path
@@ -30,6 +32,27 @@ def test_a_worker_ends_quietly_when_the_pool_is_gone_without_having_listened(tmp
     ours.close()
     process.join(timeout=120)
     assert process.exitcode == 0
+
+
+ENDING = """
+import atexit, os, signal, sys
+from multiprocessing import Pipe
+from pathlib import Path
+from mirrorbench.executors.jobs import Context
+from mirrorbench.executors.pool import serve
+
+folder = Path(sys.argv[1])
+ours, theirs = Pipe()
+ours.close()
+atexit.register(os.kill, os.getpid(), signal.SIGTERM)
+serve(theirs, Context(folder, folder / "results", folder / "cache", "cpu", (), offline=True, threads=1))
+"""
+
+
+@pytest.mark.real
+def test_a_worker_that_ends_by_itself_is_not_interrupted_by_the_order_to_end(tmp_path: Path) -> None:
+    ended = subprocess.run([sys.executable, "-c", ENDING, str(tmp_path)], capture_output=True, text=True, timeout=120)
+    assert (ended.returncode, ended.stderr) == (0, "")
 
 
 @pytest.mark.real

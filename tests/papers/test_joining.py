@@ -120,6 +120,18 @@ def test_other_protocols_are_left_out() -> None:
     assert joined("mirror-bert/table3", other, protocol="released").counts[0] == 1
 
 
+def test_the_released_mean_is_over_padding_too() -> None:
+    found = [
+        result(f"bert+base:pooling={pooling}", "sts12", 0.5, protocol=protocol)
+        for pooling, protocol in (("mean-padded", "released"), ("mean", "paper"))
+    ]
+    for one, other in ((found[0], found[1]), (found[1], found[0])):
+        assert joined("mirror-bert/table3", [one], protocol=one.protocol).counts[0] == 1
+        assert joined("mirror-bert/table3", [one], protocol=other.protocol).counts[0] == 0
+    mixed = [result("bert+base:pooling=mean", "sts12", 0.5, protocol="released")]
+    assert joined("mirror-bert/table3", mixed, protocol="released").counts[0] == 0
+
+
 def test_seeds_that_were_made_differently_are_not_averaged() -> None:
     results = [result("roberta+mirror", "sts12", 0.5), result("roberta+mirror", "sts12", 0.6, 1, corpus="other")]
     comparison = joined("mirror-bert/table3", results)

@@ -28,3 +28,12 @@ def test_another_backbone_once_a_row_and_no_systems() -> None:
         "tiny+mirror:drophead=0.05,dropout=0",
     ]  # fmt: skip
     assert len(request.tasks) == 7
+
+
+def test_released_rows_average_over_padding() -> None:
+    table = find_table("mirror-bert/table3")
+    assert isinstance(table, PaperTable)
+    (request,) = requests(table, 1, "released", backbone=parse_spec("tiny"))
+    assert [str(spec) for spec in request.encoders][:3] == [
+        "tiny+base:pooling=cls", "tiny+base:pooling=mean-padded", "tiny+mirror",
+    ]  # fmt: skip

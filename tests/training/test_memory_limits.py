@@ -25,9 +25,15 @@ RECIPE = Recipe(
 )
 
 
-@pytest.fixture
-def full(monkeypatch: pytest.MonkeyPatch) -> Callable[[Transformer, int], list[int]]:
-    """Makes a real model raise what CUDA raises, for every batch of more positions than fit; the rest it computes."""
+ERRORS = {
+    "cuda": torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB."),
+    "mps": RuntimeError("MPS backend out of memory (MPS allocated: 9 GB). Tried to allocate 20.00 GB on private pool."),
+}
+
+
+@pytest.fixture(params=ERRORS)
+def full(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Callable[[Transformer, int], list[int]]:
+    """Makes a real model raise what a GPU raises, for every batch of more positions than fit; the rest it computes."""
 
     def full(transformer: Transformer, limit: int) -> list[int]:
         seen: list[int] = []
@@ -36,7 +42,7 @@ def full(monkeypatch: pytest.MonkeyPatch) -> Callable[[Transformer, int], list[i
         def limited(*args: Any, input_ids: torch.Tensor, **kwargs: Any) -> Any:
             seen.append(input_ids.numel())
             if input_ids.numel() > limit:
-                raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB.")
+                raise ERRORS[request.param]
             return forward(*args, input_ids=input_ids, **kwargs)
 
         monkeypatch.setattr(transformer.model, "forward", limited)
@@ -108,3 +114,24 @@ def test_a_pair_that_does_not_fit_fails_the_tuning(
     full(transformer, 5)
     with pytest.raises(TuningError, match="no memory left on cpu for one pair"):
         tune(transformer, TEXTS, RECIPE, 3, augmentations)
+
+
+@pytest.fixture
+def broken(bert: Path, monkeypatch: pytest.MonkeyPatch) -> Transformer:
+    transformer = open_transformer(bert, torch.device("cpu"))
+
+    def forward(*args: Any, **kwargs: Any) -> Any:
+        raise RuntimeError("mat1 and mat2 shapes cannot be multiplied")
+
+    monkeypatch.setattr(transformer.model, "forward", forward)
+    return transformer
+
+
+def test_other_errors_are_not_taken_for_a_lack_of_memory(
+    broken: Transformer, augmentations: dict[str, Augmentation]
+) -> None:
+    encoder = TransformerEncoder(broken, Readout("mean"))
+    with pytest.raises(RuntimeError, match="mat1"):
+        encoder.encode(TEXTS)
+    with pytest.raises(RuntimeError, match="mat1"):
+        tune(broken, TEXTS, RECIPE, 0, augmentations)

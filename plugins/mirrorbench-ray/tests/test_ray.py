@@ -48,6 +48,9 @@ def test_what_this_machine_has_not_is_not_waited_for(bench: Bench) -> None:
     assert len(bench.run("there", "letters", executor="ray", workers=1, cpus=3).results) == 2  # more than one of 1 CPU
 
 
-def test_ctrl_c_ends_cleanly_and_the_same_command_goes_on(interrupted: Callable[..., Callable[[], None]]) -> None:
+def test_ctrl_c_ends_cleanly_and_the_same_command_goes_on(
+    interrupted: Callable[..., Callable[[], tuple[str, str]]],
+) -> None:
     go_on = interrupted("--executor", "ray", "--workers", "2")
-    go_on()
+    printed, without_the_executor = go_on()
+    assert printed == without_the_executor

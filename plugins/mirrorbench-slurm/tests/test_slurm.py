@@ -64,7 +64,7 @@ def test_options_that_are_wrong(bench: Bench, options: dict[str, Any], message: 
 
 
 def test_ctrl_c_ends_cleanly_and_the_same_command_goes_on(
-    bench: Bench, interrupted: Callable[..., Callable[[], None]]
+    bench: Bench, interrupted: Callable[..., Callable[[], tuple[str, str]]]
 ) -> None:
     go_on = interrupted("--executor", "slurm:cluster=local", "--workers", "2")
     leases = bench.folder / "results" / ".leases"
@@ -72,4 +72,5 @@ def test_ctrl_c_ends_cleanly_and_the_same_command_goes_on(
     while list(leases.iterdir()):  # the cancelled job gives its own back
         assert time.monotonic() < deadline
         time.sleep(0.1)
-    go_on()
+    printed, without_the_executor = go_on()
+    assert printed == without_the_executor

@@ -1,0 +1,115 @@
+"""Cores side by side give what one core gives."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from augmented import AUGMENTATIONS, TEXTS, recipe
+from torch.testing import assert_close
+
+from mirrorbench.recipes import Recipe
+from mirrorbench.training import parts
+from mirrorbench.training.contrastive import TuningReport, tune
+from mirrorbench.training.sidebyside import SideBySide
+from mirrorbench.training.tuning import prepare
+
+DRAWING = recipe(dropout=0.1, lr=1e-3)
+
+
+@pytest.fixture(autouse=True)
+def threads() -> Iterator[None]:
+    before = torch.get_num_threads()
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 8])
+def test_each_item_is_in_one_share(n: int) -> None:
+    torch.set_num_threads(3)
+    with SideBySide() as beside:
+        shares = beside.shares(list(range(n)))
+        assert len(shares) == min(n, 3)
+        assert sorted(item for share in shares for item in share) == list(range(n))
+        assert beside.map(sum, shares) == [sum(share) for share in shares]
+
+
+def test_shares_have_threads_of_their_own_and_divide_torchs() -> None:
+    torch.set_num_threads(4)
+    meeting = threading.Barrier(2, timeout=30)  # both must be there at once
+
+    def work(share: Sequence[int]) -> tuple[str, int]:
+        meeting.wait()
+        return threading.current_thread().name, torch.get_num_threads()
+
+    with SideBySide() as beside:
+        found = beside.map(work, [[1], [2]])
+        assert torch.get_num_threads() == 4
+        assert beside.map(lambda share: torch.get_num_threads(), [[1]]) == [4]  # one share has them all
+    assert [threads for _, threads in found] == [2, 2]
+    assert len({name for name, _ in found} | {threading.current_thread().name}) == 3
+
+
+def test_an_error_waits_for_the_others() -> None:
+    torch.set_num_threads(2)
+    done: list[int] = []
+    failed = threading.Event()
+
+    def work(share: Sequence[int]) -> None:
+        if share == [1]:
+            failed.set()
+            raise ValueError("one")
+        assert failed.wait(30)
+        done.append(share[0])
+
+    with SideBySide() as beside:
+        with pytest.raises(ValueError, match="one"):
+            beside.map(work, [[1], [2]])
+        assert torch.get_num_threads() == 2
+    assert done == [2]
+
+
+def tuned(path: Path, changed: Recipe, threads: int) -> tuple[TuningReport, torch.Tensor]:
+    torch.set_num_threads(threads)
+    transformer = prepare(path, changed, AUGMENTATIONS, torch.device("cpu"))
+    report = tune(transformer, TEXTS[:50], changed, 5, AUGMENTATIONS)
+    return report, torch.cat([weight.detach().flatten() for weight in transformer.model.parameters()])
+
+
+@pytest.mark.parametrize("architecture", ["bert", "roberta"])
+def test_a_tuning_draws_the_same_with_any_number_of_threads(
+    random_model: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch, architecture: str
+) -> None:
+    monkeypatch.setitem(parts.TOKEN_BUDGET, "cpu", 100)
+    path = random_model(architecture)
+    (alone, wanted), *others = (tuned(path, DRAWING, threads) for threads in (1, 2))
+    for report, weights in others:
+        assert report.losses == pytest.approx(alone.losses, abs=1e-4)
+        # AdamW takes the sign of gradients that are nothing but rounding: a few weights go their own way.
+        assert (weights - wanted).abs().quantile(0.99) < 1e-4
+    other, _ = tuned(path, replace(DRAWING, augment=(("dropout", 0.11),)), 2)
+    assert other.losses != pytest.approx(alone.losses, abs=1e-4)
+
+
+def test_a_tuning_side_by_side_repeats_bit_for_bit(
+    random_model: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(parts.TOKEN_BUDGET, "cpu", 100)
+    (_, one), (_, again) = (tuned(random_model("bert"), DRAWING, 2) for _ in range(2))
+    assert torch.equal(one, again)
+
+
+def test_a_batch_over_the_memory_is_read_twice_side_by_side_as_well(
+    random_model: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(parts.TOKEN_BUDGET, "cpu", 60)
+    monkeypatch.setattr("mirrorbench.training.contrastive.held_tokens", lambda transformer: 100)
+    twice = tuned(random_model("bert"), DRAWING, 2)
+    monkeypatch.setattr("mirrorbench.training.contrastive.held_tokens", lambda transformer: 10**6)
+    once = tuned(random_model("bert"), DRAWING, 2)
+    assert twice[0].losses == pytest.approx(once[0].losses, abs=1e-4)
+    assert_close(twice[1].norm(), once[1].norm(), rtol=1e-3, atol=0)
