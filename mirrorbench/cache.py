@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from mirrorbench.data.corpora import corpus_checksum
 from mirrorbench.encoding.inputs import Array, TextInput
-from mirrorbench.files.atomic import TEMPORARY, building, sync_folder, sync_tree, writing
+from mirrorbench.files.atomic import TEMPORARY, again_if_swept, building, sync_folder, sync_tree, writing
 from mirrorbench.files.checksums import damage, write_checksums
 from mirrorbench.files.leases import Leases
 
@@ -76,6 +76,9 @@ class Cache:
         Raises:
             StorageError: the folder cannot be written, or the disk is full.
         """
+        return again_if_swept(lambda: self._write_model(key, transformer, description))
+
+    def _write_model(self, key: str, transformer: Transformer, description: dict[str, Any]) -> Path:
         target = self.root / "models" / key
         problem = f"the tuned model cannot be written to {target.parent}"
         hint = "Free some space, or name another folder: MIRRORBENCH_CACHE=DIR"

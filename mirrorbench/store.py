@@ -22,7 +22,7 @@ import numpy as np
 
 from mirrorbench.cells import Cell
 from mirrorbench.errors import DataFormatError
-from mirrorbench.files.atomic import TEMPORARY, writing
+from mirrorbench.files.atomic import TEMPORARY, again_if_swept, writing
 from mirrorbench.specs import EncoderSpec
 from mirrorbench.tasks import Scores
 
@@ -179,7 +179,9 @@ class ResultStore:
         Raises:
             StorageError: the folder cannot be written, or the disk is full.
         """
-        path = self.path(cell)
+        return again_if_swept(lambda: self._write(self.path(cell), cell, result, scores))
+
+    def _write(self, path: Path, cell: Cell, result: Result, scores: Scores) -> Path:
         if path.is_file():
             _move_aside(path, cell.id)
         with writing(path.with_suffix(".npz"), self.root) as sink:
@@ -211,7 +213,8 @@ def _move(path: Path, target: Path) -> None:
     """Rename a result with what lies beside it; last the result itself, by which the others are found."""
     for suffix in (".npz", SUBMISSION, ".json"):
         if (file := path.with_suffix(suffix)).is_file():
-            file.replace(target.with_suffix(suffix))
+            with suppress(FileNotFoundError):  # another process was faster
+                file.replace(target.with_suffix(suffix))
 
 
 def read_result(path: Path) -> Result:

@@ -144,6 +144,24 @@ def test_the_model_of_a_faster_process_stays(tmp_path: Path, transformer: Transf
     assert [path.name for path in (tmp_path / "models").iterdir()] == ["key"]
 
 
+def test_a_model_that_is_swept_away_under_its_writer_is_written_again(
+    tmp_path: Path, transformer: Transformer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache = Cache(tmp_path)
+    synced = []
+
+    def sweep(folder: Path) -> None:
+        if not synced:
+            cache.sweep_model("key")
+        synced.append(folder)
+
+    monkeypatch.setattr("mirrorbench.cache.sync_tree", sweep)
+    path = cache.save_model("key", transformer, {"n": 1})
+    assert len(set(synced)) == 2
+    assert open_transformer(path, torch.device("cpu")).n_parameters == transformer.n_parameters
+    assert [found.name for found in (tmp_path / "models").iterdir()] == ["key"]
+
+
 @pytest.mark.parametrize(
     "error", [OSError(errno.ENOSPC, "No space left on device"), SafetensorError("I/O error: No space left on device")]
 )

@@ -186,6 +186,29 @@ def test_what_a_killed_process_left_is_swept_away(store: ResultStore) -> None:
     assert names(store) == ["seed-0.json", "seed-0.npz"]
 
 
+@pytest.mark.parametrize("times", [1, 2])
+def test_what_is_swept_away_under_a_writer_is_written_again(
+    store: ResultStore, monkeypatch: pytest.MonkeyPatch, times: int
+) -> None:
+    """Another process took this one for dead while it was suspended, and removed what it had half-written."""
+    swept = []
+
+    def sweep(path: str, mode: int) -> None:
+        if len(swept) < times:
+            swept.append(path)
+            store.sweep(cell())
+
+    monkeypatch.setattr("mirrorbench.files.atomic.os.chmod", sweep)
+    if times > 1:
+        with pytest.raises(StorageError, match=f"Cannot write to {store.root}: No such file"):
+            store.write(cell(), result(cell()), SCORES)
+        return
+    store.write(cell(), result(cell()), SCORES)
+    assert len(set(swept)) == times
+    assert store.find(cell()) == result(cell())
+    assert names(store) == ["seed-0.json", "seed-0.npz"]
+
+
 def test_a_tilde_is_the_home_folder_also_where_no_shell_has_seen_it() -> None:
     assert ResultStore(Path("~/results")).root == Path.home() / "results"
     assert DataStore(Path("~/data")).root == Path.home() / "data"

@@ -6,15 +6,17 @@ import errno
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
+from typing import IO, TypeVar
 
 from mirrorbench.errors import StorageError
 
 TEMPORARY = ".part-"
 """What the name of a file begins with until it is complete."""
+
+_T = TypeVar("_T")
 
 
 @contextmanager
@@ -75,6 +77,20 @@ def building(target: Path, prefix: str, problem: str, hint: str) -> Iterator[Pat
         raise StorageError(f"{problem}: {getattr(error, 'strerror', None) or error}", hint) from error
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
+
+
+def again_if_swept(write: Callable[[], _T]) -> _T:
+    """Call ``write``, and once more if what it was writing had been removed under its hands.
+
+    For writers whose leftovers are swept away: who lost its lease while it was suspended, and wrote on, has had its
+    temporary files taken for those of a dead process.
+    """
+    try:
+        return write()
+    except StorageError as error:
+        if not isinstance(error.__cause__, FileNotFoundError):
+            raise
+    return write()
 
 
 def sync_folder(folder: Path) -> None:

@@ -8,26 +8,37 @@ written under a temporary name and renamed, and who was only suspended may go on
 The file is made with ``O_CREAT | O_EXCL`` (filelock's ``SoftFileLease``), which is atomic on local file systems, NFS
 from version 3, Lustre, GPFS, BeeGFS and SMB; not on folders that a synchroniser copies about (Dropbox, rsync), nor on
 object stores mounted as folders.
+
+A lease that a dead process left is taken over by filelock, which exchanges two names in one step so that of several
+who want it one gets it. What filelock does not take over is dealt with here: it takes a process that has ended for a
+living one until its parent has looked at it, and a lease without a word for held; and where names cannot be exchanged
+(NFS, SMB) it waits for ever.
 """
 
 from __future__ import annotations
 
+import os
+import secrets
 import socket
 import time
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mirrorbench.errors import StorageError
 
 if TYPE_CHECKING:
-    from filelock import SoftFileLease
+    from filelock import OwnerRecord, SoftFileLease
 
 LEASE_SECONDS = 120.0
 """Longer than network file systems keep a file's times in memory (a minute on NFS)."""
+PATIENCE = 1.25
+"""Times ``LEASE_SECONDS``: when a lease is removed that filelock cannot take over."""
 POLL_SECONDS = 0.2
 EMPTY_SECONDS = 5.0
 """How long a lease may be without a word in it: its holder writes at once, unless it died just then."""
+ABANDONED = b"its holder has ended\n"
+"""What is written over such a lease: filelock takes over in two seconds what names no holder."""
 
 
 class Leases:
@@ -41,7 +52,7 @@ class Leases:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._seen: dict[str, SoftFileLease] = {}  # each remembers since when it has seen no refresh
-        self._empty: dict[str, float] = {}  # since when, by this process's clock, a lease has been without a word
+        self._since: dict[tuple[str, str], tuple[tuple[int, ...], float]] = {}  # of ``_unchanged``
 
     def take(self, name: str) -> AbstractContextManager[object] | None:
         """The lease called ``name``, held already and given back by a ``with``; ``None`` if another process holds it.
@@ -57,9 +68,9 @@ class Leases:
             try:
                 return lease.acquire(timeout=0)
             except Timeout:
-                if not (self._left_by_zombie(lease) or self._left_empty(name)):
+                self._mark_abandoned(name)
+                if not self._remove_silent(name):
                     return None
-                lease.force_break()
                 return lease.acquire(timeout=0)
         except Timeout:
             return None
@@ -80,30 +91,53 @@ class Leases:
         owner = self._lease(name).owner
         return f"process {owner.pid} on {owner.hostname.partition('?')[0]}" if owner else ""
 
-    def _left_by_zombie(self, lease: SoftFileLease) -> bool:
-        """Whether the holder is a process of this machine that has ended and that its parent has not yet looked at.
+    def _mark_abandoned(self, name: str) -> None:
+        """Write over a lease whose holder has ended without filelock's notice, or was killed before it wrote its name.
 
-        The system still knows its number, so it passes for alive; Ray's daemon leaves killed workers so for minutes.
+        Through the open file that was judged, and never by removing a name: if another process has taken the lease
+        over meanwhile, its lease is another file, and these words go to one that has no name any more.
         """
-        owner = lease.owner
-        if owner is None or owner.hostname.partition("?")[0] != socket.gethostname():
-            return False
-        try:
-            state = Path(f"/proc/{owner.pid}/stat").read_text(encoding="utf-8", errors="replace")
-        except OSError:  # it is gone altogether, or this is no Linux
-            return False
-        return state.rpartition(")")[2].split()[:1] == ["Z"]
+        lease = self._lease(name)
+        with suppress(OSError), open(lease.lock_file, "r+b") as file:  # gone, or another user's: it ages
+            words, inode = file.read(), os.fstat(file.fileno()).st_ino
+            if words:
+                owner = lease.owner
+                if owner is None or not owner.token or owner.token.encode() not in words or not _is_zombie(owner):
+                    return
+            elif self._unchanged(name, "empty", inode) < EMPTY_SECONDS:
+                return
+            file.seek(0)
+            file.write(ABANDONED)
+            file.truncate()
 
-    def _left_empty(self, name: str) -> bool:
-        """Whether a lease has stayed empty: its holder was killed between making the file and writing its name."""
-        try:
-            empty = not (self.folder / f"{name}.lease").stat().st_size
-        except OSError:  # given back meanwhile
-            empty = False
-        if not empty:
-            self._empty.pop(name, None)
-            return False
-        return time.monotonic() - self._empty.setdefault(name, time.monotonic()) > EMPTY_SECONDS
+    def _remove_silent(self, name: str) -> bool:
+        """Remove a lease that was not refreshed for so long that filelock would have taken it over if it could.
+
+        Without an exchange of names two may do so at once; who finds that it has moved another's lease moves it back.
+        """
+        path = self.folder / f"{name}.lease"
+        with suppress(OSError):  # gone, or of a system that moves no file that is open
+            with path.open("rb") as file:  # to open is to ask the server, where a network file system remembers
+                judged = _state(os.fstat(file.fileno()))
+            if self._unchanged(name, "silent", *judged) < LEASE_SECONDS * PATIENCE:
+                return False
+            aside = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
+            path.rename(aside)
+            if moved := _state(aside.stat()) == judged:
+                self._since.pop((name, "silent"))
+            else:
+                with suppress(OSError):  # a third process was faster, or there are no links
+                    os.link(aside, path)
+            aside.unlink()
+            return moved
+        return False
+
+    def _unchanged(self, name: str, what: str, *state: int) -> float:
+        """Seconds of this process's own clock since a lease was first seen in a state that it is still in."""
+        now = time.monotonic()
+        seen, since = self._since.get((name, what), ((), now))
+        self._since[name, what] = state, since if seen == state else now
+        return now - self._since[name, what][1]
 
     def _lease(self, name: str) -> SoftFileLease:
         from filelock import SoftFileLease
@@ -113,3 +147,22 @@ class Leases:
             path = self.folder / f"{name}.lease"
             self._seen[name] = SoftFileLease(path, lease_duration=LEASE_SECONDS, thread_local=False)
         return self._seen[name]
+
+
+def _state(found: os.stat_result) -> tuple[int, int]:
+    """What differs between two leases of one name, and between one and the same before and after it was refreshed."""
+    return found.st_ino, found.st_mtime_ns
+
+
+def _is_zombie(owner: OwnerRecord) -> bool:
+    """Whether the holder is a process of this machine that has ended and that its parent has not yet looked at.
+
+    The system still knows its number, so it passes for alive; Ray's daemon leaves killed workers so for minutes.
+    """
+    if owner.hostname.partition("?")[0] != socket.gethostname():
+        return False
+    try:
+        state = Path(f"/proc/{owner.pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:  # it is gone altogether, or this is no Linux
+        return False
+    return state.rpartition(")")[2].split()[:1] == ["Z"]

@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
+from filelock import OwnerRecord, Timeout
 
 from mirrorbench.errors import StorageError
 from mirrorbench.files import leases
@@ -86,9 +87,91 @@ def test_a_holder_that_was_killed_and_not_waited_for_holds_nothing(tmp_path: Pat
     process.kill()
     os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)  # it has ended, and stays a zombie
     mine = Leases(tmp_path)
-    with mine.take("a") or pytest.fail("its holder is a zombie"):
+    began = time.monotonic()
+    with mine.wait("a"):
+        assert time.monotonic() - began < 60 < leases.LEASE_SECONDS
         assert f"process {os.getpid()} on" in mine.holder("a")
     process.wait()
+
+
+def test_who_was_taken_for_dead_too_late_takes_nothing_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between the moment when the holder is seen to have ended and what is done about it, a third takes the lease."""
+    process, late, quick = holder(tmp_path), Leases(tmp_path), Leases(tmp_path)
+    taken = []
+
+    def judge(owner: OwnerRecord) -> bool:
+        process.kill()
+        process.wait()
+        taken.append(quick.take("a"))
+        return True
+
+    monkeypatch.setattr(leases, "_is_zombie", judge)
+    assert late.take("a") is None
+    monkeypatch.undo()
+    with taken[0] or pytest.fail("its holder was dead"):
+        began = time.monotonic()
+        while time.monotonic() - began < 3:  # longer than a lease lasts that names no holder
+            assert late.take("a") is None
+            time.sleep(0.1)
+    assert len(taken) == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.fixture
+def no_exchange(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As NFS and SMB do: two names cannot be exchanged in one step."""
+    import filelock._soft
+
+    monkeypatch.setattr(filelock._soft, "exchange_names", lambda *names: False)
+    monkeypatch.setattr(leases, "LEASE_SECONDS", 1.0)
+
+
+def test_a_dead_holder_where_names_cannot_be_exchanged(tmp_path: Path, no_exchange: None) -> None:
+    shorter = "from mirrorbench.files import leases; leases.LEASE_SECONDS = 1.0; lease ="
+    script = HOLDER.replace("lease =", shorter)
+    process = subprocess.Popen([sys.executable, "-c", script, str(tmp_path)], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "held\n"
+    mine = Leases(tmp_path)
+    began = time.monotonic()
+    while time.monotonic() - began < 2 * leases.PATIENCE:
+        assert mine.take("a") is None  # it lives, and refreshes
+        time.sleep(0.05)
+    process.kill()
+    process.wait()
+    began = time.monotonic()
+    with mine.wait("a"):
+        assert time.monotonic() - began < 60
+        assert mine.take("b") is not None
+    assert list(tmp_path.glob("a.lease*")) == []
+
+
+def test_a_lease_that_changed_hands_is_moved_back(
+    tmp_path: Path, no_exchange: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of two that remove one silent lease, the slower has moved the quicker one's away."""
+    path = tmp_path / "a.lease"
+    path.write_text("silent\n")
+    mine, quicker = Leases(tmp_path), Leases(tmp_path)
+    held = []
+
+    def at_the_last_moment(n: int) -> str:
+        monkeypatch.undo()
+        path.unlink()
+        held.append(quicker.take("a"))
+        return "aside"
+
+    began = time.monotonic()
+    monkeypatch.setattr(leases.secrets, "token_hex", at_the_last_moment)
+    # filelock draws tokens too; what it would do with such a lease is not looked at here.
+    monkeypatch.setattr(mine._lease("a"), "acquire", lambda timeout: (_ for _ in ()).throw(Timeout("a")))
+    while not held:
+        assert mine.take("a") is None
+        assert time.monotonic() - began < 30
+        time.sleep(0.05)
+    with held[0] or pytest.fail("it was free"):
+        assert f"process {os.getpid()} on" in mine.holder("a")
+        assert [file.name for file in tmp_path.iterdir()] == ["a.lease"]
 
 
 def test_waiting_ends_when_the_holder_ends(tmp_path: Path) -> None:
