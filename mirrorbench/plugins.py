@@ -123,6 +123,14 @@ def _said(error: BaseException) -> str:
     return " ".join(text.split())
 
 
+class _OfThisProcess(Registry[Any]):
+    """What one process has for itself alone is typed by nobody, and may be called anything."""
+
+    def is_name(self, name: object) -> bool:
+        """Whether it is a text at all."""
+        return isinstance(name, str) and bool(name)
+
+
 class Plugins:
     """The loaded plugins and what they registered.
 
@@ -225,7 +233,7 @@ class Plugins:
             PluginError: the name is taken.
         """
         kind, add = _KINDS[hook]
-        registry: Registry[Any] = Registry(kind, typed=False)
+        registry = _OfThisProcess(kind)
         for entry in self.registry(hook):
             registry.add(entry.name, entry.value, entry.origin, entry.description)
         add(registry, "this process", *args, **kwargs)

@@ -38,12 +38,10 @@ class Registry(Generic[T]):
 
     Args:
         kind: what the names stand for, in the singular; used in messages (``task``, ``encoder``).
-        typed: whether users type the names; what one process has for itself alone may be called anything.
     """
 
-    def __init__(self, kind: str, typed: bool = True) -> None:
+    def __init__(self, kind: str) -> None:
         self.kind = kind
-        self.typed = typed
         self._entries: dict[str, Entry[T]] = {}
 
     def add(self, name: str, value: T, origin: str, description: str = "") -> None:
@@ -53,7 +51,7 @@ class Registry(Generic[T]):
             DuplicateNameError: the name is taken; the message names both origins.
             PluginError: it is no name that could be typed.
         """
-        if not isinstance(name, str) or not name or (self.typed and (not name.isprintable() or set(name) & {" ", ","})):
+        if not self.is_name(name):
             raise PluginError(
                 f"{origin} registers the {self.kind} {name!r:.60}",
                 "A name is a text without spaces and commas.",
@@ -66,6 +64,10 @@ class Registry(Generic[T]):
                 "Block one of them: MIRRORBENCH_DISABLE_PLUGINS=<plugin name>",
             )
         self._entries[name] = Entry(name, value, origin, description)
+
+    def is_name(self, name: object) -> bool:
+        """Whether users could type it on a command line, in lists that are separated by commas."""
+        return isinstance(name, str) and bool(name) and name.isprintable() and not set(name) & {" ", ","}
 
     def keep(self, names: Iterable[str]) -> None:
         """Drop what is registered under other names."""

@@ -32,13 +32,14 @@ if TYPE_CHECKING:
 
 LEASE_SECONDS = 120.0
 """Longer than network file systems keep a file's times in memory (a minute on NFS)."""
-PATIENCE = 1.25
-"""Times ``LEASE_SECONDS``: when a lease is removed that filelock cannot take over."""
 POLL_SECONDS = 0.2
 EMPTY_SECONDS = 5.0
 """How long a lease may be without a word in it: its holder writes at once, unless it died just then."""
 ABANDONED = b"its holder has ended\n"
 """What is written over such a lease: filelock takes over in two seconds what names no holder."""
+
+INITIAL_PID_NAMESPACE = 0xEFFFFFFC
+"""Of Linux outside all containers (PROC_PID_INIT_INO); filelock puts others behind the name of the machine."""
 
 
 class Leases:
@@ -52,7 +53,7 @@ class Leases:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._seen: dict[str, SoftFileLease] = {}  # each remembers since when it has seen no refresh
-        self._since: dict[tuple[str, str], tuple[tuple[int, ...], float]] = {}  # of ``_unchanged``
+        self._since: dict[tuple[str, str], tuple[tuple[int, int], float]] = {}  # of ``_unchanged``
 
     def take(self, name: str) -> AbstractContextManager[object] | None:
         """The lease called ``name``, held already and given back by a ``with``; ``None`` if another process holds it.
@@ -68,8 +69,7 @@ class Leases:
             try:
                 return lease.acquire(timeout=0)
             except Timeout:
-                self._mark_abandoned(name)
-                if not self._remove_silent(name):
+                if not self._cleared(name):
                     return None
                 return lease.acquire(timeout=0)
         except Timeout:
@@ -91,51 +91,37 @@ class Leases:
         owner = self._lease(name).owner
         return f"process {owner.pid} on {owner.hostname.partition('?')[0]}" if owner else ""
 
-    def _mark_abandoned(self, name: str) -> None:
-        """Write over a lease whose holder has ended without filelock's notice, or was killed before it wrote its name.
+    def _cleared(self, name: str) -> bool:
+        """Whether a lease was removed whose holder has ended, or has not refreshed it for long.
 
-        Through the open file that was judged, and never by removing a name: if another process has taken the lease
-        over meanwhile, its lease is another file, and these words go to one that has no name any more.
+        What can be left to filelock is: the lease of who has ended is written over, through the open file that was
+        judged. If another process has taken it over meanwhile, its lease is another file, and the words go to one that
+        has no name any more. It is removed if it still lies there long after filelock would have taken it over.
         """
-        lease = self._lease(name)
-        with suppress(OSError), open(lease.lock_file, "r+b") as file:  # gone, or another user's: it ages
-            words, inode = file.read(), os.fstat(file.fileno()).st_ino
-            if words:
-                owner = lease.owner
-                if owner is None or not owner.token or owner.token.encode() not in words or not _is_zombie(owner):
-                    return
-            elif self._unchanged(name, "empty", inode) < EMPTY_SECONDS:
-                return
-            file.seek(0)
-            file.write(ABANDONED)
-            file.truncate()
-
-    def _remove_silent(self, name: str) -> bool:
-        """Remove a lease that was not refreshed for so long that filelock would have taken it over if it could.
-
-        Without an exchange of names two may do so at once; who finds that it has moved another's lease moves it back.
-        """
-        path = self.folder / f"{name}.lease"
-        with suppress(OSError):  # gone, or of a system that moves no file that is open
-            with path.open("rb") as file:  # to open is to ask the server, where a network file system remembers
-                judged = _state(os.fstat(file.fileno()))
-            if self._unchanged(name, "silent", *judged) < LEASE_SECONDS * PATIENCE:
-                return False
-            aside = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
-            path.rename(aside)
-            if moved := _state(aside.stat()) == judged:
-                self._since.pop((name, "silent"))
-            else:
-                with suppress(OSError):  # a third process was faster, or there are no links
-                    os.link(aside, path)
-            aside.unlink()
-            return moved
+        path, owner = self.folder / f"{name}.lease", self._lease(name).owner
+        with suppress(OSError):  # gone, another user's, or on a system that moves no file that is open
+            with path.open("r+b") as file:  # to open is to ask the server, where a network file system remembers
+                words, judged = file.read(), _state(os.fstat(file.fileno()))
+                if words != ABANDONED and self._holder_has_ended(name, words, owner, judged):
+                    file.seek(0)
+                    file.write(ABANDONED)
+                    file.truncate()
+                    return False
+            patience = EMPTY_SECONDS if words == ABANDONED else 1.25 * LEASE_SECONDS
+            return self._unchanged(name, "silent", judged) > patience and _removed(path, judged)
         return False
 
-    def _unchanged(self, name: str, what: str, *state: int) -> float:
+    def _holder_has_ended(self, name: str, words: bytes, owner: OwnerRecord | None, judged: tuple[int, int]) -> bool:
+        if not words:
+            return self._unchanged(name, "empty", judged) > EMPTY_SECONDS
+        if owner is None or not owner.token or owner.token.encode() not in words:  # taken over between two looks
+            return False
+        return _has_ended(owner)
+
+    def _unchanged(self, name: str, what: str, state: tuple[int, int]) -> float:
         """Seconds of this process's own clock since a lease was first seen in a state that it is still in."""
         now = time.monotonic()
-        seen, since = self._since.get((name, what), ((), now))
+        seen, since = self._since.get((name, what), (state, now))
         self._since[name, what] = state, since if seen == state else now
         return now - self._since[name, what][1]
 
@@ -154,15 +140,40 @@ def _state(found: os.stat_result) -> tuple[int, int]:
     return found.st_ino, found.st_mtime_ns
 
 
-def _is_zombie(owner: OwnerRecord) -> bool:
-    """Whether the holder is a process of this machine that has ended and that its parent has not yet looked at.
+def _removed(path: Path, judged: tuple[int, int]) -> bool:
+    """Remove a lease that is still in the state in which it was judged.
 
-    The system still knows its number, so it passes for alive; Ray's daemon leaves killed workers so for minutes.
+    Where names cannot be exchanged two may do so at once; who finds that it has moved another's lease moves it back.
     """
-    if owner.hostname.partition("?")[0] != socket.gethostname():
+    aside = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
+    path.rename(aside)
+    moved = _state(aside.stat()) == judged
+    if not moved:
+        with suppress(OSError):  # a third process was faster, or there are no links
+            os.link(aside, path)
+    aside.unlink()
+    return moved
+
+
+def _has_ended(owner: OwnerRecord) -> bool:
+    """Whether the holder is a process of this machine that has ended, as far as Linux tells.
+
+    Until its parent has looked at it the system knows its number, so that it passes for alive; Ray's daemon leaves
+    killed workers so for minutes.
+    """
+    host, mark, space = owner.hostname.partition("?")
+    if host != socket.gethostname():
+        return False
+    try:  # a container may share the machine's name, and counts processes of its own
+        here = Path("/proc/self/ns/pid").stat().st_ino
+    except OSError:
+        return False
+    if not (space == f"pidns-{here:x}" if mark else here == INITIAL_PID_NAMESPACE):
         return False
     try:
         state = Path(f"/proc/{owner.pid}/stat").read_text(encoding="utf-8", errors="replace")
-    except OSError:  # it is gone altogether, or this is no Linux
+    except FileNotFoundError:
+        return True
+    except OSError:
         return False
     return state.rpartition(")")[2].split()[:1] == ["Z"]

@@ -102,12 +102,12 @@ def test_who_was_taken_for_dead_too_late_takes_nothing_away(tmp_path: Path, monk
     def judge(owner: OwnerRecord) -> bool:
         process.kill()
         process.wait()
+        monkeypatch.undo()
         taken.append(quick.take("a"))
         return True
 
-    monkeypatch.setattr(leases, "_is_zombie", judge)
+    monkeypatch.setattr(leases, "_has_ended", judge)
     assert late.take("a") is None
-    monkeypatch.undo()
     with taken[0] or pytest.fail("its holder was dead"):
         began = time.monotonic()
         while time.monotonic() - began < 3:  # longer than a lease lasts that names no holder
@@ -123,27 +123,31 @@ def no_exchange(monkeypatch: pytest.MonkeyPatch) -> None:
     import filelock._soft
 
     monkeypatch.setattr(filelock._soft, "exchange_names", lambda *names: False)
-    monkeypatch.setattr(leases, "LEASE_SECONDS", 1.0)
+    monkeypatch.setattr(leases, "LEASE_SECONDS", 2.0)
+    monkeypatch.setattr(leases, "EMPTY_SECONDS", 0.5)
 
 
-def test_a_dead_holder_where_names_cannot_be_exchanged(tmp_path: Path, no_exchange: None) -> None:
-    shorter = "from mirrorbench.files import leases; leases.LEASE_SECONDS = 1.0; lease ="
+@pytest.mark.parametrize("where", ["here", "elsewhere"])
+def test_a_dead_holder_where_names_cannot_be_exchanged(tmp_path: Path, no_exchange: None, where: str) -> None:
+    shorter = "from mirrorbench.files import leases; leases.LEASE_SECONDS = 2.0; lease ="
+    if where == "elsewhere":
+        shorter = "import socket; socket.gethostname = lambda: 'node7'; " + shorter
     script = HOLDER.replace("lease =", shorter)
     process = subprocess.Popen([sys.executable, "-c", script, str(tmp_path)], stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     assert process.stdout.readline() == "held\n"
     mine = Leases(tmp_path)
     began = time.monotonic()
-    while time.monotonic() - began < 2 * leases.PATIENCE:
+    while time.monotonic() - began < 2 * leases.LEASE_SECONDS:
         assert mine.take("a") is None  # it lives, and refreshes
         time.sleep(0.05)
     process.kill()
     process.wait()
-    began = time.monotonic()
+    assert mine.take("a") is None
+    assert ((tmp_path / "a.lease").read_bytes() == leases.ABANDONED) == (where == "here")
     with mine.wait("a"):
-        assert time.monotonic() - began < 60
-        assert mine.take("b") is not None
-    assert list(tmp_path.glob("a.lease*")) == []
+        assert mine.holder("a").startswith(f"process {os.getpid()} on ")
+        assert [file.name for file in tmp_path.iterdir()] == ["a.lease"]
 
 
 def test_a_lease_that_changed_hands_is_moved_back(
@@ -172,6 +176,19 @@ def test_a_lease_that_changed_hands_is_moved_back(
     with held[0] or pytest.fail("it was free"):
         assert f"process {os.getpid()} on" in mine.holder("a")
         assert [file.name for file in tmp_path.iterdir()] == ["a.lease"]
+
+
+@pytest.mark.skipif(not Path("/proc/self/ns/pid").exists(), reason="only Linux tells")
+def test_who_has_ended_is_known_of_processes_that_are_counted_here(tmp_path: Path) -> None:
+    process = holder(tmp_path)
+    record = Leases(tmp_path)._lease("a").owner
+    assert record is not None
+    assert not leases._has_ended(record)
+    process.kill()
+    process.wait()
+    assert leases._has_ended(record)
+    assert not leases._has_ended(record._replace(hostname=f"{record.hostname}?pidns-1"))  # a container of that name
+    assert not leases._has_ended(record._replace(hostname="node7"))
 
 
 def test_waiting_ends_when_the_holder_ends(tmp_path: Path) -> None:
