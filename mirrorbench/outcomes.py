@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass
 
 from mirrorbench.cells import Cell, Failure
@@ -77,12 +77,17 @@ def gather(
         if pending:
             groups.append(tuple(pending))
     computed = 0
-    for item in compute(groups) if groups else ():
-        if isinstance(item.outcome, Failure):
-            failures.append(item.outcome)
-            reporter.failure(item.outcome)
-        else:
-            done[item.cell] = item.outcome
-            computed += item.computed
-            reporter.cell(item.cell, item.outcome.main_score, cached=not item.computed)
+    outcomes = iter(compute(groups) if groups else ())
+    try:
+        for item in outcomes:
+            if isinstance(item.outcome, Failure):
+                failures.append(item.outcome)
+                reporter.failure(item.outcome)
+            else:
+                done[item.cell] = item.outcome
+                computed += item.computed
+                reporter.cell(item.cell, item.outcome.main_score, cached=not item.computed)
+    finally:
+        if isinstance(outcomes, Generator):  # where an executor ends its workers; now, and not when it is collected
+            outcomes.close()
     return Outcome(tuple(done[cell] for cell in plan.cells if cell in done), tuple(failures), computed)

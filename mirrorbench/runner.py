@@ -26,7 +26,7 @@ from mirrorbench.encoding.cost import Cost
 from mirrorbench.encoding.inputs import Encoder, ReadoutEncoder, TextInput, VocabularyEncoder, checked
 from mirrorbench.encoding.readout import Readout
 from mirrorbench.errors import StorageError
-from mirrorbench.files.leases import POLL_SECONDS, Leases
+from mirrorbench.files.leases import POLL_SECONDS
 from mirrorbench.identity import COMPUTATION, digest
 from mirrorbench.opening import Opener
 from mirrorbench.outcomes import Cells, Done, Outcome, failed, gather
@@ -92,7 +92,6 @@ class Runner:
         self.device = device
         self.reporter: Reporter = reporter or Silent()
         self.opener = Opener(plugins, cache, device, offline, self.reporter)
-        self.leases = Leases(results.root / ".leases")
         self._loaded: dict[str, _Asked] = {}
         self._asked: dict[str, _Asked] = {}  # the same, or what suits the encoder at work
         self._environment: dict[str, Any] = {}
@@ -122,7 +121,7 @@ class Runner:
             passed_over += 1
             if passed_over == len(waiting):
                 if not told:
-                    who = self.leases.holder(cells[0].weights.key) or "another process"
+                    who = self.results.leases.holder(cells[0].weights.key) or "another process"
                     self.reporter.note(f"{cells[0].spec}: {who} is at work on it; waiting for its results")
                 told, passed_over = True, 0
                 time.sleep(POLL_SECONDS)
@@ -133,7 +132,7 @@ class Runner:
         What another process has stored by now is taken from the store.
         """
         try:
-            lease = self.leases.take(cells[0].weights.key)
+            lease = self.results.leases.take(cells[0].weights.key)
         except StorageError as error:
             return iter(failed(cells, error))
         return None if lease is None else self._leased(lease, cells, corpora)

@@ -23,6 +23,7 @@ import numpy as np
 from mirrorbench.cells import Cell
 from mirrorbench.errors import DataFormatError
 from mirrorbench.files.atomic import TEMPORARY, again_if_swept, writing
+from mirrorbench.files.leases import Leases
 from mirrorbench.specs import EncoderSpec
 from mirrorbench.tasks import Scores
 
@@ -130,6 +131,7 @@ class ResultStore:
 
     def __init__(self, root: Path) -> None:
         self.root = root.expanduser()
+        self.leases = Leases(self.root / ".leases")
 
     def path(self, cell: Cell) -> Path:
         """Where the result of ``cell`` lies, or will lie."""

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import signal
-import sys
 import time
 from collections import deque
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from multiprocessing import get_context, resource_tracker
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
+from mirrorbench.cache import Cache
 from mirrorbench.errors import StorageError
 from mirrorbench.executors.jobs import RETRIES, Context, Job, SharedCorpora, deaf_to_interrupts
-from mirrorbench.files.leases import POLL_SECONDS
+from mirrorbench.files.leases import POLL_SECONDS, Leases
 from mirrorbench.outcomes import Cells, Done, failed
 from mirrorbench.progress import Silent
+from mirrorbench.store import ResultStore
 
 _BUSY, _FREE = "busy", "free"
 """What a worker says besides outcomes and notes: another run has the group's lease; the group is finished."""
@@ -33,31 +35,13 @@ class _Speaker(Silent):
         self.pipe.send((message, None))
 
 
-class _Terminated(BaseException):
-    """The worker was told to end; raised so that leases are released on the way out.
-
-    No ``SystemExit``: one that a plugin raises only fails its cells.
-    """
-
-
 def serve(pipe: Connection, context: Context) -> None:
-    """The worker process: receives groups until the pipe closes, sends outcomes."""
+    """The worker process: receives groups until the pipe closes, sends outcomes.
 
-    def end(*_: Any) -> None:
-        raise _Terminated
-
+    It ends at once when it is told to, wherever it is: an exception that a signal raises may be lost in code that
+    passes over exceptions. What it leaves behind the pool clears away.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # for systems that cannot start a process deaf to it
-    signal.signal(signal.SIGTERM, end)
-    try:
-        try:
-            _serve(pipe, context)
-        finally:  # it ends: raised from here on, the order would interrupt the interpreter's own end
-            signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    except _Terminated:
-        sys.exit(128 + signal.SIGTERM)
-
-
-def _serve(pipe: Connection, context: Context) -> None:
     runner = context.runner(_Speaker(pipe))
     corpora = SharedCorpora(runner.cache)
     while True:
@@ -73,10 +57,11 @@ def _serve(pipe: Connection, context: Context) -> None:
 
 @dataclass
 class _Worker:
-    """A process, and the group that it is at work on without the cells that are done."""
+    """A process, the group that it is at work on, and its cells that are not done."""
 
     process: Any
     pipe: Connection
+    group: Cells = ()
     cells: Cells = ()
     at_work: bool = False
 
@@ -118,7 +103,10 @@ class Pool:
                     if not worker.at_work:
                         self._give(worker)
         finally:
-            _stop(workers)
+            _end(workers)
+            for worker in workers:
+                if worker.at_work:
+                    self._clear_away(worker.group)
 
     def _start(self, device: str) -> _Worker:
         context = get_context("spawn")  # a forked process cannot use CUDA
@@ -139,7 +127,8 @@ class Pool:
             self.told = True
             time.sleep(POLL_SECONDS)
             self.busy = 0
-        worker.cells, worker.at_work = self.waiting.popleft(), True
+        worker.group = worker.cells = self.waiting.popleft()
+        worker.at_work = True
         try:
             worker.pipe.send(worker.cells)
         except OSError:  # it died meanwhile: the pipe's end will say so
@@ -159,9 +148,23 @@ class Pool:
         else:
             self.job.reporter.note(word)
 
+    def _clear_away(self, group: Cells) -> None:
+        """Give back the leases of a worker that died at a group, and remove what it left half-written."""
+        weights = group[0].weights
+        results, cache = ResultStore(self.job.context.results), Cache(self.job.context.cache)
+        with suppress(StorageError):
+            with _of_the_dead(results.leases, weights.key) as mine:
+                for cell in group if mine else ():
+                    results.sweep(cell)
+            for key in (weights.key, *(member.key for _, member in weights.members)):
+                with _of_the_dead(cache.leases, key) as mine:
+                    if mine:
+                        cache.sweep_model(key)
+
     def _bury(self, worker: _Worker) -> Iterator[Done]:
         """Let another worker try what a dead one had, unless it has cost too many already."""
         worker.process.join()
+        self._clear_away(worker.group)
         if not worker.cells:
             return
         key = worker.cells[0].weights.key
@@ -178,7 +181,15 @@ class Pool:
         yield from failed(worker.cells, error)
 
 
-def _stop(workers: Sequence[_Worker]) -> None:
+@contextmanager
+def _of_the_dead(leases: Leases, key: str) -> Iterator[bool]:
+    """A lease that somebody left, given back at the end; and whether it was one, of somebody who has ended."""
+    held = leases.take(key) if leases.holder(key) else None
+    with held or nullcontext():
+        yield held is not None
+
+
+def _end(workers: Sequence[_Worker]) -> None:
     for worker in workers:
         worker.pipe.close()
         if worker.at_work:
@@ -187,3 +198,4 @@ def _stop(workers: Sequence[_Worker]) -> None:
         worker.process.join(timeout=10)
         if worker.process.is_alive():
             worker.process.kill()
+            worker.process.join()

@@ -1,9 +1,8 @@
 from __future__ import annotations
 
-import subprocess
-import sys
+import time
 from collections.abc import Callable, Iterator
-from multiprocessing import get_context
+from multiprocessing import active_children, get_context
 from pathlib import Path
 from typing import Any
 
@@ -34,25 +33,55 @@ def test_a_worker_ends_quietly_when_the_pool_is_gone_without_having_listened(tmp
     assert process.exitcode == 0
 
 
-ENDING = """
-import atexit, os, signal, sys
-from multiprocessing import Pipe
+STUBBORN = """
+import os, signal, time
 from pathlib import Path
-from mirrorbench.executors.jobs import Context
-from mirrorbench.executors.pool import serve
+from mirrorbench import hookimpl
+from mirrorbench.files.atomic import writing
 
-folder = Path(sys.argv[1])
-ours, theirs = Pipe()
-ours.close()
-atexit.register(os.kill, os.getpid(), signal.SIGTERM)
-serve(theirs, Context(folder, folder / "results", folder / "cache", "cpu", (), offline=True, threads=1))
+class Stubborn:
+    fingerprint = "stubborn"
+
+    def encode(self, inputs):
+        folder = Path(os.environ["LETTERS_FOLDER"])
+        with writing(folder / "pool" / "stubborn" / "cats" / "seed-0.npz") as half:
+            while True:
+                try:
+                    (folder / "waiting").touch()
+                    time.sleep(1)
+                except BaseException:
+                    pass
+
+@hookimpl
+def register_encoders(register):
+    register("stubborn", lambda spec, context: Stubborn(), "ends for nobody")
 """
 
 
 @pytest.mark.real
-def test_a_worker_that_ends_by_itself_is_not_interrupted_by_the_order_to_end(tmp_path: Path) -> None:
-    ended = subprocess.run([sys.executable, "-c", ENDING, str(tmp_path)], capture_output=True, text=True, timeout=120)
-    assert (ended.returncode, ended.stderr) == (0, "")
+def test_a_pool_that_is_given_up_ends_its_workers_whatever_they_do_and_clears_up_behind_them(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker that passes over every exception holds a lease and has a file half-written."""
+    (bench.folder / "stubborn.py").write_text(STUBBORN)
+    bench.plugins.add_file(bench.folder / "stubborn.py")
+
+    class GivenUp(Log):
+        def cell(self, *args: Any, **kwargs: Any) -> None:
+            while not (bench.folder / "waiting").exists():
+                time.sleep(0.01)
+            assert list((bench.folder / "pool").rglob(".part-*"))
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("mirrorbench.testing.executors.Log", GivenUp)
+    began = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        bench.run("pool", "letters", "stubborn", workers=2)
+    assert time.monotonic() - began < 60
+    assert active_children() == []
+    assert sorted(path.name for path in (bench.folder / "pool").rglob("*") if path.is_file()) == [
+        "seed-0.json", "seed-0.npz"
+    ]  # fmt: skip
 
 
 @pytest.mark.real
@@ -72,7 +101,7 @@ def test_a_pool_gives_what_this_process_gives_whatever_dies(bench: Bench) -> Non
     assert "3 worker processes died at it, the last with exit code -9" in reasons["deadly"]
     assert reasons["broken"] == "RuntimeError: it broke [down]"
     assert [note for note in bench.log.lines if note.startswith("dying: its worker process died")]
-    assert "ending: its worker process died (exit code 143); another one tries again" in bench.log.lines
+    assert "ending: its worker process died (exit code -15); another one tries again" in bench.log.lines
 
 
 @pytest.mark.real
