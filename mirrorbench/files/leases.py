@@ -34,9 +34,10 @@ LEASE_SECONDS = 120.0
 """Longer than network file systems keep a file's times in memory (a minute on NFS)."""
 POLL_SECONDS = 0.2
 EMPTY_SECONDS = 5.0
-"""How long a lease may be without a word in it: its holder writes at once, unless it died just then."""
+"""How long a lease may be without a word in it: its holder writes at once, unless it died just then. As long one that
+was written over may stay: filelock takes it over in two seconds if it can."""
 ABANDONED = b"its holder has ended\n"
-"""What is written over such a lease: filelock takes over in two seconds what names no holder."""
+"""What is written over the lease of a holder that has ended."""
 
 INITIAL_PID_NAMESPACE = 0xEFFFFFFC
 """Of Linux outside all containers (PROC_PID_INIT_INO); filelock puts others behind the name of the machine."""
