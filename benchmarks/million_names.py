@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 from measuring import machine
 
-from mirrorbench.retrieval import topk
+from mirrorbench.tasks.neighbours import topk
 
 BLOCK = 10_000
 """Names drawn at once."""

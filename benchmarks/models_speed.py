@@ -15,15 +15,15 @@ import released_loop
 import torch
 from measuring import Table, alternate
 
-from mirrorbench.encoders.mirrorwic import word_spans
-from mirrorbench.encoding.encoder import TransformerEncoder
-from mirrorbench.encoding.inputs import TextInput
-from mirrorbench.encoding.readout import Readout
-from mirrorbench.encoding.transformer import open_transformer
-from mirrorbench.plugins import Plugins
-from mirrorbench.recipes import Recipe, mirror_preset
-from mirrorbench.training.contrastive import tune
-from mirrorbench.training.tuning import prepare
+from mirrorbench.core.inputs import TextInput
+from mirrorbench.models.encoder import TransformerEncoder
+from mirrorbench.models.pooling import Readout
+from mirrorbench.models.transformer import open_transformer
+from mirrorbench.runs.builtin import load_plugins
+from mirrorbench.runs.tuning import prepare
+from mirrorbench.training.loop import tune
+from mirrorbench.training.methods.mirrorwic import word_spans
+from mirrorbench.training.recipes import Recipe, mirror_preset
 
 CPU = torch.device("cpu")
 LENGTH = 64
@@ -47,7 +47,7 @@ def tuning(table: Table, path: Path, sentences: list[str], words: list[str], n: 
 
 
 def _tunings(path: Path, texts: list[str], plan: Recipe, device: torch.device, precision: str, rounds: int) -> Any:
-    registered = {entry.name: entry.value for entry in Plugins(discover=False).augmentations}
+    registered = {entry.name: entry.value for entry in load_plugins(discover=False).augmentations}
     reports = []
     ours = prepare(path, plan, registered, device)
     theirs = prepare(path, plan, registered, device)

@@ -15,8 +15,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from mirrorbench.augmentations import TextView
-from mirrorbench.augmentations.span_mask import span_mask
+from mirrorbench.training.augmentations import TextView
+from mirrorbench.training.augmentations.span_mask import span_mask
 from mirrorbench.training.losses import ntxent
 
 BATCH = 64

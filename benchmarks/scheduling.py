@@ -17,12 +17,12 @@ import torch
 from tabulate import tabulate
 from trivial_cells import TASKS
 
+from mirrorbench.core.progress import Silent
+from mirrorbench.core.specs import parse_spec
 from mirrorbench.data.store import DataStore
-from mirrorbench.executors.jobs import Context, execute, parse_executor
-from mirrorbench.plan import Plan, Planner, Request
-from mirrorbench.plugins import plugins
-from mirrorbench.progress import Silent
-from mirrorbench.specs import parse_spec
+from mirrorbench.runs.builtin import plugins
+from mirrorbench.runs.executors.jobs import Context, execute, parse_executor
+from mirrorbench.runs.plan import Plan, Planner, Request
 
 EXECUTORS = "local,local:workers=2,ray:workers=2,slurm:cluster=debug,slurm:cluster=local;workers=2;groups=100"
 

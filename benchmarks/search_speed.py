@@ -9,7 +9,7 @@ import numpy as np
 from measuring import Table, alternate
 from numpy.typing import NDArray
 
-from mirrorbench.retrieval import csls, topk
+from mirrorbench.tasks.neighbours import csls, topk
 
 Vectors = NDArray[np.float32]
 MENTIONS, WIDTH, BLI_WIDTH = 1_000, 768, 300
@@ -98,7 +98,7 @@ def _faiss(
 def resampling(table: Table, rounds: int) -> None:
     """A bootstrap of Spearman's correlation, all resamples at once, against one after the other."""
     try:
-        from mirrorbench.metrics.resampling import Spearman, bootstrap
+        from mirrorbench.reports.statistics.resampling import Spearman, bootstrap
     except ImportError:
         print("\nNot measured: this version has no vectorised bootstrap.")
         return

@@ -27,7 +27,7 @@ def commands() -> str:
 
 def hooks() -> str:
     """Every hook with its arguments."""
-    from mirrorbench.hooks import HookSpecs
+    from mirrorbench.core.hooks import HookSpecs
 
     lines = [
         "# Hooks",

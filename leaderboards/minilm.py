@@ -12,11 +12,11 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from mirrorbench import hookimpl
-from mirrorbench.encoders.sbert import SentenceTransformerEncoder
-from mirrorbench.errors import ModelUnavailableError
-from mirrorbench.hooks import Register
-from mirrorbench.opening import OpenContext
-from mirrorbench.specs import EncoderSpec
+from mirrorbench.core.errors import ModelUnavailableError
+from mirrorbench.core.hooks import Register
+from mirrorbench.core.specs import EncoderSpec
+from mirrorbench.models.systems import OpenContext
+from mirrorbench.models.systems.sbert import SentenceTransformerEncoder
 
 NAME = "all-MiniLM-L6-v2"
 

@@ -16,9 +16,9 @@ import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from mirrorbench.leaderboard.objects import read_table
-from mirrorbench.leaderboard.renderers import html, markdown
-from mirrorbench.leaderboard.table import Table
+from mirrorbench.reports.objects import read_table
+from mirrorbench.reports.renderers import html, markdown
+from mirrorbench.reports.table import Table
 
 HERE = Path(__file__).resolve().parent
 RENDERED = HERE / "rendered"

@@ -9,22 +9,22 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from mirrorbench.api import evaluate as evaluate
-    from mirrorbench.api import leaderboard as leaderboard
-    from mirrorbench.api import load as load
-    from mirrorbench.api import run as run
-    from mirrorbench.api import tune as tune
-    from mirrorbench.hooks import hookimpl as hookimpl
+    from mirrorbench.core.hooks import hookimpl as hookimpl
+    from mirrorbench.session import evaluate as evaluate
+    from mirrorbench.session import leaderboard as leaderboard
+    from mirrorbench.session import load as load
+    from mirrorbench.session import run as run
+    from mirrorbench.session import tune as tune
 
 __version__ = "0.1.0"
 
 _EXPORTS = {
-    "evaluate": "mirrorbench.api",
-    "leaderboard": "mirrorbench.api",
-    "load": "mirrorbench.api",
-    "run": "mirrorbench.api",
-    "tune": "mirrorbench.api",
-    "hookimpl": "mirrorbench.hooks",
+    "evaluate": "mirrorbench.session",
+    "leaderboard": "mirrorbench.session",
+    "load": "mirrorbench.session",
+    "run": "mirrorbench.session",
+    "tune": "mirrorbench.session",
+    "hookimpl": "mirrorbench.core.hooks",
 }
 
 __all__ = ["__version__", "evaluate", "hookimpl", "leaderboard", "load", "run", "tune"]

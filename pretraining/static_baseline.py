@@ -19,9 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mirrorbench import hookimpl
-from mirrorbench.backbones import embedded_directory
-from mirrorbench.encoding.inputs import TextInput
-from mirrorbench.errors import UsageError
+from mirrorbench.core.errors import UsageError
+from mirrorbench.core.inputs import TextInput
+from mirrorbench.models.backbones import embedded_directory
 
 SIF_A = 1e-3
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from mirrorbench.specs import parse_spec
-from mirrorbench.store import Result
+from mirrorbench.core.specs import parse_spec
+from mirrorbench.runs.results import Result
 
 
 def result(spec: str, score: float | None, task: str = "cats", seed: int = 0, **recipe: Any) -> Result:

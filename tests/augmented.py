@@ -9,13 +9,13 @@ from typing import Any
 
 import torch
 
-from mirrorbench.encoding.transformer import Transformer
-from mirrorbench.plugins import Plugins
-from mirrorbench.recipes import Recipe, override
-from mirrorbench.training.contrastive import on_model
-from mirrorbench.training.tuning import prepare
+from mirrorbench.models.transformer import Transformer
+from mirrorbench.runs.builtin import load_plugins
+from mirrorbench.runs.tuning import prepare
+from mirrorbench.training.loop import on_model
+from mirrorbench.training.recipes import Recipe, override
 
-AUGMENTATIONS: dict[str, Any] = {entry.name: entry.value for entry in Plugins(discover=False).augmentations}
+AUGMENTATIONS: dict[str, Any] = {entry.name: entry.value for entry in load_plugins(discover=False).augmentations}
 WORDS = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]
 TEXTS = [f"{a} {b} and {a}" for a in WORDS for b in WORDS]
 """A hundred distinct texts of several lengths."""

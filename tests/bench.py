@@ -7,16 +7,16 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from harness.log import Log
 
-from mirrorbench.cache import Cache
+from mirrorbench.core.plugins import Plugins
+from mirrorbench.core.specs import parse_spec
 from mirrorbench.data.store import DataStore
-from mirrorbench.outcomes import Outcome
-from mirrorbench.plan import Plan, Planner, Request
-from mirrorbench.plugins import Plugins
-from mirrorbench.runner import Runner
-from mirrorbench.specs import parse_spec
-from mirrorbench.store import ResultStore
-from mirrorbench.testing.log import Log
+from mirrorbench.runs.cache import Cache
+from mirrorbench.runs.outcomes import Outcome
+from mirrorbench.runs.plan import Plan, Planner, Request
+from mirrorbench.runs.results import ResultStore
+from mirrorbench.runs.runner import Runner
 
 
 class Bench:

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mirrorbench.comparison.stored import Stored
-from mirrorbench.metrics.correlation import spearman
-from mirrorbench.specs import parse_spec
-from mirrorbench.store import Result, slug
+from mirrorbench.core.specs import parse_spec
+from mirrorbench.reports.statistics.stored import Stored
+from mirrorbench.runs.results import Result, slug
+from mirrorbench.tasks.metrics.correlation import spearman
 
 Floats = NDArray[np.float64]
 

@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from harness.fixtures import own_folders
 from hypothesis import settings
 
+from mirrorbench.core.plugins import Plugins
 from mirrorbench.data.store import DataStore
-from mirrorbench.plugins import Plugins
-from mirrorbench.testing.fixtures import own_folders
+from mirrorbench.runs.builtin import load_plugins
 
 if TYPE_CHECKING:
     from bench import Bench
@@ -92,7 +93,7 @@ def minilm() -> Path:
 @pytest.fixture
 def plugins() -> Plugins:
     """The built-in plugins alone."""
-    return Plugins(discover=False)
+    return load_plugins(discover=False)
 
 
 @pytest.fixture
@@ -124,7 +125,7 @@ def rows_stand_alone() -> None:
     """Skips where a row of a matrix product depends on how many rows there are: a matter of the matrix library."""
     import torch
 
-    from mirrorbench.encoding.batching import FEWEST_TOKENS
+    from mirrorbench.models.batching import FEWEST_TOKENS
 
     weights, rows = torch.randn(512, 128), torch.randn(700, 128)
     whole = rows @ weights.T

@@ -17,15 +17,16 @@ from toys import ToyEncoder, ToyPlugin, toy_tasks
 from transformers.models.bert import modeling_bert  # noqa: F401
 from transformers.models.bert.tokenization_bert import BertTokenizer  # noqa: F401
 
-from mirrorbench.cache import Cache
-from mirrorbench.cells import Cell
+from mirrorbench.core import locks as leases
+from mirrorbench.core.plugins import Plugins
 from mirrorbench.data.store import DataStore
-from mirrorbench.files import leases
-from mirrorbench.grids import plan_grid, read_grid
-from mirrorbench.plan import Plan
-from mirrorbench.plugins import Plugins
-from mirrorbench.runner import Runner
-from mirrorbench.store import ResultStore
+from mirrorbench.runs.builtin import load_plugins
+from mirrorbench.runs.cache import Cache
+from mirrorbench.runs.cells import Cell
+from mirrorbench.runs.grids import plan_grid, read_grid
+from mirrorbench.runs.plan import Plan
+from mirrorbench.runs.results import ResultStore
+from mirrorbench.runs.runner import Runner
 
 LEASE_SECONDS = 4.0
 
@@ -61,7 +62,7 @@ def write_grid(folder: Path, model: Path) -> None:
 
 
 def plugins() -> Plugins:
-    registered = Plugins(discover=False)
+    registered = load_plugins(discover=False)
     registered.add(ToyPlugin({"toy": ToyEncoder()}, toy_tasks()), "toys")
     return registered
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from mirrorbench.specs import parse_spec
-from mirrorbench.store import Result, slug
+from mirrorbench.core.specs import parse_spec
+from mirrorbench.runs.results import Result, slug
 
 
 def result(

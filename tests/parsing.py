@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from mirrorbench.data.formats import PARSERS
 from mirrorbench.data.pairs import Pair
-from mirrorbench.data.parsers import PARSERS
 
 SICK_HEADER = "pair_ID\tsentence_A\tsentence_B\trelatedness_score\tentailment_judgment\n"
 

@@ -27,10 +27,10 @@ import pytest
 import small_data
 from pages import ROOT, parsed
 
-from mirrorbench import backbones
-from mirrorbench import plugins as plugin_manager
 from mirrorbench.cli import add_plugin_commands, app, main
 from mirrorbench.data import catalogue
+from mirrorbench.models import backbones
+from mirrorbench.runs import builtin as plugin_manager
 
 SUITES = ("sts", "simlex", "bel", "tsv")
 LANGUAGES = ("en", "fr", "et", "ar", "zh", "ru", "es", "pl")

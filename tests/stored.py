@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from mirrorbench.store import Result
+from mirrorbench.runs.results import Result
 
 
 def stored(

@@ -85,9 +85,10 @@ def test_a_command_of_each_plugin(project: Path, fresh: Fresh, tmp_path: Path) -
 
 @pytest.mark.parametrize("project", PLUGINS, ids=lambda path: path.parent.name)
 def test_each_plugin_passes_its_own_tests(project: Path, fresh: Fresh, tmp_path: Path) -> None:
-    """Its tests lie in a copy that lacks its modules, so they are those of the wheel."""
+    """Its tests lie in a copy that lacks its modules, so they are those of the wheel; the fixtures lie beside it."""
     needs(project)
-    copy = tmp_path / project.parent.name
+    copy = tmp_path / "plugins" / project.parent.name
+    shutil.copytree(ROOT / "tests" / "harness", tmp_path / "tests" / "harness")
     shutil.copytree(project.parent, copy, ignore=shutil.ignore_patterns("mirrorbench_*", "__pycache__", "build"))
     done = fresh.run("python", "-m", "pytest", "-q", "-p", "no:cacheprovider", str(copy / "tests"), cwd=tmp_path)
     assert " passed" in done.stdout

@@ -11,7 +11,7 @@ import pytest
 import mirrorbench
 from mirrorbench.data.catalogue import builtin_cards
 from mirrorbench.data.store import DataStore
-from mirrorbench.store import read_results
+from mirrorbench.runs.results import read_results
 
 PLUGIN = Path(__file__).resolve().parents[1] / "plugins" / "mirrorbench-mteb"
 

@@ -60,13 +60,13 @@ def test_cards_types_and_nothing_else_are_in_it(wheel: zipfile.ZipFile) -> None:
 
 
 def test_the_papers_tables_are_in_it(wheel: zipfile.ZipFile) -> None:
-    folder = "mirrorbench/papers/specs/"
+    folder = "mirrorbench/reports/papers/specs/"
     tables = {name.removeprefix(folder) for name in wheel.namelist() if name.startswith(folder)}
     papers = ("mirror-bert", "mirrorwic", "poster")
     assert tables == {f"{p}/{path.name}" for p in papers for path in (ROOT / "leaderboards" / p).iterdir()}
 
 
 def test_the_skeleton_of_plugins_is_in_it(wheel: zipfile.ZipFile) -> None:
-    from mirrorbench.scaffold import TEMPLATES
+    from mirrorbench.cli.scaffold import TEMPLATES
 
-    assert {f"mirrorbench/scaffold/templates/{name}" for name in TEMPLATES.values()} <= set(wheel.namelist())
+    assert {f"mirrorbench/cli/scaffold/templates/{name}" for name in TEMPLATES.values()} <= set(wheel.namelist())

@@ -11,10 +11,10 @@ import pytest
 from pages import PAGES, ROOT, own_commands, parsed
 
 from mirrorbench.cli.options import split_names
-from mirrorbench.grids import find_grid
-from mirrorbench.plan import expand_tasks
-from mirrorbench.plugins import Plugins
-from mirrorbench.specs import parse_spec
+from mirrorbench.core.plugins import Plugins
+from mirrorbench.core.specs import parse_spec
+from mirrorbench.runs.grids import find_grid
+from mirrorbench.runs.plan import expand_tasks
 
 # Names that a page's own plugin brings, or that stand for a file of the reader's.
 OWN = re.compile(r"mteb-|pets|vehicles|my-lab-|letters|static-|grid\.yaml|GRID\.yaml")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Mapping, Sequence
 
-from mirrorbench.leaderboard.table import Column, Row, Score, Table
+from mirrorbench.reports.table import Column, Row, Score, Table
 
 NASTY = r"""50% of_{x} & $y$ #1 ~^\ <b> ± – ρ "q" `c` *e* [l](h) </script><img src=x onerror=boom()> 中"""
 STS, SIMLEX, WIC = ("sts12", "stsb"), ("multisimlex-en", "multisimlex-fr"), ("wic",)

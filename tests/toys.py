@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from harness import letters
 
 from mirrorbench import hookimpl
+from mirrorbench.core.inputs import TextInput
 from mirrorbench.data.pairs import Pair
-from mirrorbench.encoding.inputs import TextInput
 from mirrorbench.tasks import Task
 from mirrorbench.tasks.pair_similarity import PairSimilarity
-from mirrorbench.testing import letters
 
 PLUGIN = Path(letters.__file__)
 """A plugin in a single file, for ``--plugin``."""

@@ -8,9 +8,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from mirrorbench.errors import UsageError
-from mirrorbench.files.atomic import writing
-from mirrorbench.registry import unknown_name
+from mirrorbench.core.errors import UsageError
+from mirrorbench.core.files import writing
+from mirrorbench.core.registry import unknown_name
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

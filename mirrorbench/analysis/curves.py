@@ -11,8 +11,8 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from mirrorbench.specs import EncoderSpec, parse_spec
-from mirrorbench.store import Result
+from mirrorbench.core.specs import EncoderSpec, parse_spec
+from mirrorbench.runs.results import Result
 
 
 @dataclass(frozen=True, slots=True)

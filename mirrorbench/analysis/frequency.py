@@ -11,8 +11,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from mirrorbench.analysis.curves import Point, Series, series_over, without
-from mirrorbench.specs import parse_spec
-from mirrorbench.store import Result
+from mirrorbench.core.specs import parse_spec
+from mirrorbench.runs.results import Result
 
 _BUCKET = re.compile(r"words-en-(\d+)-(\d+)k")
 

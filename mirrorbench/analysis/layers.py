@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mirrorbench.analysis.isotropy import log_isotropy, mean_cosine
-from mirrorbench.encoding.inputs import TextInput
-from mirrorbench.metrics.similarity import unit
+from mirrorbench.core.inputs import TextInput
+from mirrorbench.tasks.metrics.similarity import unit
 
 SAMPLES, SAMPLE_SIZE = 5, 200
 """Random samples of words, and words in each (MirrorWiC, section 5.3)."""

@@ -15,13 +15,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mirrorbench.data.parsers.marks import unmark
+from mirrorbench.core.errors import DataFormatError, UsageError
+from mirrorbench.core.inputs import TextInput
+from mirrorbench.core.registry import unknown_name
+from mirrorbench.data.formats.marks import unmark
 from mirrorbench.data.senses import Disambiguation
 from mirrorbench.data.textfiles import read_lines
-from mirrorbench.encoding.inputs import TextInput
-from mirrorbench.errors import DataFormatError, UsageError
-from mirrorbench.metrics.similarity import unit
-from mirrorbench.registry import unknown_name
+from mirrorbench.tasks.metrics.similarity import unit
 
 METHODS = ("tsne", "pca", "umap")
 EXAMPLES = files("mirrorbench") / "analysis" / "senses.tsv"

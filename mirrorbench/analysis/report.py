@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from mirrorbench.files.atomic import writing
+from mirrorbench.core.files import writing
 
 Row = Mapping[str, Any]
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mirrorbench.metrics.classification import auc, roc
+from mirrorbench.tasks.metrics.classification import auc, roc
 
 
 @dataclass(frozen=True, slots=True)

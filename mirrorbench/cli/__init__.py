@@ -26,10 +26,10 @@ from mirrorbench.cli import (
     run,
     tune,
 )
-from mirrorbench.errors import MirrorbenchError, PluginError, UsageError
+from mirrorbench.core.errors import MirrorbenchError, PluginError, UsageError
 
 if TYPE_CHECKING:
-    from mirrorbench.registry import Entry
+    from mirrorbench.core.registry import Entry
 
 app = typer.Typer(
     name="mirrorbench",
@@ -76,7 +76,8 @@ _OWN = {known.name for known in app.registered_commands} | {known.name for known
 
 def add_plugin_commands() -> None:
     """Make commands of what plugins registered as such; what makes none is a warning, and stops no other command."""
-    from mirrorbench.plugins import PluginWarning, plugins
+    from mirrorbench.core.plugins import PluginWarning
+    from mirrorbench.runs.builtin import plugins
 
     for entry in plugins().commands:
         try:

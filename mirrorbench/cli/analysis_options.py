@@ -15,7 +15,7 @@ from mirrorbench.cli.analysis_output import figure_formats
 from mirrorbench.cli.options import DataDir, Device, Offline, PluginFiles, Protocol, encoders_option
 
 if TYPE_CHECKING:
-    from mirrorbench.analysis.session import Session
+    from mirrorbench.analysis.study import Session
 
 Encoders = Annotated[
     list[str] | None,
@@ -58,12 +58,12 @@ class Asked:
     @contextmanager
     def session(self) -> Iterator[Session]:
         """The encoders, task and device, with a display of what goes on."""
-        from mirrorbench.analysis.session import Session
+        from mirrorbench.analysis.study import Session
         from mirrorbench.cli.display import reporter
+        from mirrorbench.core.devices import pick_device
+        from mirrorbench.core.specs import parse_spec
         from mirrorbench.data.store import DataStore
-        from mirrorbench.devices import pick_device
-        from mirrorbench.plugins import plugins
-        from mirrorbench.specs import parse_spec
+        from mirrorbench.runs.builtin import plugins
 
         specs = tuple(dict.fromkeys(parse_spec(text) for text in self.encoders))
         data, device = DataStore(self.data_dir, offline=self.offline), pick_device(self.device)

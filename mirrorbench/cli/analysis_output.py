@@ -13,8 +13,8 @@ import typer
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from mirrorbench.analysis.session import Session
-    from mirrorbench.cells import Cell
+    from mirrorbench.analysis.study import Session
+    from mirrorbench.runs.cells import Cell
 
 
 def figure_formats(text: str) -> tuple[str, ...]:

@@ -57,9 +57,9 @@ def similarity(
     """
     from mirrorbench.analysis import figures
     from mirrorbench.analysis import similarity as numbers
-    from mirrorbench.analysis.session import scored
-    from mirrorbench.errors import UsageError
-    from mirrorbench.store import ResultStore
+    from mirrorbench.analysis.study import scored
+    from mirrorbench.core.errors import UsageError
+    from mirrorbench.runs.results import ResultStore
 
     with asked.session() as session:
         stored = {one.label: scored(one) for one in session.predictions(ResultStore(results))}
@@ -98,8 +98,8 @@ def layers(
     """
     from mirrorbench.analysis import figures
     from mirrorbench.analysis.layers import words_in
-    from mirrorbench.analysis.session import layers_of
-    from mirrorbench.errors import UsageError
+    from mirrorbench.analysis.study import layers_of
+    from mirrorbench.core.errors import UsageError
 
     with asked.session() as session:
         sentences = session.texts(texts, limit)
@@ -144,7 +144,7 @@ def projection(
     """  # fmt: skip
     from mirrorbench.analysis import figures
     from mirrorbench.analysis.projection import project, silhouette
-    from mirrorbench.analysis.session import shown
+    from mirrorbench.analysis.study import shown
 
     with asked.session() as session:
         contexts = session.contexts(word, texts)
@@ -186,9 +186,9 @@ def roc(
     """
     from mirrorbench.analysis import figures
     from mirrorbench.analysis.roc import curve
-    from mirrorbench.analysis.session import scored
-    from mirrorbench.errors import UsageError
-    from mirrorbench.store import ResultStore
+    from mirrorbench.analysis.study import scored
+    from mirrorbench.core.errors import UsageError
+    from mirrorbench.runs.results import ResultStore
 
     with asked.session() as session:
         stored = {one.label: scored(one) for one in session.predictions(ResultStore(results))}

@@ -23,8 +23,8 @@ from mirrorbench.cli.options import DataDir, Offline, PluginFiles, encoders_opti
 if TYPE_CHECKING:
     from mirrorbench.analysis.curves import Series
     from mirrorbench.analysis.frequency import Bucket
-    from mirrorbench.analysis.session import Predictions, Session
-    from mirrorbench.store import Result
+    from mirrorbench.analysis.study import Predictions, Session
+    from mirrorbench.runs.results import Result
 
 BEFORE_AND_AFTER = ["tiny+base:pooling=target,layers=-4:", "tiny+mirrorwic"]
 """The embedded model as a reader of words in context, before and after tuning."""
@@ -45,8 +45,8 @@ def errors(
 
     `mirrorbench analyze errors -e bert+base:pooling=target,layers=-4: -e bert+mirrorwic -t wic`
     """  # fmt: skip
-    from mirrorbench.errors import UsageError
-    from mirrorbench.store import ResultStore
+    from mirrorbench.core.errors import UsageError
+    from mirrorbench.runs.results import ResultStore
 
     with asked.session() as session:
         rows = [str(cell.spec) for cell in session.plan().cells]
@@ -66,8 +66,8 @@ def _compare(
 ) -> None:
     from mirrorbench.analysis import errors as numbers
     from mirrorbench.analysis import figures
-    from mirrorbench.analysis.session import scored, texts_of_items
-    from mirrorbench.errors import UsageError
+    from mirrorbench.analysis.study import scored, texts_of_items
+    from mirrorbench.core.errors import UsageError
 
     first, second = scored(before), scored(after)
     ids = [str(item) for item in first["ids"]]
@@ -128,7 +128,7 @@ def curves(
     """
     from mirrorbench.analysis import curves as numbers
     from mirrorbench.analysis import figures
-    from mirrorbench.errors import UsageError
+    from mirrorbench.core.errors import UsageError
 
     formats = figure_formats(format_)
     found = numbers.series(_results(results, tasks), x)
@@ -168,7 +168,7 @@ def frequency(
     from mirrorbench.analysis import figures
     from mirrorbench.analysis import frequency as numbers
     from mirrorbench.data.store import DataStore
-    from mirrorbench.plugins import plugins
+    from mirrorbench.runs.builtin import plugins
 
     formats = figure_formats(format_)
     registered = plugins()
@@ -204,10 +204,10 @@ def _bucket_row(bucket: Bucket, lines: dict[str, Series]) -> dict[str, Any]:
 
 def _results(folders: list[Path] | None, tasks: list[str] | None) -> list[Result]:
     """The results of some tasks in some folders."""
-    from mirrorbench.errors import UsageError
-    from mirrorbench.plan import expand_tasks
-    from mirrorbench.plugins import plugins
-    from mirrorbench.store import read_results
+    from mirrorbench.core.errors import UsageError
+    from mirrorbench.runs.builtin import plugins
+    from mirrorbench.runs.plan import expand_tasks
+    from mirrorbench.runs.results import read_results
 
     for folder in folders or [Path("results")]:
         if not folder.is_dir():
@@ -223,8 +223,8 @@ def _results(folders: list[Path] | None, tasks: list[str] | None) -> list[Result
 
 def _labelled(found: list[Series]) -> dict[str, Series]:
     """Curves by what tells them apart: the encoder, and the task and protocol where there are several."""
-    from mirrorbench.leaderboard.table import row_label
-    from mirrorbench.plugins import plugins
+    from mirrorbench.reports.table import row_label
+    from mirrorbench.runs.builtin import plugins
 
     registered = plugins()
     several_tasks = len({one.task for one in found}) > 1

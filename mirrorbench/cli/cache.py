@@ -11,7 +11,7 @@ from mirrorbench.cli.options import Json
 from mirrorbench.cli.tables import print_rows
 
 if TYPE_CHECKING:
-    from mirrorbench.upkeep.cache import Entry
+    from mirrorbench.runs.maintenance.cache import Entry
 
 app = typer.Typer(
     name="cache",
@@ -25,8 +25,8 @@ def list_cache(as_json: Json = False) -> None:
     """List what is in the cache, the largest first."""
     import json
 
-    from mirrorbench.cache import Cache
-    from mirrorbench.upkeep.cache import entries
+    from mirrorbench.runs.cache import Cache
+    from mirrorbench.runs.maintenance.cache import entries
 
     cache = Cache()
     found = entries(cache)
@@ -54,8 +54,8 @@ def prune(
 
     `mirrorbench cache prune --older-than 30`
     """
-    from mirrorbench.cache import Cache
-    from mirrorbench.upkeep.cache import prunable, remove
+    from mirrorbench.runs.cache import Cache
+    from mirrorbench.runs.maintenance.cache import prunable, remove
 
     chosen = prunable(Cache(), older_than, everything)
     if chosen:
@@ -70,9 +70,9 @@ def prune(
 @app.command()
 def verify() -> None:
     """Hash everything in the cache and compare it with its checksums; exit code 1 if something is damaged."""
-    from mirrorbench.cache import Cache
-    from mirrorbench.errors import DataIntegrityError
-    from mirrorbench.upkeep.cache import damage, entries
+    from mirrorbench.core.errors import DataIntegrityError
+    from mirrorbench.runs.cache import Cache
+    from mirrorbench.runs.maintenance.cache import damage, entries
 
     cache = Cache()
     found = [entry for entry in entries(cache) if entry.kind != "leftovers"]

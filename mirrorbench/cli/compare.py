@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mirrorbench.cli.options import Json, PluginFiles, split_names, tasks_option
-from mirrorbench.comparison import PairedTest
+from mirrorbench.reports.statistics import PairedTest
 
 if TYPE_CHECKING:
-    from mirrorbench.comparison.encoders import Comparison
-    from mirrorbench.comparison.stored import Stored
-    from mirrorbench.metrics.significance import Interval
+    from mirrorbench.reports.statistics.encoders import Comparison
+    from mirrorbench.reports.statistics.significance import Interval
+    from mirrorbench.reports.statistics.stored import Stored
 
 
 Results = Annotated[
@@ -61,11 +61,11 @@ def compare(
 
     `mirrorbench compare tiny+mirror tiny+base:pooling=mean`
     """
-    from mirrorbench.comparison.encoders import compare as compare_encoders
-    from mirrorbench.comparison.stored import read_stored
-    from mirrorbench.errors import UsageError
-    from mirrorbench.plan import expand_tasks
-    from mirrorbench.plugins import plugins
+    from mirrorbench.core.errors import UsageError
+    from mirrorbench.reports.statistics.encoders import compare as compare_encoders
+    from mirrorbench.reports.statistics.stored import read_stored
+    from mirrorbench.runs.builtin import plugins
+    from mirrorbench.runs.plan import expand_tasks
 
     folders = results or [Path("results")]
     if len(folders) > 2:
@@ -91,9 +91,9 @@ def _results_of(spec: str, stored: Sequence[Stored], protocol: str, folder: Path
     Raises:
         UsageError: there are none, or of several protocols.
     """
-    from mirrorbench.errors import UsageError
-    from mirrorbench.registry import unknown_name
-    from mirrorbench.specs import parse_spec
+    from mirrorbench.core.errors import UsageError
+    from mirrorbench.core.registry import unknown_name
+    from mirrorbench.core.specs import parse_spec
 
     name = str(parse_spec(spec))
     own = [entry for entry in stored if entry.result.spec == name and protocol in ("", entry.result.protocol)]
@@ -112,7 +112,7 @@ def _tasks_of(one: Sequence[Stored], other: Sequence[Stored]) -> list[str]:
 
 def _print(first: str, second: str, found: Comparison, resamples: int) -> None:
     from mirrorbench.cli.tables import print_rows
-    from mirrorbench.metrics.significance import LEVEL
+    from mirrorbench.reports.statistics.significance import LEVEL
 
     typer.echo(f"A: {first}\nB: {second}\n")
     head = ("task", "metric", "items", "A", "sd A (seeds)", "B", "sd B (seeds)", "A - B",

@@ -15,9 +15,9 @@ from mirrorbench.cli.options import DataDir, Json, Offline, PluginFiles, split_n
 from mirrorbench.cli.tables import print_rows
 
 if TYPE_CHECKING:
+    from mirrorbench.core.errors import MirrorbenchError
     from mirrorbench.data.cards import Card
     from mirrorbench.data.importing import ImportReport
-    from mirrorbench.errors import MirrorbenchError
 
 app = typer.Typer(
     name="data",
@@ -69,8 +69,8 @@ def fetch(
     offline: Offline = False,
 ) -> None:
     """Fetch data sets, corpora or suites from the sources that their cards name."""
+    from mirrorbench.core.errors import MirrorbenchError, UsageError
     from mirrorbench.data.store import DataStore
-    from mirrorbench.errors import MirrorbenchError, UsageError
 
     if bool(names) == everything:
         raise UsageError("Name what to fetch, or give --all.", hint="mirrorbench data list shows the names.")
@@ -105,8 +105,8 @@ def import_data(
 @app.command()
 def verify(names: Names = None, data_dir: DataDir = None, offline: Offline = False) -> None:
     """Hash the files that are here again and compare them with their cards."""
+    from mirrorbench.core.errors import DataIntegrityError
     from mirrorbench.data.store import DataStore
-    from mirrorbench.errors import DataIntegrityError
 
     store = DataStore(data_dir, offline)
     rows: list[tuple[str, str]] = []
@@ -158,12 +158,12 @@ def show_overlap(
 
     `mirrorbench data overlap sts-sentences sts`
     """
+    from mirrorbench.core.errors import MirrorbenchError
+    from mirrorbench.data.contamination import overlap
     from mirrorbench.data.corpora import read_corpus
-    from mirrorbench.data.overlap import overlap
     from mirrorbench.data.store import DataStore
-    from mirrorbench.errors import MirrorbenchError
-    from mirrorbench.plan import expand_tasks
-    from mirrorbench.plugins import plugins
+    from mirrorbench.runs.builtin import plugins
+    from mirrorbench.runs.plan import expand_tasks
 
     registered, store = plugins(), DataStore(data_dir, offline)
     names = expand_tasks(split_names(tasks), registered)
@@ -190,7 +190,7 @@ def show_overlap(
 
 def _raise_all(failures: Sequence[tuple[str, MirrorbenchError]], what: str) -> None:
     """One failure as it is; of several, the reasons first, then the names."""
-    from mirrorbench.errors import DataUnavailableError
+    from mirrorbench.core.errors import DataUnavailableError
 
     if len(failures) == 1:
         raise failures[0][1]
@@ -210,8 +210,8 @@ def _select(names: Sequence[str]) -> list[Card]:
 
 
 def _cards(names: Iterable[str], cards: Mapping[str, Card], suites: Iterable[str] = ()) -> list[Card]:
+    from mirrorbench.core.registry import unknown_name
     from mirrorbench.data.hub import hub_card, is_hub_id
-    from mirrorbench.registry import unknown_name
 
     known = {**cards, **{name: hub_card(name) for name in names if is_hub_id(name)}}
     for name in names:

@@ -15,13 +15,13 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from mirrorbench.cells import Cell, Failure
-from mirrorbench.leaderboard.renderers import markdown, number, with_deviation
-from mirrorbench.leaderboard.renderers.numbers import with_legend, with_marks
-from mirrorbench.leaderboard.table import Table
+from mirrorbench.reports.renderers import markdown, number, with_deviation
+from mirrorbench.reports.renderers.numbers import with_legend, with_marks
+from mirrorbench.reports.table import Table
+from mirrorbench.runs.cells import Cell, Failure
 
 if TYPE_CHECKING:
-    from mirrorbench.outcomes import Outcome
+    from mirrorbench.runs.outcomes import Outcome
 
 console = Console()
 errors = Console(stderr=True)

@@ -20,8 +20,8 @@ def doctor(
 
     from mirrorbench.cli.cache import size
     from mirrorbench.data.store import DataStore
-    from mirrorbench.plugins import plugins
-    from mirrorbench.upkeep import diagnosis
+    from mirrorbench.runs.builtin import plugins
+    from mirrorbench.runs.maintenance import diagnosis
 
     data = DataStore(data_dir, offline=True)
     versions, folders, lacking = diagnosis.versions(), diagnosis.folders(data), diagnosis.lacking(data)

@@ -12,7 +12,7 @@ import typer
 from mirrorbench.cli.options import DataDir, Device, Encoder, Offline, PluginFiles, split_names
 
 if TYPE_CHECKING:
-    from mirrorbench.encoding.inputs import TextInput
+    from mirrorbench.core.inputs import TextInput
 
 
 Texts = Annotated[
@@ -57,11 +57,11 @@ def encode(
 
     `echo "the [bank] of the river" | mirrorbench encode - -e bert --words-in-context`
     """
-    from mirrorbench.api import load
     from mirrorbench.cli.display import errors, on_interrupt, reporter
-    from mirrorbench.errors import UsageError
-    from mirrorbench.texts.bulk import Progress, encode_stream, job_key
-    from mirrorbench.texts.sinks import LinesSink, open_sink
+    from mirrorbench.core.errors import UsageError
+    from mirrorbench.session import load
+    from mirrorbench.texts.encode import Progress, encode_stream, job_key
+    from mirrorbench.texts.writers import LinesSink, open_sink
 
     spans = split_names([span_columns])
     if len(spans) not in (0, 2):
@@ -89,8 +89,8 @@ def encode(
 
 
 def _inputs(source: str, column: str, in_context: bool, spans: tuple[str, str] | None) -> Iterator[TextInput]:
-    from mirrorbench.encoding.inputs import TextInput
-    from mirrorbench.texts import forms
+    from mirrorbench.core.inputs import TextInput
+    from mirrorbench.texts import formats as forms
 
     if in_context:
         return forms.contexts(source, column, spans)

@@ -13,9 +13,9 @@ import typer
 from mirrorbench.cli.options import PluginFiles, Standalone, encoders_option, split_names, tasks_option
 
 if TYPE_CHECKING:
-    from mirrorbench.leaderboard.selection import Choice, Selection
-    from mirrorbench.leaderboard.table import Table
-    from mirrorbench.plugins import Plugins
+    from mirrorbench.core.plugins import Plugins
+    from mirrorbench.reports.selection import Choice, Selection
+    from mirrorbench.reports.table import Table
 
 
 Results = Annotated[
@@ -72,10 +72,10 @@ def leaderboard(
     `mirrorbench leaderboard results more-results -t sts,simlex -e bert --ties --output leaderboard.html`
     """
     from mirrorbench.cli.display import print_table
-    from mirrorbench.leaderboard.selection import Choice
-    from mirrorbench.plan import expand_tasks
-    from mirrorbench.plugins import plugins
-    from mirrorbench.specs import parse_spec
+    from mirrorbench.core.specs import parse_spec
+    from mirrorbench.reports.selection import Choice
+    from mirrorbench.runs.builtin import plugins
+    from mirrorbench.runs.plan import expand_tasks
 
     registered = plugins()
     wanted = {"siunitx": siunitx, "standalone": standalone}
@@ -104,7 +104,7 @@ def _write(text: str, output: Path | None) -> None:
     if output is None:
         typer.echo(text, nl=False)
         return
-    from mirrorbench.files.atomic import writing
+    from mirrorbench.core.files import writing
 
     with writing(output) as sink:
         sink.write(text.encode())
@@ -121,9 +121,9 @@ class Statistics:
 
 def _table(sources: Sequence[Path], choice: Choice, statistics: Statistics, registered: Plugins) -> Table:
     """The table in a file, or of the results in folders."""
-    from mirrorbench.errors import UsageError
-    from mirrorbench.leaderboard.objects import read_table
-    from mirrorbench.leaderboard.selection import EVERYTHING, select
+    from mirrorbench.core.errors import UsageError
+    from mirrorbench.reports.objects import read_table
+    from mirrorbench.reports.selection import EVERYTHING, select
 
     files = [path for path in sources if path.is_file()]
     if not files:
@@ -136,18 +136,18 @@ def _table(sources: Sequence[Path], choice: Choice, statistics: Statistics, regi
 
 
 def _computed(selection: Selection, choice: Choice, statistics: Statistics, registered: Plugins) -> Table:
-    from mirrorbench.leaderboard.table import build_table
+    from mirrorbench.reports.table import build_table
 
     results, notes = list(selection.results), list(selection.notes)
     items = selection.items(registered) if any(astuple(statistics)) else {}
     if statistics.without_overlap:
-        from mirrorbench.comparison import unseen
+        from mirrorbench.reports.statistics import unseen
 
         results, items, lines = unseen.without_overlap(results, items, registered)
         notes += lines
     table = build_table(results, registered, choice.tasks, selection.rows)
     if statistics.intervals or statistics.ties:
-        from mirrorbench.leaderboard.marking import Marker
+        from mirrorbench.reports.marking import Marker
 
         table = Marker(table, items, registered).mark(statistics.intervals, statistics.ties)
     return replace(table, notes=(*table.notes, *notes))
@@ -163,7 +163,7 @@ def _format_of(output: Path | None) -> str:
 
 def _renderer(name: str, options: Iterable[str], registered: Plugins) -> Callable[..., str]:
     """The renderer of a format, once it is known to take the options."""
-    from mirrorbench.errors import UsageError
+    from mirrorbench.core.errors import UsageError
 
     renderer: Callable[..., str] = registered.renderers[name]
     for option in options:
@@ -175,10 +175,10 @@ def _renderer(name: str, options: Iterable[str], registered: Plugins) -> Callabl
 
 def _laid_out(choice: Choice, name: str) -> Choice:
     """The choice with the tasks, encoders and metrics of a table of the papers, where it leaves them open."""
-    from mirrorbench.errors import UsageError
-    from mirrorbench.papers.reading import find_table
-    from mirrorbench.papers.tables import PaperTable
-    from mirrorbench.plan import papers_row
+    from mirrorbench.core.errors import UsageError
+    from mirrorbench.reports.papers.reading import find_table
+    from mirrorbench.reports.papers.tables import PaperTable
+    from mirrorbench.runs.plan import papers_row
 
     found = find_table(name)
     targets = list(found.targets().values()) if isinstance(found, PaperTable) else []

@@ -12,7 +12,7 @@ from mirrorbench.cli.options import Json, PluginFiles
 from mirrorbench.cli.tables import print_rows
 
 if TYPE_CHECKING:
-    from mirrorbench.plugins import Plugins
+    from mirrorbench.core.plugins import Plugins
 
 
 class Kind(StrEnum):
@@ -33,14 +33,14 @@ class Kind(StrEnum):
 
 def list_registered(kind: Kind, as_json: Json = False, plugin: PluginFiles = None) -> None:
     """What is registered, and by which plugin."""
-    from mirrorbench.plugins import plugins
+    from mirrorbench.runs.builtin import plugins
 
     _print(_rows(kind, plugins()), as_json)
 
 
 def list_plugins(as_json: Json = False, plugin: PluginFiles = None) -> None:
     """Installed plugins, where they come from, and their hooks."""
-    from mirrorbench.plugins import plugins
+    from mirrorbench.runs.builtin import plugins
 
     _print(plugins().listing(), as_json)
 
@@ -51,11 +51,11 @@ def _rows(kind: Kind, registered: Plugins) -> list[dict[str, Any]]:
 
         return [{"name": name, "tasks": list(tasks)} for name, tasks in builtin_suites().items()]
     if kind is Kind.tables:
-        from mirrorbench.papers.reading import paper_tables
+        from mirrorbench.reports.papers.reading import paper_tables
 
         return [{"name": name, "title": t.title, "where": t.where} for name, t in paper_tables().items()]
     if kind is Kind.backbones:
-        from mirrorbench.backbones import BACKBONES
+        from mirrorbench.models.backbones import BACKBONES
 
         return [{"name": b.name, "label": b.label, "hub id": b.hub_id} for b in BACKBONES.values()]
     rows = []

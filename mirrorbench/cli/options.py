@@ -14,7 +14,7 @@ PROTOCOLS = "paper: as published; released: as the authors' code does it."
 
 def _load_plugins(files: list[Path] | None) -> list[Path] | None:
     if files:
-        from mirrorbench.plugins import plugins
+        from mirrorbench.runs.builtin import plugins
 
         for file in files:
             plugins().add_file(file)

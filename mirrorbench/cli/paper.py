@@ -10,13 +10,13 @@ import typer
 from mirrorbench.cli.options import DEVICES, PRECISIONS, DataDir, Offline, PluginFiles, Protocol, Standalone
 
 if TYPE_CHECKING:
-    from mirrorbench.papers.grid import Grid
-    from mirrorbench.papers.joining import Comparison
-    from mirrorbench.papers.rendering import Content
-    from mirrorbench.papers.tables import PaperTable
-    from mirrorbench.plan import Request
-    from mirrorbench.plugins import Plugins
-    from mirrorbench.specs import EncoderSpec
+    from mirrorbench.core.plugins import Plugins
+    from mirrorbench.core.specs import EncoderSpec
+    from mirrorbench.reports.papers.grid import Grid
+    from mirrorbench.reports.papers.joining import Comparison
+    from mirrorbench.reports.papers.rendering import Content
+    from mirrorbench.reports.papers.tables import PaperTable
+    from mirrorbench.runs.plan import Request
 
 DEFAULT_SEEDS = 1
 """As in ``mirrorbench run``; the papers average three (paper 1, footnote 6)."""
@@ -56,14 +56,13 @@ def paper(
 
     `mirrorbench paper mirror-bert/table7 --run --encoder tiny`
     """  # fmt: skip
-    from mirrorbench.errors import UsageError
-    from mirrorbench.papers.reading import PAPERS, find_table
-    from mirrorbench.papers.rendering import check_format
-    from mirrorbench.papers.tables import FactTable
-    from mirrorbench.plugins import plugins
-    from mirrorbench.recipes import PROTOCOLS
-    from mirrorbench.registry import unknown_name
-    from mirrorbench.specs import parse_spec
+    from mirrorbench.core.errors import UsageError
+    from mirrorbench.core.registry import unknown_name
+    from mirrorbench.core.specs import PROTOCOLS, parse_spec
+    from mirrorbench.reports.papers.reading import PAPERS, find_table
+    from mirrorbench.reports.papers.rendering import check_format
+    from mirrorbench.reports.papers.tables import FactTable
+    from mirrorbench.runs.builtin import plugins
 
     if protocol not in PROTOCOLS:
         raise unknown_name("protocol", protocol, list(PROTOCOLS))
@@ -85,8 +84,8 @@ def paper(
         return
     failed = False
     if run:
-        from mirrorbench.devices import pick_device, pick_precision
-        from mirrorbench.papers.planning import requests
+        from mirrorbench.core.devices import pick_device, pick_precision
+        from mirrorbench.reports.papers.planning import requests
 
         chosen = pick_device(device)
         wanted = requests(found, seeds, protocol, pick_precision(precision, chosen), backbone)
@@ -98,8 +97,8 @@ def paper(
 
 
 def _compared(table: PaperTable, folder: Path, protocol: str, backbone: EncoderSpec | None) -> Comparison:
-    from mirrorbench.papers.joining import Results, compare
-    from mirrorbench.store import read_results
+    from mirrorbench.reports.papers.joining import Results, compare
+    from mirrorbench.runs.results import read_results
 
     return compare(table, Results(read_results(folder) if folder.is_dir() else (), protocol), backbone)
 
@@ -107,10 +106,10 @@ def _compared(table: PaperTable, folder: Path, protocol: str, backbone: EncoderS
 def _list(paper_name: str, folder: Path, protocol: str, backbone: EncoderSpec | None) -> None:
     """Every table with the number of its cells that are measured in a folder."""
     from mirrorbench.cli.tables import print_rows
-    from mirrorbench.papers.joining import Results, compare
-    from mirrorbench.papers.reading import paper_tables
-    from mirrorbench.papers.tables import FactTable
-    from mirrorbench.store import read_results
+    from mirrorbench.reports.papers.joining import Results, compare
+    from mirrorbench.reports.papers.reading import paper_tables
+    from mirrorbench.reports.papers.tables import FactTable
+    from mirrorbench.runs.results import read_results
 
     stored = Results(read_results(folder) if folder.is_dir() else (), protocol)
     rows = []
@@ -131,10 +130,10 @@ def _run(
     """Plan and run; whether anything failed."""
     from mirrorbench.cli.display import going_on, reporter
     from mirrorbench.data.store import DataStore
-    from mirrorbench.executors.jobs import context_here, execute
-    from mirrorbench.grids import merged
-    from mirrorbench.plan import Planner
-    from mirrorbench.store import ResultStore
+    from mirrorbench.runs.executors.jobs import context_here, execute
+    from mirrorbench.runs.grids import merged
+    from mirrorbench.runs.plan import Planner
+    from mirrorbench.runs.results import ResultStore
 
     data, store = DataStore(data_dir, offline=offline), ResultStore(folder)
     planner = Planner(wanted[0], registered, data, offline=offline)
@@ -150,7 +149,7 @@ def _run(
 def _print(content: Content, format_: str, standalone: bool) -> None:
     """In a format; without one drawn on a terminal, as Markdown where another program reads."""
     from mirrorbench.cli.display import console
-    from mirrorbench.papers.rendering import grid, latex, render
+    from mirrorbench.reports.papers.rendering import grid, latex, render
 
     if standalone:
         typer.echo(latex(content, standalone=True), nl=False)
@@ -165,7 +164,7 @@ def _draw(shown: Grid) -> None:
     from rich.text import Text
 
     from mirrorbench.cli.display import console
-    from mirrorbench.papers.grid import DIFFERS
+    from mirrorbench.reports.papers.grid import DIFFERS
 
     styles = {0: "", 1: "bold", 2: "underline"}
     drawn = Table(title=shown.title, header_style="")

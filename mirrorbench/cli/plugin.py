@@ -28,7 +28,7 @@ def new(
 
     `mirrorbench plugin new my-lab && pip install -e mirrorbench-my-lab && pytest mirrorbench-my-lab`
     """
-    from mirrorbench.scaffold import write_plugin
+    from mirrorbench.cli.scaffold import write_plugin
 
     folder = write_plugin(name, output)
     typer.echo(f"{folder}: a plugin with an encoder, two tasks and an augmentation.")

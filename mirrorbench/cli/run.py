@@ -20,16 +20,16 @@ from mirrorbench.cli.options import (
     split_names,
     tasks_option,
 )
-from mirrorbench.errors import UsageError
+from mirrorbench.core.errors import UsageError
 
 if TYPE_CHECKING:
-    from mirrorbench.cells import Cell
+    from mirrorbench.core.plugins import Plugins
+    from mirrorbench.core.specs import EncoderSpec, Value
     from mirrorbench.data.store import DataStore
-    from mirrorbench.executors.jobs import Context
-    from mirrorbench.plan import Plan
-    from mirrorbench.plugins import Plugins
-    from mirrorbench.specs import EncoderSpec, Value
-    from mirrorbench.store import ResultStore
+    from mirrorbench.runs.cells import Cell
+    from mirrorbench.runs.executors.jobs import Context
+    from mirrorbench.runs.plan import Plan
+    from mirrorbench.runs.results import ResultStore
 
 EMBEDDED_ENCODER, EMBEDDED_SUITE, EMBEDDED_SEEDS = "tiny", "quick", 3
 
@@ -115,12 +115,12 @@ def run(
     `mirrorbench run mirror-bert-table12 --encoder tiny --dry-run`
     """  # fmt: skip
     from mirrorbench.cli.display import going_on
+    from mirrorbench.core.devices import pick_device, pick_precision
+    from mirrorbench.core.specs import parse_spec
     from mirrorbench.data.store import DataStore
-    from mirrorbench.devices import pick_device, pick_precision
-    from mirrorbench.executors.jobs import context_here, parse_executor
-    from mirrorbench.plugins import plugins
-    from mirrorbench.specs import parse_spec
-    from mirrorbench.store import ResultStore
+    from mirrorbench.runs.builtin import plugins
+    from mirrorbench.runs.executors.jobs import context_here, parse_executor
+    from mirrorbench.runs.results import ResultStore
 
     registered = plugins()
     name, options = parse_executor(executor, workers, address, registered)
@@ -168,9 +168,9 @@ def _plan(
     grid: str | None, said: _Said, auto: str, registered: Plugins, data: DataStore, *, offline: bool, fetch: bool
 ) -> _Asked:
     """The plan of a grid file under the options, or of the options alone."""
-    from mirrorbench.grids import Overrides, find_grid, plan_grid, read_grid
-    from mirrorbench.plan import Planner, Request, expand_tasks
-    from mirrorbench.specs import parse_spec
+    from mirrorbench.core.specs import parse_spec
+    from mirrorbench.runs.grids import Overrides, find_grid, plan_grid, read_grid
+    from mirrorbench.runs.plan import Planner, Request, expand_tasks
 
     if grid is None:
         count = said.seeds or (1 if said.encoders or said.tasks else EMBEDDED_SEEDS)
@@ -194,9 +194,9 @@ def _execute(
 ) -> bool:
     """Run a plan with a progress display, print and write its table; whether anything failed."""
     from mirrorbench.cli.display import print_table, reporter
-    from mirrorbench.executors.jobs import execute
-    from mirrorbench.files.atomic import writing
-    from mirrorbench.leaderboard.table import build_table
+    from mirrorbench.core.files import writing
+    from mirrorbench.reports.table import build_table
+    from mirrorbench.runs.executors.jobs import execute
 
     plan = asked.plan
     with reporter(len(plan.cells)) as display:
@@ -240,9 +240,9 @@ def _show_plan(plan: Plan, store: ResultStore, offline: bool) -> None:
 
 
 def _estimate(waiting: list[list[Cell]], store: ResultStore) -> str:
-    from mirrorbench.errors import DataFormatError
-    from mirrorbench.estimate import estimate, in_words
-    from mirrorbench.store import read_result, result_files
+    from mirrorbench.core.errors import DataFormatError
+    from mirrorbench.runs.estimate import estimate, in_words
+    from mirrorbench.runs.results import read_result, result_files
 
     done = []
     for path in result_files(store.root):

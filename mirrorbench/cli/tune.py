@@ -10,7 +10,7 @@ import typer
 from mirrorbench.cli.options import Device, Encoder, Offline, PluginFiles, Precision, split_names
 
 if TYPE_CHECKING:
-    from mirrorbench.tuned.report import Tuned
+    from mirrorbench.texts.report import Tuned
 
 
 Texts = Annotated[
@@ -57,13 +57,13 @@ def tune(
     `mirrorbench tune pairs.jsonl.gz -c question,answer -e roberta:epochs=2 -o qa-encoder --push-to-hub me/qa-encoder`
     """
     from mirrorbench.cli.display import errors, on_interrupt, reporter
-    from mirrorbench.devices import pick_device, pick_precision
-    from mirrorbench.plugins import plugins
-    from mirrorbench.specs import parse_spec
-    from mirrorbench.tuned import hub
-    from mirrorbench.tuned.export import check_output
-    from mirrorbench.tuned.texts import read_texts
-    from mirrorbench.tuned.tuning import Job, reads_lines, resolve_method, tune_texts
+    from mirrorbench.core.devices import pick_device, pick_precision
+    from mirrorbench.core.specs import parse_spec
+    from mirrorbench.runs.builtin import plugins
+    from mirrorbench.texts import hub
+    from mirrorbench.texts.export import check_output
+    from mirrorbench.texts.tune import Job, reads_lines, resolve_method, tune_texts
+    from mirrorbench.texts.tuning_texts import read_texts
 
     registered = plugins()
     spec = parse_spec(encoder)
@@ -89,7 +89,7 @@ def tune(
 
 def _report(tuned: Tuned) -> None:
     from mirrorbench.cli.tables import print_rows
-    from mirrorbench.tuned.sanity import LOWER_IS_BETTER, METRICS, TITLES
+    from mirrorbench.texts.held_out import LOWER_IS_BETTER, METRICS, TITLES
 
     if sanity := tuned.sanity:
         rows = [
@@ -118,7 +118,7 @@ def _as_spec(folder: Path) -> str:
     """The directory as one writes it in a shell."""
     import shlex
 
-    from mirrorbench.specs import EncoderSpec
+    from mirrorbench.core.specs import EncoderSpec
 
     text = str(folder)
     return shlex.quote(str(EncoderSpec(text if text.startswith(("/", ".", "~")) else f"./{text}")))

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO, Protocol, Self
 
-from mirrorbench.errors import DataFormatError, DataIntegrityError, DataUnavailableError
-from mirrorbench.files.atomic import writing
+from mirrorbench.core.errors import DataFormatError, DataIntegrityError, DataUnavailableError
+from mirrorbench.core.files import writing
 
 DEFAULT_LIMIT = 64 << 20
 """Bytes that a member of unknown size may have at most."""

@@ -8,6 +8,9 @@ from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from mirrorbench.core.errors import DataFormatError, UsageError
+from mirrorbench.core.specs import LEVELS
+from mirrorbench.core.yamlfile import read_yaml
 from mirrorbench.data.cards import (
     CORPUS_KIND,
     ArchiveSource,
@@ -24,9 +27,6 @@ from mirrorbench.data.cards import (
 from mirrorbench.data.families import expand
 from mirrorbench.data.hub import FOLDER, hub_file, is_hub_id, parse_hub_id
 from mirrorbench.data.textfiles import sha256_of, shown
-from mirrorbench.errors import DataFormatError, UsageError
-from mirrorbench.files.yamlfile import read_yaml
-from mirrorbench.recipes import LEVELS
 
 _MAX_NAME = 100  # bytes in a name or in a part of a path; file systems take 255, and stores add to them
 _NAME = re.compile(r"[a-z0-9][a-z0-9.-]*\Z")

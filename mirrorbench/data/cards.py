@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 from urllib.parse import quote
 
-from mirrorbench.errors import DataFormatError
+from mirrorbench.core.errors import DataFormatError
 
 CORPUS_KIND = "corpus"
 """The card kind of raw tuning strings; every other kind is a task kind."""
@@ -239,7 +239,7 @@ class Card:
         level: ``word``, ``phrase``, ``sentence`` or ``wic``: which recipe fits.
         languages: ISO 639-1 codes.
         metric: the main metric of a task; empty for a corpus.
-        parser: the name of the parser of its files, see ``mirrorbench.data.parsers``.
+        parser: the name of the parser of its files, see ``mirrorbench.data.formats``.
         files: the original files.
         licence: the licence in words; mixed licences are stated as such.
         licence_url: where the licence can be read.

@@ -10,9 +10,9 @@ from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
 
+from mirrorbench.core.errors import DataFormatError
 from mirrorbench.data.cardfile import load_cards, read_suites
 from mirrorbench.data.cards import Card
-from mirrorbench.errors import DataFormatError
 
 
 def cards_folder() -> Path:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from mirrorbench.encoding.inputs import TextInput
-from mirrorbench.errors import DataFormatError
+from mirrorbench.core.errors import DataFormatError
+from mirrorbench.core.inputs import TextInput
 
 
 @dataclass(frozen=True, slots=True)

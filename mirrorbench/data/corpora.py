@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from mirrorbench.core.errors import DataFormatError, UsageError
+from mirrorbench.core.registry import unknown_name
 from mirrorbench.data.cards import CORPUS_KIND, Card
 from mirrorbench.data.hub import hub_card, is_hub_id
 from mirrorbench.data.options import whole_number, word
 from mirrorbench.data.store import DataStore
 from mirrorbench.data.textfiles import is_text, parse_json, read_lines, shown
-from mirrorbench.errors import DataFormatError, UsageError
-from mirrorbench.registry import unknown_name
 
 _OPTIONS = {"separator", "column", "skip", "take"}
 

@@ -14,7 +14,7 @@ from itertools import product
 from math import prod
 from typing import Any
 
-from mirrorbench.errors import DataFormatError
+from mirrorbench.core.errors import DataFormatError
 
 VARIANTS = "variants"
 MAX_CARDS = 1000

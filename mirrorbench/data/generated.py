@@ -7,9 +7,9 @@ import string
 from collections.abc import Iterator, Sequence
 from functools import partial
 
+from mirrorbench.core.errors import DataUnavailableError
+from mirrorbench.core.hooks import Register, hookimpl
 from mirrorbench.data.corpora import GeneratedCorpus
-from mirrorbench.errors import DataUnavailableError
-from mirrorbench.hooks import Register, hookimpl
 
 SIZE = 10_000
 """Strings in each corpus, as many as the paper tunes on."""

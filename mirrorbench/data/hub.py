@@ -13,8 +13,8 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from mirrorbench.core.errors import DataFormatError, DataUnavailableError, UsageError
 from mirrorbench.data.cards import CORPUS_KIND, Card, DataFile, DatasetSource
-from mirrorbench.errors import DataFormatError, DataUnavailableError, UsageError
 
 PREFIX = "hf:"
 FOLDER = "hub"

@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from mirrorbench.core.errors import DataFormatError, DataIntegrityError, UsageError
+from mirrorbench.core.files import writing
 from mirrorbench.data.archives import (
     DEFAULT_LIMIT,
     Member,
@@ -25,8 +27,6 @@ from mirrorbench.data.archives import (
 from mirrorbench.data.cards import ArchiveSource, Card, DataFile
 from mirrorbench.data.store import DataStore
 from mirrorbench.data.textfiles import sha256_of
-from mirrorbench.errors import DataFormatError, DataIntegrityError, UsageError
-from mirrorbench.files.atomic import writing
 
 ARCHIVE_LIMIT = 256 << 20
 """Bytes that an archive may have to be looked into, unless a card knows its checksum."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from mirrorbench.errors import DataFormatError
+from mirrorbench.core.errors import DataFormatError
 
 
 def whole_number(options: Mapping[str, Any], key: str, default: int, least: int = 0) -> int:

@@ -7,8 +7,8 @@ import logging
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from mirrorbench.errors import StorageError
-from mirrorbench.files.atomic import writing
+from mirrorbench.core.errors import StorageError
+from mirrorbench.core.files import writing
 
 _logger = logging.getLogger(__name__)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from mirrorbench.encoding.inputs import TextInput
+from mirrorbench.core.inputs import TextInput
 
 
 @dataclass(frozen=True, slots=True)

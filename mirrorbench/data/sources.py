@@ -15,11 +15,11 @@ from types import TracebackType
 from typing import IO, Any, Self
 from urllib.parse import urlsplit
 
+from mirrorbench.core.errors import DataUnavailableError, MirrorbenchError, StorageError
+from mirrorbench.core.files import writing
 from mirrorbench.data.archives import DEFAULT_LIMIT, extract_member
 from mirrorbench.data.cards import ArchiveSource, Card, DataFile, DatasetSource, PackageSource, Source
 from mirrorbench.data.textfiles import sha256_of
-from mirrorbench.errors import DataUnavailableError, MirrorbenchError, StorageError
-from mirrorbench.files.atomic import writing
 
 TIMEOUT = 30
 """Seconds to wait for a connection, and between two pieces of an answer."""

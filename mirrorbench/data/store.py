@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from mirrorbench.core.errors import DataIntegrityError, DataUnavailableError, StorageError
 from mirrorbench.data.cards import Card, DataFile, PackageSource
 from mirrorbench.data.record import Record, Seen
 from mirrorbench.data.textfiles import sha256_of
-from mirrorbench.errors import DataIntegrityError, DataUnavailableError, StorageError
 
 State = Literal["present", "missing", "altered"]
 UNVERIFIED = "unverified"
@@ -45,7 +45,7 @@ class ResolvedData:
     verified: bool
 
 
-def default_root() -> Path:
+def cache_root() -> Path:
     """The folder of the store: ``MIRRORBENCH_DATA``, or else the platform's data directory of the user."""
     if configured := os.environ.get("MIRRORBENCH_DATA"):
         return Path(configured).expanduser()
@@ -58,12 +58,12 @@ class DataStore:
     """A folder of verified data files.
 
     Args:
-        root: the folder; ``None`` for ``default_root()``. It is made when the first file is written.
+        root: the folder; ``None`` for ``cache_root()``. It is made when the first file is written.
         offline: never open a socket; what is not here is an error.
     """
 
     def __init__(self, root: Path | None = None, offline: bool = False) -> None:
-        self.root = default_root() if root is None else Path(root).expanduser()
+        self.root = cache_root() if root is None else Path(root).expanduser()
         self.offline = offline
         self._records: dict[str, Record] = {}
         self._sought: set[Path] = set()  # optional files that no source had: asked for once in a run

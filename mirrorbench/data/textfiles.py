@@ -11,7 +11,7 @@ import zlib
 from pathlib import Path
 from typing import Any
 
-from mirrorbench.errors import DataFormatError, DataUnavailableError
+from mirrorbench.core.errors import DataFormatError, DataUnavailableError
 
 _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?\Z", re.ASCII)
 _CHUNK = 1 << 20

@@ -12,14 +12,14 @@ from math import isfinite
 from numbers import Real
 from typing import TYPE_CHECKING, Any
 
-from mirrorbench.errors import PluginError
+from mirrorbench.core.errors import PluginError
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from mirrorbench.core.inputs import Array, TextInput
     from mirrorbench.data.store import DataStore
-    from mirrorbench.encoding.inputs import Array, TextInput
 
 
 class Vectors:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from mirrorbench.core.hooks import Register, hookimpl
 from mirrorbench.data.catalogue import builtin_cards
-from mirrorbench.hooks import Register, hookimpl
 
 
 @hookimpl

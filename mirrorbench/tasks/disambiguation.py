@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from mirrorbench.data.parsers import parse
+from mirrorbench.core.errors import DataFormatError
+from mirrorbench.core.identity import checksum
+from mirrorbench.core.inputs import TextInput
+from mirrorbench.data.formats import parse
 from mirrorbench.data.senses import Disambiguation, SenseContexts
-from mirrorbench.encoding.inputs import TextInput
-from mirrorbench.errors import DataFormatError
-from mirrorbench.identity import checksum
-from mirrorbench.metrics.similarity import unit
 from mirrorbench.tasks import Scores, Task, Vectors
 from mirrorbench.tasks.from_card import FromCard, arguments
+from mirrorbench.tasks.metrics.similarity import unit
 
 if TYPE_CHECKING:
     from mirrorbench.data.cards import Card

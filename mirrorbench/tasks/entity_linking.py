@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from mirrorbench.core.errors import DataFormatError
+from mirrorbench.core.inputs import TextInput
+from mirrorbench.data.formats import parse
 from mirrorbench.data.linking import Linking, Mention
-from mirrorbench.data.parsers import parse
-from mirrorbench.encoding.inputs import TextInput
-from mirrorbench.errors import DataFormatError
-from mirrorbench.metrics.ranking import accuracy_at
-from mirrorbench.retrieval import topk
 from mirrorbench.tasks import Scores, Task, Vectors
 from mirrorbench.tasks.from_card import FromCard, arguments
+from mirrorbench.tasks.metrics.ranking import accuracy_at
+from mirrorbench.tasks.neighbours import topk
 
 if TYPE_CHECKING:
     from mirrorbench.data.cards import Card

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 import numpy as np
 
+from mirrorbench.core.errors import DataFormatError
+from mirrorbench.core.identity import checksum
+from mirrorbench.core.inputs import TextInput
 from mirrorbench.data.contexts import ContextChange, RatedContexts, check_targets
-from mirrorbench.data.parsers import parse
-from mirrorbench.encoding.inputs import TextInput
-from mirrorbench.errors import DataFormatError
-from mirrorbench.identity import checksum
-from mirrorbench.metrics.correlation import harmonic_mean, pearson, spearman, uncentred_pearson
-from mirrorbench.metrics.similarity import cosine
+from mirrorbench.data.formats import parse
 from mirrorbench.tasks import Scores, Task, Vectors
 from mirrorbench.tasks.from_card import FromCard, arguments
+from mirrorbench.tasks.metrics.correlation import harmonic_mean, pearson, spearman, uncentred_pearson
+from mirrorbench.tasks.metrics.similarity import cosine
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from mirrorbench.core.errors import PluginError
+from mirrorbench.core.specs import LEVELS
 from mirrorbench.data.cardfile import load_card
 from mirrorbench.data.cards import Card
-from mirrorbench.errors import PluginError
-from mirrorbench.recipes import LEVELS
 from mirrorbench.tasks import Task
 from mirrorbench.tasks.disambiguation import CardSenseDisambiguation
 from mirrorbench.tasks.entity_linking import CardEntityLinking

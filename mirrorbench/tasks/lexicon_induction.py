@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mirrorbench.core.errors import DataFormatError, EncodingError
+from mirrorbench.core.identity import checksum
+from mirrorbench.core.inputs import TextInput
 from mirrorbench.data.catalogue import builtin_cards
 from mirrorbench.data.corpora import Corpus, GeneratedCorpus, read_corpus
+from mirrorbench.data.formats import parse
 from mirrorbench.data.generated import generated_corpora
 from mirrorbench.data.lexicon import Lexicon, WordPair
-from mirrorbench.data.parsers import parse
-from mirrorbench.encoding.inputs import TextInput
-from mirrorbench.errors import DataFormatError, EncodingError
-from mirrorbench.identity import checksum
-from mirrorbench.metrics.ranking import accuracy_at, mean_reciprocal_rank
-from mirrorbench.retrieval import neighbourhood, ranks
-from mirrorbench.retrieval.mapping import learn, normalise
 from mirrorbench.tasks import Scores, Task, Vectors
 from mirrorbench.tasks.from_card import FromCard, arguments
+from mirrorbench.tasks.metrics.ranking import accuracy_at, mean_reciprocal_rank
+from mirrorbench.tasks.neighbours import neighbourhood, ranks
+from mirrorbench.tasks.neighbours.mapping import learn, normalise
 
 if TYPE_CHECKING:
     from mirrorbench.data.cards import Card

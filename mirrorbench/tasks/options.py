@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from mirrorbench.core.errors import UsageError
+from mirrorbench.core.registry import Entry, Registry, unknown_name
+from mirrorbench.core.specs import parse_params
 from mirrorbench.data.cards import Card
-from mirrorbench.errors import UsageError
-from mirrorbench.registry import Entry, Registry, unknown_name
-from mirrorbench.specs import parse_params
 from mirrorbench.tasks import Task
 from mirrorbench.tasks.kinds import TASK_KINDS
 

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from mirrorbench.core.errors import DataFormatError
+from mirrorbench.data.formats import parse
 from mirrorbench.data.pairs import Pair
-from mirrorbench.data.parsers import parse
-from mirrorbench.errors import DataFormatError
-from mirrorbench.metrics.classification import auc, roc
-from mirrorbench.metrics.similarity import cosine
 from mirrorbench.tasks import Scores, Vectors
 from mirrorbench.tasks.from_card import FromCard, arguments
+from mirrorbench.tasks.metrics.classification import auc, roc
+from mirrorbench.tasks.metrics.similarity import cosine
 from mirrorbench.tasks.pair_similarity import PairSimilarity
 
 if TYPE_CHECKING:

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from mirrorbench.core.errors import DataFormatError
+from mirrorbench.core.identity import checksum
+from mirrorbench.core.inputs import TextInput
+from mirrorbench.data.formats import parse
 from mirrorbench.data.pairs import Pair
-from mirrorbench.data.parsers import parse
-from mirrorbench.encoding.inputs import TextInput
-from mirrorbench.errors import DataFormatError
-from mirrorbench.identity import checksum
-from mirrorbench.metrics.correlation import over_subsets, pearson, spearman
-from mirrorbench.metrics.similarity import cosine
 from mirrorbench.tasks import Scores, Task, Vectors
 from mirrorbench.tasks.from_card import FromCard, arguments
+from mirrorbench.tasks.metrics.correlation import over_subsets, pearson, spearman
+from mirrorbench.tasks.metrics.similarity import cosine
 
 if TYPE_CHECKING:
     from mirrorbench.data.cards import Card

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from mirrorbench.registry import Registry
+from mirrorbench.core.registry import Registry
 from mirrorbench.tasks import Scores, Task, Vectors
 
 

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from mirrorbench.core.errors import DataFormatError
+from mirrorbench.core.identity import checksum
+from mirrorbench.core.inputs import TextInput
 from mirrorbench.data.contexts import ContextPair, check_targets
-from mirrorbench.data.parsers import parse
-from mirrorbench.encoding.inputs import TextInput
-from mirrorbench.errors import DataFormatError
-from mirrorbench.identity import checksum
-from mirrorbench.metrics.classification import auc
-from mirrorbench.metrics.similarity import cosine
-from mirrorbench.metrics.threshold import accuracy, exact_threshold, stepped_threshold
+from mirrorbench.data.formats import parse
 from mirrorbench.tasks import Scores, Task, Vectors
 from mirrorbench.tasks.from_card import FromCard, arguments
+from mirrorbench.tasks.metrics.classification import auc
+from mirrorbench.tasks.metrics.similarity import cosine
+from mirrorbench.tasks.metrics.threshold import accuracy, exact_threshold, stepped_threshold
 
 if TYPE_CHECKING:
     from mirrorbench.data.cards import Card

@@ -1,7 +1,7 @@
 """Attention whose dropout a CPU draws quickly.
 
 Torch's attention with dropout on a CPU is the plain products and a dropout that draws slowly; so is this one, with the
-quick draws of ``mirrorbench.training.dropout``.
+quick draws of ``mirrorbench.training.quick_dropout``.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch.nn import functional as F  # noqa: N812  (torch's own convention)
 
-from mirrorbench.training.dropout import dropout
+from mirrorbench.training.quick_dropout import dropout
 
 FEW = 3
 """Tokens of a text up to which the products are written out: matrices as small as those of single words torch

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from mirrorbench.encoding.transformer import Transformer
+from mirrorbench.models.transformer import Transformer
 
 HELD_BYTES = {"cpu": 8 << 30, "mps": 4 << 30}
 """Memory for activations by device type; on CUDA half of what the device has."""

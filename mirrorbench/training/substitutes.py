@@ -11,8 +11,8 @@ from torch.nn import functional as F  # noqa: N812  (torch's own convention)
 from torch.overrides import TorchFunctionMode
 
 from mirrorbench.training.attention import attention
-from mirrorbench.training.dropout import dropout
 from mirrorbench.training.embedding import embedding
+from mirrorbench.training.quick_dropout import dropout
 
 
 class Substitutes(TorchFunctionMode):

@@ -10,13 +10,13 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 
-from mirrorbench.augmentations import Augmentation, TokenFunction, TokenView
-from mirrorbench.encoding.inputs import TextInput
-from mirrorbench.encoding.ragged import Ragged, Row
-from mirrorbench.encoding.transformer import Transformer
-from mirrorbench.errors import TuningError
-from mirrorbench.recipes import Recipe
-from mirrorbench.training.views import Pairs
+from mirrorbench.core.errors import TuningError
+from mirrorbench.core.inputs import TextInput
+from mirrorbench.models.ragged import Ragged, Row
+from mirrorbench.models.transformer import Transformer
+from mirrorbench.training.augmentations import Augmentation, TokenFunction, TokenView
+from mirrorbench.training.pairs import Pairs
+from mirrorbench.training.recipes import Recipe
 
 
 @dataclass(frozen=True, slots=True)

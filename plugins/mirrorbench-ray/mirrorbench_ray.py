@@ -13,12 +13,12 @@ from math import ceil
 from typing import TYPE_CHECKING, Any
 
 from mirrorbench import hookimpl
-from mirrorbench.errors import MirrorbenchError, UsageError
-from mirrorbench.executors.jobs import RETRIES, Job, compute
-from mirrorbench.outcomes import Cells, Done, failed
+from mirrorbench.core.errors import MirrorbenchError, UsageError
+from mirrorbench.runs.executors.jobs import RETRIES, Job, compute
+from mirrorbench.runs.outcomes import Cells, Done, failed
 
 if TYPE_CHECKING:
-    from mirrorbench.hooks import Register
+    from mirrorbench.core.hooks import Register
 
 
 START_TRIES = 3

@@ -11,10 +11,10 @@ from collections.abc import Callable
 from typing import Any
 
 from mirrorbench import hookimpl
-from mirrorbench.errors import TuningError
-from mirrorbench.hooks import Register
-from mirrorbench.methods import Method
-from mirrorbench.recipes import Recipe
+from mirrorbench.core.errors import TuningError
+from mirrorbench.core.hooks import Register
+from mirrorbench.training.methods import Method
+from mirrorbench.training.recipes import Recipe
 
 ROBERTAS = ("roberta", "xlm-roberta", "camembert")
 

@@ -16,13 +16,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from mirrorbench import hookimpl
-from mirrorbench.errors import MirrorbenchError, UsageError
-from mirrorbench.executors.jobs import RETRIES, Computed, Context, Job, compute, deaf_to_interrupts
-from mirrorbench.outcomes import Cells, Done, failed
+from mirrorbench.core.errors import MirrorbenchError, UsageError
+from mirrorbench.runs.executors.jobs import RETRIES, Computed, Context, Job, compute, deaf_to_interrupts
+from mirrorbench.runs.outcomes import Cells, Done, failed
 
 if TYPE_CHECKING:
-    from mirrorbench.hooks import Register
-    from mirrorbench.specs import Value
+    from mirrorbench.core.hooks import Register
+    from mirrorbench.core.specs import Value
 
 POLL_SECONDS = {"slurm": 10.0, "local": 0.2, "debug": 0.0}
 """Between two looks at the jobs; submitit asks Slurm once for all of them."""

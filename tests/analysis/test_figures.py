@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from mirrorbench.analysis import canvas, curves, errors, frequency, isotropy, layers, roc, similarity
-from mirrorbench.errors import UnknownNameError, UsageError
-from mirrorbench.specs import parse_spec
+from mirrorbench.core.errors import UnknownNameError, UsageError
+from mirrorbench.core.specs import parse_spec
 
 pytest.importorskip("matplotlib", reason="figures need the extra 'figures'")
 

@@ -8,9 +8,9 @@ import pytest
 from sklearn.metrics import silhouette_score
 
 from mirrorbench.analysis.projection import contexts_of, project, read_contexts, silhouette
+from mirrorbench.core.errors import DataFormatError, UnknownNameError, UsageError
+from mirrorbench.core.inputs import TextInput
 from mirrorbench.data.senses import Disambiguation, Occurrence, SenseContexts
-from mirrorbench.encoding.inputs import TextInput
-from mirrorbench.errors import DataFormatError, UnknownNameError, UsageError
 
 
 def clusters(n: int = 12) -> tuple[np.ndarray, list[str]]:

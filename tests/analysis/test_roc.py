@@ -5,8 +5,8 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 from mirrorbench.analysis.roc import curve
+from mirrorbench.core.inputs import TextInput
 from mirrorbench.data.pairs import Pair
-from mirrorbench.encoding.inputs import TextInput
 from mirrorbench.tasks import Vectors
 from mirrorbench.tasks.pair_classification import PairClassification
 

@@ -10,11 +10,11 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from harness.terminal import start
 from toys import PLUGIN
 
-from mirrorbench import plugins as plugin_manager
 from mirrorbench.cli import main
-from mirrorbench.testing.terminal import start
+from mirrorbench.runs import builtin as plugin_manager
 
 
 @dataclass(frozen=True)

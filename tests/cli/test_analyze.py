@@ -15,7 +15,7 @@ from sklearn.metrics import roc_auc_score
 from toys import PLUGIN
 
 from mirrorbench.analysis import canvas
-from mirrorbench.encoding.inputs import TextInput
+from mirrorbench.core.inputs import TextInput
 
 PLAIN = "tiny+base:pooling=mean"
 

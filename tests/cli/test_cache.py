@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mirrorbench.cache import Cache
-from mirrorbench.encoding.inputs import TextInput
-from mirrorbench.upkeep.cache import damage, entries, prunable, remove
+from mirrorbench.core.inputs import TextInput
+from mirrorbench.runs.cache import Cache
+from mirrorbench.runs.maintenance.cache import damage, entries, prunable, remove
 
 KEY = "a" * 64
 
@@ -24,7 +24,7 @@ def cache(tmp_path: Path, random_model: Callable[[str], Path]) -> Cache:
     """A model, vectors and a corpus."""
     import torch
 
-    from mirrorbench.encoding.transformer import open_transformer
+    from mirrorbench.models.transformer import open_transformer
 
     cache = Cache(tmp_path / "default-cache")  # where MIRRORBENCH_CACHE points in tests
     model = open_transformer(random_model("bert"), torch.device("cpu"))

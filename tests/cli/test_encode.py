@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from toys import PLUGIN
 
-from mirrorbench.texts.sinks import CHUNK
+from mirrorbench.texts.writers import CHUNK
 
 SLOW = """
 import os, time
@@ -93,10 +93,10 @@ def test_words_in_context_are_read_at_the_target(
 ) -> None:
     import torch
 
-    from mirrorbench.encoding.encoder import TransformerEncoder
-    from mirrorbench.encoding.inputs import TextInput
-    from mirrorbench.encoding.readout import Readout
-    from mirrorbench.encoding.transformer import open_transformer
+    from mirrorbench.core.inputs import TextInput
+    from mirrorbench.models.encoder import TransformerEncoder
+    from mirrorbench.models.pooling import Readout
+    from mirrorbench.models.transformer import open_transformer
 
     model = random_model("bert")
     (folder / "marked.txt").write_text("the [bank] of it\nhe [look]s it [up]\n")

@@ -82,7 +82,7 @@ def test_plugins_say_what_they_register(toys: Callable) -> None:
     rows = {row["name"]: row for row in json.loads(toys("--json", command="plugins").out)}
     (toy,) = (row for name, row in rows.items() if name.endswith("letters.py"))
     assert toy["hooks"] == ["register_encoders", "register_tasks"]
-    assert rows["mirrorbench.encoders.mirror"]["distribution"] == "built in"
+    assert rows["mirrorbench.training.methods.mirror"]["distribution"] == "built in"
 
 
 def test_an_installed_plugin_brings_a_command_and_a_broken_one_a_warning(
@@ -112,7 +112,7 @@ def test_an_installed_plugin_brings_a_command_and_a_broken_one_a_warning(
 
 
 def test_debugging_shows_the_traceback(mirrorbench: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
-    from mirrorbench.errors import UnknownNameError
+    from mirrorbench.core.errors import UnknownNameError
 
     monkeypatch.setenv("MIRRORBENCH_DEBUG", "1")
     with pytest.raises(UnknownNameError):

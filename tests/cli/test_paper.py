@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from paper_results import result, store
 
-from mirrorbench.papers.reading import paper_tables
-from mirrorbench.papers.tables import PaperTable
+from mirrorbench.reports.papers.reading import paper_tables
+from mirrorbench.reports.papers.tables import PaperTable
 
 
 def listing(out: str) -> dict[str, list[str]]:
@@ -91,7 +91,7 @@ def test_bad_requests_are_exit_code_2(mirrorbench: Callable, arguments: list[str
 @pytest.fixture
 def small_table(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """A table of two rows on the embedded data, beside the papers' own."""
-    from mirrorbench.papers import reading
+    from mirrorbench.reports.papers import reading
 
     path = folder / "specs" / "own" / "table1.yaml"
     path.parent.mkdir(parents=True)

@@ -78,8 +78,8 @@ def test_mirror_tunes_on_the_real_sentences(
 def test_what_a_window_leaves_out_stands_in_the_result(mirrorbench: Callable, folder: Path) -> None:
     from transformers import AutoTokenizer
 
-    from mirrorbench.backbones import embedded_directory
-    from mirrorbench.plugins import plugins
+    from mirrorbench.models.backbones import embedded_directory
+    from mirrorbench.runs.builtin import plugins
 
     said = mirrorbench("run", "-e", "tiny+base:pooling=target,layers=-2:,max_length=8", "-t", "quick-wic", "--offline")
     assert said.code == 0, said.err

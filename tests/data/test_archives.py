@@ -9,8 +9,8 @@ import samples
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mirrorbench.core.errors import DataFormatError, DataIntegrityError, DataUnavailableError, MirrorbenchError
 from mirrorbench.data.archives import extract_member, open_archive, read_member
-from mirrorbench.errors import DataFormatError, DataIntegrityError, DataUnavailableError, MirrorbenchError
 
 
 def make_tar(path: Path, members: dict[str, bytes], mode: str = "w:gz") -> Path:

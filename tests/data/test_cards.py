@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 import yaml
 
+from mirrorbench.core.errors import DataFormatError
 from mirrorbench.data.cardfile import load_card, read_suites
 from mirrorbench.data.cards import ArchiveSource, GithubSource, HuggingFaceSource, PackageSource, UrlSource
 from mirrorbench.data.catalogue import builtin_cards, builtin_suites
-from mirrorbench.data.parsers import PARSERS
-from mirrorbench.errors import DataFormatError
+from mirrorbench.data.formats import PARSERS
 
 SHA = "0" * 64
 COMMIT = "a" * 40

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 from samples import archive
 
+from mirrorbench.core.errors import DataFormatError, DataUnavailableError, UnknownNameError, UsageError
 from mirrorbench.data.cards import Card, DataFile
 from mirrorbench.data.catalogue import builtin_cards
 from mirrorbench.data.corpora import read_corpus
 from mirrorbench.data.defaults import DEFAULT_CORPORA
 from mirrorbench.data.importing import import_folder
 from mirrorbench.data.store import DataStore
-from mirrorbench.errors import DataFormatError, DataUnavailableError, UnknownNameError, UsageError
 
 CONTENT = b" b \n\na\nb\n\ta\t\nc\x12\n"
 

@@ -9,10 +9,10 @@ import pytest
 from typer.testing import CliRunner
 
 from mirrorbench.cli.data import app
+from mirrorbench.core.errors import DataIntegrityError, DataUnavailableError, UnknownNameError, UsageError
 from mirrorbench.data import catalogue
 from mirrorbench.data.cards import Card, DataFile, UrlSource
 from mirrorbench.data.catalogue import builtin_cards
-from mirrorbench.errors import DataIntegrityError, DataUnavailableError, UnknownNameError, UsageError
 
 CONTENT = b"one\ttwo\n"
 

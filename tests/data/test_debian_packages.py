@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from samples import archive
 
+from mirrorbench.core.errors import DataFormatError
 from mirrorbench.data.archives import extract_member, open_archive
-from mirrorbench.errors import DataFormatError
 
 
 def member(name: str, content: bytes) -> bytes:

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from mirrorbench import hookimpl
+from mirrorbench.core.errors import DataFormatError
 from mirrorbench.data.cardfile import load_card, load_cards
 from mirrorbench.data.catalogue import cards_folder
 from mirrorbench.data.families import expand
-from mirrorbench.errors import DataFormatError
-from mirrorbench.plugins import Plugins
+from mirrorbench.runs.builtin import load_plugins
 
 
 def test_a_plain_card_is_a_family_of_one() -> None:
@@ -74,7 +74,7 @@ def test_a_plugin_registers_a_family_by_its_path(tmp_path: Path) -> None:
         def register_tasks(self, register: Any) -> None:
             register(path)
 
-    plugins = Plugins(discover=False)
+    plugins = load_plugins(discover=False)
     plugins.add(Plugin(), "mine")
     assert plugins.tasks["my-zh-he"].title == "ZH-HE"
     assert plugins.tasks.entry("my-en-fr").origin == "mine"

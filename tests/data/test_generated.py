@@ -9,14 +9,15 @@ from pathlib import Path
 import pytest
 
 from mirrorbench import hookimpl
+from mirrorbench.core.errors import DataUnavailableError, UnknownNameError
+from mirrorbench.core.hooks import Register
+from mirrorbench.core.plugins import Plugins
+from mirrorbench.core.specs import parse_spec
 from mirrorbench.data.corpora import GeneratedCorpus, read_corpus
 from mirrorbench.data.generated import LONGEST, SHORTEST, frequent_words, random_strings
 from mirrorbench.data.store import DataStore
-from mirrorbench.errors import DataUnavailableError, UnknownNameError
-from mirrorbench.hooks import Register
-from mirrorbench.plan import Planner, Request
-from mirrorbench.plugins import Plugins
-from mirrorbench.specs import parse_spec
+from mirrorbench.runs.builtin import load_plugins
+from mirrorbench.runs.plan import Planner, Request
 
 
 def test_random_strings_have_no_meaning_and_never_change() -> None:
@@ -68,7 +69,7 @@ def test_a_plugin_registers_one_and_its_content_is_its_identity(tmp_path: Path, 
 
     keys = set()
     for texts in (["a", "b"], ["a", "c"]):
-        registered = Plugins(discover=False)
+        registered = load_plugins(discover=False)
         registered.add(Made(texts), "made")
         request = Request((parse_spec("tiny+mirror:corpus=made"),), ())
         planner = Planner(request, registered, DataStore(tmp_path, offline=True))

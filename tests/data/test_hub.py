@@ -16,11 +16,11 @@ from typing import Any
 
 import pytest
 
+from mirrorbench.core.errors import DataFormatError, DataUnavailableError, UsageError
 from mirrorbench.data.cardfile import load_card
 from mirrorbench.data.corpora import read_corpus
 from mirrorbench.data.hub import hub_card, hub_file, parse_hub_id
 from mirrorbench.data.store import DataStore
-from mirrorbench.errors import DataFormatError, DataUnavailableError, UsageError
 
 REVISION = "0123456789012345678901234567890123456789"
 TOY = f"hf:owner/toy@{REVISION}"

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 from samples import archive
 
+from mirrorbench.core.errors import UsageError
 from mirrorbench.data import importing
 from mirrorbench.data.cards import Card, DataFile
 from mirrorbench.data.catalogue import builtin_cards, builtin_suites
 from mirrorbench.data.importing import import_folder
 from mirrorbench.data.store import DataStore
-from mirrorbench.errors import UsageError
 
 MakeCard = Callable[..., Card]
 MakeFile = Callable[..., DataFile]

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
+from mirrorbench.core.errors import DataFormatError, DataUnavailableError
 from mirrorbench.data.cardfile import load_card
 from mirrorbench.data.cards import Card, DataFile, UrlSource
 from mirrorbench.data.importing import import_folder
 from mirrorbench.data.store import DataStore
-from mirrorbench.errors import DataFormatError, DataUnavailableError
 
 MakeCard = Callable[..., Card]
 MakeFile = Callable[..., DataFile]

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from mirrorbench.core.errors import DataFormatError
 from mirrorbench.data.cardfile import load_card
 from mirrorbench.data.store import DataStore
-from mirrorbench.errors import DataFormatError
 from mirrorbench.tasks.kinds import as_task
 
 CARD = """\

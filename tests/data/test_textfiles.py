@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mirrorbench.core.errors import DataFormatError, DataUnavailableError
 from mirrorbench.data.textfiles import parse_number, read_lines
-from mirrorbench.errors import DataFormatError, DataUnavailableError
 
 LINE = st.text(st.characters(exclude_characters="\n\r\0", exclude_categories=["Cs"]), max_size=20)
 

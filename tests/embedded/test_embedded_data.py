@@ -12,7 +12,7 @@ from mirrorbench.data.cards import EMBEDDED_DATA, Card, PackageSource
 from mirrorbench.data.catalogue import builtin_cards, builtin_suites
 from mirrorbench.data.corpora import read_corpus
 from mirrorbench.data.store import DataStore
-from mirrorbench.plugins import Plugins
+from mirrorbench.runs.builtin import load_plugins
 from mirrorbench.tasks import Task
 
 LICENCES = EMBEDDED_DATA / "LICENCES.md"
@@ -39,7 +39,7 @@ def letters_and_digits(text: str) -> str:
 
 
 def quick_tasks() -> list[Task]:
-    tasks = Plugins(discover=False).tasks
+    tasks = load_plugins(discover=False).tasks
     return [tasks[name] for name in builtin_suites()["quick"]]
 
 
@@ -130,5 +130,5 @@ def test_multisimlex_equals_the_derived_table(shared_data: Path, store: DataStor
     words = [line.split(",")[:4] for line in (derived / "translation.csv").read_text(encoding="utf-8").splitlines()[1:]]
     scores = [line.split(",")[:3] for line in (derived / "scores.csv").read_text(encoding="utf-8").splitlines()[1:]]
     expected = [(row[0], row[2], row[3], float(score[2])) for row, score in zip(words, scores, strict=True)]
-    task = Plugins(discover=False).tasks["quick-simlex"]
+    task = load_plugins(discover=False).tasks["quick-simlex"]
     assert [(pair.id, pair.left, pair.right, pair.gold) for pair in task.load(store)] == expected

@@ -10,10 +10,10 @@ import pytest
 from parsing import on_disk
 from samples import SAMPLES
 
-from mirrorbench.data.parsers import parse
-from mirrorbench.data.parsers.marks import unmark
+from mirrorbench.core.errors import DataFormatError, MirrorbenchError
+from mirrorbench.data.formats import parse
+from mirrorbench.data.formats.marks import unmark
 from mirrorbench.data.store import ResolvedData
-from mirrorbench.errors import DataFormatError, MirrorbenchError
 
 
 def read(name: str, folder: Path, changes: Mapping[str, bytes], **options: Any) -> list[Any]:

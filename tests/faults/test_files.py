@@ -11,11 +11,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from mirrorbench.core.errors import DataFormatError, MirrorbenchError
 from mirrorbench.data import textfiles
 from mirrorbench.data.corpora import read_corpus
 from mirrorbench.data.store import DataStore
-from mirrorbench.errors import DataFormatError, MirrorbenchError
-from mirrorbench.store import read_result
+from mirrorbench.runs.results import read_result
 
 RESULT: dict[str, Any] = {
     "cell": {"spec": "bert+base", "task": "cats", "seed": 0, "protocol": "paper", "precision": {"encoding": "fp32"}},

@@ -11,16 +11,16 @@ import pytest
 import torch
 from toys import CATS, ToyEncoder, ToyPlugin
 
-from mirrorbench.cache import Cache
+from mirrorbench.core.errors import EncodingError, PluginError
+from mirrorbench.core.hooks import hookimpl
+from mirrorbench.core.inputs import checked
+from mirrorbench.core.plugins import Plugins
+from mirrorbench.core.specs import parse_spec
 from mirrorbench.data.store import DataStore
-from mirrorbench.encoding.inputs import checked
-from mirrorbench.errors import EncodingError, PluginError
-from mirrorbench.hooks import hookimpl
-from mirrorbench.plan import Planner, Request
-from mirrorbench.plugins import Plugins
-from mirrorbench.runner import Runner
-from mirrorbench.specs import parse_spec
-from mirrorbench.store import ResultStore
+from mirrorbench.runs.cache import Cache
+from mirrorbench.runs.plan import Planner, Request
+from mirrorbench.runs.results import ResultStore
+from mirrorbench.runs.runner import Runner
 from mirrorbench.tasks import Scores
 from mirrorbench.tasks.pair_similarity import PairSimilarity
 

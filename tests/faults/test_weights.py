@@ -13,10 +13,10 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from mirrorbench import backbones
-from mirrorbench.encoding.transformer import open_transformer
-from mirrorbench.errors import ModelUnavailableError
-from mirrorbench.specs import parse_spec
+from mirrorbench.core.errors import ModelUnavailableError
+from mirrorbench.core.specs import parse_spec
+from mirrorbench.models import backbones
+from mirrorbench.models.transformer import open_transformer
 
 CPU = torch.device("cpu")
 POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:abc\n"

@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from mirrorbench.core.errors import DataFormatError
+from mirrorbench.core.inputs import TextInput
 from mirrorbench.data.senses import Disambiguation, Occurrence, SenseContexts
 from mirrorbench.data.store import DataStore
-from mirrorbench.encoding.inputs import TextInput
-from mirrorbench.errors import DataFormatError
 from mirrorbench.tasks import Vectors
 from mirrorbench.tasks.disambiguation import SenseDisambiguation
 

@@ -7,14 +7,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from mirrorbench.core.errors import DataFormatError, DataUnavailableError, EncodingError
+from mirrorbench.core.inputs import TextInput
 from mirrorbench.data.catalogue import builtin_cards
+from mirrorbench.data.formats import parse
 from mirrorbench.data.importing import import_folder
 from mirrorbench.data.lexicon import Lexicon
-from mirrorbench.data.parsers import parse
 from mirrorbench.data.store import DataStore
-from mirrorbench.encoding.inputs import TextInput
-from mirrorbench.errors import DataFormatError, DataUnavailableError, EncodingError
-from mirrorbench.plugins import plugins
+from mirrorbench.runs.builtin import plugins
 from mirrorbench.tasks import Scores, Vectors
 from mirrorbench.tasks.lexicon_induction import LexiconInduction
 

@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 
 from mirrorbench.cli.options import split_names
+from mirrorbench.core.errors import MirrorbenchError, UnknownNameError, UsageError
 from mirrorbench.data.catalogue import builtin_cards
 from mirrorbench.data.importing import import_folder
 from mirrorbench.data.store import DataStore
-from mirrorbench.errors import MirrorbenchError, UnknownNameError, UsageError
-from mirrorbench.plan import expand_tasks
-from mirrorbench.plugins import plugins
+from mirrorbench.runs.builtin import plugins
+from mirrorbench.runs.plan import expand_tasks
 from mirrorbench.tasks.lexicon_induction import LexiconInduction
 
 NAME = "bli-it-fr:vocabulary_size=500,self_learning=2"

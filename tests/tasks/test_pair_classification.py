@@ -5,11 +5,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from mirrorbench.core.errors import DataFormatError
+from mirrorbench.core.inputs import TextInput
 from mirrorbench.data.pairs import Pair
 from mirrorbench.data.store import DataStore
-from mirrorbench.encoding.inputs import TextInput
-from mirrorbench.errors import DataFormatError
-from mirrorbench.plugins import plugins
+from mirrorbench.runs.builtin import plugins
 from mirrorbench.tasks import Vectors
 from mirrorbench.tasks.pair_classification import PairClassification
 

@@ -9,10 +9,10 @@ import pytest
 from scipy import stats
 from toys import CATS, DOGS, ToyEncoder
 
+from mirrorbench.core.errors import DataFormatError
 from mirrorbench.data.pairs import Pair
 from mirrorbench.data.store import DataStore
-from mirrorbench.encoders.static import StaticEncoder
-from mirrorbench.errors import DataFormatError
+from mirrorbench.models.systems.static import StaticEncoder
 from mirrorbench.tasks import Scores, Vectors
 from mirrorbench.tasks.pair_similarity import PairSimilarity
 

@@ -7,8 +7,8 @@ import pytest
 from scipy import stats
 from toys import CATS, ToyEncoder
 
-from mirrorbench.errors import UnknownNameError
-from mirrorbench.registry import Registry
+from mirrorbench.core.errors import UnknownNameError
+from mirrorbench.core.registry import Registry
 from mirrorbench.tasks import Scores, Vectors
 from mirrorbench.tasks.pair_similarity import PairSimilarity
 from mirrorbench.tasks.scoring import score

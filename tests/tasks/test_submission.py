@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mirrorbench.cells import Cell, Weights
+from mirrorbench.core.inputs import TextInput
+from mirrorbench.core.specs import parse_spec
 from mirrorbench.data.contexts import ContextPair
 from mirrorbench.data.store import DataStore
-from mirrorbench.encoding.inputs import TextInput
-from mirrorbench.specs import parse_spec
-from mirrorbench.store import Result, ResultStore
+from mirrorbench.runs.cells import Cell, Weights
+from mirrorbench.runs.results import Result, ResultStore
 from mirrorbench.tasks import Scores, Vectors
 from mirrorbench.tasks.word_in_context import WordInContext
 

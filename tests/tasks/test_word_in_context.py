@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from sklearn.metrics import accuracy_score, roc_auc_score
 
+from mirrorbench.core.errors import DataFormatError
+from mirrorbench.core.inputs import TextInput
 from mirrorbench.data.contexts import ContextPair
 from mirrorbench.data.store import DataStore
-from mirrorbench.encoding.inputs import TextInput
-from mirrorbench.errors import DataFormatError
-from mirrorbench.plugins import Plugins
+from mirrorbench.runs.builtin import load_plugins
 from mirrorbench.tasks import Vectors
 from mirrorbench.tasks.word_in_context import WordInContext
 
@@ -118,7 +118,7 @@ def test_data_that_cannot_be_scored(pairs: list[ContextPair], what: str) -> None
 
 
 def test_the_embedded_card(tmp_path: Path) -> None:
-    task = Plugins(discover=False).tasks["quick-wic"]
+    task = load_plugins(discover=False).tasks["quick-wic"]
     items = task.load(DataStore(tmp_path, offline=True))
     assert {split: sum(p.split == split for p in items) for split in ("dev", "train")} == {"dev": 389, "train": 600}
     random = np.random.default_rng(0)

@@ -10,10 +10,10 @@ import pytest
 import torch
 from augmented import AUGMENTATIONS, TEXTS, recipe
 
-from mirrorbench.errors import TuningError
-from mirrorbench.training.contrastive import tune
-from mirrorbench.training.tuning import prepare
-from mirrorbench.training.views import PairMaker, Pairs, mirrored
+from mirrorbench.core.errors import TuningError
+from mirrorbench.runs.tuning import prepare
+from mirrorbench.training.loop import tune
+from mirrorbench.training.pairs import PairMaker, Pairs, mirrored
 
 Weights = dict[str, torch.Tensor]
 

@@ -13,14 +13,14 @@ import torch
 from augmented import AUGMENTATIONS, TEXTS, attached, recipe
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from mirrorbench.encoding.transformer import Transformer
-from mirrorbench.recipes import Recipe
-from mirrorbench.training import parts
-from mirrorbench.training.contrastive import _Loop
+from mirrorbench.models.transformer import Transformer
+from mirrorbench.runs.tuning import prepare
+from mirrorbench.training import microbatch as parts
+from mirrorbench.training.loop import _Loop
 from mirrorbench.training.losses import LOSSES
-from mirrorbench.training.parts import PartReader
+from mirrorbench.training.microbatch import PartReader
+from mirrorbench.training.recipes import Recipe
 from mirrorbench.training.tokenized import TokenizedPairs, TokenizedView
-from mirrorbench.training.tuning import prepare
 
 CPU = torch.device("cpu")
 LENGTH = 30

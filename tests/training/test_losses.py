@@ -7,8 +7,8 @@ import torch
 from pytorch_metric_learning.losses import NTXentLoss
 from torch.nn.functional import cosine_similarity
 
-from mirrorbench.recipes import LOSS_NAMES
 from mirrorbench.training.losses import LOSSES, in_batch, infonce, ntxent
+from mirrorbench.training.recipes import LOSS_NAMES
 
 SIZES = pytest.mark.parametrize("n", [2, 3, 17])
 TEMPERATURES = pytest.mark.parametrize("temperature", [0.04, 0.2, 1.0])

@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 import torch
 
-from mirrorbench.augmentations import Augmentation
-from mirrorbench.encoding.encoder import TransformerEncoder
-from mirrorbench.encoding.readout import Readout
-from mirrorbench.encoding.transformer import Transformer, open_transformer
-from mirrorbench.errors import EncodingError, TuningError
-from mirrorbench.plugins import Plugins
-from mirrorbench.recipes import Recipe
-from mirrorbench.training.contrastive import tune
-from mirrorbench.training.tuning import prepare
+from mirrorbench.core.errors import EncodingError, TuningError
+from mirrorbench.core.plugins import Plugins
+from mirrorbench.models.encoder import TransformerEncoder
+from mirrorbench.models.pooling import Readout
+from mirrorbench.models.transformer import Transformer, open_transformer
+from mirrorbench.runs.tuning import prepare
+from mirrorbench.training.augmentations import Augmentation
+from mirrorbench.training.loop import tune
+from mirrorbench.training.recipes import Recipe
 
 TEXTS = [f"{'word ' * (n % 7)}number {n}" for n in range(10, 50)]
 LIMIT = 80  # tokens: fewer than those of the texts of one length

@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from mirrorbench.encoding.transformer import open_transformer
+from mirrorbench.models.transformer import open_transformer
 from mirrorbench.training.optimizer import TouchedRows, TuningOptimizer
 from mirrorbench.training.substitutes import Substitutes
 

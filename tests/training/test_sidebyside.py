@@ -12,11 +12,11 @@ import torch
 from augmented import AUGMENTATIONS, TEXTS, recipe
 from torch.testing import assert_close
 
-from mirrorbench.recipes import Recipe
-from mirrorbench.training import parts
-from mirrorbench.training.contrastive import TuningReport, tune
+from mirrorbench.runs.tuning import prepare
+from mirrorbench.training import microbatch as parts
+from mirrorbench.training.loop import TuningReport, tune
+from mirrorbench.training.recipes import Recipe
 from mirrorbench.training.sidebyside import SideBySide
-from mirrorbench.training.tuning import prepare
 
 DRAWING = recipe(dropout=0.1, lr=1e-3)
 
@@ -107,9 +107,9 @@ def test_a_batch_over_the_memory_is_read_twice_side_by_side_as_well(
     random_model: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(parts.TOKEN_BUDGET, "cpu", 60)
-    monkeypatch.setattr("mirrorbench.training.contrastive.held_tokens", lambda transformer: 100)
+    monkeypatch.setattr("mirrorbench.training.loop.held_tokens", lambda transformer: 100)
     twice = tuned(random_model("bert"), DRAWING, 2)
-    monkeypatch.setattr("mirrorbench.training.contrastive.held_tokens", lambda transformer: 10**6)
+    monkeypatch.setattr("mirrorbench.training.loop.held_tokens", lambda transformer: 10**6)
     once = tuned(random_model("bert"), DRAWING, 2)
     assert twice[0].losses == pytest.approx(once[0].losses, abs=1e-4)
     assert_close(twice[1].norm(), once[1].norm(), rtol=1e-3, atol=0)

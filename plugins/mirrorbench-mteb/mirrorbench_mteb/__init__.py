@@ -9,7 +9,7 @@ Importing mteb takes seconds, so nothing here does it before a task is read or a
 from __future__ import annotations
 
 from mirrorbench import hookimpl
-from mirrorbench.hooks import Register
+from mirrorbench.core.hooks import Register
 from mirrorbench_mteb.tasks import from_mteb
 
 __all__ = ["from_mteb"]

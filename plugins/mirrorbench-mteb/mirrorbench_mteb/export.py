@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mirrorbench.identity import digest
-from mirrorbench.store import Result
+from mirrorbench.core.identity import digest
+from mirrorbench.runs.results import Result
 from mirrorbench_mteb.catalogue import Entry, catalogue
 from mirrorbench_mteb.tasks import get_task
 
@@ -56,7 +56,7 @@ def export(results: Iterable[Result], folder: Path) -> Exported:
     Subsets of one task share a file, as in MTEB. A file that is there is replaced.
 
     Args:
-        results: as ``mirrorbench.store.read_results`` gives them.
+        results: as ``mirrorbench.runs.results.read_results`` gives them.
         folder: where ``results/`` is made.
     """
     from mteb.cache import ResultCache

@@ -10,9 +10,9 @@ from mteb.models.abs_encoder import AbsEncoder
 from mteb.models.model_meta import ModelMeta, ScoringFunction
 from numpy.typing import NDArray
 
-from mirrorbench.api import TextEncoder, load
-from mirrorbench.specs import parse_spec
-from mirrorbench.store import slug
+from mirrorbench.core.specs import parse_spec
+from mirrorbench.runs.results import slug
+from mirrorbench.session import TextEncoder, load
 
 ORGANISATION = "mirrorbench"
 

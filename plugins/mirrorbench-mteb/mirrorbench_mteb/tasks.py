@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from mirrorbench.core.errors import DataFormatError, DataUnavailableError, UsageError
+from mirrorbench.core.registry import unknown_name
 from mirrorbench.data.pairs import Pair
-from mirrorbench.errors import DataFormatError, DataUnavailableError, UsageError
-from mirrorbench.registry import unknown_name
 from mirrorbench.tasks import Scores, Task, Vectors
 from mirrorbench.tasks.pair_classification import PairClassification
 from mirrorbench.tasks.pair_similarity import PairSimilarity

@@ -11,15 +11,16 @@ from typing import Any
 import pytest
 
 HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE), str(HERE.parent)]  # the plugin, installed or not
+# The plugin, installed or not, and the fixtures of a checkout of mirrorbench.
+sys.path[:0] = [str(HERE), str(HERE.parent), str(HERE.parents[2] / "tests")]
 
 pytest.importorskip("mteb")
-import mirrorbench_mteb  # noqa: E402
+import mirrorbench_mteb
+from harness.fixtures import command, own_folders, plugins
 
-from mirrorbench.data.pairs import Pair  # noqa: E402
-from mirrorbench.data.store import DataStore  # noqa: E402
-from mirrorbench.plugins import Plugins  # noqa: E402
-from mirrorbench.testing.fixtures import command, own_folders, plugins  # noqa: E402
+from mirrorbench.core.plugins import Plugins
+from mirrorbench.data.pairs import Pair
+from mirrorbench.data.store import DataStore
 
 __all__ = ["command", "own_folders", "plugins"]
 

@@ -8,6 +8,7 @@ from typing import Any
 import mteb
 import numpy as np
 import pytest
+from harness.fixtures import PATIENCE, Command
 from mirrorbench_mteb.evaluation import evaluate
 from mirrorbench_mteb.export import export
 from mirrorbench_mteb.model import MirrorbenchModel
@@ -15,9 +16,8 @@ from mteb.models import EncoderProtocol
 from mteb.results import TaskResult
 
 import mirrorbench
-from mirrorbench.plugins import Plugins
-from mirrorbench.store import read_results
-from mirrorbench.testing.fixtures import PATIENCE, Command
+from mirrorbench.core.plugins import Plugins
+from mirrorbench.runs.results import read_results
 
 TUNED = "tiny+mirror:batch_size=20,corpus_size=60"
 

@@ -14,10 +14,10 @@ from mirrorbench_mteb.model import MirrorbenchModel
 from mirrorbench_mteb.tasks import from_mteb
 
 import mirrorbench
+from mirrorbench.core.errors import DataUnavailableError, UsageError
+from mirrorbench.core.plugins import Plugins
 from mirrorbench.data.pairs import Pair
 from mirrorbench.data.store import DataStore
-from mirrorbench.errors import DataUnavailableError, UsageError
-from mirrorbench.plugins import Plugins
 
 PROJECT = Path(__file__).resolve().parents[1]
 
@@ -46,7 +46,7 @@ def test_the_tasks_are_registered_under_mtebs_names(plugins: Plugins) -> None:
 def test_registering_imports_neither_mteb_nor_datasets() -> None:
     code = (
         f"import sys; sys.path.insert(0, {str(PROJECT)!r}); import mirrorbench_mteb as m\n"
-        "from mirrorbench.plugins import plugins\n"
+        "from mirrorbench.runs.builtin import plugins\n"
         "p = plugins()\n"
         "'mteb' in p.commands or p.add(m, 'mteb')\n"
         "p.tasks['mteb-STSBenchmark'], p.commands['mteb']\n"

@@ -8,12 +8,13 @@ from types import ModuleType
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # the plugin, installed or not
+HERE = Path(__file__).resolve().parent
+# The plugin, installed or not, and the fixtures of a checkout of mirrorbench.
+sys.path[:0] = [str(HERE.parent), str(HERE.parents[2] / "tests")]
 
 import mirrorbench_ray
-
-from mirrorbench.testing.executors import bench, interrupted
-from mirrorbench.testing.fixtures import command, own_folders, plugins
+from harness.executors import bench, interrupted
+from harness.fixtures import command, own_folders, plugins
 
 __all__ = ["bench", "command", "interrupted", "own_folders", "plugins"]
 

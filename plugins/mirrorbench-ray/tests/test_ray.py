@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 import mirrorbench_ray
 import pytest
+from harness.executors import Bench
 
-from mirrorbench.errors import UsageError
-from mirrorbench.testing.executors import Bench
+from mirrorbench.core.errors import UsageError
 
 TUNED = "tiny+mirror:batch_size=6"
 

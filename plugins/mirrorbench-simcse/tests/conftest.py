@@ -8,11 +8,12 @@ from types import ModuleType
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # the plugin, installed or not
+HERE = Path(__file__).resolve().parent
+# The plugin, installed or not, and the fixtures of a checkout of mirrorbench.
+sys.path[:0] = [str(HERE.parent), str(HERE.parents[2] / "tests")]
 
 import mirrorbench_simcse
-
-from mirrorbench.testing.fixtures import command, own_folders, plugins
+from harness.fixtures import command, own_folders, plugins
 
 __all__ = ["command", "own_folders", "plugins"]
 

@@ -8,18 +8,18 @@ from typing import Any
 import mirrorbench_simcse
 import pytest
 import torch
+from harness.fixtures import PATIENCE, Command
 
-from mirrorbench.augmentations import Augmentation
-from mirrorbench.backbones import locate
-from mirrorbench.encoding.readout import Readout
-from mirrorbench.encoding.transformer import Transformer
-from mirrorbench.errors import TuningError
-from mirrorbench.plugins import Plugins
-from mirrorbench.recipes import Recipe, override
-from mirrorbench.specs import parse_spec
-from mirrorbench.testing.fixtures import PATIENCE, Command
-from mirrorbench.training.contrastive import tune
-from mirrorbench.training.tuning import prepare
+from mirrorbench.core.errors import TuningError
+from mirrorbench.core.plugins import Plugins
+from mirrorbench.core.specs import parse_spec
+from mirrorbench.models.backbones import locate
+from mirrorbench.models.pooling import Readout
+from mirrorbench.models.transformer import Transformer
+from mirrorbench.runs.tuning import prepare
+from mirrorbench.training.augmentations import Augmentation
+from mirrorbench.training.loop import tune
+from mirrorbench.training.recipes import Recipe, override
 
 WORDS = ["river", "stone", "garden", "music", "winter", "window", "letter", "bridge", "forest", "market"]
 TEXTS = [f"the {one} is near the {other}" for n, one in enumerate(WORDS) for other in WORDS[n + 1 :]]

@@ -8,9 +8,9 @@ from typing import Any
 
 import mirrorbench_slurm
 import pytest
+from harness.executors import Bench
 
-from mirrorbench.errors import UsageError
-from mirrorbench.testing.executors import Bench
+from mirrorbench.core.errors import UsageError
 
 TUNED = "tiny+mirror:batch_size=6"
 

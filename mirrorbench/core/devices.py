@@ -1,0 +1,126 @@
+"""Devices and numeric precision: what ``--device auto`` means."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextvars import ContextVar
+from typing import TYPE_CHECKING
+
+from mirrorbench.core.errors import UsageError
+
+if TYPE_CHECKING:
+    import torch
+
+PRECISIONS = ("auto", "fp32", "bf16")
+
+
+def pick_device(name: str = "auto") -> torch.device:
+    """The device called ``auto``, ``cpu``, ``cuda``, ``cuda:N`` or ``mps``.
+
+    ``auto`` takes CUDA, else Apple's MPS, else the CPU.
+
+    Raises:
+        UsageError: an unknown name, or a device that this machine does not have.
+    """
+    import torch
+
+    if not re.fullmatch(r"auto|cpu|mps|cuda(:\d+)?", name):
+        raise UsageError(f"unknown device {name!r}", "Devices: auto, cpu, cuda, cuda:N, mps")
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
+    device = torch.device(name)
+    if device.type == "cuda":
+        if not torch.cuda.is_available():
+            built = "this torch was built without CUDA" if not torch.version.cuda else "no CUDA device is visible"
+            raise UsageError(f"--device {name}: {built}", "Use --device cpu, or install a CUDA build of torch.")
+        if (device.index or 0) >= torch.cuda.device_count():
+            raise UsageError(f"--device {name}: this machine has {torch.cuda.device_count()} CUDA devices")
+    if device.type == "mps" and not torch.backends.mps.is_available():
+        raise UsageError("--device mps: this machine has no Apple GPU that torch can use", "Use --device cpu.")
+    if device.type == "cuda":
+        # A fixed workspace makes cuBLAS give the same sums in the same order; must be set before the first product.
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+    return device
+
+
+def pick_precision(name: str, device: torch.device) -> str:
+    """``fp32`` or ``bf16``; ``auto`` is bf16 on CUDA devices that compute in it, fp32 elsewhere.
+
+    Raises:
+        UsageError: an unknown precision.
+    """
+    import torch
+
+    if name not in PRECISIONS:
+        raise UsageError(f"unknown precision {name!r}", f"Precisions: {', '.join(PRECISIONS)}")
+    if name != "auto":
+        return name
+    # Not torch.cuda.is_bf16_supported(): older GPUs emulate bf16, slower than fp32 and with fewer digits.
+    return "bf16" if device.type == "cuda" and torch.cuda.get_device_capability(device) >= (8, 0) else "fp32"
+
+
+def use_deterministic_algorithms() -> None:
+    """Let torch use nothing but algorithms that give the same bits at every run, and raise where it has none.
+
+    On the CPU that is so without it, for one number of threads; on CUDA the same holds for one kind of GPU and one
+    version of torch and CUDA.
+    """
+    import torch
+
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+    torch.use_deterministic_algorithms(True)
+    torch.backends.cudnn.benchmark = False
+
+
+def describe(device: torch.device) -> str:
+    """A device's name as it stands in results: the GPU's product name, or the processor's."""
+    import platform
+
+    import torch
+
+    if device.type == "cuda":
+        return str(torch.cuda.get_device_name(device))
+    return f"{platform.machine()} ({torch.get_num_threads()} threads)" if device.type == "cpu" else "Apple GPU"
+
+
+def autocast(device: torch.device, precision: str) -> AbstractContextManager[object]:
+    """The context in which a model with float32 weights computes in ``fp32`` or ``bf16``."""
+    import torch
+
+    return torch.autocast(device.type, dtype=torch.bfloat16) if precision == "bf16" else nullcontext()
+
+
+def out_of_memory(error: RuntimeError) -> bool:
+    """Whether an error says that a device has no memory left: on CUDA it is of a type of its own, on MPS it is not."""
+    import torch
+
+    return isinstance(error, torch.OutOfMemoryError) or "MPS backend out of memory" in str(error)
+
+
+def release_memory(device: torch.device) -> None:
+    """Give memory that torch keeps for later back to the device."""
+    import torch
+
+    if device.type in ("cuda", "mps"):
+        torch.get_device_module(device).empty_cache()
+
+
+_CURRENT: ContextVar[str] = ContextVar("mirrorbench_device", default="cpu")
+
+
+@contextmanager
+def computing_on(device: torch.device) -> Iterator[None]:
+    """Let what computes without a model of its own (retrieval) use a device, too."""
+    token = _CURRENT.set(str(device))
+    try:
+        yield
+    finally:
+        _CURRENT.reset(token)
+
+
+def current_device() -> str:
+    """The device of the innermost ``computing_on``; ``cpu`` outside any."""
+    return _CURRENT.get()

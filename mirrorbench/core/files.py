@@ -1,0 +1,162 @@
+"""Files and folders that are complete or absent: atomic writing, checksums, and where the cache lies.
+
+Environment:
+    MIRRORBENCH_CACHE: the cache folder; by default the platform's cache directory of the user.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, TypeVar
+
+from mirrorbench.core.errors import StorageError
+
+TEMPORARY = ".part-"
+"""What the name of a file begins with until it is complete."""
+
+_T = TypeVar("_T")
+
+
+@contextmanager
+def writing(target: Path, store: Path | None = None) -> Iterator[IO[bytes]]:
+    """Write a file atomically: into a temporary file beside it, renamed once complete, removed on an error.
+
+    Args:
+        target: the file.
+        store: what an error names in its place, where the file is one of many whose names say nothing to a user: a
+            full disk is then one message, not one for each file.
+
+    Raises:
+        StorageError: the folder or the file cannot be written, or the disk is full.
+    """
+    temporary = ""
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(prefix=TEMPORARY, dir=target.parent)
+        with os.fdopen(handle, "wb") as sink:
+            yield sink
+            sink.flush()
+            os.fsync(sink.fileno())  # or a power cut could leave the new name with no content
+        os.chmod(temporary, 0o644)
+        os.replace(temporary, target)
+        temporary = ""
+        sync_folder(target.parent)
+    except OSError as error:
+        raise StorageError(
+            f"Cannot write {f'to {store}' if store else target}: {error.strerror or error}.",
+            hint="Free some space, or name another folder.",
+        ) from error
+    finally:
+        if temporary:
+            Path(temporary).unlink(missing_ok=True)
+
+
+@contextmanager
+def building(target: Path, prefix: str, problem: str, hint: str) -> Iterator[Path]:
+    """A new folder beside another, for whoever writes a model into it and renames it; if it is still there, it goes.
+
+    Args:
+        target: what it is to become.
+        prefix: of its name.
+        problem: what an error says before the reason: that what cannot be written where.
+        hint: what to do then.
+
+    Raises:
+        StorageError: the folder or a file in it cannot be written, or the disk is full.
+    """
+    from safetensors import SafetensorError  # what a full disk raises under safetensors
+
+    temporary = ""
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        temporary = tempfile.mkdtemp(prefix=prefix, dir=target.parent)
+        yield Path(temporary)
+    except (OSError, SafetensorError) as error:
+        raise StorageError(f"{problem}: {getattr(error, 'strerror', None) or error}", hint) from error
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def again_if_swept(write: Callable[[], _T]) -> _T:
+    """Call ``write``, and once more if what it was writing had been removed under its hands.
+
+    For writers whose leftovers are swept away: who lost its lease while it was suspended, and wrote on, has had its
+    temporary files taken for those of a dead process.
+    """
+    try:
+        return write()
+    except StorageError as error:
+        if not isinstance(error.__cause__, FileNotFoundError):
+            raise
+    return write()
+
+
+def sync_folder(folder: Path) -> None:
+    """Flush a folder's list of names to the disk, where the system has such a thing; Windows has not."""
+    if os.name == "nt":
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    except OSError as error:  # some network file systems refuse it, and write names at once
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP, errno.EBADF):
+            raise
+    finally:
+        os.close(handle)
+
+
+def sync_tree(folder: Path) -> None:
+    """Flush every file below a folder to the disk, then the folders."""
+    for parent, _, names in os.walk(folder, topdown=False):
+        for name in names:
+            with open(Path(parent, name), "rb") as file:
+                os.fsync(file.fileno())
+        sync_folder(Path(parent))
+
+
+def cache_root() -> Path:
+    """The cache folder: ``MIRRORBENCH_CACHE``, or else the platform's cache directory of the user."""
+    if configured := os.environ.get("MIRRORBENCH_CACHE"):
+        return Path(configured).expanduser()
+    import platformdirs
+
+    return Path(platformdirs.user_cache_dir("mirrorbench", appauthor=False))
+
+
+CHECKSUMS = "SHA256SUMS"
+"""The name of the list."""
+
+
+def write_checksums(folder: Path) -> None:
+    """Write the list; the last thing that a folder gets."""
+    lines = [f"{checksum}  {name}\n" for name, checksum in _checksums(folder).items()]
+    (folder / CHECKSUMS).write_text("".join(lines), encoding="utf-8")
+
+
+def damaged_files(folder: Path) -> str:
+    """Which files of a folder are not those of its list, or that there is no list; empty if all are."""
+    try:
+        lines = (folder / CHECKSUMS).read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError):
+        return f"no {CHECKSUMS}"
+    expected = {name: checksum for checksum, _, name in (line.partition("  ") for line in lines)}
+    found = _checksums(folder)
+    return ", ".join(name for name, checksum in expected.items() if found.get(name) != checksum)
+
+
+def _checksums(folder: Path) -> dict[str, str]:
+    """SHA-256 of every file below a folder by its name, but the list itself."""
+    found = {}
+    for path in sorted(folder.rglob("*")):
+        name = path.relative_to(folder).as_posix()
+        if path.is_file() and name != CHECKSUMS:
+            with path.open("rb") as stream:
+                found[name] = hashlib.file_digest(stream, "sha256").hexdigest()
+    return found

@@ -1,0 +1,89 @@
+"""The hooks: what a plugin may register, built-ins and third parties alike.
+
+A plugin is any module with functions marked ``@mirrorbench.hookimpl`` and named like the methods of ``HookSpecs``.
+Every hook receives a ``register`` callback, so that names, origins and duplicates are checked in one place. How plugins
+are found and loaded is the business of ``mirrorbench.core.plugins``; this module knows nobody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pluggy
+
+PROJECT = "mirrorbench"
+hookspec = pluggy.HookspecMarker(PROJECT)
+hookimpl = pluggy.HookimplMarker(PROJECT)
+
+Register = Callable[..., None]
+
+
+class HookSpecs:
+    """The hooks. Each is called once, when the first name of its kind is looked up."""
+
+    @hookspec
+    def register_encoders(self, register: Register) -> None:
+        """``register(name, open_encoder, description="")``: systems that are encoders of their own.
+
+        ``open_encoder(spec, context)`` gets the parsed ``EncoderSpec`` and an ``OpenContext`` (device, precision,
+        offline) and returns an object with ``encode(inputs) -> float array (n, d)`` and a ``fingerprint`` string
+        that changes whenever its vectors would.
+        """
+
+    @hookspec
+    def register_methods(self, register: Register) -> None:
+        """``register(name, method, description="")``: what can be done to a backbone (``+mirror``).
+
+        ``method`` is a ``mirrorbench.training.methods.Method``: its recipe presets and how it tunes.
+        """
+
+    @hookspec
+    def register_augmentations(self, register: Register) -> None:
+        """``register(name, function, on="text", description="", probability=False)``: ways to make two views.
+
+        ``on="text"``: ``function(text, view) -> text``, applied to one side of each pair (both under ``sides=2``);
+        ``view`` holds ``rng``, ``rate`` (the value given in the spec), ``mask_token`` and ``protocol``.
+        ``on="tokens"``: ``function(ids, view) -> ids`` of the same length; ``view`` holds ``mask_id`` and
+        ``special_ids`` instead of the token. ``on="model"``: an object with ``configure(config, rate)`` and
+        ``attach(model, rate)``, which may return a function that undoes it, and with ``packs = True`` if it permits
+        texts without padding (``mirrorbench.training.augmentations.ModelAugmentation``). The name is the spec key;
+        ``probability=True`` limits its value to [0, 1).
+        """
+
+    @hookspec
+    def register_tasks(self, register: Register) -> None:
+        """``register(task)``: a ``mirrorbench.tasks.Task``, a ``Card``, or the path of a card (YAML)."""
+
+    @hookspec
+    def register_corpora(self, register: Register) -> None:
+        """``register(corpus)``: a tuning corpus, as a ``Card``, the path of a card (YAML), or a ``GeneratedCorpus``."""
+
+    @hookspec
+    def register_metrics(self, register: Register) -> None:
+        """``register(name, function, description="")``: ``function(scores, gold) -> float or None`` (undefined)."""
+
+    @hookspec
+    def register_renderers(self, register: Register) -> None:
+        """``register(name, function, description="")``: ``function(table) -> str``.
+
+        ``table`` is a ``mirrorbench.reports.table.Table``: values, of which the function makes text. The flags
+        ``--siunitx`` and ``--standalone`` reach a function that has keyword arguments of these names.
+        """
+
+    @hookspec
+    def register_executors(self, register: Register) -> None:
+        """``register(name, execute, description="")``: where a plan's groups of cells are computed.
+
+        ``execute(job)`` gets a ``mirrorbench.runs.executors.jobs.Job`` and yields a ``Done`` for every cell, in any
+        order. Each of ``job.groups`` is for one worker, which calls ``compute(job.context, group)`` of the same module
+        in whatever process; ``job.share()`` first makes the corpora reachable from there.
+        ``job.known(key=default, ...)`` gives the options of the command line and refuses others.
+        ``tests/harness/executors.py`` of a checkout has fixtures for the tests of an executor.
+        """
+
+    @hookspec
+    def register_commands(self, register: Register) -> None:
+        """``register(name, typer_app_or_function, description="")``: a sub-command of ``mirrorbench``.
+
+        Of installed plugins only: a file of ``--plugin`` is read when the command is known already.
+        """

@@ -1,0 +1,120 @@
+"""What an encoder is asked to encode, and how its answer is checked."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mirrorbench.core.errors import EncodingError, MirrorbenchError
+
+if TYPE_CHECKING:
+    from mirrorbench.models.pooling import Readout
+
+Array = NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class TextInput:
+    """A text, or a word in a text.
+
+    Attributes:
+        text: the whole text.
+        spans: character spans ``(start, end)`` of the target word, several for a discontinuous one; empty where the
+            text as a whole is meant.
+        language: ISO code where a task mixes languages that may have encoders of their own; empty otherwise.
+    """
+
+    text: str
+    spans: tuple[tuple[int, int], ...] = ()
+    language: str = ""
+
+    def key(self) -> bytes:
+        """Sixteen bytes that identify this input (BLAKE2b of text, spans and language)."""
+        data = self.text.encode("utf-8", "surrogatepass") + f"\0{self.spans}{self.language}".encode()
+        return hashlib.blake2b(data, digest_size=16).digest()
+
+
+class Lost(NamedTuple):
+    """What a ``target`` readout does not see of some inputs."""
+
+    texts_cut: int
+    """Texts that are too long, of which only a window around the target is read."""
+    targets_cut: int
+    """Targets that are longer than the window."""
+    targets_missing: int
+    """Targets that no token stands for."""
+
+
+@runtime_checkable
+class Encoder(Protocol):
+    """The least that an encoder is: ``encode`` for vectors, ``fingerprint`` for identity."""
+
+    @property
+    def fingerprint(self) -> str:
+        """Changes whenever the vectors of some text would."""
+
+    def encode(self, inputs: Sequence[TextInput]) -> Array:
+        """One vector a row: shape (len(inputs), dimensions), in the order of ``inputs``."""
+
+
+@runtime_checkable
+class ReadoutEncoder(Encoder, Protocol):
+    """An encoder whose vectors can be read in several ways from the same passes: a backbone."""
+
+    def encode_readouts(
+        self, inputs: Sequence[TextInput], readouts: Sequence[Readout], advance: Callable[[int], None] = ...
+    ) -> list[Array]:
+        """For each readout an array of shape (len(inputs), dimensions); ``advance`` hears how many texts are done."""
+
+    def lost(self, inputs: Sequence[TextInput], readout: Readout) -> Lost:
+        """What a ``target`` readout does not see of the inputs."""
+
+
+@runtime_checkable
+class VocabularyEncoder(Encoder, Protocol):
+    """An encoder that knows a list of words, as static vectors do; others read any text."""
+
+    def vocabulary(self, language: str) -> Sequence[str]:
+        """Its distinct words of a language (ISO code), the most frequent first."""
+
+
+def asked(encoder: Encoder, inputs: Sequence[TextInput], who: str) -> Array:
+    """What an encoder gives for inputs, ``checked``: an encoder of a plugin may raise or return anything.
+
+    Raises:
+        EncodingError: it raised something that is no error of ours, or returned what is no array of vectors.
+    """
+    try:
+        vectors = encoder.encode(inputs)
+    except MirrorbenchError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise EncodingError(f"{who} failed: {type(error).__name__}: {error}") from error
+    return checked(vectors, len(inputs), who)
+
+
+def checked(vectors: object, n: int, who: str) -> Array:
+    """``vectors`` as float32, if they are one finite vector for each of ``n`` inputs.
+
+    Raises:
+        EncodingError: not numbers, not of shape (n, d) with d > 0, or not finite; the message names ``who``.
+    """
+    try:
+        array = np.asarray(vectors)
+    except (TypeError, ValueError, RuntimeError) as error:  # the latter of a tensor that wants gradients
+        raise EncodingError(f"{who} did not return an array of numbers: {error}") from error
+    if array.dtype.kind not in "fiub":  # text that looks like numbers, complex numbers, None and other objects
+        raise EncodingError(f"{who} did not return an array of numbers: its type is {array.dtype}")
+    with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite, and is refused below
+        array = np.ascontiguousarray(array, dtype=np.float32)
+    if array.ndim != 2 or array.shape[0] != n or array.shape[1] == 0:
+        raise EncodingError(f"{who} returned an array of shape {array.shape} for {n} texts; expected ({n}, dimensions)")
+    finite = np.isfinite(array).all(axis=1)
+    if not finite.all():
+        raise EncodingError(f"{who} returned NaN or infinite vectors for {int((~finite).sum())} of {n} texts")
+    return array

@@ -1,0 +1,120 @@
+"""A table of named things that remembers who put each one there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Generic, TypeVar
+
+from mirrorbench.core.errors import DuplicateNameError, PluginError, UnknownNameError
+
+T = TypeVar("T")
+
+MOST_NAMED = 30
+"""Names that an error lists in full, where a command lists them too."""
+_LISTINGS = {"task": "mirrorbench list tasks", "corpus": "mirrorbench list corpora"}
+
+
+@dataclass(frozen=True, slots=True)
+class Entry(Generic[T]):
+    """One registered thing.
+
+    Attributes:
+        name: the name that users type.
+        value: the thing itself (most often a factory: nothing heavy has been loaded yet).
+        origin: the plugin that registered it.
+        description: one line for listings.
+    """
+
+    name: str
+    value: T
+    origin: str
+    description: str
+
+
+class Registry(Generic[T]):
+    """Names to values, in the order of registration.
+
+    Args:
+        kind: what the names stand for, in the singular; used in messages (``task``, ``encoder``).
+    """
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+        self._entries: dict[str, Entry[T]] = {}
+
+    def add(self, name: str, value: T, origin: str, description: str = "") -> None:
+        """Register ``value`` under ``name``.
+
+        Raises:
+            DuplicateNameError: the name is taken; the message names both origins.
+            PluginError: it is no name that could be typed.
+        """
+        if not self.is_name(name):
+            raise PluginError(
+                f"{origin} registers the {self.kind} {name!r:.60}",
+                "A name is a text without spaces and commas.",
+            )
+        if not isinstance(description, str):
+            raise PluginError(f"{origin} describes the {self.kind} {name!r} by a {type(description).__name__}")
+        if name in self._entries:
+            raise DuplicateNameError(
+                f"the {self.kind} {name!r} is registered twice: by {self._entries[name].origin} and by {origin}",
+                "Block one of them: MIRRORBENCH_DISABLE_PLUGINS=<plugin name>",
+            )
+        self._entries[name] = Entry(name, value, origin, description)
+
+    def is_name(self, name: object) -> bool:
+        """Whether users could type it on a command line, in lists that are separated by commas."""
+        return isinstance(name, str) and bool(name) and name.isprintable() and not set(name) & {" ", ","}
+
+    def keep(self, names: Iterable[str]) -> None:
+        """Drop what is registered under other names."""
+        self._entries = {name: self._entries[name] for name in names}
+
+    def __getitem__(self, name: str) -> T:
+        return self.entry(name).value
+
+    def entry(self, name: str) -> Entry[T]:
+        """The entry called ``name``.
+
+        Raises:
+            UnknownNameError: nothing has that name; the hint lists the nearest names.
+        """
+        try:
+            return self._entries[name]
+        except KeyError:
+            raise unknown_name(self.kind, name, list(self._entries), _LISTINGS.get(self.kind, "")) from None
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._entries
+
+    def __iter__(self) -> Iterator[Entry[T]]:
+        return iter(self._entries.values())
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def names(self) -> list[str]:
+        """All names, in the order of registration."""
+        return list(self._entries)
+
+
+def unknown_name(kind: str, name: str, known: list[str], listing: str = "") -> UnknownNameError:
+    """The error for a name that is not in ``known``, with the nearest names as its hint.
+
+    Args:
+        kind: what the name should stand for.
+        name: the name.
+        known: those that would do.
+        listing: the command that lists them, for the hint where none is near and there are many.
+    """
+    near = get_close_matches(name, known, n=3, cutoff=0.5)
+    if near:
+        hint = f"Did you mean {' or '.join(near)}?"
+    elif listing and len(known) > MOST_NAMED:
+        hint = f"The {len(known):,} known names are listed by: {listing}"
+    else:
+        hint = f"Known: {', '.join(known) or 'none'}"
+    return UnknownNameError(f"unknown {kind} {name!r}", hint)

@@ -1,0 +1,208 @@
+"""Encoder specs: what a user writes for one row of a table, ``BACKBONE[@REVISION][+METHOD][:KEY=VALUE,...]``.
+
+A spec is text and nothing but text: it knows no registry, no file and no default. What its keys mean is the business
+of recipes (``mirrorbench.training.recipes``) and readouts (``mirrorbench.models.pooling``).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from math import isfinite
+from typing import Any
+from urllib.parse import quote, unquote
+
+from mirrorbench.core.errors import UsageError
+
+Value = bool | int | float | str
+
+LEVELS = ("word", "phrase", "sentence", "wic")
+"""What is encoded: picks the recipe of a tuned encoder (``wic``: a word in context)."""
+PROTOCOLS = ("paper", "released")
+"""Readings of one experiment: as published, or as the authors' code does it."""
+
+GRAMMAR = "BACKBONE[@REVISION][+METHOD][:KEY=VALUE,...], e.g. roberta+mirror:drophead=0.05,dropout=0"
+
+_PARAMS_START = re.compile(r":(?=[A-Za-z_][A-Za-z0-9_]*=)")
+_METHOD = re.compile(r"\+([A-Za-z][A-Za-z0-9_-]*)$")
+_KEY = re.compile(r"[a-z][a-z0-9_]*")
+_MAX_DIGITS = 400
+_MAX_LENGTH = 10_000
+# Characters that mean something in a spec, and "%" itself, are written %XX inside a name, path or value.
+_RESERVED = "%+:@,="
+# So are spaces at the ends, which a shell or a list in a file would lose.
+_END_SPACES = re.compile(r"^\s+|\s+$")
+
+
+@dataclass(frozen=True, slots=True)
+class EncoderSpec:
+    """A parsed encoder spec: hashable, and equal to ``parse_spec(str(spec))``.
+
+    Attributes:
+        backbone: short name, hub id, local path, or the name of a registered encoder system.
+        revision: hub revision (branch, tag or commit), empty for the default.
+        method: what is done to the backbone (``base``, ``mirror`` ...), empty where the user named none.
+        params: the keys as written, sorted by name; values are bool, int, float or str.
+    """
+
+    backbone: str
+    revision: str = ""
+    method: str = ""
+    params: tuple[tuple[str, Value], ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.backbone:
+            raise UsageError("an encoder spec needs a backbone", f"Grammar: {GRAMMAR}")
+        if self.revision and self.is_path:
+            raise UsageError(f"a directory has no revisions, but {self.backbone} is given {self.revision!r}")
+        object.__setattr__(self, "params", tuple(sorted(self.params)))
+
+    def __str__(self) -> str:
+        text = _escape(self.backbone, self.is_path)
+        if self.revision:
+            text += "@" + _escape(self.revision)
+        if self.method:
+            text += "+" + self.method
+        if self.params:
+            text += ":" + ",".join(f"{key}={_format_value(value)}" for key, value in self.params)
+        return text
+
+    @property
+    def is_path(self) -> bool:
+        """Whether the backbone is written as a local path (``./x``, ``../x``, ``/x``, ``~/x``, ``C:/x``)."""
+        return _is_path(self.backbone)
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """The value of ``key`` as the user wrote it, else ``default``."""
+        return dict(self.params).get(key, default)
+
+    def with_params(self, /, **params: Value) -> EncoderSpec:
+        """A copy with some keys set."""
+        return replace(self, params=tuple({**dict(self.params), **params}.items()))
+
+    def with_method(self, method: str) -> EncoderSpec:
+        """A copy with another method."""
+        return replace(self, method=method)
+
+    def to_json(self) -> dict[str, Any]:
+        """A JSON object from which ``from_json`` makes an equal spec."""
+        return {
+            "backbone": self.backbone,
+            "revision": self.revision,
+            "method": self.method,
+            "params": dict(self.params),
+        }
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> EncoderSpec:
+        """The inverse of ``to_json``."""
+        return cls(data["backbone"], data["revision"], data["method"], tuple(data["params"].items()))
+
+
+def parse_spec(text: str) -> EncoderSpec:
+    """Parse one encoder spec.
+
+    Reserved characters (``% + : @ , =``) inside a path or a value are written as ``%XX``. The ``@`` of a local path is
+    part of the path, since a directory has no revisions.
+
+    Raises:
+        UsageError: the text does not follow the grammar; the message quotes the part that is wrong.
+
+    >>> parse_spec("roberta+mirror:dropout=0,drophead=0.05").params
+    (('drophead', 0.05), ('dropout', 0))
+    >>> str(parse_spec("./a+b@c+mirror"))
+    './a%2Bb@c+mirror'
+    """
+    text = text.strip()
+    _check_text(text)
+    start = _PARAMS_START.search(text)
+    head, tail = (text[: start.start()], text[start.end() :]) if start else (text, "")
+    method = ""
+    if match := _METHOD.search(head):
+        head, method = head[: match.start()], match[1]
+    revision = ""
+    if not _is_path(head) and "@" in head:
+        head, _, revision = head.partition("@")
+        if not revision:
+            raise UsageError(f"the revision after '@' is empty in {text!r}", f"Grammar: {GRAMMAR}")
+    reserved = "," if _is_path(head) else ",:+"
+    if head.endswith((":", "+")) or any(char in head + revision for char in reserved):
+        raise UsageError(f"cannot read the encoder spec {text!r}", f"Grammar: {GRAMMAR}")
+    return EncoderSpec(_unquote(head), _unquote(revision), method, parse_params(tail, text))
+
+
+def _check_text(text: str) -> None:
+    """Refuse what no file system, hub or result file could hold."""
+    if len(text) > _MAX_LENGTH:
+        raise UsageError(f"an encoder spec of {len(text):,} characters", f"Grammar: {GRAMMAR}")
+    if "\0" in text or any("\ud800" <= char <= "\udfff" for char in text):
+        raise UsageError(
+            f"the encoder spec {text!r} holds what is no text", "Rename the directory, or quote it in UTF-8."
+        )
+
+
+def _unquote(text: str) -> str:
+    """``unquote`` of what is UTF-8."""
+    try:
+        plain = unquote(text, errors="strict")
+    except UnicodeDecodeError:
+        raise UsageError(f"the escapes in {text!r} are not UTF-8") from None
+    _check_text(plain)
+    return plain
+
+
+def parse_params(tail: str, whole: str) -> tuple[tuple[str, Value], ...]:
+    """Parse ``KEY=VALUE,...`` as it stands after a colon; empty for nothing.
+
+    Raises:
+        UsageError: a part is not ``KEY=VALUE``, or a key stands twice; the message quotes it and ``whole``.
+    """
+    params: dict[str, Value] = {}
+    for part in tail.split(",") if tail else []:
+        key, equals, value = part.partition("=")
+        if not equals or not _KEY.fullmatch(key) or not value:
+            raise UsageError(f"{part!r} is not KEY=VALUE in {whole!r}", f"Grammar: {GRAMMAR}")
+        if key in params:
+            raise UsageError(f"the key {key!r} stands twice in {whole!r}", "Write each key once.")
+        params[key] = parse_value(_unquote(value))
+    return tuple(params.items())
+
+
+def parse_value(text: str) -> Value:
+    """Numbers and booleans by their form, everything else (``-4:``, ``cls``, a path) as a string."""
+    if text in ("true", "false"):
+        return text == "true"
+    if re.fullmatch(r"[+-]?[0-9]+", text):
+        if len(text) > _MAX_DIGITS:
+            raise UsageError(f"the number {text[:_MAX_DIGITS]}... has {len(text)} digits")
+        return int(text)
+    if re.fullmatch(r"[+-]?([0-9]+\.[0-9]*|\.[0-9]+|[0-9]+)([eE][+-]?[0-9]+)?", text):
+        value = float(text)
+        if not isfinite(value):
+            raise UsageError(f"the number {text[:_MAX_DIGITS]} is too large")
+        return value
+    return text
+
+
+def _format_value(value: Value) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | float):
+        return repr(value)
+    # ":" is free inside a value (``layers=-4:``); "," would end it and "%" would start an escape.
+    return _escape_ends("".join(quote(c) if c in "%," else c for c in value))
+
+
+def _is_path(text: str) -> bool:
+    return re.match(r"[./~]|[A-Za-z]:[\\/]", text) is not None
+
+
+def _escape(text: str, path: bool = False) -> str:
+    # A local path keeps its "@", and its ":" too, which is special only before KEY= and at the end.
+    keep = "@:=" if path else "="
+    escaped = "".join(quote(c) if c in _RESERVED and c not in keep else c for c in text)
+    return re.sub(":$", "%3A", _escape_ends(_PARAMS_START.sub("%3A", escaped)))
+
+
+def _escape_ends(text: str) -> str:
+    return _END_SPACES.sub(lambda spaces: quote(spaces[0]), text)

@@ -1,0 +1,179 @@
+"""WordNet 3.0 in its own database files: ``index.noun``, ``data.noun``, ``noun.exc`` ... (manual pages wndb, morphy).
+
+Only what word sense disambiguation needs: the senses of a lemma in WordNet's order, their keys, glosses and examples,
+and the base forms of an inflected word.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path, PurePosixPath
+
+from mirrorbench.core.errors import DataFormatError
+from mirrorbench.data.textfiles import read_bytes, read_lines, shown
+
+POS = {"NOUN": "noun", "VERB": "verb", "ADJ": "adj", "ADV": "adv"}
+"""What the files are called, by the part of speech as the disambiguation sets write it."""
+
+# morphy(7): what an ending may have been.
+ENDINGS = {
+    "noun": (
+        ("s", ""), ("ses", "s"), ("xes", "x"), ("zes", "z"), ("ches", "ch"), ("shes", "sh"), ("men", "man"),
+        ("ies", "y"),
+    ),
+    "verb": (("s", ""), ("ies", "y"), ("es", "e"), ("es", ""), ("ed", "e"), ("ed", ""), ("ing", "e"), ("ing", "")),
+    "adj": (("er", ""), ("est", ""), ("er", "e"), ("est", "e")),
+    "adv": (),
+}  # fmt: skip
+_TYPES = {"n": 1, "v": 2, "a": 3, "r": 4, "s": 5}
+_SATELLITE = 5
+_MARKER = re.compile(r"\((?:a|p|ip)\)\Z")  # where an adjective may stand; not part of the word
+_QUOTED = re.compile(r'"([^"]*)"')
+
+
+@dataclass(frozen=True, slots=True)
+class Sense:
+    """A sense of a lemma.
+
+    Attributes:
+        key: the sense key, ``art%1:06:00::``.
+        form: the lemma as its entry writes it, with spaces and capitals (``Greenwich Village``).
+        definition: the gloss without its examples.
+        examples: of the entry, which all words of the entry share.
+    """
+
+    key: str
+    form: str
+    definition: str
+    examples: tuple[str, ...]
+
+
+class WordNet:
+    """WordNet's database.
+
+    Args:
+        files: its files by name, in whatever folder: index, data and exceptions for each part of speech.
+
+    Raises:
+        DataFormatError: a file is missing.
+    """
+
+    def __init__(self, files: Mapping[str, Path]) -> None:
+        self._paths = {PurePosixPath(name).name: path for name, path in files.items()}
+        names = [name.format(pos) for pos in POS.values() for name in ("index.{}", "data.{}", "{}.exc")]
+        if absent := [name for name in names if name not in self._paths]:
+            raise DataFormatError(f"WordNet lacks the files {', '.join(absent)}.")
+
+    def senses(self, lemma: str, pos: str) -> list[Sense]:
+        """The senses of a lemma in WordNet's order, the most frequent first.
+
+        Args:
+            lemma: in lower case, with underscores for spaces.
+            pos: a key of ``POS``.
+
+        Raises:
+            DataFormatError: what index or data say of the lemma does not follow WordNet's format.
+        """
+        name = POS[pos]
+        if not (entry := self._indices[name].get(lemma, "").split()):
+            return []
+        try:
+            count = int(entry[1])
+            offsets = [int(offset) for offset in entry[-count:]]
+        except (ValueError, IndexError):
+            count, offsets = 0, []
+        if not 0 < count == len(offsets):
+            raise DataFormatError(f"{self._paths[f'index.{name}']}: the line of {shown(lemma)} is no entry.")
+        return [self._sense(name, offset, lemma) for offset in offsets]
+
+    def keys(self) -> Iterator[str]:
+        """The keys of all senses, by part of speech, lemma and number."""
+        for pos, name in POS.items():
+            for lemma in self._indices[name]:
+                yield from (sense.key for sense in self.senses(lemma, pos))
+
+    def bases(self, word: str, pos: str) -> set[str]:
+        """What a word may be an inflected form of, and the word itself; lower case."""
+        name = POS[pos]
+        endings = (word.removesuffix(end) + base for end, base in ENDINGS[name] if word.endswith(end))
+        return {word, *endings, *self._exceptions[name].get(word, ())}
+
+    @cached_property
+    def _indices(self) -> dict[str, dict[str, str]]:
+        """By part of speech: the lemmas, and the rest of their lines."""
+        found = {}
+        for name in POS.values():
+            lines = read_lines(self._paths[f"index.{name}"])
+            split = (line.partition(" ") for line in lines if not line.startswith("  "))  # those are the licence
+            found[name] = {lemma: rest for lemma, _, rest in split}
+        return found
+
+    @cached_property
+    def _exceptions(self) -> dict[str, dict[str, list[str]]]:
+        found: dict[str, dict[str, list[str]]] = {}
+        for name in POS.values():
+            rows = [line.split() for line in read_lines(self._paths[f"{name}.exc"])]
+            found[name] = {row[0]: row[1:] for row in rows if row}
+        return found
+
+    @cached_property
+    def _data(self) -> dict[str, bytes]:
+        # Entries are found by their offset in bytes, so the data is kept as it is and its entries are decoded singly.
+        return {name: read_bytes(self._paths[f"data.{name}"]) for name in POS.values()}
+
+    def _sense(self, name: str, offset: int, lemma: str) -> Sense:
+        fields, gloss = self._entry(name, offset)
+        try:
+            return self._read(name, fields, gloss, lemma)
+        except (IndexError, ValueError, KeyError, StopIteration):  # a field that is missing, no number, or unknown
+            raise self._no_entry(name, offset, f"of {shown(lemma)}") from None
+
+    def _read(self, name: str, fields: list[str], gloss: str, lemma: str) -> Sense:
+        words = _words(fields)
+        form, lex_id = next((word, number) for word, number in words if word.lower() == lemma)
+        kind = _TYPES[fields[2]]
+        head = ":"
+        if kind == _SATELLITE:
+            first = 4 + 2 * len(words) + 1
+            pointers = [fields[at : at + 4] for at in range(first, first + 4 * int(fields[first - 1]), 4)]
+            target = next(int(pointer[1]) for pointer in pointers if pointer[0] == "&")
+            word, number = _words(self._entry(name, target)[0])[0]
+            head = f"{word.lower()}:{number:02d}"
+        definition, examples = _gloss(gloss)
+        return Sense(f"{lemma}%{kind}:{fields[1]}:{lex_id:02d}:{head}", form.replace("_", " "), definition, examples)
+
+    def _entry(self, name: str, offset: int) -> tuple[list[str], str]:
+        """The fields and the gloss of the entry at a byte offset."""
+        data = self._data[name]
+        line = data[offset : data.find(b"\n", offset) + 1] if 0 <= offset < len(data) else b""
+        if not line.startswith(f"{offset:08d} ".encode()):
+            raise self._no_entry(name, offset)
+        try:
+            fields, _, gloss = line.decode().partition(" | ")
+        except UnicodeDecodeError:
+            raise self._no_entry(name, offset, "in UTF-8") from None
+        return fields.split(), gloss.strip()
+
+    def _no_entry(self, name: str, offset: int, what: str = "") -> DataFormatError:
+        where = self._paths[f"data.{name}"]
+        entry = f"no entry {what}".rstrip()
+        return DataFormatError(f"{where}: {entry} at offset {offset}; index and data differ, or are damaged.")
+
+
+def _words(fields: list[str]) -> list[tuple[str, int]]:
+    """The words of an entry, each with the number that tells it from others in its lexicographer's file."""
+    count = int(fields[3], 16)
+    pairs = [(fields[4 + 2 * i], fields[5 + 2 * i]) for i in range(count)]
+    return [(_MARKER.sub("", word), int(number, 16)) for word, number in pairs]
+
+
+def _gloss(gloss: str) -> tuple[str, tuple[str, ...]]:
+    """Definition and examples: what stands in quotes from the first ``; "`` on."""
+    found = re.search(r'[;:]\s*"', gloss)
+    if not found:
+        return gloss, ()
+    examples = (example.strip() for example in _QUOTED.findall(gloss[found.start() :]))
+    return gloss[: found.start()].strip(" ;"), tuple(example for example in examples if example)

@@ -1,1 +1,0 @@
-"""Encoders, a file each, each registered through a hook."""

@@ -1,1 +1,0 @@
-"""From texts to vectors: tokenise, batch by length, pool. Knows nothing of training or tasks."""

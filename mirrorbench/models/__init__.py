@@ -1,0 +1,1 @@
+"""Language models and other encoders as they come, and how texts become vectors. Knows nothing of training or tasks."""

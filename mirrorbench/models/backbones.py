@@ -1,0 +1,276 @@
+"""Short names of backbones, and where their files are.
+
+The ids are those of paper 1, Table 15, and paper 2, Table 12. Everything downstream works on a local directory:
+``locate`` turns a name into one, once, so that a run's weights cannot change under it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from mirrorbench.core.errors import ModelUnavailableError
+from mirrorbench.core.specs import EncoderSpec, Value
+
+EMBEDDED = "embedded:tiny"
+DESCRIPTION = "mirrorbench.json"
+"""Lies in each model directory that mirrorbench wrote, and says what made it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Backbone:
+    """What a short name stands for.
+
+    Attributes:
+        name: the short name.
+        label: how the papers' tables call it.
+        hub_id: the model on the hub, or ``EMBEDDED`` for the model inside this package.
+        by_language: hub ids of the monolingual models that the papers use in its place for other languages.
+        presets: recipe values by method and level that this backbone wants instead of the paper's
+            (``{("mirror", "sentence"): {"lr": 1e-4}}``), tuned on development data only.
+    """
+
+    name: str
+    label: str
+    hub_id: str
+    by_language: Mapping[str, str] = field(default_factory=dict)
+    presets: Mapping[tuple[str, str], Mapping[str, Value]] = field(default_factory=dict)
+
+
+# Paper 1, Table 15, and for Korean paper 2, Table 12: "BERT" is the monolingual BERT of each language.
+_MONOLINGUAL_BERTS = {
+    "tr": "dbmdz/bert-base-turkish-uncased",
+    "it": "dbmdz/bert-base-italian-uncased",
+    "fr": "camembert-base",
+    "es": "dccuchile/bert-base-spanish-wwm-uncased",
+    "ru": "DeepPavlov/rubert-base-cased",
+    "zh": "bert-base-chinese",
+    "ar": "aubmindlab/bert-base-arabertv02",
+    "pl": "dkleczek/bert-base-polish-uncased-v1",
+    "et": "tartuNLP/EstBERT",
+    "ko": "kykim/bert-kor-base",
+}
+
+BACKBONES: dict[str, Backbone] = {
+    b.name: b
+    for b in (
+        # Chosen on STS-b dev: so small a model wants larger steps and all its layers, and no masked span.
+        Backbone(
+            "tiny",
+            "tiny",
+            EMBEDDED,
+            presets={
+                (method, "sentence"): {"lr": 5e-4, "span_mask": 0, "layers": ":"} for method in ("mirror", "pairs")
+            },
+        ),
+        Backbone("bert", "BERT", "bert-base-uncased", _MONOLINGUAL_BERTS),
+        Backbone("roberta", "RoBERTa", "roberta-base"),
+        Backbone("mbert", "mBERT", "bert-base-multilingual-uncased"),
+        Backbone("deberta", "DeBERTa", "microsoft/deberta-base"),
+        Backbone("xlmr", "XLM-R", "xlm-roberta-base"),
+        Backbone("pubmedbert", "PubMedBERT", "microsoft/BiomedNLP-PubMedBERT-base-uncased-abstract-fulltext"),
+        Backbone("sbert", "SBERT", "sentence-transformers/bert-base-nli-mean-tokens"),
+        Backbone("sapbert", "SapBERT", "cambridgeltl/SapBERT-from-PubMedBERT-fulltext"),
+        *(Backbone(f"bert-{lang}", f"BERT-{lang.upper()}", hub) for lang, hub in _MONOLINGUAL_BERTS.items()),
+    )
+}
+
+_WEIGHTS = ("model*.safetensors",)
+_PICKLED_WEIGHTS = ("pytorch_model*.bin",)
+_MODULE_WEIGHTS = ("[0-9]_*/model*.safetensors", "[0-9]_*/pytorch_model*.bin")  # of sentence-transformers
+_SMALL_FILES = ("*.json", "*.txt", "*.model")
+
+
+def label(spec: EncoderSpec) -> str:
+    """The backbone's name in tables: the papers' for a short name, the last part of a path or hub id otherwise."""
+    known = BACKBONES.get(spec.backbone)
+    return known.label if known else Path(spec.backbone).expanduser().resolve().name if spec.is_path else spec.backbone
+
+
+def presets(spec: EncoderSpec, method: str, level: str) -> dict[str, Value]:
+    """What the backbone itself sets for a method at a level, before the user's own keys."""
+    known = BACKBONES.get(spec.backbone)
+    return dict(known.presets.get((method, level), {})) if known else {}
+
+
+def own_readout(spec: EncoderSpec) -> dict[str, Value]:
+    """Pooling, layers and maximum length that a local directory names for itself, as ``mirrorbench tune`` writes them.
+
+    Empty for every other backbone: what a plain pretrained model is read by is the user's choice.
+
+    Raises:
+        ModelUnavailableError: the directory's description is damaged.
+    """
+    path = Path(spec.backbone).expanduser() / DESCRIPTION
+    if spec.backbone in BACKBONES or not path.is_file():
+        return {}
+    try:
+        readout: dict[str, Value] = json.loads(path.read_text(encoding="utf-8")).get("readout", {})
+        return dict(readout)
+    except (ValueError, TypeError, AttributeError, OSError) as error:
+        raise ModelUnavailableError(f"{path} cannot be read: {error}", "Tune the encoder again.") from error
+
+
+def foreign_languages(spec: EncoderSpec, languages: Iterable[str]) -> list[str]:
+    """Languages for which a backbone of monolingual models has none, so that its English one reads them."""
+    known = BACKBONES.get(spec.backbone)
+    if known is None or not known.by_language:
+        return []
+    return [language for language in languages if language != "en" and language not in known.by_language]
+
+
+def locate(spec: EncoderSpec, language: str, offline: bool) -> Path:
+    """The local directory that holds a backbone's configuration, tokenizer and weights.
+
+    Args:
+        spec: names the backbone and, perhaps, its revision.
+        language: the task's language; picks the monolingual model where the papers do.
+        offline: look at the local cache only.
+
+    Raises:
+        ModelUnavailableError: the message says what was asked, where it was looked for, and what to do.
+    """
+    if spec.is_path:
+        return _local(Path(spec.backbone).expanduser(), spec)
+    known = BACKBONES.get(spec.backbone)
+    if known and known.hub_id == EMBEDDED:
+        return embedded_directory()
+    hub_id = known.by_language.get(language, known.hub_id) if known else spec.backbone
+    if not known and os.path.isdir(spec.backbone):
+        return _local(Path(spec.backbone), spec)
+    return _from_hub(hub_id, spec.revision, offline)
+
+
+def embedded_directory() -> Path:
+    """Where the model that ships inside this package lies."""
+    return Path(str(files("mirrorbench") / "embedded" / "tiny"))
+
+
+def _local(path: Path, spec: EncoderSpec) -> Path:
+    if not os.path.isdir(path):  # unlike Path.is_dir, it takes a name that is too long for the file system
+        instead = "it is a file" if os.path.isfile(path) else "there is no such directory"
+        raise ModelUnavailableError(
+            f"backbone {spec.backbone}: {instead}" if len(spec.backbone) < 300 else "a backbone's path is too long",
+            "A backbone is a directory; word vectors in a file are static:path=FILE.",
+        )
+    if not (path / "config.json").is_file():
+        raise ModelUnavailableError(
+            f"backbone {spec.backbone}: {path} holds no config.json",
+            "A backbone is a directory as written by save_pretrained(): config.json, tokenizer files, "
+            "model.safetensors.",
+        )
+    return path.resolve()
+
+
+@cache
+def _from_hub(hub_id: str, revision: str, offline: bool) -> Path:
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError
+
+    def get(*patterns: str) -> Path:
+        return Path(
+            snapshot_download(
+                hub_id,
+                revision=revision or None,
+                allow_patterns=[*_SMALL_FILES, *_MODULE_WEIGHTS, *patterns],
+                ignore_patterns=["onnx/*", "openvino/*"],
+                local_files_only=offline,
+            )
+        )
+
+    try:
+        path = get(*_WEIGHTS)
+        if not list(path.glob("model*.safetensors")):
+            path = get(*_PICKLED_WEIGHTS)
+    except HFValidationError as error:
+        raise ModelUnavailableError(
+            f"backbone {hub_id!r} is neither a short name nor a hub id, and no directory of that name exists",
+            f"Short names: {', '.join(BACKBONES)}",
+        ) from error
+    except (OSError, HfHubHTTPError, ValueError) as error:
+        raise _unavailable(hub_id, offline, error) from error
+    if not list(path.glob("model*.safetensors")) and not list(path.glob("pytorch_model*.bin")):
+        raise ModelUnavailableError(f"the model {hub_id} has no weights that this program opens")
+    return path
+
+
+def _unavailable(hub_id: str, offline: bool, error: Exception) -> ModelUnavailableError:
+    from huggingface_hub.constants import HF_HUB_CACHE
+
+    tried = [f"the local cache ({HF_HUB_CACHE})"]
+    if not offline:
+        tried.append(f"the hub ({type(error).__name__}: {str(error).splitlines()[0][:120]})")
+    return ModelUnavailableError(
+        f"the model {hub_id} could not be had; tried {' and '.join(tried)}",
+        "Use a local copy:        --encoder ./path/to/model\n"
+        "point at another cache:  HF_HOME=/path/to/hf\n"
+        "or the embedded model:   --encoder tiny",
+    )
+
+
+@cache
+def fingerprint(path: Path) -> str:
+    """SHA-256 over a model directory's configuration, tokenizer and weights: changes whenever its vectors could.
+
+    Raises:
+        ModelUnavailableError: a file cannot be read.
+    """
+    digest = hashlib.sha256()
+    patterns = (*_SMALL_FILES, *_WEIGHTS, *_PICKLED_WEIGHTS)
+    # Notes that a tool leaves beside a model (README, logs) do not change its vectors; training arguments do not
+    # either, but telling them apart from tokenizer files by name would be guesswork, so every small file counts.
+    for file in sorted({f for pattern in patterns for f in path.glob(pattern)}):
+        digest.update(file.name.encode())
+        try:
+            with file.open("rb") as stream:
+                digest.update(hashlib.file_digest(stream, "sha256").digest())
+        except OSError as error:
+            raise ModelUnavailableError(f"{file} cannot be read: {error.strerror}") from error
+    return digest.hexdigest()
+
+
+def configuration(path: Path) -> dict[str, Any]:
+    """A model directory's ``config.json``.
+
+    Raises:
+        ModelUnavailableError: the file is not a JSON object.
+    """
+    try:
+        config = json.loads((path / "config.json").read_text(encoding="utf-8"))
+    except (ValueError, OSError, RecursionError) as error:
+        raise ModelUnavailableError(f"{path / 'config.json'} cannot be read: {error}") from error
+    if not isinstance(config, dict):
+        raise ModelUnavailableError(f"{path / 'config.json'} is not a JSON object of settings")
+    return config
+
+
+_OFFSET_POSITIONS = ("roberta", "xlm-roberta", "camembert", "roberta-prelayernorm", "xlm-roberta-xl", "mpnet")
+
+
+def positions(setting: Callable[[str], Any]) -> int:
+    """How many tokens a model can take, 0 where nothing says so.
+
+    Args:
+        setting: gives the value of a key of its ``config.json``, ``None`` where it is not there.
+    """
+    stated = setting("max_position_embeddings")
+    found: int = stated if isinstance(stated, int) else 0
+    # DeBERTa's attention is relative: there is a limit only where absolute positions are added to the embeddings too.
+    relative = setting("relative_attention") and setting("position_biased_input") is False
+    return 0 if relative or found <= 0 else found - first_position(setting)
+
+
+def first_position(setting: Callable[[str], Any]) -> int:
+    """The number of a text's first position: RoBERTa's family counts from padding_idx + 1, others from 0.
+
+    Args:
+        setting: as of ``positions``.
+    """
+    return (setting("pad_token_id") or 0) + 1 if setting("model_type") in _OFFSET_POSITIONS else 0

@@ -1,0 +1,195 @@
+"""A batch without padding: its texts stand end to end in one row, and attention stays within each of them.
+
+All that a transformer does token by token is then computed for tokens alone; attention is the only part that has to
+know where a text ends. That holds for architectures that are told each token's position and leave attention to
+``torch.nn.functional.scaled_dot_product_attention``: ``can_pack`` knows them. It does not hold for what looks at the
+first axis of a batch to tell one text from the next, as some augmentations do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch.nn import functional as F  # noqa: N812  (torch's own convention)
+from torch.overrides import TorchFunctionMode
+
+from mirrorbench.models.backbones import first_position
+from mirrorbench.models.ragged import Ragged
+
+BERT_LIKE = ("bert", "roberta", "xlm-roberta", "camembert", "electra")
+"""Architectures that add position embeddings to those of the tokens and mask nothing but padding."""
+
+Move = Callable[[NDArray[Any]], torch.Tensor]
+
+
+def can_pack(model: Any) -> bool:
+    """Whether texts may stand end to end in one row of this model."""
+    config = model.config
+    causal = getattr(config, "is_decoder", False)
+    return config.model_type in BERT_LIKE and config._attn_implementation == "sdpa" and not causal
+
+
+@dataclass(frozen=True, slots=True)
+class Packing:
+    """Where n texts of a batch stand, in one row of all their tokens and in a padded matrix.
+
+    Attributes:
+        n: texts.
+        width: tokens of the longest.
+        shortest: tokens of the shortest.
+        starts: where each text starts in the row, and where the last one ends; shape (n + 1,).
+        tokens: for each place of the matrix, row by row, the token that stands there; any where there is none.
+        places: for each token its place in the matrix.
+        real: where the matrix holds tokens, shape (n, width).
+    """
+
+    n: int
+    width: int
+    shortest: int
+    starts: torch.Tensor
+    tokens: torch.Tensor
+    places: torch.Tensor
+    real: torch.Tensor
+
+    @classmethod
+    def of(cls, ids: Ragged, move: Move) -> Packing:
+        """Of the texts' token ids; ``move`` brings an array to the device."""
+        lengths = ids.lengths
+        width = int(lengths.max())
+        real = ids.mask(width)
+        tokens = np.where(real, ids.starts[:-1, None] + np.arange(width), 0).ravel()
+        arrays = (ids.starts, tokens, np.flatnonzero(real.ravel()), real)
+        return cls(len(ids), width, int(lengths.min()), *(move(array) for array in arrays))
+
+    @property
+    def even(self) -> bool:
+        """Whether all texts are equally long: then row and matrix are the same."""
+        return self.shortest == self.width
+
+    def padded(self, values: torch.Tensor) -> torch.Tensor:
+        """From the row, shape (tokens, ...), to the matrix, shape (n, width, ...)."""
+        rows = values if self.even else values.index_select(0, self.tokens)
+        return rows.view(self.n, self.width, *values.shape[1:])
+
+    def packed(self, values: torch.Tensor) -> torch.Tensor:
+        """From the matrix to the row."""
+        rows = values.reshape(self.n * self.width, *values.shape[2:])
+        return rows if self.even else rows.index_select(0, self.places)
+
+
+class WithinTexts(TorchFunctionMode):
+    """Under it attention over the one row of a packed batch is attention within each of its texts."""
+
+    def __init__(self, packing: Packing) -> None:
+        super().__init__()
+        self.packing = packing
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        """Take the place of attention, and of nothing else."""
+        if func is F.scaled_dot_product_attention:
+            return self.attention(*args, **(kwargs or {}))
+        return func(*args, **(kwargs or {}))
+
+    def attention(
+        self,
+        query: torch.Tensor,
+        key: torch.Tensor,
+        value: torch.Tensor,
+        attn_mask: torch.Tensor | None = None,
+        dropout_p: float = 0.0,
+        scale: float | None = None,
+        **options: Any,
+    ) -> torch.Tensor:
+        """As ``scaled_dot_product_attention``.
+
+        Args:
+            query: shape (1, heads, tokens, dimensions of a head).
+            key: same shape.
+            value: same shape.
+            attn_mask: not looked at: the row holds no padding, and the ends of the texts are known here.
+            dropout_p: of the attention's probabilities.
+            scale: of the products.
+            options: ``is_causal`` and the like, which no encoder sets.
+
+        Returns:
+            The same shape.
+        """
+        half = query.dtype in (torch.bfloat16, torch.float16)
+        within = nested_attention if query.device.type == "cuda" and half else padded_attention
+        query, key, value = (states[0].transpose(0, 1) for states in (query, key, value))
+        return within(self.packing, query, key, value, dropout_p, scale).transpose(0, 1)[None]
+
+
+def padded_attention(
+    packing: Packing,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    dropout_p: float = 0.0,
+    scale: float | None = None,
+) -> torch.Tensor:
+    """Attention within each text, the shorter ones padded for this one step; on any device.
+
+    Args:
+        packing: where the texts stand.
+        query: shape (tokens, heads, dimensions of a head).
+        key: same shape.
+        value: same shape.
+        dropout_p: of the attention's probabilities.
+        scale: of the products; by default one over the root of the dimensions.
+
+    Returns:
+        The same shape.
+    """
+    query, key, value = (packing.padded(states).transpose(1, 2) for states in (query, key, value))
+    mask = None if packing.even else packing.real[:, None, None, :]
+    found = F.scaled_dot_product_attention(query, key, value, mask, dropout_p, scale=scale)
+    return packing.packed(found.transpose(1, 2))
+
+
+def nested_attention(
+    packing: Packing,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    dropout_p: float = 0.0,
+    scale: float | None = None,
+) -> torch.Tensor:
+    """As ``padded_attention``, without padding: what torch has flash attention of variable length for, on CUDA."""
+    query, key, value = (_nested(packing, states) for states in (query, key, value))
+    found = F.scaled_dot_product_attention(query, key, value, dropout_p=dropout_p, scale=scale)
+    return found.transpose(1, 2).values()
+
+
+def _nested(packing: Packing, states: torch.Tensor) -> torch.Tensor:
+    """Shape (tokens, heads, dimensions) as (texts, heads, tokens of each, dimensions)."""
+    nested = torch.nested.nested_tensor_from_jagged(
+        states.contiguous(),
+        packing.starts,
+        # Known here; torch would ask the device.
+        min_seqlen=packing.shortest,
+        max_seqlen=packing.width,
+    )
+    return nested.transpose(1, 2)
+
+
+def position_ids(ids: Ragged, config: Any) -> NDArray[np.int64]:
+    """The position of each token in its text, as the architecture numbers them; shape (tokens,).
+
+    RoBERTa's family counts from behind the id of the padding token, gives that id to padding tokens, and does not
+    count them: a text may contain one, written out.
+    """
+    first = first_position(lambda key: getattr(config, key, None))
+    starts = ids.starts[:-1].repeat(ids.lengths)
+    if not first:
+        return np.arange(len(ids.values), dtype=np.int64) - starts
+    counts = ids.values != config.pad_token_id
+    before = np.concatenate([[0], counts.cumsum()])
+    return np.where(counts, before[:-1] - before[starts] + first, np.int64(config.pad_token_id))

@@ -1,0 +1,113 @@
+"""Target words: from character spans to the tokens that stand for them, inside the window that a model can read.
+
+Offsets say which characters of the text each token stands for. A token belongs to a target if it stands for at least
+one character of it that is no space: byte-level tokens carry the space before a word, and a span may too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from mirrorbench.core.inputs import TextInput
+from mirrorbench.models.ragged import Ragged
+
+Positions = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Located:
+    """Token ids of n inputs, and where their targets are.
+
+    Attributes:
+        ids: token ids of each input, special tokens included, not padded.
+        targets: positions of each target's tokens in ``ids``, rising, never empty: where no token stands for the
+            target, all positions.
+        moved: inputs that were too long and cut to a window around their target.
+        cut: how many targets lost some of their tokens, because they are longer than the window.
+        missing: how many targets no token stands for: the tokenizer drops their characters, or there are none.
+    """
+
+    ids: Ragged
+    targets: Ragged
+    moved: Positions
+    cut: int
+    missing: int
+
+
+def stripped(item: TextInput) -> tuple[str, tuple[tuple[int, int], ...]]:
+    """An input's text without the spaces around it, and the spans of its target in that text.
+
+    An input without a target is its own target: one span over the whole text.
+    """
+    text = item.text.strip()
+    if not item.spans:
+        return text, ((0, len(text)),)
+    shift = len(item.text) - len(item.text.lstrip())
+    return text, tuple((max(0, start - shift), max(0, end - shift)) for start, end in item.spans)
+
+
+def covering(offsets: ArrayLike, text: str, spans: Sequence[tuple[int, int]]) -> Positions:
+    """Which tokens stand for a character of the target that is no space.
+
+    Args:
+        offsets: first character of each token and the one after its last, shape (tokens, 2); equal for special tokens.
+        text: the text.
+        spans: of the target, as ``(start, end)``.
+
+    Returns:
+        The tokens' positions, rising.
+    """
+    wanted = np.zeros(len(text) + 1, dtype=np.int64)
+    for start, end in spans:
+        wanted[start + 1 : end + 1] = [not character.isspace() for character in text[start:end]]
+    before = wanted.cumsum()  # before[i]: how many of the first i characters are wanted
+    starts, ends = np.asarray(offsets, dtype=np.int64).reshape(-1, 2).T
+    return np.flatnonzero(before[ends] > before[starts])
+
+
+def window(n: int, target: Positions, room: int) -> int:
+    """Where the window of ``room`` tokens starts in a text of ``n``, so that it shows as much as can be of the target.
+
+    The middle of the target comes into the middle of the window, as far as the ends of the text permit; of a target
+    that is longer than the window, the first tokens stay. A text that fits stays whole; one without a target is cut
+    at its end.
+    """
+    if n <= room or not len(target):
+        return 0
+    first, last = int(target[0]), int(target[-1])
+    middle = first + (last - first + 1) // 2 - room // 2 if last - first < room else first
+    return min(max(middle, 0), n - room)
+
+
+def cut_to(ids: list[int], target: Positions, max_length: int, special: tuple[int, int]) -> tuple[list[int], Positions]:
+    """Token ids cut to a window around their target.
+
+    Args:
+        ids: of the whole text, special tokens included.
+        target: positions of the target's tokens in ``ids``.
+        max_length: tokens to keep, special tokens included.
+        special: how many special tokens the tokenizer puts before and after a text; they stay.
+
+    Returns:
+        The ids that are kept, and the positions in them of those tokens of the target that are.
+    """
+    if len(ids) <= max_length:
+        return ids, target
+    before, after = special
+    room = max_length - before - after
+    start = window(len(ids) - before - after, target - before, room)
+    kept = ids[:before] + ids[before + start : before + start + room] + ids[len(ids) - after :]
+    moved = target - start
+    return kept, moved[(moved >= before) & (moved < before + room)]
+
+
+def weights(targets: Ragged, width: int) -> NDArray[np.float32]:
+    """Rows that average over the tokens of each target: 1 / k at its k positions, shape (len(targets), width)."""
+    lengths = targets.lengths
+    matrix = np.zeros((len(targets), width), dtype=np.float32)
+    matrix[np.arange(len(targets)).repeat(lengths), targets.values] = (1 / lengths).repeat(lengths)
+    return matrix

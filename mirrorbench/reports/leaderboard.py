@@ -1,0 +1,113 @@
+"""Results in Python: a leaderboard that notebooks draw, and that becomes a DataFrame on request."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from mirrorbench.core.errors import UsageError
+from mirrorbench.core.registry import unknown_name
+from mirrorbench.reports.table import DIGITS, Score, Table
+from mirrorbench.runs.cells import Failure
+from mirrorbench.runs.results import Result
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from mirrorbench.core.plugins import Plugins
+
+
+@dataclass(frozen=True, repr=False)
+class Results:
+    """What ``run``, ``evaluate`` and ``leaderboard`` give back.
+
+    Attributes:
+        table: the leaderboard as values.
+        results: one for each encoder, task and seed.
+        failures: what could not be computed, and why.
+        plugins: for the renderers.
+    """
+
+    table: Table
+    results: tuple[Result, ...]
+    failures: tuple[Failure, ...]
+    plugins: Plugins
+
+    def __getitem__(self, task: str) -> float:
+        """The main score on a task, the mean over seeds.
+
+        Raises:
+            UnknownNameError: no such task among the results.
+            UsageError: there are several encoders, or the score is missing.
+        """
+        names = [column.name for column in self.table.columns]
+        if task not in names:
+            raise unknown_name("task of these results", task, names)
+        if len(self.table.rows) != 1:
+            labels = ", ".join(row.label for row in self.table.rows)
+            raise UsageError(
+                f"there are {len(self.table.rows)} encoders, so {task!r} is no single score", f"Rows: {labels}"
+            )
+        score = self.table.rows[0].scores[names.index(task)]
+        if score is None:
+            reasons = [f.reason for f in self.failures if f.task == task] or ["it is missing or undefined"]
+            raise UsageError(f"there is no score on {task}: {reasons[0]}")
+        return score.mean
+
+    def render(self, format: str = "markdown") -> str:
+        """The table as ``markdown``, ``latex``, ``csv``, ``json`` or what a plugin brings.
+
+        Raises:
+            UnknownNameError: no such format.
+        """
+        text: str = self.plugins.renderers[format](self.table)
+        return text
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row a result: encoder, task, seed, protocol, main metric and score, then every metric by its name.
+
+        Raises:
+            UsageError: pandas is not installed.
+        """
+        try:
+            import pandas as pd
+        except ImportError as error:
+            raise UsageError(
+                "a DataFrame needs the package pandas, which is not installed",
+                "Install it: pip install 'mirrorbench[frames]'",
+            ) from error
+        rows: list[dict[str, Any]] = [
+            {
+                "encoder": r.spec, "task": r.task, "seed": r.seed, "protocol": r.protocol, "metric": r.main_metric,
+                "score": r.main_score, "n_items": r.n_items, "coverage": r.coverage, **r.metrics,
+            }
+            for r in self.results
+        ]  # fmt: skip
+        return pd.DataFrame(rows)
+
+    def __repr__(self) -> str:
+        return self.render("markdown")
+
+    def _repr_html_(self) -> str:
+        heads = "".join(f"<th>{html.escape(head)}</th>" for head in ("encoder", *self.table.heads()))
+        body = "".join(
+            f"<tr><td>{html.escape(row.label)}</td>{_cells(row.scores, marks)}</tr>"
+            for row, marks in zip(self.table.rows, self.table.ranks(), strict=True)
+        )
+        notes = "".join(f"<p>{html.escape(note)}</p>" for note in self.table.notes)
+        return f"<table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>{notes}"
+
+
+def _cells(scores: Sequence[Score | None], marks: Sequence[int]) -> str:
+    styles = {0: "{}", 1: "<b>{}</b>", 2: "<u>{}</u>"}
+    shown = [
+        "–" if s is None else styles[mark].format(_number(s.mean) + (f" ± {_number(s.sd)}" if s.sd is not None else ""))
+        for s, mark in zip(scores, marks, strict=True)
+    ]
+    return "".join(f"<td>{text}</td>" for text in shown)
+
+
+def _number(value: float) -> str:
+    return f"{value:.{DIGITS}f}"

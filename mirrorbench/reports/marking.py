@@ -1,0 +1,143 @@
+"""Intervals and ties for the cells of a table.
+
+In a column, an encoder is tied where a paired test against the best one, corrected by Holm's procedure for the number
+of encoders tested, does not separate the two. The best is chosen on the same items, so the test is a little too ready
+to separate: read a tie as sure and a separation as likely (multiple comparisons with the best: Hsu 1984).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from mirrorbench.reports.statistics import PairedTest
+from mirrorbench.reports.statistics.items import ItemScores, common
+from mirrorbench.reports.statistics.paired import drawn_means, paired_p, suited
+from mirrorbench.reports.statistics.resampling import Floats
+from mirrorbench.reports.statistics.significance import LEVEL, bootstrap_p, holm, percentile_interval
+from mirrorbench.reports.table import INTERVALS, Score, Table
+
+if TYPE_CHECKING:
+    from mirrorbench.core.plugins import Plugins
+
+RESAMPLES = 2_000
+"""Resamples of a cell: a table has many cells, and the third digit is the last that it prints."""
+
+
+class Marker:
+    """Computes intervals and ties of the cells of one table.
+
+    Args:
+        table: the table.
+        items: what is behind each result, by ``cell_id``; a cell that lacks some stays unmarked.
+        plugins: whose metrics may be the scores.
+        resamples: of each bootstrap and permutation test.
+    """
+
+    def __init__(
+        self, table: Table, items: Mapping[str, ItemScores], plugins: Plugins, resamples: int = RESAMPLES
+    ) -> None:
+        self._table, self._items, self._plugins, self._resamples = table, items, plugins, resamples
+        names = [column.name for column in table.columns]
+        self._parts = [[names.index(n) for n in c.average_of] or [i] for i, c in enumerate(table.columns)]
+        self._drawn: dict[tuple[int, int], Floats] = {}
+
+    def mark(self, intervals: bool = False, ties: bool = False) -> Table:
+        """The table with the intervals and ties that are asked for, and notes that say what they are."""
+        table = self._table
+        cells: list[list[Score | None]] = [list(row.scores) for row in table.rows]
+        for column in range(len(table.columns)):
+            tied = self._tied(column) if ties else set()
+            for row, scores in enumerate(cells):
+                if (score := scores[column]) is not None:
+                    interval = self._interval(row, column) if intervals else None
+                    scores[column] = replace(score, interval=interval, tied=row in tied)
+        rows = tuple(replace(row, scores=tuple(scores)) for row, scores in zip(table.rows, cells, strict=True))
+        notes = []
+        if intervals:
+            notes.append(
+                f"{INTERVALS}: {LEVEL:.0%} percentile bootstrap over items ({self._resamples:,} resamples), given the "
+                "seeds; not the deviation over seeds; of averages, tasks are resampled independently."
+            )
+        if ties:
+            notes.append(
+                "Tied: not separable from the best of its column by a paired test over items (McNemar for right and "
+                "wrong answers of one seed each, permutation for other means and correlations, bootstrap for AUC and "
+                f"averages), Holm-corrected within the column, level {1 - LEVEL:.2f}."
+            )
+        if (intervals or ties) and (unknown := self._unknown()):
+            notes.append(f"Not marked, since their metric cannot be computed anew from predictions: {unknown}.")
+        return replace(table, rows=rows, notes=(*table.notes, *notes))
+
+    def _seeds(self, row: int, task: int) -> list[ItemScores] | None:
+        """The items of a cell, one entry a seed."""
+        score = self._table.rows[row].scores[task]
+        if score is None or not all(cell in self._items for cell in score.cell_ids):
+            return None
+        return [self._items[cell] for cell in score.cell_ids]
+
+    def _known(self, row: int, column: int) -> bool:
+        scores = self._table.rows[row].scores
+        return scores[column] is not None and all(self._seeds(row, task) for task in self._parts[column])
+
+    def _draw(self, row: int, task: int) -> Floats:
+        """A cell on its resamples: the same for each row with the same items, independent from task to task."""
+        if (row, task) not in self._drawn:
+            seeds = self._seeds(row, task) or []
+            self._drawn[row, task] = drawn_means(seeds, self._plugins, self._resamples, task)
+        return self._drawn[row, task]
+
+    def _interval(self, row: int, column: int) -> tuple[float, float] | None:
+        if not self._known(row, column):
+            return None
+        drawn: Floats = np.mean([self._draw(row, task) for task in self._parts[column]], axis=0)
+        interval = percentile_interval(drawn)
+        return (interval.low, interval.high) if interval else None
+
+    def _tied(self, column: int) -> set[int]:
+        """Rows that are not separable from the best of the column, itself left out."""
+        means = {
+            row: score.mean
+            for row in range(len(self._table.rows))
+            if (score := self._table.rows[row].scores[column]) is not None and self._known(row, column)
+        }
+        if len(means) < 2:
+            return set()
+        best = max(means, key=means.__getitem__)
+        p = {row: p for row in means if row != best and (p := self._p(best, row, column)) is not None}
+        return {row for row, corrected in zip(p, holm(list(p.values())), strict=True) if corrected >= 1 - LEVEL}
+
+    def _p(self, best: int, other: int, column: int) -> float | None:
+        """The p-value of the paired test of two rows."""
+        tasks = self._parts[column]
+        if tasks == [column]:
+            a, b = common([self._seeds(best, column) or [], self._seeds(other, column) or []])
+            if not a[0].ids:
+                return None
+            test = suited(PairedTest.auto, a, b)
+            if test is not PairedTest.bootstrap:
+                return paired_p(a, b, test, self._resamples, column)
+        return bootstrap_p(np.mean([self._difference(best, other, task) for task in tasks], axis=0))
+
+    def _difference(self, best: int, other: int, task: int) -> Floats:
+        """Of two rows on the same resamples of the items that both have."""
+        mine, theirs = self._seeds(best, task) or [], self._seeds(other, task) or []
+        if len({items.ids for items in (*mine, *theirs)}) == 1:
+            return self._draw(best, task) - self._draw(other, task)
+        a, b = (drawn_means(s, self._plugins, self._resamples, task) for s in common([mine, theirs]))
+        return a - b
+
+    def _unknown(self) -> str:
+        columns = self._table.columns
+        lacking = [
+            column.title
+            for index, column in enumerate(columns)
+            if any(
+                row.spec and row.scores[index] is not None and not self._known(i, index)
+                for i, row in enumerate(self._table.rows)
+            )
+        ]
+        return ", ".join(dict.fromkeys(lacking))

@@ -1,0 +1,229 @@
+"""Tables and figures of the papers as values: rows of encoders, columns of tasks, what is printed in each cell."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from mirrorbench.core.errors import UsageError
+from mirrorbench.core.specs import EncoderSpec, Value
+
+SCALES = {"fraction": 1.0, "percent": 100.0, "raw": 1.0}
+"""How scores are printed, and by what a score is multiplied to be printed so. ``raw`` is no share of anything."""
+
+ABSENT = "-"
+"""What stands in a spec where the paper prints nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Printed:
+    """What stands in a cell of the paper.
+
+    Attributes:
+        text: as printed, ``-`` where the paper prints nothing, empty where our copies do not show what it prints.
+        value: in the task's own unit (0.743 for .743 and for 74.3), ``None`` where there is no number.
+        unit: one of the last digit, in the same unit as the value.
+    """
+
+    text: str
+    value: float | None = None
+    unit: float = 0.0
+
+    @property
+    def absent(self) -> bool:
+        """Whether the paper has no such cell."""
+        return self.text == ABSENT
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column: tasks with a metric, an average or difference of other columns, or an analysis.
+
+    Attributes:
+        head: as printed.
+        group: the head above it, empty for none.
+        tasks: names of the tasks that the score is averaged over, most often one; none for the other kinds.
+        metric: of the tasks.
+        average: numbers of the columns (from 0) that this one averages.
+        difference: numbers of two columns; the same twice for the difference to the row that ``against`` names.
+        analysis: what ``mirrorbench analyze`` calls it.
+        corpus: the strings that an analysis is about.
+        params: what the column adds to each row's encoder spec.
+        backbone: what the column puts in the place of each row's backbone.
+        unavailable: why the column cannot be measured with the data that has cards.
+    """
+
+    head: str
+    group: str = ""
+    tasks: tuple[str, ...] = ()
+    metric: str = ""
+    average: tuple[int, ...] = ()
+    difference: tuple[int, int] | None = None
+    analysis: str = ""
+    corpus: str = ""
+    params: tuple[tuple[str, Value], ...] = ()
+    backbone: str = ""
+    unavailable: str = ""
+
+    @property
+    def title(self) -> str:
+        """Head with its group."""
+        return f"{self.group} {self.head}".strip()
+
+    def apply_to(self, spec: EncoderSpec) -> EncoderSpec:
+        """The encoder of a row in this column; one without method (an encoder system) stays as it is."""
+        if not spec.method:
+            return spec
+        spec = spec.with_params(**dict(self.params))
+        return replace(spec, backbone=self.backbone) if self.backbone else spec
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A row.
+
+    Attributes:
+        label: as printed.
+        encoder: the spec, ``None`` where none can name it.
+        printed: in the order of the columns.
+        against: number of the row (from 0) that differences are taken to.
+        defaults: the paper's own values of the keys that the table varies.
+        note: why there is no spec, or where the value is from.
+    """
+
+    label: str
+    encoder: EncoderSpec | None
+    printed: tuple[Printed, ...]
+    against: int | None = None
+    defaults: tuple[tuple[str, Value], ...] = ()
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Remark:
+    """A cell of which something must be said, ``where`` else it is printed, or what a ``recomputed`` value would be.
+
+    Attributes:
+        row: number of the row, from 0.
+        column: number of the column, from 0.
+        note: in words.
+        where: name of the other table of a disagreement.
+        recomputed: printed form of the recomputed value of an inconsistency.
+    """
+
+    row: int
+    column: int
+    note: str
+    where: str = ""
+    recomputed: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PaperTable:
+    """A table or figure with scores.
+
+    Attributes:
+        name: paper and table, ``mirror-bert/table3``.
+        title: one line.
+        where: paper, section, number.
+        scale: how scores are printed, a key of ``SCALES``.
+        columns: in printed order.
+        rows: in printed order.
+        notes: what a reader must know.
+        inconsistencies: averages and differences that do not follow from the printed values.
+        disagreements: values that another table has otherwise.
+    """
+
+    name: str
+    title: str
+    where: str
+    scale: str
+    columns: tuple[Column, ...]
+    rows: tuple[Row, ...]
+    notes: tuple[str, ...] = ()
+    inconsistencies: tuple[Remark, ...] = ()
+    disagreements: tuple[Remark, ...] = ()
+
+    def target(self, row: int, column: int, backbone: EncoderSpec | None = None) -> Target | None:
+        """What must be measured for a cell; ``None`` where nothing can be.
+
+        Args:
+            row: number of the row, from 0.
+            column: number of the column, from 0.
+            backbone: takes the place of the paper's.
+        """
+        line, head = self.rows[row], self.columns[column]
+        members = [self.columns[i] for i in head.average] or [head]
+        tasks = tuple(task for member in members for task in member.tasks)
+        if line.encoder is None or line.printed[column].absent or head.unavailable or not tasks:
+            return None
+        spec = members[0].apply_to(line.encoder)
+        spec = _without(spec, dict(line.defaults)) if backbone is None else _moved(spec, backbone, dict(line.defaults))
+        return Target(spec, tasks, members[0].metric)
+
+    def targets(self, backbone: EncoderSpec | None = None) -> dict[tuple[int, int], Target]:
+        """What must be measured, by row and column."""
+        places = ((r, c) for r in range(len(self.rows)) for c in range(len(self.columns)))
+        found = {place: self.target(*place, backbone) for place in places}
+        return {place: target for place, target in found.items() if target is not None}
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What a cell of a table is measured by.
+
+    Attributes:
+        spec: the encoder; a key with the paper's own value is left out, as in ``mirrorbench run``.
+        tasks: averaged over where there are several.
+        metric: of each task.
+    """
+
+    spec: EncoderSpec
+    tasks: tuple[str, ...]
+    metric: str
+
+
+@dataclass(frozen=True, slots=True)
+class FactTable:
+    """A table that describes models or hyper-parameters instead of scores.
+
+    Attributes:
+        name: paper and table.
+        title: one line.
+        where: paper, section, number.
+        head: what the rows are.
+        columns: the heads of the values.
+        rows: label, values, and the name of the preset of ours that must agree (empty for none).
+        notes: what a reader must know.
+    """
+
+    name: str
+    title: str
+    where: str
+    head: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, tuple[str, ...], str], ...]
+    notes: tuple[str, ...] = ()
+
+
+def _without(spec: EncoderSpec, defaults: Mapping[str, Value]) -> EncoderSpec:
+    """The spec without keys that have the paper's own value anyway."""
+    kept = tuple((key, value) for key, value in spec.params if key not in defaults or defaults[key] != value)
+    return replace(spec, params=kept)
+
+
+def _moved(spec: EncoderSpec, backbone: EncoderSpec, defaults: Mapping[str, Value]) -> EncoderSpec:
+    """The spec on another backbone, with the paper's values written out, since a backbone may have presets of its own.
+
+    An encoder system has no backbone and stays as it is.
+    """
+    if not spec.method:
+        return spec
+    if backbone.method or backbone.params:
+        raise UsageError(
+            f"{backbone} is more than a backbone",
+            "A table says itself what is done to each backbone: name only that, e.g. --encoder tiny",
+        )
+    dropped = {"dropout"} if spec.get("controlled_dropout") else set()
+    written = {key: value for key, value in defaults.items() if key not in dropped} | dict(spec.params)
+    return replace(spec, backbone=backbone.backbone, revision=backbone.revision, params=tuple(written.items()))

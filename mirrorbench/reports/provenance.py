@@ -1,0 +1,147 @@
+"""Where the numbers of a table come from, and whether they belong into one table at all."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import TYPE_CHECKING, TypeVar
+
+from mirrorbench.runs.results import Result
+
+if TYPE_CHECKING:
+    from mirrorbench.core.plugins import Plugins
+
+K = TypeVar("K", bound=Hashable)
+
+_NAMED = 8
+"""Tasks that a line names before it counts the rest."""
+
+
+def provenance(results: Sequence[Result]) -> list[str]:
+    """Lines to stand under a table: metric, protocol, precision, seeds, corpora, versions, each task's own notes."""
+    notes = []
+    of_rows: dict[tuple[str, str], set[int]] = {}
+    for result in results:
+        of_rows.setdefault((result.spec, result.protocol), set()).add(result.seed)
+    seeds = sorted({len(found) for found in of_rows.values()} - {1})
+    metrics = {r.main_metric for r in results}
+    precisions = {str(r.cell["precision"]["encoding"]) for r in results}
+    for names, what in ((metrics, "Metric"), ({r.protocol for r in results}, "protocol"), (precisions, "precision")):
+        if names:
+            notes.append(f"{what}: {', '.join(sorted(names))}")
+    if seeds:
+        notes.append(f"± sample standard deviation over {' or '.join(map(str, seeds))} seeds")
+    lines = ["; ".join(notes) + "."] if notes else []
+    lines += [*_tuned_on(results), *_overlaps(results), *_made_by(results)]
+    return lines + sorted({f"{r.task}: {note}" for r in results for note in r.notes})
+
+
+def _tuned_on(results: Sequence[Result]) -> list[str]:
+    """One line: the corpora; where there are several, for which tasks each, since one row may mix them."""
+    tasks: dict[str, dict[str, None]] = {}
+    for result in results:
+        if corpus := result.cell.get("corpus"):
+            tasks.setdefault(f"{corpus['name']} ({corpus['n']:,} strings)", {})[result.task] = None
+    if len({tuple(sorted(names)) for names in tasks.values()}) > 1:
+        named = (f"{corpus} for {_few(list(names))}" for corpus, names in sorted(tasks.items()))
+        return [f"Tuned on: {'; '.join(named)}."]
+    return [f"Tuned on: {', '.join(sorted(tasks))}."] if tasks else []
+
+
+def _few(names: Sequence[str]) -> str:
+    if len(names) <= _NAMED:
+        return ", ".join(names)
+    return f"{', '.join(names[: _NAMED - 1])} and {len(names) - _NAMED + 1} more"
+
+
+def _overlaps(results: Sequence[Result]) -> list[str]:
+    """One line: the largest share of each task's items of which an encoder was tuned on a text."""
+    shares: dict[str, float] = {}
+    for result in results:
+        share = float((result.overlap or {}).get("any_text") or 0)
+        shares[result.task] = max(share, shares.get(result.task, 0))
+    seen = [f"{task} {share:.1%}" for task, share in shares.items() if share > 0]
+    return [f"Test items with a text that was tuned on: {', '.join(seen)}."] if seen else []
+
+
+def _made_by(results: Sequence[Result]) -> list[str]:
+    """One line: how many results, of which days, made by which versions on which devices."""
+    made = [r for r in results if r.environment.get("mirrorbench")]
+    if not made:
+        return []
+    tools = {
+        f"mirrorbench {r.environment['mirrorbench']}{_commit(r)}, "
+        f"torch {r.environment.get('packages', {}).get('torch', 'unknown')}"
+        for r in made
+    }
+    devices = {str(r.environment.get("device", "unknown")) for r in made}
+    days = sorted({r.created[:10] for r in made})
+    when = days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"
+    count = f"{len(made)} results" if len(made) > 1 else "1 result"
+    return [f"{count} of {when}: {'; '.join(sorted(tools))}; {', '.join(sorted(devices))}."]
+
+
+def _commit(result: Result) -> str:
+    commit, *dirty = str(result.environment.get("git") or "").split("-")
+    return f" ({'-'.join([commit[:9], *dirty])})" if commit else ""
+
+
+def without_repeats(results: Iterable[Result]) -> list[Result]:
+    """The results without copies of the same cell.
+
+    Where two cells with the same name (spec, protocol, task, seed) differ in identity, the one computed last stays;
+    ``mixtures`` names such pairs.
+    """
+    latest: dict[tuple[str, str, str, int], Result] = {}
+    for result in results:
+        name = _name(result)
+        if name not in latest or latest[name].created < result.created:
+            latest[name] = result
+    return list(latest.values())
+
+
+def mixtures(results: Iterable[Result], plugins: Plugins) -> list[str]:
+    """What keeps these results from being compared in one table; one line for each reason.
+
+    Reasons are several protocols; several versions of a task's data; several models behind one encoder spec; and
+    results of different experiments (recipe, corpus, precision ...) under one name, or as the seeds of one score.
+    """
+
+    def model(result: Result) -> tuple[str, str]:
+        # A name such as "bert" stands for another model in each language.
+        task = result.task
+        return result.spec, ", ".join(plugins.tasks[task].languages) if task in plugins.tasks else task
+
+    results = list(results)
+    protocols = sorted({result.protocol for result in results})
+    data = _several(results, lambda r: r.task, lambda r: json.dumps(r.data, sort_keys=True))
+    models = _several(results, model, lambda r: str(r.encoder.get("weights", "")))
+    rest = [result for result in results if result.task not in data and model(result) not in models]
+    experiments = _several(rest, _name, lambda r: r.cell_id)
+    told = {name[:3] for name in experiments}
+    seeds = _several((r for r in rest if _name(r)[:3] not in told), lambda r: _name(r)[:3], lambda r: r.experiment)
+    return [
+        *([f"protocols {' and '.join(protocols)}"] if len(protocols) > 1 else []),
+        *(f"{task}: {n} different versions of its data" for task, n in data.items()),
+        *(f"{spec}: {n} different models ({languages})" for (spec, languages), n in models.items()),
+        *(
+            f"{spec} on {task}, seed {seed}: {n} different experiments (recipe, corpus or precision)"
+            for (spec, _, task, seed), n in experiments.items()
+        ),
+        *(
+            f"{spec} on {task}: its seeds are of {n} different experiments (recipe, corpus or precision)"
+            for (spec, _, task), n in seeds.items()
+        ),
+    ]
+
+
+def _name(result: Result) -> tuple[str, str, str, int]:
+    return (result.spec, result.protocol, result.task, result.seed)
+
+
+def _several(results: Iterable[Result], key: Callable[[Result], K], value: Callable[[Result], str]) -> dict[K, int]:
+    """Keys with more than one value, and how many values each has."""
+    values: dict[K, set[str]] = {}
+    for result in results:
+        values.setdefault(key(result), set()).add(value(result))
+    return {name: len(found) for name, found in values.items() if len(found) > 1}

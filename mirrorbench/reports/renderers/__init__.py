@@ -1,0 +1,28 @@
+"""From a table to text, one format a module. Only here is a number rounded, made bold, underlined or given its ±.
+
+The best score of a column is bold, the second underlined; what is not separable from the best carries a dagger.
+"""
+
+from __future__ import annotations
+
+from mirrorbench.core.hooks import Register, hookimpl
+from mirrorbench.reports.renderers.html import html
+from mirrorbench.reports.renderers.latex import escape_latex, latex
+from mirrorbench.reports.renderers.markdown import markdown
+from mirrorbench.reports.renderers.numbers import MISSING, TIED, number, with_deviation, with_legend
+from mirrorbench.reports.renderers.values import as_json, comma_separated
+
+__all__ = [
+    "MISSING", "TIED", "as_json", "comma_separated", "escape_latex", "html", "latex", "markdown", "number",
+    "with_deviation", "with_legend",
+]  # fmt: skip
+
+
+@hookimpl
+def register_renderers(register: Register) -> None:
+    """The built-in formats."""
+    register("markdown", markdown, "a GitHub table")
+    register("latex", latex, "a booktabs table (--siunitx, --standalone)")
+    register("html", html, "a page of its own: sort, filter, copy")
+    register("csv", comma_separated, "comma-separated values, full precision")
+    register("json", as_json, "values with standard deviations, seeds and cell ids")

@@ -1,0 +1,1 @@
+"""Planning and computing the cells of a run, and keeping what they leave. Renders no text."""

@@ -1,0 +1,102 @@
+"""What this package registers through its own hooks, and what each hook takes.
+
+Renderers and analyses stand above this room; they are named here as modules to load, and not imported.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from mirrorbench.core.errors import PluginError
+from mirrorbench.core.plugins import Kind, Plugins, add_function
+from mirrorbench.core.registry import Registry
+from mirrorbench.data.cardfile import load_cards
+from mirrorbench.data.cards import Card
+from mirrorbench.data.corpora import GeneratedCorpus
+from mirrorbench.tasks.kinds import as_task
+from mirrorbench.tasks.options import TaskRegistry
+from mirrorbench.training.augmentations import Augmentation
+from mirrorbench.training.methods import Method
+
+BUILTIN_PLUGINS = (
+    "mirrorbench.training.methods.base",
+    "mirrorbench.training.methods.mirror",
+    "mirrorbench.training.methods.mirrorwic",
+    "mirrorbench.training.methods.pairs",
+    "mirrorbench.training.methods.sap",
+    "mirrorbench.models.systems.sbert",
+    "mirrorbench.models.systems.sapbert",
+    "mirrorbench.models.systems.static",
+    "mirrorbench.training.augmentations.span_mask",
+    "mirrorbench.training.augmentations.token_mask",
+    "mirrorbench.training.augmentations.word_mask",
+    "mirrorbench.training.augmentations.word_shuffle",
+    "mirrorbench.training.augmentations.dropout",
+    "mirrorbench.training.augmentations.controlled_dropout",
+    "mirrorbench.training.augmentations.drophead",
+    "mirrorbench.tasks.builtin",
+    "mirrorbench.data.generated",
+    "mirrorbench.runs.executors.local",
+    "mirrorbench.tasks.metrics.correlation",
+    "mirrorbench.tasks.metrics.classification",
+    "mirrorbench.reports.renderers",
+)
+
+
+def _add_method(registry: Registry[Any], origin: str, name: str, method: Any, description: str = "") -> None:
+    if not isinstance(method, Method):
+        raise PluginError(
+            f"the method {name!r} of {origin} is a {type(method).__name__}",
+            "Register a Method of mirrorbench.training.methods.",
+        )
+    registry.add(name, method, origin, description)
+
+
+def _add_augmentation(
+    registry: Registry[Any],
+    origin: str,
+    name: str,
+    function: Any,
+    on: str = "text",
+    description: str = "",
+    probability: bool = False,
+) -> None:
+    registry.add(name, Augmentation(name, function, on, probability), origin, description)
+
+
+def _add_task(registry: Registry[Any], origin: str, task: Any) -> None:
+    for one in load_cards(Path(task)) if isinstance(task, str | Path) else (task,):
+        one = as_task(one)
+        registry.add(one.name, one, origin, one.title)
+
+
+def _add_corpus(registry: Registry[Any], origin: str, corpus: Any) -> None:
+    ready = isinstance(corpus, Card | GeneratedCorpus)
+    for card in (corpus,) if ready else load_cards(Path(corpus)):
+        registry.add(card.name, card, origin, card.title)
+
+
+KINDS = {
+    "register_encoders": Kind("encoder", add_function),
+    "register_methods": Kind("method", _add_method),
+    "register_augmentations": Kind("augmentation", _add_augmentation),
+    "register_tasks": Kind("task", _add_task, TaskRegistry),
+    "register_corpora": Kind("corpus", _add_corpus),
+    "register_metrics": Kind("metric", add_function),
+    "register_renderers": Kind("renderer", add_function),
+    "register_executors": Kind("executor", add_function),
+    "register_commands": Kind("command", add_function),
+}
+
+
+def load_plugins(discover: bool = True) -> Plugins:
+    """The built-in plugins, and with ``discover`` those that are installed."""
+    return Plugins(KINDS, BUILTIN_PLUGINS, discover)
+
+
+@cache
+def plugins() -> Plugins:
+    """The process-wide plugins, loaded at first use."""
+    return load_plugins()

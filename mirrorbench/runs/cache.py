@@ -1,0 +1,238 @@
+"""Tuned models, embeddings and corpora, content-addressed: computed once, found again by what they are.
+
+Every entry carries a checksum that is compared when a process first uses it; a damaged one is passed over with a
+warning and made again.
+
+Environment:
+    MIRRORBENCH_CACHE: the folder; by default the platform's cache directory of the user.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+import re
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mirrorbench.core.files import (
+    TEMPORARY,
+    again_if_swept,
+    building,
+    cache_root,
+    damaged_files,
+    sync_folder,
+    sync_tree,
+    write_checksums,
+    writing,
+)
+from mirrorbench.core.inputs import Array, TextInput
+from mirrorbench.core.locks import Leases
+from mirrorbench.data.corpora import corpus_checksum
+
+if TYPE_CHECKING:
+    from mirrorbench.models.transformer import Transformer
+
+KEY_BYTES = 16
+SHARD = re.compile(r"[0-9a-f]{64}")
+"""The name of a shard of vectors."""
+_logger = logging.getLogger(__name__)
+
+
+class Cache:
+    """A folder of tuned models, embeddings and corpora.
+
+    Args:
+        root: the folder; ``None`` for ``cache_root()``.
+    """
+
+    def __init__(self, root: Path | None = None) -> None:
+        self.root = cache_root() if root is None else root
+        self.leases = Leases(self.root / "leases")
+        self._intact: set[str] = set()  # models whose files have been compared with their checksums
+
+    def model(self, key: str) -> Path | None:
+        """The directory of a tuned model, if it is there, complete and undamaged."""
+        path = self.root / "models" / key
+        if not path.is_dir():
+            return None
+        if key not in self._intact:
+            if wrong := damaged_files(path):
+                _logger.warning("The tuned model %s is damaged (%s); it is tuned again.", path, wrong)
+                return None
+            self._intact.add(key)
+        return path
+
+    def save_model(self, key: str, transformer: Transformer, description: dict[str, Any]) -> Path:
+        """Store a tuned model: loadable by transformers, with ``mirrorbench.json`` saying what it is.
+
+        Raises:
+            StorageError: the folder cannot be written, or the disk is full.
+        """
+        return again_if_swept(lambda: self._write_model(key, transformer, description))
+
+    def _write_model(self, key: str, transformer: Transformer, description: dict[str, Any]) -> Path:
+        target = self.root / "models" / key
+        problem = f"the tuned model cannot be written to {target.parent}"
+        hint = "Free some space, or name another folder: MIRRORBENCH_CACHE=DIR"
+        with building(target, f"{TEMPORARY}{key}-", problem, hint) as folder:
+            transformer.model.save_pretrained(folder)
+            transformer.tokenizer.save_pretrained(folder)
+            text = json.dumps(description, indent=2, ensure_ascii=False)
+            (folder / "mirrorbench.json").write_text(text, encoding="utf-8")
+            write_checksums(folder)
+            sync_tree(folder)
+            folder.chmod(0o755)
+            if self.model(key):  # another process was faster: its model is the same, and may be open already
+                return target
+            shutil.rmtree(target, ignore_errors=True)  # half a model, however it came there
+            os.replace(folder, target)
+            sync_folder(target.parent)
+        self._intact.add(key)
+        return target
+
+    def sweep_model(self, key: str) -> None:
+        """Remove what a killed process left of a model; only for who holds its lease."""
+        for left in (self.root / "models").glob(f"{TEMPORARY}{key}-*"):
+            shutil.rmtree(left, ignore_errors=True)
+
+    def save_corpus(self, sha256: str, texts: Sequence[str]) -> None:
+        """Store the strings of a corpus under their checksum, for workers that cannot read them where they came from.
+
+        Raises:
+            StorageError: the folder cannot be written, or the disk is full.
+        """
+        if self.corpus(sha256) is None:
+            with writing(self._corpus_path(sha256), self.root) as sink:
+                sink.write(json.dumps(list(texts), ensure_ascii=True).encode("ascii"))
+
+    def corpus(self, sha256: str) -> tuple[str, ...] | None:
+        """The strings stored under a checksum, if they are there and are the ones."""
+        try:
+            texts = json.loads(self._corpus_path(sha256).read_bytes())
+            if corpus_checksum(texts) == sha256:
+                return tuple(texts)
+        except FileNotFoundError:
+            return None
+        except (ValueError, TypeError):
+            pass
+        _logger.warning("The corpus %s is damaged; it is written again.", self._corpus_path(sha256))
+        return None
+
+    def _corpus_path(self, sha256: str) -> Path:
+        return self.root / "corpora" / f"{sha256}.json"
+
+    def describe_model(self, key: str) -> dict[str, Any]:
+        """The ``mirrorbench.json`` of a stored model."""
+        text = (self.root / "models" / key / "mirrorbench.json").read_text(encoding="utf-8")
+        description: dict[str, Any] = json.loads(text)
+        return description
+
+    def embeddings(self, key: str) -> EmbeddingShelf:
+        """The vectors stored under one encoder's key."""
+        return EmbeddingShelf(self.root / "embeddings" / key)
+
+
+class EmbeddingShelf:
+    """Vectors of one encoder (weights, readout, precision) by input, in shards that are memory-mapped.
+
+    A shard is two files: the vectors, and the keys of their inputs, written last, so that a shard without keys is
+    one that died half-written. Its name is the hash of both, so that two processes that fill one shelf write either
+    different files or twice the same, and damage shows.
+
+    Args:
+        folder: the encoder's folder.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._where: dict[bytes, tuple[int, int]] = {}
+        self._shards: list[Array] = []
+        self._unchecked: dict[int, str] = {}  # shards by number, with their names, until they are first used
+        for keys_file in sorted(folder.glob("*.keys.npy")):
+            name = keys_file.name.removesuffix(".keys.npy")
+            if not SHARD.fullmatch(name):
+                continue
+            try:
+                keys, vectors = np.load(keys_file), np.load(folder / f"{name}.npy", mmap_mode="r")
+            except (OSError, ValueError, EOFError):
+                self._drop(name)
+            else:
+                self._unchecked[len(self._shards)] = name
+                self._add(keys, vectors)
+
+    def _add(self, keys: NDArray[np.uint8], vectors: Array) -> None:
+        data = keys.tobytes()
+        shard = len(self._shards)
+        self._shards.append(vectors)
+        for row in range(len(keys)):
+            self._where[data[row * KEY_BYTES : (row + 1) * KEY_BYTES]] = (shard, row)
+
+    def _drop(self, name: str) -> None:
+        _logger.warning("Vectors in %s are damaged (%s); they are computed again.", self.folder, name)
+        for suffix in (".keys.npy", ".npy"):
+            (self.folder / f"{name}{suffix}").unlink(missing_ok=True)
+
+    def _check(self, shard: int) -> None:
+        """Compare a shard with its name, once; a damaged one leaves the shelf."""
+        name = self._unchecked.pop(shard)
+        try:
+            whole = shard_name(np.load(self.folder / f"{name}.keys.npy"), self._shards[shard]) == name
+        except (OSError, ValueError, EOFError):  # another process found the damage first
+            whole = False
+        if not whole:
+            self._where = {key: place for key, place in self._where.items() if place[0] != shard}
+            self._drop(name)
+
+    def missing(self, inputs: Sequence[TextInput]) -> list[TextInput]:
+        """Those inputs whose vectors are not here undamaged, in their order."""
+        keys = [item.key() for item in inputs]
+        for shard in sorted({self._where[key][0] for key in keys if key in self._where} & self._unchecked.keys()):
+            self._check(shard)
+        return [item for item, key in zip(inputs, keys, strict=True) if key not in self._where]
+
+    def put(self, inputs: Sequence[TextInput], vectors: Array) -> None:
+        """Add the vectors of inputs, shape (len(inputs), dimensions).
+
+        Raises:
+            StorageError: the folder cannot be written, or the disk is full.
+        """
+        keys = _key_array([item.key() for item in inputs])
+        name = shard_name(keys, vectors)
+        for suffix, array in ((".npy", vectors), (".keys.npy", keys)):
+            with writing(self.folder / f"{name}{suffix}", self.folder.parent) as sink:
+                np.save(sink, array)
+        self._add(keys, vectors)
+
+    def get(self, inputs: Sequence[TextInput]) -> Array:
+        """Vectors of inputs that are all here, float32 of shape (len(inputs), dimensions)."""
+        places = [self._where[item.key()] for item in inputs]
+        if not places:
+            return np.empty((0, 0), dtype=np.float32)
+        # Not of the first shard of all: it may be a damaged one that has left the shelf.
+        result = np.empty((len(places), self._shards[places[0][0]].shape[1]), dtype=np.float32)
+        shards = np.array([shard for shard, _ in places])
+        rows = np.array([row for _, row in places])
+        for shard in np.unique(shards):
+            here = shards == shard
+            result[here] = self._shards[shard][rows[here]]
+        return result
+
+
+def _key_array(keys: Sequence[bytes]) -> NDArray[np.uint8]:
+    return np.frombuffer(b"".join(keys), dtype=np.uint8).reshape(-1, KEY_BYTES)
+
+
+def shard_name(keys: NDArray[np.uint8], vectors: Array) -> str:
+    """The hash of keys and vectors, under which they are stored."""
+    digest = hashlib.blake2b(keys.tobytes(), digest_size=32)
+    digest.update(f"{vectors.dtype.str} {vectors.shape}".encode())
+    digest.update(np.ascontiguousarray(vectors).view(np.uint8).data)
+    return digest.hexdigest()

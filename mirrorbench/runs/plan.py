@@ -1,0 +1,395 @@
+"""The plan: which cells a run consists of, and which weights they share.
+
+Planning reads configurations, checksums and corpora, but loads no weights and computes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from copy import copy
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+
+from mirrorbench.core.errors import ModelUnavailableError, TuningError, UsageError
+from mirrorbench.core.plugins import Plugins
+from mirrorbench.core.registry import unknown_name
+from mirrorbench.core.specs import PROTOCOLS, EncoderSpec, Value
+from mirrorbench.data.cards import Card
+from mirrorbench.data.catalogue import builtin_suites
+from mirrorbench.data.corpora import Corpus, GeneratedCorpus, check_corpus, read_corpus
+from mirrorbench.data.defaults import default_corpus
+from mirrorbench.data.store import DataStore
+from mirrorbench.models import backbones
+from mirrorbench.models.pooling import DEFAULT_MAX_LENGTH, Readout
+from mirrorbench.runs.cells import Cell, CorpusRef, Failure, Weights
+from mirrorbench.tasks import Task
+from mirrorbench.training.methods import Method
+from mirrorbench.training.recipes import OUTSIDE_KEYS, RECIPE_KEYS, Recipe, override
+
+READOUT_KEYS = ("pooling", "layers", "max_length")
+
+# What a bare backbone stands for: the rows of the papers' tables, from worst to best.
+Ladder = tuple[tuple[str, dict[str, Value]], ...]
+_WHOLE_TEXTS: Ladder = (("base", {"pooling": "cls"}), ("base", {"pooling": "mean"}), ("mirror", {}))
+LADDERS: dict[str, Ladder] = {
+    "sentence": _WHOLE_TEXTS,
+    "phrase": _WHOLE_TEXTS,
+    "word": _WHOLE_TEXTS,
+    # Paper 2, Table 3: a sentence encoder stands beside the encoders of words.
+    "wic": (("base", {"pooling": "target", "layers": "-4:"}), ("mirror", {}), ("mirrorwic", {})),
+}
+
+# transformers' DeBERTa v1 fills attention masks with float32's lowest number, which overflows in half precision.
+_FP32_ONLY = ("deberta",)
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a user asked for.
+
+    Attributes:
+        encoders: specs as written; a bare backbone becomes a ladder.
+        tasks: task names in the order of the columns, suites already taken apart.
+        seeds: seeds of tuned encoders.
+        corpus: corpus name or path for all tunings, empty for each task's own.
+        protocol: ``paper`` or ``released``.
+        precision: ``fp32`` or ``bf16``.
+    """
+
+    encoders: tuple[EncoderSpec, ...]
+    tasks: tuple[str, ...]
+    seeds: tuple[int, ...] = (0,)
+    corpus: str = ""
+    protocol: str = "paper"
+    precision: str = "fp32"
+
+    def __post_init__(self) -> None:
+        if self.protocol not in PROTOCOLS:
+            raise unknown_name("protocol", self.protocol, list(PROTOCOLS))
+        if not self.encoders or not self.seeds:
+            raise UsageError("a run needs at least one encoder and one seed")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The cells of a run in a stable order, and what could not be planned.
+
+    Attributes:
+        cells: ordered by encoder, task, seed.
+        failures: what could not be planned, and why.
+        corpora: the strings of each corpus that a tuning needs.
+        rows: the encoders in the order of the table, ladders taken apart.
+    """
+
+    cells: tuple[Cell, ...]
+    failures: tuple[Failure, ...]
+    corpora: dict[CorpusRef, Corpus] = field(repr=False)
+    rows: tuple[EncoderSpec, ...]
+
+    @cached_property
+    def groups(self) -> dict[tuple[str, str], list[Cell]]:
+        """Cells by the weights that they share and the precision that they compute in, in the order of the first."""
+        groups: dict[tuple[str, str], list[Cell]] = {}
+        for cell in self.cells:
+            groups.setdefault((cell.weights.key, cell.precision), []).append(cell)
+        return groups
+
+
+def expand_tasks(names: Iterable[str], plugins: Plugins) -> tuple[str, ...]:
+    """Task names with suites taken apart, without repeats, in the order given.
+
+    Raises:
+        UnknownNameError: neither a task nor a suite has that name.
+    """
+    suites = builtin_suites()
+    found: dict[str, None] = {}
+    for name in names:
+        if name in suites:
+            found.update(dict.fromkeys(suites[name]))
+        elif name in plugins.tasks:
+            found[name] = None
+        else:
+            listing = "mirrorbench list tasks; suites by: mirrorbench list suites"
+            raise unknown_name("task or suite", name, [*suites, *plugins.tasks.names()], listing)
+    return tuple(found)
+
+
+def expand_ladder(spec: EncoderSpec, level: str, plugins: Plugins, protocol: str = "paper") -> tuple[EncoderSpec, ...]:
+    """The rows that one encoder argument stands for on tasks of a level.
+
+    A backbone without method is the paper's ladder; with a ``pooling`` it is that one row. An encoder system and a
+    spec with a method stand for themselves. A directory written by ``mirrorbench tune`` is one row too, read as it
+    says itself, other than where the spec says otherwise. Under ``released`` the mean is over padding too.
+
+    Raises:
+        UsageError: a bare backbone carries a key of the tuning.
+    """
+    if spec.backbone in plugins.encoders:
+        if spec.method:
+            raise UsageError(f"{spec}: {spec.backbone} is an encoder of its own and takes no method")
+        return (spec,)
+    if spec.method:
+        plugins.methods.entry(spec.method)
+        return (spec,)
+    for key, _ in spec.params:
+        if key not in READOUT_KEYS:
+            tuning = key in RECIPE_KEYS or key in OUTSIDE_KEYS or key in plugins.augmentations
+            if not tuning:
+                raise unknown_name(
+                    "encoder spec key", key, [*READOUT_KEYS, *RECIPE_KEYS, *plugins.augmentations.names()]
+                )
+            raise UsageError(
+                f"{spec}: {key} belongs to a tuning, and this spec names none",
+                f"Write {spec.with_method('mirror')}",
+            )
+    own = backbones.own_readout(spec)
+    if own or spec.get("pooling") is not None:
+        return (spec.with_method("base").with_params(**{**own, **dict(spec.params)}),)
+    found = (spec.with_method(method).with_params(**params) for method, params in LADDERS[level])
+    return tuple(papers_row(row, protocol) for row in found)
+
+
+def papers_row(spec: EncoderSpec, protocol: str) -> EncoderSpec:
+    """A row of the papers as a protocol reads it: under ``released`` what they call the mean is over padding too."""
+    padded = protocol == "released" and spec.get("pooling") == "mean"
+    return spec.with_params(pooling="mean-padded") if padded else spec
+
+
+def resolve_recipe(spec: EncoderSpec, level: str, architecture: str, protocol: str, plugins: Plugins) -> Recipe:
+    """The recipe of a spec with a method: the paper's preset, then the backbone's own values, then the user's keys.
+
+    Args:
+        spec: the encoder.
+        level: the task's level, or the one that the method puts in its place.
+        architecture: the ``model_type`` of the backbone's configuration.
+        protocol: which reading of the method.
+        plugins: for the method and the augmentations.
+
+    Raises:
+        UsageError: a key that the method does not read, or a value out of range.
+    """
+    method: Method = plugins.methods[spec.method]
+    params = dict(spec.params)
+    if not method.tunes:
+        for key in params:
+            if key not in READOUT_KEYS:
+                raise unknown_name(f"key of +{method.name}", key, list(READOUT_KEYS))
+    augmentations = {entry.name: entry.value for entry in plugins.augmentations}
+    params = {**backbones.presets(spec, method.name, level), **params}
+    return override(method.preset(level, architecture, protocol), params, augmentations)
+
+
+def check_spec(spec: EncoderSpec, protocol: str, plugins: Plugins) -> None:
+    """Check what can be checked of a spec before its backbone is there: names, keys, ranges of values.
+
+    Raises:
+        UsageError: something is wrong with it.
+    """
+    for row in expand_ladder(spec, "sentence", plugins, protocol):
+        if row.method:
+            method: Method = plugins.methods[row.method]
+            resolve_recipe(row, method.levels.get("sentence", "sentence"), "", protocol, plugins)
+
+
+class Planner:
+    """Turns a request into a plan.
+
+    Args:
+        request: what was asked for.
+        plugins: what is registered.
+        data: where data files are.
+        offline: look for backbones in local caches only.
+        fetch: fetch missing data now; otherwise only look (dry run).
+    """
+
+    def __init__(
+        self, request: Request, plugins: Plugins, data: DataStore, offline: bool = False, fetch: bool = True
+    ) -> None:
+        self.request = request
+        self.plugins = plugins
+        self.data = data
+        self.offline = offline
+        self.fetch = fetch
+        self._read: dict[tuple[str, int, bool], tuple[CorpusRef, Corpus]] = {}
+        self._errors: dict[str, Exception] = {}
+
+    def plan(self) -> Plan:
+        """Plan every cell; what cannot be planned becomes a failure and stops nothing else.
+
+        Raises:
+            UsageError: the request itself is wrong (unknown names, keys or values).
+        """
+        tasks = [self.plugins.tasks[name] for name in self.request.tasks]
+        if self.request.corpus:  # also where nothing is tuned, so that a mistake is not passed over
+            check_corpus(self.request.corpus, self._cards())
+        rows = self._rows(tasks)
+        cells: list[Cell] = []
+        failures: list[Failure] = []
+        for spec, levels in rows.items():
+            for task in tasks:
+                if task.level not in levels:
+                    continue
+                try:
+                    cells += self._cells(spec, task)
+                except UsageError:
+                    raise
+                except (Exception, SystemExit) as error:  # a plugin may raise anything, and must not stop the others
+                    failures.append(Failure.of(error, spec, task.name))
+        return Plan(tuple(cells), tuple(failures), self.corpora, tuple(rows))
+
+    def along(self, request: Request) -> Planner:
+        """A planner of another request, which knows what this one has read and what it could not find."""
+        other = copy(self)
+        other.request = request
+        return other
+
+    @property
+    def corpora(self) -> dict[CorpusRef, Corpus]:
+        """The strings of every corpus read so far."""
+        return dict(self._read.values())
+
+    def _rows(self, tasks: Sequence[Task]) -> dict[EncoderSpec, set[str]]:
+        """Rows in the order of the request, each with the levels of tasks that it is for."""
+        rows: dict[EncoderSpec, set[str]] = {}
+        for spec in self.request.encoders:
+            for level in dict.fromkeys(task.level for task in tasks):
+                for row in expand_ladder(spec, level, self.plugins, self.request.protocol):
+                    rows.setdefault(row, set()).add(level)
+        return rows
+
+    def _cells(self, spec: EncoderSpec, task: Task) -> list[Cell]:
+        data = tuple(sorted(self._task_data(task).items()))
+        request = self.request
+        return [
+            Cell(
+                spec=spec,
+                task=task.name,
+                level=task.level,
+                seed=weights.seed,
+                weights=weights,
+                readout=readout,
+                precision=self.precision(weights),
+                protocol=request.protocol,
+                data=data,
+                task_version=task.version,
+            )
+            for weights, readout in self._task_weights(spec, task)
+        ]
+
+    def _task_weights(self, spec: EncoderSpec, task: Task) -> list[tuple[Weights, Readout | None]]:
+        """As ``weights``; where a task's languages have backbones of their own, those of all of them together."""
+        known = backbones.BACKBONES.get(spec.backbone)
+        own = (task.corpus, task.max_length)
+        if known is None or not any(language in known.by_language for language in task.languages[1:]):
+            return self.weights(spec, task.level, task.languages[0], *own)
+        by_language = [self.weights(spec, task.level, language, *own) for language in task.languages]
+        joint = []
+        for entries in zip(*by_language, strict=True):  # one entry a seed
+            members = tuple((language, w) for language, (w, _) in zip(task.languages, entries, strict=True))
+            first, readout = entries[0]
+            joint.append((replace(first, members=members), readout))
+        return joint
+
+    def _task_data(self, task: Task) -> dict[str, str]:
+        """Checksums of a task's data; a failure is remembered, so that each task is fetched once."""
+        if task.name in self._errors:
+            raise self._errors[task.name]
+        try:
+            if self.fetch:
+                task.fetch(self.data)
+            return task.identity(self.data)
+        except Exception as error:
+            self._errors[task.name] = error
+            raise
+
+    def weights(
+        self, spec: EncoderSpec, level: str, language: str = "en", corpus: str = "", max_length: int = 0
+    ) -> list[tuple[Weights, Readout | None]]:
+        """What must be in memory for an encoder, and how it is read: one entry a seed, one in all if nothing is tuned.
+
+        Args:
+            spec: the encoder, with its method.
+            level: picks the recipe.
+            language: picks the monolingual backbone and the corpus.
+            corpus: the task's own corpus, if it has one.
+            max_length: tokens that the task wants kept of each text, if it says so.
+
+        Raises:
+            UsageError: the spec has keys or values that its method does not take.
+            ModelUnavailableError: the backbone cannot be had.
+            DataUnavailableError: the corpus cannot be had.
+        """
+        request = self.request
+        if spec.backbone in self.plugins.encoders:
+            from mirrorbench.models.systems import OpenContext, open_system
+
+            if "{lang}" in str(spec.get("path")) and spec.get("language") is None:
+                spec = spec.with_params(language=language)
+            encoder = open_system(spec, self.plugins, OpenContext(offline=self.offline))
+            return [(Weights(spec, encoder.fingerprint), None)]
+        method: Method = self.plugins.methods[spec.method]
+        level = method.levels.get(level, level)
+        path = self._locate(spec, language)
+        architecture = str(backbones.configuration(path).get("model_type", ""))
+        recipe = resolve_recipe(spec, level, architecture, request.protocol, self.plugins)
+        readout = Readout(recipe.pooling, recipe.layers, _max_length(spec, path, max_length))
+        base = Weights(spec, backbones.fingerprint(path), path, spec.method)
+        if not method.tunes:
+            return [(base, readout)]
+        ref = self._corpus(spec, level, language, corpus, recipe)
+        tuned = replace(base, recipe=recipe, corpus=ref, protocol=request.protocol)
+        tuned = replace(tuned, precision=self.precision(tuned))
+        return [(replace(tuned, seed=seed), readout) for seed in request.seeds]
+
+    def precision(self, weights: Weights) -> str:
+        """The run's precision, or fp32 for an architecture that cannot compute in bf16."""
+        if weights.path is None or self.request.precision == "fp32":
+            return self.request.precision
+        architecture = backbones.configuration(weights.path).get("model_type")
+        return "fp32" if architecture in _FP32_ONLY else self.request.precision
+
+    def _locate(self, spec: EncoderSpec, language: str) -> Path:
+        """The backbone's directory; a failure is remembered, so that the hub is asked once for all rows and tasks."""
+        key = f"backbone {spec.backbone}@{spec.revision} {language}"
+        if key in self._errors:
+            raise self._errors[key]
+        try:
+            return backbones.locate(spec, language, self.offline)
+        except ModelUnavailableError as error:
+            self._errors[key] = error
+            raise
+
+    def _corpus(self, spec: EncoderSpec, level: str, language: str, own: str, recipe: Recipe) -> CorpusRef:
+        """The strings that a spec is tuned on: the spec's own, the run's, the task's, or the level's."""
+        request = self.request
+        name = str(spec.get("corpus") or request.corpus or own or default_corpus(level, language, request.protocol))
+        if not name:
+            raise TuningError(
+                f"{spec}: there is no default corpus of {level}s in {language!r} to tune on",
+                "Name one: --corpus NAME or --corpus FILE (mirrorbench list corpora)",
+            )
+        size = spec.get("corpus_size", 0)
+        if type(size) is not int or size < 0:
+            raise UsageError(f"corpus_size={size} is not a number of strings")
+        key = (name, size, recipe.clean_corpus)
+        if key not in self._read:
+            corpus = read_corpus(
+                name, self.data, self._cards(), deduplicate=recipe.clean_corpus, strip=recipe.clean_corpus, size=size
+            )
+            self._read[key] = (CorpusRef(name, size, corpus.sha256, len(corpus.texts)), corpus)
+        return self._read[key][0]
+
+    def _cards(self) -> dict[str, Card | GeneratedCorpus]:
+        """The registered corpora."""
+        return {entry.name: entry.value for entry in self.plugins.corpora}
+
+
+def _max_length(spec: EncoderSpec, path: Path, of_task: int) -> int:
+    """Tokens kept of each text: what the spec says, what the task wants and the model can take, or the default."""
+    value = spec.get("max_length")
+    if value is None:
+        return min(of_task, backbones.positions(backbones.configuration(path).get) or of_task) or DEFAULT_MAX_LENGTH
+    if type(value) is not int:
+        raise UsageError(f"max_length={value} is not a whole number")
+    return value

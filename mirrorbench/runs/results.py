@@ -1,0 +1,279 @@
+"""Results on disk: ``<root>/<encoder-slug>/<task>/seed-<n>.json``, with per-item predictions beside each.
+
+Where a test set keeps its labels secret, the answers to hand in lie there too, as ``seed-<n>.submission.txt``.
+
+A file is complete or absent. A result whose cell has another identity (other data, recipe, protocol ...) is never
+passed off as the one asked for, and never lost either: it moves aside under its own identity.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mirrorbench.core.errors import DataFormatError
+from mirrorbench.core.files import TEMPORARY, again_if_swept, writing
+from mirrorbench.core.locks import Leases
+from mirrorbench.core.specs import EncoderSpec
+from mirrorbench.runs.cells import Cell
+from mirrorbench.tasks import Scores
+
+_logger = logging.getLogger(__name__)
+
+SCHEMA = 1
+"""Version of the result file's layout."""
+
+SUBMISSION = ".submission.txt"
+"""What the name of a submission file ends in."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a cell left behind; the fields are the keys of the result file (DESIGN: "Result file")."""
+
+    cell: dict[str, Any]
+    """Spec, resolved recipe, corpus and its checksum, seed, task, protocol, precision."""
+    cell_id: str
+    """Hash of everything that changes the numbers."""
+    metrics: dict[str, float | None]
+    """Values by name, as fractions; null where a metric is undefined."""
+    main_metric: str
+    """The metric that tables show."""
+    main_score: float | None
+    """Its value, in the metric's own unit (0.8203, not 82.03)."""
+    n_items: int
+    """Items scored."""
+    coverage: float
+    """Share of the data set's items that could be scored."""
+    seconds: dict[str, float]
+    """Wall-clock time: ``train`` and ``encode`` (shared by all cells of the same weights), ``score``."""
+    data: dict[str, Any]
+    """Version of the task and checksums of its files."""
+    encoder: dict[str, Any]
+    """Fingerprint, revision, pooling, layers, max_length, dimensions, parameters."""
+    environment: dict[str, Any]
+    """Versions, device, git commit."""
+    created: str
+    """UTC, ISO 8601."""
+    notes: list[str] = field(default_factory=list)
+    """What a reader of the numbers must know."""
+    cost: dict[str, Any] = field(default_factory=dict)
+    """``encoding`` and ``tuning``, shared by all cells of the same weights: counts, seconds, speeds. Nothing of what
+    was found in the cache, but tuning as it was when it was done."""
+    overlap: dict[str, Any] | None = None
+    """How many items hold texts that were tuned on; null where nothing was tuned, or where nobody knows."""
+    schema: int = SCHEMA
+    """Version of this layout."""
+
+    @property
+    def spec(self) -> str:
+        """The encoder spec."""
+        return str(self.cell["spec"])
+
+    @property
+    def task(self) -> str:
+        """The task's name."""
+        return str(self.cell["task"])
+
+    @property
+    def seed(self) -> int:
+        """The seed."""
+        return int(self.cell["seed"])
+
+    @property
+    def protocol(self) -> str:
+        """Which reading of the experiment."""
+        return str(self.cell["protocol"])
+
+    @property
+    def experiment(self) -> str:
+        """Recipe, content of the corpus and precision as one text: what the seeds of one score must share."""
+        corpus = self.cell.get("corpus") or {}
+        content = corpus.get("sha256", corpus.get("name"))
+        return json.dumps([self.cell.get("recipe"), content, self.cell["precision"]], sort_keys=True)
+
+    def to_json(self) -> dict[str, Any]:
+        """The result file's object."""
+        return {f.name: getattr(self, f.name) for f in fields(self)}
+
+
+def slug(spec: EncoderSpec, protocol: str = "paper") -> str:
+    """A directory name for a spec."""
+    safe = _directory_name(str(spec))
+    return safe if protocol == "paper" else f"{safe}~{protocol}"
+
+
+def _directory_name(text: str) -> str:
+    """A name that is readable, safe on every file system, and different for different texts."""
+    safe = re.sub(r"[^A-Za-z0-9._+=,-]", "_", text)
+    # What had to be changed or cut could collide with another text, and so could capitals where the file system
+    # ignores case: a hash of the original keeps them apart.
+    if safe != text.lower() or len(safe) > 100 or safe.strip(".") != safe:
+        safe = f"{safe[-80:].strip('._')}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
+    return safe
+
+
+class ResultStore:
+    """A folder of results.
+
+    Args:
+        root: the folder; made when the first result is written.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self.root = root.expanduser()
+        self.leases = Leases(self.root / ".leases")
+
+    def path(self, cell: Cell) -> Path:
+        """Where the result of ``cell`` lies, or will lie."""
+        return self.root / slug(cell.spec, cell.protocol) / _directory_name(cell.task) / f"seed-{cell.seed}.json"
+
+    def find(self, cell: Cell) -> Result | None:
+        """The stored result of exactly this cell, also if a later one of another identity moved it aside.
+
+        A file that cannot be read is no result: there is a warning, and the cell counts as not computed.
+        """
+        path = self.path(cell)
+        for candidate in (path, _aside(path, cell.id)):
+            if candidate.is_file():
+                try:
+                    result = read_result(candidate)
+                except DataFormatError as error:
+                    _logger.warning("%s: computed again.", error.message)
+                    continue
+                if result.cell_id == cell.id:
+                    return result
+        return None
+
+    def restore(self, cell: Cell) -> None:
+        """Put a result of this cell that had moved aside back into its place: tables show what was asked for last.
+
+        What lies there moves aside in turn. In a folder that cannot be written all stays as it is.
+        """
+        path = self.path(cell)
+        aside = _aside(path, cell.id)
+        if aside.is_file():
+            with suppress(OSError):
+                if path.is_file():
+                    _move_aside(path, cell.id)
+                _move(aside, path)
+
+    def sweep(self, cell: Cell) -> None:
+        """Remove what a killed process left half-written; only for who holds the lease of the cell's group."""
+        for left in self.path(cell).parent.glob(f"{TEMPORARY}*"):
+            left.unlink(missing_ok=True)
+
+    def write(self, cell: Cell, result: Result, scores: Scores) -> Path:
+        """Store a result and its predictions.
+
+        The predictions go first, so that a result file always has them. Whatever lay at the path moves aside: a result
+        under its own identity, a file that is none as ``seed-<n>.unreadable.json``.
+
+        Raises:
+            StorageError: the folder cannot be written, or the disk is full.
+        """
+        return again_if_swept(lambda: self._write(self.path(cell), cell, result, scores))
+
+    def _write(self, path: Path, cell: Cell, result: Result, scores: Scores) -> Path:
+        if path.is_file():
+            _move_aside(path, cell.id)
+        with writing(path.with_suffix(".npz"), self.root) as sink:
+            arrays = {"ids": np.array(scores.ids), "scores": scores.scores, "gold": scores.gold, **scores.extra}
+            np.savez_compressed(sink, allow_pickle=False, **arrays)
+        if scores.submission:
+            with writing(path.with_suffix(SUBMISSION), self.root) as sink:
+                sink.write(scores.submission.encode())
+        with writing(path, self.root) as sink:
+            sink.write(json.dumps(result.to_json(), indent=2, ensure_ascii=False, allow_nan=False).encode() + b"\n")
+        return path
+
+
+def _aside(path: Path, cell_id: str) -> Path:
+    return path.with_name(f"{path.stem}.{cell_id[:12]}.json")
+
+
+def _move_aside(path: Path, cell_id: str) -> None:
+    """Make way for the result of the cell ``cell_id``, if something else lies at its path."""
+    try:
+        target = _aside(path, old) if (old := read_result(path).cell_id) != cell_id else path
+    except DataFormatError:
+        target = path.with_name(f"{path.stem}.unreadable.json")
+    if target != path:
+        _move(path, target)
+
+
+def _move(path: Path, target: Path) -> None:
+    """Rename a result with what lies beside it; last the result itself, by which the others are found."""
+    for suffix in (".npz", SUBMISSION, ".json"):
+        if (file := path.with_suffix(suffix)).is_file():
+            with suppress(FileNotFoundError):  # another process was faster
+                file.replace(target.with_suffix(suffix))
+
+
+def read_result(path: Path) -> Result:
+    """Read one result file.
+
+    Raises:
+        DataFormatError: it is not a result file, or of a schema that this version does not know.
+    """
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"), parse_constant=_no_constant)
+        if data.get("schema") != SCHEMA:
+            raise DataFormatError(
+                f"{path} has schema {data.get('schema')!r}; this version reads schema {SCHEMA}",
+                "Move the file away, or use the version of mirrorbench that wrote it.",
+            )
+        known = {f.name for f in fields(Result)}
+        result = Result(**{key: value for key, value in data.items() if key in known})
+    except (ValueError, TypeError, AttributeError, RecursionError, OSError) as error:
+        raise DataFormatError(f"{path} is not a result file: {error}", "Move it away and run again.") from error
+    if wrong := next(_wrong_types(result), ""):
+        raise DataFormatError(f"{path} is not a result file: {wrong} is missing or of a wrong type", "Move it away.")
+    return result
+
+
+_TYPES: dict[str, tuple[type, ...]] = {
+    **dict.fromkeys(("cell", "metrics", "seconds", "cost", "data", "encoder", "environment"), (dict,)),
+    **dict.fromkeys(("cell_id", "main_metric", "created"), (str,)),
+    "main_score": (int, float, type(None)),
+    "n_items": (int,),
+    "coverage": (int, float),
+    "notes": (list,),
+}
+_CELL_TYPES: dict[str, tuple[type, ...]] = {
+    **dict.fromkeys(("spec", "task", "protocol"), (str,)),
+    "seed": (int,),
+    "precision": (dict,),
+    "corpus": (dict, type(None)),
+}
+
+
+def _wrong_types(result: Result) -> Iterator[str]:
+    """What readers of results rely on and would stumble over."""
+    yield from (name for name, types in _TYPES.items() if not isinstance(getattr(result, name), types))
+    yield from (f"cell.{name}" for name, types in _CELL_TYPES.items() if not isinstance(result.cell.get(name), types))
+    if "encoding" not in result.cell["precision"]:
+        yield "cell.precision.encoding"
+
+
+def _no_constant(name: str) -> float:
+    raise ValueError(f"{name} is no number of JSON")
+
+
+def read_results(root: Path) -> Iterator[Result]:
+    """All current results below a folder, in the order of their paths (those that moved aside are left out)."""
+    yield from map(read_result, result_files(root))
+
+
+def result_files(root: Path) -> list[Path]:
+    """The files that ``read_results`` reads; predictions lie beside each."""
+    return [path for path in sorted(root.rglob("seed-*.json")) if re.fullmatch(r"seed-\d+\.json", path.name)]

@@ -1,0 +1,367 @@
+"""The runner: train -> encode -> score -> store, for each group of cells that share their weights.
+
+One failing cell stops no other. What is stored is never computed again; what was tuned or encoded before is found in
+the cache.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from mirrorbench.core.devices import computing_on
+from mirrorbench.core.errors import StorageError
+from mirrorbench.core.identity import COMPUTATION, digest
+from mirrorbench.core.inputs import Encoder, ReadoutEncoder, TextInput, VocabularyEncoder, checked
+from mirrorbench.core.locks import POLL_SECONDS
+from mirrorbench.core.plugins import Plugins
+from mirrorbench.core.progress import Reporter, Silent
+from mirrorbench.data.contamination import Overlap, overlap
+from mirrorbench.data.corpora import Corpus
+from mirrorbench.data.store import DataStore
+from mirrorbench.models.backbones import foreign_languages
+from mirrorbench.models.cost import Cost
+from mirrorbench.models.pooling import Readout
+from mirrorbench.runs import environment
+from mirrorbench.runs.cache import Cache, EmbeddingShelf
+from mirrorbench.runs.cells import Cell, CorpusRef, Weights
+from mirrorbench.runs.loading import Opener
+from mirrorbench.runs.outcomes import Cells, Done, Outcome, failed, gather
+from mirrorbench.runs.plan import Plan
+from mirrorbench.runs.results import Result, ResultStore
+from mirrorbench.tasks import Vectors
+from mirrorbench.tasks.scoring import score
+
+if TYPE_CHECKING:
+    import torch
+
+CHUNK = 8192
+"""Texts encoded between two writes to the cache: what a killed run has to encode again at most."""
+
+
+@dataclass(frozen=True)
+class _Encoded:
+    """Vectors of one readout, with what the results say about them."""
+
+    vectors: Vectors
+    seconds: float
+    description: dict[str, Any]
+    cost: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What a task read, and what it wants encoded."""
+
+    items: Any
+    inputs: list[TextInput]
+
+
+class Runner:
+    """Runs plans.
+
+    Args:
+        plugins: what is registered.
+        data: where data files are.
+        results: where results go.
+        cache: tuned models and embeddings.
+        device: where to compute.
+        offline: open no socket.
+        reporter: whom to tell.
+    """
+
+    def __init__(
+        self,
+        plugins: Plugins,
+        data: DataStore,
+        results: ResultStore,
+        cache: Cache,
+        device: torch.device,
+        offline: bool = False,
+        reporter: Reporter | None = None,
+    ) -> None:
+        self.plugins = plugins
+        self.data = data
+        self.results = results
+        self.cache = cache
+        self.device = device
+        self.reporter: Reporter = reporter or Silent()
+        self.opener = Opener(plugins, cache, device, offline, self.reporter)
+        self._loaded: dict[str, _Asked] = {}
+        self._asked: dict[str, _Asked] = {}  # the same, or what suits the encoder at work
+        self._environment: dict[str, Any] = {}
+
+    def run(self, plan: Plan) -> Outcome:
+        """Compute what is not stored yet, in this process."""
+        return gather(plan, self.results, self.reporter, lambda groups: self.compute(groups, plan.corpora))
+
+    def compute(self, groups: Sequence[Cells], corpora: Mapping[CorpusRef, Corpus]) -> Iterator[Done]:
+        """Groups of cells that share their weights, those first that no other process is at work on.
+
+        Args:
+            groups: cells that were not stored when last looked.
+            corpora: the strings to tune on.
+        """
+        waiting = deque(groups)
+        passed_over = 0
+        told = False
+        while waiting:
+            cells = waiting.popleft()
+            done = self.attempt(cells, corpora)
+            if done is not None:
+                yield from done
+                passed_over = 0
+                continue
+            waiting.append(cells)
+            passed_over += 1
+            if passed_over == len(waiting):
+                if not told:
+                    who = self.results.leases.holder(cells[0].weights.key) or "another process"
+                    self.reporter.note(f"{cells[0].spec}: {who} is at work on it; waiting for its results")
+                told, passed_over = True, 0
+                time.sleep(POLL_SECONDS)
+
+    def attempt(self, cells: Cells, corpora: Mapping[CorpusRef, Corpus]) -> Iterator[Done] | None:
+        """One group, or ``None`` if another process is at work on it.
+
+        What another process has stored by now is taken from the store.
+        """
+        try:
+            lease = self.results.leases.take(cells[0].weights.key)
+        except StorageError as error:
+            return iter(failed(cells, error))
+        return None if lease is None else self._leased(lease, cells, corpora)
+
+    def _leased(
+        self, lease: AbstractContextManager[Any], cells: Cells, corpora: Mapping[CorpusRef, Corpus]
+    ) -> Iterator[Done]:
+        with lease:
+            pending = []
+            for cell in cells:
+                self.results.sweep(cell)
+                if stored := self.results.find(cell):
+                    yield Done(cell, stored, computed=False)
+                else:
+                    pending.append(cell)
+            if pending:
+                yield from self._group(pending, corpora)
+
+    def _group(self, cells: list[Cell], corpora: Mapping[CorpusRef, Corpus]) -> Iterator[Done]:
+        """The cells of one set of weights: one load, one training, each text encoded once."""
+        loadable, unread = self._load_tasks(cells)
+        yield from unread
+        if not loadable:
+            return
+        first = loadable[0]
+        try:
+            encoder, train_seconds = self.opener.open(first.weights, first.readout, first.precision, corpora)
+        except (Exception, SystemExit) as error:  # whatever a model or plugin raises fails these cells, not the run
+            yield from failed(loadable, error)
+            return
+        for part, encoded in self._parts(encoder, loadable):
+            if isinstance(encoded, BaseException):
+                yield from failed(part, encoded)
+                continue
+            for cell in part:
+                try:
+                    result = self._score(cell, encoded[cell.readout], encoder, train_seconds, corpora)
+                except (Exception, SystemExit) as error:
+                    yield from failed([cell], error)
+                else:
+                    yield Done(cell, result)
+
+    def _parts(
+        self, encoder: Encoder, cells: list[Cell]
+    ) -> Iterator[tuple[list[Cell], dict[Readout | None, _Encoded] | BaseException]]:
+        """Cells with their vectors, or with what went wrong: all together; where that fails, each task alone.
+
+        What one task wants of an encoder (vectors of a language that it has none of) so stops no other task.
+        """
+        together = self._attempted(encoder, cells)
+        names = dict.fromkeys(cell.task for cell in cells)
+        if len(names) == 1 or not isinstance(together, BaseException) or isinstance(together, StorageError):
+            yield cells, together
+            return
+        for name in names:
+            own = [cell for cell in cells if cell.task == name]
+            yield own, self._attempted(encoder, own)
+
+    def _attempted(self, encoder: Encoder, cells: list[Cell]) -> dict[Readout | None, _Encoded] | BaseException:
+        try:
+            self._fit(encoder, cells)
+            return self._encode(encoder, cells)
+        except (Exception, SystemExit) as error:  # as above
+            return error
+
+    def _load_tasks(self, cells: list[Cell]) -> tuple[list[Cell], list[Done]]:
+        loadable: list[Cell] = []
+        unread: list[Done] = []
+        for cell in cells:
+            try:
+                if cell.task not in self._loaded:
+                    task = self.plugins.tasks[cell.task]
+                    items = task.load(self.data)
+                    self._loaded[cell.task] = _Asked(items, task.inputs(items))
+                loadable.append(cell)
+            except (Exception, SystemExit) as error:
+                unread += failed([cell], error)
+        return loadable, unread
+
+    def _fit(self, encoder: Encoder, cells: Sequence[Cell]) -> None:
+        """Let tasks ask an encoder that knows a list of words for those words, and every other for what they read."""
+        for name in dict.fromkeys(cell.task for cell in cells):
+            loaded = self._loaded[name]
+            self._asked[name] = loaded
+            if isinstance(encoder, VocabularyEncoder):
+                task = self.plugins.tasks[name]
+                items = task.with_vocabulary(loaded.items, encoder.vocabulary)
+                if items is not loaded.items:
+                    self._asked[name] = _Asked(items, task.inputs(items))
+
+    def _encode(self, encoder: Encoder, cells: Sequence[Cell]) -> dict[Readout | None, _Encoded]:
+        """Vectors of everything that the cells' tasks want, by readout."""
+        wanted: dict[tuple[Readout | None, ...], dict[TextInput, None]] = {}
+        inputs: dict[Readout | None, dict[TextInput, None]] = {}
+        for name in dict.fromkeys(cell.task for cell in cells):
+            readouts = tuple(dict.fromkeys(cell.readout for cell in cells if cell.task == name))
+            for bag in (wanted.setdefault(readouts, {}), *(inputs.setdefault(r, {}) for r in readouts)):
+                bag.update(dict.fromkeys(self._asked[name].inputs))
+        shelves = {r: self.cache.embeddings(_shelf_key(encoder, r, cells[0])) for r in inputs}
+        started = time.perf_counter()
+        for readouts, bag in wanted.items():  # texts that are read alike share their passes
+            own = {r: shelves[r] for r in readouts}
+            wanting = {item for shelf in own.values() for item in shelf.missing(list(bag))}
+            # In an order of their own: the same texts make the same batches, whatever the order of the cells.
+            missing = sorted(wanting, key=TextInput.key)
+            if missing:
+                self.reporter.stage(f"encode {cells[0].weights.spec}", len(missing), "texts")
+                self._fill(encoder, missing, own, f"the encoder {cells[0].weights.spec}")
+        seconds = time.perf_counter() - started
+        spent = self._spent(encoder, cells[0].weights)
+        encoded = {}
+        for readout, shelf in shelves.items():
+            array = shelf.get(list(inputs[readout]))
+            description = _describe(encoder, readout, array.shape[1])
+            encoded[readout] = _Encoded(Vectors(inputs[readout], array), seconds, description, spent)
+        return encoded
+
+    def _spent(self, encoder: Encoder, weights: Weights) -> dict[str, Any]:
+        """What encoding cost now, and tuning when it was done; nothing of what was found in the cache."""
+        spent: dict[str, Any] = {}
+        cost = getattr(encoder, "cost", None)
+        if isinstance(cost, Cost) and cost.texts:
+            spent["encoding"] = cost.to_json()
+        if weights.recipe is not None and self.cache.model(weights.key):
+            spent["tuning"] = self.cache.describe_model(weights.key).get("cost", {})
+        return spent
+
+    def _fill(
+        self, encoder: Encoder, missing: list[TextInput], shelves: dict[Readout | None, EmbeddingShelf], who: str
+    ) -> None:
+        for start in range(0, len(missing), CHUNK):
+            chunk = missing[start : start + CHUNK]
+            wanted = [r for r in shelves if r is not None]
+            if wanted:
+                assert isinstance(encoder, ReadoutEncoder)  # only backbones have readouts
+                arrays = dict(zip(wanted, encoder.encode_readouts(chunk, wanted, self.reporter.advance), strict=True))
+                for readout, array in arrays.items():
+                    shelves[readout].put(chunk, array)
+            else:
+                shelves[None].put(chunk, checked(encoder.encode(chunk), len(chunk), who))
+                self.reporter.advance(len(chunk))
+
+    def _score(
+        self, cell: Cell, encoded: _Encoded, encoder: Encoder, train_seconds: float, corpora: Mapping[CorpusRef, Corpus]
+    ) -> Result:
+        task = self.plugins.tasks[cell.task]
+        started = time.perf_counter()
+        with computing_on(self.device):
+            items = self._asked[cell.task].items
+            scores = score(task, items, encoded.vectors, cell.protocol, self.plugins.metrics)
+        seconds = {"train": train_seconds, "encode": encoded.seconds, "score": time.perf_counter() - started}
+        found = self._overlap(cell, corpora)
+        if found:
+            scores = replace(scores, extra={**scores.extra, "overlap": found.flags(scores.ids)})
+        lost = self._lost(cell, encoder)
+        read = {"texts": len(set(self._asked[cell.task].inputs))} | lost
+        # What a file is may only be certain once it was read (files without a published checksum).
+        cell = replace(cell, data=tuple(sorted(task.identity(self.data).items())))
+        self._environment = self._environment or environment.describe(self.device)
+        result = Result(
+            cell=cell.to_json(),
+            cell_id=cell.id,
+            metrics=scores.metrics,
+            main_metric=task.main_metric,
+            main_score=scores.metrics[task.main_metric],
+            n_items=len(scores.ids),
+            coverage=scores.coverage,
+            seconds={name: round(value, 4) for name, value in seconds.items()},
+            data={"version": task.version, "files": dict(cell.data)},
+            encoder=encoded.description | {"weights": cell.weights.fingerprint, "revision": cell.spec.revision} | read,
+            environment=self._environment,
+            created=datetime.now(UTC).isoformat(timespec="seconds"),
+            notes=[*scores.notes, *_language_notes(cell, task.languages), *_target_notes(cell, lost)],
+            cost=encoded.cost,
+            overlap=found.to_json() if found else None,
+        )
+        self.results.write(cell, result, scores)
+        return result
+
+    def _overlap(self, cell: Cell, corpora: Mapping[CorpusRef, Corpus]) -> Overlap | None:
+        """Which items hold texts that the encoder was tuned on; ``None``: it was not tuned, or nobody knows."""
+        tuned = [weights.corpus for weights in (cell.weights, *dict(cell.weights.members).values()) if weights.corpus]
+        texts = [text for corpus in dict.fromkeys(tuned) for text in corpora[corpus].texts]
+        task = self.plugins.tasks[cell.task]
+        return overlap(task.texts(self._asked[cell.task].items), texts) if texts else None
+
+    def _lost(self, cell: Cell, encoder: Encoder) -> dict[str, int]:
+        """What was not read of texts with targets; counted anew, since vectors may come from the cache."""
+        if cell.readout is None or cell.readout.pooling != "target":
+            return {}
+        assert isinstance(encoder, ReadoutEncoder)  # only backbones have readouts
+        return encoder.lost(list(dict.fromkeys(self._asked[cell.task].inputs)), cell.readout)._asdict()
+
+
+def _language_notes(cell: Cell, languages: Sequence[str]) -> list[str]:
+    foreign = foreign_languages(cell.spec, languages)
+    return [f"{cell.spec} has no model of {', '.join(foreign)}, and reads it with its English one"] if foreign else []
+
+
+def _target_notes(cell: Cell, lost: dict[str, int]) -> list[str]:
+    notes = []
+    tokens = cell.readout.max_length if cell.readout else 0
+    if lost.get("texts_cut"):
+        notes.append(
+            f"{cell.spec} reads a window of {tokens} tokens around the target of longer texts ({lost['texts_cut']})"
+        )
+    if lost.get("targets_cut"):
+        notes.append(f"{cell.spec} reads {lost['targets_cut']} targets in part, being longer than {tokens} tokens")
+    if lost.get("targets_missing"):
+        notes.append(f"{cell.spec} has no token for {lost['targets_missing']} targets and reads their whole text")
+    return notes
+
+
+def _shelf_key(encoder: Encoder, readout: Readout | None, cell: Cell) -> str:
+    where = [readout.pooling, readout.layers, readout.max_length] if readout else cell.weights.spec.backbone
+    return digest(
+        {"encoder": encoder.fingerprint, "readout": where, "precision": cell.precision, "computation": COMPUTATION}
+    )
+
+
+def _describe(encoder: Encoder, readout: Readout | None, dimensions: int) -> dict[str, Any]:
+    description: dict[str, Any] = {"fingerprint": encoder.fingerprint, "dimensions": dimensions}
+    if readout:
+        description |= {
+            "pooling": readout.pooling,
+            "layers": readout.layers,
+            "max_length": readout.max_length,
+        }
+    transformer = getattr(encoder, "transformer", None)
+    if transformer is not None:
+        description["parameters"] = transformer.n_parameters
+    return description

@@ -1,0 +1,350 @@
+"""mirrorbench in Python: as short as on the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+from mirrorbench.core.inputs import Array, Encoder, TextInput, checked
+
+if TYPE_CHECKING:
+    from mirrorbench.core.plugins import Plugins
+    from mirrorbench.core.progress import Reporter
+    from mirrorbench.core.specs import EncoderSpec
+    from mirrorbench.reports.leaderboard import Results
+    from mirrorbench.texts.report import Tuned
+
+Texts = str | Path | Sequence[str] | Sequence[tuple[str, str]]
+
+
+class TextEncoder:
+    """An encoder as ``load`` gives it: plain strings, or words in context, to vectors.
+
+    Args:
+        encoder: what does the work.
+        name: what it was loaded as.
+    """
+
+    def __init__(self, encoder: Encoder, name: str = "encoder") -> None:
+        self.encoder = encoder
+        self.name = name
+
+    def __repr__(self) -> str:
+        return f"<mirrorbench encoder {self.name}>"
+
+    @property
+    def fingerprint(self) -> str:
+        """Changes whenever the vectors of some text would: with the weights, the readout or the precision."""
+        from mirrorbench.core.identity import digest
+
+        readout = getattr(self.encoder, "readout", None)
+        if readout is None:
+            return self.encoder.fingerprint
+        precision = getattr(self.encoder, "precision", "")
+        return digest({"encoder": self.encoder.fingerprint, "readout": str(readout), "precision": precision})
+
+    def encode(self, texts: Sequence[str | TextInput]) -> Array:
+        """One vector a text: float32 of shape (len(texts), dimensions).
+
+        Raises:
+            UsageError: ``texts`` is a single string.
+            EncodingError: the encoder gave anything else.
+        """
+        from mirrorbench.core.errors import UsageError
+
+        if isinstance(texts, str):
+            raise UsageError("encode() takes a list of texts, and got one string", "Write encode([text]).")
+        inputs = [TextInput(text) if isinstance(text, str) else text for text in texts]
+        return checked(self.encoder.encode(inputs), len(inputs), "the encoder")
+
+
+def load(
+    spec: str | Path, level: str = "sentence", device: str = "auto", data_dir: str | Path | None = None,
+    offline: bool = False,
+) -> TextEncoder:  # fmt: skip
+    """An encoder from its spec.
+
+    A tuned encoder (``roberta+mirror``) is taken from the cache, or tuned now with seed 0, on the corpus that its spec
+    names or the level's own.
+
+    Args:
+        spec: as on the command line, or a directory; a bare backbone is read out by mean pooling, at level ``wic`` at
+            the target word (mean of the top four layers), a directory of ``mirrorbench tune`` as it says itself.
+        level: ``word``, ``phrase``, ``sentence`` or ``wic``; picks the recipe of a tuned encoder.
+        device: ``auto``, ``cpu``, ``cuda``, ``cuda:N`` or ``mps``.
+        data_dir: where data files are kept; by default ``MIRRORBENCH_DATA`` or the platform's data directory.
+        offline: open no socket.
+
+    Returns:
+        An object whose ``encode(texts)`` gives float32 of shape (len(texts), dimensions).
+
+    Raises:
+        UsageError: the spec is malformed.
+        ModelUnavailableError: the backbone cannot be had.
+        DataUnavailableError: the corpus cannot be had.
+    """
+    from mirrorbench.core.devices import pick_device, pick_precision
+    from mirrorbench.core.registry import unknown_name
+    from mirrorbench.core.specs import LEVELS
+    from mirrorbench.data.store import DataStore
+    from mirrorbench.models import backbones
+    from mirrorbench.runs.builtin import plugins
+    from mirrorbench.runs.cache import Cache
+    from mirrorbench.runs.loading import Opener
+    from mirrorbench.runs.plan import LADDERS, Planner, Request, expand_ladder
+
+    if level not in LEVELS:
+        raise unknown_name("level", level, list(LEVELS))
+    registered = plugins()
+    parsed = _spec(spec)
+    if not parsed.method and parsed.backbone not in registered.encoders:
+        ladder = expand_ladder(parsed, level, registered)  # also tells what is wrong with the keys
+        single = parsed.get("pooling") is not None or backbones.own_readout(parsed)
+        parsed = ladder[0] if single or LADDERS[level][0][1]["pooling"] == "target" else parsed.with_method("base")
+    chosen = pick_device(device)
+    request = Request((parsed,), (), precision=pick_precision("auto", chosen))
+    planner = Planner(request, registered, DataStore(Path(data_dir) if data_dir else None, offline), offline)
+    weights, readout = planner.weights(parsed, level)[0]
+    opener = Opener(registered, Cache(), chosen, offline)
+    encoder, _ = opener.open(weights, readout, planner.precision(weights), planner.corpora)
+    return TextEncoder(encoder, str(parsed))
+
+
+def tune(
+    texts: Texts,
+    encoder: str | Path = "roberta",
+    output: str | Path = "my-encoder",
+    *,
+    level: str = "sentence",
+    columns: Sequence[str] = (),
+    seed: int = 0,
+    held_out: int | None = None,
+    device: str = "auto",
+    precision: str = "auto",
+    force: bool = False,
+    offline: bool = False,
+    reporter: Reporter | None = None,
+) -> Tuned:
+    """Tune a language model on texts of your own and write an encoder directory, as ``mirrorbench tune`` does.
+
+    Args:
+        texts: a file, a list of texts, or a list of pairs of texts.
+        encoder: a spec; without a method it is tuned by Mirror-BERT, on pairs with the two texts as the two views.
+        output: the directory; it opens in ``load``, ``SentenceTransformer`` and ``AutoModel.from_pretrained``.
+        level: picks the recipe.
+        columns: of a file with columns: one for texts, two for pairs.
+        seed: of the tuning, and of what is held out.
+        held_out: how many texts to report on instead of tuning on them; by default 500, at most a tenth.
+        device: as for ``load``.
+        precision: ``auto``, ``fp32`` or ``bf16``.
+        force: replace an encoder that is in ``output``.
+        offline: open no socket.
+        reporter: hears of the progress.
+
+    Returns:
+        The directory, the recipe, and the report on the held-out texts.
+
+    Raises:
+        UsageError: a malformed spec, or an output that is not empty.
+        ModelUnavailableError: the backbone cannot be had.
+        TuningError: too few texts.
+    """
+    from mirrorbench.core.devices import pick_device, pick_precision
+    from mirrorbench.runs.builtin import plugins
+    from mirrorbench.texts.export import check_output
+    from mirrorbench.texts.tune import Job, reads_lines, tune_texts
+    from mirrorbench.texts.tuning_texts import from_texts, read_texts
+
+    spec, chosen = _spec(encoder), pick_device(device)
+    check_output(Path(output).expanduser(), force)
+    raw = reads_lines(spec)
+    if isinstance(texts, str | Path):
+        read = read_texts(str(texts), columns, held_out, seed, raw)
+    else:
+        read = from_texts(texts, held_out=held_out, seed=seed, raw=raw)
+    job = Job(read, spec, Path(output), level, seed, pick_precision(precision, chosen), force)
+    return tune_texts(job, plugins(), chosen, offline, reporter)
+
+
+def run(
+    encoders: str | Path | Sequence[str | Path] = "tiny",
+    tasks: str | Sequence[str] = "quick",
+    *,
+    seeds: int = 1,
+    corpus: str = "",
+    protocol: str = "paper",
+    device: str = "auto",
+    precision: str = "auto",
+    data_dir: str | Path | None = None,
+    output: str | Path = "results",
+    offline: bool = False,
+    reporter: Reporter | None = None,
+) -> Results:
+    """Train, evaluate and store, as ``mirrorbench run`` does; what is stored already is not computed again.
+
+    Args:
+        encoders: one spec or several; a bare backbone is the papers' ladder.
+        tasks: tasks and suites: a list, or one string with commas.
+        seeds: runs of each tuned encoder.
+        corpus: to tune on, by default each task's own.
+        protocol: ``paper`` or ``released``.
+        device: as for ``load``.
+        precision: ``auto``, ``fp32`` or ``bf16``.
+        data_dir: where data files are kept.
+        output: where results go.
+        offline: open no socket.
+        reporter: hears of the progress.
+
+    Returns:
+        The leaderboard; ``results["stsb"]`` is the score of a single encoder, ``to_frame()`` a DataFrame.
+
+    Raises:
+        UsageError: the request is wrong. What fails later is among ``failures``, and stops nothing else.
+    """
+    from mirrorbench.runs.builtin import plugins
+
+    specs = [encoders] if isinstance(encoders, str | Path) else encoders
+    return _run(
+        tuple(_spec(spec) for spec in specs), tasks, plugins(), Path(output), None, seeds=seeds, corpus=corpus,
+        protocol=protocol, device=device, precision=precision, data_dir=data_dir, offline=offline, reporter=reporter,
+    )  # fmt: skip
+
+
+def evaluate(
+    encoder: Any,
+    tasks: str | Sequence[str] = "quick",
+    *,
+    name: str = "",
+    output: str | Path | None = None,
+    protocol: str = "paper",
+    device: str = "auto",
+    precision: str = "auto",
+    data_dir: str | Path | None = None,
+    offline: bool = False,
+    reporter: Reporter | None = None,
+) -> Results:
+    """Scores of one encoder: a spec, what ``load`` gave, a SentenceTransformer, or anything with ``encode(texts)``.
+
+    Args:
+        encoder: the encoder; a bare backbone is the papers' ladder, and has a row for each of its rungs.
+        tasks: tasks and suites: a list, or one string with commas.
+        name: what an object is called in the table; by default its class.
+        output: where results go; by default nowhere.
+        protocol: ``paper`` or ``released``.
+        device: where a spec is computed; an object computes where it is.
+        precision: of a spec.
+        data_dir: where data files are kept.
+        offline: open no socket.
+        reporter: hears of the progress.
+
+    Returns:
+        The scores: ``evaluate(model, "stsb")["stsb"]``.
+
+    Raises:
+        UsageError: the request is wrong, or the object has no ``encode``.
+    """
+    from mirrorbench.core.specs import EncoderSpec
+    from mirrorbench.models.systems.objects import as_encoder
+    from mirrorbench.runs.builtin import plugins
+
+    registered, cache = plugins(), None
+    with ExitStack() as stack:
+        folder = Path(output or stack.enter_context(TemporaryDirectory()))
+        if isinstance(encoder, str | Path):
+            spec = _spec(encoder)
+        else:
+            model: Any = as_encoder(encoder)
+            if not model.fingerprint:  # nothing says when its vectors change, so none of them is kept
+                cache = Path(stack.enter_context(TemporaryDirectory()))
+                model = _Anonymous(model)
+            spec = EncoderSpec(name or getattr(encoder, "name", "") or type(encoder).__name__)
+            registered = registered.extended("register_encoders", spec.backbone, lambda spec, context: model)
+        return _run(
+            (spec,), tasks, registered, folder, cache, seeds=1, corpus="", protocol=protocol, device=device,
+            precision=precision, data_dir=data_dir, offline=offline, reporter=reporter,
+        )  # fmt: skip
+
+
+def leaderboard(
+    results: str | Path | Sequence[str | Path] = "results",
+    tasks: str | Sequence[str] = (),
+    *,
+    allow_mixed: bool = False,
+) -> Results:
+    """Stored results as a table, as ``mirrorbench leaderboard`` shows them.
+
+    Args:
+        results: a folder of results, or several.
+        tasks: columns: tasks and suites; by default all.
+        allow_mixed: also results of other data, models or protocols in one table; its notes then say so.
+
+    Raises:
+        UsageError: a folder is missing or holds no results, or they cannot be compared.
+    """
+    from dataclasses import replace
+
+    from mirrorbench.reports.leaderboard import Results
+    from mirrorbench.reports.selection import Choice, select
+    from mirrorbench.reports.table import build_table
+    from mirrorbench.runs.builtin import plugins
+    from mirrorbench.runs.plan import expand_tasks
+
+    registered = plugins()
+    folders = [Path(folder) for folder in ([results] if isinstance(results, str | Path) else results)]
+    names = expand_tasks(_names(tasks), registered)
+    selection = select(folders, registered, Choice(names, allow_mixed=allow_mixed))
+    table = build_table(selection.results, registered, names, selection.rows)
+    table = replace(table, notes=(*table.notes, *selection.notes))
+    return Results(table, selection.results, (), registered)
+
+
+class _Anonymous:
+    """An encoder without an identity, under one that is used once."""
+
+    def __init__(self, encoder: Encoder) -> None:
+        from uuid import uuid4
+
+        self.encode = encoder.encode
+        self.fingerprint = uuid4().hex
+
+
+def _run(
+    specs: tuple[EncoderSpec, ...], tasks: str | Sequence[str], registered: Plugins, output: Path, cache: Path | None,
+    *, seeds: int, corpus: str, protocol: str, device: str, precision: str, data_dir: str | Path | None, offline: bool,
+    reporter: Reporter | None,
+) -> Results:  # fmt: skip
+    """Plan, run, and make the table."""
+    from mirrorbench.core.devices import pick_device, pick_precision
+    from mirrorbench.core.errors import UsageError
+    from mirrorbench.data.store import DataStore
+    from mirrorbench.reports.leaderboard import Results
+    from mirrorbench.reports.table import build_table
+    from mirrorbench.runs.cache import Cache
+    from mirrorbench.runs.plan import Planner, Request, expand_tasks
+    from mirrorbench.runs.results import ResultStore
+    from mirrorbench.runs.runner import Runner
+
+    names, chosen = expand_tasks(_names(tasks), registered), pick_device(device)
+    if not names:
+        raise UsageError("no task is named", "mirrorbench list tasks")
+    request = Request(specs, names, tuple(range(seeds)), corpus, protocol, pick_precision(precision, chosen))
+    data = DataStore(Path(data_dir) if data_dir else None, offline)
+    plan = Planner(request, registered, data, offline).plan()
+    runner = Runner(registered, data, ResultStore(output), Cache(cache), chosen, offline, reporter)
+    outcome = runner.run(plan)
+    table = build_table(outcome.results, registered, names, plan.rows, outcome.failures)
+    return Results(table, outcome.results, outcome.failures, registered)
+
+
+def _spec(encoder: str | Path) -> EncoderSpec:
+    """A spec as written, or a directory whose path may hold what means something in a spec."""
+    from mirrorbench.core.specs import EncoderSpec, parse_spec
+
+    return EncoderSpec(str(encoder.absolute())) if isinstance(encoder, Path) else parse_spec(encoder)
+
+
+def _names(names: str | Sequence[str]) -> list[str]:
+    return [n.strip() for n in (names.split(",") if isinstance(names, str) else names) if n.strip()]

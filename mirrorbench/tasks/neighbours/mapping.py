@@ -1,0 +1,75 @@
+"""Mapping one space of vectors onto another, from a dictionary of pairs (vecmap: Artetxe et al. 2016, 2018)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mirrorbench.tasks.metrics.similarity import unit
+from mirrorbench.tasks.neighbours import csls
+
+Floats = NDArray[np.floating[Any]]
+Rows = NDArray[np.int64]
+
+
+def normalise(vectors: Floats) -> NDArray[np.float64]:
+    """Unit length, then mean zero, then unit length again: vecmap's ``--normalize unit center unit``.
+
+    Args:
+        vectors: shape (n, d), the whole vocabulary, without words that have no vector.
+
+    Returns:
+        Shape (n, d).
+    """
+    units = unit(vectors)
+    return unit(units - units.mean(axis=0))
+
+
+def procrustes(source: Floats, target: Floats) -> NDArray[np.float64]:
+    """The orthogonal matrix W that brings ``source @ W`` nearest to ``target`` (least squares, Schönemann 1966).
+
+    Args:
+        source: shape (n, d), vectors of the dictionary's source words.
+        target: shape (n, d), vectors of their translations.
+
+    Returns:
+        Shape (d, d).
+    """
+    from scipy.linalg import orthogonal_procrustes
+
+    rotation: NDArray[np.float64] = orthogonal_procrustes(source, target)[0]
+    return rotation
+
+
+def learn(
+    source: Floats, target: Floats, pairs: tuple[Rows, Rows], rounds: int = 0, frequent: int = 10_000
+) -> NDArray[np.float64]:
+    """A mapping learnt from pairs, and refined by its own translations where ``rounds`` is not 0.
+
+    In each round of self-learning the dictionary is extended by those of the most frequent words that are each other's
+    nearest neighbours by CSLS, and the mapping is learnt anew (Artetxe et al. 2018, section 3.2, without the stochastic
+    part; Lample et al. 2018, section 2.2, "refinement").
+
+    Args:
+        source: normalised vectors of the source vocabulary, most frequent first, shape (n, d).
+        target: those of the target vocabulary, shape (m, d).
+        pairs: rows of source and target words of the training dictionary.
+        rounds: of self-learning.
+        frequent: how many words of each side take part in it.
+
+    Returns:
+        The orthogonal matrix, shape (d, d).
+    """
+    left, right = pairs
+    rotation = procrustes(source[left], target[right])
+    few, many = source[:frequent], target[:frequent]
+    for _ in range(rounds):
+        mapped = few @ rotation
+        there = csls(mapped, many, 1)[0][:, 0]
+        back = csls(many, mapped, 1)[0][:, 0]
+        mutual = np.flatnonzero(back[there] == np.arange(len(few)))
+        rows = np.concatenate([left, mutual]), np.concatenate([right, there[mutual]])
+        rotation = procrustes(source[rows[0]], target[rows[1]])
+    return rotation

@@ -1,0 +1,117 @@
+"""Augmentations: ways to make two different views of one string. Each lives in a file of its own.
+
+Three kinds exist. A *text* augmentation rewrites a string, a *token* augmentation its token ids; both change one view
+of each pair, or both views under ``sides=2``. A *model* augmentation makes the network noisy, so that two passes over
+one text differ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from mirrorbench.core.errors import PluginError, UsageError
+
+if TYPE_CHECKING:
+    import numpy as np
+
+KINDS = ("text", "tokens", "model")
+
+
+@dataclass(frozen=True, slots=True)
+class TextView:
+    """What a text augmentation may use.
+
+    Attributes:
+        rng: the tuning's own generator; the only permitted source of randomness.
+        rate: the value from the recipe, above 0.
+        mask_token: how the backbone's tokenizer writes its mask token.
+        protocol: ``paper`` or ``released``.
+        shortest: characters; under ``released``, shorter strings are left alone (Mirror-BERT's code: 30).
+    """
+
+    rng: np.random.Generator
+    rate: float
+    mask_token: str
+    protocol: str
+    shortest: int = 30
+
+
+@dataclass(frozen=True, slots=True)
+class TokenView:
+    """What a token augmentation may use.
+
+    Attributes:
+        rng: the tuning's own generator; the only permitted source of randomness.
+        rate: the value from the recipe, above 0.
+        mask_id: id of the mask token.
+        special_ids: ids of the tokenizer's special tokens, which are no part of the text.
+        protocol: ``paper`` or ``released``.
+    """
+
+    rng: np.random.Generator
+    rate: float
+    mask_id: int
+    special_ids: frozenset[int]
+    protocol: str
+
+
+class ModelAugmentation(Protocol):
+    """What a model augmentation does; called once for each tuning.
+
+    Attributes:
+        packs: whether it works where the texts of a batch stand end to end in one row, and where several threads read
+            a batch, each its own texts: it must not tell texts from each other by the first axis of a tensor, and what
+            it draws it must draw with ``torch.nn.functional.dropout``. Without the attribute it is taken not to, and
+            texts are padded, which takes longer.
+    """
+
+    packs: bool
+
+    def configure(self, config: Any, rate: float) -> None:
+        """Change the transformers configuration before the model is built."""
+
+    def attach(self, model: Any, rate: float) -> Callable[[], None] | None:
+        """Change, or check, the model that was built.
+
+        Returns:
+            What undoes the change once the tuning is over, or ``None`` where there is nothing to undo: no hook may
+            live on in evaluation or in the saved model.
+        """
+
+
+TextFunction = Callable[[str, TextView], str]
+TokenFunction = Callable[[list[int], TokenView], list[int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Augmentation:
+    """A registered augmentation.
+
+    Attributes:
+        name: also the key of its rate in a spec.
+        function: ``(text, view) -> text`` for ``on="text"``, ``(ids, view) -> ids`` of the same length for
+            ``on="tokens"``, a ``ModelAugmentation`` for ``on="model"``.
+        on: ``text``, ``tokens`` or ``model``.
+        probability: whether the rate is a probability, which must be below 1.
+    """
+
+    name: str
+    function: TextFunction | TokenFunction | ModelAugmentation
+    on: str = "text"
+    probability: bool = False
+
+    def __post_init__(self) -> None:
+        if self.on not in KINDS:
+            raise PluginError(f"augmentation {self.name!r}: on={self.on!r}", f"It must be one of {', '.join(KINDS)}.")
+
+    def check(self, rate: float) -> None:
+        """Check a rate that a recipe sets.
+
+        Raises:
+            UsageError: it is negative, or no probability where one is wanted.
+        """
+        if rate < 0 or (self.probability and rate >= 1):
+            limits = "at least 0 and below 1" if self.probability else "at least 0"
+            raise UsageError(f"{self.name}={rate:g} is out of range", f"It must be {limits}.")

@@ -1,0 +1,99 @@
+"""Drophead as an augmentation (paper 1, section 4.4, Table 7): whole attention heads are left out at random.
+
+The technique is that of Zhou et al. (2020, "Scheduled DropHead"); the paper's rates are 0.2 for BERT and 0.05 for
+RoBERTa (footnote 12), in place of dropout: ``roberta+mirror:drophead=0.05,dropout=0``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from mirrorbench.core.errors import TuningError
+from mirrorbench.core.hooks import Register, hookimpl
+
+if TYPE_CHECKING:
+    import torch
+
+# What the output projection of self-attention is called: what goes into it is the heads side by side, nothing else.
+OUTPUT_PROJECTIONS = (
+    "attention.output.dense",  # BERT, RoBERTa, XLM-R, CamemBERT, ELECTRA, DeBERTa v1 and v2
+    "attn.Wo",  # ModernBERT
+    "attention.out_lin",  # DistilBERT
+    "attention.attn.o",  # MPNet
+    "attention.dense",  # ALBERT
+)
+
+
+def drop_heads(heads: torch.Tensor, rate: float) -> torch.Tensor:
+    """Zero each head of each example with probability ``rate``, and scale up those that are kept.
+
+    As in the paper's released code, the scale is the number of heads over the number *kept*, counted for each example
+    (not 1 / (1 - rate)). Where none is kept the attention adds nothing to that example in that layer; the released
+    code divides by zero there.
+
+    Args:
+        heads: the attention's output, shape (batch, tokens, heads, dimensions of a head).
+        rate: probability, 0 to 1.
+
+    Returns:
+        The same shape.
+    """
+    import torch
+
+    n_heads = heads.shape[2]
+    kept = torch.rand(heads.shape[0], 1, n_heads, 1, device=heads.device) >= rate
+    scale = n_heads / kept.sum(dim=2, keepdim=True).clamp(min=1)
+    return heads * (kept * scale).to(heads.dtype)
+
+
+class Drophead:
+    """Puts ``drop_heads`` before the output projection of each self-attention, in training mode only."""
+
+    packs = False
+
+    def configure(self, config: Any, rate: float) -> None:
+        """Nothing: the configuration knows no such rate."""
+
+    def attach(self, model: Any, rate: float) -> Callable[[], None] | None:
+        """Hook into every self-attention.
+
+        Raises:
+            TuningError: the architecture's attention is not known here.
+        """
+        if not rate:
+            return None
+        projections = [m for name, m in model.named_modules() if f".{name}".endswith(_SUFFIXES)]
+        if not projections:
+            raise TuningError(
+                f"{type(model).__name__} has no self-attention that drophead knows, so drophead={rate:g} "
+                "cannot be applied",
+                "Take it out of the encoder spec.",
+            )
+        n_heads = model.config.num_attention_heads
+
+        def before(module: torch.nn.Module, inputs: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...] | None:
+            if not module.training:
+                return None
+            (states,) = inputs
+            heads = states.view(*states.shape[:-1], n_heads, -1)
+            return (drop_heads(heads, rate).flatten(-2),)
+
+        handles = [module.register_forward_pre_hook(before) for module in projections]
+
+        def detach() -> None:
+            for handle in handles:
+                handle.remove()
+
+        return detach
+
+
+_SUFFIXES = tuple(f".{name}" for name in OUTPUT_PROJECTIONS)
+
+
+@hookimpl
+def register_augmentations(register: Register) -> None:
+    """Drophead, under its spec key."""
+    register(
+        "drophead", Drophead(), on="model", probability=True, description="probability that an attention head is zeroed"
+    )

@@ -1,0 +1,27 @@
+"""Random token masking (paper 1, footnote 13): single tokens become the mask token."""
+
+from __future__ import annotations
+
+from mirrorbench.core.hooks import Register, hookimpl
+from mirrorbench.training.augmentations import TokenView
+
+
+def token_mask(ids: list[int], view: TokenView) -> list[int]:
+    """Replace each token by the mask token with probability ``view.rate``; special tokens stay.
+
+    Where the draw would leave no token of the text, nothing is replaced: a view of masks alone says nothing.
+    """
+    places = [place for place, token in enumerate(ids) if token not in view.special_ids]
+    drawn = [place for place, draw in zip(places, view.rng.random(len(places)), strict=True) if draw < view.rate]
+    if len(drawn) == len(places):
+        return ids
+    masked = list(ids)
+    for place in drawn:
+        masked[place] = view.mask_id
+    return masked
+
+
+@hookimpl
+def register_augmentations(register: Register) -> None:
+    """Token masking, under its spec key."""
+    register("token_mask", token_mask, on="tokens", probability=True, description="probability that a token is masked")

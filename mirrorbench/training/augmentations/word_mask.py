@@ -1,0 +1,25 @@
+"""Whole-word masking (paper 1, footnote 13): whole words become the mask token."""
+
+from __future__ import annotations
+
+from mirrorbench.core.hooks import Register, hookimpl
+from mirrorbench.training.augmentations import TextView
+
+
+def word_mask(text: str, view: TextView) -> str:
+    """Replace each word by one mask token with probability ``view.rate``.
+
+    A word is what stands between spaces; how many tokens it has does not matter. Where the draw would leave no word,
+    nothing is replaced, so that single words stay as they are.
+    """
+    words = text.split()
+    drawn = view.rng.random(len(words)) < view.rate
+    if drawn.all():
+        return text
+    return " ".join(view.mask_token if masked else word for word, masked in zip(words, drawn, strict=True))
+
+
+@hookimpl
+def register_augmentations(register: Register) -> None:
+    """Whole-word masking, under its spec key."""
+    register("word_mask", word_mask, on="text", probability=True, description="probability that a word is masked")

@@ -1,0 +1,340 @@
+"""The tuning loop: two views of each string, one contrastive loss (paper 1, section 2; paper 2, section 3).
+
+Determinism: everything random comes from the seed of the tuning. One of NumPy's generators draws the order of the
+strings and the text augmentations; torch's, which draw dropout, are seeded anew for each part of each batch, so that it
+does not matter when a part is read, nor how often. On one machine a CPU run repeats bit for bit.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from mirrorbench.core.devices import out_of_memory, release_memory
+from mirrorbench.core.errors import TuningError
+from mirrorbench.models.prefetch import ahead
+from mirrorbench.models.transformer import Transformer
+from mirrorbench.training.augmentations import Augmentation, ModelAugmentation, TextFunction, TextView
+from mirrorbench.training.losses import LOSSES
+from mirrorbench.training.memory import held_tokens
+from mirrorbench.training.microbatch import Part, PartReader
+from mirrorbench.training.optimizer import TuningOptimizer
+from mirrorbench.training.pairs import PairMaker, Views, mirrored
+from mirrorbench.training.recipes import Recipe
+from mirrorbench.training.sidebyside import SideBySide
+from mirrorbench.training.substitutes import Substitutes
+from mirrorbench.training.tokenized import PairTokenizer, TokenizedPairs
+
+CHECK_EVERY = 10
+"""Steps between two looks at the loss: each look waits for the device."""
+
+
+@dataclass(frozen=True, slots=True)
+class TuningReport:
+    """What a tuning did.
+
+    Attributes:
+        steps: optimiser steps.
+        strings: strings seen, each counted once per epoch (two views each).
+        tokens: tokens of both views, without padding.
+        padding: share of the positions computed that were padding, 0 to 1.
+        seconds: wall-clock time of the loop, loading excluded.
+        losses: mean loss of each ``CHECK_EVERY`` steps.
+    """
+
+    steps: int
+    strings: int
+    tokens: int
+    padding: float
+    seconds: float
+    losses: tuple[float, ...]
+
+    @property
+    def cost(self) -> dict[str, float]:
+        """What stands in every result: counts, the share of padding, seconds, and speeds per second."""
+        seconds = max(self.seconds, 1e-9)
+        return {
+            "steps": self.steps,
+            "strings": self.strings,
+            "tokens": self.tokens,
+            "padding": round(self.padding, 4),
+            "strings_per_second": round(self.strings / seconds, 1),
+            "tokens_per_second": round(self.tokens / seconds, 1),
+        }
+
+
+def batches(n: int, size: int, drop_last: bool, rng: np.random.Generator) -> Iterator[NDArray[np.int64]]:
+    """One epoch's batches of indices in random order.
+
+    Args:
+        n: number of strings, at least 2.
+        size: wanted batch size.
+        drop_last: skip an incomplete last batch; otherwise the strings are spread evenly over the batches, so that
+            none is lost and none sits in a batch with hardly any negatives.
+        rng: generator for the order.
+    """
+    order = rng.permutation(n)
+    if drop_last and n >= size:
+        for start in range(0, n - size + 1, size):
+            yield order[start : start + size]
+    else:
+        # An odd number of strings in batches of two: one batch of three, rather than a string without negatives.
+        yield from np.array_split(order, min(-(-n // size), n // 2))
+
+
+def augment_texts(
+    texts: Sequence[str], recipe: Recipe, registered: dict[str, Augmentation], view: dict[str, Any],
+    rng: np.random.Generator,
+) -> list[str]:  # fmt: skip
+    """The second view of each string: all text augmentations of the recipe, in the order of their names.
+
+    Args:
+        texts: the strings.
+        recipe: names the augmentations and their rates.
+        registered: augmentations by name.
+        view: ``mask_token``, ``protocol`` and perhaps ``shortest`` of the ``TextView``.
+        rng: generator.
+    """
+    result = list(texts)
+    for name, rate in recipe.augment:
+        augmentation = registered[name]
+        if augmentation.on == "text" and rate > 0:
+            context = TextView(rng=rng, rate=rate, **view)
+            function = cast("TextFunction", augmentation.function)
+            result = [function(text, context) for text in result]
+    return result
+
+
+def tune(
+    transformer: Transformer,
+    texts: Sequence[str],
+    recipe: Recipe,
+    seed: int,
+    augmentations: dict[str, Augmentation],
+    protocol: str = "paper",
+    precision: str = "fp32",
+    advance: Callable[[int], None] = lambda n: None,
+    views: Views = mirrored,
+) -> TuningReport:
+    """Tune a backbone in place.
+
+    Args:
+        transformer: the backbone, built with the recipe's model augmentations.
+        texts: the strings, duplicates already removed where the recipe says so.
+        recipe: the hyper-parameters.
+        seed: of order, text augmentation and dropout.
+        augmentations: the registered ones, by name.
+        protocol: which reading the text augmentations follow.
+        precision: ``fp32``, or ``bf16`` for autocast with float32 weights.
+        advance: called after each step with the number of strings done; where pairs are not strings, with their share.
+        views: how the method makes pairs of the strings.
+
+    Raises:
+        TuningError: fewer than two strings or pairs, an augmentation that cannot be applied, or a loss that is not
+            finite.
+    """
+    if len(texts) < 2:
+        raise TuningError(f"a corpus of {len(texts)} distinct strings cannot be tuned on", "It needs at least two.")
+    started = time.perf_counter()
+    rng = np.random.default_rng(seed)
+    tokenizer = transformer.tokenizer
+    _check_mask_token(transformer, recipe)
+    view = {"mask_token": tokenizer.mask_token or "", "protocol": protocol}
+
+    def augment(some: Sequence[str], **more: int) -> list[str]:
+        return augment_texts(some, recipe, augmentations, {**view, **more}, rng)
+
+    maker = PairMaker(recipe, rng, view["mask_token"], protocol, augment)
+    cuda = [transformer.device] if transformer.device.type == "cuda" else []
+    with torch.random.fork_rng(devices=cuda), ExitStack() as attached:
+        torch.manual_seed(seed)
+        if cpu := transformer.device.type == "cpu":
+            attached.enter_context(Substitutes())
+        on_the_model = on_model(recipe, augmentations)
+        for augmentation, rate in on_the_model:
+            if detach := augmentation.attach(transformer.model, rate):
+                attached.callback(detach)
+        packs = all(getattr(augmentation, "packs", False) for augmentation, rate in on_the_model if rate)
+        beside = attached.enter_context(SideBySide()) if cpu and torch.get_num_threads() > 1 else None
+        loop = _Loop(transformer, recipe, PartReader(transformer, recipe, precision, packs, beside), seed)
+        tokenizing = PairTokenizer(transformer, recipe, augmentations, protocol, texts, rng)
+        with closing(ahead(_epochs(texts, views, maker, tokenizing))) as batches_ahead:
+            for pairs, strings in batches_ahead:
+                loop.step(pairs)
+                advance(strings)
+        loop.finish()
+    transformer.model.eval()
+    return loop.report(time.perf_counter() - started)
+
+
+def _epochs(
+    texts: Sequence[str], views: Views, maker: PairMaker, tokenizing: PairTokenizer
+) -> Iterator[tuple[TokenizedPairs, int]]:
+    """The batches of all epochs, each with the number of strings that it stands for.
+
+    All that is random here comes from one generator and in one order, so it does not matter who else is at work.
+    """
+    recipe = maker.recipe
+    for _ in range(recipe.epochs):
+        pairs = views(texts, maker)
+        n = len(pairs.left)
+        seen = told = 0
+        for batch in tokenizing.batches(pairs, batches(n, recipe.batch_size, recipe.drop_last, maker.rng)):
+            seen += len(batch.labels)
+            yield batch, seen * len(texts) // n - told
+            told = seen * len(texts) // n
+
+
+def on_model(recipe: Recipe, registered: dict[str, Augmentation]) -> list[tuple[ModelAugmentation, float]]:
+    """The recipe's model augmentations and their rates, those that are switched off first.
+
+    The order matters where two set the rates of the same layers: ``dropout=0`` must not undo ``controlled_dropout``.
+    """
+    chosen = [
+        (cast("ModelAugmentation", registered[name].function), rate)
+        for name, rate in recipe.augment
+        if registered[name].on == "model"
+    ]
+    return sorted(chosen, key=lambda pair: pair[1] > 0)
+
+
+def _check_mask_token(transformer: Transformer, recipe: Recipe) -> None:
+    needing = [name for name, rate in recipe.augment if "mask" in name and rate]
+    if needing and not transformer.tokenizer.mask_token:
+        raise TuningError(
+            f"{transformer.path.name}'s tokenizer has no mask token, so {needing[0]} cannot be applied",
+            f"Add {needing[0]}=0 to the encoder spec.",
+        )
+
+
+class _Loop:
+    """Optimiser, loss and counters of one tuning. Between two looks at the loss nothing waits for the device."""
+
+    def __init__(self, transformer: Transformer, recipe: Recipe, reader: PartReader, seed: int) -> None:
+        self.transformer = transformer
+        self.recipe = recipe
+        self.reader = reader
+        self.seed = seed
+        self.held = held_tokens(transformer)
+        self.optimizer = TuningOptimizer(transformer.model, recipe.lr, recipe.weight_decay)
+        # Padding stands in no text, and is read all the same.
+        self.optimizer.about_to_read(np.array([transformer.tokenizer.pad_token_id or 0]))
+        self.loss = LOSSES[recipe.loss]
+        self.steps = self.strings = self.tokens = self.positions = 0
+        self.pending: list[torch.Tensor] = []
+        self.losses: list[float] = []
+        transformer.model.train()
+
+    def step(self, pairs: TokenizedPairs) -> None:
+        """One optimiser step on a batch of pairs."""
+        labels = pairs.labels.to(self.transformer.device, non_blocking=True)
+        for view in (pairs.left, pairs.right):
+            self.optimizer.about_to_read(view.ids.values)
+        self.pending.append(self.within_memory(pairs, labels))
+        self.optimizer.step()
+        self.steps += 1
+        self.strings += len(pairs.labels)
+        if len(self.pending) == CHECK_EVERY:
+            self.check()
+
+    def within_memory(self, pairs: TokenizedPairs, labels: torch.Tensor) -> torch.Tensor:
+        """As ``differentiate``; while the device runs out of memory, again with half as much held.
+
+        Raises:
+            TuningError: there is not enough for one pair.
+        """
+        counts = self.tokens, self.positions
+        longest = max(self.reader.fixed, int(pairs.lengths.max()))
+        while True:
+            self.optimizer.zero_grad()
+            try:
+                return self.differentiate(pairs, labels)
+            except RuntimeError as error:
+                if not out_of_memory(error):
+                    raise
+                self.held = min(self.held, 2 * longest * len(pairs.labels)) // 2
+            if self.held < 2 * longest:
+                raise TuningError(
+                    f"no memory left on {self.transformer.device} for one pair of strings",
+                    "Add a smaller train_max_length to the encoder spec, or use --device cpu.",
+                )
+            release_memory(self.transformer.device)
+            self.tokens, self.positions = counts
+
+    def differentiate(self, pairs: TokenizedPairs, labels: torch.Tensor) -> torch.Tensor:
+        """The loss over a batch of pairs, its gradients added to those of the weights.
+
+        A batch whose activations would take too much memory is read twice: first for its vectors alone, then, part by
+        part, for the gradients of the weights, given those of the vectors (Gao et al. 2021, "Scaling Deep Contrastive
+        Learning Batch Size under Memory Limited Setup"). Both readings draw the same dropout, so the loss over
+        the whole batch and its gradients stay what they are, and memory holds the activations of one part.
+        """
+        parts, order = self.split(pairs)
+        whole = sum(self.counted(part) for part in parts) <= self.held
+        vectors = self.reader.read(parts, keep=whole)
+        leaves = [vector.detach().requires_grad_() for vector in vectors]
+        loss = self.loss(*_in_order(leaves, order), self.recipe.temperature, labels)
+        gradients = torch.autograd.grad(loss, leaves)
+        if whole:
+            self.reader.differentiate(vectors, gradients)
+        else:
+            for part, gradient in zip(parts, gradients, strict=True):
+                self.reader.differentiate(self.reader.read([part]), [gradient])
+        return loss.detach()
+
+    def embed(self, pairs: TokenizedPairs) -> tuple[torch.Tensor, torch.Tensor]:
+        """Vectors of both views in the order of the pairs, shape (pairs, dimensions) each."""
+        parts, order = self.split(pairs)
+        return _in_order(self.reader.read(parts), order)
+
+    def split(self, pairs: TokenizedPairs) -> tuple[list[Part], list[int]]:
+        """Parts of a batch, as of ``PartReader.split``; the same ones whenever a step is made."""
+        return self.reader.split(pairs, self.held, np.random.default_rng((self.seed, self.steps)))
+
+    def counted(self, part: Part) -> int:
+        """Positions that the model computes for one part; they and its tokens are added up."""
+        positions = self.reader.positions(part)
+        self.tokens += len(part.view.ids.values)
+        self.positions += positions
+        return positions
+
+    def finish(self) -> None:
+        """Look at the last losses, and leave the weights as they are meant to be."""
+        self.check()
+        self.optimizer.finish()
+
+    def check(self) -> None:
+        """Look at the losses since the last look.
+
+        Raises:
+            TuningError: one is not finite.
+        """
+        if not self.pending:
+            return
+        values = torch.stack(self.pending).tolist()
+        if not np.isfinite(values).all():
+            raise TuningError(
+                f"the loss is not finite within steps {self.steps - len(values) + 1} to {self.steps}",
+                "Try a lower lr, a higher temperature, or --precision fp32.",
+            )
+        self.losses.append(float(np.mean(values)))
+        self.pending.clear()
+
+    def report(self, seconds: float) -> TuningReport:
+        """What was done."""
+        padding = 1 - self.tokens / max(1, self.positions)
+        return TuningReport(self.steps, self.strings, self.tokens, padding, seconds, tuple(self.losses))
+
+
+def _in_order(vectors: list[torch.Tensor], order: list[int]) -> tuple[torch.Tensor, torch.Tensor]:
+    """First and second views in the order of the pairs, from parts whose halves hold them in ``order``."""
+    halves = [part.chunk(2) for part in vectors]
+    back = torch.tensor(order).argsort().to(vectors[0].device, non_blocking=True)
+    return torch.cat([half[0] for half in halves])[back], torch.cat([half[1] for half in halves])[back]

@@ -1,0 +1,70 @@
+"""Views: how a method makes the pairs that it is tuned on from the strings of a corpus.
+
+A method brings a function ``(texts, maker) -> Pairs``, called at the start of each epoch. Mirror's is ``mirrored``:
+every string is paired with itself, and the recipe's text augmentations change one view. Others may pair two names of
+one concept, or a sentence with a target word and the same sentence with its context masked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from mirrorbench.core.inputs import TextInput
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from mirrorbench.training.recipes import Recipe
+
+
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """The positive pairs of one epoch.
+
+    Attributes:
+        left: first views.
+        right: second views, same length and order.
+        groups: what each pair stands for, so that two pairs of one group are no negatives of each other; ``None``
+            where every pair is a group of its own.
+    """
+
+    left: Sequence[TextInput]
+    right: Sequence[TextInput]
+    groups: Sequence[Hashable] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PairMaker:
+    """What a method may use to make its pairs.
+
+    Attributes:
+        recipe: the hyper-parameters.
+        rng: the tuning's own generator; the only permitted source of randomness.
+        mask_token: how the backbone's tokenizer writes its mask token.
+        protocol: ``paper`` or ``released``.
+        augment: all text augmentations of the recipe, applied to each of some strings with draws of their own;
+            ``shortest`` of their ``TextView`` may be given.
+    """
+
+    recipe: Recipe
+    rng: np.random.Generator
+    mask_token: str
+    protocol: str
+    augment: Callable[..., list[str]]
+
+    def pairs(self, left: Sequence[str], right: Sequence[str], groups: Sequence[Hashable] | None = None) -> Pairs:
+        """Pairs of strings, the second views augmented, and the first ones too under ``sides=2``."""
+        if self.recipe.sides == 2:
+            left = self.augment(left)
+        right = self.augment(right)
+        return Pairs([TextInput(text) for text in left], [TextInput(text) for text in right], groups)
+
+
+Views = Callable[[Sequence[str], PairMaker], Pairs]
+
+
+def mirrored(texts: Sequence[str], maker: PairMaker) -> Pairs:
+    """Every string paired with itself (paper 1, section 2.1)."""
+    return maker.pairs(texts, texts)

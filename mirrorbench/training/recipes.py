@@ -1,0 +1,214 @@
+"""Recipes: the hyper-parameters of a method at a level for an architecture, with the papers' values as presets.
+
+Where a number comes from stands beside it. "paper 1" is Mirror-BERT (EMNLP 2021), section 3 and Table 21; "paper 2" is
+MirrorWiC (CoNLL 2021), section 4 and Table 13; "released code" is what the authors' repositories do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from typing import TYPE_CHECKING, Any
+
+from mirrorbench.core.errors import UsageError
+from mirrorbench.core.registry import unknown_name
+from mirrorbench.core.specs import Value
+
+if TYPE_CHECKING:
+    from mirrorbench.training.augmentations import Augmentation
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """Everything that decides what a tuning does, apart from the backbone, the corpus and the seed."""
+
+    temperature: float
+    """tau of Eq. 1."""
+    epochs: int
+    """Passes over the corpus."""
+    train_max_length: int
+    """Tokens kept of each string in tuning, special tokens included."""
+    pooling: str
+    """What is tuned and what is read out: ``cls``, ``mean``, ``mean-padded`` or ``target``."""
+    layers: str = "-1:"
+    """Which layers are averaged, as a Python slice over (embeddings, layer 1, ..., layer n)."""
+    lr: float = 2e-5
+    """Learning rate of AdamW, constant (paper 1, section 3)."""
+    batch_size: int = 200
+    """Distinct strings in a batch; the loss sees twice as many vectors (paper 1, section 3)."""
+    weight_decay: float = 0.01
+    """AdamW's decoupled weight decay (released code; the papers do not state one)."""
+    loss: str = "infonce"
+    """``infonce``: Eq. 1, negatives only in the denominator; ``ntxent``: released code, positive included;
+    ``multi-similarity``: with online mining of hard pairs (paper 1, footnote 2), which has no temperature;
+    ``in-batch``: SimCSE's, the second views alone as negatives of the first."""
+    augment: tuple[tuple[str, float], ...] = ()
+    """Augmentations and their rates, sorted by name (``dropout``, ``span_mask`` ...)."""
+    drop_last: bool = False
+    """Whether an incomplete last batch is skipped (released code) or the strings are spread evenly."""
+    clean_corpus: bool = True
+    """Whether lines are stripped and repeated strings removed (paper 1, section 2.1: "non-duplicated strings"); the
+    released code takes the lines as they are."""
+    sides: int = 1
+    """How many of the two views the text and token augmentations change: 1 (x-bar alone, paper 1, section 2.2), or 2,
+    each with a draw of its own."""
+
+    def to_json(self) -> dict[str, Any]:
+        """A JSON object with every field."""
+        return {**asdict(self), "augment": dict(self.augment)}
+
+    def rate(self, augmentation: str) -> float:
+        """The rate of one augmentation, 0 where the recipe does not use it."""
+        return dict(self.augment).get(augmentation, 0.0)
+
+
+_TYPES: dict[str, type] = {
+    "temperature": float, "epochs": int, "train_max_length": int, "pooling": str, "layers": str, "lr": float,
+    "batch_size": int, "weight_decay": float, "loss": str, "drop_last": bool, "clean_corpus": bool,
+    "sides": int,
+}  # fmt: skip
+LOSS_NAMES = ("infonce", "ntxent", "multi-similarity", "in-batch")
+"""The losses of ``mirrorbench.training.losses``; named here so that a spec is checked without loading torch."""
+# Keys of a spec that other parts read: the readout's length, and where the tuning strings come from.
+OUTSIDE_KEYS = ("max_length", "corpus", "corpus_size")
+
+
+def mirror_preset(level: str, architecture: str, protocol: str) -> Recipe:
+    """Mirror-BERT's recipe (paper 1, section 3, "Training Setup and Details", and appendix B).
+
+    Args:
+        level: ``word``, ``phrase`` or ``sentence``; word-in-context tasks get the sentence recipe, since Mirror
+            encodes the whole sentence there (paper 2, Table 3).
+        architecture: the ``model_type`` of the backbone's configuration.
+        protocol: ``paper``, or ``released`` for what the authors' code does.
+    """
+    sentence = level in ("sentence", "wic")
+    # Appendix B: sentence-level BERT is tuned and tested with mean pooling, all else with [CLS].
+    pooling = "mean" if sentence and architecture == "bert" else "cls"
+    span = {"word": 0, "phrase": 2}.get(level, 5)
+    recipe = Recipe(
+        temperature=0.2 if level == "word" else 0.04,
+        epochs=1 if sentence else 2,
+        train_max_length=50 if sentence else 25,
+        pooling=pooling,
+        augment=(("dropout", 0.1), ("span_mask", float(span))),
+    )
+    if protocol == "released":
+        pooling = "mean-padded" if pooling == "mean" else pooling
+        recipe = replace(recipe, loss="ntxent", drop_last=True, clean_corpus=False, pooling=pooling)
+    return recipe
+
+
+_MIRRORWIC_RATES = {"roberta": (0, 0.3), "xlm-roberta": (0, 0.3), "deberta": (1, 0.3), "deberta-v2": (1, 0.3)}
+
+
+def mirrorwic_preset(level: str, architecture: str, protocol: str) -> Recipe:
+    """MirrorWiC's recipe (paper 2, section 4, "Fine-Tuning Details", and Table 13), the same at every level.
+
+    The span mask, K characters on each side of the target, and the dropout rate are those of BERT (K = 10, 0.4),
+    RoBERTa (0, 0.3) and DeBERTa (1, 0.3); other architectures get BERT's. ``released``: the authors' script trains for
+    2 epochs with a dropout of 0.4, whatever it is told (``mirror_wic.sh`` never reads its fourth argument), with the
+    positive in the denominator of the loss.
+    """
+    span, dropout = _MIRRORWIC_RATES.get(architecture, (10, 0.4))
+    recipe = Recipe(
+        temperature=0.04,
+        epochs=1,
+        train_max_length=50,
+        pooling="target",
+        layers="-4:",
+        augment=(("dropout", dropout), ("span_mask", float(span))),
+    )
+    if protocol == "released":
+        augment = (("dropout", 0.4), ("span_mask", float(span)))
+        recipe = replace(recipe, epochs=2, loss="ntxent", augment=augment)
+    return recipe
+
+
+def sap_preset(level: str, architecture: str, protocol: str) -> Recipe:
+    """SapBERT's recipe (Liu et al. 2021, "Self-Alignment Pretraining for Biomedical Entity Representations").
+
+    AdamW with 2e-5, batches of 256 name pairs, one epoch, names of at most 25 tokens, [CLS], and the model's own
+    dropout, which is 0.1 in the BERT family. The same at every level, and for both protocols but for the corpus: its
+    lines are pairs of names, so a repeated line is a repeated pair.
+    """
+    return Recipe(
+        temperature=0.04,
+        epochs=1,
+        train_max_length=25,
+        pooling="cls",
+        batch_size=256,
+        loss="multi-similarity",
+        augment=(("dropout", 0.1),),
+        clean_corpus=protocol == "paper",
+    )
+
+
+def override(recipe: Recipe, params: dict[str, Value], augmentations: Mapping[str, Augmentation]) -> Recipe:
+    """A recipe with the values that a spec sets.
+
+    ``controlled_dropout`` sets the rates of the same layers as ``dropout`` and so takes its place.
+
+    Args:
+        recipe: the preset.
+        params: keys and values of the spec; those of ``OUTSIDE_KEYS`` are left to others.
+        augmentations: the registered augmentations by name; each name is a spec key.
+
+    Raises:
+        UnknownNameError: a key that nothing reads.
+        UsageError: a value of the wrong type or out of its range, or values that contradict each other.
+    """
+    changes: dict[str, Any] = {}
+    rates = dict(recipe.augment)
+    for key, value in params.items():
+        if key in OUTSIDE_KEYS:
+            continue
+        if key in augmentations:
+            rates[key] = _number(key, value)
+        elif key in _TYPES:
+            changes[key] = _coerce(key, value)
+        else:
+            known = [*_TYPES, *augmentations, *OUTSIDE_KEYS]
+            raise unknown_name("encoder spec key", key, known)
+    if rates.get("controlled_dropout") and "dropout" not in params:
+        rates["dropout"] = 0.0
+    changed = replace(recipe, **changes, augment=tuple(sorted(rates.items())))
+    _check(changed)
+    for name, rate in changed.augment:
+        augmentations[name].check(rate)
+    return changed
+
+
+def _coerce(key: str, value: Value) -> Value:
+    want = _TYPES[key]
+    if want is float:
+        return _number(key, value)
+    if want is str and not isinstance(value, bool):
+        return str(value)
+    if type(value) is not want:
+        raise UsageError(f"{key}={value} is not of type {want.__name__}")
+    return value
+
+
+def _number(key: str, value: Value) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise UsageError(f"{key}={value} is not a number")
+    return float(value)
+
+
+def _check(recipe: Recipe) -> None:
+    limits: dict[str, tuple[float, float]] = {
+        "temperature": (1e-4, 100), "epochs": (1, 10_000), "train_max_length": (3, 100_000),
+        "lr": (0, 1), "batch_size": (2, 1_000_000), "weight_decay": (0, 10), "sides": (1, 2),
+    }  # fmt: skip
+    for name, (low, high) in limits.items():
+        value = getattr(recipe, name)
+        if not low <= value <= high:
+            raise UsageError(f"{name}={value} is out of range", f"It must lie between {low:g} and {high:g}.")
+    if recipe.loss not in LOSS_NAMES:
+        raise unknown_name("loss", recipe.loss, list(LOSS_NAMES))
+    if recipe.rate("dropout") and recipe.rate("controlled_dropout"):
+        raise UsageError("dropout and controlled_dropout set the same layers", "Set one of them, or one of them to 0.")
+
+
+RECIPE_KEYS = tuple(field.name for field in fields(Recipe) if field.name != "augment")

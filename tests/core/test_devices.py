@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+import pytest
+import torch
+
+from mirrorbench.core.devices import autocast, computing_on, current_device, pick_device, pick_precision
+from mirrorbench.core.errors import UsageError
+
+CPU = torch.device("cpu")
+no_cuda = pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a CUDA device")
+
+
+@no_cuda
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("gpu", "unknown device 'gpu'"),
+        ("cuda:", "unknown device 'cuda:'"),
+        ("cuda", "--device cuda: "),
+        ("cuda:3", "--device cuda:3: "),
+    ],
+)
+def test_what_is_no_device_here(name: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        pick_device(name)
+
+
+def test_the_cpu_computes_in_fp32_unless_told_otherwise() -> None:
+    assert pick_device("cpu") == CPU
+    assert [pick_precision(name, CPU) for name in ("auto", "fp32", "bf16")] == ["fp32", "fp32", "bf16"]
+    with pytest.raises(UsageError, match="unknown precision 'fp16'"):
+        pick_precision("fp16", CPU)
+
+
+@pytest.mark.parametrize(
+    ("capability", "precision"),
+    [((7, 0), "fp32"), ((7, 5), "fp32"), ((8, 0), "bf16"), ((8, 9), "bf16"), ((9, 0), "bf16"), ((10, 3), "bf16")],
+)  # fmt: skip
+def test_a_gpu_that_only_emulates_bf16_computes_in_fp32(
+    monkeypatch: pytest.MonkeyPatch, capability: tuple[int, int], precision: str
+) -> None:
+    """Turing, the papers' 2080 Ti among it, has no bf16 of its own; Ampere and later have."""
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
+    assert pick_precision("auto", torch.device("cuda:1")) == precision
+
+
+def test_autocast_is_on_in_bf16_alone() -> None:
+    a = torch.ones(2, 2)
+    with autocast(CPU, "fp32"):
+        assert (a @ a).dtype == torch.float32
+    with autocast(CPU, "bf16"):
+        assert (a @ a).dtype == torch.bfloat16
+
+
+def test_the_device_of_a_computation_ends_with_it() -> None:
+    assert current_device() == "cpu"
+    with computing_on(torch.device("cuda:1")):
+        assert current_device() == "cuda:1"
+    assert current_device() == "cpu"

@@ -1,0 +1,140 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mirrorbench.core.errors import UsageError
+from mirrorbench.core.specs import EncoderSpec, parse_spec
+
+CHARACTERS = "%+:@,=/.~ \\é[]'\"#" + "abC19_-"  # so few that reserved ones meet often
+texts = st.text(CHARACTERS, min_size=1, max_size=12)
+words = texts.map(lambda text: f"w{text}w")  # a value that looks like a number is one
+values = (
+    st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | words | st.just("-4:")
+)  # fmt: skip
+params = st.dictionaries(st.from_regex(r"[a-z][a-z0-9_]*", fullmatch=True), values, max_size=4)
+methods = st.just("") | st.from_regex(r"[A-Za-z][A-Za-z0-9_-]*", fullmatch=True)
+
+
+@given(texts, st.just("") | texts, methods, params)
+def test_a_spec_survives_its_text_and_json(backbone: str, revision: str, method: str, params: dict) -> None:
+    local = EncoderSpec(backbone).is_path
+    spec = EncoderSpec(backbone, "" if local else revision, method, tuple(params.items()))
+    assert parse_spec(str(spec)) == spec
+    assert EncoderSpec.from_json(json.loads(json.dumps(spec.to_json()))) == spec
+
+
+@given(params)
+def test_the_order_of_keys_does_not_matter(params: dict) -> None:
+    forth, back = list(params.items()), list(params.items())[::-1]
+    assert EncoderSpec("bert", params=tuple(forth)) == EncoderSpec("bert", params=tuple(back))
+
+
+@pytest.mark.parametrize(
+    ("text", "backbone", "revision", "method", "params"),
+    [
+        ("roberta", "roberta", "", "", {}),
+        (" roberta ", "roberta", "", "", {}),
+        ("org/model@main+mirror:lr=1e-5", "org/model", "main", "mirror", {"lr": 1e-5}),
+        ("bert+base:pooling=cls,layers=-4:", "bert", "", "base", {"pooling": "cls", "layers": "-4:"}),
+        ("./my-model+mirror", "./my-model", "", "mirror", {}),
+        ("./a@b", "./a@b", "", "", {}),
+        ("/data/c++/model", "/data/c++/model", "", "", {}),
+        ("./c%2B%2Bplus+base", "./c++plus", "", "base", {}),
+        (r"C:\models\bert:pooling=cls", r"C:\models\bert", "", "", {"pooling": "cls"}),
+        ("fasttext:path=cc.en.300.bin", "fasttext", "", "", {"path": "cc.en.300.bin"}),
+        ("bert:corpus=a%2Cb,clean_corpus=false", "bert", "", "", {"corpus": "a,b", "clean_corpus": False}),
+        ("bert:a=1,b=1.0,c=x1,d=-.5", "bert", "", "", {"a": 1, "b": 1.0, "c": "x1", "d": -0.5}),
+    ],
+)
+def test_what_is_read(text: str, backbone: str, revision: str, method: str, params: dict) -> None:
+    spec = parse_spec(text)
+    assert (spec.backbone, spec.revision, spec.method, dict(spec.params)) == (backbone, revision, method, params)
+    assert [type(spec.get(key)) for key in params] == [type(value) for value in params.values()]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "needs a backbone"),
+        ("+mirror", "needs a backbone"),
+        ("bert@", "the revision after '@' is empty"),
+        ("bert:", "cannot read the encoder spec 'bert:'"),
+        ("bert,roberta", "cannot read"),
+        ("bert:pooling", "cannot read the encoder spec 'bert:pooling'"),
+        ("bert+base:pooling", "cannot read"),
+        ("bert@main:pooling", "cannot read"),
+        ("bert+base+mirror", "cannot read"),
+        ("bert+", "cannot read"),
+        ("bert:a=1,b", "'b' is not KEY=VALUE"),
+        ("bert:a=", "'a=' is not KEY=VALUE"),
+        ("bert:A=1", "'A=1' is not KEY=VALUE"),
+        ("bert:a=1,a=2", "the key 'a' stands twice"),
+    ],
+)
+def test_what_is_refused(text: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message.replace("+", r"\+")) as caught:
+        parse_spec(text)
+    assert caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("text", "is_path"),
+    [("./x", True), ("../x", True), ("/x", True), ("~/x", True), (r"C:\x", True), ("x/y", False), ("bert", False)],
+)
+def test_paths(text: str, is_path: bool) -> None:
+    assert parse_spec(text).is_path == is_path
+
+
+def test_a_directory_has_no_revisions() -> None:
+    with pytest.raises(UsageError, match="a directory has no revisions"):
+        EncoderSpec("./model", "main")
+
+
+def test_changes_make_copies() -> None:
+    spec = parse_spec("bert:pooling=cls")
+    assert str(spec.with_method("base").with_params(layers="-4:")) == "bert+base:layers=-4:,pooling=cls"
+    assert str(spec) == "bert:pooling=cls"
+    assert spec.get("layers", "none") == "none"
+
+
+HOSTILE = st.text("%+:@,=/.~ \\ab0195eE-_é٣\0\ud800\n", max_size=30) | st.text(max_size=30)
+PIECES = st.lists(
+    st.sampled_from(
+        ["bert", "./a", "@", "+mirror", ":", "a=", "b=1", ",", "%FF", "%00", "%2", "1e999", "9" * 500, "=", "+"]
+    ),
+    max_size=8,
+).map("".join)
+
+
+@settings(max_examples=settings().max_examples * 5)
+@given(HOSTILE | PIECES)
+def test_any_text_is_a_spec_that_survives_or_a_usage_error(text: str) -> None:
+    try:
+        spec = parse_spec(text)
+    except UsageError:
+        return
+    assert parse_spec(str(spec)) == spec
+    assert EncoderSpec.from_json(json.loads(json.dumps(spec.to_json()))) == spec
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("bert:a=" + "9" * 5000, "has 5000 digits"),
+        ("bert:a=1e999", "is too large"),
+        ("./a\0b", "no text"),
+        ("./a%00b", "no text"),
+        ("bert:a=%00", "no text"),
+        ("./\udcff", "no text"),
+        ("./%FF", "not UTF-8"),
+        ("a" * 1_000_000, "1,000,000 characters"),
+    ],
+)
+def test_what_no_file_could_hold_is_refused(text: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message) as caught:
+        parse_spec(text)
+    assert len(caught.value.message) < 7000

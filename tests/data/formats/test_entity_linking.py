@@ -1,0 +1,219 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from parsing import run
+from samples import archive
+
+from mirrorbench.core.errors import DataFormatError, DataUnavailableError
+from mirrorbench.data.catalogue import builtin_cards, builtin_suites
+from mirrorbench.data.formats import PARSERS, parse
+from mirrorbench.data.linking import Linking
+from mirrorbench.data.store import DataStore
+
+# Lines of the original files.
+CONCEPTS = {
+    "x/processed_test/9288106.concept": (
+        "9288106||40|61||Modifier||Ataxia telangiectasia||D001260\n"
+        "9288106||72|97||SpecificDisease||something||CUI-less\n"
+    ),
+    "x/processed_test/10.concept": (
+        "10||880|916||CompositeMention||colorectal cancers|breast cancers|other cancers||D001943|D015179|D009369\n"
+        "10||900|910||SpecificDisease||x linked muscular dystrophy||D040181+D009136\n"
+    ),
+    "x/processed_dev/7.concept": "7||1|2||Modifier||of another part||D1\n",
+    "x/test_dictionary.txt": "C567755|613097||Tooth agenesis\nD040181+D009136||muscular dystrophy\nC1||D2||a name\n",
+    "x/dev_dictionary.txt": "D1||of another part\n",
+}
+BIOSYN = {"mentions": "processed_test", "dictionary": "test_dictionary.txt"}
+
+
+def simple(linking: Linking) -> tuple[list[tuple[str, tuple[str, ...], set[str]]], list[tuple[str, set[str]]]]:
+    mentions = [(mention.id, mention.parts, set(mention.gold)) for mention in linking.mentions]
+    return mentions, [(name, set(ids)) for name, ids in zip(linking.names, linking.ids, strict=True)]
+
+
+class TestBioSyn:
+    def read(self, tmp_path: Path, **changed: str) -> list[Linking]:
+        members = CONCEPTS | {f"x/{name.replace('__', '/')}": text for name, text in changed.items()}
+        packed = archive({name: content.encode() for name, content in members.items()})
+        return run("biosyn", tmp_path, {"x.tar.gz": packed}, **BIOSYN)
+
+    def test_members_are_read_in_place(self, tmp_path: Path) -> None:
+        (linking,) = self.read(tmp_path)
+        assert simple(linking) == (
+            [
+                (
+                    "10/1",
+                    ("colorectal cancers", "breast cancers", "other cancers"),
+                    {"D001943", "D015179", "D009369"},
+                ),
+                ("10/2", ("x linked muscular dystrophy",), {"D040181", "D009136"}),
+                ("9288106/1", ("ataxia telangiectasia",), {"D001260"}),
+            ],
+            [
+                ("tooth agenesis", {"C567755", "613097"}),
+                ("muscular dystrophy", {"D040181", "D009136"}),
+                ("a name", {"C1", "D2"}),
+            ],
+        )
+        assert [path.name for path in tmp_path.iterdir()] == ["x.tar.gz"]
+
+    @pytest.mark.parametrize(
+        ("name", "content", "message"),
+        [
+            ("processed_test__10.concept", "10||1|2||T||name\n", r"10\.concept, line 1: not document"),
+            ("processed_test__10.concept", "10||1|2||T||a| ||D1\n", "line 1: not document"),
+            ("processed_test__10.concept", "10||1|2||T||a|| \n", "line 1: not document"),
+            ("test_dictionary.txt", "D1|name\n", r"test_dictionary\.txt, line 1: not ids"),
+            ("test_dictionary.txt", "", r"or no test_dictionary\.txt"),
+        ],
+    )
+    def test_what_breaks_the_format(self, tmp_path: Path, name: str, content: str, message: str) -> None:
+        with pytest.raises(DataFormatError, match=message):
+            self.read(tmp_path, **{name: content})
+
+    def test_bytes_that_are_no_text_name_the_member(self, tmp_path: Path) -> None:
+        with pytest.raises(DataFormatError, match=r"x/test_dictionary\.txt, line 1: a NUL byte"):
+            self.read(tmp_path, **{"test_dictionary.txt": "D1||a\0"})
+
+
+class TestAskAPatient:
+    FOLD = {
+        "train": b"1\tKn\xf6del\thurts\n2\tPain\tache\n",
+        "validation": b"2\tPain\tAche again\n",
+        "test": b"2\tPain\tMy ACHE\n1\tKn\xf6del\tC+C|x\n",
+    }
+
+    def read(self, tmp_path: Path, parts: dict[str, bytes], fold: int = 0) -> list[Linking]:
+        files = {f"AskAPatient.fold-{fold}.{part}.txt": content for part, content in parts.items()}
+        return run("askapatient", tmp_path, files)
+
+    def test_a_fold_has_its_own_labels_for_a_dictionary(self, tmp_path: Path) -> None:
+        (linking,) = self.read(tmp_path, self.FOLD, fold=3)
+        assert linking.fold == "fold-3"
+        assert simple(linking) == (
+            [("3/1", ("my ache",), {"2"}), ("3/2", ("c+c|x",), {"1"})],
+            [("knödel", {"1"}), ("pain", {"2"})],
+        )
+
+    def test_what_breaks_the_format(self, tmp_path: Path) -> None:
+        with pytest.raises(DataFormatError, match="fold 0 has only test, train"):
+            self.read(tmp_path, {part: content for part, content in self.FOLD.items() if part != "validation"})
+        with pytest.raises(DataFormatError, match="line 1: not three columns"):
+            self.read(tmp_path, self.FOLD | {"test": b"2\tPain\n"})
+        with pytest.raises(DataFormatError, match="the name is not"):
+            PARSERS["askapatient"]({"a.txt": tmp_path / "a.txt"}, {})
+
+
+class TestCometa:
+    """Invented lines in the format of the original, which must not be passed on."""
+
+    CSV = (
+        "ID\tTerm\tGeneral SNOMED ID\tGeneral SNOMED Label\tSpecific SNOMED ID\tSpecific SNOMED Label\tExample\n"
+        '4\tBrain "fog\t386806002\tImpaired cognition\t1\tx\tI have "brain fog\n'
+        "9\tnull\t22253000\tPain\t2\ty\tIt is null\n"
+    )
+    NAMES = "22253000||Pain\n386806002||Impaired cognition\n"
+
+    def read(self, tmp_path: Path, csv: str, names: str) -> list[Linking]:
+        return run("cometa", tmp_path, {"test.csv": csv, "names.txt": names})
+
+    def test_terms_as_they_stand_and_general_ids(self, tmp_path: Path) -> None:
+        (linking,) = self.read(tmp_path, self.CSV, self.NAMES)
+        assert simple(linking) == (
+            [("2", ('Brain "fog',), {"386806002"}), ("3", ("null",), {"22253000"})],
+            [("pain", {"22253000"}), ("impaired cognition", {"386806002"})],
+        )
+
+    @pytest.mark.parametrize(
+        ("csv", "message"),
+        [
+            ("", "the header lacks Term, General SNOMED ID"),
+            (CSV.replace("General SNOMED ID", "id"), "the header lacks General SNOMED ID"),
+            (CSV.replace("\tIt is null", ""), "line 3: not the header's columns"),
+            (CSV.replace("22253000", " "), "line 3"),
+        ],
+    )
+    def test_what_breaks_the_format(self, tmp_path: Path, csv: str, message: str) -> None:
+        with pytest.raises(DataFormatError, match=message):
+            self.read(tmp_path, csv, self.NAMES)
+
+    def test_both_files_are_needed(self, tmp_path: Path) -> None:
+        with pytest.raises(DataFormatError, match=r"one \.csv"):
+            PARSERS["cometa"]({"test.csv": tmp_path / "test.csv"}, {})
+
+
+class TestResCnn:
+    def read(self, tmp_path: Path, mentions: Any, names: str = "D1\tAcids, Acyclic\n") -> list[Linking]:
+        return run("rescnn", tmp_path, {"data.json": json.dumps(mentions), "entities.txt": names})
+
+    def test_names_and_tuning_mentions_make_the_dictionary(self, tmp_path: Path) -> None:
+        mentions = {"train": [["acid", "D1"], ["a|b", "D1|D2"]], "dev": [["acid", "D1"]], "test": [["x|y", "D1|D2"]]}
+        (linking,) = self.read(tmp_path, mentions)
+        assert simple(linking) == (
+            [("1", ("x", "y"), {"D1", "D2"})],
+            [("acids acyclic", {"D1"}), ("acid", {"D1"})],
+        )
+
+    def test_what_breaks_the_format(self, tmp_path: Path) -> None:
+        with pytest.raises(DataFormatError, match="no list 'train' of mentions and ids"):
+            self.read(tmp_path, {"test": []})
+        with pytest.raises(DataFormatError, match="line 1: not an id, a tab and a name"):
+            self.read(tmp_path, {"train": [], "dev": [], "test": []}, "D1 acids\n")
+
+
+@pytest.fixture
+def real_store(originals: Callable[..., DataStore]) -> DataStore:
+    return originals("bel")
+
+
+@pytest.mark.parametrize(
+    ("name", "mentions", "names", "composite", "unreachable"),
+    [
+        ("ncbi-disease", 960, 73_024, 8, 0),
+        ("bc5cdr-disease", 4287, 73_126, 52, 0),
+        ("bc5cdr-chemical-sub", 5015, 29_831, 4, 408),
+    ],
+)
+def test_the_original_files_have_the_published_sizes(
+    real_store: DataStore, name: str, mentions: int, names: int, composite: int, unreachable: int
+) -> None:
+    (linking,) = parse(real_store.resolve(builtin_cards()[name]))
+    known = frozenset[str]().union(*linking.ids)
+    assert (len(linking.mentions), len(linking.names)) == (mentions, names)
+    assert sum(len(mention.parts) > 1 for mention in linking.mentions) == composite
+    assert sum(not mention.gold & known for mention in linking.mentions) == unreachable
+
+
+def test_the_folds_of_askapatient(real_store: DataStore) -> None:
+    linkings = parse(real_store.resolve(builtin_cards()["askapatient"]))
+    assert [len(linking.mentions) for linking in linkings] == [867] * 2 + [866] * 8
+    # Fold 6 has one term in two spellings that differ in case alone.
+    assert [len(linking.names) for linking in linkings] == [1036, 1036, 1036, 1040, 1036, 1037, 1036, 1037, 1037, 1036]
+    assert all(len(frozenset[str]().union(*linking.ids)) == 1036 for linking in linkings)
+
+
+def test_the_substitute_is_the_one_that_was_derived_independently(real_store: DataStore, shared_data: Path) -> None:
+    path = shared_data / "bel" / "bc5cdr-chemical" / "SUBSTITUTE_dictionary.txt"
+    wanted = {tuple(line.rsplit("||", 1)) for line in path.read_text(encoding="utf-8").splitlines()}
+    (linking,) = parse(real_store.resolve(builtin_cards()["bc5cdr-chemical-sub"]))
+    assert {("|".join(ids), name) for ids, name in zip(linking.ids, linking.names, strict=True)} == wanted
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [("bc5cdr-chemical", "drive.google.com"), ("cometa-sg", "CC BY-NC-ND"), ("cometa-zg", "zeroshot_general")],
+)
+def test_originals_that_are_not_here_have_a_way_in(tmp_path: Path, name: str, message: str) -> None:
+    with pytest.raises(DataUnavailableError, match=message):
+        DataStore(tmp_path, offline=True).resolve(builtin_cards()[name])
+
+
+def test_the_suite_is_in_the_order_of_the_paper_and_without_substitutes() -> None:
+    labels = [builtin_cards()[name].label for name in builtin_suites()["bel"]]
+    assert labels == ["NCBI", "BC5-d", "BC5-c", "AskAPatient", "COMETA"]

@@ -1,0 +1,155 @@
+"""Word sense disambiguation: a small WordNet made up here, and the real one where it is at hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from parsing import on_disk
+
+from mirrorbench.core.errors import DataFormatError
+from mirrorbench.data.formats.wordnet import WordNet
+from mirrorbench.data.formats.wsd import find, parse
+
+LICENCE = "  1 This is a licence.\n"
+# Two nouns, a verb with a capital, an adjective with a satellite that is marked, an adverb.
+ENTRIES = {
+    "noun": [
+        ("dog_house", '03 n 02 dog_house 0 kennel 0 000 | outbuilding for a dog; "three dog houses"; "a kennel"'),
+        ("dog_house", "03 n 01 dog_house 2 000 | trouble: the usual (so it is called)"),
+    ],
+    "verb": [("google", '41 v 01 Google 0 000 01 + 08 00 | search; "he Googled it"')],
+    "adj": [
+        ("fast", '00 a 01 fast 1 001 & {1} a 0000 | quick; "runs faster than null"'),
+        ("quick", "00 s 02 quick(a) 0 swift 3 001 & {0} a 0000 | done soon"),
+    ],
+    "adv": [("soon", "02 r 01 soon 0 000 | in the near future")],
+}
+
+
+@pytest.fixture
+def wordnet_files(tmp_path: Path) -> dict[str, Path]:
+    letters = {"noun": "n", "verb": "v", "adj": "a", "adv": "r"}
+    for pos, entries in ENTRIES.items():
+        offsets, at = [], len(LICENCE)
+        for _, entry in entries:
+            offsets.append(f"{at:08d}")
+            at += len(entry.replace("{0}", "0" * 8).replace("{1}", "0" * 8)) + 10
+        lines = [f"{offset} {entry.format(*offsets)}\n" for offset, (_, entry) in zip(offsets, entries, strict=True)]
+        index = {
+            lemma: [o for o, (own, _) in zip(offsets, entries, strict=True) if own == lemma] for lemma, _ in entries
+        }
+        index_lines = [
+            f"{lemma} {letters[pos]} {len(own)} 1 & {len(own)} 0 {' '.join(own)}  \n" for lemma, own in index.items()
+        ]
+        (tmp_path / f"data.{pos}").write_text(LICENCE + "".join(lines))
+        (tmp_path / f"index.{pos}").write_text(LICENCE + "".join(index_lines))
+        (tmp_path / f"{pos}.exc").write_text("went go\nbetter good well\n" if pos == "verb" else "")
+    return {f"wordnet/{path.name}": path for path in tmp_path.iterdir()}
+
+
+def test_senses_in_order_with_keys_glosses_and_examples(wordnet_files: dict[str, Path]) -> None:
+    wordnet = WordNet(wordnet_files)
+    first, second = wordnet.senses("dog_house", "NOUN")
+    assert (first.key, second.key) == ("dog_house%1:03:00::", "dog_house%1:03:02::")
+    assert (first.form, first.definition) == ("dog house", "outbuilding for a dog")
+    assert first.examples == ("three dog houses", "a kennel")
+    assert (second.definition, second.examples) == ("trouble: the usual (so it is called)", ())
+    assert wordnet.senses("google", "VERB")[0].form == "Google"
+    assert wordnet.senses("dog_house", "VERB") == []
+
+
+def test_a_satellite_names_its_head(wordnet_files: dict[str, Path]) -> None:
+    wordnet = WordNet(wordnet_files)
+    assert wordnet.senses("quick", "ADJ")[0].key == "quick%5:00:00:fast:01"
+    assert wordnet.senses("quick", "ADJ")[0].form == "quick"
+    assert set(wordnet.keys()) == {
+        "dog_house%1:03:00::",
+        "dog_house%1:03:02::",
+        "google%2:41:00::",
+        "fast%3:00:01::",
+        "quick%5:00:00:fast:01",
+        "soon%4:02:00::",
+    }
+
+
+@pytest.mark.parametrize(
+    ("word", "pos", "base"),
+    [
+        ("churches", "NOUN", "church"), ("women", "NOUN", "woman"), ("flies", "VERB", "fly"), ("went", "VERB", "go"),
+        ("better", "VERB", "well"), ("making", "VERB", "make"), ("faster", "ADJ", "fast"), ("nicest", "ADJ", "nice"),
+    ],
+)  # fmt: skip
+def test_base_forms(wordnet_files: dict[str, Path], word: str, pos: str, base: str) -> None:
+    assert {word, base} <= WordNet(wordnet_files).bases(word, pos)
+
+
+@pytest.mark.parametrize(
+    ("lemma", "pos", "text", "found"),
+    [
+        ("dog_house", "NOUN", "The Dog-Houses burn.", "Dog-Houses"),
+        ("dog_house", "NOUN", "dog", None),
+        ("go", "VERB", "it went, going", "went"),
+        ("go", "VERB", "it went.", "went"),
+        ("go", "NOUN", "it went", None),
+        ("hot-dog", "NOUN", "two hot dogs", "hot dogs"),
+        ("boy", "NOUN", "the boy's hat", "boy's"),
+        ("a.m.", "ADV", "at 5 a.m.", "a.m"),
+        ("art", "NOUN", "the artist", None),
+    ],
+)
+def test_a_word_is_found_in_its_forms(
+    wordnet_files: dict[str, Path], lemma: str, pos: str, text: str, found: str | None
+) -> None:
+    span = find(lemma, pos, text, WordNet(wordnet_files))
+    assert (text[slice(*span)] if span else None) == found
+
+
+XML = """<?xml version="1.0" encoding="UTF-8" ?>
+<corpus><text id="one.d0"><sentence id="one.d0.s0"><wf lemma="the" pos="DET">The</wf>
+<instance id="one.d0.s0.t0" lemma="dog_house" pos="NOUN">dog &amp; house</instance>
+<wf lemma="google" pos="VERB">googles</wf></sentence></text>
+<text id="two.d0"><sentence id="two.d0.s0"><instance id="two.d0.s0.t0" lemma="Google" pos="VERB">Google</instance>
+</sentence></text></corpus>
+"""
+GOLD = "one.d0.s0.t0 dog_house%1:03:02:: dog_house%1:03:00::\ntwo.d0.s0.t0 google%2:41:00::\n"
+
+
+def task_files(folder: Path, xml: str = XML, gold: str = GOLD) -> dict[str, Path]:
+    return on_disk(folder, {"ALL.data.xml": xml, "ALL.gold.key.txt": gold})
+
+
+def test_words_candidates_and_contexts(tmp_path: Path, wordnet_files: dict[str, Path]) -> None:
+    (data,) = parse({**task_files(tmp_path), **wordnet_files}, {})
+    first, second = data.occurrences
+    assert (first.id, first.corpus, second.corpus) == ("one.d0.s0.t0", "one", "two")
+    assert first.target.text == "The dog & house googles"
+    assert first.target.text[slice(*first.target.spans[0])] == "dog & house"
+    assert first.candidates == ("dog_house%1:03:00::", "dog_house%1:03:02::")
+    assert first.gold == {"dog_house%1:03:00::", "dog_house%1:03:02::"}
+    with_example, without = data.senses["dog_house%1:03:00::"], data.senses["dog_house%1:03:02::"]
+    (example,) = with_example.examples
+    assert (example.text, example.text[slice(*example.spans[0])]) == ("three dog houses", "dog houses")
+    assert without.examples == ()
+    assert without.gloss.text == "dog house means trouble: the usual (so it is called)"
+    assert without.gloss.spans == ((0, 9),)
+    assert [e.spans for e in data.senses["google%2:41:00::"].examples] == [((3, 10),)]
+
+
+def test_another_wordnet_is_refused(tmp_path: Path, wordnet_files: dict[str, Path]) -> None:
+    with pytest.raises(DataFormatError, match="google%2:32:00::"):
+        parse({**task_files(tmp_path, gold=GOLD.replace("2:41", "2:32")), **wordnet_files}, {})
+    with pytest.raises(DataFormatError, match="has no gold key"):
+        parse({**task_files(tmp_path, gold=GOLD.splitlines()[0]), **wordnet_files}, {})
+    with pytest.raises(DataFormatError, match="not well-formed"):
+        parse({**task_files(tmp_path, xml=XML[:-10]), **wordnet_files}, {})
+    del wordnet_files["wordnet/verb.exc"]
+    with pytest.raises(DataFormatError, match=r"lacks the files verb\.exc"):
+        WordNet(wordnet_files)
+
+
+def test_index_and_data_must_go_together(wordnet_files: dict[str, Path]) -> None:
+    path = wordnet_files["wordnet/data.noun"]
+    path.write_text("x" + path.read_text())
+    with pytest.raises(DataFormatError, match="index and data differ"):
+        WordNet(wordnet_files).senses("dog_house", "NOUN")

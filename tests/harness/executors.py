@@ -1,0 +1,107 @@
+"""Fixtures for the tests of an executor: a small grid, computed by the executor and by this process alike.
+
+They stand on those of ``fixtures``. The encoders and the tasks are those of ``letters``.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness import comparable, letters
+from harness.fixtures import PATIENCE, Command
+from harness.log import Log
+from mirrorbench.core.plugins import Plugins
+from mirrorbench.core.specs import parse_spec
+from mirrorbench.data.store import DataStore
+from mirrorbench.runs.executors.jobs import Context, execute
+from mirrorbench.runs.outcomes import Outcome
+from mirrorbench.runs.plan import Planner, Request
+
+LETTERS = Path(letters.__file__)
+
+
+class Bench:
+    """Runs plans of ``letters`` and of tuned models under an executor, each in folders of its own.
+
+    Args:
+        folder: where those folders go.
+        plugins: the process-wide ones, without ``letters``.
+    """
+
+    def __init__(self, folder: Path, plugins: Plugins) -> None:
+        self.folder = folder
+        self.plugins = plugins
+        self.plugins.add_file(LETTERS)
+        (folder / "mine.txt").write_text("".join(f"line number {n}\n" for n in range(12)))
+        self.log = Log()
+
+    def run(self, name: str, *encoders: str, executor: str = "local", **options: Any) -> Outcome:
+        """Compute the tasks ``cats`` and ``dogs`` for some encoders and two seeds, into the folder ``name``."""
+        data = DataStore(self.folder / "data", offline=True)
+        specs, corpus = tuple(map(parse_spec, encoders)), str(self.folder / "mine.txt")
+        plan = Planner(Request(specs, ("cats", "dogs"), (0, 1), corpus), self.plugins, data, offline=True).plan()
+        context = Context(
+            data.root, self.folder / name, self.folder / f"{name}-cache", "cpu", tuple(self.plugins.files),
+            offline=True, threads=1,
+        )  # fmt: skip
+        self.log = Log()
+        return execute(plan, context, executor, options, self.plugins, self.log)
+
+    def stored(self, name: str) -> dict[str, bytes]:
+        """All in the folder ``name`` that must not depend on the executor: everything but dates and costs."""
+        return comparable.stored(self.folder / name)
+
+
+@pytest.fixture
+def bench(plugins: Plugins, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
+    """A ``Bench`` in the test's folder."""
+    monkeypatch.setenv("LETTERS_FOLDER", str(tmp_path))
+    return Bench(tmp_path, plugins)
+
+
+@pytest.fixture
+def interrupted(bench: Bench, command: Command) -> Callable[..., Callable[[], tuple[str, str]]]:
+    """Presses Ctrl-C in a run under an executor, which the arguments choose; gives what starts the same command again.
+
+    The run computes ``cats`` for ``letters`` and ``blocking``, and is interrupted when the one is stored and the other
+    waits. Checked: it ends cleanly and says how to go on; begun again, it keeps what was stored, and stores what a run
+    without an executor does. Returned by what starts it again: what it printed, and what a run without one prints.
+    """
+    cells = ("run", "-t", "cats", "-e", "letters", "-e", "blocking", "--plugin", str(LETTERS), "--offline")
+    first = bench.folder / "results" / "letters" / "cats" / "seed-0.json"
+
+    def run(*executor: str) -> Callable[[], tuple[str, str]]:
+        process = command(*cells, *executor)
+        deadline = time.monotonic() + PATIENCE
+        while not (bench.folder / "waiting").exists() or not first.exists():
+            assert process.poll() is None, process.communicate()
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        os.killpg(process.pid, signal.SIGINT)
+        _, err = process.communicate(timeout=PATIENCE)
+        assert process.returncode == 130, err
+        assert "Traceback" not in err, err
+        said = "Interrupted. What is done is stored in results; the same command goes on from there."
+        assert err.count(said) == 1, err
+        kept = first.read_bytes()
+
+        def go_on() -> tuple[str, str]:
+            (bench.folder / "go").touch()
+            out, err = command(*cells, *executor).communicate(timeout=2 * PATIENCE)
+            assert "2 results in results, 1 of them from earlier runs" in err, err
+            assert first.read_bytes() == kept
+            straight = command(*cells, "-o", "straight", MIRRORBENCH_CACHE=str(bench.folder / "fresh"))
+            expected, _ = straight.communicate(timeout=PATIENCE)
+            assert bench.stored("results") == bench.stored("straight")
+            return out, expected
+
+        return go_on
+
+    return run

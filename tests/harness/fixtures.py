@@ -1,0 +1,51 @@
+"""Fixtures for the tests of any plugin, which a fixture ``plugin`` gives: the module, installed or not."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from harness.command import loaded_with
+from harness.terminal import start
+from mirrorbench.core.plugins import Plugins
+from mirrorbench.runs import builtin as plugin_manager
+
+Command = Callable[..., subprocess.Popen[str]]
+PATIENCE = 120.0
+"""Seconds after which a test gives a command up."""
+
+
+@pytest.fixture(autouse=True)
+def own_folders(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """No test reads or writes the data and cache of whoever runs it."""
+    monkeypatch.setenv("MIRRORBENCH_DATA", str(tmp_path / "default-data"))
+    monkeypatch.setenv("MIRRORBENCH_CACHE", str(tmp_path / "default-cache"))
+    for name in ("MIRRORBENCH_DISABLE_PLUGINS", "MIRRORBENCH_STRICT_PLUGINS", "MIRRORBENCH_DEBUG"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def plugins(plugin: ModuleType, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Plugins]:
+    """The process-wide plugins, loaded anew; processes that the test starts find it and this package."""
+    found = (request.path.parents[1], Path(__file__).resolve().parents[1], os.environ.get("PYTHONPATH", ""))
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(map(str, found)))
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    plugin_manager.plugins.cache_clear()
+    yield loaded_with(plugin)
+    plugin_manager.plugins.cache_clear()
+
+
+@pytest.fixture
+def command(plugin: ModuleType, plugins: Plugins, tmp_path: Path) -> Command:
+    """Starts ``mirrorbench`` with the plugin, in the test's folder, as a terminal does; keywords are variables."""
+
+    def mirrorbench(*arguments: str, **environment: str) -> subprocess.Popen[str]:
+        program = ("harness.command", plugin.__name__)
+        return start(*program, *arguments, cwd=tmp_path, **environment)
+
+    return mirrorbench

@@ -1,0 +1,68 @@
+"""A plugin in a single file for tests, as ``--plugin`` loads it: encoders that count letters, and two tasks.
+
+``letters`` works, ``broken`` raises. ``dying`` kills its process at its first call, ``deadly`` at each, and ``ending``
+asks it to end at the first. ``blocking`` makes the file ``waiting`` and waits until somebody has made ``go``. Each call
+is a line of the file ``calls``, by which it is known as the first. These files are in the folder of LETTERS_FOLDER.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from string import ascii_lowercase
+from typing import Any
+
+import numpy as np
+
+from mirrorbench.core.hooks import Register, hookimpl
+from mirrorbench.core.inputs import Array, TextInput
+from mirrorbench.data.pairs import Pair
+from mirrorbench.tasks.pair_similarity import PairSimilarity
+
+NAMES = ("letters", "dying", "deadly", "ending", "blocking", "broken")
+
+
+class Letters:
+    """Counts letters, after what its name says."""
+
+    def __init__(self, name: str) -> None:
+        self.name = self.fingerprint = name
+
+    def encode(self, inputs: Sequence[TextInput]) -> Array:
+        """How often each letter from a to z occurs, float32 of shape (n, 26)."""
+        folder = Path(os.environ["LETTERS_FOLDER"])
+        with (folder / "calls").open("a") as calls:
+            calls.write(f"{self.name} {len(inputs)}\n")
+        first = (folder / "calls").read_text().count(self.name) == 1
+        if self.name == "deadly" or (self.name == "dying" and first):
+            os.kill(os.getpid(), signal.SIGKILL)
+        if self.name == "ending" and first:
+            os.kill(os.getpid(), signal.SIGTERM)
+        if self.name == "blocking" and not (folder / "go").exists():
+            (folder / "waiting").touch()
+            time.sleep(300)
+        if self.name == "broken":
+            raise RuntimeError("it broke [down]")  # what rich takes for markup
+        return np.array([[item.text.count(letter) for letter in ascii_lowercase] for item in inputs], dtype=np.float32)
+
+
+@hookimpl
+def register_encoders(register: Register) -> None:
+    """The encoders."""
+    for name in NAMES:
+
+        def factory(spec: Any, context: Any, name: str = name) -> Letters:
+            return Letters(name)
+
+        register(name, factory, "counts letters")
+
+
+@hookimpl
+def register_tasks(register: Register) -> None:
+    """Two tasks that share texts, of three pairs and of two."""
+    texts = ("a cat", "the cat", "a dog", "quick zebras jump")
+    register(PairSimilarity("cats", [Pair(str(n), texts[0], text, 5.0 - n) for n, text in enumerate(texts[1:])]))
+    register(PairSimilarity("dogs", [Pair(str(n), texts[2], text, 1.0 + n) for n, text in enumerate(texts[:2])]))

@@ -1,0 +1,133 @@
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from mirrorbench.core.errors import ModelUnavailableError
+from mirrorbench.core.specs import parse_spec
+from mirrorbench.models import backbones
+
+
+# Paper 1, Table 15.
+@pytest.mark.parametrize(
+    ("name", "hub_id"),
+    [
+        ("bert", "bert-base-uncased"),
+        ("roberta", "roberta-base"),
+        ("mbert", "bert-base-multilingual-uncased"),
+        ("bert-zh", "bert-base-chinese"),
+        ("bert-ru", "DeepPavlov/rubert-base-cased"),
+        ("pubmedbert", "microsoft/BiomedNLP-PubMedBERT-base-uncased-abstract-fulltext"),
+    ],
+)
+def test_short_names_stand_for_the_papers_models(name: str, hub_id: str) -> None:
+    assert backbones.BACKBONES[name].hub_id == hub_id
+
+
+def test_bert_is_the_monolingual_bert_of_the_task(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(backbones, "_from_hub", lambda hub_id, spec, offline: asked.append(hub_id))
+    for name, language in (("bert", "en"), ("bert", "es"), ("roberta", "es"), ("some/model", "es")):
+        backbones.locate(parse_spec(name), language, offline=True)
+    assert asked == ["bert-base-uncased", "dccuchile/bert-base-spanish-wwm-uncased", "roberta-base", "some/model"]
+
+
+def test_local_directories(
+    random_model: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    path = random_model("bert")
+    assert backbones.locate(parse_spec(str(path)), "en", offline=True) == path.resolve()
+    monkeypatch.chdir(path.parent)
+    assert backbones.locate(parse_spec("./bert"), "en", offline=True) == path.resolve()
+    (tmp_path / "a+b@c, d").symlink_to(path)
+    monkeypatch.chdir(tmp_path)
+    spec = parse_spec("./a%2Bb@c%2C d+mirror")
+    assert backbones.locate(spec, "en", offline=True) == path.resolve()
+
+
+def test_a_directory_without_dot_wins_over_the_hub(
+    random_model: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = random_model("electra")
+    monkeypatch.chdir(path.parent)
+    assert backbones.locate(parse_spec("electra"), "en", offline=True) == path.resolve()
+
+
+def test_what_is_no_model_directory(tmp_path: Path) -> None:
+    with pytest.raises(ModelUnavailableError, match="there is no such directory"):
+        backbones.locate(parse_spec(f"{tmp_path}/none"), "en", offline=True)
+    with pytest.raises(ModelUnavailableError, match=r"holds no config\.json") as caught:
+        backbones.locate(parse_spec(str(tmp_path)), "en", offline=True)
+    assert "save_pretrained" in caught.value.hint
+
+
+@pytest.mark.parametrize("offline", [True, False])
+def test_a_model_that_cannot_be_had(offline: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from huggingface_hub import constants
+    from huggingface_hub.errors import LocalEntryNotFoundError
+
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
+    if not offline:  # what huggingface_hub raises where there is no network
+        monkeypatch.setattr("huggingface_hub.snapshot_download", unreachable(LocalEntryNotFoundError))
+    with pytest.raises(ModelUnavailableError) as caught:
+        backbones.locate(parse_spec(f"roberta@{offline}+mirror"), "en", offline)
+    assert "the model roberta-base could not be had" in caught.value.message
+    assert str(tmp_path) in caught.value.message
+    assert ("the hub (" in caught.value.message) != offline
+    for way_out in ("--encoder ./path/to/model", "HF_HOME=", "--encoder tiny"):
+        assert way_out in caught.value.hint
+
+
+def unreachable(kind: type[Exception]) -> Callable[..., None]:
+    def download(*args: object, **kwargs: object) -> None:
+        raise kind("cannot reach the hub\nand more")
+
+    return download
+
+
+def test_what_is_neither_name_nor_id() -> None:
+    with pytest.raises(ModelUnavailableError, match="neither a short name nor a hub id") as caught:
+        backbones.locate(parse_spec("not/a/hub/id"), "en", offline=True)
+    assert "roberta" in caught.value.hint
+
+
+def test_the_fingerprint_follows_the_weights(random_model: Callable[[str], Path], tmp_path: Path) -> None:
+    def fingerprint(path: Path) -> str:
+        backbones.fingerprint.cache_clear()
+        return backbones.fingerprint(path)
+
+    copy = tmp_path / "copy"
+    shutil.copytree(random_model("bert"), copy)
+    original = fingerprint(copy)
+    assert original == fingerprint(random_model("bert"))
+    (copy / "README.md").write_text("notes")
+    assert fingerprint(copy) == original
+    weights = bytearray((copy / "model.safetensors").read_bytes())
+    weights[-1] ^= 1
+    (copy / "model.safetensors").write_bytes(weights)
+    assert fingerprint(copy) != original
+    shutil.copy(random_model("bert") / "model.safetensors", copy)
+    assert fingerprint(copy) == original
+    (copy / "config.json").write_text((copy / "config.json").read_text().replace("1e-12", "1e-6"))
+    assert fingerprint(copy) != original
+
+
+def test_a_broken_configuration_is_a_clear_error(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text("{")
+    with pytest.raises(ModelUnavailableError, match=r"config\.json cannot be read"):
+        backbones.configuration(tmp_path)
+
+
+def test_labels_are_the_papers(tmp_path: Path) -> None:
+    assert backbones.label(parse_spec("roberta")) == "RoBERTa"
+    assert backbones.label(parse_spec(f"{tmp_path}/my-model")) == "my-model"
+    assert backbones.label(parse_spec("org/model")) == "org/model"
+
+
+def test_the_embedded_model_is_here() -> None:
+    path = backbones.locate(parse_spec("tiny"), "en", offline=True)
+    assert (path / "model.safetensors").is_file()
+    assert backbones.configuration(path)["model_type"] == "bert"

@@ -1,0 +1,109 @@
+"""One pass for every readout, texts tokenised in chunks ahead of the model, and the count of what that cost."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import mirrorbench
+from mirrorbench.core.inputs import TextInput
+from mirrorbench.models import inference as passes
+from mirrorbench.models.batching import FEWEST_TOKENS
+from mirrorbench.models.cost import Cost
+from mirrorbench.models.encoder import TransformerEncoder
+from mirrorbench.models.pooling import Readout
+from mirrorbench.models.routing import LanguageRouter
+from mirrorbench.models.transformer import open_transformer
+
+CPU = torch.device("cpu")
+TINY = Path(mirrorbench.__file__).parent / "embedded" / "tiny"
+WORDS = ["the", "bank", "of", "the", "river", "was", "steep", "and", "green", "in", "may"]
+INPUTS = [TextInput(" ".join(WORDS[:n]), ((0, 3),)) for n in range(1, 12)] + [TextInput("x " * 60, ((110, 111),))]
+READOUTS = [Readout("target", "-2:", 40), Readout("mean", max_length=40), Readout("cls", "1", 40)]
+
+
+def encoder(path: Path, readout: Readout = READOUTS[1]) -> TransformerEncoder:
+    return TransformerEncoder(open_transformer(path, CPU), readout)
+
+
+@pytest.mark.parametrize("architecture", ["bert", "roberta", "deberta"])
+@pytest.mark.parametrize("padded", [False, True])
+def test_together_as_each_alone(architecture: str, padded: bool, random_model: Callable[[str], Path]) -> None:
+    readouts = [*READOUTS, Readout("mean-padded", max_length=40)] if padded else READOUTS
+    one = encoder(random_model(architecture))
+    for readout, vectors in zip(readouts, one.encode_readouts(INPUTS, readouts), strict=True):
+        alone = encoder(random_model(architecture)).encode_readouts(INPUTS, [readout])[0]
+        np.testing.assert_allclose(vectors, alone, atol=1e-5)
+    # A text that is cut around its target is read at its start as well; nothing else is read twice.
+    long = sum(len(one.transformer.tokenizer(item.text.strip())["input_ids"]) > 40 for item in INPUTS)
+    assert one.cost.texts == len(INPUTS) + long
+
+
+def test_chunks_change_nothing(random_model: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    one = encoder(random_model("roberta"))
+    whole = one.encode_readouts(INPUTS, READOUTS)
+    monkeypatch.setattr(passes, "CHUNK", 3)
+    done: list[int] = []
+    for vectors, expected in zip(one.encode_readouts(INPUTS, READOUTS, done.append), whole, strict=True):
+        np.testing.assert_allclose(vectors, expected, atol=1e-5)
+    assert sum(done) >= len(INPUTS)
+
+
+@pytest.mark.parametrize("architecture", ["bert", "roberta", "deberta", "tiny"])
+@pytest.mark.parametrize("padded", [False, True])
+@pytest.mark.usefixtures("rows_stand_alone")
+def test_a_vector_does_not_depend_on_the_other_texts(
+    architecture: str, padded: bool, random_model: Callable[[str], Path]
+) -> None:
+    one = encoder(TINY if architecture == "tiny" else random_model(architecture))
+    readouts = [*READOUTS, Readout("mean-padded", max_length=40)] if padded else READOUTS
+    rng = random.Random(architecture)
+    inputs = [*INPUTS, *(TextInput(" ".join(rng.choices(WORDS, k=rng.randint(1, 9))), ((0, 2),)) for _ in range(80))]
+    whole = one.encode_readouts(inputs, readouts)
+    for size in (1, 2, 3, 7, 30):
+        rows = rng.sample(range(len(inputs)), size)
+        for vectors, expected in zip(one.encode_readouts([inputs[row] for row in rows], readouts), whole, strict=True):
+            np.testing.assert_array_equal(vectors, expected[rows])
+
+
+def test_the_cost_is_counted(random_model: Callable[[str], Path]) -> None:
+    one = encoder(random_model("bert"), Readout())
+    texts = ["ab", "abcd" * 10, "ab"]
+    ids = [len(one.transformer.tokenizer(text)["input_ids"]) for text in texts]
+    assert ids[0] < FEWEST_TOKENS // 2 < FEWEST_TOKENS < ids[1]
+    one.encode(texts)
+    cost = one.cost
+    # The short texts are read often enough for a product of many rows.
+    positions = ids[1] + -(-FEWEST_TOKENS // ids[0]) * ids[0]
+    assert (cost.texts, cost.tokens, cost.positions) == (3, sum(ids), positions)
+    assert cost.padding == pytest.approx(1 - sum(ids) / positions)
+    assert cost.seconds > 0
+    one.encode(texts[:2])
+    assert (one.cost.texts, one.cost.tokens) == (5, sum(ids) + sum(ids[:2]))
+    assert one.cost.to_json()["tokens_per_second"] == pytest.approx(one.cost.tokens / one.cost.seconds, rel=0.01)
+    router = LanguageRouter({"en": one, "de": encoder(random_model("bert"))}, "both")
+    router.encode([TextInput("a", language="en"), TextInput("b", language="de")])
+    assert router.cost.texts == 7
+
+
+def test_nothing_costs_nothing() -> None:
+    assert Cost().padding == 0
+    assert Cost().to_json()["texts_per_second"] == 0
+
+
+@pytest.mark.parametrize("architecture", ["bert", "roberta", "xlm-r", "electra"])
+def test_a_ready_mask_is_what_transformers_makes_itself(architecture: str, random_model: Callable[[str], Path]) -> None:
+    transformer = open_transformer(random_model(architecture), CPU)
+    ids = transformer.tokenize(["ab", "abcdef", "abcd"], 20)
+    mask = torch.from_numpy(ids.mask(8).astype(np.int64))
+    tokens = torch.from_numpy(ids.padded(8, transformer.tokenizer.pad_token_id))
+    ready = transformer._attention_mask(mask, whole=False)
+    assert ready is not None
+    assert ready.dim() == 4
+    found, expected = (transformer.model(input_ids=tokens, attention_mask=m).last_hidden_state for m in (ready, mask))
+    assert torch.equal(found, expected)

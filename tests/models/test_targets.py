@@ -1,0 +1,294 @@
+"""Target words: the tokens chosen are those of the span, in every script and tokenizer, and stay in the window."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from random_models import ARCHITECTURES
+from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
+from transformers import AutoModel, AutoTokenizer
+
+from mirrorbench.core.errors import UsageError
+from mirrorbench.core.inputs import Lost, TextInput
+from mirrorbench.models.encoder import TransformerEncoder
+from mirrorbench.models.pooling import Readout
+from mirrorbench.models.ragged import Ragged
+from mirrorbench.models.targets import covering, cut_to, stripped, weights, window
+from mirrorbench.models.transformer import open_transformer
+
+CPU = torch.device("cpu")
+TRAINING = [
+    "The quick brown fox jumps over the lazy dog, again and again.",
+    "naïve café, Ærøskøbing, żółw, über-cool: semi-final!",
+    "Быстрая коричневая лиса перепрыгивает через собаку",
+    "敏捷的棕色狐狸跳过了懒狗。 東京都は日本の首都",
+    "الثعلب البني السريع يقفز فوق الكلب",
+    "तेज़ भूरी लोमड़ी आलसी कुत्ते के ऊपर कूदती है",
+    "สุนัขจิ้งจอกสีน้ำตาล 빠른 갈색 여우가 게으른 개를",
+] * 3
+ALPHABET = sorted({c for line in TRAINING for c in line} | set(" \t\n  ﬁ½ǆ😀\u0301\u200b[]'#▁_09"))
+KINDS = ("wordpiece", "byte-bpe", "byte-bpe-trimmed", "unigram")
+
+
+@cache
+def tokenizer(kind: str) -> Tokenizer:
+    if kind == "wordpiece":
+        made = Tokenizer(models.WordPiece(unk_token="[UNK]"))
+        made.normalizer = normalizers.BertNormalizer(lowercase=True)
+        made.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+        trainer = trainers.WordPieceTrainer(vocab_size=160, special_tokens=["[UNK]", "[CLS]", "[SEP]"])
+    elif kind.startswith("byte-bpe"):
+        made = Tokenizer(models.BPE())
+        made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=kind.endswith("trimmed"))
+        made.decoder = decoders.ByteLevel()
+        alphabet = pre_tokenizers.ByteLevel.alphabet()
+        trainer = trainers.BpeTrainer(vocab_size=360, special_tokens=["[CLS]", "[SEP]"], initial_alphabet=alphabet)
+    else:
+        made = Tokenizer(models.Unigram())
+        made.normalizer = normalizers.NFKC()
+        made.pre_tokenizer = pre_tokenizers.Metaspace()
+        trainer = trainers.UnigramTrainer(
+            vocab_size=220, special_tokens=["[UNK]", "[CLS]", "[SEP]"], unk_token="[UNK]", show_progress=False
+        )
+    trainer.show_progress = False
+    made.train_from_iterator(TRAINING, trainer)
+    ends = [(name, made.token_to_id(name)) for name in ("[CLS]", "[SEP]")]
+    template = processors.TemplateProcessing(single="[CLS] $A [SEP]", special_tokens=ends)
+    if kind == "byte-bpe-trimmed":
+        template = processors.Sequence([processors.ByteLevel(trim_offsets=True), template])
+    made.post_processor = template
+    return made
+
+
+@st.composite
+def targets(draw: st.DrawFn) -> tuple[str, list[tuple[int, int]]]:
+    """A text, and one to three spans in it that are not empty."""
+    words = [word for line in TRAINING for word in line.split()]
+    pieces = st.one_of(st.sampled_from(words), st.text(st.sampled_from(ALPHABET), min_size=1, max_size=8))
+    text = draw(st.sampled_from([" ", "", "  "])).join(draw(st.lists(pieces, min_size=1, max_size=8)))
+    spans = []
+    for _ in range(draw(st.integers(1, 3))):
+        start = draw(st.integers(0, len(text) - 1))
+        spans.append((start, draw(st.integers(start + 1, len(text)))))
+    return text, spans
+
+
+def visible(text: str, spans: list[tuple[int, int]]) -> set[int]:
+    return {i for start, end in spans for i in range(start, end) if not text[i].isspace()}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@settings(max_examples=150, deadline=None)
+@given(targets())
+@example(("  a  b", [(0, 3)]))
+@example(("a b", [(1, 2)]))
+@example(("😀😀", [(1, 2)]))
+def test_the_tokens_chosen_cover_exactly_the_span(kind: str, drawn: tuple[str, list[tuple[int, int]]]) -> None:
+    text, spans = drawn
+    encoding = tokenizer(kind).encode(text)
+    characters = [set(range(start, end)) for start, end in encoding.offsets]
+    chosen = set(covering(encoding.offsets, text, spans).tolist())
+    wanted = visible(text, spans)
+    covered = set().union(*characters)
+    assert wanted & covered == wanted & set().union(*(characters[token] for token in chosen))
+    assert all(characters[token] & wanted for token in chosen)
+    assert all(not characters[token] & wanted for token in range(len(characters)) if token not in chosen)
+
+
+@settings(max_examples=100, deadline=None)
+@given(targets())
+def test_a_byte_level_tokenizer_loses_nothing(drawn: tuple[str, list[tuple[int, int]]]) -> None:
+    """The chosen tokens, put together again, hold every visible character of the target."""
+    text, spans = drawn
+    encoding = tokenizer("byte-bpe").encode(text)
+    decoded = tokenizer("byte-bpe").decode([encoding.ids[i] for i in covering(encoding.offsets, text, spans)])
+    for index in visible(text, spans):
+        assert text[index] in decoded
+
+
+@settings(deadline=None)
+@given(st.integers(1, 40), st.lists(st.integers(0, 39), min_size=1, unique=True), st.integers(1, 45))
+def test_the_window_is_full_and_shows_the_target(n: int, target: list[int], room: int) -> None:
+    positions = np.array(sorted(p for p in target if p < n), dtype=np.int64)
+    start = window(n, positions, room)
+    assert 0 <= start <= max(0, n - room)
+    if not len(positions):
+        assert start == 0
+    elif positions[-1] - positions[0] < room:
+        assert start <= positions[0]
+        assert positions[-1] < start + room
+        left, right = positions[0] - start, start + room - 1 - positions[-1]
+        assert abs(left - right) <= 1 or start in (0, max(0, n - room))
+    else:  # nothing could show all of it; the first tokens are shown
+        assert start <= positions[0] < start + room
+
+
+@settings(deadline=None)
+@given(st.integers(0, 60), st.data(), st.integers(3, 70), st.sampled_from([(1, 1), (0, 1), (2, 0), (0, 0)]))
+def test_a_cut_keeps_the_template_and_a_piece_of_the_text(
+    n: int, data: st.DataObject, max_length: int, special: tuple[int, int]
+) -> None:
+    before, after = special
+    ids = [-1] * before + list(range(100, 100 + n)) + [-2] * after
+    target = np.array(sorted(data.draw(st.sets(st.integers(0, n - 1)))) if n else [], dtype=np.int64) + before
+    kept, positions = cut_to(ids, target, max_length, special)
+    assert len(kept) == min(len(ids), max_length)
+    assert kept[:before] == ids[:before]
+    assert kept[len(kept) - after :] == ids[len(ids) - after :]
+    content = kept[before : len(kept) - after]
+    assert content == list(range(content[0], content[0] + len(content))) if content else n == 0
+    assert [kept[p] for p in positions] == [ids[t] for t in target if ids[t] in content]
+
+
+@settings(deadline=None)
+@given(st.lists(st.sets(st.integers(0, 9), min_size=1), min_size=1, max_size=5))
+def test_weights_average(sets: list[set[int]]) -> None:
+    values = np.random.default_rng(0).normal(size=10)
+    found = weights(Ragged.of([sorted(s) for s in sets]), 10) @ values
+    np.testing.assert_allclose(found, [np.mean([values[i] for i in s]) for s in sets], atol=1e-6)
+
+
+@given(st.text(" \tab", max_size=6), st.text("abc", min_size=1, max_size=5), st.text(" \nab", max_size=6))
+def test_stripping_moves_the_spans(before: str, target: str, after: str) -> None:
+    item = TextInput(before + target + after, ((len(before), len(before) + len(target)),))
+    text, ((start, end),) = stripped(item)
+    assert text == item.text.strip()
+    assert text[start:end] == target
+    assert stripped(TextInput(item.text)) == (text, ((0, len(text)),))
+
+
+def test_a_span_may_lie_in_the_spaces_around() -> None:
+    assert stripped(TextInput("  a", ((0, 2),))) == ("a", ((0, 0),))
+
+
+# Through a model
+
+
+WORDS = ["the", "bank", "of", "the", "river", "was", "steep", "and", "green", "in", "may"]
+
+
+def word_input(words: list[str], *targets: int) -> TextInput:
+    text = " ".join(words)
+    starts = [len(" ".join(words[:t])) + (t > 0) for t in targets]
+    return TextInput(text, tuple((s, s + len(words[t])) for s, t in zip(starts, targets, strict=True)))
+
+
+def encoder(path: Path, readout: Readout) -> TransformerEncoder:
+    return TransformerEncoder(open_transformer(path, CPU), readout)
+
+
+def naive(path: Path, item: TextInput, layers: slice) -> np.ndarray:
+    """One text at a time, token by token, from the hidden states of plain transformers."""
+    model, tok = AutoModel.from_pretrained(path).eval(), AutoTokenizer.from_pretrained(path)
+    batch = tok(item.text, return_offsets_mapping=True, return_tensors="pt")
+    offsets = batch.pop("offset_mapping")[0].tolist()
+    batch.pop("token_type_ids", None)
+    with torch.no_grad():
+        states = torch.stack(model(**batch, output_hidden_states=True).hidden_states)[:, 0].double()[layers].mean(0)
+    rows = []
+    for row, (start, end) in enumerate(offsets):
+        if any(not item.text[c].isspace() for c in range(start, end) for s, e in item.spans if s <= c < e):
+            rows.append(states[row].numpy())
+    return np.mean(rows, axis=0)
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_the_vector_is_the_mean_over_sub_words_and_layers(
+    random_model: Callable[[str], Path], architecture: str
+) -> None:
+    path = random_model(architecture)
+    items = [word_input(WORDS, 1), word_input(WORDS, 0), word_input(WORDS, 4, 6), word_input(["x"], 0)]
+    for layers, chosen in (("-1:", slice(-1, None)), ("-2:", slice(-2, None)), (":", slice(None))):
+        found = encoder(path, Readout("target", layers)).encode(items)
+        for vector, item in zip(found, items, strict=True):
+            np.testing.assert_allclose(vector, naive(path, item, chosen), atol=1e-5)
+
+
+@pytest.mark.parametrize("architecture", ["bert", "roberta", "deberta-v2"])
+def test_a_window_around_the_target(random_model: Callable[[str], Path], architecture: str) -> None:
+    path = random_model(architecture)
+    words = random.Random(1).choices(WORDS, k=60)
+    model = open_transformer(path, CPU)
+    for target in (0, 30, 59):
+        located = model.locate([word_input(words, target)], 40)
+        assert (located.cut, located.missing) == (0, 0)
+        ids, positions = located.ids[0], located.targets[0]
+        assert len(ids) == 40
+        whole = model.tokenizer(" ".join(words))["input_ids"]
+        assert (ids[0], ids[-1]) == (whole[0], whole[-1])
+        assert model.tokenizer.decode([ids[p] for p in positions]).strip() == words[target]
+    vectors = encoder(path, Readout("target", max_length=40)).encode([word_input(words, t) for t in (0, 30, 59)])
+    assert np.isfinite(vectors).all()
+
+
+def test_losses_are_counted(random_model: Callable[[str], Path]) -> None:
+    path = random_model("bert")
+    readout = Readout("target", max_length=10)
+    one = encoder(path, readout)
+    items = [
+        word_input(WORDS, 1),  # moved, not lost
+        word_input(["a", "x" * 30, "b"], 1),  # longer than the window
+        TextInput("some bank", ((4, 5),)),  # a space
+        TextInput("a\u200bb", ((1, 2),)),  # a character that the tokenizer drops
+    ]
+    assert one.lost(items, readout) == Lost(texts_cut=2, targets_cut=1, targets_missing=2)
+    mean = encoder(path, Readout("mean", max_length=10))
+    np.testing.assert_allclose(one.encode(items)[2:], mean.encode(items)[2:], atol=1e-6)
+
+
+def test_a_text_without_target_is_its_own(random_model: Callable[[str], Path]) -> None:
+    one = encoder(random_model("bert"), Readout("target"))
+    text = " ".join(WORDS)
+    found = one.encode([TextInput(text), TextInput(text, ((0, len(text)),)), TextInput(f" {text} ")])
+    np.testing.assert_allclose(found, np.tile(found[:1], (3, 1)), atol=1e-6)
+    assert one.encode([TextInput("")]).shape == (1, 32)
+
+
+def test_batches_change_nothing(random_model: Callable[[str], Path]) -> None:
+    one = encoder(random_model("roberta"), Readout("target", "-2:"))
+    items = [word_input(WORDS[:n], n - 1) for n in range(1, len(WORDS))] * 5
+    np.testing.assert_allclose(one.encode(items), np.concatenate([one.encode([i]) for i in items]), atol=1e-5)
+
+
+def test_readouts_of_the_whole_text_do_not_move_with_the_target(random_model: Callable[[str], Path]) -> None:
+    """Asked for together, the mean reads the start of a long text, the target its surroundings."""
+    path = random_model("bert")
+    item = word_input(WORDS * 6, len(WORDS) * 6 - 1)
+    readouts = [Readout("mean", max_length=40), Readout("target", max_length=40), Readout("cls", max_length=40)]
+    together = encoder(path, readouts[0]).encode_readouts([item], readouts)
+    for readout, vectors in zip(readouts, together, strict=True):
+        np.testing.assert_allclose(vectors, encoder(path, readout).encode([item]), atol=1e-6)
+    np.testing.assert_allclose(together[0], encoder(path, readouts[0]).encode([item.text]), atol=1e-6)
+
+
+def test_a_tokenizer_without_offsets_is_a_clear_error(random_model: Callable[[str], Path]) -> None:
+    model = open_transformer(random_model("bert"), CPU)
+
+    class Slow:
+        is_fast = False
+
+    model.tokenizer = Slow()
+    with pytest.raises(UsageError, match="pooling=target"):
+        model.locate([TextInput("a", ((0, 1),))], 10)
+
+
+def test_too_long_for_the_model_is_a_clear_error(random_model: Callable[[str], Path]) -> None:
+    with pytest.raises(UsageError, match="positions"):
+        encoder(random_model("bert"), Readout("target", max_length=1000)).encode(["x"])
+
+
+def test_the_space_before_a_word_chooses_no_token() -> None:
+    """A byte-level token carries that space in its offsets."""
+    text = "the dog"
+    offsets = tokenizer("byte-bpe").encode(text).offsets
+    assert any(text[start:end].startswith(" ") for start, end in offsets)
+    np.testing.assert_array_equal(covering(offsets, text, [(0, 4)]), covering(offsets, text, [(0, 3)]))
+    assert covering(offsets, text, [(3, 4)]).size == 0

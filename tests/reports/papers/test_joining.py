@@ -1,0 +1,169 @@
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterable
+
+import pytest
+from paper_results import result
+
+from mirrorbench.core.errors import UsageError
+from mirrorbench.core.specs import parse_spec
+from mirrorbench.data.catalogue import builtin_suites
+from mirrorbench.reports.papers.joining import Compared, Comparison, Measured, Results, compare
+from mirrorbench.reports.papers.reading import find_table
+from mirrorbench.reports.papers.tables import PaperTable, Printed
+from mirrorbench.runs.results import Result
+
+STS = builtin_suites()["sts"]
+SEEDS = {0: 0.80, 1: 0.70, 2: 0.72}
+
+
+def table(name: str) -> PaperTable:
+    found = find_table(name)
+    assert isinstance(found, PaperTable)
+    return found
+
+
+def joined(name: str, results: Iterable[Result], backbone: str = "", protocol: str = "paper") -> Comparison:
+    return compare(table(name), Results(results, protocol), parse_spec(backbone) if backbone else None)
+
+
+def sts(spec: str, shift: float = 0.0) -> list[Result]:
+    """Scores that differ by task and seed."""
+    return [result(spec, t, v + i / 100 + shift, s) for i, t in enumerate(STS) for s, v in SEEDS.items()]
+
+
+def test_means_deviations_and_averages_are_those_of_a_naive_loop() -> None:
+    comparison = joined("mirror-bert/table3", sts("roberta+mirror"))
+    row = comparison.cells[7]
+    assert row[0].measured is not None
+    assert row[7].measured is not None
+    values = list(SEEDS.values())
+    mean = sum(values) / 3
+    sd = math.sqrt(sum((v - mean) ** 2 for v in values) / 2)
+    assert (row[0].measured.mean, row[0].measured.sd, row[0].measured.seeds) == pytest.approx((mean, sd, 3))
+    by_seed = [sum(v + i / 100 for i in range(7)) / 7 for v in values]
+    assert row[7].measured.mean == pytest.approx(sum(by_seed) / 3)
+    assert row[7].measured.sd == pytest.approx(statistics.stdev(by_seed))
+    assert row[0].difference == pytest.approx(mean - 0.646)
+    assert comparison.counts == (8, 72)
+    assert all(cell.measured is None for i, line in enumerate(comparison.cells) if i != 7 for cell in line)
+
+
+def test_an_average_needs_all_its_tasks() -> None:
+    missing = [one for one in sts("roberta+mirror") if one.task != "sickr"]
+    row = joined("mirror-bert/table3", missing).cells[7]
+    assert row[0].measured
+    assert row[6].measured is row[7].measured is None
+
+
+def test_seeds_that_not_every_task_has_make_no_average() -> None:
+    comparison = joined("mirror-bert/table3", sts("roberta+mirror")[:-1])
+    assert comparison.cells[7][7].measured is None
+    assert "roberta+mirror: not all tasks have the same seeds" in comparison.notes
+
+
+@pytest.mark.parametrize(
+    ("published", "measured", "differs"),
+    [
+        (0.743, Measured(0.760, 0.005, 3), True),
+        (0.743, Measured(0.752, 0.005, 3), False),  # within two standard deviations
+        (0.743, Measured(0.7435, 0.0001, 3), False),  # within a unit of the last digit
+        (0.743, Measured(0.744, 0.0, 3), False),  # exactly a unit
+        (0.743, Measured(0.7441, 0.0, 3), True),
+        (0.743, Measured(0.900), None),  # a single seed says nothing
+        (0.743, Measured(0.745, tuned=False), True),  # no seeds, no noise
+        (0.743, Measured(0.7437, tuned=False), False),
+        (None, Measured(0.5, 0.1, 3), None),
+        (0.743, None, None),
+    ],
+)
+def test_what_counts_as_a_difference(published: float | None, measured: Measured | None, differs: bool | None) -> None:
+    printed = Printed(".743", published, 0.001) if published else Printed("")
+    assert Compared(printed, measured).differs is differs
+
+
+def test_on_another_backbone_nothing_is_held_against_the_paper() -> None:
+    comparison = joined("mirror-bert/table3", sts("tiny+mirror"), "tiny")
+    for row in (3, 7):  # BERT + Mirror and RoBERTa + Mirror
+        assert comparison.cells[row][0].measured
+        assert comparison.cells[row][0].differs is None
+    assert joined("mirror-bert/table3", sts("tiny+mirror")).counts[0] == 0
+
+
+def test_a_sweep_shares_the_results_of_the_papers_own_value() -> None:
+    comparison = joined("mirror-bert/table12", [*sts("bert+mirror"), *sts("bert+mirror:dropout=0.3", 0.01)])
+    assert [cell.measured is not None for cell in comparison.cells[0]] == [False, True, False, True, False]
+
+
+def test_differences_between_rows_and_columns() -> None:
+    comparison = joined("mirror-bert/table7", [*sts("roberta+mirror"), *sts("roberta+mirror:dropout=0", -0.02)])
+    change = comparison.cells[2][1].measured
+    assert change is not None
+    assert change.mean == pytest.approx(-0.02)
+    assert comparison.cells[0][1].measured is None  # the paper prints none there
+    assert comparison.cells[3][1].measured is None
+    assert comparison.counts == (2, 5)
+    results = [
+        result("bert+mirrorwic", "wic", 0.7, metric="dev_accuracy"),
+        result("bert+mirrorwic:span_mask=0", "wic", 0.6, metric="dev_accuracy"),
+    ]
+    change = joined("mirrorwic/table8", results).cells[0][2].measured
+    assert change is not None
+    assert change.mean == pytest.approx(0.1)
+
+
+def test_other_protocols_are_left_out() -> None:
+    other = [result("roberta+mirror", "sts12", 0.5, protocol="released")]
+    assert joined("mirror-bert/table3", other).counts[0] == 0
+    assert joined("mirror-bert/table3", other, protocol="released").counts[0] == 1
+
+
+def test_the_released_mean_is_over_padding_too() -> None:
+    found = [
+        result(f"bert+base:pooling={pooling}", "sts12", 0.5, protocol=protocol)
+        for pooling, protocol in (("mean-padded", "released"), ("mean", "paper"))
+    ]
+    for one, other in ((found[0], found[1]), (found[1], found[0])):
+        assert joined("mirror-bert/table3", [one], protocol=one.protocol).counts[0] == 1
+        assert joined("mirror-bert/table3", [one], protocol=other.protocol).counts[0] == 0
+    mixed = [result("bert+base:pooling=mean", "sts12", 0.5, protocol="released")]
+    assert joined("mirror-bert/table3", mixed, protocol="released").counts[0] == 0
+
+
+def test_seeds_that_were_made_differently_are_not_averaged() -> None:
+    results = [result("roberta+mirror", "sts12", 0.5), result("roberta+mirror", "sts12", 0.6, 1, corpus="other")]
+    comparison = joined("mirror-bert/table3", results)
+    assert comparison.counts[0] == 0
+    assert comparison.notes == ("roberta+mirror on sts12: the seeds differ in data, recipe, corpus or precision",)
+
+
+def test_a_result_without_the_metric_is_no_score() -> None:
+    comparison = joined("mirrorwic/table4", [result("bert+mirrorwic", "wic", 0.7, metric="dev_accuracy")])
+    assert comparison.counts[0] == 0
+    assert comparison.notes == ("wic: the results have no test_accuracy",)
+
+
+def test_of_two_copies_of_a_cell_the_later_counts() -> None:
+    old = result("roberta+mirror", "sts12", 0.5, created="2021-01-01")
+    new = result("roberta+mirror", "sts12", 0.6, created="2022-01-01")
+    for order in ([old, new], [new, old]):
+        measured = joined("mirror-bert/table3", order).cells[7][0].measured
+        assert measured is not None
+        assert measured.mean == 0.6
+
+
+@pytest.mark.parametrize("backbone", ["tiny+mirror", "tiny:pooling=cls"])
+def test_only_a_backbone_can_take_the_place_of_one(backbone: str) -> None:
+    with pytest.raises(UsageError, match="more than a backbone"):
+        joined("mirror-bert/table3", [], backbone)
+
+
+def test_controlled_dropout_keeps_its_place_on_another_backbone() -> None:
+    specs = [str(target.spec) for target in table("mirror-bert/table8").targets(parse_spec("tiny")).values()]
+    assert specs == [
+        "tiny+mirror:dropout=0,span_mask=0",
+        "tiny+mirror:dropout=0.1,span_mask=0",
+        "tiny+mirror:controlled_dropout=0.1,span_mask=0",
+    ]

@@ -1,0 +1,88 @@
+"""The numbers in the specs against the papers' own text, digit by digit, in printed order."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from mirrorbench.reports.papers.reading import paper_tables
+from mirrorbench.reports.papers.tables import PaperTable
+
+NUMBER = re.compile(r"\d*\.\d+")
+TABLES = {name: table for name, table in paper_tables().items() if isinstance(table, PaperTable)}
+# What the second copy of the first paper spoils: arrows and heads with every number three times.
+SPOILT = ("mirror-bert/table2", "mirror-bert/table7", "mirror-bert/table8")
+
+
+def block(text: str, caption: str) -> list[str]:
+    """The lines right above a caption, without heads."""
+    lines = text.splitlines()
+    (at,) = [i for i, line in enumerate(lines) if line.startswith(f"{caption}:")]
+    while not lines[at - 1].strip():
+        at -= 1
+    found: list[str] = []
+    while lines[at - 1].strip() and not lines[at - 1].startswith(("Table", "Figure", "Refer")):
+        at -= 1
+        found.insert(0, lines[at])
+    return [line for line in found if not line.startswith("dropout rate")]
+
+
+def numbers(lines: list[str]) -> list[str]:
+    """Every number in reading order; of lines whose cells hold the values of several rows, row after row."""
+    found = []
+    for line in lines:
+        cells = [NUMBER.findall(re.sub(r"</?[a-z]+>", "", cell)) for cell in line.split("\t")]
+        stacked = max(map(len, cells))
+        if "\t" in line and stacked > 1 and all(len(cell) in (0, stacked) for cell in cells) and "uparrow" not in line:
+            found += [cell[i] for i in range(stacked) for cell in cells if cell]
+        else:
+            found += [number for cell in cells for number in cell]
+    return found
+
+
+def typed(table: PaperTable) -> list[str]:
+    return [p.text.lstrip("+-") for row in table.rows for p in row.printed if p.value is not None]
+
+
+def names(paper: str, leave_out: tuple[str, ...] = ()) -> list[str]:
+    return [n for n in TABLES if n.startswith(f"{paper}/table") and n not in leave_out]
+
+
+def caption(name: str) -> str:
+    return f"Table {name.rpartition('table')[2]}"
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        *((name, "mirror-bert") for name in names("mirror-bert")),
+        *((name, "mirror-bert-second-copy") for name in names("mirror-bert", SPOILT)),
+        *((name, "mirrorwic") for name in names("mirrorwic", ("mirrorwic/table8",))),
+        *((name, "mirror-bert-poster") for name in names("poster")),
+    ],
+)
+def test_every_number_is_the_papers(paper_texts: dict[str, str], name: str, text: str) -> None:
+    want = numbers(block(paper_texts[text], caption(name)))
+    assert typed(TABLES[name]) == want
+    assert len(want) > 1
+
+
+def test_numbers_that_stand_in_formulas(paper_texts: dict[str, str]) -> None:
+    lines = block(paper_texts["mirrorwic"], "Table 8")
+    off, on = re.search(r"\t([\d. ]+)\t(.*)$", lines[-1]).groups()  # type: ignore[union-attr]
+    pairs = re.findall(r"(\d+\.\d+)_\{\\uparrow (\d\.\d+)\}", on)
+    want = [x for first, rest in zip(NUMBER.findall(off), pairs, strict=True) for x in (first, *rest)]
+    assert typed(TABLES["mirrorwic/table8"]) == want
+
+
+def test_a_table_that_is_a_picture(paper_texts: dict[str, str]) -> None:
+    text = paper_texts["mirror-bert-poster"]
+    start = text.index("Model\tAvg.")
+    assert typed(TABLES["poster/figure1"]) == NUMBER.findall(text[start : text.index("off-the-shelf BERT", start)])
+
+
+@pytest.mark.parametrize("value", [".709", ".706", ".674"])
+def test_values_of_a_figure_that_the_text_names(paper_texts: dict[str, str], value: str) -> None:
+    assert value in typed(TABLES["mirror-bert/figure4"])
+    assert value in paper_texts["mirror-bert"]

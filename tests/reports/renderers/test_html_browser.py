@@ -1,0 +1,278 @@
+"""The page in headless Chromium: sorting, filtering, copying, keyboard, themes, hostile labels."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from toy_tables import BOARD, EMPTY, HOSTILE, NASTY, NO_ROWS, score
+
+from mirrorbench.reports.renderers import html, latex, markdown, number
+from mirrorbench.reports.table import Column, Row, Table
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+SWITCHES = (
+    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+    "--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage",
+    "--window-size=1280,800",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
+    binary = next(filter(None, map(shutil.which, BROWSERS)), None)
+    driver_path = shutil.which("chromedriver")
+    if binary is None or driver_path is None:
+        pytest.skip("Chromium and its chromedriver are not installed")
+    options = webdriver.ChromeOptions()
+    options.binary_location = binary
+    for switch in (*SWITCHES, f"--user-data-dir={tmp_path_factory.mktemp('profile')}"):
+        options.add_argument(switch)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    environment = {**os.environ, "no_proxy": "localhost,127.0.0.1"}
+    service = webdriver.ChromeService(driver_path, env=environment)
+    driver = webdriver.Chrome(options=options, service=service)
+    yield driver
+    driver.quit()
+
+
+@pytest.fixture
+def shown(browser: Any, tmp_path: Path) -> Iterator[Callable[[Table], Any]]:
+    """Opens the page of a table; afterwards nothing may stand in the browser's log."""
+
+    def show(table: Table) -> Any:
+        page = tmp_path / "page.html"
+        page.write_text(html(table), encoding="utf-8")
+        browser.get(page.as_uri())
+        # What the page copies is kept where a test can read it; a clipboard is shared with the whole machine.
+        browser.execute_script(
+            "window.copied = []; Object.defineProperty(navigator, 'clipboard',"
+            "{value: {writeText: async (text) => { window.copied.push(text); }}});"
+        )
+        return browser
+
+    yield show
+    assert browser.get_log("browser") == []
+
+
+def column(browser: Any, position: int) -> list[str]:
+    """Visible texts of a column of the table's body, 0 for the encoders."""
+    return browser.execute_script(
+        "return [...document.querySelectorAll('#board tbody tr')].map(row => {"
+        "  const cell = row.cells[arguments[0]].cloneNode(true);"
+        "  cell.querySelectorAll('.unseen').forEach(e => e.remove()); return cell.textContent.trim(); })",
+        position,
+    )
+
+
+def heads(browser: Any) -> list[str]:
+    return [e.text for e in browser.find_elements("css selector", "#board .sort")]
+
+
+def choose(browser: Any, control: str, value: str) -> None:
+    browser.execute_script(
+        "const e = document.getElementById(arguments[0]); e.value = arguments[1];"
+        "e.dispatchEvent(new Event(e.tagName === 'SELECT' ? 'change' : 'input'))",
+        control,
+        value,
+    )
+
+
+def copied(browser: Any, name: str) -> str:
+    browser.find_element("id", f"copy-{name}").click()
+    return browser.execute_async_script("const done = arguments[0]; setTimeout(() => done(window.copied.at(-1)), 0)")
+
+
+def unpadded(text: str) -> str:
+    """Without the blanks and dashes that only make a Markdown table look even."""
+    return re.sub(r"([ -])\1+", r"\1", text)
+
+
+def keys(browser: Any, *pressed: str) -> None:
+    for key in pressed:
+        browser.switch_to.active_element.send_keys(key)
+
+
+def test_it_shows_the_table(shown: Callable) -> None:
+    page = shown(BOARD)
+    assert page.title == BOARD.title
+    assert column(page, 0) == [row.label for row in BOARD.rows]
+    assert heads(page) == ["encoder", *(c.title for c in BOARD.columns)]
+    assert column(page, 2) == [".203", ".464", ".760 ± .010†", ".780 ± .010", ".129"]
+    bold = page.find_elements("css selector", "#board tbody tr:nth-child(4) b")
+    assert [e.text for e in bold] == [".780", ".715", "1.000", ".705", ".710", ".710"]
+    assert page.find_element("id", "status").text == "5 encoders, 5 tasks"
+
+
+@pytest.mark.parametrize("table", [BOARD, HOSTILE, replace(BOARD, title="", notes=())])
+def test_what_it_copies_is_what_the_command_renders(shown: Callable, table: Table) -> None:
+    page = shown(table)
+    assert copied(page, "latex") == latex(table)
+    text = copied(page, "markdown")
+    assert unpadded(text) == unpadded(markdown(table))
+
+
+def test_what_it_copies_is_what_it_shows(shown: Callable) -> None:
+    page = shown(BOARD)
+    choose(page, "suite", "simlex")
+    choose(page, "text", "BERT mirror")
+    text = copied(page, "latex")
+    assert r"encoder & EN & FR & avg. \\" in text
+    assert r"BERT + Mirror & \textbf{.510 $\pm$ .010} & \underline{.610 $\pm$ .010} &" in text
+    assert "BERT-CLS" not in text
+
+
+def test_heads_sort_by_mouse_and_keyboard(shown: Callable) -> None:
+    page = shown(BOARD)
+    stsb = page.find_elements("css selector", "#board .sort")[2]
+    stsb.click()
+    order = ["RoBERTa + Mirror", "BERT + Mirror", "BERT-mp", "BERT-CLS", "RoBERTa-mp"]
+    assert column(page, 0) == order
+    assert page.find_element("css selector", "[aria-sort]").get_attribute("aria-sort") == "descending"
+    keys(page, "\ue007")  # Enter: the head still has the focus
+    assert column(page, 0) == order[::-1]
+    assert page.find_element("css selector", "[aria-sort]").get_attribute("aria-sort") == "ascending"
+    keys(page, " ")
+    assert column(page, 0) == [row.label for row in BOARD.rows]
+    assert page.find_elements("css selector", "[aria-sort]") == []
+    page.find_elements("css selector", "#board .sort")[7].click()  # WiC, which three rows lack
+    assert column(page, 7)[2:] == ["–", "–", "–"]
+    keys(page, "\ue007")
+    assert column(page, 7)[2:] == ["–", "–", "–"]
+
+
+def test_averages_follow_the_columns_that_are_shown(shown: Callable) -> None:
+    page = shown(BOARD)
+    choose(page, "language", "en")
+    assert heads(page) == ["encoder", "STS12", "STS-b", "avg.", "EN", "WiC", "avg."]
+    mirror = {c.name: s for c, s in zip(BOARD.columns, BOARD.rows[2].scores, strict=True) if s}
+    seeds = [dict(mirror[name].seeds) for name in ("sts12", "stsb", "multisimlex-en", "wic")]
+    means = [sum(values[seed] for values in seeds) / 4 for seed in range(3)]
+    expected = score(means, "x")
+    assert column(page, 6)[2] == f"{number(expected.mean)} ± {number(expected.sd or 0)}"
+    assert column(page, 6)[:2] == ["–", "–"]  # they lack WiC
+    choose(page, "language", "")
+    choose(page, "level", "wic")
+    assert heads(page) == ["encoder", "WiC"]
+    assert column(page, 0) == ["BERT + Mirror", "RoBERTa + Mirror"]
+    choose(page, "text", "nobody")
+    assert "No encoder" in column(page, 0)[0]
+
+
+def test_seeds_are_shown_on_request(shown: Callable) -> None:
+    page = shown(BOARD)
+    assert page.find_elements("css selector", "#board .seeds") == []
+    page.find_element("id", "seeds").click()
+    assert page.find_element("css selector", "#board .seeds").text == ".670 .680 .660"
+
+
+def test_details_come_with_the_focus_and_leave_on_escape(shown: Callable) -> None:
+    page = shown(BOARD)
+    page.execute_script("document.querySelector('#board tbody [tabindex=\"0\"]').focus()")
+    tip = page.find_element("id", "tip")
+    assert "bert+base:pooling=cls" in tip.text
+    keys(page, "\ue015", "\ue015", "\ue014", "\ue014")  # down, down, right, right
+    assert tip.text.splitlines()[0] == "BERT + Mirror, STS-b"
+    for part in (
+        "0.7600",
+        "0.0100 over 3 seeds",
+        ".740 to .770",
+        "0: .760, 1: .770",
+        "not separable",
+        "bert+mirror/stsb"[:12],
+    ):
+        assert part in tip.text
+    assert page.switch_to.active_element.get_attribute("aria-describedby") == "tip"
+    keys(page, "\ue00c")
+    assert not tip.is_displayed()
+    stops = page.find_elements("css selector", '#board tbody [tabindex="0"]')
+    assert len(stops) == 1  # the table's body is a single stop of the Tab key
+
+
+def test_light_and_dark(shown: Callable) -> None:
+    page = shown(BOARD)
+
+    def ground() -> str:
+        return page.execute_script("return getComputedStyle(document.body).backgroundColor")
+
+    def prefer(scheme: str) -> None:
+        media = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
+        page.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
+
+    from selenium.webdriver.support.ui import WebDriverWait
+
+    button = page.find_element("id", "theme")
+    prefer("light")
+    assert ground() == "rgb(255, 255, 255)"
+    prefer("dark")
+    assert ground() == "rgb(22, 24, 27)"
+    WebDriverWait(page, 20).until(lambda _: button.text == "Light")  # the event of the media query comes when it likes
+    button.click()
+    assert (ground(), button.text) == ("rgb(255, 255, 255)", "Dark")
+    page.execute_script("localStorage.clear()")
+    prefer("light")
+
+
+def test_a_phone_scrolls_the_table_and_not_the_page(shown: Callable) -> None:
+    page = shown(BOARD)
+    size = {"width": 390, "height": 844, "deviceScaleFactor": 2, "mobile": True}
+    page.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    try:
+        page.execute_script("document.querySelector('.scroller').scrollLeft = 200")
+        width, left, first = page.execute_script(
+            "return [document.documentElement.scrollWidth, document.querySelector('.scroller').scrollLeft,"
+            "document.querySelector('#board tbody th').getBoundingClientRect().left]"
+        )
+        assert (width, left) == (390, 200)
+        assert 0 <= first < 40  # the encoders stay
+    finally:
+        page.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+def test_hostile_labels_do_nothing(shown: Callable) -> None:
+    page = shown(HOSTILE)
+    assert page.find_elements("css selector", "img, #board script") == []
+    assert page.find_element("css selector", "#board tbody th").get_attribute("textContent") == NASTY
+    choose(page, "suite", NASTY)
+    choose(page, "text", "50%")
+    assert len(column(page, 0)) == 1
+    page.execute_script("document.querySelector('#board tbody td').focus()")
+    assert "onerror" in page.find_element("id", "tip").text
+    assert page.find_elements("css selector", "img") == []
+
+
+def test_numbers_are_those_of_the_command(shown: Callable) -> None:
+    values = [i / 16 for i in range(-16, 17)] + [i / 977 - 0.5 for i in range(977)] + [1e-9, -1e-9, 0.9995, 12.3456]
+    page = shown(EMPTY)
+    assert page.execute_script("return arguments[0].map(number)", values) == [number(v) for v in values]
+
+
+def test_a_table_without_rows(shown: Callable) -> None:
+    page = shown(NO_ROWS)
+    assert "No encoder" in column(page, 0)[0]
+    assert copied(page, "latex") == latex(NO_ROWS)
+
+
+def test_one_suite_and_one_seed_offer_nothing_to_choose(shown: Callable) -> None:
+    columns = (Column("a", "A", "s", "word", ("en",)), Column("b", "B", "s", "word", ("en",)))
+    page = shown(Table("t", columns, (Row("x", "x", (score([0.1], "a"), score([0.2], "b"))),)))
+    for control in ("suite", "level", "language", "seeds"):
+        assert not page.find_element("id", control).is_displayed()
+    assert page.find_elements("css selector", "[scope=colgroup]") == []
+
+
+def test_a_baseline_is_no_encoder(shown: Callable[[Table], Any]) -> None:
+    rows = (Row("a", "a", (score([0.1], "x"),)), Row("b", "b", (score([0.2], "y"),)),
+            Row("chance", "", (score([0.9], "z"),)))  # fmt: skip
+    page = shown(Table("", (Column("t", "T"),), rows))
+    assert column(page, 1) == [".100", ".200", ".900"]
+    assert page.find_element("id", "status").text == "2 encoders, 1 task"
+    bold = page.execute_script("return [...document.querySelectorAll('#board tbody b')].map(e => e.textContent)")
+    assert [text.strip() for text in bold] == [".200"]

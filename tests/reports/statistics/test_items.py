@@ -1,0 +1,151 @@
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from comparison_samples import correlated, made
+from numpy.typing import NDArray
+from sklearn.metrics import roc_auc_score
+
+from mirrorbench import hookimpl
+from mirrorbench.core.errors import DataFormatError, UsageError
+from mirrorbench.core.plugins import Plugins
+from mirrorbench.reports.statistics.items import MEAN, ItemScores, common, item_scores, read_predictions, statistic
+from mirrorbench.reports.statistics.resampling import estimate
+from mirrorbench.reports.statistics.stored import read_stored
+from mirrorbench.tasks.metrics.correlation import pearson, spearman, uncentred_pearson
+
+Arrays = Mapping[str, NDArray[Any]]
+RNG = np.random.default_rng(0)
+N = 30
+IDS = np.array([f"i{n}" for n in range(N)])
+GOLD = RNG.normal(size=N)
+SCORES = GOLD + RNG.normal(size=N)
+LABELS = (GOLD > 0).astype(float)
+SPLITS = np.array(["dev"] * 12 + ["test"] * 18)
+GUESSED = (SCORES > 0.1).astype(np.int8)
+RANKS = np.array([1, 2, 1, 6, np.inf] * 6)
+FOLDS = np.array(["a"] * 10 + ["b"] * 20)
+PAIRS = {"ids": IDS, "scores": SCORES, "gold": GOLD}
+LABELLED = {"ids": IDS, "scores": SCORES, "gold": LABELS}
+CONTEXTS = {**LABELLED, "predictions": GUESSED, "splits": SPLITS}
+RANKED = {"ids": IDS, "scores": (RANKS <= 1).astype(float), "gold": np.ones(N), "rank": RANKS, "nn_rank": RANKS[::-1]}
+FOLDED = {**RANKED, "fold": FOLDS}
+TEST = SPLITS == "test"
+
+
+def over_folds(values: NDArray[Any]) -> float:
+    return float((values[:10].mean() + values[10:].mean()) / 2)
+
+
+CASES: list[tuple[str, Arrays, float | None]] = [
+    ("spearman", PAIRS, spearman(SCORES, GOLD)),
+    ("pearson", PAIRS, pearson(SCORES, GOLD)),
+    ("subtask1_spearman", PAIRS, spearman(SCORES, GOLD)),
+    ("subtask1_uncentred_pearson", PAIRS, uncentred_pearson(SCORES, GOLD)),
+    ("auc", LABELLED, float(roc_auc_score(LABELS, SCORES))),
+    ("test_auc", CONTEXTS, float(roc_auc_score(LABELS[TEST], SCORES[TEST]))),
+    ("test_accuracy", CONTEXTS, float((GUESSED == LABELS)[TEST].mean())),
+    ("dev_accuracy", CONTEXTS, float((GUESSED == LABELS)[~TEST].mean())),
+    ("accuracy", RANKED, float((RANKS <= 1).mean())),
+    ("accuracy@1", RANKED, float((RANKS <= 1).mean())),
+    ("accuracy@5", RANKED, float((RANKS <= 5).mean())),
+    ("mrr", RANKED, float((1 / RANKS).mean())),
+    ("nn_accuracy@1", RANKED, float((RANKS[::-1] <= 1).mean())),
+    ("accuracy@1", FOLDED, over_folds(RANKS <= 1)),
+    ("accuracy@5", FOLDED, over_folds(RANKS <= 5)),
+]
+
+
+@pytest.mark.parametrize(("metric", "arrays", "value"), CASES, ids=[f"{m}-{n}" for n, (m, _, _) in enumerate(CASES)])
+def test_scores_are_computed_anew_from_predictions(metric: str, arrays: Arrays, value: float, plugins: Plugins) -> None:
+    items = item_scores(made("a", "t", value, metric=metric), arrays, plugins)
+    assert items is not None
+    assert estimate(statistic(items.kind, items.values, items.gold, plugins))[0] == pytest.approx(value)
+    expected = TEST if metric.startswith("test") else ~TEST if metric.startswith("dev") else np.ones(N, bool)
+    assert items.ids == tuple(IDS[expected])
+    assert items.hits == ("accuracy" in metric)
+    if items.hits:
+        assert set(items.values > 0) == {True, False}
+
+
+@pytest.mark.parametrize(
+    ("metric", "arrays", "value"),
+    [
+        ("spearman", PAIRS, None),  # undefined
+        ("spearman", PAIRS, 0.123),  # the task means something else by the name
+        ("spearman_wmean", PAIRS, 0.5),  # parts are not stored
+        ("subtask2_harmonic_mean", PAIRS, 0.5),
+        ("pair_accuracy@1", RANKED, 0.4),
+        ("accuracy@1", PAIRS, 0.4),  # no ranks
+        ("test_accuracy", {**CONTEXTS, "splits": np.array(["dev"] * N)}, 0.4),  # no such items
+        ("test_f1", CONTEXTS, 0.4),
+    ],
+)
+def test_other_scores_are_not_guessed(metric: str, arrays: Arrays, value: float | None, plugins: Plugins) -> None:
+    assert item_scores(made("a", "t", value, metric=metric), arrays, plugins) is None
+
+
+def test_a_plugins_metric_counts_too(plugins: Plugins) -> None:
+    class Median:
+        @hookimpl
+        def register_metrics(self, register: Any) -> None:
+            register("median", lambda scores, gold: float(np.median(scores * gold)), "a toy")
+
+    plugins.add(Median(), "median")
+    items = item_scores(made("a", "t", float(np.median(SCORES * GOLD)), metric="median"), PAIRS, plugins)
+    assert items is not None
+    keep = SCORES > 0
+    found = estimate(statistic(items.kind, items.values, items.gold, plugins), keep)
+    assert found[0] == np.median((SCORES * GOLD)[keep])
+
+
+def test_what_was_seen_can_be_left_out() -> None:
+    items = ItemScores(MEAN, ("a", "b", "c"), np.array([1.0, 0, 1]), np.empty(0), True, np.array([0, 1, 2], np.int8))
+    assert items.seen == {"b", "c"}
+    left = items.without(items.seen | {"z"})
+    assert (left.ids, left.values.tolist(), left.seen) == (("a",), [1.0], frozenset())
+    assert ItemScores(MEAN, ("a",), np.ones(1), np.empty(0)).seen == frozenset()
+
+
+def pair(ids: str, gold: list[float], kind: str = "spearman") -> ItemScores:
+    return ItemScores(kind, tuple(ids), np.arange(len(ids)) + 0.5, np.array(gold))
+
+
+def test_items_are_joined_by_id() -> None:
+    (a,), (b, c) = common([[pair("abcd", [1, 2, 3, 4])], [pair("dbxa", [4, 2, 9, 1]), pair("bad", [2, 1, 4])]])
+    assert a.ids == b.ids == c.ids == ("a", "b", "d")
+    assert [x.values.tolist() for x in (a, b, c)] == [[0.5, 1.5, 3.5], [3.5, 1.5, 0.5], [1.5, 0.5, 2.5]]
+    assert a.gold.tolist() == b.gold.tolist() == c.gold.tolist() == [1, 2, 4]
+
+
+@pytest.mark.parametrize("other", [pair("ab", [1, 3]), pair("ab", [1, 2], "pearson")])
+def test_other_gold_or_another_metric_is_no_pair(other: ItemScores) -> None:
+    with pytest.raises(DataFormatError, match="different gold"):
+        common([[pair("ab", [1, 2])], [other]])
+
+
+def test_stored_results_are_read_with_their_predictions(tmp_path: Path, plugins: Plugins) -> None:
+    for seed in (0, 1):
+        correlated(tmp_path, "b", "t", GOLD, SCORES, seed)
+    correlated(tmp_path, "a", "t", GOLD, SCORES)
+    (tmp_path / "a" / "t" / "seed-0.0123456789ab.json").write_text("moved aside")
+    found = read_stored([tmp_path])
+    assert [(entry.result.spec, entry.result.seed) for entry in found] == [("a", 0), ("b", 0), ("b", 1)]
+    items = found[0].items(plugins)
+    assert items is not None
+    assert items.values.tolist() == SCORES.tolist()
+    with pytest.raises(UsageError, match="no folder of results"):
+        read_stored([tmp_path / "nowhere"])
+
+
+@pytest.mark.parametrize("content", [None, b"", b"no archive", b"PK\x03\x04cut"])
+def test_predictions_that_cannot_be_read(tmp_path: Path, content: bytes | None) -> None:
+    entry = correlated(tmp_path, "a", "t", GOLD, SCORES)
+    file = entry.path.with_suffix(".npz")
+    file.unlink() if content is None else file.write_bytes(content)
+    with pytest.raises(DataFormatError, match=r"seed-0\.json"):
+        read_predictions(entry.path)

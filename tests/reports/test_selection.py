@@ -1,0 +1,112 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from stored import stored, write
+
+from mirrorbench.core.errors import UnknownNameError, UsageError
+from mirrorbench.core.plugins import Plugins
+from mirrorbench.core.specs import parse_spec
+from mirrorbench.reports.selection import Choice, Selection, select
+
+SPECS = ("bert+base:pooling=cls", "bert+mirror", "bert+mirror:drophead=0.2", "roberta+mirror")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return write(tmp_path / "a", *(stored(spec, task, 0.5) for spec in SPECS for task in ("stsb", "sts12")))
+
+
+def specs(selection: Selection) -> list[str]:
+    return [str(row) for row in selection.rows]
+
+
+def test_everything_by_default(folder: Path, plugins: Plugins) -> None:
+    selection = select([folder], plugins)
+    assert len(selection.results) == 8
+    assert sorted(specs(selection)) == sorted(SPECS)
+    assert set(selection.files) == {result.cell_id for result in selection.results}
+    assert selection.notes == ()
+    assert selection.items(plugins) == {}  # these have no predictions beside them
+
+
+def test_plain_rows_of_a_backbone_come_before_varied_ones(tmp_path: Path, plugins: Plugins) -> None:
+    ladder = ["tiny+base:pooling=cls", "tiny+base:pooling=mean", "tiny+base:layers=-4:,pooling=target", "tiny+mirror",
+              "tiny+mirror:dropout=0", "tiny+mirrorwic", "bert+base"]  # fmt: skip
+    shuffled = [ladder[i] for i in (5, 2, 4, 6, 0, 1, 3)]
+    folders = [write(tmp_path / str(i), stored(spec, "wic", 0.5)) for i, spec in enumerate(shuffled)]
+    assert specs(select(folders, plugins)) == ladder
+
+
+@pytest.mark.parametrize(
+    ("wanted", "expected"),
+    [
+        (["bert"], SPECS[:3]),
+        (["roberta", "bert+base"], (SPECS[3], SPECS[0])),  # in this order
+        (["bert+mirror"], SPECS[1:3]),
+        (["bert:drophead=0.2"], SPECS[2:3]),
+    ],
+)
+def test_a_spec_leaves_open_what_it_does_not_name(
+    folder: Path, plugins: Plugins, wanted: list[str], expected: tuple[str, ...]
+) -> None:
+    selection = select([folder], plugins, Choice(encoders=tuple(map(parse_spec, wanted)), tasks=("stsb",)))
+    assert tuple(specs(selection)) == expected
+    assert {(r.spec, r.task) for r in selection.results} == {(spec, "stsb") for spec in expected}
+
+
+def test_rows_of_a_layout_without_results_are_left_out(folder: Path, plugins: Plugins) -> None:
+    rows = tuple(map(parse_spec, ("sbert", "roberta+mirror", "bert+mirror")))
+    assert specs(select([folder], plugins, Choice(rows=rows))) == ["roberta+mirror", "bert+mirror"]
+    assert specs(select([folder], plugins, Choice(rows=rows, encoders=(parse_spec("bert"),)))) == ["bert+mirror"]
+
+
+def test_another_metric(folder: Path, plugins: Plugins) -> None:
+    everywhere = select([folder], plugins, Choice(metrics={"": "pearson"}))
+    assert {(r.main_metric, r.main_score) for r in everywhere.results} == {("pearson", 0.25)}
+    one = select([folder], plugins, Choice(metrics={"stsb": "pearson"}))
+    assert {(r.task, r.main_score) for r in one.results} == {("stsb", 0.25), ("sts12", 0.5)}
+
+
+def test_mixed_results_are_refused_unless_that_is_wanted(folder: Path, plugins: Plugins, tmp_path: Path) -> None:
+    other = replace(stored("bert+mirror", "stsb", 0.9), data={"version": 2}, cell_id="b", created="2030")
+    more = write(tmp_path / "b", other)
+    with pytest.raises(UsageError, match="stsb: 2 different versions of its data"):
+        select([folder, more], plugins)
+    mixed = select([folder, more], plugins, Choice(allow_mixed=True))
+    assert mixed.notes == (
+        "Mixed, not comparable: stsb: 2 different versions of its data. The newest of each seed counts.",
+    )
+    assert [r.main_score for r in mixed.results if (r.spec, r.task) == ("bert+mirror", "stsb")] == [0.9]
+    assert select([folder, more], plugins, Choice(tasks=("sts12",))).notes == ()  # what is mixed is not selected
+
+
+def test_the_same_cell_in_two_folders_counts_once(folder: Path, plugins: Plugins, tmp_path: Path) -> None:
+    copy = write(tmp_path / "b", stored("bert+mirror", "stsb", 0.5))
+    assert len(select([folder, copy], plugins).results) == 8
+
+
+@pytest.mark.parametrize(
+    ("choice", "error", "message"),
+    [
+        (Choice(encoders=(parse_spec("brt"),)), UnknownNameError, "unknown encoder of these results 'brt'"),
+        (Choice(metrics={"": "accuracy"}), UnknownNameError, "unknown metric of sts.* 'accuracy'"),
+        (Choice(tasks=("wic",)), UsageError, "no results in .* asked for"),
+        (Choice(protocol="released"), UsageError, "no results in .* asked for"),
+        (Choice(rows=(parse_spec("sbert"),)), UsageError, "no result belongs to a row"),
+    ],
+)
+def test_what_is_not_there(
+    folder: Path, plugins: Plugins, choice: Choice, error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        select([folder], plugins, choice)
+
+
+def test_folders_without_results(tmp_path: Path, plugins: Plugins) -> None:
+    with pytest.raises(UsageError, match="there is no folder"):
+        select([tmp_path / "nowhere"], plugins)
+    with pytest.raises(UsageError, match="no results in"):
+        select([tmp_path], plugins)

@@ -1,0 +1,206 @@
+from __future__ import annotations
+
+import statistics
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from mirrorbench.core.plugins import Plugins
+from mirrorbench.core.specs import parse_spec
+from mirrorbench.reports.table import Column, Row, Score, Table, build_table, row_label
+from mirrorbench.runs.cells import Failure
+from mirrorbench.runs.results import Result
+
+
+def result(spec: str, task: str, score: float | None, seed: int = 0, protocol: str = "paper", **more: Any) -> Result:
+    cell = {"spec": spec, "task": task, "seed": seed, "protocol": protocol, "precision": {"encoding": "fp32"},
+            "corpus": more.pop("corpus", None)}  # fmt: skip
+    identity = f"{spec}/{task}/{seed}/{protocol}"
+    return Result(cell, identity, {"spearman": score}, "spearman", score, 9, 1.0, {}, {}, {}, {}, "now", **more)
+
+
+def means(table: Table) -> list[list[float | None]]:
+    return [[score.mean if score else None for score in row.scores] for row in table.rows]
+
+
+def test_averages_are_taken_over_values(registered: Plugins) -> None:
+    table = build_table([result("toy", "cats", 0.70049), result("toy", "dogs", 0.60049)], registered)
+    assert [column.title for column in table.columns] == ["Cats", "Dogs", "avg."]
+    assert means(table) == [[0.70049, 0.60049, pytest.approx(0.65049)]]
+
+
+def test_one_task_has_no_average(registered: Plugins) -> None:
+    assert [c.name for c in build_table([result("toy", "cats", 0.5)], registered).columns] == ["cats"]
+
+
+def test_several_suites_have_an_average_each_and_one_over_all(registered: Plugins) -> None:
+    values = {"sts12": 0.2, "stsb": 0.4, "multisimlex-en": 0.6, "multisimlex-fr": 0.9, "wic": 0.5}
+    table = build_table([result("toy", task, value) for task, value in values.items()], registered)
+    assert [(column.name, column.suite) for column in table.columns] == [
+        ("sts12", "sts"), ("stsb", "sts"), ("avg. sts", "sts"), ("multisimlex-en", "simlex"),
+        ("multisimlex-fr", "simlex"), ("avg. simlex", "simlex"), ("wic", "wic"), ("avg.", ""),
+    ]  # fmt: skip
+    expected = [0.2, 0.4, 0.3, 0.6, 0.9, 0.75, 0.5, 0.52]
+    assert means(table) == [[pytest.approx(value) for value in expected]]
+    assert table.columns[-1].average_of == tuple(values)
+    assert table.groups() == [("sts", 3), ("simlex", 3), ("wic", 1), ("", 1)]
+    assert table.heads() == ["STS12", "STS-b", "sts avg.", "EN", "FR", "simlex avg.", "WiC", "avg."]
+    assert (table.columns[1].level, table.columns[1].languages) == ("sentence", ("en",))
+
+
+def test_a_suite_whose_tasks_stand_apart_has_no_average_of_its_own(registered: Plugins) -> None:
+    tasks = ["sts12", "wic", "stsb"]
+    table = build_table([result("toy", task, 0.5) for task in tasks], registered, tasks)
+    assert [column.name for column in table.columns] == [*tasks, "avg."]
+
+
+def test_missing_stays_missing(registered: Plugins) -> None:
+    results = [result("toy", "cats", 0.7), result("other", "cats", None), result("other", "dogs", 0.5)]
+    rows = [parse_spec(spec) for spec in ("toy", "other", "third")]
+    table = build_table(results, registered, ["cats", "dogs"], rows)
+    assert means(table) == [[0.7, None, None], [None, 0.5, None], [None, None, None]]
+
+
+def test_seeds_give_the_mean_and_sample_deviation(registered: Plugins) -> None:
+    cats, dogs = [0.1, 0.4, 0.7], [0.3, 0.5, 0.1]
+    results = [result("toy", "cats", value, seed) for seed, value in enumerate(cats)]
+    results += [result("toy", "dogs", value, seed) for seed, value in reversed(list(enumerate(dogs)))]
+    table = build_table(results, registered)
+    (row,) = table.rows
+    averages = [(cat + dog) / 2 for cat, dog in zip(cats, dogs, strict=True)]
+    for score, values in zip(row.scores, (cats, dogs, averages), strict=True):
+        assert score is not None
+        assert score.mean == pytest.approx(sum(values) / 3)
+        assert score.sd == pytest.approx(statistics.stdev(values))
+        assert score.n == 3
+    assert row.scores[0].cell_ids == tuple(f"toy/cats/{seed}/paper" for seed in range(3))  # type: ignore[union-attr]
+    assert row.scores[0].seeds == tuple(enumerate(cats))  # type: ignore[union-attr]
+    assert row.scores[1].cell_ids == tuple(f"toy/dogs/{seed}/paper" for seed in range(3))  # type: ignore[union-attr]
+    assert "± sample standard deviation over 3 seeds" in table.notes[0]
+
+
+def test_a_seed_that_lacks_a_task_has_no_average(registered: Plugins) -> None:
+    results = [result("toy", "cats", 0.1), result("toy", "cats", 0.2, 1), result("toy", "dogs", 0.3)]
+    assert means(build_table(results, registered)) == [[pytest.approx(0.15), 0.3, None]]
+
+
+def test_an_undefined_seed_leaves_the_mean_undefined(registered: Plugins) -> None:
+    results = [result("toy", "cats", 0.1), result("toy", "cats", None, 1)]
+    assert means(build_table(results, registered)) == [[None]]
+
+
+def test_protocols_are_not_mixed(registered: Plugins) -> None:
+    results = [result("toy", "cats", 0.1), result("toy", "cats", 0.9, protocol="released")]
+    table = build_table(results, registered)
+    assert [(row.label, row.spec) for row in table.rows] == [("toy [paper]", "toy"), ("toy [released]", "toy")]
+    assert means(table) == [[0.1], [0.9]]
+
+
+def test_an_encoder_has_no_empty_row_of_a_protocol_that_only_others_have(registered: Plugins) -> None:
+    results = [result("toy", "cats", 0.1), result("other", "cats", 0.9, protocol="released")]
+    rows = [parse_spec(spec) for spec in ("toy", "other", "failed")]
+    labels = [row.label for row in build_table(results, registered, ["cats"], rows).rows]
+    assert labels == ["toy [paper]", "other [released]", "failed [paper]", "failed [released]"]
+
+
+def test_rows_that_would_be_called_alike_are_called_by_their_specs(registered: Plugins) -> None:
+    specs = ["./one/model+mirror", "./two/model+mirror", "./one/model+base:pooling=cls"]
+    failure = Failure(parse_spec(specs[1]), "dogs", "no dogs", "")
+    table = build_table([result(spec, "cats", 0.1) for spec in specs], registered, failures=[failure])
+    assert [row.label for row in table.rows] == [*specs[:2], "model-CLS"]
+    assert table.notes[-1] == "missing: ./two/model+mirror on dogs: no dogs"
+
+
+def test_tasks_come_in_the_registered_order_unknown_ones_last(registered: Plugins) -> None:
+    results = [result("toy", task, 0.1) for task in ("gone", "dogs", "stsb", "cats")]
+    names = [column.name for column in build_table(results, registered).columns]
+    assert names == ["stsb", "cats", "dogs", "gone", "avg."]
+
+
+def test_notes_say_where_numbers_come_from(registered: Plugins) -> None:
+    corpus = {"name": "sts-sentences", "n": 9255}
+    results = [result("toy", "cats", 0.1, corpus=corpus), result("toy", "dogs", 0.2, notes=["half of it is lost"])]
+    failure = Failure(parse_spec("toy"), "birds", "no birds\nat all", "look up")
+    assert build_table(results, registered, failures=[failure]).notes == (
+        "Metric: spearman; protocol: paper; precision: fp32.",
+        "Tuned on: sts-sentences (9,255 strings).",
+        "dogs: half of it is lost",
+        "missing: toy on birds: no birds",
+    )
+
+
+def test_rows_that_lack_a_task_for_one_reason_share_a_note(registered: Plugins) -> None:
+    failures = [
+        Failure(parse_spec(spec), task, reason, "look up")
+        for task, reason in (("birds", "no birds"), ("fish", "no fish"))
+        for spec in ("toy", "toy", "sbert:path=/home/me/MiniLM")
+    ]
+    failures.append(Failure(parse_spec("bert+mirror"), "birds", "no BERT", ""))
+    assert build_table([], registered, failures=failures).notes == (
+        "missing: toy, SBERT (MiniLM) on birds: no birds",
+        "missing: toy, SBERT (MiniLM) on fish: no fish",
+        "missing: BERT + Mirror on birds: no BERT",
+    )
+
+
+def test_nothing_makes_an_empty_table(registered: Plugins) -> None:
+    table = build_table([], registered)
+    assert (table.columns, table.rows, table.notes) == ((), (), ())
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ([0.1, 0.3, 0.2], [0, 1, 2]),
+        ([0.3001, 0.2999, 0.1], [1, 1, 2]),  # printed alike
+        ([0.3, 0.2, 0.2], [1, 2, 2]),
+        ([None, 0.2, 0.1], [0, 1, 2]),
+        ([None, 0.2, None], [0, 0, 0]),  # nothing to compare with
+        ([-0.3, -0.1, 0.0], [0, 2, 1]),
+    ],
+)
+def test_ranks(values: list[float | None], expected: list[int]) -> None:
+    rows = [Row(str(i), str(i), (None if v is None else Score(v, None, 1),)) for i, v in enumerate(values)]
+    assert [marks[0] for marks in Table("", (Column("a", "A"),), tuple(rows)).ranks()] == expected
+
+
+def test_a_baseline_has_a_row_and_no_rank(registered: Plugins, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registered.tasks["cats"], "baselines", {"chance": "chance"}, raising=False)
+    results = [result("toy", "cats", 0.1), result("toy", "dogs", 0.2), result("other", "cats", 0.3)]
+    for each in results:
+        each.metrics["chance"] = 0.9
+    table = build_table(results, registered)
+    assert [(row.label, row.spec) for row in table.rows] == [("toy", "toy"), ("other", "other"), ("chance", "")]
+    assert means(table)[2] == [0.9, None, None]  # of dogs no baseline is known
+    assert [ranks[0] for ranks in table.ranks()] == [2, 1, 0]
+    # Another metric, or other items, would have another baseline.
+    assert len(build_table([replace(results[0], main_metric="f1", main_score=0.1)], registered).rows) == 1
+    assert len(build_table([replace(results[0], main_score=0.4)], registered).rows) == 1
+
+
+@pytest.mark.parametrize(
+    ("spec", "label"),
+    [
+        ("roberta+base:pooling=cls", "RoBERTa-CLS"),
+        ("roberta+base:pooling=mean", "RoBERTa-mp"),
+        ("roberta+base", "RoBERTa-mp"),
+        ("roberta+mirror", "RoBERTa + Mirror"),
+        ("roberta+mirror:drophead=0.05,dropout=0", "RoBERTa + Mirror (drophead=0.05, dropout=0)"),
+        ("./my-model+mirror", "my-model + Mirror"),
+        ("sbert:path=/home/me/MiniLM", "SBERT (MiniLM)"),
+        ("toy", "toy"),
+        ("gone+forgotten:a=1", "gone (a=1)"),
+    ],
+)
+def test_rows_are_called_as_in_the_papers(registered: Plugins, spec: str, label: str) -> None:
+    assert row_label(parse_spec(spec), registered) == label
+
+
+def test_blocks_begin_with_another_backbone() -> None:
+    def blocks(*backbones: str) -> list[int]:
+        return Table("", (), tuple(Row(name, name, (), name) for name in backbones)).blocks()
+
+    assert blocks("bert", "bert", "roberta", "sbert") == [2, 3]
+    assert blocks("bert", "roberta", "sbert") == []  # each a block would be none
+    assert blocks("bert") == blocks() == []

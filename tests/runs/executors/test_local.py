@@ -1,0 +1,200 @@
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from multiprocessing import active_children, get_context
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from harness.executors import Bench, Log
+
+from mirrorbench.core.errors import UsageError
+from mirrorbench.core.locks import Leases
+from mirrorbench.core.specs import parse_spec
+from mirrorbench.runs.cells import Weights
+from mirrorbench.runs.executors.jobs import Context, Job, parse_executor
+from mirrorbench.runs.executors.local import devices_for
+from mirrorbench.runs.executors.pool import serve
+
+
+@pytest.mark.real
+def test_a_worker_ends_quietly_when_the_pool_is_gone_without_having_listened(tmp_path: Path) -> None:
+    spawning = get_context("spawn")
+    ours, theirs = spawning.Pipe()
+    context = Context(tmp_path, tmp_path / "results", tmp_path / "cache", "cpu", (), offline=True, threads=1)
+    process = spawning.Process(target=serve, args=(theirs, context))
+    theirs.send("what nobody reads")  # then the other end does not just end: the connection is reset
+    process.start()
+    theirs.close()
+    ours.close()
+    process.join(timeout=120)
+    assert process.exitcode == 0
+
+
+STUBBORN = """
+import os, signal, time
+from pathlib import Path
+from mirrorbench import hookimpl
+from mirrorbench.core.files import writing
+
+class Stubborn:
+    fingerprint = "stubborn"
+
+    def encode(self, inputs):
+        folder = Path(os.environ["LETTERS_FOLDER"])
+        with writing(folder / "pool" / "stubborn" / "cats" / "seed-0.npz") as half:
+            while True:
+                try:
+                    (folder / "waiting").touch()
+                    time.sleep(1)
+                except BaseException:
+                    pass
+
+@hookimpl
+def register_encoders(register):
+    register("stubborn", lambda spec, context: Stubborn(), "ends for nobody")
+"""
+
+
+@pytest.mark.real
+def test_a_pool_that_is_given_up_ends_its_workers_whatever_they_do_and_clears_up_behind_them(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker that passes over every exception holds a lease and has a file half-written."""
+    (bench.folder / "stubborn.py").write_text(STUBBORN)
+    bench.plugins.add_file(bench.folder / "stubborn.py")
+
+    class GivenUp(Log):
+        def cell(self, *args: Any, **kwargs: Any) -> None:
+            while not (bench.folder / "waiting").exists():
+                time.sleep(0.01)
+            assert list((bench.folder / "pool").rglob(".part-*"))
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("harness.executors.Log", GivenUp)
+    began = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        bench.run("pool", "letters", "stubborn", workers=2)
+    assert time.monotonic() - began < 60
+    assert active_children() == []
+    left = {path.name for path in (bench.folder / "pool").rglob("*") if path.is_file()}
+    assert left == {"seed-0.json", "seed-0.npz"}  # of letters
+
+
+@pytest.mark.real
+def test_a_pool_gives_what_this_process_gives_whatever_dies(bench: Bench) -> None:
+    """Two workers; one encoder kills its worker once, one every time, one raises; a worker is also asked to end."""
+    good = ("letters", "dying", "ending", "tiny+mirror:batch_size=6")
+    (bench.folder / "calls").write_text("dying\nending\n")  # so that they live here, in the process of the tests
+    expected = bench.run("one", *good)
+    assert (len(expected.results), expected.failures) == (3 * 2 + 2 * 2, ())
+    (bench.folder / "calls").unlink()
+    outcome = bench.run("pool", "deadly", "broken", *good, workers=2)
+    assert bench.stored("pool") == bench.stored("one")
+    assert [(r.spec, r.task, r.seed) for r in outcome.results] == [(r.spec, r.task, r.seed) for r in expected.results]
+    assert outcome.computed == len(outcome.results)
+    reasons = {str(failure.spec): failure.reason for failure in outcome.failures}
+    assert set(reasons) == {"deadly", "broken"}
+    assert "3 worker processes died at it, the last with exit code -9" in reasons["deadly"]
+    assert reasons["broken"] == "RuntimeError: it broke [down]"
+    assert [note for note in bench.log.lines if note.startswith("dying: its worker process died")]
+    assert "ending: its worker process died (exit code -15); another one tries again" in bench.log.lines
+
+
+@pytest.mark.real
+def test_a_pool_says_that_it_waits_for_another_process(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    key = Weights(parse_spec("letters"), "letters").key
+    held = Leases(bench.folder / "pool" / ".leases").take(key)
+    assert held is not None
+
+    class Releasing(Log):
+        def note(self, message: str) -> None:
+            super().note(message)
+            held.__exit__(None, None, None)
+
+    monkeypatch.setattr("harness.executors.Log", Releasing)
+    assert len(bench.run("pool", "letters", workers=2).results) == 2
+    assert bench.log.lines[0] == "another process is at work on what is left; waiting for its results"
+
+
+def test_one_worker_is_this_process(bench: Bench) -> None:
+    bench.run("here", "letters")
+    assert bench.log.lines == ["letters cats computed", "letters dogs computed"]
+    bench.run("here", "letters")
+    assert bench.log.lines == ["letters cats cached", "letters dogs cached"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message", "hint"),
+    [
+        ({"workers": -1}, "-1 workers", ""),
+        ({"wrokers": 2}, "unknown executor option 'wrokers'", "workers"),
+        ({"address": "auto"}, "unknown executor option 'address'", ""),
+        ({"workers": "two"}, "executor option workers=two is not of type int", ""),
+        ({"workers": True}, "is not of type int", ""),
+    ],
+)
+def test_options_that_are_wrong(bench: Bench, options: dict[str, Any], message: str, hint: str) -> None:
+    with pytest.raises(UsageError, match=message) as caught:
+        bench.run("none", "letters", **options)
+    assert hint in caught.value.hint
+    assert not (bench.folder / "none").exists()
+
+
+def test_the_text_of_the_command_line(bench: Bench) -> None:
+    assert parse_executor("local", None, "", bench.plugins) == ("local", {})
+    assert parse_executor("local:workers=3", 2, "auto", bench.plugins) == ("local", {"workers": 2, "address": "auto"})
+    for text, message in (("lcoal", "unknown executor 'lcoal'"), ("local:workers", "is not KEY=VALUE")):
+        with pytest.raises(UsageError, match=message):
+            parse_executor(text, None, "", bench.plugins)
+
+
+@pytest.mark.parametrize(
+    ("device", "gpus", "workers", "expected"),
+    [
+        ("cpu", 0, 0, ["cpu"]),
+        ("cpu", 0, 3, ["cpu"] * 3),
+        ("cuda", 1, 0, ["cuda:0"]),
+        ("cuda", 3, 0, ["cuda:0", "cuda:1", "cuda:2"]),
+        ("cuda", 2, 3, ["cuda:0", "cuda:1", "cuda:0"]),
+        ("cuda:1", 3, 0, ["cuda:1"]),
+        ("mps", 0, 0, ["mps"]),
+    ],
+)
+def test_each_worker_has_a_device(
+    monkeypatch: pytest.MonkeyPatch, device: str, gpus: int, workers: int, expected: list[str]
+) -> None:
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: gpus)
+    assert devices_for(device, workers) == expected
+
+
+def test_an_executor_of_a_plugin_gets_groups_and_a_context_that_pickles(bench: Bench) -> None:
+    import pickle
+
+    from mirrorbench import hookimpl
+    from mirrorbench.runs.executors.jobs import compute
+
+    jobs: list[Job] = []
+
+    class Plugin:
+        @hookimpl
+        def register_executors(self, register: Callable[..., None]) -> None:
+            def elsewhere(job: Job) -> Iterator[Any]:
+                jobs.append(job)
+                job.known(speed=1.0)
+                job.share()
+                for cells in reversed(job.groups):
+                    answer = compute(*pickle.loads(pickle.dumps((job.context, cells))))
+                    yield from pickle.loads(pickle.dumps(answer)).done
+
+            register("elsewhere", elsewhere)
+
+    bench.plugins.add(Plugin(), "elsewhere")
+    there = bench.run("there", "letters", "tiny+mirror:batch_size=6", executor="elsewhere", speed=2)
+    assert len(there.results) == 6
+    assert len(jobs[0].groups) == 1 + 2
+    here = bench.run("here", "letters", "tiny+mirror:batch_size=6")
+    assert bench.stored("here") == bench.stored("there")
+    assert [r.cell_id for r in here.results] == [r.cell_id for r in there.results]

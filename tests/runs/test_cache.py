@@ -1,0 +1,276 @@
+from __future__ import annotations
+
+import errno
+import hashlib
+import logging
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from safetensors import SafetensorError
+
+from mirrorbench.core.errors import StorageError
+from mirrorbench.core.inputs import TextInput
+from mirrorbench.models.transformer import Transformer, open_transformer
+from mirrorbench.runs.cache import Cache, EmbeddingShelf, cache_root
+
+
+def inputs(*texts: str) -> list[TextInput]:
+    return [TextInput(text) for text in texts]
+
+
+def vectors(*texts: str) -> np.ndarray:
+    """A vector that tells what text it is of."""
+    return np.array([[len(text), ord(text[0]), 0.5] for text in texts], dtype=np.float32)
+
+
+@pytest.fixture
+def transformer(random_model: Callable[[str], Path]) -> Transformer:
+    return open_transformer(random_model("bert"), torch.device("cpu"))
+
+
+def test_where_it_lies(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("MIRRORBENCH_CACHE", str(tmp_path))
+    assert Cache().root == cache_root() == tmp_path
+    monkeypatch.delenv("MIRRORBENCH_CACHE")
+    assert "mirrorbench" in str(cache_root())
+
+
+def test_vectors_come_back_in_any_order(tmp_path: Path) -> None:
+    shelf = EmbeddingShelf(tmp_path)
+    assert shelf.missing(inputs("a", "bb")) == inputs("a", "bb")
+    shelf.put(inputs("a", "bb"), vectors("a", "bb"))
+    shelf.put(inputs("ccc"), vectors("ccc"))
+    for again in (shelf, EmbeddingShelf(tmp_path)):
+        assert again.missing(inputs("dddd", "a", "ccc")) == inputs("dddd")
+        found = again.get(inputs("ccc", "a", "bb", "a"))
+        assert found.dtype == np.float32
+        np.testing.assert_array_equal(found, vectors("ccc", "a", "bb", "a"))
+
+
+def test_spans_and_languages_are_part_of_the_input(tmp_path: Path) -> None:
+    shelf = EmbeddingShelf(tmp_path)
+    shelf.put(inputs("a"), vectors("a"))
+    others = [TextInput("a", ((0, 1),)), TextInput("a", language="de")]
+    assert shelf.missing(others) == others
+
+
+@given(st.lists(st.lists(st.sampled_from("abcdefgh"), min_size=1, unique=True), min_size=1, max_size=6))
+def test_shards_of_any_overlap(tmp_path_factory: pytest.TempPathFactory, shards: list[list[str]]) -> None:
+    folder = tmp_path_factory.mktemp("shelf")
+    shelves = [EmbeddingShelf(folder) for _ in shards]  # opened by processes that know nothing of each other
+    for shelf, texts in zip(shelves, shards, strict=True):
+        shelf.put(inputs(*texts), vectors(*texts))
+    known = sorted({text for texts in shards for text in texts})
+    np.testing.assert_array_equal(EmbeddingShelf(folder).get(inputs(*known)), vectors(*known))
+
+
+def test_two_shelves_filled_at_once_do_not_mix(tmp_path: Path) -> None:
+    one, other = EmbeddingShelf(tmp_path), EmbeddingShelf(tmp_path)
+    one.put(inputs("a", "bb", "ccc"), vectors("a", "bb", "ccc"))
+    other.put(inputs("a", "ccc"), vectors("a", "ccc"))
+    later = EmbeddingShelf(tmp_path)
+    np.testing.assert_array_equal(later.get(inputs("bb", "ccc", "a")), vectors("bb", "ccc", "a"))
+
+
+WRITER = """
+import sys
+from pathlib import Path
+import numpy as np
+from mirrorbench.runs.cache import EmbeddingShelf
+from mirrorbench.core.inputs import TextInput
+folder, step = Path(sys.argv[1]), int(sys.argv[2])
+shelf = EmbeddingShelf(folder)
+for start in range(0, 60, step):
+    wanted = shelf.missing([TextInput(str(n)) for n in range(0, start + step)])
+    shelf.put(wanted, np.array([[int(i.text), 1] for i in wanted], dtype=np.float32))
+"""
+
+
+def test_two_processes_fill_one_shelf(tmp_path: Path) -> None:
+    writers = [
+        subprocess.Popen([sys.executable, "-c", WRITER, str(tmp_path), step], env=os.environ) for step in ("2", "3")
+    ]
+    assert [writer.wait(timeout=60) for writer in writers] == [0, 0]
+    found = EmbeddingShelf(tmp_path).get(inputs(*map(str, range(60))))
+    assert found[:, 0].tolist() == list(range(60))
+
+
+def test_a_shard_that_died_half_written_is_passed_over(tmp_path: Path) -> None:
+    shelf = EmbeddingShelf(tmp_path)
+    shelf.put(inputs("a"), vectors("a"))
+    next(tmp_path.glob("*.keys.npy")).unlink()
+    assert EmbeddingShelf(tmp_path).missing(inputs("a")) == inputs("a")
+
+
+def test_a_full_disk_is_a_storage_error(tmp_path: Path, full_disk: Callable[[str], None]) -> None:
+    shelf = EmbeddingShelf(tmp_path / "shelf")
+    full_disk("shelf")
+    with pytest.raises(StorageError, match="No space left"):
+        shelf.put(inputs("a"), vectors("a"))
+    assert list((tmp_path / "shelf").iterdir()) == []
+
+
+def test_a_model_comes_back(tmp_path: Path, transformer: Transformer) -> None:
+    cache = Cache(tmp_path)
+    assert cache.model("key") is None
+    path = cache.save_model("key", transformer, {"spec": "x", "tuning": {"seconds": 1.5}})
+    assert cache.model("key") == path
+    assert cache.describe_model("key") == {"spec": "x", "tuning": {"seconds": 1.5}}
+    assert not list(path.parent.glob(".part-*"))
+
+
+def test_half_a_model_is_none_and_is_replaced(tmp_path: Path, transformer: Transformer) -> None:
+    cache = Cache(tmp_path)
+    (tmp_path / "models" / "key").mkdir(parents=True)
+    (tmp_path / "models" / "key" / "config.json").write_text("{")
+    assert cache.model("key") is None
+    path = cache.save_model("key", transformer, {"n": 1})
+    assert open_transformer(path, torch.device("cpu")).n_parameters == transformer.n_parameters
+
+
+def test_the_model_of_a_faster_process_stays(tmp_path: Path, transformer: Transformer) -> None:
+    cache = Cache(tmp_path)
+    cache.save_model("key", transformer, {"by": "first"})
+    cache.save_model("key", transformer, {"by": "second"})
+    assert cache.describe_model("key") == {"by": "first"}
+    assert [path.name for path in (tmp_path / "models").iterdir()] == ["key"]
+
+
+def test_a_model_that_is_swept_away_under_its_writer_is_written_again(
+    tmp_path: Path, transformer: Transformer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache = Cache(tmp_path)
+    synced = []
+
+    def sweep(folder: Path) -> None:
+        if not synced:
+            cache.sweep_model("key")
+        synced.append(folder)
+
+    monkeypatch.setattr("mirrorbench.runs.cache.sync_tree", sweep)
+    path = cache.save_model("key", transformer, {"n": 1})
+    assert len(set(synced)) == 2
+    assert open_transformer(path, torch.device("cpu")).n_parameters == transformer.n_parameters
+    assert [found.name for found in (tmp_path / "models").iterdir()] == ["key"]
+
+
+@pytest.mark.parametrize(
+    "error", [OSError(errno.ENOSPC, "No space left on device"), SafetensorError("I/O error: No space left on device")]
+)
+def test_no_room_for_a_model(
+    tmp_path: Path, transformer: Transformer, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    def full(*args: object) -> None:
+        raise error
+
+    monkeypatch.setattr(transformer.model, "save_pretrained", full)
+    with pytest.raises(StorageError, match=r"the tuned model cannot be written.*No space left") as caught:
+        Cache(tmp_path).save_model("key", transformer, {})
+    assert "MIRRORBENCH_CACHE" in caught.value.hint
+    assert list((tmp_path / "models").iterdir()) == []
+
+
+def flip(path: Path, at: int = -1) -> None:
+    """Damage one byte, as a bad disk or copy would."""
+    content = bytearray(path.read_bytes())
+    content[at] ^= 1
+    path.write_bytes(content)
+
+
+def test_the_checksums_of_a_model_are_those_that_sha256sum_reads(tmp_path: Path, transformer: Transformer) -> None:
+    path = Cache(tmp_path).save_model("key", transformer, {"n": 1})
+    lines = dict(reversed(line.split("  ")) for line in (path / "SHA256SUMS").read_text().splitlines())
+    files = [file for file in path.iterdir() if file.name != "SHA256SUMS"]
+    assert {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in files} == lines
+    assert {"model.safetensors", "config.json", "mirrorbench.json"} <= set(lines)
+
+
+@pytest.mark.parametrize("damage", ["flipped", "lost", "cut", "no sums"])
+def test_a_damaged_model_is_none_and_is_replaced(
+    tmp_path: Path, transformer: Transformer, damage: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = Cache(tmp_path).save_model("key", transformer, {"n": 1})
+    weights = path / "model.safetensors"
+    if damage == "flipped":
+        flip(weights)
+    elif damage == "lost":
+        weights.unlink()
+    elif damage == "cut":
+        weights.write_bytes(weights.read_bytes()[:-10])
+    else:
+        (path / "SHA256SUMS").unlink()
+    cache = Cache(tmp_path)
+    with caplog.at_level(logging.WARNING):
+        assert cache.model("key") is None
+    wrong = "SHA256SUMS" if damage == "no sums" else "model.safetensors"
+    assert f"{path} is damaged ({'no ' if damage == 'no sums' else ''}{wrong}); it is tuned again" in caplog.text
+    cache.save_model("key", transformer, {"n": 2})
+    assert Cache(tmp_path).model("key") == path
+    assert cache.describe_model("key") == {"n": 2}
+
+
+@pytest.mark.parametrize("damage", ["vectors", "keys", "cut", "empty", "lost"])
+def test_damaged_vectors_are_missing_and_are_put_again(
+    tmp_path: Path, damage: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    shelf = EmbeddingShelf(tmp_path)
+    shelf.put(inputs("a", "bb"), vectors("a", "bb"))
+    shelf.put(inputs("ccc"), vectors("ccc"))
+    array = next(path for path in tmp_path.glob("*.keys.npy") if len(np.load(path)) == 2)
+    if damage != "keys":
+        array = array.with_name(array.name.replace(".keys", ""))
+    if damage in ("vectors", "keys"):
+        flip(array)
+    elif damage == "lost":
+        array.unlink()
+    else:
+        array.write_bytes(array.read_bytes()[:-4] if damage == "cut" else b"")
+    with caplog.at_level(logging.WARNING):
+        again = EmbeddingShelf(tmp_path)
+        assert again.missing(inputs("a", "bb", "ccc")) == inputs("a", "bb")
+    assert f"Vectors in {tmp_path} are damaged" in caplog.text
+    again.put(inputs("a", "bb"), vectors("a", "bb"))
+    caplog.clear()
+    last = EmbeddingShelf(tmp_path)
+    assert last.missing(inputs("a", "bb", "ccc")) == []
+    np.testing.assert_array_equal(last.get(inputs("ccc", "a", "bb")), vectors("ccc", "a", "bb"))
+    assert caplog.text == ""
+
+
+def test_corpora_are_found_by_their_checksum_only(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    texts = ("a", "b\u2028c", 'd "e"')
+    checksum = hashlib.sha256("\n".join(texts).encode()).hexdigest()
+    cache = Cache(tmp_path)
+    assert cache.corpus(checksum) is None
+    cache.save_corpus(checksum, texts)
+    assert Cache(tmp_path).corpus(checksum) == texts
+    flip(tmp_path / "corpora" / f"{checksum}.json", 3)
+    with caplog.at_level(logging.WARNING):
+        assert cache.corpus(checksum) is None
+    assert "damaged" in caplog.text
+    cache.save_corpus(checksum, texts)
+    assert cache.corpus(checksum) == texts
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="needs the names of open files")
+def test_everything_is_on_the_disk_before_it_has_its_name(
+    tmp_path: Path, transformer: Transformer, disk: list[tuple[str, str]]
+) -> None:
+    """A file's content is flushed before the rename, the folder's list of names after it."""
+    EmbeddingShelf(tmp_path / "shelf").put(inputs("a"), vectors("a"))
+    assert [kind for kind, _ in disk] == ["flush", "rename", "flush"] * 2
+    assert disk[2][1] == str(tmp_path / "shelf")
+    disk.clear()
+    path = Cache(tmp_path).save_model("key", transformer, {})
+    renamed = disk.index(("rename", str(path)))
+    flushed = {Path(name).name for kind, name in disk[:renamed] if kind == "flush"}
+    assert {file.name for file in path.iterdir()} <= flushed
+    assert disk[renamed + 1 :] == [("flush", str(tmp_path / "models"))]

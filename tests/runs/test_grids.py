@@ -1,0 +1,290 @@
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mirrorbench.core.errors import UsageError
+from mirrorbench.core.plugins import Plugins
+from mirrorbench.core.specs import parse_spec
+from mirrorbench.data.store import DataStore
+from mirrorbench.runs.grids import Grid, Overrides, find_grid, grids_folder, plan_grid, read_grid
+from mirrorbench.runs.plan import Plan
+
+SHIPPED = sorted(path.stem for path in grids_folder().glob("*.yaml"))
+
+
+@pytest.fixture
+def read(registered: Plugins, tmp_path: Path) -> Callable[..., Grid]:
+    def read(text: str, **overrides: Any) -> Grid:
+        path = tmp_path / "grid.yaml"
+        path.write_text(text)
+        return read_grid(path, registered, Overrides(**overrides))
+
+    return read
+
+
+@pytest.fixture
+def plan(registered: Plugins, tmp_path: Path) -> Callable[[Grid], Plan]:
+    return lambda grid: plan_grid(grid, registered, DataStore(tmp_path / "data", offline=True), offline=True)
+
+
+def specs(grid: Grid) -> list[list[str]]:
+    return [[str(spec) for spec in block.request.encoders] for block in grid.blocks]
+
+
+def test_lists_and_ranges_anywhere_in_a_spec(read: Callable[..., Grid]) -> None:
+    grid = read("""
+tasks: [cats, sts]
+encoders:
+  - tiny+base
+  - encoder: [tiny+mirror, "bert@v1+mirror:lr=1e-5"]
+    dropout: [0, {from: 0.1, to: 0.3, step: 0.1}]
+    layers: ["-1:", "-4:"]
+""")
+    swept = [
+        f"{head}dropout={dropout},layers={layers}{tail}"
+        for head, tail in (("tiny+mirror:", ""), ("bert@v1+mirror:", ",lr=1e-05"))
+        for dropout in ("0", "0.1", "0.2", "0.3")
+        for layers in ("-1:", "-4:")
+    ]
+    assert specs(grid) == [["tiny+base", *swept]]
+    assert grid.blocks[0].request.tasks == ("cats", "sts12", "sts13", "sts14", "sts15", "sts16", "stsb", "sickr")
+
+
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [
+        ("{from: 0, to: 0.6, step: 0.1}", ["0", "0.1", "0.2", "0.3", "0.4", "0.5", "0.6"]),
+        ("{from: 1, to: 4}", ["1", "2", "3", "4"]),
+        ("{from: 1e-5, to: 3e-5, step: 1e-5}", ["1e-05", "2e-05", "3e-05"]),
+        ("{from: 5, to: 20, step: 5}", ["5", "10", "15", "20"]),
+        ("{from: 1, to: 2, step: 0.4}", ["1.0", "1.4", "1.8"]),
+        ("{from: 3, to: 3}", ["3"]),
+        ("7", ["7"]),
+    ],
+)
+def test_ranges_hold_both_ends_and_no_rounding(read: Callable[..., Grid], written: str, expected: list[str]) -> None:
+    key = "lr" if "e-" in written else "span_mask"
+    grid = read(f"{{tasks: cats, encoders: tiny+mirror, sweep: {{{key}: {written}}}}}")
+    found = [text.partition("=")[2] for text in specs(grid)[0]]
+    assert [float(value) for value in found] == [float(value) for value in expected]
+    assert found == expected or expected[0] == "0"  # a range of fractions starts with 0.0, the same spec as 0
+
+
+def test_what_stands_beside_blocks_is_their_default(read: Callable[..., Grid]) -> None:
+    grid = read("""
+title: Two blocks
+tasks: cats
+encoders: tiny+mirror
+seeds: 3
+corpus: words-en
+blocks:
+  - sweep: {dropout: [0.1, 0.2]}
+  - {encoders: toy, tasks: [dogs], seeds: [5, 2], protocol: [paper, released], precision: bf16}
+""")
+    one, paper, released = (block.request for block in grid.blocks)
+    assert (grid.title, [block.line for block in grid.blocks]) == ("Two blocks", [8, 9, 9])
+    assert specs(grid) == [["tiny+mirror:dropout=0.1", "tiny+mirror:dropout=0.2"], ["toy"], ["toy"]]
+    assert (one.tasks, one.seeds, one.corpus, one.protocol, one.precision) == (
+        ("cats",), (0, 1, 2), "words-en", "paper", "fp32",
+    )  # fmt: skip
+    assert (paper.tasks, paper.seeds, paper.protocol, paper.precision) == (("dogs",), (5, 2), "paper", "bf16")
+    assert released.protocol == "released"
+
+
+def test_the_command_line_wins(read: Callable[..., Grid]) -> None:
+    grid = read(
+        "{tasks: sts, encoders: [bert@v1+mirror, roberta+mirror, toy, bert], seeds: 3, protocol: released}",
+        backbones=(parse_spec("tiny"), parse_spec("./mine")),
+        tasks=("cats",),
+        seeds=(0,),
+        corpus="words-fr",
+        protocol="paper",
+        precision="bf16",
+    )
+    (block,) = grid.blocks
+    assert specs(grid) == [["tiny+mirror", "./mine+mirror", "toy", "tiny", "./mine"]]
+    assert (block.request.tasks, block.request.seeds) == (("cats",), (0,))
+    assert (block.request.corpus, block.request.protocol, block.request.precision) == ("words-fr", "paper", "bf16")
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "message", "hint"),
+    [
+        ("tasks: cats\nencoders: toy\nsede: 3\n", 3, "unknown key of a grid 'sede'", "seeds"),
+        ("tasks: cats\nblocks:\n  - encoders: toy\n    sweeep: {lr: 1}\n", 4, "key of a block 'sweeep'", "sweep"),
+        ("tasks: cats\nencoders: tiny+mirror\nsweep:\n  dropot: [1]\n", 4, "spec key 'dropot'", "dropout"),
+        ("tasks: cats\nencoders:\n  - tiny+miror\n", 3, "unknown method 'miror'", "mirror"),
+        ("tasks: cats\nencoders:\n  - toy+mirror\n", 3, "takes no method", ""),
+        ("tasks: cats\nencoders: tiny\nsweep: {dropout: 1}\n", 3, "dropout belongs to a tuning", r"tiny\+mirror"),
+        ("tasks: cats\nencoders: tiny+base\nsweep: {dropout: 1}\n", 3, "key of .base 'dropout'", ""),
+        ("tasks: cats\nencoders: tiny+mirror\nsweep: {dropout: [0.1, 1.5]}\n", 3, "dropout", ""),
+        ("tasks: cats\nencoders: tiny+mirror\nsweep: {lr: [-1]}\n", 3, "lr=-1.0 is out of range", "between"),
+        ("tasks: cats\nencoders: tiny+mirror\nsweep: {lr: fast}\n", 3, "lr=fast is not a number", ""),
+        ("tasks:\n  - cats\n  - cts\nencoders: toy\n", 3, "unknown task or suite 'cts'", "cats"),
+        ("tasks: cats\nencoders: [5]\n", 2, "a name is wanted", ""),
+        ("tasks: cats\nencoders: 'tiny:'\n", 2, "cannot read the encoder spec", "Grammar"),
+        ("tasks: cats\nencoders: [{dropout: 1}]\n", 2, "no key 'encoder'", ""),
+        ("tasks: cats\nencoders: [{encoder: tiny+mirror, lr: 1}]\nsweep: {lr: 1}\n", 2, "'lr' stands at this", ""),
+        ("tasks: cats\nencoders: 'tiny+mirror:lr=1'\nsweep: {lr: 1}\n", 3, "stands in .* already", ""),
+        ("encoders: toy\n", 1, "names no tasks", "tasks:"),
+        ("tasks: cats\n", 1, "names no encoders", ""),
+        ("tasks: cats\nencoders: toy\nseeds: 0\n", 3, "seeds must be", ""),
+        ("tasks: cats\nencoders: toy\nseeds: [1.5]\n", 3, "seeds must be", ""),
+        ("tasks: cats\nencoders: toy\nprotocol: papr\n", 3, "unknown protocol 'papr'", "paper"),
+        ("tasks: cats\nencoders: toy\nprecision: [fp32, bf16]\n", 3, "one precision", ""),
+        ("tasks: cats\nencoders: tiny+mirror\nsweep: {lr: []}\n", 3, "an empty list", ""),
+        ("tasks: cats\nencoders: tiny+mirror\nsweep: {lr: }\n", 3, "a value is missing", ""),
+        ("tasks: cats\nencoders: tiny+mirror\nsweep: {corpus: [a, '']}\n", 3, "a value is missing", ""),
+        ("tasks: []\nencoders: toy\n", 1, "tasks: an empty list", ""),
+        ("tasks: cats\nencoders: []\n", 2, "encoders: an empty list", ""),
+        ("tasks: cats\nencoders: toy\nprotocol: []\n", 3, "protocol: an empty list", ""),
+        ("tasks: cats\nencoders: toy\nseeds: 1000000000\n", 3, "1,000,000,000 seeds; at most 1,000", ""),
+        ("tasks: cats\nencoders: tiny+mirror\nsweep: {self: 1}\n", 3, "unknown encoder spec key 'self'", ""),
+        ("tasks: cats\nencoders: tiny+mirror\nsweep: {lr: {from: 1, too: 2}}\n", 3, "key of a range 'too'", "to"),
+        ("tasks: cats\nencoders: tiny+mirror\nsweep: {lr: {from: 1}}\n", 3, "a range needs numbers", ""),
+        ("tasks: cats\nencoders: tiny+mirror\nsweep: {lr: {from: 2, to: 1}}\n", 3, "goes up", ""),
+        ("tasks: cats\nencoders: tiny+mirror\nsweep: {epochs: {from: 1, to: 1e9}}\n", 3, "at most 1,000", ""),
+        (
+            "tasks: cats\nencoders: tiny+mirror\nsweep: {epochs: {from: 1, to: 900}, batch_size: {from: 1, to: 900}}\n",
+            2, "a sweep over 810,000 values of epochs, batch_size; at most 10,000", "",
+        ),
+        ("tasks:\nencoders: toy\n", 1, "a name is wanted", ""),
+        ("blocks: []\n", 1, "there are no blocks", ""),
+        ("- tasks\n", 1, "a grid must be a mapping", ""),
+        ("tasks: cats\nencoders: toy\ntitle: [a]\n", 3, "title must be", ""),
+    ],
+)  # fmt: skip
+def test_errors_name_file_line_and_the_nearest_name(
+    read: Callable[..., Grid], text: str, line: int, message: str, hint: str
+) -> None:
+    with pytest.raises(UsageError, match=message) as caught:
+        read(text)
+    assert re.findall(r"grid.yaml, line (\d+): ", caught.value.message) == [str(line)]
+    assert re.search(hint, caught.value.hint)
+
+
+def test_an_error_that_only_planning_finds_names_its_block(
+    read: Callable[..., Grid], plan: Callable[[Grid], Plan], tmp_path: Path
+) -> None:
+    grid = read("tasks: cats\nblocks:\n  - encoders: toy\n  - encoders: tiny+mirror:corpus=nowhere.txt\n")
+    with pytest.raises(UsageError, match=r"grid.yaml, line 4: .*nowhere.txt"):
+        plan(grid)
+
+
+def test_plans_are_merged_in_order_and_share_weights(
+    read: Callable[..., Grid], plan: Callable[[Grid], Plan], tmp_path: Path
+) -> None:
+    (tmp_path / "mine.txt").write_text("one\ntwo\nthree\n")
+    merged = plan(
+        read(f"""
+corpus: {tmp_path / "mine.txt"}
+blocks:
+  - {{encoders: [toy, tiny+mirror], tasks: dogs, seeds: 2}}
+  - {{encoders: [toy, tiny+mirror], tasks: [cats, dogs], seeds: [1, 2]}}
+""")
+    )
+    assert [(str(cell.spec), cell.task, cell.seed) for cell in merged.cells] == [
+        ("toy", "dogs", 0), ("tiny+mirror", "dogs", 0), ("tiny+mirror", "dogs", 1), ("toy", "cats", 0),
+        ("tiny+mirror", "cats", 1), ("tiny+mirror", "cats", 2), ("tiny+mirror", "dogs", 2),
+    ]  # fmt: skip
+    groups = [[(cell.task, cell.seed) for cell in cells] for cells in merged.groups.values()]
+    assert groups == [[("dogs", 0), ("cats", 0)], [("dogs", 0)], [("dogs", 1), ("cats", 1)], [("cats", 2), ("dogs", 2)]]
+    assert [str(row) for row in merged.rows] == ["toy", "tiny+mirror"]
+    assert len(merged.corpora) == 1
+
+
+def test_two_cells_in_one_place_are_refused(
+    read: Callable[..., Grid], plan: Callable[[Grid], Plan], tmp_path: Path
+) -> None:
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.txt").write_text(f"one\ntwo\n{name}\n")
+    text = f"encoders: tiny+mirror\ntasks: cats\nblocks: [{{corpus: {tmp_path}/a.txt}}, {{corpus: {tmp_path}/b.txt}}]\n"
+    with pytest.raises(UsageError, match=r"grid.yaml: two blocks ask for tiny\+mirror on cats, seed 0") as caught:
+        plan(read(text))
+    assert "corpus: NAME" in caught.value.hint
+
+
+def test_a_failure_is_told_once_and_looked_for_once(
+    read: Callable[..., Grid], plan: Callable[[Grid], Plan], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from mirrorbench.core.errors import ModelUnavailableError
+    from mirrorbench.models import backbones
+
+    asked = []
+
+    def locate(spec: Any, language: str, offline: bool) -> Path:
+        asked.append(spec)
+        raise ModelUnavailableError("not today")
+
+    monkeypatch.setattr(backbones, "locate", locate)
+    merged = plan(read("tasks: cats\nblocks: [{encoders: bert+base}, {encoders: [toy, bert+base]}]\n"))
+    assert [(str(f.spec), f.task, f.reason) for f in merged.failures] == [("bert+base", "cats", "not today")]
+    assert len(asked) == 1
+
+
+PAPERS = {
+    "mirror-bert": ["table7", "table8", "table12", "table13", "table21", "figure4", "figure5"],
+    "mirrorwic": ["table7", "table8", "table9", "table13", "figure4"],
+}
+
+
+def test_the_papers_sweeps_are_shipped() -> None:
+    assert sorted(f"{paper}-{table}" for paper, tables in PAPERS.items() for table in tables) == SHIPPED
+
+
+CELLS = {
+    "mirror-bert-table7": (10, 70), "mirror-bert-table8": (3, 3), "mirror-bert-table12": (10, 70),
+    "mirror-bert-table13": (10, 70), "mirror-bert-table21": (2 * 17, 2 * 17), "mirror-bert-figure4": (7, 7),
+    "mirror-bert-figure5": (14, 14), "mirrorwic-table7": (14, 14), "mirrorwic-table8": (4, 4),
+    "mirrorwic-table9": (14, 14), "mirrorwic-table13": (3 * 26, 3 * 26), "mirrorwic-figure4": (3, 6),
+}  # fmt: skip
+"""Rows, and rows times tasks, where no model is here and each row is one failure a task."""
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_each_shipped_grid_loads_and_plans(
+    name: str, plugins: Plugins, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the papers' encoders nothing is here, so each cell is impossible; with tiny those with data plan."""
+    from huggingface_hub import constants
+
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
+    data = DataStore(tmp_path / "data", offline=True)
+    path = find_grid(name)
+    papers = read_grid(path, plugins)
+    assert papers.title.startswith(("Mirror-BERT, ", "MirrorWiC, "))
+    assert all(block.request.seeds == (0, 1, 2) for block in papers.blocks)
+    plan = plan_grid(papers, plugins, data, offline=True, fetch=False)
+    assert (len(plan.rows), len(plan.failures), plan.cells) == (*CELLS[name], ())
+    tiny = read_grid(
+        path, plugins, Overrides(backbones=(parse_spec("tiny"),), tasks=("quick",), corpus="random-strings")
+    )
+    assert {s.backbone for block in tiny.blocks for s in block.request.encoders} <= {"tiny", "sbert"}
+    planned = plan_grid(tiny, plugins, data, offline=True, fetch=False)
+    if "corpus" not in path.read_text():  # those corpora are not here
+        assert planned.cells
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in SHIPPED if "corpus" in (grids_folder() / f"{name}.yaml").read_text()]
+)
+def test_each_shipped_grid_asks_for_as_many_strings_as_there_are(
+    name: str, plugins: Plugins, real_store: DataStore
+) -> None:
+    tiny = read_grid(find_grid(name), plugins, Overrides(backbones=(parse_spec("tiny"),), tasks=("quick-wic",)))
+    planned = plan_grid(tiny, plugins, real_store, offline=True, fetch=False)
+    sizes = {(str(cell.spec.get("corpus")), cell.spec.get("corpus_size")) for cell in planned.cells}
+    assert {size for corpus, size in sizes if corpus != "None"} > {0, 5000}
+
+
+@pytest.mark.parametrize("name", ["mirror-bert-table122", "./none.yaml", "none"])
+def test_a_grid_that_is_not_there(name: str) -> None:
+    with pytest.raises(UsageError, match="unknown grid, and no file,") as caught:
+        find_grid(name)
+    if "table" in name:
+        assert "mirror-bert-table12" in caught.value.hint

@@ -1,0 +1,356 @@
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from random_models import POSITIONS
+from toys import DOGS, ToyPlugin
+
+from mirrorbench.core.errors import DataUnavailableError, UnknownNameError, UsageError
+from mirrorbench.core.plugins import Plugins
+from mirrorbench.core.specs import parse_spec
+from mirrorbench.data.catalogue import builtin_cards, builtin_suites
+from mirrorbench.data.defaults import DEFAULT_CORPORA, default_corpus
+from mirrorbench.data.store import DataStore
+from mirrorbench.models import backbones
+from mirrorbench.runs.cells import Cell
+from mirrorbench.runs.grids import merged
+from mirrorbench.runs.plan import Plan, Planner, Request, expand_ladder, expand_tasks
+from mirrorbench.tasks.pair_similarity import PairSimilarity
+
+WORDS = PairSimilarity("words", DOGS, level="word")
+
+
+@pytest.fixture
+def registered(registered: Plugins) -> Plugins:
+    registered.add(ToyPlugin(tasks=[WORDS]), "words")
+    return registered
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> Path:
+    path = tmp_path / "corpus.txt"
+    path.write_text("one\ntwo\nthree\ntwo\n")
+    return path
+
+
+@pytest.fixture
+def make(registered: Plugins, tmp_path: Path, corpus: Path) -> Callable[..., Plan]:
+    def plan(*encoders: str, tasks: tuple[str, ...] = ("cats",), **options: Any) -> Plan:
+        request = Request(tuple(map(parse_spec, encoders)), tasks, **({"corpus": str(corpus)} | options))
+        return Planner(request, registered, DataStore(tmp_path / "data", offline=True), offline=True).plan()
+
+    return plan
+
+
+@pytest.fixture
+def bert(random_model: Callable[[str], Path]) -> str:
+    return str(random_model("bert"))
+
+
+def rows(specs: tuple[Any, ...]) -> list[str]:
+    return [str(spec) for spec in specs]
+
+
+@pytest.mark.parametrize("level", ["sentence", "phrase", "word"])
+def test_a_bare_backbone_is_the_papers_ladder(registered: Plugins, level: str) -> None:
+    found = expand_ladder(parse_spec("roberta"), level, registered)
+    assert rows(found) == ["roberta+base:pooling=cls", "roberta+base:pooling=mean", "roberta+mirror"]
+    released = expand_ladder(parse_spec("roberta"), level, registered, "released")
+    assert rows(released) == ["roberta+base:pooling=cls", "roberta+base:pooling=mean-padded", "roberta+mirror"]
+
+
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        ("roberta:layers=-4:", ["roberta+base:layers=-4:,pooling=cls", "roberta+base:layers=-4:,pooling=mean",
+                                "roberta+mirror:layers=-4:"]),
+        ("roberta:pooling=cls", ["roberta+base:pooling=cls"]),
+        ("roberta+base", ["roberta+base"]),
+        ("roberta+mirror:lr=1e-5", ["roberta+mirror:lr=1e-05"]),
+        ("toy", ["toy"]),
+    ],
+)  # fmt: skip
+def test_what_stands_for_itself(registered: Plugins, spec: str, expected: list[str]) -> None:
+    assert rows(expand_ladder(parse_spec(spec), "sentence", registered)) == expected
+
+
+@pytest.mark.parametrize(
+    ("spec", "message", "hint"),
+    [
+        ("roberta:dropout=0.2", "dropout belongs to a tuning", r"roberta\+mirror:dropout=0.2"),
+        ("roberta:lr=1e-5", "lr belongs to a tuning", r"roberta\+mirror"),
+        ("roberta:corpus=x", "corpus belongs to a tuning", r"roberta\+mirror"),
+        ("roberta:poling=cls", "unknown encoder spec key 'poling'", "pooling"),
+        ("roberta+miror", "unknown method 'miror'", "mirror"),
+        ("toy+mirror", "toy is an encoder of its own and takes no method", ""),
+    ],
+)
+def test_specs_that_mean_nothing(registered: Plugins, spec: str, message: str, hint: str) -> None:
+    with pytest.raises(UsageError, match=message) as caught:
+        expand_ladder(parse_spec(spec), "sentence", registered)
+    assert re.search(hint, caught.value.hint)
+
+
+def test_suites_are_taken_apart_in_order(registered: Plugins) -> None:
+    sts = builtin_suites()["sts"]
+    assert sts == ("sts12", "sts13", "sts14", "sts15", "sts16", "stsb", "sickr")
+    assert expand_tasks(["sickr", "sts", "cats", "cats"], registered) == ("sickr", *sts[:-1], "cats")
+    with pytest.raises(UnknownNameError, match="unknown task or suite 'stss'") as caught:
+        expand_tasks(["stss"], registered)
+    assert "sts" in caught.value.hint
+
+
+def test_the_released_code_reads_the_mean_over_padding_before_and_after_tuning(
+    make: Callable[..., Plan], bert: str
+) -> None:
+    for protocol, mean in (("paper", "mean"), ("released", "mean-padded")):
+        cells = make(bert, protocol=protocol).cells
+        assert [cell.readout.pooling for cell in cells if cell.readout] == ["cls", mean, mean]
+    (own,) = make(f"{bert}:pooling=mean", protocol="released").cells
+    assert own.readout is not None
+    assert own.readout.pooling == "mean"  # as the user wrote it
+
+
+def test_the_grid_is_ordered_by_encoder_task_and_seed(make: Callable[..., Plan], bert: str) -> None:
+    plan = make(bert, "toy", tasks=("dogs", "cats"), seeds=(0, 1))
+    found = [(str(cell.spec).removeprefix(bert), cell.task, cell.seed) for cell in plan.cells]
+    assert found == [
+        ("+base:pooling=cls", "dogs", 0), ("+base:pooling=cls", "cats", 0),
+        ("+base:pooling=mean", "dogs", 0), ("+base:pooling=mean", "cats", 0),
+        ("+mirror", "dogs", 0), ("+mirror", "dogs", 1), ("+mirror", "cats", 0), ("+mirror", "cats", 1),
+        ("toy", "dogs", 0), ("toy", "cats", 0),
+    ]  # fmt: skip
+    assert rows(plan.rows) == list(dict.fromkeys(str(cell.spec) for cell in plan.cells))
+    assert plan.cells == make(bert, "toy", tasks=("dogs", "cats"), seeds=(0, 1)).cells
+
+
+def test_cells_of_the_same_weights_form_a_group(make: Callable[..., Plan], bert: str) -> None:
+    plan = make(bert, "toy", tasks=("dogs", "cats"), seeds=(0, 1))
+    groups = [{(cell.weights.method or "toy", cell.seed) for cell in cells} for cells in plan.groups.values()]
+    assert groups == [{("base", 0)}, {("mirror", 0)}, {("mirror", 1)}, {("toy", 0)}]
+    assert [len(cells) for cells in plan.groups.values()] == [4, 2, 2, 2]
+
+
+def test_levels_pick_the_recipe(make: Callable[..., Plan], bert: str) -> None:
+    cells = make(f"{bert}+mirror", tasks=("cats", "words")).cells
+    temperatures = {cell.task: cell.weights.recipe.temperature for cell in cells}  # type: ignore[union-attr]
+    assert temperatures == {"cats": 0.04, "words": 0.2}
+
+
+def test_the_recipe_is_preset_then_backbone_then_user(
+    make: Callable[..., Plan], bert: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(backbones, "presets", lambda spec, method, level: {"lr": 0.5, "epochs": 7})
+    (cell,) = make(f"{bert}+mirror:epochs=9,max_length=30,layers=-2:").cells
+    recipe = cell.weights.recipe
+    assert recipe is not None
+    assert (recipe.lr, recipe.epochs, recipe.temperature) == (0.5, 9, 0.04)
+    assert cell.readout is not None
+    assert (cell.readout.max_length, cell.readout.layers, cell.readout.pooling) == (30, "-2:", "mean")
+
+
+@pytest.mark.parametrize("architecture", ["bert", "roberta"])
+def test_a_task_may_want_longer_texts(
+    make: Callable[..., Plan], registered: Plugins, random_model: Callable[[str], Path], architecture: str
+) -> None:
+    class Wanting(PairSimilarity):
+        max_length = 0
+
+    for length in (70, 300):
+        task = Wanting(f"wants{length}", DOGS)
+        task.max_length = length
+        registered.add(ToyPlugin(tasks=[task]), f"more{length}")
+    model = random_model(architecture)
+
+    def lengths(spec: str) -> dict[str, int]:
+        cells = make(spec, tasks=("cats", "wants70", "wants300")).cells
+        return {cell.task: cell.readout.max_length for cell in cells if cell.readout}
+
+    assert lengths(f"{model}+base") == {"cats": 64, "wants70": 70, "wants300": POSITIONS}
+    assert lengths(f"{model}+base:max_length=30") == {"cats": 30, "wants70": 30, "wants300": 30}
+
+
+def test_words_in_context_are_read_as_far_as_the_released_code_reads(registered: Plugins) -> None:
+    """MirrorWiC's evaluation scripts: ``maxlen`` in them, and the lengths that ``eval.sh`` hands to ``test_wic.py``."""
+    lengths = {"usim": 80, "cosimlex": 120, "wic": 100, "wic-tsv": 90, "xlwic": 100, "am2ico": 300, "wsd": 100}
+    found = {entry.name: entry.value.max_length for entry in registered.tasks}
+    families = {name: max((f for f in lengths if name.startswith(f)), key=len, default="") for name in found}
+    assert set(families.values()) == {"", *lengths}
+    assert found == {name: lengths.get(family, 0) for name, family in families.items()}
+
+
+def test_the_default_corpus_follows_level_language_and_protocol() -> None:
+    cards = builtin_cards()
+    for (level, language), name in DEFAULT_CORPORA.items():
+        assert default_corpus(level, language, "paper") == name
+        assert name not in cards or (language in cards[name].languages and cards[name].level == level)
+    assert default_corpus("wic", "en", "paper") == "wic-sentences"
+    assert default_corpus("wic", "en", "released") == "wic-sentences-20k"
+    assert default_corpus("wic", "zh", "released") == "wiki-sentences-zh"
+    assert default_corpus("word", "sw", "paper") == ""
+    words = {card.languages[0] for name, card in cards.items() if name.startswith("words-")}
+    assert {language for level, language in DEFAULT_CORPORA if level == "word"} == words
+
+
+def test_the_corpus_is_read_once_without_repeats(make: Callable[..., Plan], bert: str, corpus: Path) -> None:
+    plan = make(f"{bert}+mirror", f"{bert}+mirror:corpus_size=2", tasks=("cats", "dogs"))
+    assert sorted(found.texts for found in plan.corpora.values()) == [("one", "two"), ("one", "two", "three")]
+    assert {ref.n for ref in plan.corpora} == {2, 3}
+    released = make(f"{bert}+mirror", protocol="released")
+    assert [found.texts for found in released.corpora.values()] == [("one", "two", "three", "two")]
+
+
+def test_what_cannot_be_had_stops_nothing_else(
+    make: Callable[..., Plan], registered: Plugins, bert: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lost(data: DataStore) -> list[Any]:
+        raise DataUnavailableError("it is gone", "look elsewhere")
+
+    def broken(data: DataStore) -> list[Any]:
+        raise ZeroDivisionError("a bug of a plugin")
+
+    tasks = [PairSimilarity("lost", lost), PairSimilarity("broken", broken)]
+    registered.add(ToyPlugin(tasks=tasks), "more")
+    plan = make("toy", "./nowhere+base", tasks=("lost", "cats", "broken"))
+    assert [(str(cell.spec), cell.task) for cell in plan.cells] == [("toy", "cats")]
+    found = [(str(failure.spec), failure.task, failure.reason) for failure in plan.failures]
+    assert found[:2] == [("toy", "lost", "it is gone"), ("toy", "broken", "ZeroDivisionError: a bug of a plugin")]
+    assert [(spec, task) for spec, task, _ in found[2:]] == [("./nowhere+base", t) for t in ("lost", "cats", "broken")]
+    assert "./nowhere: there is no such directory" in found[3][2]
+    assert plan.failures[0].hint == "look elsewhere"
+
+
+def test_an_encoder_that_cannot_be_opened_stops_no_other(make: Callable[..., Plan], registered: Plugins) -> None:
+    def broken() -> None:
+        raise ZeroDivisionError("no weights")
+
+    registered.add(ToyPlugin({"nothing": "not an encoder", "broken": broken}), "bad")
+    plan = make("nothing", "toy", "broken")
+    assert [str(cell.spec) for cell in plan.cells] == ["toy"]
+    assert [failure.reason for failure in plan.failures] == [
+        "the encoder 'nothing' of bad has no encode() or no fingerprint",
+        "ZeroDivisionError: no weights",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("encoder", "message"),
+    [
+        ("+mirror:temprature=1", "unknown encoder spec key 'temprature'"),
+        ("+mirror:epochs=0", "epochs=0 is out of range"),
+        ("+mirror:corpus_size=-1", "corpus_size=-1"),
+        ("+mirror:corpus_size=7", "has 3 distinct strings"),
+        ("+mirror:corpus=nowhere.txt", "unknown corpus, and no file, 'nowhere.txt'"),
+        ("+base:max_length=long", "max_length=long is not a whole number"),
+        ("+base:max_length=2", "max_length=2 is out of range"),
+        ("+base:pooling=man", "unknown pooling 'man'"),
+        ("+base:lr=1", "unknown key of [+]base 'lr'"),
+        ("+base:layers=x", "layers=x is not a range"),
+    ],
+)
+def test_usage_errors_stop_the_plan(make: Callable[..., Plan], bert: str, encoder: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        make(bert + encoder)
+
+
+def test_requests_that_mean_nothing() -> None:
+    spec = parse_spec("toy")
+    with pytest.raises(UnknownNameError, match="unknown protocol 'papers'"):
+        Request((spec,), (), protocol="papers")
+    for encoders, seeds in (((), (0,)), ((spec,), ())):
+        with pytest.raises(UsageError, match="at least one encoder and one seed"):
+            Request(encoders, (), seeds)
+
+
+# Identity: everything that changes a number changes the id; nothing else does.
+
+
+@pytest.fixture
+def mirror_cell(make: Callable[..., Plan], bert: str) -> Cell:
+    return make(f"{bert}+mirror").cells[0]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"seeds": (1,)},
+        {"precision": "bf16"},
+        {"protocol": "released"},
+        {"tasks": ("dogs",)},
+    ],
+)
+def test_what_changes_the_id(make: Callable[..., Plan], bert: str, mirror_cell: Cell, options: dict[str, Any]) -> None:
+    (other,) = make(f"{bert}+mirror", **options).cells
+    assert other.id != mirror_cell.id
+    assert (other.weights.key != mirror_cell.weights.key) == ("tasks" not in options)
+
+
+def test_every_key_of_the_spec_changes_the_id(make: Callable[..., Plan], bert: str, mirror_cell: Cell) -> None:
+    keys = (
+        "temperature=0.5", "epochs=2", "train_max_length=9", "pooling=cls", "layers=-2:", "lr=0.1", "batch_size=7",
+        "weight_decay=0", "loss=ntxent", "drop_last=true", "clean_corpus=false", "dropout=0.3", "span_mask=1",
+        "max_length=10", "corpus_size=2",
+    )  # fmt: skip
+    ids = {key: make(f"{bert}+mirror:{key}").cells[0].id for key in keys}
+    assert len({mirror_cell.id, *ids.values()}) == len(keys) + 1
+
+
+def test_the_content_counts_not_the_place(
+    make: Callable[..., Plan], bert: str, mirror_cell: Cell, corpus: Path, tmp_path: Path, registered: Plugins
+) -> None:
+    shutil.copytree(bert, tmp_path / "elsewhere")
+    (tmp_path / "other.txt").write_text("one\n\n two\r\nthree\n")
+    (same,) = make(f"{tmp_path}/elsewhere+mirror", corpus=str(tmp_path / "other.txt")).cells
+    assert same.id == mirror_cell.id
+    (tmp_path / "other.txt").write_text("one\ntwo\nfour\n")
+    (other,) = make(f"{bert}+mirror", corpus=str(tmp_path / "other.txt")).cells
+    assert other.id != mirror_cell.id
+    weights = bytearray((tmp_path / "elsewhere" / "model.safetensors").read_bytes())
+    weights[-1] ^= 1
+    (tmp_path / "elsewhere" / "model.safetensors").write_bytes(weights)
+    backbones.fingerprint.cache_clear()
+    (altered,) = make(f"{tmp_path}/elsewhere+mirror").cells
+    assert altered.id != mirror_cell.id
+
+
+def test_the_data_changes_the_id(mirror_cell: Cell) -> None:
+    for changes in ({"data": (("pairs", "0" * 64),)}, {"task_version": 2}):
+        assert replace(mirror_cell, **changes).id != mirror_cell.id  # type: ignore[arg-type]
+
+
+def test_what_is_not_tuned_has_no_seed_and_no_corpus(make: Callable[..., Plan], bert: str, tmp_path: Path) -> None:
+    (tmp_path / "other.txt").write_text("else\n")
+    cells = make(f"{bert}+base", seeds=(0, 1, 2)).cells
+    assert len(cells) == 1
+    assert cells[0].id == make(f"{bert}+base", seeds=(5,), corpus=str(tmp_path / "other.txt")).cells[0].id
+
+
+def test_two_names_of_one_readout_are_one_identity(make: Callable[..., Plan], bert: str) -> None:
+    assert len({cell.id for cell in make(f"{bert}+base", f"{bert}+base:pooling=mean").cells}) == 1
+
+
+def test_a_plan_says_what_a_result_will_say(mirror_cell: Cell, corpus: Path) -> None:
+    stored = mirror_cell.to_json()
+    assert stored["method"] == "mirror"
+    assert stored["corpus"]["name"] == str(corpus)
+    assert stored["corpus"]["n"] == 3
+    assert stored["recipe"]["augment"]["span_mask"] == 5
+    assert stored["precision"] == {"tuning": "fp32", "encoding": "fp32"}
+
+
+def test_mirror_is_the_same_model_for_sentences_and_for_words_in_context(make: Callable[..., Plan]) -> None:
+    sentence, wic = make("tiny+mirror", tasks=("quick-sts", "quick-wic"), corpus="").cells
+    assert sentence.weights == wic.weights
+
+
+def test_cells_of_one_encoder_in_two_precisions_are_two_groups(make: Callable[..., Plan], bert: str) -> None:
+    named = (("cats", "fp32"), ("dogs", "bf16"))
+    plans = [make(f"{bert}+base", tasks=(task,), precision=precision) for task, precision in named]
+    groups = merged(plans).groups.values()
+    assert [[(cell.task, cell.precision) for cell in cells] for cells in groups] == [[one] for one in named]

@@ -1,0 +1,293 @@
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from bench import Bench
+from harness.log import Log
+from toys import CATS, DOGS, ToyEncoder, ToyPlugin, toy_tasks
+
+from mirrorbench.core.errors import DataFormatError
+from mirrorbench.core.inputs import TextInput
+from mirrorbench.core.locks import Leases
+from mirrorbench.data.lexicon import Lexicon
+from mirrorbench.models import backbones
+from mirrorbench.runs.results import ResultStore, read_results
+from mirrorbench.tasks.lexicon_induction import LexiconInduction
+from mirrorbench.tasks.pair_similarity import PairSimilarity
+
+TEXTS = sorted({text for pair in CATS + DOGS for text in (pair.left, pair.right)})
+
+
+def test_each_text_is_encoded_once_for_all_tasks(bench: Bench, toy: ToyEncoder) -> None:
+    log = Log()
+    outcome = bench.run("toy", log=log)
+    assert sorted(toy.asked) == TEXTS
+    assert log.stages == log.done == {"encode toy": len(TEXTS)}
+    assert [result.task for result in outcome.results] == ["cats", "dogs"]
+    assert (outcome.computed, outcome.failures) == (2, ())
+    for result, pairs in zip(outcome.results, (CATS, DOGS), strict=True):
+        assert result.n_items == len(pairs)
+        assert result.main_score == result.metrics["spearman"]
+        assert result.encoder["texts"] == len({text for pair in pairs for text in (pair.left, pair.right)})
+        assert result.encoder["dimensions"] == 26
+        assert torch.__version__.startswith(result.environment["packages"]["torch"])  # perhaps without the build tag
+
+
+def test_a_language_without_a_model_of_its_own_is_noted(
+    bench: Bench, random_model: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(backbones, "_from_hub", lambda *asked: random_model("bert"))
+    tasks = [PairSimilarity(f"cats-{language}", CATS, languages=(language,)) for language in ("en", "fr", "he")]
+    bench.plugins.add(ToyPlugin(tasks=tasks), "toys")
+    results = bench.run("bert+base", "mbert+base", tasks=[task.name for task in tasks]).results
+    assert {(result.spec, result.task): result.notes for result in results if result.notes} == {
+        ("bert+base", "cats-he"): ["bert+base has no model of he, and reads it with its English one"]
+    }
+
+
+class WordList(ToyEncoder):
+    """A toy encoder that knows which words it knows."""
+
+    def vocabulary(self, language: str) -> list[str]:
+        return {"en": ["apple", "pear", "plum"], "de": ["Apfel", "Birne", "Pflaume"]}[language]
+
+
+def test_candidates_are_the_words_that_an_encoder_knows_or_else_the_task_s(bench: Bench) -> None:
+    lexicon = Lexicon((("cat", "Katze"), ("dog", "Hund")), (("pig", "Ferkel"),), ("cow",), ("Kuh",))
+    task = LexiconInduction("bli", lexicon, languages=("en", "de"))
+    with_words, without = WordList("words"), ToyEncoder("no words")
+    bench.plugins.add(ToyPlugin({"with": with_words, "without": without}, [task]), "toys")
+    assert not bench.run("with", "without", "with", tasks=("bli",)).failures
+    dictionaries = {"cat", "dog", "pig", "Katze", "Hund", "Ferkel"}
+    assert set(with_words.asked) == dictionaries | {"apple", "pear", "plum", "Apfel", "Birne", "Pflaume"}
+    assert set(without.asked) == dictionaries | {"cow", "Kuh"}
+
+
+def test_scores_equal_a_direct_computation(bench: Bench, toy: ToyEncoder) -> None:
+    from scipy.stats import spearmanr
+
+    def unit(text: str) -> np.ndarray:
+        vector = ToyEncoder().encode([TextInput(text)])[0]
+        return vector / np.linalg.norm(vector)
+
+    (result,) = bench.run("toy", tasks=["cats"]).results
+    expected = spearmanr([unit(p.left) @ unit(p.right) for p in CATS], [p.gold for p in CATS]).statistic
+    assert result.main_score == pytest.approx(expected)
+
+
+def test_a_finished_cell_is_not_computed_again(bench: Bench, toy: ToyEncoder) -> None:
+    first = bench.run("toy", tasks=["cats"])
+    created = {path: path.stat().st_mtime_ns for path in bench.results.root.rglob("seed-*")}
+    asked = len(toy.asked)
+    log = Log()
+    second = bench.run("toy", log=log)
+    assert log.lines == ["toy cats cached", "toy dogs computed"]
+    assert second.computed == 1
+    assert second.results[0] == first.results[0]
+    assert {path: path.stat().st_mtime_ns for path in created} == created
+    assert sorted(toy.asked[asked:]) == [text for text in TEXTS if text not in toy.asked[:asked]]
+
+
+def test_tables_show_what_was_run_last_also_where_it_was_computed_before(bench: Bench, toy: ToyEncoder) -> None:
+    first = bench.run("toy", tasks=["cats"]).results
+    toy.fingerprint = "letters-2"
+    second = bench.run("toy", tasks=["cats"]).results
+    assert list(read_results(bench.results.root)) == list(second) != list(first)
+    toy.fingerprint = "letters-1"
+    again = bench.run("toy", tasks=["cats"])
+    assert (again.computed, again.results) == (0, first)
+    assert list(read_results(bench.results.root)) == list(first)
+
+
+def test_vectors_of_an_earlier_run_are_used_even_without_its_results(bench: Bench, toy: ToyEncoder) -> None:
+    first = bench.run("toy")
+    bench.results = ResultStore(bench.results.root.with_name("other"))
+    second = bench.run("toy")
+    assert len(toy.asked) == len(TEXTS)
+    assert [r.metrics for r in second.results] == [r.metrics for r in first.results]
+    toy.fingerprint = "letters-2"  # another encoder now
+    bench.run("toy")
+    assert len(toy.asked) == 2 * len(TEXTS)
+
+
+def test_a_damaged_result_is_computed_again(bench: Bench, toy: ToyEncoder) -> None:
+    first = bench.run("toy")
+    path = bench.results.path(bench.plan("toy").cells[0])
+    path.write_text('{"schema": 1, "cell"')
+    second = bench.run("toy")
+    assert second.computed == 1
+    assert [r.metrics for r in second.results] == [r.metrics for r in first.results]
+    assert path.with_name("seed-0.unreadable.json").is_file()
+
+
+def failing_task(name: str, where: str) -> PairSimilarity:
+    class Failing(PairSimilarity):
+        pass
+
+    def fail(*args: Any) -> Any:
+        raise DataFormatError(f"{where} failed") if where == "load" else ZeroDivisionError(f"{where} failed")
+
+    task = Failing(name, CATS)
+    task.identity = lambda data: {"pairs": name}  # type: ignore[method-assign]
+    setattr(task, where, fail)
+    return task
+
+
+@pytest.mark.parametrize("where", ["load", "inputs", "score"])
+def test_a_failing_task_stops_no_other(bench: Bench, toy: ToyEncoder, where: str) -> None:
+    bench.plugins.add(ToyPlugin(tasks=[failing_task("bad", where)]), "bad")
+    log = Log()
+    outcome = bench.run("toy", tasks=["bad", "cats"], log=log)
+    assert [result.task for result in outcome.results] == ["cats"]
+    (failure,) = outcome.failures
+    reason = "load failed" if where == "load" else f"ZeroDivisionError: {where} failed"
+    assert (failure.task, failure.reason, failure.seed) == ("bad", reason, 0)
+    assert sorted(log.lines) == ["toy bad failed", "toy cats computed"]
+
+
+@pytest.mark.parametrize(
+    ("broken", "reason"),
+    [
+        (np.zeros((2, 5)), r"the encoder bad returned an array of shape \(2, 5\) for 5 texts"),
+        (np.full((5, 5), np.nan), "the encoder bad returned NaN or infinite vectors for 5 of 5 texts"),
+        (np.zeros(8), r"shape \(8,\)"),
+        (RuntimeError("out of memory"), "RuntimeError: out of memory"),
+    ],
+)
+def test_a_broken_encoder_fails_alone_and_stores_nothing(
+    bench: Bench, toy: ToyEncoder, broken: Any, reason: str
+) -> None:
+    bench.plugins.add(ToyPlugin({"bad": ToyEncoder("bad-1", broken)}), "bad")
+    outcome = bench.run("bad", "toy", tasks=["cats"])
+    assert [(result.spec, result.task) for result in outcome.results] == [("toy", "cats")]
+    (failure,) = outcome.failures
+    assert (str(failure.spec), failure.task) == ("bad", "cats")
+    assert re.search(reason, failure.reason)
+    assert not (bench.results.root / "bad").exists()
+    assert len(list((bench.cache.root / "embeddings").rglob("*.keys.npy"))) == 1
+
+
+class MissingWords(ToyEncoder):
+    """A toy encoder that has no words of some languages, and no vectors of some texts."""
+
+    def vocabulary(self, language: str) -> list[str]:
+        return {"en": ["apple"], "de": ["Apfel"]}[language]
+
+    def encode(self, inputs: Sequence[TextInput]) -> Any:
+        if any("zebras" in item.text for item in inputs):
+            raise ValueError("nothing is known of zebras")
+        return super().encode(inputs)
+
+
+def test_what_one_task_wants_in_vain_stops_no_other_task_of_the_encoder(bench: Bench) -> None:
+    lexicon = Lexicon((("cat", "Katze"), ("dog", "Hund")), (("pig", "Ferkel"),), ("cow",), ("Kuh",))
+    tasks = [LexiconInduction(f"words-{code}", lexicon, languages=("en", code)) for code in ("de", "xx")]
+    bench.plugins.add(ToyPlugin({"toy": MissingWords()}, [*toy_tasks(), *tasks]), "toys")
+    outcome = bench.run("toy", tasks=["words-xx", "cats", "dogs", "words-de"])
+    assert [result.task for result in outcome.results] == ["dogs", "words-de"]
+    assert {failure.task: failure.reason for failure in outcome.failures} == {
+        "words-xx": "KeyError: 'xx'", "cats": "ValueError: nothing is known of zebras"
+    }  # fmt: skip
+
+
+def test_a_task_without_texts_fails_alone(bench: Bench, toy: ToyEncoder) -> None:
+    task = PairSimilarity("none", CATS)
+    task.inputs = lambda items: []  # type: ignore[method-assign]
+    bench.plugins.add(ToyPlugin(tasks=[task]), "none")
+    (failure,) = bench.run("toy", tasks=["none"]).failures
+    assert failure.reason.startswith("KeyError")  # what the task makes of it, not what the cache does
+    assert "cats" in [result.task for result in bench.run("toy", tasks=["none", "cats"]).results]
+
+
+def test_two_encoders_with_one_fingerprint_are_not_taken_for_one(bench: Bench) -> None:
+    """A copied class whose fingerprint nobody changed."""
+
+    one, other = ToyEncoder("same"), ToyEncoder("same")
+    bench.plugins.add(ToyPlugin({"one": one, "other": other}, toy_tasks()), "toys")
+    assert [result.spec for result in bench.run("one", "other").results] == ["one", "one", "other", "other"]
+    assert sorted(one.asked) == sorted(other.asked) == TEXTS
+    assert bench.run("other").computed == 0
+
+
+def test_what_failed_is_tried_again(bench: Bench, toy: ToyEncoder) -> None:
+    toy.broken = RuntimeError("not today")
+    assert len(bench.run("toy").failures) == 2
+    toy.broken = None
+    outcome = bench.run("toy")
+    assert (outcome.computed, outcome.failures) == (2, ())
+
+
+def test_constant_vectors_are_undefined_not_zero(bench: Bench) -> None:
+    constant = ToyEncoder(broken=np.ones((len({t for p in CATS for t in (p.left, p.right)}), 4)))
+    bench.plugins.add(ToyPlugin({"toy": constant}, toy_tasks()), "toys")
+    (result,) = bench.run("toy", tasks=["cats"]).results
+    assert result.main_score is None
+    assert "undefined" in result.notes[0]
+    path = next(bench.results.root.rglob("seed-0.json"))
+    assert json.loads(path.read_text())["main_score"] is None
+
+
+def test_a_disk_that_is_full_fails_the_cell_not_the_run(
+    bench: Bench, toy: ToyEncoder, full_disk: Callable[[str], None]
+) -> None:
+    full_disk("cats")
+    outcome = bench.run("toy")
+    assert [result.task for result in outcome.results] == ["dogs"]
+    assert "No space left on device" in outcome.failures[0].reason
+
+
+def test_a_group_at_work_elsewhere_is_left_for_later(bench: Bench, toy: ToyEncoder) -> None:
+    """Another process holds the first group's lease, stores one of its cells and goes."""
+    bench.plugins.add(ToyPlugin({"other": ToyEncoder("letters-2")}), "other")
+    elsewhere = Bench(bench.corpus.parent, bench.plugins)
+    ((first, _), *_) = bench.plan("toy").groups
+    held = Leases(bench.results.root / ".leases").take(first)
+    assert held is not None
+    released = []
+
+    class Releasing(Log):
+        def note(self, message: str) -> None:
+            super().note(message)
+            assert [line for line in self.lines if "computed" in line] == ["other cats computed", "other dogs computed"]
+            elsewhere.results = ResultStore(bench.results.root.with_name("elsewhere"))
+            elsewhere.run("toy", tasks=["cats"])
+            (elsewhere.results.root / "toy").rename(bench.results.root / "toy")
+            held.__exit__(None, None, None)
+            released.append(len(toy.asked))
+
+    log = Releasing()
+    outcome = bench.run("toy", "other", log=log)
+    assert [(result.spec, result.task) for result in outcome.results] == [
+        ("toy", "cats"), ("toy", "dogs"), ("other", "cats"), ("other", "dogs"),
+    ]  # fmt: skip
+    assert outcome.computed == 3
+    assert len(released) == 1
+    assert re.fullmatch(r"toy: process \d+ on .+ is at work on it; waiting for its results", log.lines[2])
+    assert log.lines[3:] == ["toy cats cached", "toy dogs computed"]
+
+
+def test_what_a_killed_run_left_half_written_is_swept_away(bench: Bench, toy: ToyEncoder) -> None:
+    folder = bench.results.root / "toy" / "cats"
+    folder.mkdir(parents=True)
+    (folder / ".part-1").write_text("half")
+    bench.run("toy")
+    assert [path.name for path in folder.iterdir() if path.name.startswith(".")] == []
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may write everywhere")
+def test_an_output_that_may_not_be_written_is_one_message(bench: Bench, toy: ToyEncoder) -> None:
+    bench.results.root.mkdir()
+    bench.results.root.chmod(0o500)
+    outcome = bench.run("toy")
+    assert {failure.reason for failure in outcome.failures} == {
+        f"Cannot write to {bench.results.root}: Permission denied."
+    }
+    assert toy.asked == []  # nothing was computed that could not have been stored

@@ -1,0 +1,179 @@
+"""An encoder directory gives the same vectors in sentence-transformers, transformers and mirrorbench."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+
+import mirrorbench
+from mirrorbench.core.errors import StorageError, UsageError
+from mirrorbench.models.pooling import Readout
+from mirrorbench.texts.export import check_output, replacing
+
+TEXTS = ["a cat sat on the mat", "two dogs", "quick zebras jump over many lazy letters " * 6, "x", "1 + 1 = 2!"]
+LINES = [f"line {n} of a small corpus, about {word}" for n in range(6) for word in ("cats", "dogs", "letters", "snow")]
+
+
+def by_the_card(folder: Path, texts: list[str]) -> dict[str, np.ndarray]:
+    """Runs each code block of the model card."""
+    card = (folder / "README.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"```python\n(.*?)```", card, re.S)
+    found = {}
+    for block in blocks:
+        names = {"folder": str(folder), "texts": texts}
+        exec(block, names)
+        library = re.search(r"(?:from|import) (sentence_transformers|mirrorbench|transformers)", block)[1]
+        found[library] = np.asarray(names["vectors"])
+    return found
+
+
+@pytest.mark.parametrize(
+    ("architecture", "spec"),
+    [
+        ("bert", "+mirror:layers=:,pooling=mean"),
+        ("bert", "+mirror:pooling=cls,max_length=20"),
+        ("roberta", "+mirror:pooling=mean,layers=-2"),
+        ("xlm-r", "+mirror:pooling=cls,layers=1:3"),
+        ("deberta", "+mirror:layers=-2:"),
+        ("bert", "+mirrorwic"),
+    ],
+)
+def test_three_libraries_give_the_same_vectors(
+    random_model: Callable[[str], Path], tmp_path: Path, architecture: str, spec: str
+) -> None:
+    folder = tmp_path / "enc"
+    tuned = mirrorbench.tune(LINES, f"{random_model(architecture)}{spec}", folder, held_out=4, device="cpu")
+    found = by_the_card(folder, TEXTS)
+    assert set(found) == {"sentence_transformers", "mirrorbench", "transformers"}
+    ours = found.pop("mirrorbench")
+    assert ours.shape == (len(TEXTS), 32)
+    assert np.abs(ours - ours[0]).max() > 0.01
+    for library, vectors in found.items():
+        assert np.abs(vectors - ours).max() < 1e-5, library
+    own = json.loads((folder / "mirrorbench.json").read_text())["readout"]
+    assert own == {"pooling": tuned.readout.pooling, "layers": tuned.readout.layers,
+                   "max_length": tuned.readout.max_length}  # fmt: skip
+
+
+@pytest.mark.real
+def test_the_embedded_model_too(tmp_path: Path) -> None:
+    tuned = mirrorbench.tune(LINES, "tiny", tmp_path / "enc", device="cpu")
+    assert tuned.readout == Readout("mean", ":", 64)
+    found = by_the_card(tmp_path / "enc", TEXTS)
+    for vectors in found.values():
+        assert np.abs(vectors - found["mirrorbench"]).max() < 1e-5
+    data = yaml.safe_load((tmp_path / "enc" / "README.md").read_text().split("---")[1])
+    assert data["license"] == "cc-by-sa-4.0"  # of the backbone's own card
+    assert "base_model" not in data
+
+
+def test_what_is_read_out_is_the_tuned_model_and_not_the_backbone(
+    random_model: Callable[[str], Path], tmp_path: Path
+) -> None:
+    path = random_model("bert")
+    mirrorbench.tune(LINES, f"{path}+mirror:lr=0.01", tmp_path / "enc", held_out=0, device="cpu")
+    before = mirrorbench.load(f"{path}+base:pooling=mean", device="cpu").encode(TEXTS)
+    after = mirrorbench.load(tmp_path / "enc", device="cpu").encode(TEXTS)
+    assert np.abs(before - after).max() > 0.01
+
+
+def test_the_card(random_model: Callable[[str], Path], tmp_path: Path) -> None:
+    backbone = tmp_path / "backbone"
+    shutil.copytree(random_model("bert"), backbone)
+    (backbone / "README.md").write_text("---\nlicense: mit\n---\nA model.\n")
+    folder = tmp_path / "my-encoder"
+    tuned = mirrorbench.tune(LINES, str(backbone), folder, held_out=6, device="cpu")
+    text = (folder / "README.md").read_text(encoding="utf-8")
+    data = yaml.safe_load(text.split("---")[1])
+    assert data["library_name"] == "sentence-transformers"
+    assert data["pipeline_tag"] == "sentence-similarity"
+    assert data["license"] == "mit"
+    assert {"sentence-transformers", "mirrorbench", "mirror"} <= set(data["tags"])
+    (model,) = data["model-index"]
+    metrics = {m["type"]: m["value"] for r in model["results"] for m in r["metrics"]}
+    assert model["name"] == "my-encoder"
+    assert metrics["uniformity"] == pytest.approx(tuned.sanity.after["uniformity"], abs=1e-4)
+    assert tuned.corpus["sha256"] in text
+    assert str(tmp_path) not in text.replace(f"`{backbone}`", "").replace(f"{backbone}+mirror", "")
+    assert not any(line in text for line in LINES)  # the user's texts are nobody else's business
+
+
+def test_mean_padded_cannot_be_exported(random_model: Callable[[str], Path], tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="mean-padded"):
+        mirrorbench.tune(LINES, f"{random_model('bert')}+mirror:pooling=mean-padded", tmp_path / "enc", device="cpu")
+    assert not (tmp_path / "enc").exists()
+
+
+def test_what_is_there_is_not_overwritten(random_model: Callable[[str], Path], tmp_path: Path) -> None:
+    spec, folder = str(random_model("bert")), tmp_path / "enc"
+    mirrorbench.tune(LINES, spec, folder, held_out=0, device="cpu")
+    first = (folder / "model.safetensors").read_bytes()
+    with pytest.raises(UsageError, match="already holds an encoder") as caught:
+        mirrorbench.tune(LINES, spec, folder, held_out=0, device="cpu", seed=1)
+    assert "--force" in caught.value.hint
+    assert (folder / "model.safetensors").read_bytes() == first
+    mirrorbench.tune(LINES, spec, folder, held_out=0, device="cpu", seed=1, force=True)
+    assert (folder / "model.safetensors").read_bytes() != first
+    assert [p.name for p in tmp_path.iterdir() if p.name.startswith(".")] == []
+
+
+@pytest.mark.parametrize("force", [False, True])
+def test_a_folder_of_something_else_is_never_replaced(tmp_path: Path, force: bool) -> None:
+    (tmp_path / "thesis.tex").write_text("years of work")
+    with pytest.raises(UsageError, match="left alone"):
+        check_output(tmp_path, force)
+    with pytest.raises(UsageError, match="a file"):
+        check_output(tmp_path / "thesis.tex", force)
+    check_output(tmp_path / "new", force)
+
+
+def test_a_failure_leaves_the_old_and_nothing_half(tmp_path: Path) -> None:
+    output = tmp_path / "enc"
+    output.mkdir()
+    (output / "old").touch()
+
+    def write(error: BaseException) -> None:
+        with replacing(output) as folder:
+            (folder / "half").touch()
+            raise error
+
+    with pytest.raises(KeyboardInterrupt):
+        write(KeyboardInterrupt())
+    with pytest.raises(StorageError, match="No space left"):
+        write(OSError(28, "No space left on device"))
+    assert [p.name for p in tmp_path.iterdir()] == ["enc"]
+    assert [p.name for p in output.iterdir()] == ["old"]
+
+
+def test_all_of_it_is_on_the_disk_before_it_has_its_name(tmp_path: Path, disk: list[tuple[str, str]]) -> None:
+    output = tmp_path / "enc"
+    with replacing(output) as folder:
+        (folder / "1_Pooling").mkdir()
+        for name in ("model.safetensors", "1_Pooling/config.json"):
+            (folder / name).write_text("x")
+    renamed = disk.index(("rename", str(output)))
+    flushed = {name for kind, name in disk[:renamed] if kind == "flush"}
+    assert {str(folder / name) for name in ("", "1_Pooling", "model.safetensors", "1_Pooling/config.json")} <= flushed
+    assert disk[renamed + 1 :] == [("flush", str(tmp_path))]
+
+
+def test_the_directory_is_one_row_that_is_read_as_it_says(random_model: Callable[[str], Path], tmp_path: Path) -> None:
+    from mirrorbench.core.specs import EncoderSpec
+    from mirrorbench.runs.builtin import plugins
+    from mirrorbench.runs.plan import expand_ladder
+
+    folder = tmp_path / "enc"
+    mirrorbench.tune(LINES, f"{random_model('bert')}+mirror:layers=:,max_length=33", folder, held_out=0, device="cpu")
+    (row,) = expand_ladder(EncoderSpec(str(folder)), "sentence", plugins())
+    assert row.method == "base"
+    assert dict(row.params) == {"pooling": "mean", "layers": ":", "max_length": 33}
+    (row,) = expand_ladder(EncoderSpec(str(folder), params=(("pooling", "cls"),)), "sentence", plugins())
+    assert dict(row.params) == {"pooling": "cls", "layers": ":", "max_length": 33}
+    assert len(expand_ladder(EncoderSpec(str(random_model("bert"))), "sentence", plugins())) == 3

@@ -1,0 +1,73 @@
+"""The held-out report against its definition, computed pair by pair."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from mirrorbench.texts.held_out import Probe, cut, measure, nearest, positives
+
+
+def by_definition(left: np.ndarray, right: np.ndarray) -> dict[str, float]:
+    """Wang & Isola 2020, section 4.1, with loops."""
+    left = [row / math.sqrt(sum(x * x for x in row)) for row in left.astype(float)]
+    right = [row / math.sqrt(sum(x * x for x in row)) for row in right.astype(float)]
+    n = len(left)
+    alignment = sum(sum((a - b) ** 2 for a, b in zip(x, y, strict=True)) for x, y in zip(left, right, strict=True)) / n
+    kernel = [
+        math.exp(-2 * sum((a - b) ** 2 for a, b in zip(left[i], left[j], strict=True)))
+        for i in range(n)
+        for j in range(i)
+    ]
+    hits = [all(left[i] @ right[i] > left[i] @ right[j] for j in range(n) if j != i) for i in range(n)]
+    return {"alignment": alignment, "uniformity": math.log(sum(kernel) / len(kernel)), "accuracy@1": sum(hits) / n}
+
+
+def test_the_numbers_are_the_definition() -> None:
+    rng = np.random.default_rng(0)
+    left = rng.normal(size=(12, 5)).astype(np.float32)
+    right = (left + rng.normal(size=(12, 5))).astype(np.float32)
+    found = measure(left, right)
+    assert found == pytest.approx(by_definition(left, right), abs=1e-9)
+    assert 0 < found["accuracy@1"] < 1
+
+
+def test_identical_pairs_are_aligned_and_one_point_is_not_uniform() -> None:
+    same = np.ones((4, 3), dtype=np.float32)
+    assert measure(same, same) == {"alignment": 0.0, "uniformity": pytest.approx(0), "accuracy@1": 0.0}
+
+
+def test_nearest_neighbours() -> None:
+    vectors = np.array([[1, 0], [0.9, 0.1], [0, 1], [0.1, 2]], dtype=np.float32)
+    assert nearest(vectors, [0, 2, 3]) == [1, 3, 2]
+
+
+@pytest.mark.parametrize("text", ["a", "ab", "a longer text that says something", "語彙", "x" * 1000])
+def test_a_cut_text_lacks_a_tenth(text: str) -> None:
+    short = cut(text, np.random.default_rng(1))
+    assert short
+    assert short == text if len(text) == 1 else len(text) - max(1, len(text) // 10) - 2 <= len(short) < len(text)
+
+
+def test_positives_repeat() -> None:
+    assert positives(["some text", "other text"], 3) == positives(["some text", "other text"], 3)
+
+
+def test_a_probe_encodes_each_text_once() -> None:
+    asked: list[str] = []
+
+    class Letters:
+        fingerprint = "x"
+
+        def encode(self, inputs):
+            asked.extend(item.text for item in inputs)
+            return np.array([[item.text.count(c) + 0.1 for c in "abc"] for item in inputs], dtype=np.float32)
+
+    probe = Probe([("a", "aa"), ("b", "bb"), ("a", "c")], shown=2)
+    answer = probe.ask(Letters())
+    assert sorted(asked) == ["a", "aa", "b", "bb", "c"]
+    report = probe.compare(answer, answer)
+    assert report.n == 3
+    assert [(x.text, x.before) for x in report.neighbours] == [("a", "a"), ("b", "a")]

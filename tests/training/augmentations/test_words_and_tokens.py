@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from augmented import recipe
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mirrorbench.core.errors import UsageError
+from mirrorbench.training.augmentations import TextView, TokenView
+from mirrorbench.training.augmentations.token_mask import token_mask
+from mirrorbench.training.augmentations.word_mask import word_mask
+from mirrorbench.training.augmentations.word_shuffle import word_shuffle
+
+MASK = 4
+SPECIAL = frozenset({0, 1, 2, 3, MASK})
+rates = st.floats(0.01, 0.99)
+seeds = st.integers(0, 10_000)
+
+
+def text_view(rate: float, seed: int = 0) -> TextView:
+    return TextView(np.random.default_rng(seed), rate, "[MASK]", "paper")
+
+
+def token_view(rate: float, seed: int = 0) -> TokenView:
+    return TokenView(np.random.default_rng(seed), rate, MASK, SPECIAL, "paper")
+
+
+@given(st.lists(st.integers(0, 50)), rates, seeds)
+def test_token_mask_keeps_length_specials_and_something_of_the_text(ids: list[int], rate: float, seed: int) -> None:
+    before = list(ids)
+    masked = token_mask(ids, token_view(rate, seed))
+    assert ids == before
+    assert len(masked) == len(ids)
+    assert all(new in (old, MASK) for old, new in zip(ids, masked, strict=True))
+    assert all(new == old for old, new in zip(ids, masked, strict=True) if old in SPECIAL)
+    text = [token for token in ids if token not in SPECIAL]
+    assert not text or any(token not in SPECIAL for token in masked)
+
+
+def test_token_mask_has_its_rate() -> None:
+    ids = [2, *range(10, 40), 3]
+    view = token_view(0.2)
+    share = np.mean([token_mask(ids, view).count(MASK) / 30 for _ in range(1000)])
+    assert share == pytest.approx(0.2, abs=0.01)
+
+
+@given(st.text(), rates, seeds)
+def test_word_mask_masks_whole_words_and_not_all(text: str, rate: float, seed: int) -> None:
+    masked = word_mask(text, text_view(rate, seed))
+    if len(text.split()) < 2:
+        assert masked.split() == text.split()
+    words = text.split()
+    assert all(new in (old, "[MASK]") for old, new in zip(words, masked.split(), strict=True))
+    assert not words or any(old == new for old, new in zip(words, masked.split(), strict=True))
+
+
+def test_word_mask_has_its_rate() -> None:
+    text = " ".join(f"w{i}" for i in range(30))
+    view = text_view(0.15)
+    share = np.mean([word_mask(text, view).count("[MASK]") / 30 for _ in range(1000)])
+    assert share == pytest.approx(0.15, abs=0.01)
+
+
+@given(st.lists(st.text("abc", min_size=1), max_size=30), st.integers(1, 10), seeds)
+def test_word_shuffle_keeps_the_words(words: list[str], k: int, seed: int) -> None:
+    assert Counter(word_shuffle(" ".join(words), text_view(k, seed)).split()) == Counter(words)
+
+
+@pytest.mark.parametrize("k", [1, 3])
+def test_word_shuffle_moves_words_as_far_as_it_may_and_no_further(k: int) -> None:
+    view = text_view(k)
+    text = " ".join(map(str, range(20)))
+    moved = [abs(place - int(word)) for _ in range(500) for place, word in enumerate(word_shuffle(text, view).split())]
+    assert max(moved) == k
+    assert np.mean(np.array(moved) > 0) > 0.2
+
+
+def test_rates_that_make_no_sense() -> None:
+    with pytest.raises(UsageError, match=r"word_shuffle=1\.5 is not a whole number"):
+        word_shuffle("a b", text_view(1.5))
+    with pytest.raises(UsageError, match="token_mask=1 is out of range"):
+        recipe(token_mask=1)
+    with pytest.raises(UsageError, match="word_mask=-1 is out of range"):
+        recipe(word_mask=-1)
+    with pytest.raises(UsageError, match="sides=3 is out of range"):
+        recipe(sides=3)

@@ -1,0 +1,181 @@
+"""MirrorWiC's views: the target intact, its surroundings changed, in every script."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mirrorbench.core.inputs import TextInput
+from mirrorbench.models.encoder import TransformerEncoder
+from mirrorbench.models.pooling import Readout
+from mirrorbench.runs.builtin import load_plugins
+from mirrorbench.runs.tuning import prepare
+from mirrorbench.training.augmentations import TextView
+from mirrorbench.training.augmentations.span_mask import span_mask
+from mirrorbench.training.loop import tune
+from mirrorbench.training.methods.mirrorwic import word_spans, words_in_context
+from mirrorbench.training.pairs import PairMaker
+from mirrorbench.training.recipes import Recipe, mirrorwic_preset, override
+
+SENTENCES = [
+    "He sat on the bank of the river, and watched the boats.",
+    "The bank raised its interest rates (again) in May 2009.",
+    "Semi-final: nobody scored!",
+    "Word",
+]
+
+
+def maker(rate: int, seed: int = 0, sides: int = 1, protocol: str = "paper") -> PairMaker:
+    rng = np.random.default_rng(seed)
+    recipe = Recipe(0.04, 1, 50, "target", augment=(("span_mask", float(rate)),), sides=sides)
+
+    def augment(texts: Sequence[str], shortest: int) -> list[str]:
+        view = TextView(rng=rng, rate=rate, mask_token="[MASK]", protocol=protocol, shortest=shortest)
+        return [span_mask(text, view) if rate else text for text in texts]
+
+    return PairMaker(recipe, rng, "[MASK]", protocol, augment)
+
+
+def target(item: TextInput) -> str:
+    ((start, end),) = item.spans
+    return item.text[start:end]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("The bank (again), 2009!", ["The", "bank", "again"]),
+        ("don't semi-final 1st", ["don't", "semi-final", "1st"]),
+        ("12 + 34 …", []),
+        ("", []),
+        ("Она пришла.", ["Она", "пришла"]),
+        ("कुत्ते के ऊपर", ["कुत्ते", "के", "ऊपर"]),
+        ("敏捷的狐狸", ["敏捷", "的狐", "狸"]),
+        ("iPhone在中国。", ["iPhone", "在中", "国"]),
+    ],
+)
+def test_words(text: str, words: list[str]) -> None:
+    assert [text[start:end] for start, end in word_spans(text)] == words
+
+
+@given(st.text(st.sampled_from("ab .,-中国कि'\n"), max_size=20))
+def test_words_are_disjoint_and_start_and_end_in_letters(text: str) -> None:
+    spans = word_spans(text)
+    assert all(start < end for start, end in spans)
+    assert all(one[1] <= other[0] for one, other in pairwise(spans))
+    assert all(any(c.isalpha() for c in text[start:end]) for start, end in spans)
+    assert not any(c.isspace() for start, end in spans for c in text[start:end])
+
+
+@pytest.mark.parametrize("rate", [0, 1, 5, 10])
+@pytest.mark.parametrize("seed", range(5))
+def test_the_target_stays_intact(rate: int, seed: int) -> None:
+    pairs = words_in_context(SENTENCES, maker(rate, seed))
+    assert len(pairs.left) == len(pairs.right) == len(SENTENCES)
+    assert pairs.groups is None
+    for text, left, right in zip(SENTENCES, pairs.left, pairs.right, strict=True):
+        assert left.text == text
+        assert target(left) == target(right)
+        assert (*left.spans[0],) in word_spans(text)
+        ((start, end),) = right.spans
+        old_start, old_end = left.spans[0]
+        for old, new in ((text[:old_start], right.text[:start]), (text[old_end:], right.text[end:])):
+            assert new.count("[MASK]") == (rate > 0 and len(old) > rate)
+            kept = new.replace("[MASK]", "")
+            assert sum(not c.isspace() for c in old) - sum(not c.isspace() for c in kept) <= rate
+            assert not new or old[:1].isspace() or not new[:1].isspace() or "[MASK]" in new
+
+
+def test_without_a_mask_both_views_are_the_sentence() -> None:
+    pairs = words_in_context(SENTENCES, maker(0))
+    assert pairs.left == pairs.right
+
+
+def test_no_space_comes_between_characters_that_had_none() -> None:
+    """In scripts without spaces, only the mask token is set off from the target."""
+    for seed in range(100):
+        right = words_in_context(["一二三四五六七八九十"], maker(3, seed)).right[0]
+        ((start, end),) = right.spans
+        head, tail = right.text[:start], right.text[end:]
+        assert not head.endswith(" ") or head.endswith("[MASK] ")
+        assert not tail.startswith(" ") or tail.startswith(" [MASK]")
+
+
+def test_a_space_before_the_target_stays() -> None:
+    """A byte-level tokenizer reads another word where it is gone."""
+    for seed in range(100):
+        right = words_in_context(["bcdfgh jklmnp qrstvw"], maker(3, seed)).right[0]
+        ((start, end),) = right.spans
+        assert start == 0 or right.text[start - 1] == " "
+        assert end == len(right.text) or right.text[end] == " "
+
+
+def test_the_draw_is_seeded() -> None:
+    assert words_in_context(SENTENCES, maker(5, 1)) == words_in_context(SENTENCES, maker(5, 1))
+    drawn = {target(words_in_context(SENTENCES[:1], maker(5, seed)).left[0]) for seed in range(100)}
+    assert len(drawn) == len({SENTENCES[0][slice(*span)] for span in word_spans(SENTENCES[0])})
+
+
+def test_two_sides_are_both_changed() -> None:
+    pairs = words_in_context(SENTENCES[:2], maker(5, 0, sides=2))
+    assert all("[MASK]" in item.text for item in (*pairs.left, *pairs.right))
+    assert pairs.left != pairs.right
+
+
+def test_the_released_code_takes_shorter_sentences_and_their_first_words() -> None:
+    words = [f"w{i}" for i in range(35)]
+    sentences = ["a cat sat", "the cat sat", " ".join(words), "x" * 148, "x" * 149]
+    assert len(sentences[2]) < 149
+    drawn = [words_in_context(sentences, maker(5, seed, protocol="released")).left for seed in range(200)]
+    assert {tuple(item.text for item in items) for items in drawn} == {tuple(sentences[1:4])}
+    assert {target(items[1]) for items in drawn} == set(words[:20])
+    anywhere = {target(words_in_context(sentences[2:3], maker(5, seed)).left[0]) for seed in range(400)}
+    assert anywhere == set(words)
+
+
+@pytest.mark.parametrize(("before", "masked"), [("abcdefgh ", False), ("abcdefghi ", True)])
+def test_the_released_code_leaves_less_than_ten_characters_alone(before: str, masked: bool) -> None:
+    drawn = [words_in_context([f"{before}target"], maker(3, seed, protocol="released")) for seed in range(20)]
+    corrupted = ["[MASK]" in pairs.right[0].text for pairs in drawn if target(pairs.left[0]) == "target"]
+    assert corrupted == [masked] * len(corrupted) != []
+
+
+def test_texts_without_a_word_are_left_out() -> None:
+    assert len(words_in_context(["1 2 3", *SENTENCES, ""], maker(5)).left) == len(SENTENCES)
+
+
+@pytest.mark.parametrize(
+    ("architecture", "span", "dropout"), [("bert", 10, 0.4), ("roberta", 0, 0.3), ("deberta", 1, 0.3)]
+)
+def test_the_papers_recipe(architecture: str, span: int, dropout: float) -> None:
+    recipe = mirrorwic_preset("wic", architecture, "paper")
+    assert (recipe.rate("span_mask"), recipe.rate("dropout")) == (span, dropout)
+    assert (recipe.temperature, recipe.lr, recipe.epochs, recipe.batch_size) == (0.04, 2e-5, 1, 200)
+    assert (recipe.train_max_length, recipe.pooling, recipe.layers) == (50, "target", "-4:")
+    released = mirrorwic_preset("wic", architecture, "released")
+    assert (released.epochs, released.rate("dropout"), released.loss) == (2, 0.4, "ntxent")
+
+
+@pytest.mark.parametrize("architecture", ["bert", "roberta"])
+def test_tuning_draws_the_views_of_a_word_together(random_model: Callable[[str], Path], architecture: str) -> None:
+    registry = load_plugins(discover=False).augmentations
+    registered = {entry.name: entry.value for entry in registry}
+    preset = mirrorwic_preset("wic", architecture, "paper")
+    recipe = override(preset, {"lr": 1e-3, "epochs": 60, "layers": "-2:", "span_mask": 2}, registered)
+    path, cpu = random_model(architecture), torch.device("cpu")
+    texts = [f"{a} {b} {c}" for a in ("red", "old", "big") for b in ("cat", "dog") for c in ("ran", "sat", "ate")]
+    transformer = prepare(path, recipe, registered, cpu)
+    first = tune(transformer, texts, recipe, 0, registered, views=words_in_context)
+    assert first.losses[-1] < first.losses[0]
+    item = TextInput("red dog sat", ((4, 7),))
+    tuned = TransformerEncoder(transformer, Readout("target", "-2:")).encode([item])
+    again = prepare(path, recipe, registered, cpu)
+    tune(again, texts, recipe, 0, registered, views=words_in_context)
+    np.testing.assert_array_equal(TransformerEncoder(again, Readout("target", "-2:")).encode([item]), tuned)

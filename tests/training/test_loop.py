@@ -1,0 +1,233 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mirrorbench.core.errors import TuningError, UsageError
+from mirrorbench.models.transformer import Transformer
+from mirrorbench.runs.builtin import load_plugins
+from mirrorbench.runs.tuning import prepare
+from mirrorbench.training import microbatch as parts
+from mirrorbench.training.augmentations import Augmentation
+from mirrorbench.training.loop import TuningReport, batches, tune
+from mirrorbench.training.recipes import Recipe, mirror_preset
+
+CPU = torch.device("cpu")
+TEXTS = [f"{animal} number {number} is {state}" for animal in ("cat", "dog", "zebra", "old whale")
+         for number, state in enumerate(("asleep", "awake", "hungry", "on the run", "gone", "back again"))]  # fmt: skip
+FAST = replace(mirror_preset("sentence", "bert", "paper"), epochs=12, batch_size=8, lr=1e-3)
+AUGMENTATIONS: dict[str, Augmentation] = {
+    entry.name: entry.value for entry in load_plugins(discover=False).augmentations
+}
+
+
+@pytest.fixture
+def fresh(random_model: Callable[[str], Path]) -> Callable[[Recipe], Transformer]:
+    return lambda recipe=FAST: prepare(random_model("bert"), recipe, AUGMENTATIONS, CPU)
+
+
+def weights(transformer: Transformer) -> torch.Tensor:
+    return torch.cat([p.detach().flatten() for n, p in transformer.model.named_parameters() if "pooler" not in n])
+
+
+def run(transformer: Transformer, recipe: Recipe = FAST, seed: int = 0, **options: str) -> TuningReport:
+    return tune(transformer, TEXTS, recipe, seed, AUGMENTATIONS, **options)
+
+
+@given(st.integers(2, 400), st.integers(2, 50), st.integers(0, 5))
+def test_batches_lose_nothing_and_leave_no_string_alone(n: int, size: int, seed: int) -> None:
+    found = list(batches(n, size, drop_last=False, rng=np.random.default_rng(seed)))
+    assert sorted(index for batch in found for index in batch) == list(range(n))
+    lengths = [len(batch) for batch in found]
+    assert max(lengths) - min(lengths) <= 1
+    assert min(lengths) >= 2  # a string alone would have no negatives
+    assert max(lengths) <= max(size, 3)
+
+
+@given(st.integers(2, 400), st.integers(2, 50))
+def test_the_released_code_drops_the_last_batch(n: int, size: int) -> None:
+    found = list(batches(n, size, drop_last=True, rng=np.random.default_rng(0)))
+    if n < size:
+        assert [len(batch) for batch in found] == [n]
+    else:
+        assert [len(batch) for batch in found] == [size] * (n // size)
+    assert len({int(index) for batch in found for index in batch}) == sum(map(len, found))
+
+
+def test_batches_are_in_random_order_but_repeatable() -> None:
+    def order(seed: int) -> list[int]:
+        return np.concatenate(list(batches(50, 10, False, np.random.default_rng(seed)))).tolist()
+
+    assert order(0) == order(0) != order(1)
+    assert order(0) != list(range(50))
+
+
+def test_tuning_lowers_the_loss(fresh: Callable[..., Transformer]) -> None:
+    done: list[int] = []
+    model = fresh()
+    report = tune(model, TEXTS, FAST, 0, AUGMENTATIONS, advance=done.append)
+    assert report.losses[-1] < report.losses[0] - 0.1
+    assert sum(done) == report.strings == len(TEXTS) * FAST.epochs
+    assert report.steps == len(done) == 3 * FAST.epochs
+    assert 0 <= report.padding < 1
+    assert not model.model.training
+
+
+def test_a_seed_repeats_bit_for_bit_and_another_differs(fresh: Callable[..., Transformer]) -> None:
+    found = []
+    for seed, noise in ((3, 1), (3, 2), (4, 1)):
+        torch.manual_seed(noise)  # what went before must not matter
+        model = fresh()
+        report = run(model, seed=seed)
+        found.append((weights(model), report.losses))
+    assert torch.equal(found[0][0], found[1][0])
+    assert found[0][1] == found[1][1]
+    assert not torch.equal(found[0][0], found[2][0])
+
+
+def test_the_callers_generator_is_left_alone(fresh: Callable[..., Transformer]) -> None:
+    torch.manual_seed(5)
+    expected = torch.rand(3)
+    model = fresh()
+    torch.manual_seed(5)
+    run(model, replace(FAST, epochs=1))
+    assert torch.equal(torch.rand(3), expected)
+
+
+@pytest.mark.parametrize("loss", ["infonce", "ntxent"])
+def test_a_loss_that_is_not_finite_stops(fresh: Callable[..., Transformer], loss: str) -> None:
+    recipe = replace(FAST, lr=1e30, loss=loss)
+    with pytest.raises(TuningError, match=r"the loss is not finite within steps \d+ to \d+") as caught:
+        run(fresh(recipe), recipe)
+    assert "lower lr" in caught.value.hint
+
+
+@pytest.mark.parametrize("texts", [[], ["one"]])
+def test_fewer_than_two_strings(fresh: Callable[..., Transformer], texts: list[str]) -> None:
+    with pytest.raises(TuningError, match=f"a corpus of {len(texts)} distinct strings"):
+        tune(fresh(), texts, FAST, 0, AUGMENTATIONS)
+
+
+def test_a_tokenizer_without_mask_token(fresh: Callable[..., Transformer]) -> None:
+    model = fresh()
+    model.tokenizer.mask_token = None
+    with pytest.raises(TuningError, match="no mask token") as caught:
+        run(model)
+    assert "span_mask=0" in caught.value.hint
+
+
+def test_strings_longer_than_the_model(fresh: Callable[..., Transformer]) -> None:
+    with pytest.raises(UsageError, match="80 positions"):
+        run(fresh(), replace(FAST, train_max_length=81))
+
+
+@pytest.mark.parametrize("pooling", ["cls", "mean", "mean-padded"])
+def test_small_batches_give_the_loss_and_gradients_of_one_big_batch(
+    fresh: Callable[..., Transformer], monkeypatch: pytest.MonkeyPatch, pooling: str
+) -> None:
+    recipe = replace(FAST, pooling=pooling, augment=(("dropout", 0.0), ("span_mask", 5.0)), lr=0.0, weight_decay=0.0)
+    found = []
+    for budget in (1, 400, 100_000):
+        monkeypatch.setitem(parts.TOKEN_BUDGET, "cpu", budget)
+        monkeypatch.setitem(parts.PASS_COST, "cpu", 100_000)  # only the budget makes another pass
+        model = fresh(recipe)
+        passes = []
+        forward = model.forward
+        monkeypatch.setattr(model, "forward", lambda *a, f=forward, p=passes, **k: p.append(1) or f(*a, **k))
+        report = tune(model, TEXTS, replace(recipe, epochs=1, batch_size=len(TEXTS)), 0, AUGMENTATIONS)
+        gradients = torch.cat([p.grad.to_dense().flatten() for p in model.model.parameters() if p.grad is not None])
+        found.append((len(passes), report.losses[0], gradients))
+    assert found[0][0] == len(TEXTS) > found[1][0] > found[2][0] == 1  # the two views of a string stay together
+    for _, loss, gradients in found[:2]:
+        assert loss == pytest.approx(found[2][1], abs=1e-5)
+        torch.testing.assert_close(gradients, found[2][2], rtol=1e-4, atol=1e-6)
+
+
+class Noise:
+    """A plugin's augmentation that says nothing of packing."""
+
+    def configure(self, config: object, rate: float) -> None:
+        pass
+
+    def attach(self, model: object, rate: float) -> None:
+        pass
+
+
+@pytest.mark.parametrize(
+    ("augment", "pooling", "packed"),
+    [
+        ({"dropout": 0.1, "span_mask": 2.0}, "mean", True),
+        ({"dropout": 0.1}, "mean-padded", False),
+        ({"dropout": 0.0, "drophead": 0.1}, "mean", False),
+        ({"dropout": 0.1, "drophead": 0.0}, "cls", True),
+        ({"dropout": 0.0, "controlled_dropout": 0.1}, "mean", False),
+        ({"dropout": 0.1, "noise": 1.0}, "mean", False),
+    ],
+)
+def test_texts_are_packed_where_every_augmentation_permits(
+    random_model: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch, augment: dict[str, float], pooling: str,
+    packed: bool,
+) -> None:  # fmt: skip
+    registered = {**AUGMENTATIONS, "noise": Augmentation("noise", Noise(), on="model")}
+    recipe = replace(FAST, epochs=1, pooling=pooling, augment=tuple(augment.items()))
+    model = prepare(random_model("bert"), recipe, registered, CPU)
+    seen, forward = set(), model.forward
+    monkeypatch.setattr(model, "forward", lambda *a: seen.add(a[4]) or forward(*a))
+    report = tune(model, TEXTS, recipe, 0, registered)
+    assert seen == {packed}
+    assert (report.padding == 0) == packed
+
+
+def test_packed_or_padded_the_model_becomes_the_same(
+    fresh: Callable[..., Transformer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recipe = replace(FAST, epochs=2, augment=(("dropout", 0.0), ("span_mask", 5.0)))
+    found = []
+    for packs in (True, False):
+        monkeypatch.setattr(parts, "can_pack", lambda model, packs=packs: packs)
+        model = fresh(recipe)
+        found.append((run(model, recipe), weights(model)))
+    (one, packed), (other, padded) = found
+    assert one.losses == pytest.approx(other.losses, abs=1e-4)
+    # AdamW takes the sign of gradients that are nothing but rounding: a few weights go their own way.
+    assert (packed - padded).abs().quantile(0.99) < 1e-4
+
+
+@pytest.mark.parametrize("sides", [1, 2])
+def test_one_side_is_masked_and_drawn_anew_in_each_epoch(
+    fresh: Callable[..., Transformer], monkeypatch: pytest.MonkeyPatch, sides: int
+) -> None:
+    recipe = replace(FAST, epochs=2, sides=sides)
+    model = fresh(recipe)
+    seen: list[str] = []
+    tokenize = model.tokenize
+    monkeypatch.setattr(model, "tokenize", lambda texts, n: seen.extend(texts) or tokenize(texts, n))
+    run(model, recipe)
+    masked = [text for text in seen if "[MASK]" in text]
+    assert len(set(masked)) > 0.8 * len(TEXTS) * recipe.epochs * sides  # a few draws may fall on the same place
+    # What no augmentation changes is tokenised once, whatever the number of epochs.
+    assert sorted(text for text in seen if text not in masked) == (sorted(TEXTS) if sides == 1 else [])
+
+
+def test_the_step_is_adamw_with_the_recipes_values(
+    fresh: Callable[..., Transformer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[torch.optim.AdamW] = []
+
+    class Spy(torch.optim.AdamW):
+        def __init__(self, *args: object, **kwargs: object) -> None:
+            super().__init__(*args, **kwargs)  # type: ignore[arg-type]
+            made.append(self)
+
+    monkeypatch.setattr(torch.optim, "AdamW", Spy)
+    run(fresh(), replace(FAST, epochs=1, lr=3e-4, weight_decay=0.02))
+    (optimizer,) = made
+    values = {(group["lr"], group["weight_decay"], group["fused"]) for group in optimizer.param_groups}
+    assert values == {(3e-4, 0.02, True)}

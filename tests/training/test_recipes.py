@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from mirrorbench.core.errors import UnknownNameError, UsageError
+from mirrorbench.core.specs import LEVELS
+from mirrorbench.runs.builtin import load_plugins
+from mirrorbench.training.recipes import Recipe, mirror_preset, override
+
+AUGMENTATIONS = {entry.name: entry.value for entry in load_plugins(discover=False).augmentations}
+
+
+def changed(**params: object) -> Recipe:
+    return override(mirror_preset("sentence", "bert", "paper"), params, AUGMENTATIONS)  # type: ignore[arg-type]
+
+
+# Paper 1, section 3 ("Training Setup and Details"), Table 21 and appendix B.
+@pytest.mark.parametrize(
+    ("level", "temperature", "span", "epochs", "length"),
+    [("word", 0.2, 0, 2, 25), ("phrase", 0.04, 2, 2, 25), ("sentence", 0.04, 5, 1, 50), ("wic", 0.04, 5, 1, 50)],
+)
+@pytest.mark.parametrize("architecture", ["bert", "roberta", "deberta-v2"])
+@pytest.mark.parametrize("protocol", ["paper", "released"])
+def test_the_papers_values(
+    level: str, temperature: float, span: int, epochs: int, length: int, architecture: str, protocol: str
+) -> None:
+    recipe = mirror_preset(level, architecture, protocol)
+    assert (recipe.temperature, recipe.epochs, recipe.train_max_length) == (temperature, epochs, length)
+    assert (recipe.rate("span_mask"), recipe.rate("dropout"), recipe.rate("drophead")) == (span, 0.1, 0)
+    assert (recipe.lr, recipe.batch_size, recipe.layers) == (2e-5, 200, "-1:")
+    assert recipe.loss == ("infonce" if protocol == "paper" else "ntxent")
+    mean = {"paper": "mean", "released": "mean-padded"}[protocol]
+    assert recipe.pooling == (mean if architecture == "bert" and level in ("sentence", "wic") else "cls")
+    assert (recipe.drop_last, recipe.clean_corpus) == ((True, False) if protocol == "released" else (False, True))
+
+
+def test_the_presets_are_within_their_own_limits() -> None:
+    for level in LEVELS:
+        recipe = mirror_preset(level, "bert", "paper")
+        assert override(recipe, {}, AUGMENTATIONS) == recipe
+
+
+def test_every_value_can_be_overridden() -> None:
+    recipe = changed(
+        temperature=1, epochs=3, train_max_length=9, pooling="cls", layers=-2, lr=0.1, batch_size=4,
+        weight_decay=0, loss="ntxent", drop_last=True, clean_corpus=False, dropout=0, span_mask=7,
+    )  # fmt: skip
+    assert recipe == Recipe(
+        1.0, 3, 9, "cls", "-2", 0.1, 4, 0.0, "ntxent", (("dropout", 0.0), ("span_mask", 7.0)), True, False
+    )
+    assert json.loads(json.dumps(recipe.to_json()))["augment"] == {"dropout": 0.0, "span_mask": 7.0}
+
+
+def test_keys_of_others_are_left_alone() -> None:
+    assert changed(max_length=3, corpus="x", corpus_size=7) == changed()
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({"epochs": 0}, "epochs=0 is out of range"),
+        ({"epochs": 1.5}, "epochs=1.5 is not of type int"),
+        ({"epochs": True}, "epochs=True is not of type int"),
+        ({"batch_size": 1}, "batch_size=1 is out of range"),
+        ({"temperature": 0}, "temperature=0.0 is out of range"),
+        ({"temperature": "hot"}, "temperature=hot is not a number"),
+        ({"lr": -1.0}, "lr=-1.0 is out of range"),
+        ({"lr": float("inf")}, "lr=inf is out of range"),
+        ({"train_max_length": 2}, "train_max_length=2 is out of range"),
+        ({"drop_last": 1}, "drop_last=1 is not of type bool"),
+        ({"pooling": True}, "pooling=True is not of type str"),
+        ({"dropout": 1}, "dropout=1 is out of range"),
+        ({"dropout": -0.1}, "dropout=-0.1 is out of range"),
+        ({"span_mask": -1}, "span_mask=-1 is out of range"),
+        ({"span_mask": True}, "span_mask=True is not a number"),
+    ],
+)
+def test_values_out_of_range_or_type(params: dict[str, object], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        changed(**params)
+
+
+def test_an_unknown_key_suggests_the_nearest() -> None:
+    with pytest.raises(UnknownNameError, match="'temprature'") as caught:
+        changed(temprature=1)
+    assert "temperature" in caught.value.hint
+    with pytest.raises(UnknownNameError) as caught:
+        changed(spanmask=1)
+    assert "span_mask" in caught.value.hint
+
+
+def test_an_unknown_loss_suggests_the_nearest() -> None:
+    with pytest.raises(UnknownNameError, match="infonse") as caught:
+        changed(loss="infonse")
+    assert "infonce" in caught.value.hint
