@@ -26,15 +26,9 @@ _T = TypeVar("_T")
 
 @contextmanager
 def writing(target: Path, store: Path | None = None) -> Iterator[IO[bytes]]:
-    """Write a file atomically: into a temporary file beside it, renamed once complete, removed on an error.
+    """Write a file atomically: into a temporary file beside it that is renamed once complete, removed on an error.
 
-    Args:
-        target: the file.
-        store: what an error names in its place, where the file is one of many whose names say nothing to a user: a
-            full disk is then one message, not one for each file.
-
-    Raises:
-        StorageError: the folder or the file cannot be written, or the disk is full.
+    An error is a ``StorageError`` that names ``store``, if it is given, in place of the one file of many.
     """
     temporary = ""
     try:
@@ -60,16 +54,9 @@ def writing(target: Path, store: Path | None = None) -> Iterator[IO[bytes]]:
 
 @contextmanager
 def building(target: Path, prefix: str, problem: str, hint: str) -> Iterator[Path]:
-    """A new folder beside another, for whoever writes a model into it and renames it; if it is still there, it goes.
+    """A new folder beside ``target``, removed at the end unless it was renamed; for models, which are folders.
 
-    Args:
-        target: what it is to become.
-        prefix: of its name.
-        problem: what an error says before the reason: that what cannot be written where.
-        hint: what to do then.
-
-    Raises:
-        StorageError: the folder or a file in it cannot be written, or the disk is full.
+    An error is a ``StorageError`` of ``problem`` (what cannot be written where), the reason, and ``hint``.
     """
     from safetensors import SafetensorError  # what a full disk raises under safetensors
 
@@ -85,10 +72,9 @@ def building(target: Path, prefix: str, problem: str, hint: str) -> Iterator[Pat
 
 
 def again_if_swept(write: Callable[[], _T]) -> _T:
-    """Call ``write``, and once more if what it was writing had been removed under its hands.
+    """Call ``write``, and once more if its temporary files vanished.
 
-    For writers whose leftovers are swept away: who lost its lease while it was suspended, and wrote on, has had its
-    temporary files taken for those of a dead process.
+    A process that was suspended, lost its lease and wrote on may have had them swept away as those of a dead process.
     """
     try:
         return write()

@@ -56,18 +56,18 @@ def add_function(registry: Registry[Any], origin: str, name: str, value: Any, de
     registry.add(name, value, origin, description)
 
 
-def _said(error: BaseException) -> str:
-    """An error in one line: ours as it is, others by their type too."""
+def _registered(hook: str, doc: str) -> Any:
+    """A property: the registry of a hook."""
+
+    def registry(self: Plugins) -> Registry[Any]:
+        return self.registry(hook)
+
+    return property(registry, doc=doc)
+
+
+def _in_one_line(error: BaseException) -> str:
     text = error.message if isinstance(error, MirrorbenchError) else f"{type(error).__name__}: {error}"
     return " ".join(text.split())
-
-
-class _OfThisProcess(Registry[Any]):
-    """What one process has for itself alone is typed by nobody, and may be called anything."""
-
-    def is_name(self, name: object) -> bool:
-        """Whether it is a text at all."""
-        return isinstance(name, str) and bool(name)
 
 
 class Plugins:
@@ -103,14 +103,14 @@ class Plugins:
         try:
             self.add(point.load(), point.name, dist)
         except (Exception, SystemExit) as error:  # a plugin may raise anything, and must not stop the others
-            self._broken(f"{point.name} ({dist})", error)
+            self._report(f"{point.name} ({dist})", error)
 
-    def _broken(self, who: str, error: BaseException, named: bool = False) -> None:
-        """Warn of a plugin that was installed; stop for one that the user named (``--plugin FILE``)."""
+    def _report(self, plugin: str, error: BaseException, named: bool = False) -> None:
+        """Warn of a broken plugin that was installed; stop for one that the user named (``--plugin FILE``)."""
         if named or os.environ.get("MIRRORBENCH_STRICT_PLUGINS") == "1":
             hint = error.hint if isinstance(error, MirrorbenchError) else ""
-            raise PluginError(f"plugin {who} failed: {_said(error)}", hint) from error
-        warnings.warn(f"plugin {who} skipped: {_said(error)}", PluginWarning, stacklevel=2)
+            raise PluginError(f"plugin {plugin} failed: {_in_one_line(error)}", hint) from error
+        warnings.warn(f"plugin {plugin} skipped: {_in_one_line(error)}", PluginWarning, stacklevel=2)
 
     def add(self, plugin: Any, name: str, distribution: str = "") -> None:
         """Register a plugin object.
@@ -127,17 +127,16 @@ class Plugins:
             self._manager.unregister(name=name)
             problem = " ".join(str(error).split("hookimpl definition: ")[-1].split())
             raise PluginError(f"plugin {name!r}: {problem}", "A hook takes one argument, called register.") from error
+        hooks = ", ".join(self._kinds)
         try:
             self._manager.check_pending()
         except pluggy.PluginValidationError as error:
             self._manager.unregister(plugin)
-            raise PluginError(f"plugin {name!r}: {error}", f"Hooks: {', '.join(self._kinds)}") from error
+            raise PluginError(f"plugin {name!r}: {error}", f"Hooks: {hooks}") from error
         if not self._manager.get_hookcallers(plugin):
             self._manager.unregister(plugin)
-            raise PluginError(
-                f"plugin {name!r} has no hook",
-                f"Mark a function with @mirrorbench.hookimpl and call it as one of the hooks: {', '.join(self._kinds)}",
-            )
+            advice = f"Mark a function with @mirrorbench.hookimpl and call it as one of the hooks: {hooks}"
+            raise PluginError(f"plugin {name!r} has no hook", advice)
         self._distributions[name] = distribution
         self._registries.clear()
 
@@ -159,26 +158,24 @@ class Plugins:
             spec.loader.exec_module(module)
         except (Exception, SystemExit) as error:
             del sys.modules[module_name]
-            raise PluginError(f"plugin file {path} failed: {_said(error)}") from error
+            raise PluginError(f"plugin file {path} failed: {_in_one_line(error)}") from error
         self.add(module, str(path))
         self.files.append(path.resolve())
 
     def extended(self, hook: str, *args: Any, **kwargs: Any) -> Plugins:
-        """These plugins and one more thing, for objects that live in this process only; ``self`` stays as it is.
+        """A copy with one more thing, for objects that live in this process only.
 
         Args:
             hook: the hook through which it would be registered.
-            args: what ``register`` of that hook takes.
+            args: what ``register`` of that hook takes; the name may be any text, since nobody types it.
             kwargs: likewise.
 
         Raises:
             PluginError: the name is taken.
         """
-        kind = self._kinds[hook]
-        registry = _OfThisProcess(kind.noun)
-        for entry in self.registry(hook):
-            registry.add(entry.name, entry.value, entry.origin, entry.description)
-        kind.add(registry, "this process", *args, **kwargs)
+        registry = copy(self.registry(hook))
+        registry.open_to_any_name()
+        self._kinds[hook].add(registry, "this process", *args, **kwargs)
         twin = copy(self)
         twin._registries = {**self._registries, hook: registry}
         return twin
@@ -188,7 +185,7 @@ class Plugins:
         if hook not in self._registries:
             kind = self._kinds[hook]
             registry = kind.registry(kind.noun)
-            for impl in getattr(self._manager.hook, hook).get_hookimpls():
+            for impl in self._implementations(hook):
                 self._collect(impl, registry, kind.add)
             self._registries[hook] = registry
         return self._registries[hook]
@@ -202,17 +199,16 @@ class Plugins:
             return
         before = registry.names()
         try:
-            left = impl.function(register)
-            if left is not None:
-                raise PluginError(
-                    f"its {impl.function.__name__} returned a {type(left).__name__}; a hook calls register"
-                )
+            returned = impl.function(register)
+            if returned is not None:
+                name = impl.function.__name__
+                raise PluginError(f"its {name} returned a {type(returned).__name__}; a hook calls register")
         except (Exception, SystemExit) as error:  # as above: third-party code
             registry.keep(before)  # what is skipped is skipped as a whole
             if isinstance(error, DuplicateNameError):
                 raise
             dist = self._distributions.get(impl.plugin_name, "")
-            self._broken(f"{impl.plugin_name} ({dist})" if dist else impl.plugin_name, error, named=not dist)
+            self._report(f"{impl.plugin_name} ({dist})" if dist else impl.plugin_name, error, named=not dist)
 
     def listing(self) -> list[dict[str, Any]]:
         """Each plugin's name, distribution and hooks, in the order of loading."""
@@ -220,56 +216,21 @@ class Plugins:
             {
                 "name": name,
                 "distribution": self._distributions.get(name) or ("built in" if name in self._builtin else "file"),
-                "hooks": sorted(hook for hook in self._kinds if any(i.plugin is plugin for i in self._impls(hook))),
+                "hooks": sorted(h for h in self._kinds if any(i.plugin is plugin for i in self._implementations(h))),
             }
             for name, plugin in self._manager.list_name_plugin()
             if plugin is not None
         ]
 
-    def _impls(self, hook: str) -> list[Any]:
+    def _implementations(self, hook: str) -> list[Any]:
         return list(getattr(self._manager.hook, hook).get_hookimpls())
 
-    @property
-    def encoders(self) -> Registry[Any]:
-        """Systems that are encoders of their own."""
-        return self.registry("register_encoders")
-
-    @property
-    def methods(self) -> Registry[Any]:
-        """What can be done to a backbone."""
-        return self.registry("register_methods")
-
-    @property
-    def augmentations(self) -> Registry[Any]:
-        """Ways to make two views of a string."""
-        return self.registry("register_augmentations")
-
-    @property
-    def tasks(self) -> Registry[Any]:
-        """All tasks."""
-        return self.registry("register_tasks")
-
-    @property
-    def corpora(self) -> Registry[Any]:
-        """All tuning corpora that have a name."""
-        return self.registry("register_corpora")
-
-    @property
-    def metrics(self) -> Registry[Any]:
-        """All metrics."""
-        return self.registry("register_metrics")
-
-    @property
-    def renderers(self) -> Registry[Any]:
-        """All table formats."""
-        return self.registry("register_renderers")
-
-    @property
-    def executors(self) -> Registry[Any]:
-        """Where cells can be computed."""
-        return self.registry("register_executors")
-
-    @property
-    def commands(self) -> Registry[Any]:
-        """Sub-commands added by plugins."""
-        return self.registry("register_commands")
+    encoders = _registered("register_encoders", "Systems that are encoders of their own.")
+    methods = _registered("register_methods", "What can be done to a backbone.")
+    augmentations = _registered("register_augmentations", "Ways to make the two views of a string.")
+    tasks = _registered("register_tasks", "All tasks.")
+    corpora = _registered("register_corpora", "All tuning corpora that have a name.")
+    metrics = _registered("register_metrics", "All metrics.")
+    renderers = _registered("register_renderers", "All table formats.")
+    executors = _registered("register_executors", "Where cells can be computed.")
+    commands = _registered("register_commands", "Sub-commands added by plugins.")

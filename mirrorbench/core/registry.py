@@ -43,18 +43,13 @@ class Registry(Generic[T]):
     def __init__(self, kind: str) -> None:
         self.kind = kind
         self._entries: dict[str, Entry[T]] = {}
+        self._any_name = False
 
     def add(self, name: str, value: T, origin: str, description: str = "") -> None:
-        """Register ``value`` under ``name``.
-
-        Raises:
-            DuplicateNameError: the name is taken; the message names both origins.
-            PluginError: it is no name that could be typed.
-        """
-        if not self.is_name(name):
+        """Register ``value`` under ``name``; a taken name is a ``DuplicateNameError`` that names both origins."""
+        if not (isinstance(name, str) and name) or (not self._any_name and not _can_be_typed(name)):
             raise PluginError(
-                f"{origin} registers the {self.kind} {name!r:.60}",
-                "A name is a text without spaces and commas.",
+                f"{origin} registers the {self.kind} {name!r:.60}", "A name is a text without spaces and commas."
             )
         if not isinstance(description, str):
             raise PluginError(f"{origin} describes the {self.kind} {name!r} by a {type(description).__name__}")
@@ -65,9 +60,9 @@ class Registry(Generic[T]):
             )
         self._entries[name] = Entry(name, value, origin, description)
 
-    def is_name(self, name: object) -> bool:
-        """Whether users could type it on a command line, in lists that are separated by commas."""
-        return isinstance(name, str) and bool(name) and name.isprintable() and not set(name) & {" ", ","}
+    def open_to_any_name(self) -> None:
+        """From now on accept any text as a name, also one that no command line could hold."""
+        self._any_name, self._entries = True, dict(self._entries)
 
     def keep(self, names: Iterable[str]) -> None:
         """Drop what is registered under other names."""
@@ -77,11 +72,7 @@ class Registry(Generic[T]):
         return self.entry(name).value
 
     def entry(self, name: str) -> Entry[T]:
-        """The entry called ``name``.
-
-        Raises:
-            UnknownNameError: nothing has that name; the hint lists the nearest names.
-        """
+        """The entry called ``name``; otherwise an ``UnknownNameError`` with the nearest names."""
         try:
             return self._entries[name]
         except KeyError:
@@ -99,6 +90,11 @@ class Registry(Generic[T]):
     def names(self) -> list[str]:
         """All names, in the order of registration."""
         return list(self._entries)
+
+
+def _can_be_typed(name: str) -> bool:
+    """Whether a name fits into lists on a command line that are separated by commas."""
+    return name.isprintable() and not set(name) & {" ", ","}
 
 
 def unknown_name(kind: str, name: str, known: list[str], listing: str = "") -> UnknownNameError:

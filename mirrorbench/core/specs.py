@@ -84,20 +84,6 @@ class EncoderSpec:
         """A copy with another method."""
         return replace(self, method=method)
 
-    def to_json(self) -> dict[str, Any]:
-        """A JSON object from which ``from_json`` makes an equal spec."""
-        return {
-            "backbone": self.backbone,
-            "revision": self.revision,
-            "method": self.method,
-            "params": dict(self.params),
-        }
-
-    @classmethod
-    def from_json(cls, data: dict[str, Any]) -> EncoderSpec:
-        """The inverse of ``to_json``."""
-        return cls(data["backbone"], data["revision"], data["method"], tuple(data["params"].items()))
-
 
 def parse_spec(text: str) -> EncoderSpec:
     """Parse one encoder spec.
@@ -152,11 +138,7 @@ def _unquote(text: str) -> str:
 
 
 def parse_params(tail: str, whole: str) -> tuple[tuple[str, Value], ...]:
-    """Parse ``KEY=VALUE,...`` as it stands after a colon; empty for nothing.
-
-    Raises:
-        UsageError: a part is not ``KEY=VALUE``, or a key stands twice; the message quotes it and ``whole``.
-    """
+    """Parse ``KEY=VALUE,...`` as it stands after a colon; a ``UsageError`` quotes the wrong part and ``whole``."""
     params: dict[str, Value] = {}
     for part in tail.split(",") if tail else []:
         key, equals, value = part.partition("=")
