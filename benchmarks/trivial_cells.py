@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from mirrorbench import hookimpl
-from mirrorbench.data.pairs import Pair
+from mirrorbench.data.items import Pair
 from mirrorbench.tasks.pair_similarity import PairSimilarity
 
 TASKS = 5

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from mirrorbench.data.formats import PARSERS
-from mirrorbench.data.pairs import Pair
+from mirrorbench.data.items import Pair
 
 SICK_HEADER = "pair_ID\tsentence_A\tsentence_B\trelatedness_score\tentailment_judgment\n"
 

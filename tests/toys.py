@@ -11,7 +11,7 @@ from harness import letters
 
 from mirrorbench import hookimpl
 from mirrorbench.core.inputs import TextInput
-from mirrorbench.data.pairs import Pair
+from mirrorbench.data.items import Pair
 from mirrorbench.tasks import Task
 from mirrorbench.tasks.pair_similarity import PairSimilarity
 

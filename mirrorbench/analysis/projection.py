@@ -18,9 +18,8 @@ from numpy.typing import NDArray
 from mirrorbench.core.errors import DataFormatError, UsageError
 from mirrorbench.core.inputs import TextInput
 from mirrorbench.core.registry import unknown_name
-from mirrorbench.data.formats.marks import unmark
-from mirrorbench.data.senses import Disambiguation
-from mirrorbench.data.textfiles import read_lines
+from mirrorbench.data.items import Disambiguation
+from mirrorbench.data.textfiles import read_lines, unmark
 from mirrorbench.tasks.metrics.similarity import unit
 
 METHODS = ("tsne", "pca", "umap")

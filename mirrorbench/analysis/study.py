@@ -20,7 +20,7 @@ from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.progress import Reporter, Silent
 from mirrorbench.core.specs import EncoderSpec
 from mirrorbench.data.corpora import read_corpus
-from mirrorbench.data.senses import Disambiguation
+from mirrorbench.data.items import Disambiguation
 from mirrorbench.data.store import DataStore
 from mirrorbench.models.pooling import Readout
 from mirrorbench.reports.table import row_label

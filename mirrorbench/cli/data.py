@@ -159,7 +159,7 @@ def show_overlap(
     `mirrorbench data overlap sts-sentences sts`
     """
     from mirrorbench.core.errors import MirrorbenchError
-    from mirrorbench.data.contamination import overlap
+    from mirrorbench.data.contamination import find_contamination
     from mirrorbench.data.corpora import read_corpus
     from mirrorbench.data.store import DataStore
     from mirrorbench.runs.builtin import plugins
@@ -174,7 +174,7 @@ def show_overlap(
         try:
             task = registered.tasks[name]
             task.fetch(store)
-            shares = overlap(task.texts(task.load(store)), strings)
+            shares = find_contamination(task.texts(task.load(store)), strings)
         except MirrorbenchError as error:
             failures.append((name, error))
         else:

@@ -21,10 +21,10 @@ from typing import IO, Protocol, Self
 from mirrorbench.core.errors import DataFormatError, DataIntegrityError, DataUnavailableError
 from mirrorbench.core.files import writing
 
-DEFAULT_LIMIT = 64 << 20
+MEMBER_LIMIT = 64 << 20
 """Bytes that a member of unknown size may have at most."""
 
-MAX_UNPACKED = 4 << 30
+MAX_EXTENT = 4 << 30
 """Bytes that all members of an archive may declare together; a tar stream is read through up to there."""
 
 _MAX_MEMBERS = 200_000
@@ -136,9 +136,9 @@ class _Tar:
 
 
 def _check_extent(count: int, total: int) -> None:
-    if count > _MAX_MEMBERS or total > MAX_UNPACKED:
+    if count > _MAX_MEMBERS or total > MAX_EXTENT:
         raise DataIntegrityError(
-            f"The archive declares more than {_MAX_MEMBERS} members or {MAX_UNPACKED >> 30} GiB of content; "
+            f"The archive declares more than {_MAX_MEMBERS} members or {MAX_EXTENT >> 30} GiB of content; "
             "that is no data set that mirrorbench knows."
         )
 
@@ -222,7 +222,7 @@ def find_member(archive: OpenArchive, name: str, where: Path) -> Member:
     return found[0]
 
 
-def extract_member(archive_path: Path, name: str, target: Path, limit: int = DEFAULT_LIMIT) -> None:
+def extract_member(archive_path: Path, name: str, target: Path, limit: int = MEMBER_LIMIT) -> None:
     """Take one member out of an archive and write it to a file, atomically.
 
     Args:

@@ -1,4 +1,4 @@
-"""Overlap: which test items hold texts that an encoder was tuned on.
+"""Contamination: which test items hold texts that an encoder was tuned on.
 
 Two texts are the same where they are equal after Unicode normalisation (NFKC), case folding, and with every run of
 white space as one space and none at the ends. Punctuation counts. What a corpus holds is its texts, not its labels: an
@@ -24,7 +24,7 @@ NONE, SOME, ALL = 0, 1, 2
 
 
 @dataclass(frozen=True)
-class Overlap:
+class Contamination:
     """How much of a task is in a corpus.
 
     Attributes:
@@ -60,7 +60,7 @@ class Overlap:
         }
 
 
-def overlap(texts: Mapping[str, Sequence[str]], corpus: Iterable[str]) -> Overlap | None:
+def find_contamination(texts: Mapping[str, Sequence[str]], corpus: Iterable[str]) -> Contamination | None:
     """Which items have texts that occur in a corpus.
 
     Args:
@@ -77,7 +77,7 @@ def overlap(texts: Mapping[str, Sequence[str]], corpus: Iterable[str]) -> Overla
     for item, own in texts.items():
         hits = [normalised(text) in known for text in own]
         found[item] = ALL if hits and all(hits) else SOME if any(hits) else NONE
-    return Overlap(found)
+    return Contamination(found)
 
 
 def normalised(text: str) -> str:

@@ -11,9 +11,8 @@ from typing import Any
 
 from mirrorbench.core.errors import DataFormatError, UsageError
 from mirrorbench.core.registry import unknown_name
-from mirrorbench.data.cards import CORPUS_KIND, Card
+from mirrorbench.data.cards import CORPUS_KIND, Card, text_option, whole_number
 from mirrorbench.data.hub import hub_card, is_hub_id
-from mirrorbench.data.options import whole_number, word
 from mirrorbench.data.store import DataStore
 from mirrorbench.data.textfiles import is_text, parse_json, read_lines, shown
 
@@ -206,7 +205,7 @@ def _lines(path: Path, options: Mapping[str, Any], strip: bool) -> list[str]:
 
 def _cut(text: str, options: Mapping[str, Any], path: Path, line: int) -> str:
     column = whole_number(options, "column", 0)
-    separator = word(options, "separator") if "separator" in options else "\t"
+    separator = text_option(options, "separator") if "separator" in options else "\t"
     fields = text.split(separator)
     if len(fields) <= column:
         raise DataFormatError(f"{path}, line {line}: there is no column {column} (counted from 0) in {shown(text)}.")
@@ -248,3 +247,33 @@ def _corpus(name: str, source: str, lines: list[str], deduplicate: bool, size: i
 def corpus_checksum(texts: Sequence[str]) -> str:
     r"""The identity of a corpus: SHA-256 of its strings joined by ``\n``."""
     return hashlib.sha256("\n".join(texts).encode()).hexdigest()
+
+
+_WIC_LANGUAGES = ("bg", "da", "de", "et", "fa", "fr", "hr", "it", "ja", "ko", "nl", "zh")
+_WORD_LANGUAGES = ("ar", "de", "en", "es", "et", "fi", "fr", "he", "hr", "it", "pl", "ru", "tr", "zh")
+DEFAULT_CORPORA = {
+    ("sentence", "en"): "sts-sentences",
+    ("sentence", "es"): "wikimatrix-es",
+    ("sentence", "ar"): "wikimatrix-ar",
+    ("sentence", "ru"): "wikimatrix-ru",
+    **{("word", language): f"words-{language}" for language in _WORD_LANGUAGES},
+    # Paper 2, section 4: 10k sentences of each language's Wikipedia, for those of XL-WiC.
+    ("wic", "en"): "wic-sentences",
+    **{("wic", language): f"wiki-sentences-{language}" for language in _WIC_LANGUAGES},
+}
+"""By level and language (ISO code)."""
+
+# MirrorWiC's code tunes on the whole of the file that came with it.
+_RELEASED = {("wic", "en"): "wic-sentences-20k"}
+
+
+def default_corpus(level: str, language: str, protocol: str) -> str:
+    """The corpus of a level and a language; empty where there is none.
+
+    Args:
+        level: ``word``, ``phrase``, ``sentence`` or ``wic``.
+        language: ISO code.
+        protocol: ``paper`` or ``released``.
+    """
+    usual = DEFAULT_CORPORA.get((level, language), "")
+    return _RELEASED.get((level, language), usual) if protocol == "released" else usual

@@ -19,7 +19,7 @@ from mirrorbench.data.cards import CORPUS_KIND, Card, DataFile, DatasetSource
 PREFIX = "hf:"
 FOLDER = "hub"
 """Where these files lie in the store, whichever card or corpus names them."""
-GRAMMAR = "hf:OWNER/NAME@COMMIT[/CONFIG]/SPLIT, and #COLUMN for a corpus"
+HUB_GRAMMAR = "hf:OWNER/NAME@COMMIT[/CONFIG]/SPLIT, and #COLUMN for a corpus"
 
 _ID = re.compile(
     r"hf:(?P<repo>[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*)@(?P<revision>[\w.-]+)"
@@ -47,7 +47,7 @@ def parse_hub_id(text: str) -> tuple[DatasetSource, str]:
     """
     match = _ID.fullmatch(text)
     if match is None:
-        raise UsageError(f"{text!r} names no split of a data set of the hub", f"Write {GRAMMAR}.")
+        raise UsageError(f"{text!r} names no split of a data set of the hub", f"Write {HUB_GRAMMAR}.")
     parts = {name: value or "" for name, value in match.groupdict().items()}
     column = parts.pop("column")
     if not _COMMIT.fullmatch(parts["revision"]):

@@ -17,7 +17,7 @@ from typing import Literal
 from mirrorbench.core.errors import DataFormatError, DataIntegrityError, UsageError
 from mirrorbench.core.files import writing
 from mirrorbench.data.archives import (
-    DEFAULT_LIMIT,
+    MEMBER_LIMIT,
     Member,
     OpenArchive,
     is_archive,
@@ -177,7 +177,7 @@ class _Importer:
         named = self._index.named(member.name)
         if not named and member.size not in self._index.sizes:
             return False
-        limit = DEFAULT_LIMIT if named else member.size
+        limit = MEMBER_LIMIT if named else member.size
         digest = hashlib.sha256()
         for chunk in read_member(archive, member, limit, path):
             digest.update(chunk)

@@ -17,11 +17,11 @@ from urllib.parse import urlsplit
 
 from mirrorbench.core.errors import DataUnavailableError, MirrorbenchError, StorageError
 from mirrorbench.core.files import writing
-from mirrorbench.data.archives import DEFAULT_LIMIT, extract_member
+from mirrorbench.data.archives import MEMBER_LIMIT, extract_member
 from mirrorbench.data.cards import ArchiveSource, Card, DataFile, DatasetSource, PackageSource, Source
 from mirrorbench.data.textfiles import sha256_of
 
-TIMEOUT = 30
+DOWNLOAD_TIMEOUT = 30
 """Seconds to wait for a connection, and between two pieces of an answer."""
 
 _ARCHIVE_LIMIT = 1 << 30
@@ -116,7 +116,7 @@ class Fetcher:
         raise NoSourceError(failures)
 
     def _fetch_from(self, source: Source, file: DataFile, target: Path) -> None:
-        limit = DEFAULT_LIMIT if file.size is None else file.size
+        limit = MEMBER_LIMIT if file.size is None else file.size
         if isinstance(source, PackageSource):
             if not source.location.is_file():
                 raise _SourceError("this installation does not carry it")
@@ -183,7 +183,7 @@ def _pooch_download(url: str, name: str, sha256: str, limit: int, folder: Path) 
     import pooch
 
     pooch.get_logger().setLevel("ERROR")  # its chatter on stderr would break progress displays
-    get = pooch.HTTPDownloader(chunk_size=1 << 16, timeout=TIMEOUT, headers=_HEADERS)
+    get = pooch.HTTPDownloader(chunk_size=1 << 16, timeout=DOWNLOAD_TIMEOUT, headers=_HEADERS)
 
     def download(url: str, output_file: str, registry: Any) -> None:
         with open(output_file, "wb") as sink:

@@ -7,22 +7,89 @@ and checksum of each file that was hashed, so that a run does not hash hundreds 
 
 from __future__ import annotations
 
+import json
 import logging
 import os
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from mirrorbench.core.errors import DataIntegrityError, DataUnavailableError, StorageError
+from mirrorbench.core.files import writing
 from mirrorbench.data.cards import Card, DataFile, PackageSource
-from mirrorbench.data.record import Record, Seen
 from mirrorbench.data.textfiles import sha256_of
 
-State = Literal["present", "missing", "altered"]
+FileState = Literal["present", "missing", "altered"]
 UNVERIFIED = "unverified"
 """Stands in the data identity before the checksum that was found where none was known, alone before that."""
 
 _logger = logging.getLogger(__name__)
+
+
+_logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class FileRecord:
+    """What a file was when it was hashed last.
+
+    Attributes:
+        size: in bytes.
+        mtime_ns: its modification time; a file that changed has another one.
+        sha256: its checksum.
+        source: where it came from, for people.
+    """
+
+    size: int
+    mtime_ns: int
+    sha256: str
+    source: str = ""
+
+
+class CardRecord:
+    """The remembered files of one card, kept in one small JSON file.
+
+    It saves time and pins files whose checksum the card does not know. Where it is missing or damaged the
+    files are hashed again; where it cannot be written (a shared, read-only store) nothing is remembered.
+
+    Args:
+        path: the JSON file.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._entries: dict[str, FileRecord] = {}
+        try:
+            raw = json.loads(path.read_text(encoding="utf-8"))
+            self._entries = {name: FileRecord(**seen) for name, seen in raw.items()}
+        except (OSError, ValueError, TypeError, AttributeError):
+            pass
+
+    def get(self, name: str) -> FileRecord | None:
+        """What is remembered of a file, by its path in the card."""
+        return self._entries.get(name)
+
+    def put(self, name: str, seen: FileRecord) -> None:
+        """Remember a file."""
+        self._entries[name] = seen
+        self._write()
+
+    def drop(self, name: str) -> None:
+        """Forget a file."""
+        if self._entries.pop(name, None) is not None:
+            self._write()
+
+    def distrust(self) -> None:
+        """Have every file hashed again at the next look, without forgetting what its checksum must be."""
+        self._entries = {name: FileRecord(old.size, -1, old.sha256, old.source) for name, old in self._entries.items()}
+
+    def _write(self) -> None:
+        content = {name: asdict(seen) for name, seen in sorted(self._entries.items())}
+        try:
+            with writing(self._path) as sink:
+                sink.write(json.dumps(content, indent=1).encode())
+        except StorageError as error:
+            _logger.debug("checksums are not remembered: %s", error)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +112,7 @@ class ResolvedData:
     verified: bool
 
 
-def cache_root() -> Path:
+def data_root() -> Path:
     """The folder of the store: ``MIRRORBENCH_DATA``, or else the platform's data directory of the user."""
     if configured := os.environ.get("MIRRORBENCH_DATA"):
         return Path(configured).expanduser()
@@ -58,14 +125,14 @@ class DataStore:
     """A folder of verified data files.
 
     Args:
-        root: the folder; ``None`` for ``cache_root()``. It is made when the first file is written.
+        root: the folder; ``None`` for ``data_root()``. It is made when the first file is written.
         offline: never open a socket; what is not here is an error.
     """
 
     def __init__(self, root: Path | None = None, offline: bool = False) -> None:
-        self.root = cache_root() if root is None else Path(root).expanduser()
+        self.root = data_root() if root is None else Path(root).expanduser()
         self.offline = offline
-        self._records: dict[str, Record] = {}
+        self._records: dict[str, CardRecord] = {}
         self._sought: set[Path] = set()  # optional files that no source had: asked for once in a run
 
     def location(self, card: Card, file: DataFile) -> Path:
@@ -146,11 +213,11 @@ class DataStore:
             return {card.converted.identity: self._found(card, copy)}
         return {file.path: file.sha256 or self._found(card, file) for file in self._held(card, files)}
 
-    def status(self, card: Card) -> dict[str, State]:
+    def status(self, card: Card) -> dict[str, FileState]:
         """Whether each original file is here and intact; hashes only what was not hashed before."""
         return {file.path: self.state(card, file) for file in card.files}
 
-    def verify(self, card: Card) -> dict[str, State]:
+    def verify(self, card: Card) -> dict[str, FileState]:
         """As ``status``, but hashes every file again."""
         self._record(card).distrust()
         return self.status(card)
@@ -199,7 +266,7 @@ class DataStore:
             source: where it came from, for people.
         """
         stat = (self.root / card.folder / file.path).stat()
-        self._record(card).put(file.path, Seen(stat.st_size, stat.st_mtime_ns, sha256, source))
+        self._record(card).put(file.path, FileRecord(stat.st_size, stat.st_mtime_ns, sha256, source))
 
     def _collect(self, card: Card, files: tuple[DataFile, ...]) -> dict[str, Path]:
         missing = [file for file in files if self._usable(card, file) is None]
@@ -241,7 +308,7 @@ class DataStore:
     def _complete(self, card: Card, files: tuple[DataFile, ...]) -> bool:
         return all(self.state(card, file) != "missing" for file in files if not file.optional)
 
-    def state(self, card: Card, file: DataFile) -> State:
+    def state(self, card: Card, file: DataFile) -> FileState:
         """Whether a file is here and intact; it is hashed only if it changed since it was hashed last."""
         path = self.location(card, file)
         if not path.is_file():
@@ -256,7 +323,7 @@ class DataStore:
             if found != expected:
                 return "altered"
             origin = seen.source if seen else ""
-            seen = Seen(stat.st_size, stat.st_mtime_ns, found, origin)
+            seen = FileRecord(stat.st_size, stat.st_mtime_ns, found, origin)
             self._record(card).put(file.path, seen)
         return "present" if file.sha256 in ("", seen.sha256) else "altered"
 
@@ -290,9 +357,9 @@ class DataStore:
         seen = self._record(card).get(file.path)
         return f"{UNVERIFIED}:{seen.sha256}" if seen else UNVERIFIED
 
-    def _record(self, card: Card) -> Record:
+    def _record(self, card: Card) -> CardRecord:
         if card.folder not in self._records:
-            self._records[card.folder] = Record(self.root / card.folder / ".verified.json")
+            self._records[card.folder] = CardRecord(self.root / card.folder / ".verified.json")
         return self._records[card.folder]
 
 

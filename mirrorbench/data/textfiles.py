@@ -214,3 +214,29 @@ def parse_number(text: str, path: Path, line: int, low: float, high: float) -> f
     if not math.isfinite(value) or not low <= value <= high:
         raise DataFormatError(f"{path}, line {line}: {text[:_SHOWN]} lies outside the scale from {low:g} to {high:g}.")
     return value
+
+
+def unmark(text: str, tag: str) -> tuple[str, tuple[tuple[int, int], ...]]:
+    """Take ``<tag>`` and ``</tag>`` out of a text and say where the words were that they enclosed.
+
+    Args:
+        text: the text with its marks.
+        tag: the name of the tag.
+
+    Returns:
+        The text without the marks, otherwise as it was, and the character span of each word in it, rising. A mark that
+        is not closed is text.
+    """
+    pieces: list[str] = []
+    spans: list[tuple[int, int]] = []
+    length = done = 0
+    opening, closing = f"<{tag}>", f"</{tag}>"
+    # Not a regular expression: on a text of many openings and no closing it would search to the end for each.
+    while (mark := text.find(opening, done)) >= 0 and (end := text.find(closing, mark + len(opening))) >= 0:
+        before, word = text[done:mark], text[mark + len(opening) : end]
+        start = length + len(before)
+        length = start + len(word)
+        spans.append((start, length))
+        pieces += (before, word)
+        done = end + len(closing)
+    return "".join(pieces) + text[done:], tuple(spans)

@@ -17,8 +17,7 @@ from mirrorbench.core.registry import unknown_name
 from mirrorbench.core.specs import PROTOCOLS, EncoderSpec, Value
 from mirrorbench.data.cards import Card
 from mirrorbench.data.catalogue import builtin_suites
-from mirrorbench.data.corpora import Corpus, GeneratedCorpus, check_corpus, read_corpus
-from mirrorbench.data.defaults import default_corpus
+from mirrorbench.data.corpora import Corpus, GeneratedCorpus, check_corpus, default_corpus, read_corpus
 from mirrorbench.data.store import DataStore
 from mirrorbench.models import backbones
 from mirrorbench.models.pooling import DEFAULT_MAX_LENGTH, Readout

@@ -21,7 +21,7 @@ from mirrorbench.core.inputs import Encoder, ReadoutEncoder, TextInput, Vocabula
 from mirrorbench.core.locks import POLL_SECONDS
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.progress import Reporter, Silent
-from mirrorbench.data.contamination import Overlap, overlap
+from mirrorbench.data.contamination import Contamination, find_contamination
 from mirrorbench.data.corpora import Corpus
 from mirrorbench.data.store import DataStore
 from mirrorbench.models.backbones import foreign_languages
@@ -284,7 +284,7 @@ class Runner:
             items = self._asked[cell.task].items
             scores = score(task, items, encoded.vectors, cell.protocol, self.plugins.metrics)
         seconds = {"train": train_seconds, "encode": encoded.seconds, "score": time.perf_counter() - started}
-        found = self._overlap(cell, corpora)
+        found = self._contamination(cell, corpora)
         if found:
             scores = replace(scores, extra={**scores.extra, "overlap": found.flags(scores.ids)})
         lost = self._lost(cell, encoder)
@@ -312,12 +312,12 @@ class Runner:
         self.results.write(cell, result, scores)
         return result
 
-    def _overlap(self, cell: Cell, corpora: Mapping[CorpusRef, Corpus]) -> Overlap | None:
+    def _contamination(self, cell: Cell, corpora: Mapping[CorpusRef, Corpus]) -> Contamination | None:
         """Which items hold texts that the encoder was tuned on; ``None``: it was not tuned, or nobody knows."""
         tuned = [weights.corpus for weights in (cell.weights, *dict(cell.weights.members).values()) if weights.corpus]
         texts = [text for corpus in dict.fromkeys(tuned) for text in corpora[corpus].texts]
         task = self.plugins.tasks[cell.task]
-        return overlap(task.texts(self._asked[cell.task].items), texts) if texts else None
+        return find_contamination(task.texts(self._asked[cell.task].items), texts) if texts else None
 
     def _lost(self, cell: Cell, encoder: Encoder) -> dict[str, int]:
         """What was not read of texts with targets; counted anew, since vectors may come from the cache."""

@@ -12,7 +12,7 @@ from mirrorbench.core.errors import DataFormatError
 from mirrorbench.core.identity import checksum
 from mirrorbench.core.inputs import TextInput
 from mirrorbench.data.formats import parse
-from mirrorbench.data.senses import Disambiguation, SenseContexts
+from mirrorbench.data.items import Disambiguation, SenseContexts
 from mirrorbench.tasks import Scores, Task, Vectors
 from mirrorbench.tasks.from_card import FromCard, arguments
 from mirrorbench.tasks.metrics.similarity import unit

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from mirrorbench.core.errors import DataFormatError
 from mirrorbench.core.inputs import TextInput
 from mirrorbench.data.formats import parse
-from mirrorbench.data.linking import Linking, Mention
+from mirrorbench.data.items import Linking, Mention
 from mirrorbench.tasks import Scores, Task, Vectors
 from mirrorbench.tasks.from_card import FromCard, arguments
 from mirrorbench.tasks.metrics.ranking import accuracy_at

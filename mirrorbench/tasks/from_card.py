@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from mirrorbench.data.options import whole_number
+from mirrorbench.data.cards import whole_number
 
 if TYPE_CHECKING:
     from mirrorbench.data.cards import Card

@@ -16,7 +16,7 @@ from mirrorbench.data.catalogue import builtin_cards
 from mirrorbench.data.corpora import Corpus, GeneratedCorpus, read_corpus
 from mirrorbench.data.formats import parse
 from mirrorbench.data.generated import generated_corpora
-from mirrorbench.data.lexicon import Lexicon, WordPair
+from mirrorbench.data.items import Lexicon, WordPair
 from mirrorbench.tasks import Scores, Task, Vectors
 from mirrorbench.tasks.from_card import FromCard, arguments
 from mirrorbench.tasks.metrics.ranking import accuracy_at, mean_reciprocal_rank

@@ -9,7 +9,7 @@ import numpy as np
 
 from mirrorbench.core.errors import DataFormatError
 from mirrorbench.data.formats import parse
-from mirrorbench.data.pairs import Pair
+from mirrorbench.data.items import Pair
 from mirrorbench.tasks import Scores, Vectors
 from mirrorbench.tasks.from_card import FromCard, arguments
 from mirrorbench.tasks.metrics.classification import auc, roc

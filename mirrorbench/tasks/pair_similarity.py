@@ -11,7 +11,7 @@ from mirrorbench.core.errors import DataFormatError
 from mirrorbench.core.identity import checksum
 from mirrorbench.core.inputs import TextInput
 from mirrorbench.data.formats import parse
-from mirrorbench.data.pairs import Pair
+from mirrorbench.data.items import Pair
 from mirrorbench.tasks import Scores, Task, Vectors
 from mirrorbench.tasks.from_card import FromCard, arguments
 from mirrorbench.tasks.metrics.correlation import over_subsets, pearson, spearman

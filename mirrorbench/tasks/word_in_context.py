@@ -10,8 +10,8 @@ import numpy as np
 from mirrorbench.core.errors import DataFormatError
 from mirrorbench.core.identity import checksum
 from mirrorbench.core.inputs import TextInput
-from mirrorbench.data.contexts import ContextPair, check_targets
 from mirrorbench.data.formats import parse
+from mirrorbench.data.items import ContextPair, check_targets
 from mirrorbench.tasks import Scores, Task, Vectors
 from mirrorbench.tasks.from_card import FromCard, arguments
 from mirrorbench.tasks.metrics.classification import auc

@@ -10,7 +10,7 @@ from sklearn.metrics import silhouette_score
 from mirrorbench.analysis.projection import contexts_of, project, read_contexts, silhouette
 from mirrorbench.core.errors import DataFormatError, UnknownNameError, UsageError
 from mirrorbench.core.inputs import TextInput
-from mirrorbench.data.senses import Disambiguation, Occurrence, SenseContexts
+from mirrorbench.data.items import Disambiguation, Occurrence, SenseContexts
 
 
 def clusters(n: int = 12) -> tuple[np.ndarray, list[str]]:

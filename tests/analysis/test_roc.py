@@ -6,7 +6,7 @@ from sklearn.metrics import roc_auc_score
 
 from mirrorbench.analysis.roc import curve
 from mirrorbench.core.inputs import TextInput
-from mirrorbench.data.pairs import Pair
+from mirrorbench.data.items import Pair
 from mirrorbench.tasks import Vectors
 from mirrorbench.tasks.pair_classification import PairClassification
 

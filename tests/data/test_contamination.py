@@ -11,11 +11,18 @@ from toys import toy_tasks
 
 from mirrorbench.core.inputs import TextInput
 from mirrorbench.core.plugins import Plugins
-from mirrorbench.data.contamination import ALL, NONE, SOME, normalised, overlap
-from mirrorbench.data.contexts import ContextChange, ContextPair, RatedContexts
-from mirrorbench.data.lexicon import Lexicon
-from mirrorbench.data.linking import Linking, Mention
-from mirrorbench.data.senses import Disambiguation, Occurrence, SenseContexts
+from mirrorbench.data.contamination import ALL, NONE, SOME, find_contamination, normalised
+from mirrorbench.data.items import (
+    ContextChange,
+    ContextPair,
+    Disambiguation,
+    Lexicon,
+    Linking,
+    Mention,
+    Occurrence,
+    RatedContexts,
+    SenseContexts,
+)
 from mirrorbench.data.store import DataStore
 from mirrorbench.tasks import Task
 from mirrorbench.tasks.disambiguation import SenseDisambiguation
@@ -35,7 +42,7 @@ def test_shares_and_flags() -> None:
         "none": ("cat", "a dog is here"),
         "one text": ("a dog",),
     }
-    found = overlap(items, CORPUS)
+    found = find_contamination(items, CORPUS)
     assert found is not None
     assert found.found == {"both": ALL, "left": SOME, "right": SOME, "none": NONE, "one text": ALL}
     assert (found.any_text, found.all_texts) == (4 / 5, 2 / 5)
@@ -48,11 +55,11 @@ def test_shares_and_flags() -> None:
 
 
 def test_without_texts_nobody_knows() -> None:
-    assert overlap({}, CORPUS) is None
+    assert find_contamination({}, CORPUS) is None
 
 
 def test_an_item_without_text_does_not_overlap() -> None:
-    found = overlap({"1": ()}, CORPUS)
+    found = find_contamination({"1": ()}, CORPUS)
     assert found is not None
     assert found.all_texts == 0
 
@@ -70,7 +77,7 @@ def test_against_a_naive_search() -> None:
     words = ["Cat", "cat", "dog ", "a  b", "A b", "ab"]
     corpus = rng.choices(words[:4], k=3)
     items = {str(i): tuple(rng.choices(words, k=2)) for i in range(50)}
-    found = overlap(items, corpus)
+    found = find_contamination(items, corpus)
     assert found is not None
     hits = {i: [any(t.lower().split() == c.lower().split() for c in corpus) for t in ts] for i, ts in items.items()}
     assert found.any_text == sum(any(h) for h in hits.values()) / 50
@@ -131,7 +138,7 @@ def test_a_third_to_a_half_of_sts12_to_15_was_tuned_on(real_store: DataStore, pl
     for name in ("sts12", "sts13", "sts14", "sts15", "stsb", "sickr"):
         task = plugins.tasks[name]
         pairs = task.load(real_store)
-        found = overlap(task.texts(pairs), corpus)
+        found = find_contamination(task.texts(pairs), corpus)
         assert found is not None
         naive = [{" ".join(t.casefold().split()) in known for t in (p.left, p.right)} for p in pairs]
         assert found.any_text == pytest.approx(sum(True in hits for hits in naive) / len(pairs), abs=0.002)

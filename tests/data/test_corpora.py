@@ -11,8 +11,7 @@ from samples import archive
 from mirrorbench.core.errors import DataFormatError, DataUnavailableError, UnknownNameError, UsageError
 from mirrorbench.data.cards import Card, DataFile
 from mirrorbench.data.catalogue import builtin_cards
-from mirrorbench.data.corpora import read_corpus
-from mirrorbench.data.defaults import DEFAULT_CORPORA
+from mirrorbench.data.corpora import DEFAULT_CORPORA, read_corpus
 from mirrorbench.data.importing import import_folder
 from mirrorbench.data.store import DataStore
 

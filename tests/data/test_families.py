@@ -7,9 +7,8 @@ import pytest
 
 from mirrorbench import hookimpl
 from mirrorbench.core.errors import DataFormatError
-from mirrorbench.data.cardfile import load_card, load_cards
+from mirrorbench.data.cardfile import expand, load_card, load_cards
 from mirrorbench.data.catalogue import cards_folder
-from mirrorbench.data.families import expand
 from mirrorbench.runs.builtin import load_plugins
 
 

@@ -17,7 +17,7 @@ from mirrorbench.data import cards as cards_module
 from mirrorbench.data import store as store_module
 from mirrorbench.data.cards import ArchiveSource, Card, Converted, DataFile, HuggingFaceSource, PackageSource, UrlSource
 from mirrorbench.data.formats import parse
-from mirrorbench.data.store import DataStore, cache_root
+from mirrorbench.data.store import DataStore, data_root
 
 MakeCard = Callable[..., Card]
 MakeFile = Callable[..., DataFile]
@@ -35,8 +35,8 @@ def test_the_root_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch, tm
     monkeypatch.setenv("MIRRORBENCH_DATA", str(tmp_path))
     assert DataStore().root == tmp_path
     monkeypatch.delenv("MIRRORBENCH_DATA")
-    assert cache_root().name == "data"
-    assert "mirrorbench" in str(cache_root())
+    assert data_root().name == "data"
+    assert "mirrorbench" in str(data_root())
 
 
 class TestFetching:

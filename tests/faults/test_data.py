@@ -12,8 +12,8 @@ from samples import SAMPLES
 
 from mirrorbench.core.errors import DataFormatError, MirrorbenchError
 from mirrorbench.data.formats import parse
-from mirrorbench.data.formats.marks import unmark
 from mirrorbench.data.store import ResolvedData
+from mirrorbench.data.textfiles import unmark
 
 
 def read(name: str, folder: Path, changes: Mapping[str, bytes], **options: Any) -> list[Any]:

@@ -15,7 +15,7 @@ from mirrorbench.core.errors import DataUnavailableError, UnknownNameError, Usag
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.specs import parse_spec
 from mirrorbench.data.catalogue import builtin_cards, builtin_suites
-from mirrorbench.data.defaults import DEFAULT_CORPORA, default_corpus
+from mirrorbench.data.corpora import DEFAULT_CORPORA, default_corpus
 from mirrorbench.data.store import DataStore
 from mirrorbench.models import backbones
 from mirrorbench.runs.cells import Cell

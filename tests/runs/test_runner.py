@@ -17,7 +17,7 @@ from toys import CATS, DOGS, ToyEncoder, ToyPlugin, toy_tasks
 from mirrorbench.core.errors import DataFormatError
 from mirrorbench.core.inputs import TextInput
 from mirrorbench.core.locks import Leases
-from mirrorbench.data.lexicon import Lexicon
+from mirrorbench.data.items import Lexicon
 from mirrorbench.models import backbones
 from mirrorbench.runs.results import ResultStore, read_results
 from mirrorbench.tasks.lexicon_induction import LexiconInduction

@@ -9,7 +9,7 @@ import pytest
 
 from mirrorbench.core.errors import DataFormatError
 from mirrorbench.core.inputs import TextInput
-from mirrorbench.data.senses import Disambiguation, Occurrence, SenseContexts
+from mirrorbench.data.items import Disambiguation, Occurrence, SenseContexts
 from mirrorbench.data.store import DataStore
 from mirrorbench.tasks import Vectors
 from mirrorbench.tasks.disambiguation import SenseDisambiguation

@@ -12,7 +12,7 @@ from scipy.stats import pearsonr, spearmanr
 
 from mirrorbench.core.errors import DataFormatError
 from mirrorbench.core.inputs import TextInput
-from mirrorbench.data.contexts import ContextChange, RatedContexts
+from mirrorbench.data.items import ContextChange, RatedContexts
 from mirrorbench.data.store import DataStore
 from mirrorbench.tasks import Vectors
 from mirrorbench.tasks.graded_context import SimilarityChange, UsageSimilarity

@@ -12,7 +12,7 @@ from mirrorbench.core.inputs import TextInput
 from mirrorbench.data.catalogue import builtin_cards
 from mirrorbench.data.formats import parse
 from mirrorbench.data.importing import import_folder
-from mirrorbench.data.lexicon import Lexicon
+from mirrorbench.data.items import Lexicon
 from mirrorbench.data.store import DataStore
 from mirrorbench.runs.builtin import plugins
 from mirrorbench.tasks import Scores, Vectors

@@ -7,7 +7,7 @@ import pytest
 
 from mirrorbench.core.errors import DataFormatError
 from mirrorbench.core.inputs import TextInput
-from mirrorbench.data.pairs import Pair
+from mirrorbench.data.items import Pair
 from mirrorbench.data.store import DataStore
 from mirrorbench.runs.builtin import plugins
 from mirrorbench.tasks import Vectors

@@ -10,7 +10,7 @@ from scipy import stats
 from toys import CATS, DOGS, ToyEncoder
 
 from mirrorbench.core.errors import DataFormatError
-from mirrorbench.data.pairs import Pair
+from mirrorbench.data.items import Pair
 from mirrorbench.data.store import DataStore
 from mirrorbench.models.systems.static import StaticEncoder
 from mirrorbench.tasks import Scores, Vectors

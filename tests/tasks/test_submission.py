@@ -9,7 +9,7 @@ import pytest
 
 from mirrorbench.core.inputs import TextInput
 from mirrorbench.core.specs import parse_spec
-from mirrorbench.data.contexts import ContextPair
+from mirrorbench.data.items import ContextPair
 from mirrorbench.data.store import DataStore
 from mirrorbench.runs.cells import Cell, Weights
 from mirrorbench.runs.results import Result, ResultStore

@@ -12,7 +12,7 @@ from sklearn.metrics import accuracy_score, roc_auc_score
 
 from mirrorbench.core.errors import DataFormatError
 from mirrorbench.core.inputs import TextInput
-from mirrorbench.data.contexts import ContextPair
+from mirrorbench.data.items import ContextPair
 from mirrorbench.data.store import DataStore
 from mirrorbench.runs.builtin import load_plugins
 from mirrorbench.tasks import Vectors

@@ -8,11 +8,10 @@ from typing import Any
 
 from mirrorbench.core.errors import DataFormatError
 from mirrorbench.core.inputs import TextInput
-from mirrorbench.data.contexts import ContextPair
-from mirrorbench.data.formats.marks import unmark
+from mirrorbench.data.cards import text_option
 from mirrorbench.data.formats.wic import LABELS, SPLITS
-from mirrorbench.data.options import word
-from mirrorbench.data.textfiles import read_lines, shown
+from mirrorbench.data.items import ContextPair
+from mirrorbench.data.textfiles import read_lines, shown, unmark
 
 HEADER = ["context1", "context2", "label"]
 
@@ -33,7 +32,7 @@ def parse(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[Context
         DataFormatError: no language, another name or header, a wrong number of columns, a context without exactly one
             target, a label that is none.
     """
-    language = word(options, "language")
+    language = text_option(options, "language")
     pairs = []
     splits: set[str] = set()
     for name, path in files.items():

@@ -8,9 +8,8 @@ from typing import Any
 
 from mirrorbench.core.errors import DataFormatError
 from mirrorbench.core.inputs import TextInput
-from mirrorbench.data.contexts import ContextChange, RatedContexts
-from mirrorbench.data.formats.marks import unmark
-from mirrorbench.data.textfiles import Ids, parse_number, read_lines, shown
+from mirrorbench.data.items import ContextChange, RatedContexts
+from mirrorbench.data.textfiles import Ids, parse_number, read_lines, shown, unmark
 
 HEADER = [
     "word1",

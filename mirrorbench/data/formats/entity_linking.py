@@ -12,9 +12,9 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from mirrorbench.core.errors import DataFormatError
-from mirrorbench.data.archives import DEFAULT_LIMIT, open_archive, read_member
-from mirrorbench.data.linking import Linking, Mention
-from mirrorbench.data.options import only_file, word
+from mirrorbench.data.archives import MEMBER_LIMIT, open_archive, read_member
+from mirrorbench.data.cards import only_file, text_option
+from mirrorbench.data.items import Linking, Mention
 from mirrorbench.data.textfiles import decode_lines, is_text, parse_json, read_lines, shown
 
 _NO_ID = "cui-less"
@@ -41,14 +41,14 @@ def parse_biosyn(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[
             empty name, a mention or a name without an id, nothing to look up.
     """
     path = only_file(files, "biosyn")
-    folder, dictionary = word(options, "mentions"), word(options, "dictionary")
+    folder, dictionary = text_option(options, "mentions"), text_option(options, "dictionary")
     documents: dict[str, list[str]] = {}
     names: list[str] = []
     with open_archive(path) as archive:
         for member in archive.members:  # in the archive's order: a gzipped tar can only be read forwards
             place = PurePosixPath(member.name)
             if (place.suffix == ".concept" and place.parent.name == folder) or place.name == dictionary:
-                content = b"".join(read_member(archive, member, DEFAULT_LIMIT, path))
+                content = b"".join(read_member(archive, member, MEMBER_LIMIT, path))
                 lines = decode_lines(content, f"{path}, {member.name}")
                 if names if place.name == dictionary else place.stem in documents:
                     raise DataFormatError(f"{path}: a second file {place.name}, {member.name}.")

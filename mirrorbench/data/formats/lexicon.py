@@ -8,7 +8,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from mirrorbench.core.errors import DataFormatError
-from mirrorbench.data.lexicon import Lexicon, WordPair
+from mirrorbench.data.items import Lexicon, WordPair
 from mirrorbench.data.textfiles import read_lines
 
 _NAME = re.compile(r"yacle\.(?P<part>test|train)\.freq\.(?P<size>\w+)\.(?P<pair>[a-z]+-[a-z]+)\.tsv\Z")

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from mirrorbench.core.errors import DataFormatError
-from mirrorbench.data.pairs import Pair
+from mirrorbench.data.items import Pair
 from mirrorbench.data.textfiles import Ids, read_lines, shown
 
 HEADER = ["index", "question", "sentence", "label"]

@@ -8,8 +8,8 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from mirrorbench.core.errors import DataFormatError
-from mirrorbench.data.options import whole_number
-from mirrorbench.data.pairs import Pair
+from mirrorbench.data.cards import whole_number
+from mirrorbench.data.items import Pair
 from mirrorbench.data.textfiles import parse_number, read_lines
 
 _NAME = re.compile(r"(?P<prefix>.+)\.(?P<role>input|gs)\.(?P<subset>.+)\.txt\Z")

@@ -8,7 +8,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from mirrorbench.core.errors import DataFormatError
-from mirrorbench.data.pairs import Pair
+from mirrorbench.data.items import Pair
 from mirrorbench.data.textfiles import Ids, is_text, parse_json, parse_number, read_lines, shown
 
 FORMATS = ("tsv", "csv", "jsonl")

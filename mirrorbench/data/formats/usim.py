@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from mirrorbench.core.errors import DataFormatError
-from mirrorbench.data.contexts import RatedContexts
 from mirrorbench.data.formats.wic import word_of
+from mirrorbench.data.items import RatedContexts
 from mirrorbench.data.textfiles import Ids, parse_number, read_lines
 
 SCALE = (1, 5)

@@ -8,8 +8,8 @@ from typing import Any
 
 from mirrorbench.core.errors import DataFormatError
 from mirrorbench.core.inputs import TextInput
-from mirrorbench.data.contexts import ContextPair
-from mirrorbench.data.options import whole_number
+from mirrorbench.data.cards import whole_number
+from mirrorbench.data.items import ContextPair
 from mirrorbench.data.textfiles import parse_index, read_lines, shown
 
 SPLITS = ("train", "dev", "test")

@@ -14,8 +14,8 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from mirrorbench.core.errors import DataFormatError
-from mirrorbench.data.options import only_file
-from mirrorbench.data.pairs import Pair
+from mirrorbench.data.cards import only_file
+from mirrorbench.data.items import Pair
 from mirrorbench.data.textfiles import parse_index, parse_number, read_lines, shown
 
 SCALE = (0.0, 6.0)

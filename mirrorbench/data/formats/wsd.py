@@ -12,7 +12,7 @@ from mirrorbench.core.errors import DataFormatError, DataUnavailableError
 from mirrorbench.core.inputs import TextInput
 from mirrorbench.data.formats.wic import STATEMENTS
 from mirrorbench.data.formats.wordnet import POS, Sense, WordNet
-from mirrorbench.data.senses import Disambiguation, Occurrence, SenseContexts
+from mirrorbench.data.items import Disambiguation, Occurrence, SenseContexts
 from mirrorbench.data.textfiles import Ids, read_lines, shown
 
 _DATA, _GOLD = ".data.xml", ".gold.key.txt"

@@ -8,7 +8,7 @@ from typing import Any
 
 from mirrorbench.core.errors import DataFormatError
 from mirrorbench.core.inputs import TextInput
-from mirrorbench.data.contexts import ContextPair
+from mirrorbench.data.items import ContextPair
 from mirrorbench.data.textfiles import parse_index, read_lines, shown
 
 LABELS = {"1": 1, "0": 0}

@@ -11,7 +11,7 @@ import numpy as np
 
 from mirrorbench.core.errors import DataFormatError, DataUnavailableError, UsageError
 from mirrorbench.core.registry import unknown_name
-from mirrorbench.data.pairs import Pair
+from mirrorbench.data.items import Pair
 from mirrorbench.tasks import Scores, Task, Vectors
 from mirrorbench.tasks.pair_classification import PairClassification
 from mirrorbench.tasks.pair_similarity import PairSimilarity

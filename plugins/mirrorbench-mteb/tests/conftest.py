@@ -19,7 +19,7 @@ import mirrorbench_mteb
 from harness.fixtures import command, own_folders, plugins
 
 from mirrorbench.core.plugins import Plugins
-from mirrorbench.data.pairs import Pair
+from mirrorbench.data.items import Pair
 from mirrorbench.data.store import DataStore
 
 __all__ = ["command", "own_folders", "plugins"]

@@ -10,7 +10,7 @@ from mteb.abstasks.pair_classification import AbsTaskPairClassification
 from mteb.abstasks.sts import AbsTaskSTS
 from mteb.abstasks.task_metadata import TaskMetadata
 
-from mirrorbench.data.pairs import Pair
+from mirrorbench.data.items import Pair
 
 
 def metadata(name: str, type: str, main_score: str, path: str = "nobody/nothing") -> TaskMetadata:

@@ -16,7 +16,7 @@ from mirrorbench_mteb.tasks import from_mteb
 import mirrorbench
 from mirrorbench.core.errors import DataUnavailableError, UsageError
 from mirrorbench.core.plugins import Plugins
-from mirrorbench.data.pairs import Pair
+from mirrorbench.data.items import Pair
 from mirrorbench.data.store import DataStore
 
 PROJECT = Path(__file__).resolve().parents[1]

@@ -13,7 +13,7 @@ from parsing import run
 from mirrorbench.core.errors import DataFormatError
 from mirrorbench.core.inputs import TextInput
 from mirrorbench.data.formats.cosimlex import HEADER
-from mirrorbench.data.formats.marks import unmark
+from mirrorbench.data.textfiles import unmark
 
 
 def words(item: TextInput) -> list[str]:

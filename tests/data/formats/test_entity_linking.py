@@ -12,7 +12,7 @@ from samples import archive
 from mirrorbench.core.errors import DataFormatError, DataUnavailableError
 from mirrorbench.data.catalogue import builtin_cards, builtin_suites
 from mirrorbench.data.formats import PARSERS, parse
-from mirrorbench.data.linking import Linking
+from mirrorbench.data.items import Linking
 from mirrorbench.data.store import DataStore
 
 # Lines of the original files.

@@ -9,7 +9,7 @@ from parsing import run
 from mirrorbench.core.errors import DataFormatError
 from mirrorbench.data.catalogue import builtin_cards, builtin_suites
 from mirrorbench.data.formats import parse
-from mirrorbench.data.lexicon import Lexicon
+from mirrorbench.data.items import Lexicon
 from mirrorbench.data.store import DataStore
 
 FILES = {

@@ -10,7 +10,7 @@ from parsing import run
 from mirrorbench.core.errors import DataFormatError, DataUnavailableError
 from mirrorbench.data.catalogue import builtin_cards, builtin_suites
 from mirrorbench.data.formats import parse
-from mirrorbench.data.pairs import Pair
+from mirrorbench.data.items import Pair
 from mirrorbench.data.store import DataStore
 
 # Rows of the original file, cut to the columns that matter here.
