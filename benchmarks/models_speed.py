@@ -21,9 +21,10 @@ from mirrorbench.models.pooling import Readout
 from mirrorbench.models.transformer import open_transformer
 from mirrorbench.runs.builtin import load_plugins
 from mirrorbench.runs.tuning import prepare
-from mirrorbench.training.loop import tune
+from mirrorbench.training.loop import tune_backbone
+from mirrorbench.training.methods.mirror import mirror_preset
 from mirrorbench.training.methods.mirrorwic import word_spans
-from mirrorbench.training.recipes import Recipe, mirror_preset
+from mirrorbench.training.recipes import Recipe
 
 CPU = torch.device("cpu")
 LENGTH = 64
@@ -53,7 +54,7 @@ def _tunings(path: Path, texts: list[str], plan: Recipe, device: torch.device, p
     theirs = prepare(path, plan, registered, device)
 
     def fast() -> None:
-        reports.append(tune(ours, texts, plan, 0, registered, precision=precision))
+        reports.append(tune_backbone(ours, texts, plan, 0, registered, precision=precision))
         _wait(device)
 
     def plain() -> None:

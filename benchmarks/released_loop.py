@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from mirrorbench.training.augmentations import TextView
+from mirrorbench.training.augmentations import AugmentationContext
 from mirrorbench.training.augmentations.span_mask import span_mask
 from mirrorbench.training.losses import ntxent
 
@@ -55,7 +55,7 @@ def tune(
     """
     device = next(model.parameters()).device
     rng = np.random.default_rng(0)
-    view = TextView(rng, characters, tokenizer.mask_token, "paper")
+    view = AugmentationContext(rng, characters, tokenizer.mask_token, "paper")
     optimizer = torch.optim.AdamW(model.parameters(), lr=2e-5)
     scaler = torch.amp.GradScaler(device.type, enabled=device.type == "cuda")
     model.train()

@@ -12,7 +12,7 @@ import torch
 from mirrorbench.models.transformer import Transformer
 from mirrorbench.runs.builtin import load_plugins
 from mirrorbench.runs.tuning import prepare
-from mirrorbench.training.loop import on_model
+from mirrorbench.training.loop import model_augmentations
 from mirrorbench.training.recipes import Recipe, override
 
 AUGMENTATIONS: dict[str, Any] = {entry.name: entry.value for entry in load_plugins(discover=False).augmentations}
@@ -32,7 +32,7 @@ def attached(path: Path, changed: Recipe) -> Iterator[Transformer]:
     """The model of a directory in training mode, with everything undone afterwards."""
     transformer = prepare(path, changed, AUGMENTATIONS, torch.device("cpu"))
     with ExitStack() as stack:
-        for augmentation, rate in on_model(changed, AUGMENTATIONS):
+        for augmentation, rate in model_augmentations(changed, AUGMENTATIONS):
             if detach := augmentation.attach(transformer.model, rate):
                 stack.callback(detach)
         transformer.model.train()

@@ -14,7 +14,7 @@ from mirrorbench.models.transformer import Transformer, open_transformer, quiet_
 from mirrorbench.runs.cache import Cache
 from mirrorbench.runs.cells import Weights
 from mirrorbench.training.augmentations import Augmentation
-from mirrorbench.training.loop import on_model, tune
+from mirrorbench.training.loop import model_augmentations, tune_backbone
 from mirrorbench.training.recipes import Recipe
 
 
@@ -46,7 +46,7 @@ def tune_weights(
         raise TuningError(f"{weights.spec} is nothing to tune")
     registered: dict[str, Augmentation] = {entry.name: entry.value for entry in plugins.augmentations}
     transformer = prepare(weights.path, weights.recipe, registered, device)
-    report = tune(
+    report = tune_backbone(
         transformer,
         texts,
         weights.recipe,
@@ -55,7 +55,7 @@ def tune_weights(
         weights.protocol,
         weights.precision,
         advance,
-        plugins.methods[weights.method].views,
+        plugins.methods[weights.method].pairs,
     )
     corpus = weights.corpus
     description = {
@@ -75,7 +75,7 @@ def prepare(path: Path, recipe: Recipe, registered: dict[str, Augmentation], dev
     """A backbone built with the rates of the recipe's model augmentations."""
 
     def configure(config: object) -> None:
-        for augmentation, rate in on_model(recipe, registered):
+        for augmentation, rate in model_augmentations(recipe, registered):
             augmentation.configure(config, rate)
 
     return open_transformer(path, device, configure)

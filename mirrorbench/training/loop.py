@@ -21,15 +21,15 @@ from mirrorbench.core.devices import out_of_memory, release_memory
 from mirrorbench.core.errors import TuningError
 from mirrorbench.models.prefetch import ahead
 from mirrorbench.models.transformer import Transformer
-from mirrorbench.training.augmentations import Augmentation, ModelAugmentation, TextFunction, TextView
+from mirrorbench.training.augmentations import Augmentation, AugmentationContext, ModelAugmentation, TextFunction
+from mirrorbench.training.cpu_functions import FastCpuFunctions
+from mirrorbench.training.data_parallel import DataParallelThreads
 from mirrorbench.training.losses import LOSSES
 from mirrorbench.training.memory import held_tokens
-from mirrorbench.training.microbatch import Part, PartReader
+from mirrorbench.training.microbatch import MicroBatch, MicroBatchReader
 from mirrorbench.training.optimizer import TuningOptimizer
-from mirrorbench.training.pairs import PairMaker, Views, mirrored
+from mirrorbench.training.pairs import PairFunction, PairMaker, identical_pairs
 from mirrorbench.training.recipes import Recipe
-from mirrorbench.training.sidebyside import SideBySide
-from mirrorbench.training.substitutes import Substitutes
 from mirrorbench.training.tokenized import PairTokenizer, TokenizedPairs
 
 CHECK_EVERY = 10
@@ -90,7 +90,7 @@ def batches(n: int, size: int, drop_last: bool, rng: np.random.Generator) -> Ite
 
 
 def augment_texts(
-    texts: Sequence[str], recipe: Recipe, registered: dict[str, Augmentation], view: dict[str, Any],
+    texts: Sequence[str], recipe: Recipe, registered: dict[str, Augmentation], more: dict[str, Any],
     rng: np.random.Generator,
 ) -> list[str]:  # fmt: skip
     """The second view of each string: all text augmentations of the recipe, in the order of their names.
@@ -99,20 +99,20 @@ def augment_texts(
         texts: the strings.
         recipe: names the augmentations and their rates.
         registered: augmentations by name.
-        view: ``mask_token``, ``protocol`` and perhaps ``shortest`` of the ``TextView``.
+        more: ``mask_token``, ``protocol`` and perhaps ``shortest`` of the ``AugmentationContext``.
         rng: generator.
     """
     result = list(texts)
     for name, rate in recipe.augment:
         augmentation = registered[name]
         if augmentation.on == "text" and rate > 0:
-            context = TextView(rng=rng, rate=rate, **view)
+            context = AugmentationContext(rng=rng, rate=rate, **more)
             function = cast("TextFunction", augmentation.function)
             result = [function(text, context) for text in result]
     return result
 
 
-def tune(
+def tune_backbone(
     transformer: Transformer,
     texts: Sequence[str],
     recipe: Recipe,
@@ -121,7 +121,7 @@ def tune(
     protocol: str = "paper",
     precision: str = "fp32",
     advance: Callable[[int], None] = lambda n: None,
-    views: Views = mirrored,
+    pairs: PairFunction = identical_pairs,
 ) -> TuningReport:
     """Tune a backbone in place.
 
@@ -134,7 +134,7 @@ def tune(
         protocol: which reading the text augmentations follow.
         precision: ``fp32``, or ``bf16`` for autocast with float32 weights.
         advance: called after each step with the number of strings done; where pairs are not strings, with their share.
-        views: how the method makes pairs of the strings.
+        pairs: how the method makes pairs of the strings.
 
     Raises:
         TuningError: fewer than two strings or pairs, an augmentation that cannot be applied, or a loss that is not
@@ -146,28 +146,28 @@ def tune(
     rng = np.random.default_rng(seed)
     tokenizer = transformer.tokenizer
     _check_mask_token(transformer, recipe)
-    view = {"mask_token": tokenizer.mask_token or "", "protocol": protocol}
+    context = {"mask_token": tokenizer.mask_token or "", "protocol": protocol}
 
     def augment(some: Sequence[str], **more: int) -> list[str]:
-        return augment_texts(some, recipe, augmentations, {**view, **more}, rng)
+        return augment_texts(some, recipe, augmentations, {**context, **more}, rng)
 
-    maker = PairMaker(recipe, rng, view["mask_token"], protocol, augment)
+    maker = PairMaker(recipe, rng, context["mask_token"], protocol, augment)
     cuda = [transformer.device] if transformer.device.type == "cuda" else []
     with torch.random.fork_rng(devices=cuda), ExitStack() as attached:
         torch.manual_seed(seed)
         if cpu := transformer.device.type == "cpu":
-            attached.enter_context(Substitutes())
-        on_the_model = on_model(recipe, augmentations)
+            attached.enter_context(FastCpuFunctions())
+        on_the_model = model_augmentations(recipe, augmentations)
         for augmentation, rate in on_the_model:
             if detach := augmentation.attach(transformer.model, rate):
                 attached.callback(detach)
         packs = all(getattr(augmentation, "packs", False) for augmentation, rate in on_the_model if rate)
-        beside = attached.enter_context(SideBySide()) if cpu and torch.get_num_threads() > 1 else None
-        loop = _Loop(transformer, recipe, PartReader(transformer, recipe, precision, packs, beside), seed)
+        beside = attached.enter_context(DataParallelThreads()) if cpu and torch.get_num_threads() > 1 else None
+        loop = _Loop(transformer, recipe, MicroBatchReader(transformer, recipe, precision, packs, beside), seed)
         tokenizing = PairTokenizer(transformer, recipe, augmentations, protocol, texts, rng)
-        with closing(ahead(_epochs(texts, views, maker, tokenizing))) as batches_ahead:
-            for pairs, strings in batches_ahead:
-                loop.step(pairs)
+        with closing(ahead(_epochs(texts, pairs, maker, tokenizing))) as batches_ahead:
+            for batch, strings in batches_ahead:
+                loop.step(batch)
                 advance(strings)
         loop.finish()
     transformer.model.eval()
@@ -175,7 +175,7 @@ def tune(
 
 
 def _epochs(
-    texts: Sequence[str], views: Views, maker: PairMaker, tokenizing: PairTokenizer
+    texts: Sequence[str], pair: PairFunction, maker: PairMaker, tokenizing: PairTokenizer
 ) -> Iterator[tuple[TokenizedPairs, int]]:
     """The batches of all epochs, each with the number of strings that it stands for.
 
@@ -183,7 +183,7 @@ def _epochs(
     """
     recipe = maker.recipe
     for _ in range(recipe.epochs):
-        pairs = views(texts, maker)
+        pairs = pair(texts, maker)
         n = len(pairs.left)
         seen = told = 0
         for batch in tokenizing.batches(pairs, batches(n, recipe.batch_size, recipe.drop_last, maker.rng)):
@@ -192,7 +192,7 @@ def _epochs(
             told = seen * len(texts) // n
 
 
-def on_model(recipe: Recipe, registered: dict[str, Augmentation]) -> list[tuple[ModelAugmentation, float]]:
+def model_augmentations(recipe: Recipe, registered: dict[str, Augmentation]) -> list[tuple[ModelAugmentation, float]]:
     """The recipe's model augmentations and their rates, those that are switched off first.
 
     The order matters where two set the rates of the same layers: ``dropout=0`` must not undo ``controlled_dropout``.
@@ -217,7 +217,7 @@ def _check_mask_token(transformer: Transformer, recipe: Recipe) -> None:
 class _Loop:
     """Optimiser, loss and counters of one tuning. Between two looks at the loss nothing waits for the device."""
 
-    def __init__(self, transformer: Transformer, recipe: Recipe, reader: PartReader, seed: int) -> None:
+    def __init__(self, transformer: Transformer, recipe: Recipe, reader: MicroBatchReader, seed: int) -> None:
         self.transformer = transformer
         self.recipe = recipe
         self.reader = reader
@@ -225,7 +225,7 @@ class _Loop:
         self.held = held_tokens(transformer)
         self.optimizer = TuningOptimizer(transformer.model, recipe.lr, recipe.weight_decay)
         # Padding stands in no text, and is read all the same.
-        self.optimizer.about_to_read(np.array([transformer.tokenizer.pad_token_id or 0]))
+        self.optimizer.catch_up(np.array([transformer.tokenizer.pad_token_id or 0]))
         self.loss = LOSSES[recipe.loss]
         self.steps = self.strings = self.tokens = self.positions = 0
         self.pending: list[torch.Tensor] = []
@@ -236,7 +236,7 @@ class _Loop:
         """One optimiser step on a batch of pairs."""
         labels = pairs.labels.to(self.transformer.device, non_blocking=True)
         for view in (pairs.left, pairs.right):
-            self.optimizer.about_to_read(view.ids.values)
+            self.optimizer.catch_up(view.ids.values)
         self.pending.append(self.within_memory(pairs, labels))
         self.optimizer.step()
         self.steps += 1
@@ -294,11 +294,11 @@ class _Loop:
         parts, order = self.split(pairs)
         return _in_order(self.reader.read(parts), order)
 
-    def split(self, pairs: TokenizedPairs) -> tuple[list[Part], list[int]]:
-        """Parts of a batch, as of ``PartReader.split``; the same ones whenever a step is made."""
+    def split(self, pairs: TokenizedPairs) -> tuple[list[MicroBatch], list[int]]:
+        """Parts of a batch, as of ``MicroBatchReader.split``; the same ones whenever a step is made."""
         return self.reader.split(pairs, self.held, np.random.default_rng((self.seed, self.steps)))
 
-    def counted(self, part: Part) -> int:
+    def counted(self, part: MicroBatch) -> int:
         """Positions that the model computes for one part; they and its tokens are added up."""
         positions = self.reader.positions(part)
         self.tokens += len(part.view.ids.values)

@@ -18,14 +18,14 @@ from mirrorbench.models.batching import PASS_COST, TOKEN_BUDGET, by_length, even
 from mirrorbench.models.packing import can_pack
 from mirrorbench.models.pooling import Readout
 from mirrorbench.models.transformer import Transformer
+from mirrorbench.training.cpu_functions import FastCpuFunctions
+from mirrorbench.training.data_parallel import DataParallelThreads
 from mirrorbench.training.recipes import Recipe
-from mirrorbench.training.sidebyside import SideBySide
-from mirrorbench.training.substitutes import Substitutes
 from mirrorbench.training.tokenized import TokenizedPairs, TokenizedView
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class MicroBatch:
     """What is read in one pass: some pairs of a batch.
 
     Attributes:
@@ -37,7 +37,7 @@ class Part:
     seed: int
 
 
-class PartReader:
+class MicroBatchReader:
     """Reads parts with one model.
 
     Args:
@@ -49,7 +49,12 @@ class PartReader:
     """
 
     def __init__(
-        self, transformer: Transformer, recipe: Recipe, precision: str, packs: bool, beside: SideBySide | None = None
+        self,
+        transformer: Transformer,
+        recipe: Recipe,
+        precision: str,
+        packs: bool,
+        beside: DataParallelThreads | None = None,
     ) -> None:
         self.transformer = transformer
         self.precision = precision
@@ -59,7 +64,7 @@ class PartReader:
         self.beside = beside if self.packed else None
         self.weights = [weight for weight in transformer.model.parameters() if weight.requires_grad]
 
-    def split(self, pairs: TokenizedPairs, most: int, draws: np.random.Generator) -> tuple[list[Part], list[int]]:
+    def split(self, pairs: TokenizedPairs, most: int, draws: np.random.Generator) -> tuple[list[MicroBatch], list[int]]:
         """Parts of pairs of similar length, and the pairs in the order of the parts.
 
         The two views of a pair are always in one part, the first views in its first half and the second views in the
@@ -77,15 +82,15 @@ class PartReader:
         else:
             chosen = list(by_length(pairs.lengths, budget // 2, self.fixed, PASS_COST[device] // 2))
         seeds = draws.integers(1 << 32, size=len(chosen)).tolist()
-        parts = [Part(pairs.take(rows).stacked(), seed) for rows, seed in zip(chosen, seeds, strict=True)]
+        parts = [MicroBatch(pairs.take(rows).stacked(), seed) for rows, seed in zip(chosen, seeds, strict=True)]
         return parts, [row for rows in chosen for row in rows]
 
-    def positions(self, part: Part) -> int:
+    def positions(self, part: MicroBatch) -> int:
         """Positions that the model computes for one part."""
         ids = part.view.ids
         return len(ids.values) if self.packed else len(ids) * max(self.fixed, int(ids.lengths.max()))
 
-    def read(self, parts: Sequence[Part], keep: bool = True) -> list[torch.Tensor]:
+    def read(self, parts: Sequence[MicroBatch], keep: bool = True) -> list[torch.Tensor]:
         """The vectors of each part; ``keep`` what ``differentiate`` needs."""
         if self.beside is None:
             with torch.set_grad_enabled(keep):
@@ -107,16 +112,16 @@ class PartReader:
                 if gradient is not None:
                     weight.grad = gradient if weight.grad is None else _added(weight.grad, gradient)
 
-    def _vectors(self, part: Part) -> torch.Tensor:
+    def _vectors(self, part: MicroBatch) -> torch.Tensor:
         torch.manual_seed(part.seed)
         return self._pass(part.view)
 
-    def _side_by_side(self, parts: Sequence[Part], keep: bool) -> list[torch.Tensor]:
+    def _side_by_side(self, parts: Sequence[MicroBatch], keep: bool) -> list[torch.Tensor]:
         """As ``_vectors``; torch's own generator is one for all threads, so each part draws from one of its own."""
         vectors = []
         with torch.set_grad_enabled(keep):
             for part in parts:
-                with Substitutes(torch.Generator().manual_seed(part.seed)):
+                with FastCpuFunctions(torch.Generator().manual_seed(part.seed)):
                     vectors.append(self._pass(part.view))
         return vectors
 

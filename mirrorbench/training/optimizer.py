@@ -30,7 +30,7 @@ class TuningOptimizer:
     def __init__(self, model: Any, lr: float, weight_decay: float) -> None:
         table = model.get_input_embeddings().weight
         by_rows = table.device.type == "cpu" and table.requires_grad
-        self._rows = TouchedRows(table, lr, weight_decay) if by_rows else None
+        self._rows = LazyAdamW(table, lr, weight_decay) if by_rows else None
         others = [p for p in model.parameters() if self._rows is None or p is not table]
         self._others = torch.optim.AdamW(others, lr=lr, weight_decay=weight_decay, betas=BETAS, eps=EPSILON, fused=True)
         self._weights = list(model.parameters())
@@ -40,7 +40,7 @@ class TuningOptimizer:
         for weight in self._weights:
             weight.grad = None
 
-    def about_to_read(self, tokens: NDArray[np.integer[Any]]) -> None:
+    def catch_up(self, tokens: NDArray[np.integer[Any]]) -> None:
         """Make up for what was put off for the rows of some token ids; to be called before each batch is read."""
         if self._rows is not None:
             self._rows.touch(torch.from_numpy(np.unique(tokens)).long())
@@ -61,7 +61,7 @@ class TuningOptimizer:
             self._rows.finish()
 
 
-class TouchedRows:
+class LazyAdamW:
     """AdamW for a table of which few rows ever get a gradient.
 
     Args:

@@ -1,8 +1,8 @@
-"""Views: how a method makes the pairs that it is tuned on from the strings of a corpus.
+"""How a method makes the pairs that it is tuned on from the strings of a corpus.
 
-A method brings a function ``(texts, maker) -> Pairs``, called at the start of each epoch. Mirror's is ``mirrored``:
-every string is paired with itself, and the recipe's text augmentations change one view. Others may pair two names of
-one concept, or a sentence with a target word and the same sentence with its context masked.
+A method brings a function ``(texts, maker) -> Pairs``, called at the start of each epoch. Mirror's pairs every string
+with itself, and the recipe's text augmentations change one view. Others may pair two names of one concept, or a
+sentence with a target word and the same sentence with its context masked.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class PairMaker:
         mask_token: how the backbone's tokenizer writes its mask token.
         protocol: ``paper`` or ``released``.
         augment: all text augmentations of the recipe, applied to each of some strings with draws of their own;
-            ``shortest`` of their ``TextView`` may be given.
+            ``shortest`` of their ``AugmentationContext`` may be given.
     """
 
     recipe: Recipe
@@ -62,9 +62,9 @@ class PairMaker:
         return Pairs([TextInput(text) for text in left], [TextInput(text) for text in right], groups)
 
 
-Views = Callable[[Sequence[str], PairMaker], Pairs]
+PairFunction = Callable[[Sequence[str], PairMaker], Pairs]
 
 
-def mirrored(texts: Sequence[str], maker: PairMaker) -> Pairs:
+def identical_pairs(texts: Sequence[str], maker: PairMaker) -> Pairs:
     """Every string paired with itself (paper 1, section 2.1)."""
     return maker.pairs(texts, texts)

@@ -14,7 +14,7 @@ from mirrorbench.core.errors import TuningError
 from mirrorbench.core.inputs import TextInput
 from mirrorbench.models.ragged import Ragged, Row
 from mirrorbench.models.transformer import Transformer
-from mirrorbench.training.augmentations import Augmentation, TokenFunction, TokenView
+from mirrorbench.training.augmentations import Augmentation, AugmentationContext, TokenFunction
 from mirrorbench.training.pairs import Pairs
 from mirrorbench.training.recipes import Recipe
 
@@ -92,10 +92,12 @@ class PairTokenizer:
         self._known: dict[TextInput, tuple[Row, Row | None]] = {}
         self._rng = rng
         tokenizer = transformer.tokenizer
+        special = frozenset(tokenizer.all_special_ids)
+        masks = (tokenizer.mask_token or "", protocol, 0, tokenizer.mask_token_id, special)
         self._augment = [
             (
                 cast("TokenFunction", registered[name].function),
-                TokenView(rng, rate, tokenizer.mask_token_id, frozenset(tokenizer.all_special_ids), protocol),
+                AugmentationContext(rng, rate, *masks),
             )
             for name, rate in recipe.augment
             if registered[name].on == "tokens" and rate > 0

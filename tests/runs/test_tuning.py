@@ -21,7 +21,7 @@ from mirrorbench.runs import tuning
 from mirrorbench.runs.cache import Cache
 from mirrorbench.runs.cells import CorpusRef, Weights
 from mirrorbench.runs.tuning import prepare, tune_weights
-from mirrorbench.training.recipes import mirror_preset
+from mirrorbench.training.methods.mirror import mirror_preset
 
 CPU = torch.device("cpu")
 TEXTS = [f"sentence number {number} of twenty, more or less" for number in range(20)]

@@ -8,7 +8,7 @@ from torch.nn import functional as F
 from torch.testing import assert_close
 
 from mirrorbench.training.attention import FEW, attention
-from mirrorbench.training.substitutes import Substitutes
+from mirrorbench.training.cpu_functions import FastCpuFunctions
 
 HALF = torch.tensor([[True, True, False, True], [True, False, False, False]])[:, None, None, :]
 MASKS = {"none": None, "of padding": HALF, "added": torch.zeros(2, 1, 1, 4).masked_fill(~HALF, -3.0)}
@@ -68,7 +68,7 @@ def test_models_use_it_while_they_are_tuned() -> None:
     for inside in (True, False):
         torch.manual_seed(1)
         if inside:
-            with Substitutes():
+            with FastCpuFunctions():
                 drawn.append(F.scaled_dot_product_attention(query, key, value, dropout_p=0.4))
         else:
             drawn.append(attention(query, key, value, dropout_p=0.4))

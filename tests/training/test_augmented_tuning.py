@@ -12,8 +12,8 @@ from augmented import AUGMENTATIONS, TEXTS, recipe
 
 from mirrorbench.core.errors import TuningError
 from mirrorbench.runs.tuning import prepare
-from mirrorbench.training.loop import tune
-from mirrorbench.training.pairs import PairMaker, Pairs, mirrored
+from mirrorbench.training.loop import tune_backbone
+from mirrorbench.training.pairs import PairMaker, Pairs, identical_pairs
 
 Weights = dict[str, torch.Tensor]
 
@@ -22,7 +22,7 @@ def tuned(path: Path, seed: int = 0, **params: object) -> Weights:
     changed = recipe(**params)
     transformer = prepare(path, changed, AUGMENTATIONS, torch.device("cpu"))
     before = {name: value.clone() for name, value in transformer.model.state_dict().items()}
-    report = tune(transformer, TEXTS, changed, seed, AUGMENTATIONS)
+    report = tune_backbone(transformer, TEXTS, changed, seed, AUGMENTATIONS)
     assert (report.steps, report.strings) == (4, 100)
     assert np.isfinite(report.losses).all()
     assert not any(m._forward_pre_hooks or m._forward_hooks for m in transformer.model.modules())
@@ -75,7 +75,7 @@ def maker(**params: object) -> PairMaker:
 
 
 def test_mirrored_pairs_change_one_side_or_both() -> None:
-    one, both = mirrored(["a", "b"], maker()), mirrored(["a", "b"], maker(sides=2))
+    one, both = identical_pairs(["a", "b"], maker()), identical_pairs(["a", "b"], maker(sides=2))
     assert [i.text for i in one.left] == ["a", "b"]
     assert [i.text for i in one.right] == [i.text for i in both.left] == [i.text for i in both.right] == ["<a>", "<b>"]
     assert one.groups is None
@@ -90,7 +90,7 @@ def test_a_method_brings_its_own_pairs(random_model: Callable[[str], Path]) -> N
 
     changed = recipe(epochs=2)
     transformer = prepare(random_model("bert"), changed, AUGMENTATIONS, torch.device("cpu"))
-    report = tune(transformer, TEXTS, changed, 0, AUGMENTATIONS, advance=seen.append, views=neighbours)
+    report = tune_backbone(transformer, TEXTS, changed, 0, AUGMENTATIONS, advance=seen.append, pairs=neighbours)
     assert (report.steps, report.strings) == (4, 100)  # twice fifty pairs
     assert seen == [50, 50, 50, 50]  # of twice a hundred strings
 
@@ -98,7 +98,9 @@ def test_a_method_brings_its_own_pairs(random_model: Callable[[str], Path]) -> N
 def test_too_few_pairs(random_model: Callable[[str], Path]) -> None:
     transformer = prepare(random_model("bert"), recipe(), AUGMENTATIONS, torch.device("cpu"))
     with pytest.raises(TuningError, match="gives 1 pairs"):
-        tune(transformer, TEXTS, recipe(), 0, AUGMENTATIONS, views=lambda texts, maker: maker.pairs(["a"], ["b"]))
+        tune_backbone(
+            transformer, TEXTS, recipe(), 0, AUGMENTATIONS, pairs=lambda texts, maker: maker.pairs(["a"], ["b"])
+        )
 
 
 @pytest.mark.parametrize("name", ["span_mask", "token_mask", "word_mask"])
@@ -107,7 +109,7 @@ def test_a_tokenizer_without_mask_token(name: str, random_model: Callable[[str],
     transformer = prepare(random_model("bert"), changed, AUGMENTATIONS, torch.device("cpu"))
     transformer.tokenizer.mask_token = None
     with pytest.raises(TuningError, match=f"no mask token, so {name} cannot be applied"):
-        tune(transformer, TEXTS, changed, 0, AUGMENTATIONS)
+        tune_backbone(transformer, TEXTS, changed, 0, AUGMENTATIONS)
 
 
 def test_what_was_attached_is_undone_after_a_failure(random_model: Callable[[str], Path]) -> None:
@@ -118,6 +120,6 @@ def test_what_was_attached_is_undone_after_a_failure(random_model: Callable[[str
         raise TuningError("no")
 
     with pytest.raises(TuningError, match="no"):
-        tune(transformer, TEXTS, changed, 0, AUGMENTATIONS, views=broken)
+        tune_backbone(transformer, TEXTS, changed, 0, AUGMENTATIONS, pairs=broken)
     assert not any(m._forward_pre_hooks for m in transformer.model.modules())
     assert not torch.overrides._get_current_function_mode_stack()

@@ -18,7 +18,7 @@ from mirrorbench.runs.tuning import prepare
 from mirrorbench.training import microbatch as parts
 from mirrorbench.training.loop import _Loop
 from mirrorbench.training.losses import LOSSES
-from mirrorbench.training.microbatch import PartReader
+from mirrorbench.training.microbatch import MicroBatchReader
 from mirrorbench.training.recipes import Recipe
 from mirrorbench.training.tokenized import TokenizedPairs, TokenizedView
 
@@ -85,7 +85,7 @@ def test_loss_and_gradients_are_those_of_the_plain_loop(
         # One pair has no negatives; only the loss with the positive in its denominator is defined then.
         changed = recipe(pooling=pooling, train_max_length=LENGTH, loss="infonce" if len(left) > 1 else "ntxent")
         transformer = opened(random_model(architecture), changed)
-        loop = _Loop(transformer, changed, PartReader(transformer, changed, "fp32", packs=True), seed=0)
+        loop = _Loop(transformer, changed, MicroBatchReader(transformer, changed, "fp32", packs=True), seed=0)
         expected = plain(transformer, left, right, changed)
         wanted = gradients(transformer)
         pairs = tokenized(transformer, left, right)
@@ -110,7 +110,7 @@ def test_a_batch_over_the_memory_is_read_twice_with_the_same_masks(
     monkeypatch.setitem(parts.TOKEN_BUDGET, "cpu", 80)
     changed = recipe(**augmentation)
     with attached(random_model("bert"), changed) as transformer:
-        reader = PartReader(transformer, changed, "fp32", packs="dropout" in augmentation)
+        reader = MicroBatchReader(transformer, changed, "fp32", packs="dropout" in augmentation)
         loop = _Loop(transformer, changed, reader, seed=0)
         pairs = tokenized(transformer, TEXTS[:20], TEXTS[1:21])
         found = []
@@ -134,7 +134,7 @@ def test_each_part_and_each_step_draws_anew(random_model: Callable[[str], Path])
     found = {}
     for seed in (0, 1):
         for step in (0, 1):
-            loop = _Loop(transformer, changed, PartReader(transformer, changed, "fp32", packs=True), seed=seed)
+            loop = _Loop(transformer, changed, MicroBatchReader(transformer, changed, "fp32", packs=True), seed=seed)
             loop.steps = step
             left, right = loop.embed(pairs)
             assert not torch.allclose(left, right)
@@ -174,7 +174,7 @@ def test_memory_is_that_of_one_part_whatever_the_batch(
     monkeypatch.setitem(parts.TOKEN_BUDGET, "cpu", 256)
     changed = recipe(dropout=0.1)
     transformer = opened(random_model("bert"), changed)
-    loop = _Loop(transformer, changed, PartReader(transformer, changed, "fp32", packs=True), seed=0)
+    loop = _Loop(transformer, changed, MicroBatchReader(transformer, changed, "fp32", packs=True), seed=0)
     weights = sum(p.numel() * 4 for p in transformer.model.parameters())
     found = {}
     for held in (10**9, 256):
@@ -209,7 +209,7 @@ def test_no_step_waits_for_the_device(
     monkeypatch.setitem(parts.TOKEN_BUDGET, "cpu", 256)
     changed = recipe(dropout=0.1, loss=loss)
     transformer = opened(random_model(architecture), changed)
-    loop = _Loop(transformer, changed, PartReader(transformer, changed, "fp32", packs=True), seed=0)
+    loop = _Loop(transformer, changed, MicroBatchReader(transformer, changed, "fp32", packs=True), seed=0)
     texts = SHAPES["very different lengths"]
     pairs = tokenized(transformer, texts, texts)
     with Waits() as waits:

@@ -16,8 +16,9 @@ from mirrorbench.runs.builtin import load_plugins
 from mirrorbench.runs.tuning import prepare
 from mirrorbench.training import microbatch as parts
 from mirrorbench.training.augmentations import Augmentation
-from mirrorbench.training.loop import TuningReport, batches, tune
-from mirrorbench.training.recipes import Recipe, mirror_preset
+from mirrorbench.training.loop import TuningReport, batches, tune_backbone
+from mirrorbench.training.methods.mirror import mirror_preset
+from mirrorbench.training.recipes import Recipe
 
 CPU = torch.device("cpu")
 TEXTS = [f"{animal} number {number} is {state}" for animal in ("cat", "dog", "zebra", "old whale")
@@ -38,7 +39,7 @@ def weights(transformer: Transformer) -> torch.Tensor:
 
 
 def run(transformer: Transformer, recipe: Recipe = FAST, seed: int = 0, **options: str) -> TuningReport:
-    return tune(transformer, TEXTS, recipe, seed, AUGMENTATIONS, **options)
+    return tune_backbone(transformer, TEXTS, recipe, seed, AUGMENTATIONS, **options)
 
 
 @given(st.integers(2, 400), st.integers(2, 50), st.integers(0, 5))
@@ -72,7 +73,7 @@ def test_batches_are_in_random_order_but_repeatable() -> None:
 def test_tuning_lowers_the_loss(fresh: Callable[..., Transformer]) -> None:
     done: list[int] = []
     model = fresh()
-    report = tune(model, TEXTS, FAST, 0, AUGMENTATIONS, advance=done.append)
+    report = tune_backbone(model, TEXTS, FAST, 0, AUGMENTATIONS, advance=done.append)
     assert report.losses[-1] < report.losses[0] - 0.1
     assert sum(done) == report.strings == len(TEXTS) * FAST.epochs
     assert report.steps == len(done) == 3 * FAST.epochs
@@ -112,7 +113,7 @@ def test_a_loss_that_is_not_finite_stops(fresh: Callable[..., Transformer], loss
 @pytest.mark.parametrize("texts", [[], ["one"]])
 def test_fewer_than_two_strings(fresh: Callable[..., Transformer], texts: list[str]) -> None:
     with pytest.raises(TuningError, match=f"a corpus of {len(texts)} distinct strings"):
-        tune(fresh(), texts, FAST, 0, AUGMENTATIONS)
+        tune_backbone(fresh(), texts, FAST, 0, AUGMENTATIONS)
 
 
 def test_a_tokenizer_without_mask_token(fresh: Callable[..., Transformer]) -> None:
@@ -141,7 +142,7 @@ def test_small_batches_give_the_loss_and_gradients_of_one_big_batch(
         passes = []
         forward = model.forward
         monkeypatch.setattr(model, "forward", lambda *a, f=forward, p=passes, **k: p.append(1) or f(*a, **k))
-        report = tune(model, TEXTS, replace(recipe, epochs=1, batch_size=len(TEXTS)), 0, AUGMENTATIONS)
+        report = tune_backbone(model, TEXTS, replace(recipe, epochs=1, batch_size=len(TEXTS)), 0, AUGMENTATIONS)
         gradients = torch.cat([p.grad.to_dense().flatten() for p in model.model.parameters() if p.grad is not None])
         found.append((len(passes), report.losses[0], gradients))
     assert found[0][0] == len(TEXTS) > found[1][0] > found[2][0] == 1  # the two views of a string stay together
@@ -180,7 +181,7 @@ def test_texts_are_packed_where_every_augmentation_permits(
     model = prepare(random_model("bert"), recipe, registered, CPU)
     seen, forward = set(), model.forward
     monkeypatch.setattr(model, "forward", lambda *a: seen.add(a[4]) or forward(*a))
-    report = tune(model, TEXTS, recipe, 0, registered)
+    report = tune_backbone(model, TEXTS, recipe, 0, registered)
     assert seen == {packed}
     assert (report.padding == 0) == packed
 

@@ -15,7 +15,7 @@ from mirrorbench.models.pooling import Readout
 from mirrorbench.models.transformer import Transformer, open_transformer
 from mirrorbench.runs.tuning import prepare
 from mirrorbench.training.augmentations import Augmentation
-from mirrorbench.training.loop import tune
+from mirrorbench.training.loop import tune_backbone
 from mirrorbench.training.recipes import Recipe
 
 TEXTS = [f"{'word ' * (n % 7)}number {n}" for n in range(10, 50)]
@@ -89,7 +89,7 @@ def tuned(path: Path, augmentations: dict[str, Augmentation], full: Any = None) 
     transformer = prepare(path, RECIPE, augmentations, torch.device("cpu"))
     if full:
         full(transformer, 300)
-    report = tune(transformer, TEXTS, RECIPE, 3, augmentations)
+    report = tune_backbone(transformer, TEXTS, RECIPE, 3, augmentations)
     # Not the weights: Adam makes steps of the rounding where the gradient is zero, as in the biases of keys.
     return report, TransformerEncoder(transformer, Readout("cls", "-1:", 30)).encode(TEXTS)
 
@@ -113,7 +113,7 @@ def test_a_pair_that_does_not_fit_fails_the_tuning(
     transformer = prepare(bert, RECIPE, augmentations, torch.device("cpu"))
     full(transformer, 5)
     with pytest.raises(TuningError, match="no memory left on cpu for one pair"):
-        tune(transformer, TEXTS, RECIPE, 3, augmentations)
+        tune_backbone(transformer, TEXTS, RECIPE, 3, augmentations)
 
 
 @pytest.fixture
@@ -134,4 +134,4 @@ def test_other_errors_are_not_taken_for_a_lack_of_memory(
     with pytest.raises(RuntimeError, match="mat1"):
         encoder.encode(TEXTS)
     with pytest.raises(RuntimeError, match="mat1"):
-        tune(broken, TEXTS, RECIPE, 0, augmentations)
+        tune_backbone(broken, TEXTS, RECIPE, 0, augmentations)

@@ -12,8 +12,8 @@ import torch
 from torch.testing import assert_close
 
 from mirrorbench.models.transformer import open_transformer
-from mirrorbench.training.optimizer import TouchedRows, TuningOptimizer
-from mirrorbench.training.substitutes import Substitutes
+from mirrorbench.training.cpu_functions import FastCpuFunctions
+from mirrorbench.training.optimizer import LazyAdamW, TuningOptimizer
 
 STEPS = [[3, 7, 7], [3, 0, 9, 9], [12], [7, 12], [3]]
 LR, DECAY = 0.01, 0.2
@@ -40,7 +40,7 @@ def gradients(of: str) -> list[torch.Tensor | None]:
 @pytest.mark.parametrize("of", ["few rows", "not summed", "all rows"])
 def test_rows_are_those_of_adamw(of: str, decay: float) -> None:
     mine, torchs = table(), table()
-    rows = TouchedRows(mine, LR, decay)
+    rows = LazyAdamW(mine, LR, decay)
     adamw = torch.optim.AdamW([torchs], lr=LR, weight_decay=decay)
     for step, mine.grad, whole in zip(STEPS, gradients(of), gradients("all rows"), strict=True):
         torchs.grad = whole
@@ -58,7 +58,7 @@ def test_rows_are_those_of_adamw(of: str, decay: float) -> None:
 
 def test_without_a_gradient_weights_only_decay_and_moments_fade() -> None:
     mine, torchs = table(), table()
-    rows, adamw = TouchedRows(mine, LR, DECAY), torch.optim.AdamW([torchs], lr=LR, weight_decay=DECAY)
+    rows, adamw = LazyAdamW(mine, LR, DECAY), torch.optim.AdamW([torchs], lr=LR, weight_decay=DECAY)
     few, none, again = gradients("few rows")[0], None, gradients("few rows")[1]
     for gradient in (few, none, again):
         mine.grad = gradient
@@ -79,10 +79,10 @@ def test_a_model_is_tuned_as_by_adamw(random_model: Callable[[str], Path], archi
     own = TuningOptimizer(mine, LR, DECAY)
     adamw = torch.optim.AdamW(torchs.parameters(), lr=LR, weight_decay=DECAY)
     for ids in ([[5, 6, 7]], [[9]], [[5, 11, 12, 11]]):
-        for model, substitutes, optimizer in ((mine, Substitutes(), own), (torchs, nullcontext(), adamw)):
+        for model, substitutes, optimizer in ((mine, FastCpuFunctions(), own), (torchs, nullcontext(), adamw)):
             optimizer.zero_grad()
             if model is mine:
-                own.about_to_read(np.array(ids))
+                own.catch_up(np.array(ids))
             with substitutes:
                 model(torch.tensor(ids)).last_hidden_state.mean(1).sin().sum().backward()
             if model is mine:

@@ -8,8 +8,8 @@ import torch
 from scipy.stats import binomtest, chisquare
 from torch.nn import functional as F
 
+from mirrorbench.training.cpu_functions import FastCpuFunctions
 from mirrorbench.training.quick_dropout import dropout
-from mirrorbench.training.substitutes import Substitutes
 
 
 @pytest.mark.parametrize("p", [1e-4, 0.1, 0.4, 0.5, 0.999])
@@ -71,7 +71,7 @@ def test_layers_use_it_inside_the_mode_alone() -> None:
         torch.manual_seed(3)
         return function(x)  # type: ignore[operator, no-any-return]
 
-    with Substitutes():
+    with FastCpuFunctions():
         inside = drawn(layer)
         assert drawn(layer.eval()) is x
     layer.train()
@@ -80,5 +80,5 @@ def test_layers_use_it_inside_the_mode_alone() -> None:
 
 
 def test_bad_rates_are_torchs_error() -> None:
-    with pytest.raises(ValueError, match="between 0 and 1"), Substitutes():
+    with pytest.raises(ValueError, match="between 0 and 1"), FastCpuFunctions():
         F.dropout(torch.ones(3), 1.5)

@@ -16,12 +16,10 @@ from mirrorbench.core.errors import PluginError, UsageError
 if TYPE_CHECKING:
     import numpy as np
 
-KINDS = ("text", "tokens", "model")
-
 
 @dataclass(frozen=True, slots=True)
-class TextView:
-    """What a text augmentation may use.
+class AugmentationContext:
+    """What a text or token augmentation may use.
 
     Attributes:
         rng: the tuning's own generator; the only permitted source of randomness.
@@ -29,6 +27,8 @@ class TextView:
         mask_token: how the backbone's tokenizer writes its mask token.
         protocol: ``paper`` or ``released``.
         shortest: characters; under ``released``, shorter strings are left alone (Mirror-BERT's code: 30).
+        mask_id: id of the mask token; for token augmentations.
+        special_ids: ids of the tokenizer's special tokens, which are no part of the text; for token augmentations.
     """
 
     rng: np.random.Generator
@@ -36,25 +36,8 @@ class TextView:
     mask_token: str
     protocol: str
     shortest: int = 30
-
-
-@dataclass(frozen=True, slots=True)
-class TokenView:
-    """What a token augmentation may use.
-
-    Attributes:
-        rng: the tuning's own generator; the only permitted source of randomness.
-        rate: the value from the recipe, above 0.
-        mask_id: id of the mask token.
-        special_ids: ids of the tokenizer's special tokens, which are no part of the text.
-        protocol: ``paper`` or ``released``.
-    """
-
-    rng: np.random.Generator
-    rate: float
-    mask_id: int
-    special_ids: frozenset[int]
-    protocol: str
+    mask_id: int = -1
+    special_ids: frozenset[int] = frozenset()
 
 
 class ModelAugmentation(Protocol):
@@ -81,8 +64,9 @@ class ModelAugmentation(Protocol):
         """
 
 
-TextFunction = Callable[[str, TextView], str]
-TokenFunction = Callable[[list[int], TokenView], list[int]]
+_INPUTS = ("text", "tokens", "model")
+TextFunction = Callable[[str, AugmentationContext], str]
+TokenFunction = Callable[[list[int], AugmentationContext], list[int]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +75,7 @@ class Augmentation:
 
     Attributes:
         name: also the key of its rate in a spec.
-        function: ``(text, view) -> text`` for ``on="text"``, ``(ids, view) -> ids`` of the same length for
+        function: ``(text, context) -> text`` for ``on="text"``, ``(ids, context) -> ids`` of the same length for
             ``on="tokens"``, a ``ModelAugmentation`` for ``on="model"``.
         on: ``text``, ``tokens`` or ``model``.
         probability: whether the rate is a probability, which must be below 1.
@@ -103,8 +87,8 @@ class Augmentation:
     probability: bool = False
 
     def __post_init__(self) -> None:
-        if self.on not in KINDS:
-            raise PluginError(f"augmentation {self.name!r}: on={self.on!r}", f"It must be one of {', '.join(KINDS)}.")
+        if self.on not in _INPUTS:
+            raise PluginError(f"augmentation {self.name!r}: on={self.on!r}", f"It must be one of {', '.join(_INPUTS)}.")
 
     def check(self, rate: float) -> None:
         """Check a rate that a recipe sets.

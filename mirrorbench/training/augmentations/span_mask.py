@@ -4,35 +4,35 @@ from __future__ import annotations
 
 from mirrorbench.core.errors import UsageError
 from mirrorbench.core.hooks import Register, hookimpl
-from mirrorbench.training.augmentations import TextView
+from mirrorbench.training.augmentations import AugmentationContext
 
 
-def span_mask(text: str, view: TextView) -> str:
-    """Replace ``view.rate`` consecutive characters by the mask token, set off by spaces as in Figure 2.
+def span_mask(text: str, context: AugmentationContext) -> str:
+    """Replace ``context.rate`` consecutive characters by the mask token, set off by spaces as in Figure 2.
 
     ``paper``: every position is equally likely, and exactly the drawn characters go. ``released``: the literal
-    ``[MASK]`` whatever the tokenizer, strings of fewer than ``view.shortest`` characters left alone, the last position
-    never drawn, and the cut made at the first place where the drawn characters occur.
+    ``[MASK]`` whatever the tokenizer, strings of fewer than ``context.shortest`` characters left alone, the last
+    position never drawn, and the cut made at the first place where the drawn characters occur.
 
     A string of no more than k characters stays as it is: nothing of it would be left.
 
     Raises:
         UsageError: the rate is not a whole number of characters.
     """
-    k = int(view.rate)
-    if k != view.rate:
-        raise UsageError(f"span_mask={view.rate:g} is not a whole number of characters")
+    k = int(context.rate)
+    if k != context.rate:
+        raise UsageError(f"span_mask={context.rate:g} is not a whole number of characters")
     if len(text) <= k:
         return text
-    if view.protocol == "released":
-        if len(text) < view.shortest:
+    if context.protocol == "released":
+        if len(text) < context.shortest:
             return text
-        drawn = int(view.rng.integers(len(text) - k))
+        drawn = int(context.rng.integers(len(text) - k))
         start = text.index(text[drawn : drawn + k])
         token = "[MASK]"
     else:
-        start = int(view.rng.integers(len(text) - k + 1))
-        token = view.mask_token
+        start = int(context.rng.integers(len(text) - k + 1))
+        token = context.mask_token
     return f"{text[:start]} {token} {text[start + k :]}".strip()
 
 

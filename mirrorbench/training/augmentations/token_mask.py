@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from mirrorbench.core.hooks import Register, hookimpl
-from mirrorbench.training.augmentations import TokenView
+from mirrorbench.training.augmentations import AugmentationContext
 
 
-def token_mask(ids: list[int], view: TokenView) -> list[int]:
-    """Replace each token by the mask token with probability ``view.rate``; special tokens stay.
+def token_mask(ids: list[int], context: AugmentationContext) -> list[int]:
+    """Replace each token by the mask token with probability ``context.rate``; special tokens stay.
 
     Where the draw would leave no token of the text, nothing is replaced: a view of masks alone says nothing.
     """
-    places = [place for place, token in enumerate(ids) if token not in view.special_ids]
-    drawn = [place for place, draw in zip(places, view.rng.random(len(places)), strict=True) if draw < view.rate]
+    places = [place for place, token in enumerate(ids) if token not in context.special_ids]
+    drawn = [place for place, draw in zip(places, context.rng.random(len(places)), strict=True) if draw < context.rate]
     if len(drawn) == len(places):
         return ids
     masked = list(ids)
     for place in drawn:
-        masked[place] = view.mask_id
+        masked[place] = context.mask_id
     return masked
 
 

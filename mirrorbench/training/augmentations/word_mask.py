@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from mirrorbench.core.hooks import Register, hookimpl
-from mirrorbench.training.augmentations import TextView
+from mirrorbench.training.augmentations import AugmentationContext
 
 
-def word_mask(text: str, view: TextView) -> str:
-    """Replace each word by one mask token with probability ``view.rate``.
+def word_mask(text: str, context: AugmentationContext) -> str:
+    """Replace each word by one mask token with probability ``context.rate``.
 
     A word is what stands between spaces; how many tokens it has does not matter. Where the draw would leave no word,
     nothing is replaced, so that single words stay as they are.
     """
     words = text.split()
-    drawn = view.rng.random(len(words)) < view.rate
+    drawn = context.rng.random(len(words)) < context.rate
     if drawn.all():
         return text
-    return " ".join(view.mask_token if masked else word for word, masked in zip(words, drawn, strict=True))
+    return " ".join(context.mask_token if masked else word for word, masked in zip(words, drawn, strict=True))
 
 
 @hookimpl

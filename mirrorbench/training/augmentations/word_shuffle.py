@@ -6,11 +6,11 @@ import numpy as np
 
 from mirrorbench.core.errors import UsageError
 from mirrorbench.core.hooks import Register, hookimpl
-from mirrorbench.training.augmentations import TextView
+from mirrorbench.training.augmentations import AugmentationContext
 
 
-def word_shuffle(text: str, view: TextView) -> str:
-    """Reorder the words at random so that none moves further than ``view.rate`` places.
+def word_shuffle(text: str, context: AugmentationContext) -> str:
+    """Reorder the words at random so that none moves further than ``context.rate`` places.
 
     The paper does not define its reordering. This is the word noise of Lample et al. (2018, "Unsupervised Machine
     Translation Using Monolingual Corpora Only", section 2.3): words are sorted by their position plus a number drawn
@@ -19,11 +19,11 @@ def word_shuffle(text: str, view: TextView) -> str:
     Raises:
         UsageError: the rate is not a whole number of places.
     """
-    k = int(view.rate)
-    if k != view.rate:
-        raise UsageError(f"word_shuffle={view.rate:g} is not a whole number of places")
+    k = int(context.rate)
+    if k != context.rate:
+        raise UsageError(f"word_shuffle={context.rate:g} is not a whole number of places")
     words = text.split()
-    order = np.argsort(np.arange(len(words)) + view.rng.random(len(words)) * (k + 1), kind="stable")
+    order = np.argsort(np.arange(len(words)) + context.rng.random(len(words)) * (k + 1), kind="stable")
     return " ".join(words[place] for place in order)
 
 

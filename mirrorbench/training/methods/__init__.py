@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from mirrorbench.training.pairs import Views, mirrored
+from mirrorbench.training.pairs import PairFunction, identical_pairs
 from mirrorbench.training.recipes import Recipe
 
 
@@ -19,7 +19,7 @@ class Method:
             ``model_type`` of the backbone's configuration.
         tunes: whether the weights change. A method that does not tune reads only pooling and layers from its recipe.
         label: how the row is called, with ``{backbone}``.
-        views: ``(texts, maker) -> Pairs``, how it makes an epoch's pairs from the corpus; each string with itself
+        pairs: ``(texts, maker) -> Pairs``, how it makes an epoch's pairs from the corpus; each string with itself
             unless the method says otherwise.
         levels: where the method reads the recipe and the corpus of another level than that of the task: Mirror
             encodes the whole sentence for words in context.
@@ -29,5 +29,5 @@ class Method:
     preset: Callable[[str, str, str], Recipe]
     tunes: bool = True
     label: str = "{backbone} + {method}"
-    views: Views = mirrored
+    pairs: PairFunction = identical_pairs
     levels: Mapping[str, str] = field(default_factory=dict)

@@ -2,9 +2,37 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from mirrorbench.core.hooks import Register, hookimpl
 from mirrorbench.training.methods import Method
-from mirrorbench.training.recipes import mirror_preset
+from mirrorbench.training.recipes import Recipe
+
+
+def mirror_preset(level: str, architecture: str, protocol: str) -> Recipe:
+    """Mirror-BERT's recipe (paper 1, section 3, "Training Setup and Details", and appendix B).
+
+    Args:
+        level: ``word``, ``phrase`` or ``sentence``; word-in-context tasks get the sentence recipe, since Mirror
+            encodes the whole sentence there (paper 2, Table 3).
+        architecture: the ``model_type`` of the backbone's configuration.
+        protocol: ``paper``, or ``released`` for what the authors' code does.
+    """
+    sentence = level in ("sentence", "wic")
+    # Appendix B: sentence-level BERT is tuned and tested with mean pooling, all else with [CLS].
+    pooling = "mean" if sentence and architecture == "bert" else "cls"
+    span = {"word": 0, "phrase": 2}.get(level, 5)
+    recipe = Recipe(
+        temperature=0.2 if level == "word" else 0.04,
+        epochs=1 if sentence else 2,
+        train_max_length=50 if sentence else 25,
+        pooling=pooling,
+        augment=(("dropout", 0.1), ("span_mask", float(span))),
+    )
+    if protocol == "released":
+        pooling = "mean-padded" if pooling == "mean" else pooling
+        recipe = replace(recipe, loss="ntxent", drop_last=True, clean_corpus=False, pooling=pooling)
+    return recipe
 
 
 @hookimpl

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Sequence
+from dataclasses import replace
 
 from mirrorbench.core.hooks import Register, hookimpl
 from mirrorbench.core.inputs import TextInput
 from mirrorbench.training.methods import Method
 from mirrorbench.training.pairs import PairMaker, Pairs
-from mirrorbench.training.recipes import mirrorwic_preset
+from mirrorbench.training.recipes import Recipe
 
 Span = tuple[int, int]
 
@@ -23,6 +24,32 @@ RELEASED_SHORTEST = 10
 # Scripts that put no spaces between words: Thai and Lao, Burmese, Khmer, kana, Han.
 _UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
 _PIECE = re.compile(rf"[{_UNSPACED}]{{1,2}}|[^\s{_UNSPACED}]+")
+
+
+_MIRRORWIC_RATES = {"roberta": (0, 0.3), "xlm-roberta": (0, 0.3), "deberta": (1, 0.3), "deberta-v2": (1, 0.3)}
+
+
+def mirrorwic_preset(level: str, architecture: str, protocol: str) -> Recipe:
+    """MirrorWiC's recipe (paper 2, section 4, "Fine-Tuning Details", and Table 13), the same at every level.
+
+    The span mask, K characters on each side of the target, and the dropout rate are those of BERT (K = 10, 0.4),
+    RoBERTa (0, 0.3) and DeBERTa (1, 0.3); other architectures get BERT's. ``released``: the authors' script trains for
+    2 epochs with a dropout of 0.4, whatever it is told (``mirror_wic.sh`` never reads its fourth argument), with the
+    positive in the denominator of the loss.
+    """
+    span, dropout = _MIRRORWIC_RATES.get(architecture, (10, 0.4))
+    recipe = Recipe(
+        temperature=0.04,
+        epochs=1,
+        train_max_length=50,
+        pooling="target",
+        layers="-4:",
+        augment=(("dropout", dropout), ("span_mask", float(span))),
+    )
+    if protocol == "released":
+        augment = (("dropout", 0.4), ("span_mask", float(span)))
+        recipe = replace(recipe, epochs=2, loss="ntxent", augment=augment)
+    return recipe
 
 
 def word_spans(text: str) -> list[Span]:
@@ -90,7 +117,7 @@ def register_methods(register: Register) -> None:
         "mirrorwic",
         mirrorwic_preset,
         label="{backbone} + MirrorWiC",
-        views=words_in_context,
+        pairs=words_in_context,
         # Words in context are what it is about: it is tuned on the same text whatever it is asked to encode.
         levels={"word": "wic", "phrase": "wic", "sentence": "wic"},
     )

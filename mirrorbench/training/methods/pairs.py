@@ -12,8 +12,9 @@ from dataclasses import replace
 from mirrorbench.core.errors import TuningError
 from mirrorbench.core.hooks import Register, hookimpl
 from mirrorbench.training.methods import Method
+from mirrorbench.training.methods.mirror import mirror_preset
 from mirrorbench.training.pairs import PairMaker, Pairs
-from mirrorbench.training.recipes import Recipe, mirror_preset
+from mirrorbench.training.recipes import Recipe
 
 SEPARATORS = ("\t", "||")
 
@@ -64,5 +65,5 @@ def _groups(left: Sequence[str], right: Sequence[str]) -> list[int]:
 @hookimpl
 def register_methods(register: Register) -> None:
     """Tuning on pairs of texts."""
-    method = Method("pairs", pairs_preset, label="{backbone} + pairs", views=text_pairs, levels={"wic": "sentence"})
+    method = Method("pairs", pairs_preset, label="{backbone} + pairs", pairs=text_pairs, levels={"wic": "sentence"})
     register("pairs", method, "supervised: the two texts of each corpus line are the two views")

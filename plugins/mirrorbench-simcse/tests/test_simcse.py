@@ -18,7 +18,7 @@ from mirrorbench.models.pooling import Readout
 from mirrorbench.models.transformer import Transformer
 from mirrorbench.runs.tuning import prepare
 from mirrorbench.training.augmentations import Augmentation
-from mirrorbench.training.loop import tune
+from mirrorbench.training.loop import tune_backbone
 from mirrorbench.training.recipes import Recipe, override
 
 WORDS = ["river", "stone", "garden", "music", "winter", "window", "letter", "bridge", "forest", "market"]
@@ -82,7 +82,7 @@ def test_the_head_learns_and_changes_what_is_learned(plugins: Plugins, monkeypat
     for on in (1, 0, 1):
         transformer, recipe, registered = opened(plugins, simcse_head=on, batch_size=20)
         before = {name: value.clone() for name, value in transformer.model.state_dict().items()}
-        report = tune(transformer, TEXTS, recipe, 0, registered)
+        report = tune_backbone(transformer, TEXTS, recipe, 0, registered)
         after = transformer.model.state_dict()
         assert after.keys() == before.keys()
         assert any(not torch.equal(after[name], before[name]) for name in after)
@@ -96,7 +96,7 @@ def test_the_head_learns_and_changes_what_is_learned(plugins: Plugins, monkeypat
 def test_the_head_refuses_other_layers(plugins: Plugins) -> None:
     transformer, recipe, registered = opened(plugins, layers="-2:")
     with pytest.raises(TuningError, match="simcse_head stands on the last layer") as caught:
-        tune(transformer, TEXTS, recipe, 0, registered)
+        tune_backbone(transformer, TEXTS, recipe, 0, registered)
     assert "simcse_head=0" in caught.value.hint
 
 

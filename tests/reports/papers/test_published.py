@@ -15,7 +15,9 @@ from mirrorbench.models import backbones
 from mirrorbench.reports.papers.reading import PAPERS, find_table, paper_tables, specs_folder
 from mirrorbench.reports.papers.tables import SCALES, FactTable, PaperTable
 from mirrorbench.runs.plan import expand_ladder
-from mirrorbench.training.recipes import mirror_preset, mirrorwic_preset, override
+from mirrorbench.training.methods.mirror import mirror_preset
+from mirrorbench.training.methods.mirrorwic import mirrorwic_preset
+from mirrorbench.training.recipes import override
 
 TABLES = {name: table for name, table in paper_tables().items() if isinstance(table, PaperTable)}
 SPECS = [path for paper in PAPERS for path in (specs_folder() / paper).glob("*.yaml")]

@@ -13,8 +13,9 @@ from mirrorbench.core.errors import UsageError
 from mirrorbench.models.transformer import Transformer
 from mirrorbench.training.augmentations.controlled_dropout import ControlledDropout
 from mirrorbench.training.loop import _Loop
-from mirrorbench.training.microbatch import PartReader
-from mirrorbench.training.recipes import mirror_preset, override
+from mirrorbench.training.methods.mirror import mirror_preset
+from mirrorbench.training.microbatch import MicroBatchReader
+from mirrorbench.training.recipes import override
 from mirrorbench.training.tokenized import TokenizedPairs, TokenizedView
 
 
@@ -30,7 +31,7 @@ def test_identical_strings_have_identical_vectors_in_training_mode(
 ) -> None:
     changed = recipe(controlled_dropout=0.2)
     with attached(random_model(architecture), changed) as transformer:
-        loop = _Loop(transformer, changed, PartReader(transformer, changed, "fp32", packs=False), seed=0)
+        loop = _Loop(transformer, changed, MicroBatchReader(transformer, changed, "fp32", packs=False), seed=0)
         texts = [*TEXTS, *TEXTS[:10]]
         pairs = identical(transformer, texts)
         left, right = loop.embed(pairs)
@@ -49,7 +50,7 @@ def test_identical_strings_have_identical_vectors_in_training_mode(
 def test_identical_strings_in_half_precision(architecture: str, random_model: Callable[[str], Path]) -> None:
     changed = recipe(controlled_dropout=0.2)
     with attached(random_model(architecture), changed) as transformer:
-        loop = _Loop(transformer, changed, PartReader(transformer, changed, "bf16", packs=False), seed=0)
+        loop = _Loop(transformer, changed, MicroBatchReader(transformer, changed, "bf16", packs=False), seed=0)
         pairs = identical(transformer, TEXTS)
         left, right = loop.embed(pairs)
     assert torch.equal(left, right)

@@ -17,7 +17,7 @@ from mirrorbench.models.transformer import Transformer
 from mirrorbench.runs.builtin import load_plugins
 from mirrorbench.runs.tuning import prepare
 from mirrorbench.training.augmentations.dropout import Dropout
-from mirrorbench.training.loop import on_model
+from mirrorbench.training.loop import model_augmentations
 from mirrorbench.training.recipes import Recipe
 
 architectures = pytest.mark.parametrize("architecture", ARCHITECTURES)
@@ -47,7 +47,7 @@ def model(path: Path, rate: float) -> Transformer:
     recipe = Recipe(1.0, 1, 50, "cls", augment=(("dropout", rate),))
     registered = {entry.name: entry.value for entry in load_plugins(discover=False).augmentations}
     transformer = prepare(path, recipe, registered, torch.device("cpu"))
-    for augmentation, value in on_model(recipe, registered):
+    for augmentation, value in model_augmentations(recipe, registered):
         augmentation.attach(transformer.model, value)
     return transformer
 

@@ -8,15 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mirrorbench.core.errors import UsageError
-from mirrorbench.training.augmentations import TextView
+from mirrorbench.training.augmentations import AugmentationContext
 from mirrorbench.training.augmentations.span_mask import span_mask
 
 MASK = "<mask>"
 solid = st.text(st.characters(categories=["L", "N"]), min_size=1, max_size=80)
 
 
-def view(k: float = 5, seed: int = 0, protocol: str = "paper", mask: str = MASK) -> TextView:
-    return TextView(np.random.default_rng(seed), k, mask, protocol)
+def view(k: float = 5, seed: int = 0, protocol: str = "paper", mask: str = MASK) -> AugmentationContext:
+    return AugmentationContext(np.random.default_rng(seed), k, mask, protocol)
 
 
 @given(solid, st.integers(1, 10), st.integers(0, 99))
@@ -48,7 +48,7 @@ def starts(text: str, k: int, protocol: str) -> Counter[int]:
     generator = np.random.default_rng(0)
     token = MASK if protocol == "paper" else "[MASK]"
     return Counter(
-        len(span_mask(text, TextView(generator, k, MASK, protocol)).partition(token)[0].removesuffix(" "))
+        len(span_mask(text, AugmentationContext(generator, k, MASK, protocol)).partition(token)[0].removesuffix(" "))
         for _ in range(4000)
     )
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mirrorbench.core.errors import UsageError
-from mirrorbench.training.augmentations import TextView, TokenView
+from mirrorbench.training.augmentations import AugmentationContext
 from mirrorbench.training.augmentations.token_mask import token_mask
 from mirrorbench.training.augmentations.word_mask import word_mask
 from mirrorbench.training.augmentations.word_shuffle import word_shuffle
@@ -20,12 +20,12 @@ rates = st.floats(0.01, 0.99)
 seeds = st.integers(0, 10_000)
 
 
-def text_view(rate: float, seed: int = 0) -> TextView:
-    return TextView(np.random.default_rng(seed), rate, "[MASK]", "paper")
+def text_view(rate: float, seed: int = 0) -> AugmentationContext:
+    return AugmentationContext(np.random.default_rng(seed), rate, "[MASK]", "paper")
 
 
-def token_view(rate: float, seed: int = 0) -> TokenView:
-    return TokenView(np.random.default_rng(seed), rate, MASK, SPECIAL, "paper")
+def token_view(rate: float, seed: int = 0) -> AugmentationContext:
+    return AugmentationContext(np.random.default_rng(seed), rate, "[MASK]", "paper", 0, MASK, SPECIAL)
 
 
 @given(st.lists(st.integers(0, 50)), rates, seeds)

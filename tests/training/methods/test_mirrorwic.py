@@ -17,12 +17,12 @@ from mirrorbench.models.encoder import TransformerEncoder
 from mirrorbench.models.pooling import Readout
 from mirrorbench.runs.builtin import load_plugins
 from mirrorbench.runs.tuning import prepare
-from mirrorbench.training.augmentations import TextView
+from mirrorbench.training.augmentations import AugmentationContext
 from mirrorbench.training.augmentations.span_mask import span_mask
-from mirrorbench.training.loop import tune
-from mirrorbench.training.methods.mirrorwic import word_spans, words_in_context
+from mirrorbench.training.loop import tune_backbone
+from mirrorbench.training.methods.mirrorwic import mirrorwic_preset, word_spans, words_in_context
 from mirrorbench.training.pairs import PairMaker
-from mirrorbench.training.recipes import Recipe, mirrorwic_preset, override
+from mirrorbench.training.recipes import Recipe, override
 
 SENTENCES = [
     "He sat on the bank of the river, and watched the boats.",
@@ -37,7 +37,7 @@ def maker(rate: int, seed: int = 0, sides: int = 1, protocol: str = "paper") -> 
     recipe = Recipe(0.04, 1, 50, "target", augment=(("span_mask", float(rate)),), sides=sides)
 
     def augment(texts: Sequence[str], shortest: int) -> list[str]:
-        view = TextView(rng=rng, rate=rate, mask_token="[MASK]", protocol=protocol, shortest=shortest)
+        view = AugmentationContext(rng=rng, rate=rate, mask_token="[MASK]", protocol=protocol, shortest=shortest)
         return [span_mask(text, view) if rate else text for text in texts]
 
     return PairMaker(recipe, rng, "[MASK]", protocol, augment)
@@ -172,10 +172,10 @@ def test_tuning_draws_the_views_of_a_word_together(random_model: Callable[[str],
     path, cpu = random_model(architecture), torch.device("cpu")
     texts = [f"{a} {b} {c}" for a in ("red", "old", "big") for b in ("cat", "dog") for c in ("ran", "sat", "ate")]
     transformer = prepare(path, recipe, registered, cpu)
-    first = tune(transformer, texts, recipe, 0, registered, views=words_in_context)
+    first = tune_backbone(transformer, texts, recipe, 0, registered, pairs=words_in_context)
     assert first.losses[-1] < first.losses[0]
     item = TextInput("red dog sat", ((4, 7),))
     tuned = TransformerEncoder(transformer, Readout("target", "-2:")).encode([item])
     again = prepare(path, recipe, registered, cpu)
-    tune(again, texts, recipe, 0, registered, views=words_in_context)
+    tune_backbone(again, texts, recipe, 0, registered, pairs=words_in_context)
     np.testing.assert_array_equal(TransformerEncoder(again, Readout("target", "-2:")).encode([item]), tuned)

@@ -13,11 +13,11 @@ from mirrorbench.core.errors import TuningError
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.models.pooling import Readout
 from mirrorbench.runs.tuning import prepare
-from mirrorbench.training.loop import tune
+from mirrorbench.training.loop import tune_backbone
 from mirrorbench.training.methods import sap
-from mirrorbench.training.methods.sap import name_pairs
+from mirrorbench.training.methods.sap import name_pairs, sap_preset
 from mirrorbench.training.pairs import PairMaker, Pairs
-from mirrorbench.training.recipes import override, sap_preset
+from mirrorbench.training.recipes import override
 
 NAMES = [f"C{i}\t{kind} {word}" for i, word in enumerate(["liver", "lung", "heart", "skin", "bone"])
          for kind in ("cancer of the", "tumour of", "malign")]  # fmt: skip
@@ -91,5 +91,5 @@ def test_tuning_draws_the_names_of_a_concept_together(random_model: Callable[[st
         return float(cosines[same].mean() - cosines[other].mean())
 
     before = gap()
-    tune(transformer, NAMES, recipe, 0, AUGMENTATIONS, views=plugins.methods["sap"].views)
+    tune_backbone(transformer, NAMES, recipe, 0, AUGMENTATIONS, pairs=plugins.methods["sap"].pairs)
     assert gap() > before + 0.05

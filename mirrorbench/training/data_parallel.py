@@ -17,7 +17,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
-class SideBySide:
+class DataParallelThreads:
     """As many threads as torch computes with; to be entered as a context.
 
     Each share is computed by one of them with as many of torch's own threads as there are to spare, so that what comes
@@ -28,7 +28,7 @@ class SideBySide:
         self.threads = torch.get_num_threads()
         self._pool = ThreadPoolExecutor(self.threads, thread_name_prefix="mirrorbench-part")
 
-    def __enter__(self) -> SideBySide:
+    def __enter__(self) -> DataParallelThreads:
         return self
 
     def __exit__(self, *error: object) -> None:

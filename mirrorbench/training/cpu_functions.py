@@ -15,7 +15,7 @@ from mirrorbench.training.embedding import embedding
 from mirrorbench.training.quick_dropout import dropout
 
 
-class Substitutes(TorchFunctionMode):
+class FastCpuFunctions(TorchFunctionMode):
     """Under it the layers of this thread, and what calls their functions, use the substitutes.
 
     Args:

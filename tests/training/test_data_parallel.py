@@ -14,9 +14,9 @@ from torch.testing import assert_close
 
 from mirrorbench.runs.tuning import prepare
 from mirrorbench.training import microbatch as parts
-from mirrorbench.training.loop import TuningReport, tune
+from mirrorbench.training.data_parallel import DataParallelThreads
+from mirrorbench.training.loop import TuningReport, tune_backbone
 from mirrorbench.training.recipes import Recipe
-from mirrorbench.training.sidebyside import SideBySide
 
 DRAWING = recipe(dropout=0.1, lr=1e-3)
 
@@ -31,7 +31,7 @@ def threads() -> Iterator[None]:
 @pytest.mark.parametrize("n", [1, 2, 3, 8])
 def test_each_item_is_in_one_share(n: int) -> None:
     torch.set_num_threads(3)
-    with SideBySide() as beside:
+    with DataParallelThreads() as beside:
         shares = beside.shares(list(range(n)))
         assert len(shares) == min(n, 3)
         assert sorted(item for share in shares for item in share) == list(range(n))
@@ -46,7 +46,7 @@ def test_shares_have_threads_of_their_own_and_divide_torchs() -> None:
         meeting.wait()
         return threading.current_thread().name, torch.get_num_threads()
 
-    with SideBySide() as beside:
+    with DataParallelThreads() as beside:
         found = beside.map(work, [[1], [2]])
         assert torch.get_num_threads() == 4
         assert beside.map(lambda share: torch.get_num_threads(), [[1]]) == [4]  # one share has them all
@@ -66,7 +66,7 @@ def test_an_error_waits_for_the_others() -> None:
         assert failed.wait(30)
         done.append(share[0])
 
-    with SideBySide() as beside:
+    with DataParallelThreads() as beside:
         with pytest.raises(ValueError, match="one"):
             beside.map(work, [[1], [2]])
         assert torch.get_num_threads() == 2
@@ -76,7 +76,7 @@ def test_an_error_waits_for_the_others() -> None:
 def tuned(path: Path, changed: Recipe, threads: int) -> tuple[TuningReport, torch.Tensor]:
     torch.set_num_threads(threads)
     transformer = prepare(path, changed, AUGMENTATIONS, torch.device("cpu"))
-    report = tune(transformer, TEXTS[:50], changed, 5, AUGMENTATIONS)
+    report = tune_backbone(transformer, TEXTS[:50], changed, 5, AUGMENTATIONS)
     return report, torch.cat([weight.detach().flatten() for weight in transformer.model.parameters()])
 
 
