@@ -17,8 +17,8 @@ from measuring import Table, alternate
 
 from mirrorbench.core.inputs import TextInput
 from mirrorbench.models.encoder import TransformerEncoder
-from mirrorbench.models.pooling import Readout
-from mirrorbench.models.transformer import open_transformer
+from mirrorbench.models.pooling import Pooling
+from mirrorbench.models.transformer import load_transformer
 from mirrorbench.runs.builtin import load_plugins
 from mirrorbench.runs.tuning import prepare
 from mirrorbench.training.loop import tune_backbone
@@ -77,7 +77,7 @@ def _wait(device: torch.device) -> None:
 def encoding(table: Table, path: Path, sentences: list[str], words: list[str], n: int, rounds: int) -> None:
     """Words, sentences, and both with longer texts among them, against the padded loop and sentence-transformers."""
     table.title("Encoding, fp32, masked mean: padded to 64 tokens, and sentence-transformers at two batch sizes")
-    encoder = TransformerEncoder(open_transformer(path, CPU), Readout("mean", max_length=LENGTH))
+    encoder = TransformerEncoder(load_transformer(path, CPU), Pooling("mean", max_length=LENGTH))
     peer = _sentence_transformer(path)
     # Two sentences in one make the longer texts: a third each of words, sentences and those.
     long = [f"{one} {other}" for one, other in zip(sentences[: n // 3], sentences[n // 3 :], strict=False)]
@@ -118,10 +118,10 @@ def _sentence_transformer(path: Path) -> Any:
 def context(table: Table, path: Path, sentences: list[str], n: int, rounds: int) -> None:
     """A word in each sentence, read at its tokens from the top four layers, against the sentences alone."""
     table.title("Words in context: at most 1.3 times the seconds of the sentences alone, a ratio of at least 0.77")
-    transformer = open_transformer(path, CPU)
+    transformer = load_transformer(path, CPU)
     items = [_with_target(text) for text in sentences[:n]]
-    target = TransformerEncoder(transformer, Readout("target", "-4:", LENGTH))
-    mean = TransformerEncoder(transformer, Readout("mean", "-1:", LENGTH))
+    target = TransformerEncoder(transformer, Pooling("target", "-4:", LENGTH))
+    mean = TransformerEncoder(transformer, Pooling("mean", "-1:", LENGTH))
     own, other = alternate([lambda: target.encode(items), lambda: mean.encode(sentences[:n])], rounds)
     table.add(f"encoding, {n} texts", "words in context", "sentences", own, other)
     many = [items[i % len(items)] for i in range(10_000)]
@@ -152,7 +152,7 @@ def cuda(table: Table, path: Path, sentences: Sequence[str], rounds: int) -> Non
         own, other, note = _tunings(Path(folder), texts, recipe("sentence"), device, "bf16", rounds)
         table.add("tuning, 10000 sentences", "mirrorbench", "padded, two passes", own, other, note)
         rate = float(note.split()[0])
-        encoder = TransformerEncoder(open_transformer(Path(folder), device), Readout("mean"), "bf16")
+        encoder = TransformerEncoder(load_transformer(Path(folder), device), Pooling("mean"), "bf16")
     weights = sum(p.numel() for p in encoder.transformer.model.encoder.parameters())
     peak = _products_per_second(device)
     used = 6 * weights * rate  # two operations a weight and token forwards, four backwards

@@ -15,13 +15,13 @@ from mirrorbench import hookimpl
 from mirrorbench.core.errors import ModelUnavailableError
 from mirrorbench.core.hooks import Register
 from mirrorbench.core.specs import EncoderSpec
-from mirrorbench.models.systems import OpenContext
+from mirrorbench.models.systems import EncoderContext
 from mirrorbench.models.systems.sbert import SentenceTransformerEncoder
 
 NAME = "all-MiniLM-L6-v2"
 
 
-def open_minilm(spec: EncoderSpec, context: OpenContext) -> SentenceTransformerEncoder:
+def open_minilm(spec: EncoderSpec, context: EncoderContext) -> SentenceTransformerEncoder:
     """The model inside the package.
 
     Raises:

@@ -8,7 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from mirrorbench.core.inputs import Array, Encoder, TextInput, checked
+from mirrorbench.core.inputs import Array, Encoder, TextInput, check_vectors
 
 if TYPE_CHECKING:
     from mirrorbench.core.plugins import Plugins
@@ -37,14 +37,15 @@ class TextEncoder:
 
     @property
     def fingerprint(self) -> str:
-        """Changes whenever the vectors of some text would: with the weights, the readout or the precision."""
+        """Changes whenever the vectors of some text would: with the weights, the pooling or the precision."""
         from mirrorbench.core.identity import digest
+        from mirrorbench.models.pooling import Pooling
 
-        readout = getattr(self.encoder, "readout", None)
-        if readout is None:
+        pooling = getattr(self.encoder, "pooling", None)
+        if not isinstance(pooling, Pooling):
             return self.encoder.fingerprint
         precision = getattr(self.encoder, "precision", "")
-        return digest({"encoder": self.encoder.fingerprint, "readout": str(readout), "precision": precision})
+        return digest({"encoder": self.encoder.fingerprint, "readout": str(pooling), "precision": precision})
 
     def encode(self, texts: Sequence[str | TextInput]) -> Array:
         """One vector a text: float32 of shape (len(texts), dimensions).
@@ -58,7 +59,7 @@ class TextEncoder:
         if isinstance(texts, str):
             raise UsageError("encode() takes a list of texts, and got one string", "Write encode([text]).")
         inputs = [TextInput(text) if isinstance(text, str) else text for text in texts]
-        return checked(self.encoder.encode(inputs), len(inputs), "the encoder")
+        return check_vectors(self.encoder.encode(inputs), len(inputs), "the encoder")
 
 
 def load(
@@ -102,14 +103,14 @@ def load(
     parsed = _spec(spec)
     if not parsed.method and parsed.backbone not in registered.encoders:
         ladder = expand_ladder(parsed, level, registered)  # also tells what is wrong with the keys
-        single = parsed.get("pooling") is not None or backbones.own_readout(parsed)
+        single = parsed.get("pooling") is not None or backbones.own_pooling(parsed)
         parsed = ladder[0] if single or LADDERS[level][0][1]["pooling"] == "target" else parsed.with_method("base")
     chosen = pick_device(device)
     request = Request((parsed,), (), precision=pick_precision("auto", chosen))
     planner = Planner(request, registered, DataStore(Path(data_dir) if data_dir else None, offline), offline)
-    weights, readout = planner.weights(parsed, level)[0]
+    weights, pooling = planner.weights(parsed, level)[0]
     opener = Opener(registered, Cache(), chosen, offline)
-    encoder, _ = opener.open(weights, readout, planner.precision(weights), planner.corpora)
+    encoder, _ = opener.open(weights, pooling, planner.precision(weights), planner.corpora)
     return TextEncoder(encoder, str(parsed))
 
 

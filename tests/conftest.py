@@ -125,11 +125,11 @@ def rows_stand_alone() -> None:
     """Skips where a row of a matrix product depends on how many rows there are: a matter of the matrix library."""
     import torch
 
-    from mirrorbench.models.batching import FEWEST_TOKENS
+    from mirrorbench.models.batching import MIN_TOKENS
 
     weights, rows = torch.randn(512, 128), torch.randn(700, 128)
     whole = rows @ weights.T
-    sizes = (FEWEST_TOKENS, 33, 45, 64, 100, 257, 500)
+    sizes = (MIN_TOKENS, 33, 45, 64, 100, 257, 500)
     if not all(torch.equal(rows[9 : 9 + n] @ weights.T, whole[9 : 9 + n]) for n in sizes):
         pytest.skip("this machine's matrix library makes a row of a product depend on how many rows there are")
 

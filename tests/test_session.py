@@ -86,7 +86,7 @@ def test_evaluate_a_sentence_transformer(random_model: Callable[[str], Path]) ->
 
 
 def test_evaluate_what_load_gave(random_model: Callable[[str], Path]) -> None:
-    for pooling in ("cls", "mean"):  # two readouts of the same weights
+    for pooling in ("cls", "mean"):  # two poolings of the same weights
         encoder = mirrorbench.load(f"{random_model('bert')}+base:max_length=32,pooling={pooling}", device="cpu")
         assert mirrorbench.evaluate(encoder, "cats")["cats"] == pytest.approx(cats(encoder.encode), abs=1e-6)
 

@@ -15,14 +15,14 @@ from numpy.typing import NDArray
 from mirrorbench.analysis.layers import Layer, Words, measure
 from mirrorbench.analysis.projection import Contexts, contexts_of, read_contexts
 from mirrorbench.core.errors import DataUnavailableError, EncodingError, MirrorbenchError, UsageError
-from mirrorbench.core.inputs import Array, Encoder, ReadoutEncoder, TextInput, asked
+from mirrorbench.core.inputs import Array, Encoder, PoolingEncoder, TextInput, encode_checked
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.progress import Reporter, Silent
 from mirrorbench.core.specs import EncoderSpec
 from mirrorbench.data.corpora import read_corpus
 from mirrorbench.data.items import Disambiguation
 from mirrorbench.data.store import DataStore
-from mirrorbench.models.pooling import Readout
+from mirrorbench.models.pooling import Pooling
 from mirrorbench.reports.table import row_label
 from mirrorbench.runs.cells import Cell, Failure
 from mirrorbench.runs.plan import Plan, Planner, Request, expand_tasks
@@ -53,22 +53,22 @@ class Opened:
     cell: Cell
     encoder: Encoder
 
-    def readout(self) -> Readout:
+    def pooling(self) -> Pooling:
         """How its vectors are read.
 
         Raises:
             UsageError: it has its own way (an encoder system), and its layers cannot be looked into.
         """
-        if self.cell.readout is None or not isinstance(self.encoder, ReadoutEncoder):
+        if self.cell.pooling is None or not isinstance(self.encoder, PoolingEncoder):
             raise UsageError(
                 f"{self.cell.spec} is an encoder of its own; its layers cannot be read",
                 "Name a backbone, such as tiny, bert or ./my-model.",
             )
-        return self.cell.readout
+        return self.cell.pooling
 
     def n_layers(self) -> int:
         """Layers of its model, the embeddings not counted."""
-        self.readout()
+        self.pooling()
         transformer = getattr(self.encoder, "transformer", None)
         if transformer is None:
             raise UsageError(f"{self.cell.spec} stands for several models here", "Name a task in one language.")
@@ -184,7 +184,7 @@ class Session:
         opener = Opener(self.plugins, Cache(), self.device, self.offline, self.reporter)
         for cell in plan.cells:
             try:
-                encoder, _ = opener.open(cell.weights, cell.readout, cell.precision, plan.corpora)
+                encoder, _ = opener.open(cell.weights, cell.pooling, cell.precision, plan.corpora)
                 yield Opened(self.label(cell.spec), cell, encoder)
             except UsageError:
                 raise
@@ -210,22 +210,22 @@ class Session:
 
     def encode(self, opened: Opened, inputs: Sequence[TextInput]) -> Array:
         """Vectors of inputs, as the encoder's row reads them: shape (n, dimensions)."""
-        if opened.cell.readout is not None:
-            return self.encode_readouts(opened, inputs, [opened.cell.readout])[0]
+        if opened.cell.pooling is not None:
+            return self.encode_pooled(opened, inputs, [opened.cell.pooling])[0]
         self.reporter.stage(f"encode {opened.cell.spec}", len(inputs), "texts")
         arrays = []
         for start in range(0, len(inputs), CHUNK):
             chunk = inputs[start : start + CHUNK]
-            arrays.append(asked(opened.encoder, chunk, f"the encoder {opened.cell.spec}"))
+            arrays.append(encode_checked(opened.encoder, chunk, f"the encoder {opened.cell.spec}"))
             self.reporter.advance(len(chunk))
         return np.concatenate(arrays)
 
-    def encode_readouts(self, opened: Opened, inputs: Sequence[TextInput], readouts: Sequence[Readout]) -> list[Array]:
-        """Vectors of inputs under several readouts, all from one pass: for each shape (n, dimensions)."""
-        if not isinstance(opened.encoder, ReadoutEncoder):
+    def encode_pooled(self, opened: Opened, inputs: Sequence[TextInput], poolings: Sequence[Pooling]) -> list[Array]:
+        """Vectors of inputs under several poolings, all from one pass: for each shape (n, dimensions)."""
+        if not isinstance(opened.encoder, PoolingEncoder):
             raise EncodingError(f"the encoder {opened.cell.spec} has no layers to read")
         self.reporter.stage(f"encode {opened.cell.spec}", len(inputs), "texts")
-        return opened.encoder.encode_readouts(inputs, readouts, self.reporter.advance)
+        return opened.encoder.encode_pooled(inputs, poolings, self.reporter.advance)
 
     def contexts(self, word: str = "", file: str = "") -> Contexts:
         """Contexts of known senses: of a word of the task, of a file, or the examples inside the package.
@@ -274,14 +274,14 @@ def layers_of(session: Session, opened: Opened, words: Words) -> list[Layer]:
     """
     task, items = session.plugins.tasks[session.task], session.items()
     inputs = list(dict.fromkeys(task.inputs(items)))
-    own = opened.readout()
-    readouts = [replace(own, layers=str(layer)) for layer in range(opened.n_layers() + 1)]
+    own = opened.pooling()
+    poolings = [replace(own, layers=str(layer)) for layer in range(opened.n_layers() + 1)]
     scores = [
         score(task, items, Vectors(inputs, array), session.protocol, session.plugins.metrics).metrics[task.main_metric]
-        for array in session.encode_readouts(opened, inputs, readouts)
+        for array in session.encode_pooled(opened, inputs, poolings)
     ]
-    targets = [replace(readout, pooling="target") for readout in readouts]
-    arrays = session.encode_readouts(opened, words.inputs, targets)
+    targets = [replace(pooling, mode="target") for pooling in poolings]
+    arrays = session.encode_pooled(opened, words.inputs, targets)
     return [
         measure(layer, array, words, value, session.seed)
         for layer, (array, value) in enumerate(zip(arrays, scores, strict=True))

@@ -43,13 +43,13 @@ def provenance(session: Session) -> dict[str, Any]:
 
 
 def _encoder(session: Session, cell: Cell) -> dict[str, Any]:
-    readout = cell.readout
+    pooling = cell.pooling
     return {
         "encoder": session.label(cell.spec),
         "spec": str(cell.spec),
         "weights": cell.weights.key,
         "corpus": cell.weights.corpus.name if cell.weights.corpus else None,
-        "readout": [readout.pooling, readout.layers, readout.max_length] if readout else None,
+        "readout": [pooling.mode, pooling.layers, pooling.max_length] if pooling else None,
         "precision": cell.precision,
     }
 

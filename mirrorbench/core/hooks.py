@@ -25,7 +25,7 @@ class HookSpecs:
     def register_encoders(self, register: Register) -> None:
         """``register(name, open_encoder, description="")``: systems that are encoders of their own.
 
-        ``open_encoder(spec, context)`` gets the parsed ``EncoderSpec`` and an ``OpenContext`` (device, precision,
+        ``open_encoder(spec, context)`` gets the parsed ``EncoderSpec`` and an ``EncoderContext`` (device, precision,
         offline) and returns an object with ``encode(inputs) -> float array (n, d)`` and a ``fingerprint`` string
         that changes whenever its vectors would.
         """

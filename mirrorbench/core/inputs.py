@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from mirrorbench.core.errors import EncodingError, MirrorbenchError
 
 if TYPE_CHECKING:
-    from mirrorbench.models.pooling import Readout
+    from mirrorbench.models.pooling import Pooling
 
 Array = NDArray[np.float32]
 
@@ -39,8 +39,8 @@ class TextInput:
         return hashlib.blake2b(data, digest_size=16).digest()
 
 
-class Lost(NamedTuple):
-    """What a ``target`` readout does not see of some inputs."""
+class LostTargets(NamedTuple):
+    """What a ``target`` pooling does not see of some inputs."""
 
     texts_cut: int
     """Texts that are too long, of which only a window around the target is read."""
@@ -63,16 +63,16 @@ class Encoder(Protocol):
 
 
 @runtime_checkable
-class ReadoutEncoder(Encoder, Protocol):
+class PoolingEncoder(Encoder, Protocol):
     """An encoder whose vectors can be read in several ways from the same passes: a backbone."""
 
-    def encode_readouts(
-        self, inputs: Sequence[TextInput], readouts: Sequence[Readout], advance: Callable[[int], None] = ...
+    def encode_pooled(
+        self, inputs: Sequence[TextInput], poolings: Sequence[Pooling], advance: Callable[[int], None] = ...
     ) -> list[Array]:
-        """For each readout an array of shape (len(inputs), dimensions); ``advance`` hears how many texts are done."""
+        """For each pooling an array of shape (len(inputs), dimensions); ``advance`` hears how many texts are done."""
 
-    def lost(self, inputs: Sequence[TextInput], readout: Readout) -> Lost:
-        """What a ``target`` readout does not see of the inputs."""
+    def lost_targets(self, inputs: Sequence[TextInput], pooling: Pooling) -> LostTargets:
+        """What a ``target`` pooling does not see of the inputs."""
 
 
 @runtime_checkable
@@ -83,7 +83,7 @@ class VocabularyEncoder(Encoder, Protocol):
         """Its distinct words of a language (ISO code), the most frequent first."""
 
 
-def asked(encoder: Encoder, inputs: Sequence[TextInput], who: str) -> Array:
+def encode_checked(encoder: Encoder, inputs: Sequence[TextInput], who: str) -> Array:
     """What an encoder gives for inputs, ``checked``: an encoder of a plugin may raise or return anything.
 
     Raises:
@@ -95,10 +95,10 @@ def asked(encoder: Encoder, inputs: Sequence[TextInput], who: str) -> Array:
         raise
     except (Exception, SystemExit) as error:
         raise EncodingError(f"{who} failed: {type(error).__name__}: {error}") from error
-    return checked(vectors, len(inputs), who)
+    return check_vectors(vectors, len(inputs), who)
 
 
-def checked(vectors: object, n: int, who: str) -> Array:
+def check_vectors(vectors: object, n: int, who: str) -> Array:
     """``vectors`` as float32, if they are one finite vector for each of ``n`` inputs.
 
     Raises:

@@ -1,7 +1,7 @@
 """Encoder specs: what a user writes for one row of a table, ``BACKBONE[@REVISION][+METHOD][:KEY=VALUE,...]``.
 
 A spec is text and nothing but text: it knows no registry, no file and no default. What its keys mean is the business
-of recipes (``mirrorbench.training.recipes``) and readouts (``mirrorbench.models.pooling``).
+of recipes (``mirrorbench.training.recipes``) and poolings (``mirrorbench.models.pooling``).
 """
 
 from __future__ import annotations

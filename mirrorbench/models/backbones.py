@@ -100,7 +100,7 @@ def presets(spec: EncoderSpec, method: str, level: str) -> dict[str, Value]:
     return dict(known.presets.get((method, level), {})) if known else {}
 
 
-def own_readout(spec: EncoderSpec) -> dict[str, Value]:
+def own_pooling(spec: EncoderSpec) -> dict[str, Value]:
     """Pooling, layers and maximum length that a local directory names for itself, as ``mirrorbench tune`` writes them.
 
     Empty for every other backbone: what a plain pretrained model is read by is the user's choice.
@@ -112,8 +112,8 @@ def own_readout(spec: EncoderSpec) -> dict[str, Value]:
     if spec.backbone in BACKBONES or not path.is_file():
         return {}
     try:
-        readout: dict[str, Value] = json.loads(path.read_text(encoding="utf-8")).get("readout", {})
-        return dict(readout)
+        pooling: dict[str, Value] = json.loads(path.read_text(encoding="utf-8")).get("readout", {})
+        return dict(pooling)
     except (ValueError, TypeError, AttributeError, OSError) as error:
         raise ModelUnavailableError(f"{path} cannot be read: {error}", "Tune the encoder again.") from error
 

@@ -19,11 +19,11 @@ TOKEN_BUDGET = {"cpu": 1024, "cuda": 65_536, "mps": 16_384}
 # What another batch costs, in tokens of padding that it may save: starting kernels, adding up gradients.
 PASS_COST = {"cpu": 32, "cuda": 4_096, "mps": 2_048}
 
-FEWEST_TOKENS = 32
+MIN_TOKENS = 32
 """Tokens in the smallest pass on a CPU: 4 for each thread sufficed for equal rows where it was tried."""
 
 
-def of_one_length(lengths: ArrayLike, budget: int, fixed_length: int = 0) -> Iterator[list[int]]:
+def equal_length_batches(lengths: ArrayLike, budget: int, fixed_length: int = 0) -> Iterator[list[int]]:
     """Split indices into batches of texts that are equally long, longest first, those of one length evenly filled.
 
     Args:
@@ -42,7 +42,7 @@ def of_one_length(lengths: ArrayLike, budget: int, fixed_length: int = 0) -> Ite
             yield from (batch.tolist() for batch in np.array_split(group, -(-len(group) // room)))
 
 
-def by_length(
+def similar_length_batches(
     lengths: ArrayLike, budget: int, fixed_length: int = 0, pass_cost: int = PASS_COST["cpu"]
 ) -> Iterator[list[int]]:
     """Split indices into batches of similar length, longest first.
@@ -71,7 +71,7 @@ def by_length(
         start += len(batch)
 
 
-def evenly(lengths: ArrayLike, budget: int) -> Iterator[list[int]]:
+def even_batches(lengths: ArrayLike, budget: int) -> Iterator[list[int]]:
     """Split indices into as few batches as there must be, longest texts first, all of about as many tokens.
 
     For batches without padding, where similar lengths still help: attention pads what it reads together. Where there

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from mirrorbench.core.devices import autocast, out_of_memory, release_memory
 from mirrorbench.core.errors import EncodingError
 from mirrorbench.core.inputs import Array, TextInput
-from mirrorbench.models.batching import FEWEST_TOKENS, PASS_COST, by_length, of_one_length
+from mirrorbench.models.batching import MIN_TOKENS, PASS_COST, equal_length_batches, similar_length_batches
 from mirrorbench.models.cost import Cost
-from mirrorbench.models.pooling import Readout
-from mirrorbench.models.prefetch import ahead
+from mirrorbench.models.pooling import Pooling
+from mirrorbench.models.prefetch import prefetch
 from mirrorbench.models.ragged import Ragged
 from mirrorbench.models.transformer import Transformer
 
@@ -30,19 +30,19 @@ class Pass:
     """What one pass over n texts gave.
 
     Attributes:
-        vectors: by readout, float32 of shape (n, dimensions).
+        vectors: by pooling, float32 of shape (n, dimensions).
         moved: rows of those texts that were cut to a window around their target.
         cost: texts, tokens and positions; seconds are left to who knows when it began.
     """
 
-    vectors: dict[Readout, Array]
+    vectors: dict[Pooling, Array]
     moved: NDArray[np.int64]
     cost: Cost
 
 
 @dataclass(frozen=True, slots=True)
 class _Chunk:
-    """Some texts as the model reads them: their rows, token ids, and targets where the readouts want them."""
+    """Some texts as the model reads them: their rows, token ids, and targets where the poolings want them."""
 
     rows: NDArray[np.int64]
     ids: Ragged
@@ -54,7 +54,7 @@ class _Chunk:
 def read(
     transformer: Transformer,
     inputs: Sequence[TextInput],
-    readouts: Sequence[Readout],
+    poolings: Sequence[Pooling],
     precision: str,
     advance: Callable[[int], None],
 ) -> Pass:
@@ -63,19 +63,19 @@ def read(
     Args:
         transformer: the model.
         inputs: n texts.
-        readouts: what to read; they share their maximum length. Is ``target`` among them, long texts are cut around
+        poolings: what to read; they share their maximum length. Is ``target`` among them, long texts are cut around
             their targets; is ``mean-padded``, all texts are padded to the maximum length.
         precision: ``fp32``, or ``bf16`` for autocast.
         advance: called with the number of texts done.
     """
     model = transformer.model.eval()
     shape = (len(inputs), model.config.hidden_size)
-    vectors = {readout: np.empty(shape, dtype=np.float32) for readout in readouts}
-    fixed = readouts[0].max_length if any(r.pooling == "mean-padded" for r in readouts) else 0
-    aimed = any(r.pooling == "target" for r in readouts)
+    vectors = {pooling: np.empty(shape, dtype=np.float32) for pooling in poolings}
+    fixed = poolings[0].max_length if any(r.mode == "mean-padded" for r in poolings) else 0
+    aimed = any(r.mode == "target" for r in poolings)
     tokens = positions = 0
     moved = [np.empty(0, dtype=np.int64)]
-    with closing(ahead(_chunks(transformer, inputs, readouts[0].max_length, aimed))) as chunks:
+    with closing(prefetch(_chunks(transformer, inputs, poolings[0].max_length, aimed))) as chunks:
         for chunk in chunks:
             order: list[int] = []
             found: list[list[torch.Tensor]] = []
@@ -84,7 +84,7 @@ def read(
                 taken = [*rows, *rows[-1:] * _missing(transformer.device, chunk.ids.lengths[rows], fixed)]
                 targets = None if chunk.targets is None else chunk.targets.take(taken)
                 with autocast(transformer.device, precision):
-                    vectors = transformer.forward(chunk.ids.take(taken), readouts, fixed, targets)
+                    vectors = transformer.forward(chunk.ids.take(taken), poolings, fixed, targets)
                 return [some[: len(rows)] for some in vectors]
 
             for rows, batch in _within_memory(transformer, chunk.ids.lengths, fixed, forward):
@@ -95,8 +95,8 @@ def read(
                 computed = len(rows) + _missing(transformer.device, lengths, fixed)
                 positions += computed * max(fixed, int(lengths.max()))
                 advance(len(rows))
-            for readout, batches in zip(readouts, zip(*found, strict=True), strict=True):
-                vectors[readout][chunk.rows[order]] = torch.cat(batches).cpu().numpy()
+            for pooling, batches in zip(poolings, zip(*found, strict=True), strict=True):
+                vectors[pooling][chunk.rows[order]] = torch.cat(batches).cpu().numpy()
             moved.append(chunk.moved)
     return Pass(vectors, np.sort(np.concatenate(moved)), Cost(len(inputs), tokens, positions))
 
@@ -140,13 +140,13 @@ def _batches(transformer: Transformer, lengths: NDArray[np.int64], fixed: int) -
     """On a CPU such that vectors do not depend on the other texts; elsewhere such that the device is filled."""
     kind = transformer.device.type
     if kind == "cpu":
-        return of_one_length(lengths, transformer.budget, fixed)
-    return by_length(lengths, transformer.budget, fixed, PASS_COST[kind])
+        return equal_length_batches(lengths, transformer.budget, fixed)
+    return similar_length_batches(lengths, transformer.budget, fixed, PASS_COST[kind])
 
 
 def _missing(device: torch.device, lengths: NDArray[np.int64], fixed: int) -> int:
     """How many texts more a batch needs, so that it is no product of a few rows on a CPU; its last is read again."""
-    wanted = -(-FEWEST_TOKENS // max(1, fixed, int(lengths.max())))
+    wanted = -(-MIN_TOKENS // max(1, fixed, int(lengths.max())))
     return max(0, wanted - len(lengths)) if device.type == "cpu" else 0
 
 

@@ -18,7 +18,7 @@ def read_model(path: Path, configure: Callable[[Any], None] | None = None) -> tu
 
     Weights come from safetensors, or through torch's restricted weights-only unpickler where a model has none (several
     of the papers' backbones); code beside a model is never run. Weights that the files lack would be random numbers:
-    that is an error, except for the pooler, which no readout uses and which masked language models do not have.
+    that is an error, except for the pooler, which no pooling uses and which masked language models do not have.
 
     Args:
         path: the directory.

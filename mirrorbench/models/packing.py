@@ -82,7 +82,7 @@ class Packing:
         return rows if self.even else rows.index_select(0, self.places)
 
 
-class WithinTexts(TorchFunctionMode):
+class PackedAttention(TorchFunctionMode):
     """Under it attention over the one row of a packed batch is attention within each of its texts."""
 
     def __init__(self, packing: Packing) -> None:

@@ -1,4 +1,4 @@
-"""Readouts: how the hidden states of a text become its vector."""
+"""Poolings: how the hidden states of a text become its vector."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mirrorbench.core.registry import unknown_name
 if TYPE_CHECKING:
     import torch
 
-POOLINGS = ("cls", "mean", "mean-padded", "target")
+POOLING_MODES = ("cls", "mean", "mean-padded", "target")
 
 DEFAULT_MAX_LENGTH = 64
 """Tokens kept of each text, special tokens included (released code of paper 1; the paper states none). Tasks of paper 2
@@ -20,11 +20,11 @@ have lengths of their own, those of its released code (option ``max_length`` of 
 
 
 @dataclass(frozen=True, slots=True)
-class Readout:
+class Pooling:
     """Pooling over tokens after averaging over layers.
 
     Attributes:
-        pooling: ``cls``: the first token's vector, before any pooling layer. ``mean``: the mean over all tokens that
+        mode: ``cls``: the first token's vector, before any pooling layer. ``mean``: the mean over all tokens that
             are not padding, special tokens included. ``mean-padded``: the mean over ``max_length`` positions, padding
             included, as the papers' released code does. ``target``: the mean over the tokens of the target word
             (paper 2, section 3); a text without a target is its own target, special tokens left out.
@@ -33,16 +33,20 @@ class Readout:
         max_length: tokens kept of each text, special tokens included; wins over what the tokenizer's file says.
     """
 
-    pooling: str = "mean"
+    mode: str = "mean"
     layers: str = "-1:"
     max_length: int = DEFAULT_MAX_LENGTH
 
     def __post_init__(self) -> None:
-        if self.pooling not in POOLINGS:
-            raise unknown_name("pooling", self.pooling, list(POOLINGS))
+        if self.mode not in POOLING_MODES:
+            raise unknown_name("pooling", self.mode, list(POOLING_MODES))
         if not 3 <= self.max_length <= 1_000_000:
             raise UsageError(f"max_length={self.max_length} is out of range", "It must be at least 3 tokens.")
         parse_layers(self.layers)
+
+    def __str__(self) -> str:
+        # Stands in the fingerprints of loaded encoders, under the names of the time when the first were written.
+        return f"Readout(pooling={self.mode!r}, layers={self.layers!r}, max_length={self.max_length!r})"
 
     @property
     def last_layer_only(self) -> bool:
@@ -68,7 +72,7 @@ def parse_layers(text: str) -> slice:
 def pool(
     hidden_states: tuple[torch.Tensor, ...],
     mask: torch.Tensor,
-    readout: Readout,
+    pooling: Pooling,
     target: torch.Tensor | None = None,
 ) -> torch.Tensor:
     """The vectors of a batch.
@@ -77,7 +81,7 @@ def pool(
         hidden_states: embeddings and the output of each layer, each of shape (batch, tokens, dimensions); one element
             (the last layer) suffices for ``layers="-1:"``.
         mask: 1 for tokens, 0 for padding, shape (batch, tokens).
-        readout: what to read.
+        pooling: what to read.
         target: weight of each token in the vector of its text's target, shape (batch, tokens); for ``target`` only.
 
     Returns:
@@ -88,19 +92,19 @@ def pool(
     """
     import torch
 
-    chosen = hidden_states[parse_layers(readout.layers)]
+    chosen = hidden_states[parse_layers(pooling.layers)]
     if not chosen:
         raise UsageError(
-            f"layers={readout.layers} selects no layer",
+            f"layers={pooling.layers} selects no layer",
             f"This model has layers 0 to {len(hidden_states) - 1}.",
         )
     # float32 from here on: a mean over many tokens loses digits in half precision.
     states = chosen[0].float() if len(chosen) == 1 else torch.stack([h.float() for h in chosen]).mean(0)
-    if readout.pooling == "cls":
+    if pooling.mode == "cls":
         return states[:, 0]
-    if readout.pooling == "mean-padded":
+    if pooling.mode == "mean-padded":
         return states.mean(1)
-    if readout.pooling == "target":
+    if pooling.mode == "target":
         assert target is not None  # whoever asks for targets has located them
         with torch.autocast(states.device.type, enabled=False):  # or a product would be in half precision again
             return torch.bmm(target.to(states.dtype).unsqueeze(1), states).squeeze(1)

@@ -20,7 +20,7 @@ class _Failed(Generic[T]):
         self.error = error
 
 
-def ahead(items: Iterator[T], room: int = _ROOM) -> Generator[T, None, None]:
+def prefetch(items: Iterator[T], room: int = _ROOM) -> Generator[T, None, None]:
     """The same items in the same order, made in a thread of their own before they are asked for.
 
     Tokenizers and torch both leave Python's lock while they work, so the two run side by side. Nothing but this
@@ -53,7 +53,7 @@ def ahead(items: Iterator[T], room: int = _ROOM) -> Generator[T, None, None]:
         except BaseException as error:
             put(_Failed(error))
 
-    maker = Thread(target=make, name="mirrorbench-ahead", daemon=True)
+    maker = Thread(target=make, name="mirrorbench-prefetch", daemon=True)
     maker.start()
     try:
         while (item := queue.get()) is not None:

@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from mirrorbench.core.errors import EncodingError
-from mirrorbench.core.inputs import Array, Encoder, Lost, ReadoutEncoder, TextInput
+from mirrorbench.core.inputs import Array, Encoder, LostTargets, PoolingEncoder, TextInput
 from mirrorbench.models.cost import Cost
-from mirrorbench.models.pooling import Readout
+from mirrorbench.models.pooling import Pooling
 
 
 class LanguageRouter:
@@ -28,24 +28,24 @@ class LanguageRouter:
         """Vectors of inputs, each by the encoder of its language, float32 of shape (n, dimensions)."""
         return self._scatter(inputs, lambda encoder, own: [encoder.encode(own)])[0]
 
-    def encode_readouts(
-        self, inputs: Sequence[TextInput], readouts: Sequence[Readout], advance: Callable[[int], None] = lambda n: None
+    def encode_pooled(
+        self, inputs: Sequence[TextInput], poolings: Sequence[Pooling], advance: Callable[[int], None] = lambda n: None
     ) -> list[Array]:
-        """As ``encode``, under several readouts: one array a readout."""
+        """As ``encode``, under several poolings: one array a pooling."""
 
         def encode(encoder: Encoder, own: Sequence[TextInput]) -> list[Array]:
-            assert isinstance(encoder, ReadoutEncoder)  # only backbones are opened with readouts
-            return encoder.encode_readouts(own, readouts, advance)
+            assert isinstance(encoder, PoolingEncoder)  # only backbones are opened with poolings
+            return encoder.encode_pooled(own, poolings, advance)
 
         return self._scatter(inputs, encode)
 
-    def lost(self, inputs: Sequence[TextInput], readout: Readout) -> Lost:
+    def lost_targets(self, inputs: Sequence[TextInput], pooling: Pooling) -> LostTargets:
         """What is not seen, over all languages."""
         found = []
         for language, encoder in self.encoders.items():
-            assert isinstance(encoder, ReadoutEncoder)
-            found.append(encoder.lost([item for item in inputs if item.language == language], readout))
-        return Lost(*map(sum, zip(*found, strict=True)))
+            assert isinstance(encoder, PoolingEncoder)
+            found.append(encoder.lost_targets([item for item in inputs if item.language == language], pooling))
+        return LostTargets(*map(sum, zip(*found, strict=True)))
 
     @property
     def cost(self) -> Cost:

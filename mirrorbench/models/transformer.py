@@ -1,4 +1,4 @@
-"""Any transformers encoder in memory: one forward pass, as many readouts as are wanted."""
+"""Any transformers encoder in memory: one forward pass, as many poolings as are wanted."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from mirrorbench.core.inputs import TextInput
 from mirrorbench.models.backbones import positions
 from mirrorbench.models.batching import TOKEN_BUDGET
 from mirrorbench.models.modelfiles import read_model
-from mirrorbench.models.packing import BERT_LIKE, Packing, WithinTexts, position_ids
-from mirrorbench.models.pooling import Readout, pool
+from mirrorbench.models.packing import BERT_LIKE, PackedAttention, Packing, position_ids
+from mirrorbench.models.pooling import Pooling, pool
 from mirrorbench.models.ragged import Ragged
 from mirrorbench.models.targets import Located, covering, cut_to, stripped, weights
 
@@ -114,29 +114,29 @@ class Transformer:
     def forward(
         self,
         ids: Ragged,
-        readouts: Sequence[Readout],
+        poolings: Sequence[Pooling],
         pad_to: int = 0,
         targets: Ragged | None = None,
         packed: bool = False,
     ) -> list[torch.Tensor]:
-        """Vectors of a batch of token ids, one tensor (batch, dimensions) for each readout, with gradients.
+        """Vectors of a batch of token ids, one tensor (batch, dimensions) for each pooling, with gradients.
 
         Nothing here waits for the device.
 
         Args:
             ids: token ids of each text.
-            readouts: what to read from the one pass.
+            poolings: what to read from the one pass.
             pad_to: pad to this many tokens instead of the longest text's.
-            targets: positions of each target's tokens, as from ``locate``; needed by ``target`` readouts only.
+            targets: positions of each target's tokens, as from ``locate``; needed by ``target`` poolings only.
             packed: compute no padding; for models that ``can_pack``, and with ``pad_to=0`` only.
         """
-        keep_all = not all(r.last_layer_only for r in readouts)
+        keep_all = not all(r.last_layer_only for r in poolings)
         if packed:
             layers, mask = self._packed_states(ids, keep_all)
         else:
             layers, mask = self._padded_states(ids, max(pad_to, int(ids.lengths.max())), keep_all)
         target = None if targets is None else self._moved(weights(targets, mask.shape[1]))
-        return [pool(layers[-1:] if r.last_layer_only else layers, mask, r, target) for r in readouts]
+        return [pool(layers[-1:] if r.last_layer_only else layers, mask, r, target) for r in poolings]
 
     def _padded_states(self, ids: Ragged, width: int, keep_all: bool) -> tuple[tuple[torch.Tensor, ...], torch.Tensor]:
         """All layers' states, or the last one's, shape (texts, width, dimensions), and where they are of tokens."""
@@ -154,7 +154,7 @@ class Transformer:
         """As ``_padded_states``, from one row of all tokens."""
         packing = Packing.of(ids, self._moved)
         tokens = self._moved(ids.values.astype(np.int64))[None]
-        with WithinTexts(packing):
+        with PackedAttention(packing):
             output = self.model(
                 input_ids=tokens,
                 token_type_ids=torch.zeros_like(tokens),
@@ -203,7 +203,7 @@ def quiet_transformers() -> Iterator[None]:
             logging.enable_progress_bar()
 
 
-def open_transformer(path: Path, device: torch.device, configure: Callable[[Any], None] | None = None) -> Transformer:
+def load_transformer(path: Path, device: torch.device, configure: Callable[[Any], None] | None = None) -> Transformer:
     """Load a backbone from a local directory, in float32.
 
     Args:

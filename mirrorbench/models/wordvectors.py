@@ -107,7 +107,7 @@ def file_checksum(path: Path) -> str:
     return checksum
 
 
-def open_vectors(path: Path, limit: int) -> WordVectors:
+def load_vectors(path: Path, limit: int) -> WordVectors:
     """The first ``limit`` words of a file, 0 for all.
 
     Names ending in ``.bin`` are fastText binaries, all others text; a ``.gz`` is unpacked while it is read. A binary

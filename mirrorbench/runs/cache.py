@@ -141,7 +141,7 @@ class Cache:
 
 
 class EmbeddingShelf:
-    """Vectors of one encoder (weights, readout, precision) by input, in shards that are memory-mapped.
+    """Vectors of one encoder (weights, pooling, precision) by input, in shards that are memory-mapped.
 
     A shard is two files: the vectors, and the keys of their inputs, written last, so that a shard without keys is
     one that died half-written. Its name is the hash of both, so that two processes that fill one shelf write either

@@ -9,7 +9,7 @@ from typing import Any
 from mirrorbench.core.errors import MirrorbenchError
 from mirrorbench.core.identity import COMPUTATION, digest
 from mirrorbench.core.specs import EncoderSpec
-from mirrorbench.models.pooling import Readout
+from mirrorbench.models.pooling import Pooling
 from mirrorbench.training.recipes import Recipe
 
 
@@ -94,7 +94,7 @@ class Cell:
         level: the task's level.
         seed: which run of the encoder.
         weights: what must be in memory.
-        readout: how vectors are read; ``None`` for an encoder system, which has its own way.
+        pooling: how vectors are read; ``None`` for an encoder system, which has its own way.
         precision: of the encoding.
         protocol: ``paper`` or ``released``.
         data: checksums of the task's files by name.
@@ -106,7 +106,7 @@ class Cell:
     level: str
     seed: int
     weights: Weights
-    readout: Readout | None
+    pooling: Pooling | None
     precision: str
     protocol: str
     data: tuple[tuple[str, str], ...]
@@ -114,10 +114,10 @@ class Cell:
 
     def identity(self) -> dict[str, Any]:
         """What decides the cell's numbers."""
-        readout = self.readout
+        pooling = self.pooling
         return {
             "weights": self.weights.identity(),
-            "readout": [readout.pooling, readout.layers, readout.max_length] if readout else None,
+            "readout": [pooling.mode, pooling.layers, pooling.max_length] if pooling else None,
             "precision": self.precision,
             "task": self.task,
             "task_version": self.task_version,

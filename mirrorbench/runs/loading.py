@@ -10,9 +10,9 @@ from mirrorbench.core.inputs import Encoder
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.progress import Reporter, Silent
 from mirrorbench.data.corpora import Corpus
-from mirrorbench.models.pooling import Readout
+from mirrorbench.models.pooling import Pooling
 from mirrorbench.models.routing import LanguageRouter
-from mirrorbench.models.systems import OpenContext, open_system
+from mirrorbench.models.systems import EncoderContext, create_encoder
 from mirrorbench.runs.cache import Cache
 from mirrorbench.runs.cells import CorpusRef, Weights
 from mirrorbench.training.recipes import Recipe
@@ -47,13 +47,13 @@ class Opener:
         self.reporter: Reporter = reporter or Silent()
 
     def open(
-        self, weights: Weights, readout: Readout | None, precision: str, corpora: Mapping[CorpusRef, Corpus]
+        self, weights: Weights, pooling: Pooling | None, precision: str, corpora: Mapping[CorpusRef, Corpus]
     ) -> tuple[Encoder, float]:
         """The encoder of some weights, tuned now or found in the cache.
 
         Args:
             weights: what must be in memory.
-            readout: what its ``encode`` returns; ``None`` for an encoder system.
+            pooling: what its ``encode`` returns; ``None`` for an encoder system.
             precision: of the encoding.
             corpora: the strings to tune on.
 
@@ -65,20 +65,20 @@ class Opener:
             TuningError: they cannot be tuned.
         """
         if weights.members:
-            opened = {lang: self.open(member, readout, precision, corpora) for lang, member in weights.members}
+            opened = {lang: self.open(member, pooling, precision, corpora) for lang, member in weights.members}
             encoders = {language: encoder for language, (encoder, _) in opened.items()}
             return LanguageRouter(encoders, weights.key), sum(seconds for _, seconds in opened.values())
-        if weights.path is None or readout is None:
-            context = OpenContext(str(self.device), precision, self.offline)
-            return open_system(weights.spec, self.plugins, context), 0.0
+        if weights.path is None or pooling is None:
+            context = EncoderContext(str(self.device), precision, self.offline)
+            return create_encoder(weights.spec, self.plugins, context), 0.0
         from mirrorbench.models.encoder import TransformerEncoder
-        from mirrorbench.models.transformer import open_transformer
+        from mirrorbench.models.transformer import load_transformer
 
         path, seconds = weights.path, 0.0
         if weights.recipe is not None and weights.corpus is not None:
             path, seconds = self._tuned(weights, weights.recipe, weights.corpus, corpora)
-        transformer = open_transformer(path, self.device)
-        return TransformerEncoder(transformer, readout, precision, weights.key), seconds
+        transformer = load_transformer(path, self.device)
+        return TransformerEncoder(transformer, pooling, precision, weights.key), seconds
 
     def _tuned(
         self, weights: Weights, recipe: Recipe, ref: CorpusRef, corpora: Mapping[CorpusRef, Corpus]

@@ -20,13 +20,13 @@ from mirrorbench.data.catalogue import builtin_suites
 from mirrorbench.data.corpora import Corpus, GeneratedCorpus, check_corpus, default_corpus, read_corpus
 from mirrorbench.data.store import DataStore
 from mirrorbench.models import backbones
-from mirrorbench.models.pooling import DEFAULT_MAX_LENGTH, Readout
+from mirrorbench.models.pooling import DEFAULT_MAX_LENGTH, Pooling
 from mirrorbench.runs.cells import Cell, CorpusRef, Failure, Weights
 from mirrorbench.tasks import Task
 from mirrorbench.training.methods import Method
 from mirrorbench.training.recipes import OUTSIDE_KEYS, RECIPE_KEYS, Recipe, override
 
-READOUT_KEYS = ("pooling", "layers", "max_length")
+POOLING_KEYS = ("pooling", "layers", "max_length")
 
 # What a bare backbone stands for: the rows of the papers' tables, from worst to best.
 Ladder = tuple[tuple[str, dict[str, Value]], ...]
@@ -132,17 +132,17 @@ def expand_ladder(spec: EncoderSpec, level: str, plugins: Plugins, protocol: str
         plugins.methods.entry(spec.method)
         return (spec,)
     for key, _ in spec.params:
-        if key not in READOUT_KEYS:
+        if key not in POOLING_KEYS:
             tuning = key in RECIPE_KEYS or key in OUTSIDE_KEYS or key in plugins.augmentations
             if not tuning:
                 raise unknown_name(
-                    "encoder spec key", key, [*READOUT_KEYS, *RECIPE_KEYS, *plugins.augmentations.names()]
+                    "encoder spec key", key, [*POOLING_KEYS, *RECIPE_KEYS, *plugins.augmentations.names()]
                 )
             raise UsageError(
                 f"{spec}: {key} belongs to a tuning, and this spec names none",
                 f"Write {spec.with_method('mirror')}",
             )
-    own = backbones.own_readout(spec)
+    own = backbones.own_pooling(spec)
     if own or spec.get("pooling") is not None:
         return (spec.with_method("base").with_params(**{**own, **dict(spec.params)}),)
     found = (spec.with_method(method).with_params(**params) for method, params in LADDERS[level])
@@ -172,8 +172,8 @@ def resolve_recipe(spec: EncoderSpec, level: str, architecture: str, protocol: s
     params = dict(spec.params)
     if not method.tunes:
         for key in params:
-            if key not in READOUT_KEYS:
-                raise unknown_name(f"key of +{method.name}", key, list(READOUT_KEYS))
+            if key not in POOLING_KEYS:
+                raise unknown_name(f"key of +{method.name}", key, list(POOLING_KEYS))
     augmentations = {entry.name: entry.value for entry in plugins.augmentations}
     params = {**backbones.presets(spec, method.name, level), **params}
     return override(method.preset(level, architecture, protocol), params, augmentations)
@@ -267,16 +267,16 @@ class Planner:
                 level=task.level,
                 seed=weights.seed,
                 weights=weights,
-                readout=readout,
+                pooling=pooling,
                 precision=self.precision(weights),
                 protocol=request.protocol,
                 data=data,
                 task_version=task.version,
             )
-            for weights, readout in self._task_weights(spec, task)
+            for weights, pooling in self._task_weights(spec, task)
         ]
 
-    def _task_weights(self, spec: EncoderSpec, task: Task) -> list[tuple[Weights, Readout | None]]:
+    def _task_weights(self, spec: EncoderSpec, task: Task) -> list[tuple[Weights, Pooling | None]]:
         """As ``weights``; where a task's languages have backbones of their own, those of all of them together."""
         known = backbones.BACKBONES.get(spec.backbone)
         own = (task.corpus, task.max_length)
@@ -286,8 +286,8 @@ class Planner:
         joint = []
         for entries in zip(*by_language, strict=True):  # one entry a seed
             members = tuple((language, w) for language, (w, _) in zip(task.languages, entries, strict=True))
-            first, readout = entries[0]
-            joint.append((replace(first, members=members), readout))
+            first, pooling = entries[0]
+            joint.append((replace(first, members=members), pooling))
         return joint
 
     def _task_data(self, task: Task) -> dict[str, str]:
@@ -304,7 +304,7 @@ class Planner:
 
     def weights(
         self, spec: EncoderSpec, level: str, language: str = "en", corpus: str = "", max_length: int = 0
-    ) -> list[tuple[Weights, Readout | None]]:
+    ) -> list[tuple[Weights, Pooling | None]]:
         """What must be in memory for an encoder, and how it is read: one entry a seed, one in all if nothing is tuned.
 
         Args:
@@ -321,25 +321,25 @@ class Planner:
         """
         request = self.request
         if spec.backbone in self.plugins.encoders:
-            from mirrorbench.models.systems import OpenContext, open_system
+            from mirrorbench.models.systems import EncoderContext, create_encoder
 
             if "{lang}" in str(spec.get("path")) and spec.get("language") is None:
                 spec = spec.with_params(language=language)
-            encoder = open_system(spec, self.plugins, OpenContext(offline=self.offline))
+            encoder = create_encoder(spec, self.plugins, EncoderContext(offline=self.offline))
             return [(Weights(spec, encoder.fingerprint), None)]
         method: Method = self.plugins.methods[spec.method]
         level = method.levels.get(level, level)
         path = self._locate(spec, language)
         architecture = str(backbones.configuration(path).get("model_type", ""))
         recipe = resolve_recipe(spec, level, architecture, request.protocol, self.plugins)
-        readout = Readout(recipe.pooling, recipe.layers, _max_length(spec, path, max_length))
+        pooling = Pooling(recipe.pooling, recipe.layers, _max_length(spec, path, max_length))
         base = Weights(spec, backbones.fingerprint(path), path, spec.method)
         if not method.tunes:
-            return [(base, readout)]
+            return [(base, pooling)]
         ref = self._corpus(spec, level, language, corpus, recipe)
         tuned = replace(base, recipe=recipe, corpus=ref, protocol=request.protocol)
         tuned = replace(tuned, precision=self.precision(tuned))
-        return [(replace(tuned, seed=seed), readout) for seed in request.seeds]
+        return [(replace(tuned, seed=seed), pooling) for seed in request.seeds]
 
     def precision(self, weights: Weights) -> str:
         """The run's precision, or fp32 for an architecture that cannot compute in bf16."""

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from mirrorbench.core.devices import computing_on
 from mirrorbench.core.errors import StorageError
 from mirrorbench.core.identity import COMPUTATION, digest
-from mirrorbench.core.inputs import Encoder, ReadoutEncoder, TextInput, VocabularyEncoder, checked
+from mirrorbench.core.inputs import Encoder, PoolingEncoder, TextInput, VocabularyEncoder, check_vectors
 from mirrorbench.core.locks import POLL_SECONDS
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.progress import Reporter, Silent
@@ -26,7 +26,7 @@ from mirrorbench.data.corpora import Corpus
 from mirrorbench.data.store import DataStore
 from mirrorbench.models.backbones import foreign_languages
 from mirrorbench.models.cost import Cost
-from mirrorbench.models.pooling import Readout
+from mirrorbench.models.pooling import Pooling
 from mirrorbench.runs import environment
 from mirrorbench.runs.cache import Cache, EmbeddingShelf
 from mirrorbench.runs.cells import Cell, CorpusRef, Weights
@@ -46,7 +46,7 @@ CHUNK = 8192
 
 @dataclass(frozen=True)
 class _Encoded:
-    """Vectors of one readout, with what the results say about them."""
+    """Vectors of one pooling, with what the results say about them."""
 
     vectors: Vectors
     seconds: float
@@ -159,7 +159,7 @@ class Runner:
             return
         first = loadable[0]
         try:
-            encoder, train_seconds = self.opener.open(first.weights, first.readout, first.precision, corpora)
+            encoder, train_seconds = self.opener.open(first.weights, first.pooling, first.precision, corpora)
         except (Exception, SystemExit) as error:  # whatever a model or plugin raises fails these cells, not the run
             yield from failed(loadable, error)
             return
@@ -169,7 +169,7 @@ class Runner:
                 continue
             for cell in part:
                 try:
-                    result = self._score(cell, encoded[cell.readout], encoder, train_seconds, corpora)
+                    result = self._score(cell, encoded[cell.pooling], encoder, train_seconds, corpora)
                 except (Exception, SystemExit) as error:
                     yield from failed([cell], error)
                 else:
@@ -177,7 +177,7 @@ class Runner:
 
     def _parts(
         self, encoder: Encoder, cells: list[Cell]
-    ) -> Iterator[tuple[list[Cell], dict[Readout | None, _Encoded] | BaseException]]:
+    ) -> Iterator[tuple[list[Cell], dict[Pooling | None, _Encoded] | BaseException]]:
         """Cells with their vectors, or with what went wrong: all together; where that fails, each task alone.
 
         What one task wants of an encoder (vectors of a language that it has none of) so stops no other task.
@@ -191,7 +191,7 @@ class Runner:
             own = [cell for cell in cells if cell.task == name]
             yield own, self._attempted(encoder, own)
 
-    def _attempted(self, encoder: Encoder, cells: list[Cell]) -> dict[Readout | None, _Encoded] | BaseException:
+    def _attempted(self, encoder: Encoder, cells: list[Cell]) -> dict[Pooling | None, _Encoded] | BaseException:
         try:
             self._fit(encoder, cells)
             return self._encode(encoder, cells)
@@ -223,18 +223,18 @@ class Runner:
                 if items is not loaded.items:
                     self._asked[name] = _Asked(items, task.inputs(items))
 
-    def _encode(self, encoder: Encoder, cells: Sequence[Cell]) -> dict[Readout | None, _Encoded]:
-        """Vectors of everything that the cells' tasks want, by readout."""
-        wanted: dict[tuple[Readout | None, ...], dict[TextInput, None]] = {}
-        inputs: dict[Readout | None, dict[TextInput, None]] = {}
+    def _encode(self, encoder: Encoder, cells: Sequence[Cell]) -> dict[Pooling | None, _Encoded]:
+        """Vectors of everything that the cells' tasks want, by pooling."""
+        wanted: dict[tuple[Pooling | None, ...], dict[TextInput, None]] = {}
+        inputs: dict[Pooling | None, dict[TextInput, None]] = {}
         for name in dict.fromkeys(cell.task for cell in cells):
-            readouts = tuple(dict.fromkeys(cell.readout for cell in cells if cell.task == name))
-            for bag in (wanted.setdefault(readouts, {}), *(inputs.setdefault(r, {}) for r in readouts)):
+            poolings = tuple(dict.fromkeys(cell.pooling for cell in cells if cell.task == name))
+            for bag in (wanted.setdefault(poolings, {}), *(inputs.setdefault(r, {}) for r in poolings)):
                 bag.update(dict.fromkeys(self._asked[name].inputs))
         shelves = {r: self.cache.embeddings(_shelf_key(encoder, r, cells[0])) for r in inputs}
         started = time.perf_counter()
-        for readouts, bag in wanted.items():  # texts that are read alike share their passes
-            own = {r: shelves[r] for r in readouts}
+        for poolings, bag in wanted.items():  # texts that are read alike share their passes
+            own = {r: shelves[r] for r in poolings}
             wanting = {item for shelf in own.values() for item in shelf.missing(list(bag))}
             # In an order of their own: the same texts make the same batches, whatever the order of the cells.
             missing = sorted(wanting, key=TextInput.key)
@@ -244,10 +244,10 @@ class Runner:
         seconds = time.perf_counter() - started
         spent = self._spent(encoder, cells[0].weights)
         encoded = {}
-        for readout, shelf in shelves.items():
-            array = shelf.get(list(inputs[readout]))
-            description = _describe(encoder, readout, array.shape[1])
-            encoded[readout] = _Encoded(Vectors(inputs[readout], array), seconds, description, spent)
+        for pooling, shelf in shelves.items():
+            array = shelf.get(list(inputs[pooling]))
+            description = _describe(encoder, pooling, array.shape[1])
+            encoded[pooling] = _Encoded(Vectors(inputs[pooling], array), seconds, description, spent)
         return encoded
 
     def _spent(self, encoder: Encoder, weights: Weights) -> dict[str, Any]:
@@ -261,18 +261,18 @@ class Runner:
         return spent
 
     def _fill(
-        self, encoder: Encoder, missing: list[TextInput], shelves: dict[Readout | None, EmbeddingShelf], who: str
+        self, encoder: Encoder, missing: list[TextInput], shelves: dict[Pooling | None, EmbeddingShelf], who: str
     ) -> None:
         for start in range(0, len(missing), CHUNK):
             chunk = missing[start : start + CHUNK]
             wanted = [r for r in shelves if r is not None]
             if wanted:
-                assert isinstance(encoder, ReadoutEncoder)  # only backbones have readouts
-                arrays = dict(zip(wanted, encoder.encode_readouts(chunk, wanted, self.reporter.advance), strict=True))
-                for readout, array in arrays.items():
-                    shelves[readout].put(chunk, array)
+                assert isinstance(encoder, PoolingEncoder)  # only backbones have poolings
+                arrays = dict(zip(wanted, encoder.encode_pooled(chunk, wanted, self.reporter.advance), strict=True))
+                for pooling, array in arrays.items():
+                    shelves[pooling].put(chunk, array)
             else:
-                shelves[None].put(chunk, checked(encoder.encode(chunk), len(chunk), who))
+                shelves[None].put(chunk, check_vectors(encoder.encode(chunk), len(chunk), who))
                 self.reporter.advance(len(chunk))
 
     def _score(
@@ -287,7 +287,7 @@ class Runner:
         found = self._contamination(cell, corpora)
         if found:
             scores = replace(scores, extra={**scores.extra, "overlap": found.flags(scores.ids)})
-        lost = self._lost(cell, encoder)
+        lost = self._lost_targets(cell, encoder)
         read = {"texts": len(set(self._asked[cell.task].inputs))} | lost
         # What a file is may only be certain once it was read (files without a published checksum).
         cell = replace(cell, data=tuple(sorted(task.identity(self.data).items())))
@@ -319,12 +319,12 @@ class Runner:
         task = self.plugins.tasks[cell.task]
         return find_contamination(task.texts(self._asked[cell.task].items), texts) if texts else None
 
-    def _lost(self, cell: Cell, encoder: Encoder) -> dict[str, int]:
+    def _lost_targets(self, cell: Cell, encoder: Encoder) -> dict[str, int]:
         """What was not read of texts with targets; counted anew, since vectors may come from the cache."""
-        if cell.readout is None or cell.readout.pooling != "target":
+        if cell.pooling is None or cell.pooling.mode != "target":
             return {}
-        assert isinstance(encoder, ReadoutEncoder)  # only backbones have readouts
-        return encoder.lost(list(dict.fromkeys(self._asked[cell.task].inputs)), cell.readout)._asdict()
+        assert isinstance(encoder, PoolingEncoder)  # only backbones have poolings
+        return encoder.lost_targets(list(dict.fromkeys(self._asked[cell.task].inputs)), cell.pooling)._asdict()
 
 
 def _language_notes(cell: Cell, languages: Sequence[str]) -> list[str]:
@@ -334,7 +334,7 @@ def _language_notes(cell: Cell, languages: Sequence[str]) -> list[str]:
 
 def _target_notes(cell: Cell, lost: dict[str, int]) -> list[str]:
     notes = []
-    tokens = cell.readout.max_length if cell.readout else 0
+    tokens = cell.pooling.max_length if cell.pooling else 0
     if lost.get("texts_cut"):
         notes.append(
             f"{cell.spec} reads a window of {tokens} tokens around the target of longer texts ({lost['texts_cut']})"
@@ -346,20 +346,20 @@ def _target_notes(cell: Cell, lost: dict[str, int]) -> list[str]:
     return notes
 
 
-def _shelf_key(encoder: Encoder, readout: Readout | None, cell: Cell) -> str:
-    where = [readout.pooling, readout.layers, readout.max_length] if readout else cell.weights.spec.backbone
+def _shelf_key(encoder: Encoder, pooling: Pooling | None, cell: Cell) -> str:
+    where = [pooling.mode, pooling.layers, pooling.max_length] if pooling else cell.weights.spec.backbone
     return digest(
         {"encoder": encoder.fingerprint, "readout": where, "precision": cell.precision, "computation": COMPUTATION}
     )
 
 
-def _describe(encoder: Encoder, readout: Readout | None, dimensions: int) -> dict[str, Any]:
+def _describe(encoder: Encoder, pooling: Pooling | None, dimensions: int) -> dict[str, Any]:
     description: dict[str, Any] = {"fingerprint": encoder.fingerprint, "dimensions": dimensions}
-    if readout:
+    if pooling:
         description |= {
-            "pooling": readout.pooling,
-            "layers": readout.layers,
-            "max_length": readout.max_length,
+            "pooling": pooling.mode,
+            "layers": pooling.layers,
+            "max_length": pooling.max_length,
         }
     transformer = getattr(encoder, "transformer", None)
     if transformer is not None:

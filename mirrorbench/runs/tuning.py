@@ -10,7 +10,7 @@ import torch
 
 from mirrorbench.core.errors import TuningError
 from mirrorbench.core.plugins import Plugins
-from mirrorbench.models.transformer import Transformer, open_transformer, quiet_transformers
+from mirrorbench.models.transformer import Transformer, load_transformer, quiet_transformers
 from mirrorbench.runs.cache import Cache
 from mirrorbench.runs.cells import Weights
 from mirrorbench.training.augmentations import Augmentation
@@ -78,4 +78,4 @@ def prepare(path: Path, recipe: Recipe, registered: dict[str, Augmentation], dev
         for augmentation, rate in model_augmentations(recipe, registered):
             augmentation.configure(config, rate)
 
-    return open_transformer(path, device, configure)
+    return load_transformer(path, device, configure)

@@ -18,7 +18,7 @@ from typing import Any
 from mirrorbench.core.errors import DataFormatError, UsageError
 from mirrorbench.core.files import writing
 from mirrorbench.core.identity import COMPUTATION, digest
-from mirrorbench.core.inputs import Encoder, TextInput, asked
+from mirrorbench.core.inputs import Encoder, TextInput, encode_checked
 from mirrorbench.texts.writers import CHUNK, Sink
 
 
@@ -130,7 +130,7 @@ def encode_stream(
     advance(rows)
     for chunk in _chunks(stream):
         distinct = list(dict.fromkeys(chunk))
-        vectors = asked(encoder, distinct, "the encoder")
+        vectors = encode_checked(encoder, distinct, "the encoder")
         if len(distinct) < len(chunk):
             place = {item: row for row, item in enumerate(distinct)}
             vectors = vectors[[place[item] for item in chunk]]

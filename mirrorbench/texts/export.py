@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from mirrorbench.core.errors import UsageError
 from mirrorbench.core.files import building, sync_folder, sync_tree
 from mirrorbench.models.backbones import DESCRIPTION
-from mirrorbench.models.pooling import Readout, parse_layers
+from mirrorbench.models.pooling import Pooling, parse_layers
 
 if TYPE_CHECKING:
     from mirrorbench.models.transformer import Transformer
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 _MODELS = "sentence_transformers.models"  # the modules' names that every version of sentence-transformers resolves
 
 
-def check_readout(readout: Readout) -> None:
-    """Whether other libraries can read as this readout does.
+def check_pooling(pooling: Pooling) -> None:
+    """Whether other libraries can read as this pooling does.
 
     Raises:
         UsageError: they cannot.
     """
-    if readout.pooling == "mean-padded":
+    if pooling.mode == "mean-padded":
         raise UsageError(
             "pooling=mean-padded averages over padding too, which no other library does, so it cannot be exported",
             "Use pooling=mean.",
@@ -87,45 +87,45 @@ def replacing(output: Path) -> Iterator[Path]:
             shutil.rmtree(old, ignore_errors=True)
 
 
-def write_encoder(folder: Path, transformer: Transformer, readout: Readout, description: dict[str, Any]) -> None:
+def write_encoder(folder: Path, transformer: Transformer, pooling: Pooling, description: dict[str, Any]) -> None:
     """Write everything but the card.
 
     Args:
         folder: an empty directory.
         transformer: the tuned model.
-        readout: how its vectors are read.
-        description: goes into ``mirrorbench.json``, beside the readout.
+        pooling: how its vectors are read.
+        description: goes into ``mirrorbench.json``, beside the pooling.
     """
     from mirrorbench.models.transformer import quiet_transformers
 
     with quiet_transformers():
         transformer.model.save_pretrained(folder)
         transformer.tokenizer.save_pretrained(folder)
-    several = readout.layers != "-1:"
+    several = pooling.layers != "-1:"
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     config.pop("output_hidden_states", None)
     if several:
         config["output_hidden_states"] = True  # or sentence-transformers would not see the lower layers
     _write(folder / "config.json", config)
     settings = json.loads((folder / "tokenizer_config.json").read_text(encoding="utf-8"))
-    _write(folder / "tokenizer_config.json", {**settings, "model_max_length": readout.max_length})
-    _write(folder / "sentence_bert_config.json", {"max_seq_length": readout.max_length, "do_lower_case": False})
+    _write(folder / "tokenizer_config.json", {**settings, "model_max_length": pooling.max_length})
+    _write(folder / "sentence_bert_config.json", {"max_seq_length": pooling.max_length, "do_lower_case": False})
     _write(
         folder / "config_sentence_transformers.json", {"prompts": {}, "default_prompt_name": None,
                                                        "similarity_fn_name": "cosine"},
     )  # fmt: skip
     modules = [("", "Transformer")]
     if several:
-        modules.append((_layers(folder, len(modules), transformer, readout.layers), "WeightedLayerPooling"))
-    if readout.pooling == "target":
+        modules.append((_layers(folder, len(modules), transformer, pooling.layers), "WeightedLayerPooling"))
+    if pooling.mode == "target":
         modules.append((_words(folder, len(modules), transformer), "WordWeights"))
-    modules.append((_pooling(folder, len(modules), transformer, readout.pooling), "Pooling"))
+    modules.append((_pooling(folder, len(modules), transformer, pooling.mode), "Pooling"))
     listed = [
         {"idx": number, "name": str(number), "path": path, "type": f"{_MODELS}.{kind}"}
         for number, (path, kind) in enumerate(modules)
     ]
     _write(folder / "modules.json", listed)
-    own = {"pooling": readout.pooling, "layers": readout.layers, "max_length": readout.max_length}
+    own = {"pooling": pooling.mode, "layers": pooling.layers, "max_length": pooling.max_length}
     _write(folder / DESCRIPTION, {"readout": own, **description})
 
 

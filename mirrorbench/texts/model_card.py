@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mirrorbench.models import backbones
-from mirrorbench.models.pooling import Readout, parse_layers
+from mirrorbench.models.pooling import Pooling, parse_layers
 from mirrorbench.texts.held_out import METRICS, TITLES, Sanity
 
 if TYPE_CHECKING:
@@ -85,8 +85,8 @@ def _body(tuned: Tuned) -> str:
         "loss": f"{recipe.loss}, temperature {recipe.temperature:g}",
         "steps": f"{recipe.epochs} epoch(s), batches of {recipe.batch_size}, AdamW with {recipe.lr:g}",
         "augmentation": ", ".join(f"{key} {rate:g}" for key, rate in recipe.augment if rate) or "none",
-        "pooling": f"{tuned.readout.pooling}, layers `{tuned.readout.layers}`",
-        "maximum length": f"{tuned.readout.max_length} tokens",
+        "pooling": f"{tuned.pooling.mode}, layers `{tuned.pooling.layers}`",
+        "maximum length": f"{tuned.pooling.max_length} tokens",
     }
     table = "\n".join(f"| {key} | {value} |" for key, value in rows.items())
     lines = [
@@ -96,7 +96,7 @@ def _body(tuned: Tuned) -> str:
     ]  # fmt: skip
     if tuned.sanity:
         lines += ["## Measured", "", *_scores(tuned.sanity), ""]
-    lines += ["## Use", "", _usage(tuned.readout)]
+    lines += ["## Use", "", _usage(tuned.pooling)]
     return "\n".join(lines)
 
 
@@ -108,7 +108,7 @@ def _scores(sanity: Sanity) -> list[str]:
     ]  # fmt: skip
 
 
-def _usage(readout: Readout) -> str:
+def _usage(pooling: Pooling) -> str:
     return f"""\
 Put this directory, or the name of its repository, in place of `folder`. All three give the same vectors; spaces around
 a text are to be stripped.
@@ -126,36 +126,36 @@ vectors = mirrorbench.load(folder).encode(texts)
 ```
 
 ```python
-{transformers_lines(readout)}
+{transformers_lines(pooling)}
 ```
 """
 
 
-def transformers_lines(readout: Readout) -> str:
+def transformers_lines(pooling: Pooling) -> str:
     """The lines that make this encoder's vectors with transformers alone, of ``folder`` and ``texts``."""
-    target = readout.pooling == "target"
+    target = pooling.mode == "target"
     extra = ", return_special_tokens_mask=True" if target else ""
     lines = [
         "import torch",
         "from transformers import AutoModel, AutoTokenizer",
         "",
         "tokenizer, model = AutoTokenizer.from_pretrained(folder), AutoModel.from_pretrained(folder).eval()",
-        f"batch = tokenizer(texts, padding=True, truncation=True, max_length={readout.max_length}{extra}, "
+        f"batch = tokenizer(texts, padding=True, truncation=True, max_length={pooling.max_length}{extra}, "
         'return_tensors="pt")',
     ]
     if target:
         lines.append('mask = (1 - batch.pop("special_tokens_mask")).unsqueeze(-1)')
-    elif readout.pooling == "mean":
+    elif pooling.mode == "mean":
         lines.append('mask = batch["attention_mask"].unsqueeze(-1)')
     lines.append("with torch.no_grad():")
-    if readout.last_layer_only:
+    if pooling.last_layer_only:
         lines.append("    states = model(**batch).last_hidden_state")
     else:
-        chosen = parse_layers(readout.layers)
+        chosen = parse_layers(pooling.layers)
         span = f"{'' if chosen.start is None else chosen.start}:{'' if chosen.stop is None else chosen.stop}"
         lines.append(f"    layers = model(**batch, output_hidden_states=True).hidden_states[{span}]")
         lines.append("states = torch.stack(layers).mean(0)")
     lines.append(
-        "vectors = states[:, 0]" if readout.pooling == "cls" else "vectors = (states * mask).sum(1) / mask.sum(1)"
+        "vectors = states[:, 0]" if pooling.mode == "cls" else "vectors = (states * mask).sum(1) / mask.sum(1)"
     )
     return "\n".join(lines)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from mirrorbench.core.specs import EncoderSpec
-from mirrorbench.models.pooling import Readout
+from mirrorbench.models.pooling import Pooling
 from mirrorbench.texts.held_out import LOWER_IS_BETTER, METRICS, TITLES, Sanity
 from mirrorbench.training.recipes import Recipe
 
@@ -21,7 +21,7 @@ class Tuned:
         folder: the directory; ``mirrorbench.load(folder)`` opens it.
         spec: the encoder spec with its method.
         recipe: every hyper-parameter.
-        readout: how the encoder's vectors are read.
+        pooling: how the encoder's vectors are read.
         corpus: name, checksum and number of the strings that it was tuned on.
         sanity: the report on the held-out texts, ``None`` where none were held out.
         seconds: that the tuning took, now or when it was first done.
@@ -30,7 +30,7 @@ class Tuned:
     folder: Path
     spec: EncoderSpec
     recipe: Recipe
-    readout: Readout
+    pooling: Pooling
     corpus: dict[str, Any]
     sanity: Sanity | None
     seconds: float

@@ -13,11 +13,11 @@ from mirrorbench.core.registry import unknown_name
 from mirrorbench.core.specs import LEVELS, EncoderSpec
 from mirrorbench.data.corpora import GeneratedCorpus
 from mirrorbench.data.store import DataStore
-from mirrorbench.models.pooling import Readout
+from mirrorbench.models.pooling import Pooling
 from mirrorbench.runs.cache import Cache
 from mirrorbench.runs.loading import Opener
 from mirrorbench.runs.plan import Planner, Request
-from mirrorbench.texts.export import check_output, check_readout, replacing, write_encoder
+from mirrorbench.texts.export import check_output, check_pooling, replacing, write_encoder
 from mirrorbench.texts.held_out import Probe
 from mirrorbench.texts.model_card import write_card
 from mirrorbench.texts.report import Tuned
@@ -126,31 +126,31 @@ def tune_texts(
     own = plugins.extended("register_corpora", GeneratedCorpus(job.texts.name, "a user's texts", job.texts.lines))
     request = Request((spec,), (), seeds=(job.seed,), corpus=job.texts.name, precision=job.precision)
     planner = Planner(request, own, DataStore(offline=True), offline=offline)
-    weights, readout = planner.weights(spec, job.level)[0]
-    assert readout is not None  # a backbone with a method that tunes has both
+    weights, pooling = planner.weights(spec, job.level)[0]
+    assert pooling is not None  # a backbone with a method that tunes has both
     assert weights.recipe is not None
-    check_readout(readout)
+    check_pooling(pooling)
     opener = Opener(own, cache or Cache(), device, offline, reporter)
     probe = Probe(job.texts.probe(job.seed)) if job.texts.held_out else None
     before = None
     if probe:
         reporter.stage(f"look at {spec.backbone}", 1, "encoder")
-        before = probe.ask(_backbone(planner, opener, spec, readout))
+        before = probe.ask(_backbone(planner, opener, spec, pooling))
         reporter.advance(1)
-    opened, seconds = opener.open(weights, readout, planner.precision(weights), planner.corpora)
+    opened, seconds = opener.open(weights, pooling, planner.precision(weights), planner.corpora)
     encoder: TransformerEncoder = opened  # type: ignore[assignment]  # what a backbone opens as
     sanity = probe.compare(before, probe.ask(encoder)) if probe and before else None
-    tuned = Tuned(output, spec, weights.recipe, readout, _corpus(weights, job.texts), sanity, seconds)
+    tuned = Tuned(output, spec, weights.recipe, pooling, _corpus(weights, job.texts), sanity, seconds)
     with replacing(output) as folder:
-        write_encoder(folder, encoder.transformer, readout, _description(tuned, weights))
+        write_encoder(folder, encoder.transformer, pooling, _description(tuned, weights))
         write_card(folder, tuned, weights)
     return tuned
 
 
-def _backbone(planner: Planner, opener: Opener, spec: EncoderSpec, readout: Readout) -> Any:
+def _backbone(planner: Planner, opener: Opener, spec: EncoderSpec, pooling: Pooling) -> Any:
     """The backbone as it comes, read out as the tuned model will be."""
     base = replace(spec, method="base", params=()).with_params(
-        pooling=readout.pooling, layers=readout.layers, max_length=readout.max_length
+        pooling=pooling.mode, layers=pooling.layers, max_length=pooling.max_length
     )
     weights, same = planner.weights(base, "sentence")[0]
     return opener.open(weights, same, planner.precision(weights), {})[0]

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from mirrorbench.core.devices import out_of_memory, release_memory
 from mirrorbench.core.errors import TuningError
-from mirrorbench.models.prefetch import ahead
+from mirrorbench.models.prefetch import prefetch
 from mirrorbench.models.transformer import Transformer
 from mirrorbench.training.augmentations import Augmentation, AugmentationContext, ModelAugmentation, TextFunction
 from mirrorbench.training.cpu_functions import FastCpuFunctions
@@ -165,7 +165,7 @@ def tune_backbone(
         beside = attached.enter_context(DataParallelThreads()) if cpu and torch.get_num_threads() > 1 else None
         loop = _Loop(transformer, recipe, MicroBatchReader(transformer, recipe, precision, packs, beside), seed)
         tokenizing = PairTokenizer(transformer, recipe, augmentations, protocol, texts, rng)
-        with closing(ahead(_epochs(texts, pairs, maker, tokenizing))) as batches_ahead:
+        with closing(prefetch(_epochs(texts, pairs, maker, tokenizing))) as batches_ahead:
             for batch, strings in batches_ahead:
                 loop.step(batch)
                 advance(strings)

@@ -14,9 +14,9 @@ import numpy as np
 import torch
 
 from mirrorbench.core.devices import autocast
-from mirrorbench.models.batching import PASS_COST, TOKEN_BUDGET, by_length, evenly
+from mirrorbench.models.batching import PASS_COST, TOKEN_BUDGET, even_batches, similar_length_batches
 from mirrorbench.models.packing import can_pack
-from mirrorbench.models.pooling import Readout
+from mirrorbench.models.pooling import Pooling
 from mirrorbench.models.transformer import Transformer
 from mirrorbench.training.cpu_functions import FastCpuFunctions
 from mirrorbench.training.data_parallel import DataParallelThreads
@@ -58,7 +58,7 @@ class MicroBatchReader:
     ) -> None:
         self.transformer = transformer
         self.precision = precision
-        self.readout = Readout(recipe.pooling, recipe.layers, recipe.train_max_length)
+        self.pooling = Pooling(recipe.pooling, recipe.layers, recipe.train_max_length)
         self.fixed = recipe.train_max_length if recipe.pooling == "mean-padded" else 0
         self.packed = packs and not self.fixed and can_pack(transformer.model)
         self.beside = beside if self.packed else None
@@ -78,9 +78,9 @@ class MicroBatchReader:
         device = self.transformer.device.type
         budget = min(TOKEN_BUDGET[device], most)
         if self.packed:
-            chosen = list(evenly(pairs.left.ids.lengths + pairs.right.ids.lengths, budget))
+            chosen = list(even_batches(pairs.left.ids.lengths + pairs.right.ids.lengths, budget))
         else:
-            chosen = list(by_length(pairs.lengths, budget // 2, self.fixed, PASS_COST[device] // 2))
+            chosen = list(similar_length_batches(pairs.lengths, budget // 2, self.fixed, PASS_COST[device] // 2))
         seeds = draws.integers(1 << 32, size=len(chosen)).tolist()
         parts = [MicroBatch(pairs.take(rows).stacked(), seed) for rows, seed in zip(chosen, seeds, strict=True)]
         return parts, [row for rows in chosen for row in rows]
@@ -127,7 +127,7 @@ class MicroBatchReader:
 
     def _pass(self, view: TokenizedView) -> torch.Tensor:
         with autocast(self.transformer.device, self.precision):
-            return self.transformer.forward(view.ids, [self.readout], self.fixed, view.targets, self.packed)[0]
+            return self.transformer.forward(view.ids, [self.pooling], self.fixed, view.targets, self.packed)[0]
 
     def _gradients(self, share: Sequence[tuple[torch.Tensor, torch.Tensor]]) -> Sequence[torch.Tensor | None]:
         vectors, gradients = zip(*share, strict=True)

@@ -69,7 +69,7 @@ _TYPES: dict[str, type] = {
 }  # fmt: skip
 LOSS_NAMES = ("infonce", "ntxent", "multi-similarity", "in-batch")
 """The losses of ``mirrorbench.training.losses``; named here so that a spec is checked without loading torch."""
-# Keys of a spec that other parts read: the readout's length, and where the tuning strings come from.
+# Keys of a spec that other parts read: the pooling's length, and where the tuning strings come from.
 OUTSIDE_KEYS = ("max_length", "corpus", "corpus_size")
 
 

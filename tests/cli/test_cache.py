@@ -24,10 +24,10 @@ def cache(tmp_path: Path, random_model: Callable[[str], Path]) -> Cache:
     """A model, vectors and a corpus."""
     import torch
 
-    from mirrorbench.models.transformer import open_transformer
+    from mirrorbench.models.transformer import load_transformer
 
     cache = Cache(tmp_path / "default-cache")  # where MIRRORBENCH_CACHE points in tests
-    model = open_transformer(random_model("bert"), torch.device("cpu"))
+    model = load_transformer(random_model("bert"), torch.device("cpu"))
     cache.save_model(KEY, model, {"spec": "tiny+mirror", "seed": 3})
     inputs = [TextInput("one"), TextInput("two")]
     cache.embeddings("b" * 64).put(inputs, np.ones((2, 5), dtype=np.float32))

@@ -95,8 +95,8 @@ def test_words_in_context_are_read_at_the_target(
 
     from mirrorbench.core.inputs import TextInput
     from mirrorbench.models.encoder import TransformerEncoder
-    from mirrorbench.models.pooling import Readout
-    from mirrorbench.models.transformer import open_transformer
+    from mirrorbench.models.pooling import Pooling
+    from mirrorbench.models.transformer import load_transformer
 
     model = random_model("bert")
     (folder / "marked.txt").write_text("the [bank] of it\nhe [look]s it [up]\n")
@@ -106,7 +106,7 @@ def test_words_in_context_are_read_at_the_target(
     options = ("-e", str(model), "--device", "cpu", "-o")
     assert mirrorbench("encode", "marked.txt", "--words-in-context", *options, "m.npy").code == 0
     assert mirrorbench("encode", "spans.jsonl", "-c", "t", "--span-columns", "a,b", *options, "s.npy").code == 0
-    encoder = TransformerEncoder(open_transformer(model, torch.device("cpu")), Readout("target", "-4:", 64))
+    encoder = TransformerEncoder(load_transformer(model, torch.device("cpu")), Pooling("target", "-4:", 64))
     wanted = encoder.encode([TextInput("the bank of it", ((4, 8),)), TextInput("he looks it up", ((3, 7), (12, 14)))])
     np.testing.assert_allclose(np.load("m.npy"), wanted, atol=1e-5)
     np.testing.assert_allclose(np.load("s.npy")[0], wanted[0], atol=1e-5)

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 from mirrorbench.core.errors import EncodingError
-from mirrorbench.core.inputs import TextInput, checked
+from mirrorbench.core.inputs import TextInput, check_vectors
 
 
 def test_good_vectors_become_float32() -> None:
-    array = checked([[1, 2], [3, 4]], 2, "toy")
+    array = check_vectors([[1, 2], [3, 4]], 2, "toy")
     assert array.dtype == np.float32
     assert array.tolist() == [[1, 2], [3, 4]]
-    assert checked(np.zeros((0, 3)), 0, "toy").shape == (0, 3)
+    assert check_vectors(np.zeros((0, 3)), 0, "toy").shape == (0, 3)
 
 
 @pytest.mark.parametrize(
@@ -34,7 +34,7 @@ def test_good_vectors_become_float32() -> None:
 @pytest.mark.filterwarnings("ignore:overflow")
 def test_what_is_not_one_finite_vector_a_text(vectors: Any, message: str) -> None:
     with pytest.raises(EncodingError, match=message):
-        checked(vectors, 2, "toy")
+        check_vectors(vectors, 2, "toy")
 
 
 def test_keys_tell_inputs_apart() -> None:

@@ -13,7 +13,7 @@ from toys import CATS, ToyEncoder, ToyPlugin
 
 from mirrorbench.core.errors import EncodingError, PluginError
 from mirrorbench.core.hooks import hookimpl
-from mirrorbench.core.inputs import checked
+from mirrorbench.core.inputs import check_vectors
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.specs import parse_spec
 from mirrorbench.data.store import DataStore
@@ -103,17 +103,17 @@ WRONG = {
 @pytest.mark.parametrize("kind", [kind for kind in WRONG if kind != "raises"])
 def test_what_is_no_array_of_vectors(kind: str) -> None:
     with pytest.raises(EncodingError, match="the toy"):
-        checked(WRONG[kind], 5, "the toy")
+        check_vectors(WRONG[kind], 5, "the toy")
 
 
 @pytest.mark.parametrize("vectors", [np.ones((2, 3), int), [[1, 2.5], [3, 4]], torch.ones(2, 3), np.ones((2, 1), bool)])
 def test_what_is_one(vectors: Any) -> None:
-    assert checked(vectors, 2, "the toy").dtype == np.float32
+    assert check_vectors(vectors, 2, "the toy").dtype == np.float32
 
 
 def test_wants_gradients() -> None:
     with pytest.raises(EncodingError, match="detach"):
-        checked(torch.ones(2, 3, requires_grad=True), 2, "the toy")
+        check_vectors(torch.ones(2, 3, requires_grad=True), 2, "the toy")
 
 
 def test_a_wrong_encoder_fails_its_cells_only_and_nothing_of_it_is_stored(plugins: Plugins, tmp_path: Path) -> None:

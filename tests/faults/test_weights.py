@@ -16,7 +16,7 @@ from safetensors.torch import load_file, save_file
 from mirrorbench.core.errors import ModelUnavailableError
 from mirrorbench.core.specs import parse_spec
 from mirrorbench.models import backbones
-from mirrorbench.models.transformer import open_transformer
+from mirrorbench.models.transformer import load_transformer
 
 CPU = torch.device("cpu")
 POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:abc\n"
@@ -34,7 +34,7 @@ def opened(path: Path) -> Any:
     found = backbones.locate(parse_spec(str(path)), "en", offline=True)
     backbones.fingerprint(found)
     backbones.configuration(found)
-    return open_transformer(found, CPU)
+    return load_transformer(found, CPU)
 
 
 def pickled(model: Path, value: Any, **how: Any) -> None:

@@ -1,4 +1,4 @@
-"""One pass for every readout, texts tokenised in chunks ahead of the model, and the count of what that cost."""
+"""One pass for every pooling, texts tokenised in chunks ahead of the model, and the count of what that cost."""
 
 from __future__ import annotations
 
@@ -13,31 +13,31 @@ import torch
 import mirrorbench
 from mirrorbench.core.inputs import TextInput
 from mirrorbench.models import inference as passes
-from mirrorbench.models.batching import FEWEST_TOKENS
+from mirrorbench.models.batching import MIN_TOKENS
 from mirrorbench.models.cost import Cost
 from mirrorbench.models.encoder import TransformerEncoder
-from mirrorbench.models.pooling import Readout
+from mirrorbench.models.pooling import Pooling
 from mirrorbench.models.routing import LanguageRouter
-from mirrorbench.models.transformer import open_transformer
+from mirrorbench.models.transformer import load_transformer
 
 CPU = torch.device("cpu")
 TINY = Path(mirrorbench.__file__).parent / "embedded" / "tiny"
 WORDS = ["the", "bank", "of", "the", "river", "was", "steep", "and", "green", "in", "may"]
 INPUTS = [TextInput(" ".join(WORDS[:n]), ((0, 3),)) for n in range(1, 12)] + [TextInput("x " * 60, ((110, 111),))]
-READOUTS = [Readout("target", "-2:", 40), Readout("mean", max_length=40), Readout("cls", "1", 40)]
+POOLINGS = [Pooling("target", "-2:", 40), Pooling("mean", max_length=40), Pooling("cls", "1", 40)]
 
 
-def encoder(path: Path, readout: Readout = READOUTS[1]) -> TransformerEncoder:
-    return TransformerEncoder(open_transformer(path, CPU), readout)
+def encoder(path: Path, pooling: Pooling = POOLINGS[1]) -> TransformerEncoder:
+    return TransformerEncoder(load_transformer(path, CPU), pooling)
 
 
 @pytest.mark.parametrize("architecture", ["bert", "roberta", "deberta"])
 @pytest.mark.parametrize("padded", [False, True])
 def test_together_as_each_alone(architecture: str, padded: bool, random_model: Callable[[str], Path]) -> None:
-    readouts = [*READOUTS, Readout("mean-padded", max_length=40)] if padded else READOUTS
+    poolings = [*POOLINGS, Pooling("mean-padded", max_length=40)] if padded else POOLINGS
     one = encoder(random_model(architecture))
-    for readout, vectors in zip(readouts, one.encode_readouts(INPUTS, readouts), strict=True):
-        alone = encoder(random_model(architecture)).encode_readouts(INPUTS, [readout])[0]
+    for pooling, vectors in zip(poolings, one.encode_pooled(INPUTS, poolings), strict=True):
+        alone = encoder(random_model(architecture)).encode_pooled(INPUTS, [pooling])[0]
         np.testing.assert_allclose(vectors, alone, atol=1e-5)
     # A text that is cut around its target is read at its start as well; nothing else is read twice.
     long = sum(len(one.transformer.tokenizer(item.text.strip())["input_ids"]) > 40 for item in INPUTS)
@@ -46,10 +46,10 @@ def test_together_as_each_alone(architecture: str, padded: bool, random_model: C
 
 def test_chunks_change_nothing(random_model: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch) -> None:
     one = encoder(random_model("roberta"))
-    whole = one.encode_readouts(INPUTS, READOUTS)
+    whole = one.encode_pooled(INPUTS, POOLINGS)
     monkeypatch.setattr(passes, "CHUNK", 3)
     done: list[int] = []
-    for vectors, expected in zip(one.encode_readouts(INPUTS, READOUTS, done.append), whole, strict=True):
+    for vectors, expected in zip(one.encode_pooled(INPUTS, POOLINGS, done.append), whole, strict=True):
         np.testing.assert_allclose(vectors, expected, atol=1e-5)
     assert sum(done) >= len(INPUTS)
 
@@ -61,25 +61,25 @@ def test_a_vector_does_not_depend_on_the_other_texts(
     architecture: str, padded: bool, random_model: Callable[[str], Path]
 ) -> None:
     one = encoder(TINY if architecture == "tiny" else random_model(architecture))
-    readouts = [*READOUTS, Readout("mean-padded", max_length=40)] if padded else READOUTS
+    poolings = [*POOLINGS, Pooling("mean-padded", max_length=40)] if padded else POOLINGS
     rng = random.Random(architecture)
     inputs = [*INPUTS, *(TextInput(" ".join(rng.choices(WORDS, k=rng.randint(1, 9))), ((0, 2),)) for _ in range(80))]
-    whole = one.encode_readouts(inputs, readouts)
+    whole = one.encode_pooled(inputs, poolings)
     for size in (1, 2, 3, 7, 30):
         rows = rng.sample(range(len(inputs)), size)
-        for vectors, expected in zip(one.encode_readouts([inputs[row] for row in rows], readouts), whole, strict=True):
+        for vectors, expected in zip(one.encode_pooled([inputs[row] for row in rows], poolings), whole, strict=True):
             np.testing.assert_array_equal(vectors, expected[rows])
 
 
 def test_the_cost_is_counted(random_model: Callable[[str], Path]) -> None:
-    one = encoder(random_model("bert"), Readout())
+    one = encoder(random_model("bert"), Pooling())
     texts = ["ab", "abcd" * 10, "ab"]
     ids = [len(one.transformer.tokenizer(text)["input_ids"]) for text in texts]
-    assert ids[0] < FEWEST_TOKENS // 2 < FEWEST_TOKENS < ids[1]
+    assert ids[0] < MIN_TOKENS // 2 < MIN_TOKENS < ids[1]
     one.encode(texts)
     cost = one.cost
     # The short texts are read often enough for a product of many rows.
-    positions = ids[1] + -(-FEWEST_TOKENS // ids[0]) * ids[0]
+    positions = ids[1] + -(-MIN_TOKENS // ids[0]) * ids[0]
     assert (cost.texts, cost.tokens, cost.positions) == (3, sum(ids), positions)
     assert cost.padding == pytest.approx(1 - sum(ids) / positions)
     assert cost.seconds > 0
@@ -98,7 +98,7 @@ def test_nothing_costs_nothing() -> None:
 
 @pytest.mark.parametrize("architecture", ["bert", "roberta", "xlm-r", "electra"])
 def test_a_ready_mask_is_what_transformers_makes_itself(architecture: str, random_model: Callable[[str], Path]) -> None:
-    transformer = open_transformer(random_model(architecture), CPU)
+    transformer = load_transformer(random_model(architecture), CPU)
     ids = transformer.tokenize(["ab", "abcdef", "abcd"], 20)
     mask = torch.from_numpy(ids.mask(8).astype(np.int64))
     tokens = torch.from_numpy(ids.padded(8, transformer.tokenizer.pad_token_id))

@@ -17,16 +17,16 @@ from torch.testing import assert_close
 from mirrorbench.core.inputs import TextInput
 from mirrorbench.models.packing import (
     BERT_LIKE,
+    PackedAttention,
     Packing,
-    WithinTexts,
     can_pack,
     nested_attention,
     padded_attention,
     position_ids,
 )
-from mirrorbench.models.pooling import Readout
+from mirrorbench.models.pooling import Pooling
 from mirrorbench.models.ragged import Ragged
-from mirrorbench.models.transformer import Transformer, open_transformer
+from mirrorbench.models.transformer import Transformer, load_transformer
 
 CPU = torch.device("cpu")
 LENGTHS = {"different": [3, 7, 1, 4], "equal": [5, 5, 5], "one text": [6], "one token": [1, 1]}
@@ -89,7 +89,7 @@ def test_attention_drops_what_it_is_told(kernel: Callable[..., torch.Tensor]) ->
 def test_nothing_but_attention_is_replaced() -> None:
     states = torch.randn(1, 2, 5, 4)
     plain = F.scaled_dot_product_attention(states, states, states)
-    with WithinTexts(packing([2, 3])):
+    with PackedAttention(packing([2, 3])):
         found = F.scaled_dot_product_attention(states, states, states, is_causal=False)
         assert torch.equal(F.gelu(states), torch._C._nn.gelu(states))
     assert found.shape == plain.shape
@@ -98,7 +98,7 @@ def test_nothing_but_attention_is_replaced() -> None:
 
 
 def opened(path: Path) -> Transformer:
-    return open_transformer(path, CPU)
+    return load_transformer(path, CPU)
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
@@ -110,11 +110,11 @@ def test_a_packed_pass_gives_the_vectors_and_gradients_of_a_padded_one(
     assert can_pack(transformer.model) == (kind in BERT_LIKE)
     if not can_pack(transformer.model):
         return
-    readouts = [Readout("mean"), Readout("cls"), Readout("mean", ":"), Readout("target", "-2:")]
+    poolings = [Pooling("mean"), Pooling("cls"), Pooling("mean", ":"), Pooling("target", "-2:")]
     located = transformer.locate([TextInput(text, ((0, 3),) if len(text) > 3 else ()) for text in TEXTS], 24)
     found, wanted = [], []
     for results, packed in ((found, True), (wanted, False)):
-        vectors = transformer.forward(located.ids, readouts, targets=located.targets, packed=packed)
+        vectors = transformer.forward(located.ids, poolings, targets=located.targets, packed=packed)
         sum((vector.sin() * (1 + number)).sum() for number, vector in enumerate(vectors)).backward()
         results += [*vectors, *(p.grad.clone() for p in transformer.model.parameters() if p.grad is not None)]
         transformer.model.zero_grad()

@@ -6,16 +6,16 @@ from contextlib import closing
 
 import pytest
 
-from mirrorbench.models.prefetch import ahead
+from mirrorbench.models.prefetch import prefetch
 
 
 def running() -> list[threading.Thread]:
-    return [thread for thread in threading.enumerate() if thread.name == "mirrorbench-ahead"]
+    return [thread for thread in threading.enumerate() if thread.name == "mirrorbench-prefetch"]
 
 
 @pytest.mark.parametrize("n", [0, 1, 50])
 def test_the_same_items_in_order(n: int) -> None:
-    assert list(ahead(iter(range(n)), room=2)) == list(range(n))
+    assert list(prefetch(iter(range(n)), room=2)) == list(range(n))
     assert not running()
 
 
@@ -29,7 +29,7 @@ def test_items_are_made_in_another_thread_before_they_are_asked_for() -> None:
         made.set()
         yield 2
 
-    iterator = ahead(items())
+    iterator = prefetch(items())
     assert next(iterator) == 1
     assert made.wait(30)  # the second one is made though nobody has asked for it
     assert list(iterator) == [2]
@@ -44,7 +44,7 @@ def test_no_more_than_there_is_room_for() -> None:
             made.append(number)
             yield number
 
-    with closing(ahead(items(), room=3)) as iterator:
+    with closing(prefetch(items(), room=3)) as iterator:
         for number in range(5):
             assert next(iterator) == number
             assert len(made) <= number + 1 + 3 + 1  # handed over, waiting, and one in the making
@@ -56,7 +56,7 @@ def test_an_error_comes_where_its_item_would_have() -> None:
         yield 1
         raise ValueError("broken")
 
-    iterator = ahead(items())
+    iterator = prefetch(items())
     assert next(iterator) == 1
     with pytest.raises(ValueError, match="broken"):
         next(iterator)

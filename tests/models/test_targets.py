@@ -17,12 +17,12 @@ from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers,
 from transformers import AutoModel, AutoTokenizer
 
 from mirrorbench.core.errors import UsageError
-from mirrorbench.core.inputs import Lost, TextInput
+from mirrorbench.core.inputs import LostTargets, TextInput
 from mirrorbench.models.encoder import TransformerEncoder
-from mirrorbench.models.pooling import Readout
+from mirrorbench.models.pooling import Pooling
 from mirrorbench.models.ragged import Ragged
 from mirrorbench.models.targets import covering, cut_to, stripped, weights, window
-from mirrorbench.models.transformer import open_transformer
+from mirrorbench.models.transformer import load_transformer
 
 CPU = torch.device("cpu")
 TRAINING = [
@@ -181,8 +181,8 @@ def word_input(words: list[str], *targets: int) -> TextInput:
     return TextInput(text, tuple((s, s + len(words[t])) for s, t in zip(starts, targets, strict=True)))
 
 
-def encoder(path: Path, readout: Readout) -> TransformerEncoder:
-    return TransformerEncoder(open_transformer(path, CPU), readout)
+def encoder(path: Path, pooling: Pooling) -> TransformerEncoder:
+    return TransformerEncoder(load_transformer(path, CPU), pooling)
 
 
 def naive(path: Path, item: TextInput, layers: slice) -> np.ndarray:
@@ -207,7 +207,7 @@ def test_the_vector_is_the_mean_over_sub_words_and_layers(
     path = random_model(architecture)
     items = [word_input(WORDS, 1), word_input(WORDS, 0), word_input(WORDS, 4, 6), word_input(["x"], 0)]
     for layers, chosen in (("-1:", slice(-1, None)), ("-2:", slice(-2, None)), (":", slice(None))):
-        found = encoder(path, Readout("target", layers)).encode(items)
+        found = encoder(path, Pooling("target", layers)).encode(items)
         for vector, item in zip(found, items, strict=True):
             np.testing.assert_allclose(vector, naive(path, item, chosen), atol=1e-5)
 
@@ -216,7 +216,7 @@ def test_the_vector_is_the_mean_over_sub_words_and_layers(
 def test_a_window_around_the_target(random_model: Callable[[str], Path], architecture: str) -> None:
     path = random_model(architecture)
     words = random.Random(1).choices(WORDS, k=60)
-    model = open_transformer(path, CPU)
+    model = load_transformer(path, CPU)
     for target in (0, 30, 59):
         located = model.locate([word_input(words, target)], 40)
         assert (located.cut, located.missing) == (0, 0)
@@ -225,27 +225,27 @@ def test_a_window_around_the_target(random_model: Callable[[str], Path], archite
         whole = model.tokenizer(" ".join(words))["input_ids"]
         assert (ids[0], ids[-1]) == (whole[0], whole[-1])
         assert model.tokenizer.decode([ids[p] for p in positions]).strip() == words[target]
-    vectors = encoder(path, Readout("target", max_length=40)).encode([word_input(words, t) for t in (0, 30, 59)])
+    vectors = encoder(path, Pooling("target", max_length=40)).encode([word_input(words, t) for t in (0, 30, 59)])
     assert np.isfinite(vectors).all()
 
 
 def test_losses_are_counted(random_model: Callable[[str], Path]) -> None:
     path = random_model("bert")
-    readout = Readout("target", max_length=10)
-    one = encoder(path, readout)
+    pooling = Pooling("target", max_length=10)
+    one = encoder(path, pooling)
     items = [
         word_input(WORDS, 1),  # moved, not lost
         word_input(["a", "x" * 30, "b"], 1),  # longer than the window
         TextInput("some bank", ((4, 5),)),  # a space
         TextInput("a\u200bb", ((1, 2),)),  # a character that the tokenizer drops
     ]
-    assert one.lost(items, readout) == Lost(texts_cut=2, targets_cut=1, targets_missing=2)
-    mean = encoder(path, Readout("mean", max_length=10))
+    assert one.lost_targets(items, pooling) == LostTargets(texts_cut=2, targets_cut=1, targets_missing=2)
+    mean = encoder(path, Pooling("mean", max_length=10))
     np.testing.assert_allclose(one.encode(items)[2:], mean.encode(items)[2:], atol=1e-6)
 
 
 def test_a_text_without_target_is_its_own(random_model: Callable[[str], Path]) -> None:
-    one = encoder(random_model("bert"), Readout("target"))
+    one = encoder(random_model("bert"), Pooling("target"))
     text = " ".join(WORDS)
     found = one.encode([TextInput(text), TextInput(text, ((0, len(text)),)), TextInput(f" {text} ")])
     np.testing.assert_allclose(found, np.tile(found[:1], (3, 1)), atol=1e-6)
@@ -253,7 +253,7 @@ def test_a_text_without_target_is_its_own(random_model: Callable[[str], Path]) -
 
 
 def test_batches_change_nothing(random_model: Callable[[str], Path]) -> None:
-    one = encoder(random_model("roberta"), Readout("target", "-2:"))
+    one = encoder(random_model("roberta"), Pooling("target", "-2:"))
     items = [word_input(WORDS[:n], n - 1) for n in range(1, len(WORDS))] * 5
     np.testing.assert_allclose(one.encode(items), np.concatenate([one.encode([i]) for i in items]), atol=1e-5)
 
@@ -262,15 +262,15 @@ def test_readouts_of_the_whole_text_do_not_move_with_the_target(random_model: Ca
     """Asked for together, the mean reads the start of a long text, the target its surroundings."""
     path = random_model("bert")
     item = word_input(WORDS * 6, len(WORDS) * 6 - 1)
-    readouts = [Readout("mean", max_length=40), Readout("target", max_length=40), Readout("cls", max_length=40)]
-    together = encoder(path, readouts[0]).encode_readouts([item], readouts)
-    for readout, vectors in zip(readouts, together, strict=True):
-        np.testing.assert_allclose(vectors, encoder(path, readout).encode([item]), atol=1e-6)
-    np.testing.assert_allclose(together[0], encoder(path, readouts[0]).encode([item.text]), atol=1e-6)
+    poolings = [Pooling("mean", max_length=40), Pooling("target", max_length=40), Pooling("cls", max_length=40)]
+    together = encoder(path, poolings[0]).encode_pooled([item], poolings)
+    for pooling, vectors in zip(poolings, together, strict=True):
+        np.testing.assert_allclose(vectors, encoder(path, pooling).encode([item]), atol=1e-6)
+    np.testing.assert_allclose(together[0], encoder(path, poolings[0]).encode([item.text]), atol=1e-6)
 
 
 def test_a_tokenizer_without_offsets_is_a_clear_error(random_model: Callable[[str], Path]) -> None:
-    model = open_transformer(random_model("bert"), CPU)
+    model = load_transformer(random_model("bert"), CPU)
 
     class Slow:
         is_fast = False
@@ -282,7 +282,7 @@ def test_a_tokenizer_without_offsets_is_a_clear_error(random_model: Callable[[st
 
 def test_too_long_for_the_model_is_a_clear_error(random_model: Callable[[str], Path]) -> None:
     with pytest.raises(UsageError, match="positions"):
-        encoder(random_model("bert"), Readout("target", max_length=1000)).encode(["x"])
+        encoder(random_model("bert"), Pooling("target", max_length=1000)).encode(["x"])
 
 
 def test_the_space_before_a_word_chooses_no_token() -> None:

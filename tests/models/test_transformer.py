@@ -17,50 +17,50 @@ from transformers import AutoModel, AutoTokenizer
 from mirrorbench.core.errors import ModelUnavailableError, UsageError
 from mirrorbench.core.inputs import TextInput
 from mirrorbench.models.encoder import TransformerEncoder
-from mirrorbench.models.pooling import POOLINGS, Readout
-from mirrorbench.models.transformer import open_transformer
+from mirrorbench.models.pooling import POOLING_MODES, Pooling
+from mirrorbench.models.transformer import load_transformer
 
 CPU = torch.device("cpu")
 TEXTS = [
     "a", "A much longer text, of many characters!", "the cat", "", "the cat", "  spaces around  ", "żółw 亀",
     "x " * 200, "one two three", "dogs & cats",
 ]  # fmt: skip
-READOUTS = [
-    Readout("cls"), Readout("mean"), Readout("mean-padded"), Readout("mean", "-2:"), Readout("cls", "0"),
-    Readout("mean-padded", ":", 40), Readout("mean", "1:3", 20),
+POOLINGS = [
+    Pooling("cls"), Pooling("mean"), Pooling("mean-padded"), Pooling("mean", "-2:"), Pooling("cls", "0"),
+    Pooling("mean-padded", ":", 40), Pooling("mean", "1:3", 20),
 ]  # fmt: skip
 
 architectures = pytest.mark.parametrize("architecture", ARCHITECTURES)
 
 
-def encoder(path: Path, readout: Readout = Readout()) -> TransformerEncoder:  # noqa: B008  (frozen)
-    return TransformerEncoder(open_transformer(path, CPU), readout)
+def encoder(path: Path, pooling: Pooling = Pooling()) -> TransformerEncoder:  # noqa: B008  (frozen)
+    return TransformerEncoder(load_transformer(path, CPU), pooling)
 
 
-def naive(path: Path, text: str, readout: Readout) -> np.ndarray:
+def naive(path: Path, text: str, pooling: Pooling) -> np.ndarray:
     """One text at a time through plain transformers, as its documentation does it."""
     tokenizer, model = AutoTokenizer.from_pretrained(path), AutoModel.from_pretrained(path).eval()
-    padding = "max_length" if readout.pooling == "mean-padded" else False
+    padding = "max_length" if pooling.mode == "mean-padded" else False
     batch = tokenizer(
-        text.strip(), truncation=True, max_length=readout.max_length, padding=padding, return_tensors="pt"
+        text.strip(), truncation=True, max_length=pooling.max_length, padding=padding, return_tensors="pt"
     )
     batch.pop("token_type_ids", None)
     with torch.no_grad():
         states = torch.stack(model(**batch, output_hidden_states=True).hidden_states)[:, 0].double()
-    layers = {"-1:": [-1], "-2:": [-2, -1], "0": [0], ":": list(range(len(states))), "1:3": [1, 2]}[readout.layers]
+    layers = {"-1:": [-1], "-2:": [-2, -1], "0": [0], ":": list(range(len(states))), "1:3": [1, 2]}[pooling.layers]
     vectors = states[layers].mean(0).numpy()
-    return vectors[0] if readout.pooling == "cls" else vectors.mean(0)
+    return vectors[0] if pooling.mode == "cls" else vectors.mean(0)
 
 
 @architectures
 def test_every_readout_equals_one_text_at_a_time(random_model: Callable[[str], Path], architecture: str) -> None:
     path = random_model(architecture)
-    found = encoder(path).encode_readouts([_input(text) for text in TEXTS], READOUTS)
-    for readout, vectors in zip(READOUTS, found, strict=True):
+    found = encoder(path).encode_pooled([_input(text) for text in TEXTS], POOLINGS)
+    for pooling, vectors in zip(POOLINGS, found, strict=True):
         assert vectors.shape == (len(TEXTS), 32)
         assert vectors.dtype == np.float32
         for index in (0, 1, 3, 6, 7):
-            np.testing.assert_allclose(vectors[index], naive(path, TEXTS[index], readout), atol=1e-5)
+            np.testing.assert_allclose(vectors[index], naive(path, TEXTS[index], pooling), atol=1e-5)
 
 
 def _input(text: str):
@@ -84,7 +84,7 @@ def test_no_texts_give_no_vectors(random_model: Callable[[str], Path]) -> None:
 
 def test_progress_counts_each_text_once(random_model: Callable[[str], Path]) -> None:
     done: list[int] = []
-    encoder(random_model("bert")).encode_readouts([_input(text) for text in TEXTS], READOUTS, done.append)
+    encoder(random_model("bert")).encode_pooled([_input(text) for text in TEXTS], POOLINGS, done.append)
     assert sum(done) == len(TEXTS)
 
 
@@ -93,7 +93,7 @@ def test_the_spec_wins_over_the_tokenizers_own_truncation_and_padding(
 ) -> None:
     path = tmp_path / "model"
     shutil.copytree(random_model("bert"), path)
-    before = encoder(path, Readout("mean", max_length=64)).encode(TEXTS)
+    before = encoder(path, Pooling("mean", max_length=64)).encode(TEXTS)
     raw = json.loads((path / "tokenizer.json").read_text())
     raw["truncation"] = {"direction": "Right", "max_length": 8, "strategy": "LongestFirst", "stride": 0}
     raw["padding"] = {"strategy": {"Fixed": 30}, "direction": "Left", "pad_to_multiple_of": None, "pad_id": 0,
@@ -101,7 +101,7 @@ def test_the_spec_wins_over_the_tokenizers_own_truncation_and_padding(
     (path / "tokenizer.json").write_text(json.dumps(raw))
     settings = json.loads((path / "tokenizer_config.json").read_text())
     (path / "tokenizer_config.json").write_text(json.dumps(settings | {"model_max_length": 8, "padding_side": "left"}))
-    altered = encoder(path, Readout("mean", max_length=64))
+    altered = encoder(path, Pooling("mean", max_length=64))
     assert len(altered.transformer.tokenize(["x " * 200], 64)[0]) == 64
     assert len(altered.transformer.tokenize(["x"], 64)[0]) == 3
     np.testing.assert_array_equal(altered.encode(TEXTS), before)
@@ -112,9 +112,9 @@ def test_a_length_beyond_the_positions_is_a_clear_error(random_model: Callable[[
     relative = architecture.startswith("deberta")
     path = random_model(architecture)
     for pooling in ("mean", "mean-padded"):
-        at_limit = encoder(path, Readout(pooling, max_length=POSITIONS)).encode(["x " * 500])
+        at_limit = encoder(path, Pooling(pooling, max_length=POSITIONS)).encode(["x " * 500])
         assert np.isfinite(at_limit).all()
-        too_long = encoder(path, Readout(pooling, max_length=POSITIONS + 1))
+        too_long = encoder(path, Pooling(pooling, max_length=POSITIONS + 1))
         if relative:
             assert too_long.encode(["x " * 500]).shape == (1, 32)
         else:
@@ -132,16 +132,16 @@ def test_deberta_with_absolute_positions_too(random_model: Callable[[str], Path]
     config.position_biased_input = True
     AutoModel.from_config(config).save_pretrained(path)
     with pytest.raises(UsageError, match=f"has {POSITIONS} positions"):
-        encoder(path, Readout(max_length=POSITIONS + 1)).encode(["x " * 500])
-    assert encoder(path, Readout(max_length=POSITIONS)).encode(["x " * 500]).shape == (1, 32)
+        encoder(path, Pooling(max_length=POSITIONS + 1)).encode(["x " * 500])
+    assert encoder(path, Pooling(max_length=POSITIONS)).encode(["x " * 500]).shape == (1, 32)
 
 
-@pytest.mark.parametrize("pooling", POOLINGS)
+@pytest.mark.parametrize("pooling", POOLING_MODES)
 def test_bf16_is_close_to_fp32(random_model: Callable[[str], Path], pooling: str) -> None:
     path = random_model("bert")
     inputs = [TextInput(text, ((0, 1),)) for text in TEXTS if text]
-    exact = encoder(path, Readout(pooling, "-2:")).encode(inputs)
-    half = TransformerEncoder(open_transformer(path, CPU), Readout(pooling, "-2:"), "bf16").encode(inputs)
+    exact = encoder(path, Pooling(pooling, "-2:")).encode(inputs)
+    half = TransformerEncoder(load_transformer(path, CPU), Pooling(pooling, "-2:"), "bf16").encode(inputs)
     assert half.dtype == np.float32
     assert 0 < np.abs(half - exact).max() < 0.1
 
@@ -158,17 +158,17 @@ def test_weights_are_never_opened_as_arbitrary_pickles(random_model: Callable[[s
 
     (path / "pytorch_model.bin").write_bytes(pickle.dumps({"weights": Evil()}, protocol=2))
     with pytest.raises(ModelUnavailableError):
-        open_transformer(path, CPU)
+        load_transformer(path, CPU)
     torch.save({"weights": Evil()}, path / "pytorch_model.bin")
     with pytest.raises(ModelUnavailableError):
-        open_transformer(path, CPU)
+        load_transformer(path, CPU)
     assert not proof.exists()
 
 
 def test_plain_tensors_in_a_bin_file_are_opened(random_model: Callable[[str], Path], tmp_path: Path) -> None:
     path = tmp_path / "old"
     shutil.copytree(random_model("bert"), path)
-    state = open_transformer(path, CPU).model.state_dict()
+    state = load_transformer(path, CPU).model.state_dict()
     (path / "model.safetensors").unlink()
     torch.save(state, path / "pytorch_model.bin")
     np.testing.assert_array_equal(encoder(path).encode(TEXTS), encoder(random_model("bert")).encode(TEXTS))
@@ -193,7 +193,7 @@ def test_a_damaged_model_is_a_clear_error(
     if content is not None:
         (path / file).write_bytes(content)
     with pytest.raises(ModelUnavailableError, match=f"the model in {path} cannot be opened"):
-        open_transformer(path, CPU)
+        load_transformer(path, CPU)
 
 
 def test_code_beside_a_model_is_never_run(random_model: Callable[[str], Path], tmp_path: Path) -> None:
@@ -206,5 +206,5 @@ def test_code_beside_a_model_is_never_run(random_model: Callable[[str], Path], t
     (path / "config.json").write_text(json.dumps(config))
     (path / "evil.py").write_text(f"open({str(tmp_path / 'proof')!r}, 'w')")
     with pytest.raises(ModelUnavailableError):
-        open_transformer(path, CPU)
+        load_transformer(path, CPU)
     assert not (tmp_path / "proof").exists()

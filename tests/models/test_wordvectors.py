@@ -12,7 +12,7 @@ from hypothesis.extra.numpy import arrays
 
 from mirrorbench.core.errors import DataFormatError, ModelUnavailableError
 from mirrorbench.models import wordvectors
-from mirrorbench.models.wordvectors import file_checksum, open_vectors, read_text
+from mirrorbench.models.wordvectors import file_checksum, load_vectors, read_text
 
 SMALL = b"3 2\nthe 1 2\nNew York 0.5 -1e-3\ncaf\xc3\xa9 3 4 \n"
 
@@ -89,9 +89,9 @@ def test_bytes_that_are_no_text(tmp_path: Path) -> None:
 
 def test_the_second_time_comes_from_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = written(tmp_path, SMALL)
-    first = open_vectors(path, 2)
+    first = load_vectors(path, 2)
     monkeypatch.setattr(wordvectors, "read_text", None)
-    again = open_vectors(path, 2)
+    again = load_vectors(path, 2)
     assert again.words == first.words == ("the", "New York")
     assert isinstance(again.vectors, np.memmap)
     np.testing.assert_array_equal(again.vectors, first.vectors)
@@ -105,18 +105,18 @@ def test_a_changed_file_is_read_again(tmp_path: Path) -> None:
     path.write_bytes(SMALL.replace(b"the", b"The"))
     os.utime(path, ns=(1, 1))
     assert file_checksum(path) != checksum
-    assert open_vectors(path, 0).words[0] == "The"
+    assert load_vectors(path, 0).words[0] == "The"
 
 
 def test_what_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(ModelUnavailableError, match=r"there is no file of word vectors at .*none\.vec"):
-        open_vectors(tmp_path / "none.vec", 0)
+        load_vectors(tmp_path / "none.vec", 0)
 
 
 def test_what_is_no_fasttext_binary(tmp_path: Path) -> None:
     pytest.importorskip("gensim")
     with pytest.raises(DataFormatError, match=r"a\.bin is no fastText binary"):
-        open_vectors(written(tmp_path, SMALL * 100, "a.bin"), 0)
+        load_vectors(written(tmp_path, SMALL * 100, "a.bin"), 0)
 
 
 @pytest.mark.parametrize(
@@ -132,6 +132,6 @@ def test_real_files_as_gensim_reads_them(shared_data: Path, name: str, header: b
     models = pytest.importorskip("gensim.models")
     path = shared_data / "vectors" / name
     expected = models.KeyedVectors.load_word2vec_format(path, no_header=not header)
-    vectors = open_vectors(path, 0)
+    vectors = load_vectors(path, 0)
     assert vectors.words == tuple(expected.index_to_key)
     np.testing.assert_array_equal(vectors.vectors, expected.vectors)

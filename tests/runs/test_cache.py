@@ -18,7 +18,7 @@ from safetensors import SafetensorError
 
 from mirrorbench.core.errors import StorageError
 from mirrorbench.core.inputs import TextInput
-from mirrorbench.models.transformer import Transformer, open_transformer
+from mirrorbench.models.transformer import Transformer, load_transformer
 from mirrorbench.runs.cache import Cache, EmbeddingShelf, cache_root
 
 
@@ -33,7 +33,7 @@ def vectors(*texts: str) -> np.ndarray:
 
 @pytest.fixture
 def transformer(random_model: Callable[[str], Path]) -> Transformer:
-    return open_transformer(random_model("bert"), torch.device("cpu"))
+    return load_transformer(random_model("bert"), torch.device("cpu"))
 
 
 def test_where_it_lies(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -133,7 +133,7 @@ def test_half_a_model_is_none_and_is_replaced(tmp_path: Path, transformer: Trans
     (tmp_path / "models" / "key" / "config.json").write_text("{")
     assert cache.model("key") is None
     path = cache.save_model("key", transformer, {"n": 1})
-    assert open_transformer(path, torch.device("cpu")).n_parameters == transformer.n_parameters
+    assert load_transformer(path, torch.device("cpu")).n_parameters == transformer.n_parameters
 
 
 def test_the_model_of_a_faster_process_stays(tmp_path: Path, transformer: Transformer) -> None:
@@ -158,7 +158,7 @@ def test_a_model_that_is_swept_away_under_its_writer_is_written_again(
     monkeypatch.setattr("mirrorbench.runs.cache.sync_tree", sweep)
     path = cache.save_model("key", transformer, {"n": 1})
     assert len(set(synced)) == 2
-    assert open_transformer(path, torch.device("cpu")).n_parameters == transformer.n_parameters
+    assert load_transformer(path, torch.device("cpu")).n_parameters == transformer.n_parameters
     assert [found.name for found in (tmp_path / "models").iterdir()] == ["key"]
 
 

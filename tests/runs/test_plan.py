@@ -111,10 +111,10 @@ def test_the_released_code_reads_the_mean_over_padding_before_and_after_tuning(
 ) -> None:
     for protocol, mean in (("paper", "mean"), ("released", "mean-padded")):
         cells = make(bert, protocol=protocol).cells
-        assert [cell.readout.pooling for cell in cells if cell.readout] == ["cls", mean, mean]
+        assert [cell.pooling.mode for cell in cells if cell.pooling] == ["cls", mean, mean]
     (own,) = make(f"{bert}:pooling=mean", protocol="released").cells
-    assert own.readout is not None
-    assert own.readout.pooling == "mean"  # as the user wrote it
+    assert own.pooling is not None
+    assert own.pooling.mode == "mean"  # as the user wrote it
 
 
 def test_the_grid_is_ordered_by_encoder_task_and_seed(make: Callable[..., Plan], bert: str) -> None:
@@ -151,8 +151,8 @@ def test_the_recipe_is_preset_then_backbone_then_user(
     recipe = cell.weights.recipe
     assert recipe is not None
     assert (recipe.lr, recipe.epochs, recipe.temperature) == (0.5, 9, 0.04)
-    assert cell.readout is not None
-    assert (cell.readout.max_length, cell.readout.layers, cell.readout.pooling) == (30, "-2:", "mean")
+    assert cell.pooling is not None
+    assert (cell.pooling.max_length, cell.pooling.layers, cell.pooling.mode) == (30, "-2:", "mean")
 
 
 @pytest.mark.parametrize("architecture", ["bert", "roberta"])
@@ -170,7 +170,7 @@ def test_a_task_may_want_longer_texts(
 
     def lengths(spec: str) -> dict[str, int]:
         cells = make(spec, tasks=("cats", "wants70", "wants300")).cells
-        return {cell.task: cell.readout.max_length for cell in cells if cell.readout}
+        return {cell.task: cell.pooling.max_length for cell in cells if cell.pooling}
 
     assert lengths(f"{model}+base") == {"cats": 64, "wants70": 70, "wants300": POSITIONS}
     assert lengths(f"{model}+base:max_length=30") == {"cats": 30, "wants70": 30, "wants300": 30}

@@ -24,7 +24,7 @@ SCORES = Scores({"spearman": 0.5}, ["a", "b"], np.array([0.1, 0.9]), np.array([1
 def cell(**changes: object) -> Cell:
     spec = parse_spec("toy")
     values = {
-        "spec": spec, "task": "cats", "level": "sentence", "seed": 0, "weights": Weights(spec, "f"), "readout": None,
+        "spec": spec, "task": "cats", "level": "sentence", "seed": 0, "weights": Weights(spec, "f"), "pooling": None,
         "precision": "fp32", "protocol": "paper", "data": (("pairs", "1"),), "task_version": 1,
     }  # fmt: skip
     return Cell(**(values | changes))  # type: ignore[arg-type]

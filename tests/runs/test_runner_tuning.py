@@ -1,4 +1,4 @@
-"""Runs that tune: one training for each seed, one pass for all readouts, and what is stored of it."""
+"""Runs that tune: one training for each seed, one pass for all poolings, and what is stored of it."""
 
 from __future__ import annotations
 

@@ -15,8 +15,8 @@ from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.specs import parse_spec
 from mirrorbench.models.backbones import fingerprint
 from mirrorbench.models.encoder import TransformerEncoder
-from mirrorbench.models.pooling import Readout
-from mirrorbench.models.transformer import open_transformer
+from mirrorbench.models.pooling import Pooling
+from mirrorbench.models.transformer import load_transformer
 from mirrorbench.runs import tuning
 from mirrorbench.runs.cache import Cache
 from mirrorbench.runs.cells import CorpusRef, Weights
@@ -42,10 +42,10 @@ def test_a_tuned_model_gives_the_same_vectors_when_loaded_again(
     made = []
     monkeypatch.setattr(tuning, "prepare", lambda *args: made.append(prepare(*args)) or made[0])
     path, seconds = tune_weights(weights, TEXTS, plugins, CPU, Cache(tmp_path))
-    in_memory = TransformerEncoder(made[0], Readout()).encode(TEXTS)
-    loaded = TransformerEncoder(open_transformer(path, CPU), Readout()).encode(TEXTS)
+    in_memory = TransformerEncoder(made[0], Pooling()).encode(TEXTS)
+    loaded = TransformerEncoder(load_transformer(path, CPU), Pooling()).encode(TEXTS)
     np.testing.assert_array_equal(loaded, in_memory)
-    before = TransformerEncoder(open_transformer(random_model(architecture), CPU), Readout()).encode(TEXTS)
+    before = TransformerEncoder(load_transformer(random_model(architecture), CPU), Pooling()).encode(TEXTS)
     assert np.abs(loaded - before).max() > 1e-3
     assert seconds > 0
 
@@ -58,7 +58,7 @@ def test_it_opens_in_plain_transformers_and_says_what_it_is(
     batch = AutoTokenizer.from_pretrained(path)(TEXTS[0], return_tensors="pt")
     with torch.no_grad():
         mean = AutoModel.from_pretrained(path).eval()(**batch).last_hidden_state[0].mean(0)
-    ours = TransformerEncoder(open_transformer(path, CPU), Readout()).encode(TEXTS[:1])
+    ours = TransformerEncoder(load_transformer(path, CPU), Pooling()).encode(TEXTS[:1])
     np.testing.assert_allclose(ours[0], mean.numpy(), atol=1e-5)
     assert cache.model(weights.key) == path
     description = cache.describe_model(weights.key)

@@ -14,7 +14,7 @@ import yaml
 
 import mirrorbench
 from mirrorbench.core.errors import StorageError, UsageError
-from mirrorbench.models.pooling import Readout
+from mirrorbench.models.pooling import Pooling
 from mirrorbench.texts.export import check_output, replacing
 
 TEXTS = ["a cat sat on the mat", "two dogs", "quick zebras jump over many lazy letters " * 6, "x", "1 + 1 = 2!"]
@@ -58,14 +58,14 @@ def test_three_libraries_give_the_same_vectors(
     for library, vectors in found.items():
         assert np.abs(vectors - ours).max() < 1e-5, library
     own = json.loads((folder / "mirrorbench.json").read_text())["readout"]
-    assert own == {"pooling": tuned.readout.pooling, "layers": tuned.readout.layers,
-                   "max_length": tuned.readout.max_length}  # fmt: skip
+    assert own == {"pooling": tuned.pooling.mode, "layers": tuned.pooling.layers,
+                   "max_length": tuned.pooling.max_length}  # fmt: skip
 
 
 @pytest.mark.real
 def test_the_embedded_model_too(tmp_path: Path) -> None:
     tuned = mirrorbench.tune(LINES, "tiny", tmp_path / "enc", device="cpu")
-    assert tuned.readout == Readout("mean", ":", 64)
+    assert tuned.pooling == Pooling("mean", ":", 64)
     found = by_the_card(tmp_path / "enc", TEXTS)
     for vectors in found.values():
         assert np.abs(vectors - found["mirrorbench"]).max() < 1e-5

@@ -11,8 +11,8 @@ import torch
 from mirrorbench.core.errors import EncodingError, TuningError
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.models.encoder import TransformerEncoder
-from mirrorbench.models.pooling import Readout
-from mirrorbench.models.transformer import Transformer, open_transformer
+from mirrorbench.models.pooling import Pooling
+from mirrorbench.models.transformer import Transformer, load_transformer
 from mirrorbench.runs.tuning import prepare
 from mirrorbench.training.augmentations import Augmentation
 from mirrorbench.training.loop import tune_backbone
@@ -56,14 +56,14 @@ def bert(random_model: Callable[[str], Path]) -> Path:
     return random_model("bert")
 
 
-@pytest.mark.parametrize("pooling", ["mean", "cls", "mean-padded"])
-def test_encoding_goes_on_with_half_the_budget(bert: Path, full: Callable[..., list[int]], pooling: str) -> None:
-    readout = Readout(pooling, "-1:", 40)
-    expected = TransformerEncoder(open_transformer(bert, torch.device("cpu")), readout).encode(TEXTS)
-    transformer = open_transformer(bert, torch.device("cpu"))
+@pytest.mark.parametrize("mode", ["mean", "cls", "mean-padded"])
+def test_encoding_goes_on_with_half_the_budget(bert: Path, full: Callable[..., list[int]], mode: str) -> None:
+    pooling = Pooling(mode, "-1:", 40)
+    expected = TransformerEncoder(load_transformer(bert, torch.device("cpu")), pooling).encode(TEXTS)
+    transformer = load_transformer(bert, torch.device("cpu"))
     budget = transformer.budget
     seen = full(transformer, LIMIT)
-    encoder = TransformerEncoder(transformer, readout)
+    encoder = TransformerEncoder(transformer, pooling)
     np.testing.assert_allclose(encoder.encode(TEXTS), expected, atol=1e-5)
     assert any(size > LIMIT for size in seen)
     assert transformer.budget < budget
@@ -73,10 +73,10 @@ def test_encoding_goes_on_with_half_the_budget(bert: Path, full: Callable[..., l
 
 
 def test_one_text_that_does_not_fit_is_an_error_with_a_way_out(bert: Path, full: Callable[..., list[int]]) -> None:
-    transformer = open_transformer(bert, torch.device("cpu"))
+    transformer = load_transformer(bert, torch.device("cpu"))
     full(transformer, 5)
     with pytest.raises(EncodingError, match="no memory left on cpu for one text of") as caught:
-        TransformerEncoder(transformer, Readout("mean", "-1:", 40)).encode(TEXTS)
+        TransformerEncoder(transformer, Pooling("mean", "-1:", 40)).encode(TEXTS)
     assert "max_length" in caught.value.hint
 
 
@@ -91,7 +91,7 @@ def tuned(path: Path, augmentations: dict[str, Augmentation], full: Any = None) 
         full(transformer, 300)
     report = tune_backbone(transformer, TEXTS, RECIPE, 3, augmentations)
     # Not the weights: Adam makes steps of the rounding where the gradient is zero, as in the biases of keys.
-    return report, TransformerEncoder(transformer, Readout("cls", "-1:", 30)).encode(TEXTS)
+    return report, TransformerEncoder(transformer, Pooling("cls", "-1:", 30)).encode(TEXTS)
 
 
 def test_tuning_goes_on_with_half_held_and_learns_the_same(
@@ -102,7 +102,7 @@ def test_tuning_goes_on_with_half_held_and_learns_the_same(
     report, found = tuned(bert, augmentations, full)
     np.testing.assert_allclose(report.losses, expected_report.losses, rtol=1e-4)
     assert (report.steps, report.tokens) == (expected_report.steps, expected_report.tokens)
-    untuned = TransformerEncoder(open_transformer(bert, torch.device("cpu")), Readout("cls", "-1:", 30)).encode(TEXTS)
+    untuned = TransformerEncoder(load_transformer(bert, torch.device("cpu")), Pooling("cls", "-1:", 30)).encode(TEXTS)
     assert np.abs(expected - untuned).max() > 0.01
     np.testing.assert_allclose(found, expected, atol=1e-3)
 
@@ -118,7 +118,7 @@ def test_a_pair_that_does_not_fit_fails_the_tuning(
 
 @pytest.fixture
 def broken(bert: Path, monkeypatch: pytest.MonkeyPatch) -> Transformer:
-    transformer = open_transformer(bert, torch.device("cpu"))
+    transformer = load_transformer(bert, torch.device("cpu"))
 
     def forward(*args: Any, **kwargs: Any) -> Any:
         raise RuntimeError("mat1 and mat2 shapes cannot be multiplied")
@@ -130,7 +130,7 @@ def broken(bert: Path, monkeypatch: pytest.MonkeyPatch) -> Transformer:
 def test_other_errors_are_not_taken_for_a_lack_of_memory(
     broken: Transformer, augmentations: dict[str, Augmentation]
 ) -> None:
-    encoder = TransformerEncoder(broken, Readout("mean"))
+    encoder = TransformerEncoder(broken, Pooling("mean"))
     with pytest.raises(RuntimeError, match="mat1"):
         encoder.encode(TEXTS)
     with pytest.raises(RuntimeError, match="mat1"):

@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from mirrorbench.models.transformer import open_transformer
+from mirrorbench.models.transformer import load_transformer
 from mirrorbench.training.cpu_functions import FastCpuFunctions
 from mirrorbench.training.optimizer import LazyAdamW, TuningOptimizer
 
@@ -75,7 +75,7 @@ def test_a_model_is_tuned_as_by_adamw(random_model: Callable[[str], Path], archi
 
     In double precision: some gradients are nothing but rounding, and of those AdamW takes the sign.
     """
-    mine, torchs = (open_transformer(random_model(architecture), torch.device("cpu")).model.double() for _ in range(2))
+    mine, torchs = (load_transformer(random_model(architecture), torch.device("cpu")).model.double() for _ in range(2))
     own = TuningOptimizer(mine, LR, DECAY)
     adamw = torch.optim.AdamW(torchs.parameters(), lr=LR, weight_decay=DECAY)
     for ids in ([[5, 6, 7]], [[9]], [[5, 11, 12, 11]]):

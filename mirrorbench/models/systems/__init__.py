@@ -11,7 +11,7 @@ from mirrorbench.core.specs import EncoderSpec
 
 
 @dataclass(frozen=True, slots=True)
-class OpenContext:
+class EncoderContext:
     """Where an encoder system is to run.
 
     Attributes:
@@ -25,7 +25,7 @@ class OpenContext:
     offline: bool = False
 
 
-def open_system(spec: EncoderSpec, plugins: Plugins, context: OpenContext) -> Encoder:
+def create_encoder(spec: EncoderSpec, plugins: Plugins, context: EncoderContext) -> Encoder:
     """An encoder system; its weights are loaded when it first encodes.
 
     Raises:

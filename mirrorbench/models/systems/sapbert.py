@@ -17,32 +17,32 @@ from mirrorbench.core.identity import digest
 from mirrorbench.core.registry import unknown_name
 from mirrorbench.core.specs import EncoderSpec
 from mirrorbench.models import backbones
-from mirrorbench.models.pooling import Readout
+from mirrorbench.models.pooling import Pooling
 
 if TYPE_CHECKING:
     from mirrorbench.core.inputs import Array, TextInput
     from mirrorbench.models.encoder import TransformerEncoder
-    from mirrorbench.models.systems import OpenContext
+    from mirrorbench.models.systems import EncoderContext
 
 KEYS = ("model", "path", "pooling", "max_length")
 MAX_LENGTH = 25
 
 
 class SapBert:
-    """A transformer with its own readout; loaded when it first encodes.
+    """A transformer with its own pooling; loaded when it first encodes.
 
     Args:
         path: its directory.
-        readout: how names become vectors.
+        pooling: how names become vectors.
         context: where it is to run.
     """
 
-    def __init__(self, path: Path, readout: Readout, context: OpenContext) -> None:
+    def __init__(self, path: Path, pooling: Pooling, context: EncoderContext) -> None:
         self.path = path
-        self.readout = readout
+        self.pooling = pooling
         self.context = context
         self.fingerprint = digest(
-            {"weights": backbones.fingerprint(path), "readout": [readout.pooling, readout.max_length]}
+            {"weights": backbones.fingerprint(path), "readout": [pooling.mode, pooling.max_length]}
         )
         self._encoder: TransformerEncoder | None = None
 
@@ -59,14 +59,14 @@ class SapBert:
             import torch
 
             from mirrorbench.models.encoder import TransformerEncoder
-            from mirrorbench.models.transformer import open_transformer
+            from mirrorbench.models.transformer import load_transformer
 
-            transformer = open_transformer(self.path, torch.device(self.context.device))
-            self._encoder = TransformerEncoder(transformer, self.readout, self.context.precision)
+            transformer = load_transformer(self.path, torch.device(self.context.device))
+            self._encoder = TransformerEncoder(transformer, self.pooling, self.context.precision)
         return self._encoder.encode(inputs)
 
 
-def open_sapbert(spec: EncoderSpec, context: OpenContext) -> SapBert:
+def open_sapbert(spec: EncoderSpec, context: EncoderContext) -> SapBert:
     """The encoder of a spec.
 
     Raises:
@@ -82,7 +82,7 @@ def open_sapbert(spec: EncoderSpec, context: OpenContext) -> SapBert:
     path = spec.get("path")
     where = str(Path(str(path)).expanduser().resolve()) if path else str(spec.get("model", "sapbert"))
     directory = backbones.locate(EncoderSpec(where, spec.revision), "en", context.offline)
-    return SapBert(directory, Readout(str(spec.get("pooling", "cls")), max_length=max_length), context)
+    return SapBert(directory, Pooling(str(spec.get("pooling", "cls")), max_length=max_length), context)
 
 
 @hookimpl

@@ -19,7 +19,7 @@ from mirrorbench.models import backbones
 
 if TYPE_CHECKING:
     from mirrorbench.core.inputs import Array, TextInput
-    from mirrorbench.models.systems import OpenContext
+    from mirrorbench.models.systems import EncoderContext
 
 KEYS = ("model", "path")
 _ORGANISATION = "sentence-transformers"
@@ -34,7 +34,7 @@ class SentenceTransformerEncoder:
         context: where it is to run.
     """
 
-    def __init__(self, path: Path, context: OpenContext) -> None:
+    def __init__(self, path: Path, context: EncoderContext) -> None:
         self.path = path
         self.context = context
         self.fingerprint = directory_checksum(path)
@@ -93,7 +93,7 @@ def directory_checksum(path: Path) -> str:
     return digest.hexdigest()
 
 
-def open_sbert(spec: EncoderSpec, context: OpenContext) -> SentenceTransformerEncoder:
+def open_sbert(spec: EncoderSpec, context: EncoderContext) -> SentenceTransformerEncoder:
     """The encoder of a spec.
 
     Raises:

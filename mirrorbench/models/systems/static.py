@@ -26,7 +26,7 @@ from mirrorbench.core.specs import EncoderSpec
 
 if TYPE_CHECKING:
     from mirrorbench.core.inputs import Array, TextInput
-    from mirrorbench.models.systems import OpenContext
+    from mirrorbench.models.systems import EncoderContext
     from mirrorbench.models.wordvectors import WordVectors
 
 KEYS = ("path", "limit", "lower", "language")
@@ -96,11 +96,11 @@ class StaticEncoder:
         return np.mean(found, axis=0, dtype=np.float32) if found else np.zeros(vectors.vectors.shape[1], np.float32)
 
     def _vectors(self, language: str) -> WordVectors:
-        from mirrorbench.models.wordvectors import open_vectors
+        from mirrorbench.models.wordvectors import load_vectors
 
         path = self._path(language or self.language)
         if str(path) not in self._opened:
-            self._opened[str(path)] = open_vectors(path, self.limit)
+            self._opened[str(path)] = load_vectors(path, self.limit)
         return self._opened[str(path)]
 
     def _path(self, language: str) -> Path:
@@ -144,7 +144,7 @@ def _lookups(text: str, vectors: WordVectors) -> Iterator[Array]:
                 yield vector
 
 
-def open_static(spec: EncoderSpec, context: OpenContext) -> StaticEncoder:
+def open_static(spec: EncoderSpec, context: EncoderContext) -> StaticEncoder:
     """The encoder of a spec; the file is only checksummed until the first text comes.
 
     Raises:

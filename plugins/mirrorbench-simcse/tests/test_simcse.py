@@ -14,7 +14,7 @@ from mirrorbench.core.errors import TuningError
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.specs import parse_spec
 from mirrorbench.models.backbones import locate
-from mirrorbench.models.pooling import Readout
+from mirrorbench.models.pooling import Pooling
 from mirrorbench.models.transformer import Transformer
 from mirrorbench.runs.tuning import prepare
 from mirrorbench.training.augmentations import Augmentation
@@ -52,16 +52,16 @@ def test_the_preset_holds_the_papers_values(
 
 def test_the_head_is_a_dense_layer_and_a_tanh_over_the_tokens(plugins: Plugins) -> None:
     transformer, *_ = opened(plugins)
-    ids, readout = transformer.tokenize(TEXTS[:3], 32), [Readout("cls", "-1:", 32)]
+    ids, pooling = transformer.tokenize(TEXTS[:3], 32), [Pooling("cls", "-1:", 32)]
     with torch.no_grad():
-        (before,) = transformer.forward(ids, readout)
+        (before,) = transformer.forward(ids, pooling)
         detach = mirrorbench_simcse.Head().attach(transformer.model, 1.0)
         weights = dict(transformer.model.named_parameters())
         dense, bias = weights["simcse_head.0.weight"], weights["simcse_head.0.bias"]
-        (within,) = transformer.forward(ids, readout)
+        (within,) = transformer.forward(ids, pooling)
         assert detach is not None
         detach()
-        (after,) = transformer.forward(ids, readout)
+        (after,) = transformer.forward(ids, pooling)
     torch.testing.assert_close(within, torch.tanh(before @ dense.T + bias))
     torch.testing.assert_close(after, before, rtol=0, atol=0)
     assert "simcse_head.0.weight" not in transformer.model.state_dict()

@@ -10,7 +10,7 @@ from mirrorbench.core.errors import ModelUnavailableError, UnknownNameError, Usa
 from mirrorbench.core.inputs import Encoder, TextInput, VocabularyEncoder
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.specs import EncoderSpec, parse_spec
-from mirrorbench.models.systems import OpenContext, open_system
+from mirrorbench.models.systems import EncoderContext, create_encoder
 from mirrorbench.models.systems.static import StaticEncoder, open_static
 
 VECTORS = {"ice": (1, 0, 0), "cream": (0, 1, 0), "hot": (0, 0, 1), "dog": (0, 0, 3), "New York": (5, 5, 5),
@@ -23,7 +23,7 @@ def vec_file(path: Path, vectors: dict[str, tuple[float, ...]] = VECTORS) -> Pat
 
 
 def opened(path: Path, **params: object) -> StaticEncoder:
-    return open_static(EncoderSpec("static", params=(("path", str(path)), *params.items())), OpenContext())  # type: ignore[arg-type]
+    return open_static(EncoderSpec("static", params=(("path", str(path)), *params.items())), EncoderContext())  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def test_the_fingerprint_follows_what_changes_vectors(tmp_path: Path) -> None:
 )
 def test_wrong_specs(spec: str, kind: type[Exception], message: str, plugins: Plugins) -> None:
     with pytest.raises(kind, match=message):
-        open_system(parse_spec(spec), plugins, OpenContext())
+        create_encoder(parse_spec(spec), plugins, EncoderContext())
 
 
 def test_a_fasttext_binary_knows_words_beyond_its_vocabulary(tmp_path: Path) -> None:

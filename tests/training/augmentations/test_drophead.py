@@ -10,7 +10,7 @@ from augmented import TEXTS, attached, recipe
 from random_models import ARCHITECTURES
 
 from mirrorbench.core.errors import TuningError, UsageError
-from mirrorbench.models.pooling import Readout
+from mirrorbench.models.pooling import Pooling
 from mirrorbench.training.augmentations.drophead import Drophead, drop_heads
 
 N_HEADS, N_LAYERS = 4, 3
@@ -27,7 +27,7 @@ def attention_outputs(model: Any, transformer: Any, ids: list[list[int]]) -> lis
     seen: list[torch.Tensor] = []
     # Hooks run in the order in which they were put there, so these see what drophead made.
     handles = [p.register_forward_pre_hook(lambda m, x: seen.append(x[0].detach())) for p in projections(model)]
-    transformer.forward(ids, [Readout("mean")])
+    transformer.forward(ids, [Pooling("mean")])
     for handle in handles:
         handle.remove()
     return [x.view(*x.shape[:2], N_HEADS, -1) for x in seen]
@@ -70,13 +70,13 @@ def test_no_head_kept_adds_nothing() -> None:
 def test_evaluation_and_the_time_after_are_untouched(architecture: str, random_model: Callable[[str], Path]) -> None:
     with attached(random_model(architecture), recipe()) as transformer:
         ids = transformer.tokenize(TEXTS[:5], 40)
-        plain = transformer.forward(ids, [Readout("mean")])[0]
+        plain = transformer.forward(ids, [Pooling("mean")])[0]
     with attached(random_model(architecture), recipe(drophead=0.5)) as transformer:
-        assert not torch.equal(transformer.forward(ids, [Readout("mean")])[0], plain)
+        assert not torch.equal(transformer.forward(ids, [Pooling("mean")])[0], plain)
         transformer.model.eval()
-        assert torch.equal(transformer.forward(ids, [Readout("mean")])[0], plain)
+        assert torch.equal(transformer.forward(ids, [Pooling("mean")])[0], plain)
     transformer.model.train()
-    assert torch.equal(transformer.forward(ids, [Readout("mean")])[0], plain)
+    assert torch.equal(transformer.forward(ids, [Pooling("mean")])[0], plain)
     assert not any(module._forward_pre_hooks for module in transformer.model.modules())
 
 

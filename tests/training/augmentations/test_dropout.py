@@ -12,7 +12,7 @@ from random_models import ARCHITECTURES
 from torch.overrides import TorchFunctionMode
 
 from mirrorbench.core.errors import TuningError
-from mirrorbench.models.pooling import Readout
+from mirrorbench.models.pooling import Pooling
 from mirrorbench.models.transformer import Transformer
 from mirrorbench.runs.builtin import load_plugins
 from mirrorbench.runs.tuning import prepare
@@ -56,7 +56,7 @@ def rates_used(transformer: Transformer, training: bool) -> tuple[DropoutRates, 
     transformer.model.train(training)
     ids = transformer.tokenize(["a few words", "and some more of them"], 50)
     with DropoutRates() as rates:
-        passes = [transformer.forward(ids, [Readout("cls")])[0] for _ in range(2)]
+        passes = [transformer.forward(ids, [Pooling("cls")])[0] for _ in range(2)]
     return rates, passes
 
 

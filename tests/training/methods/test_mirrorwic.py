@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from mirrorbench.core.inputs import TextInput
 from mirrorbench.models.encoder import TransformerEncoder
-from mirrorbench.models.pooling import Readout
+from mirrorbench.models.pooling import Pooling
 from mirrorbench.runs.builtin import load_plugins
 from mirrorbench.runs.tuning import prepare
 from mirrorbench.training.augmentations import AugmentationContext
@@ -175,7 +175,7 @@ def test_tuning_draws_the_views_of_a_word_together(random_model: Callable[[str],
     first = tune_backbone(transformer, texts, recipe, 0, registered, pairs=words_in_context)
     assert first.losses[-1] < first.losses[0]
     item = TextInput("red dog sat", ((4, 7),))
-    tuned = TransformerEncoder(transformer, Readout("target", "-2:")).encode([item])
+    tuned = TransformerEncoder(transformer, Pooling("target", "-2:")).encode([item])
     again = prepare(path, recipe, registered, cpu)
     tune_backbone(again, texts, recipe, 0, registered, pairs=words_in_context)
-    np.testing.assert_array_equal(TransformerEncoder(again, Readout("target", "-2:")).encode([item]), tuned)
+    np.testing.assert_array_equal(TransformerEncoder(again, Pooling("target", "-2:")).encode([item]), tuned)

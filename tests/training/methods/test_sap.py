@@ -11,7 +11,7 @@ from augmented import AUGMENTATIONS
 
 from mirrorbench.core.errors import TuningError
 from mirrorbench.core.plugins import Plugins
-from mirrorbench.models.pooling import Readout
+from mirrorbench.models.pooling import Pooling
 from mirrorbench.runs.tuning import prepare
 from mirrorbench.training.loop import tune_backbone
 from mirrorbench.training.methods import sap
@@ -84,7 +84,7 @@ def test_tuning_draws_the_names_of_a_concept_together(random_model: Callable[[st
     def gap() -> float:
         """Mean cosine of names of one concept minus that of names of different concepts."""
         ids = transformer.tokenize([line.split("\t")[1] for line in NAMES], 25)
-        vectors = torch.nn.functional.normalize(transformer.forward(ids, [Readout("cls")])[0], dim=1)
+        vectors = torch.nn.functional.normalize(transformer.forward(ids, [Pooling("cls")])[0], dim=1)
         same = (groups[:, None] == groups) & ~torch.eye(len(groups), dtype=torch.bool)
         other = groups[:, None] != groups
         cosines = vectors @ vectors.T
