@@ -16,9 +16,8 @@ import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from mirrorbench.reports.objects import read_table
 from mirrorbench.reports.renderers import html, markdown
-from mirrorbench.reports.table import Table
+from mirrorbench.reports.table import Table, read_table
 
 HERE = Path(__file__).resolve().parent
 RENDERED = HERE / "rendered"

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from mirrorbench.core.plugins import Plugins
     from mirrorbench.core.progress import Reporter
     from mirrorbench.core.specs import EncoderSpec
-    from mirrorbench.reports.leaderboard import Results
+    from mirrorbench.reports.leaderboard import Leaderboard
     from mirrorbench.texts.report import Tuned
 
 Texts = str | Path | Sequence[str] | Sequence[tuple[str, str]]
@@ -183,7 +183,7 @@ def run(
     output: str | Path = "results",
     offline: bool = False,
     reporter: Reporter | None = None,
-) -> Results:
+) -> Leaderboard:
     """Train, evaluate and store, as ``mirrorbench run`` does; what is stored already is not computed again.
 
     Args:
@@ -226,7 +226,7 @@ def evaluate(
     data_dir: str | Path | None = None,
     offline: bool = False,
     reporter: Reporter | None = None,
-) -> Results:
+) -> Leaderboard:
     """Scores of one encoder: a spec, what ``load`` gave, a SentenceTransformer, or anything with ``encode(texts)``.
 
     Args:
@@ -274,7 +274,7 @@ def leaderboard(
     tasks: str | Sequence[str] = (),
     *,
     allow_mixed: bool = False,
-) -> Results:
+) -> Leaderboard:
     """Stored results as a table, as ``mirrorbench leaderboard`` shows them.
 
     Args:
@@ -287,9 +287,9 @@ def leaderboard(
     """
     from dataclasses import replace
 
-    from mirrorbench.reports.leaderboard import Results
+    from mirrorbench.reports.build import build_table
+    from mirrorbench.reports.leaderboard import Leaderboard
     from mirrorbench.reports.selection import Choice, select
-    from mirrorbench.reports.table import build_table
     from mirrorbench.runs.builtin import plugins
     from mirrorbench.runs.plan import expand_tasks
 
@@ -299,7 +299,7 @@ def leaderboard(
     selection = select(folders, registered, Choice(names, allow_mixed=allow_mixed))
     table = build_table(selection.results, registered, names, selection.rows)
     table = replace(table, notes=(*table.notes, *selection.notes))
-    return Results(table, selection.results, (), registered)
+    return Leaderboard(table, selection.results, (), registered)
 
 
 class _Anonymous:
@@ -316,13 +316,13 @@ def _run(
     specs: tuple[EncoderSpec, ...], tasks: str | Sequence[str], registered: Plugins, output: Path, cache: Path | None,
     *, seeds: int, corpus: str, protocol: str, device: str, precision: str, data_dir: str | Path | None, offline: bool,
     reporter: Reporter | None,
-) -> Results:  # fmt: skip
+) -> Leaderboard:  # fmt: skip
     """Plan, run, and make the table."""
     from mirrorbench.core.devices import pick_device, pick_precision
     from mirrorbench.core.errors import UsageError
     from mirrorbench.data.store import DataStore
-    from mirrorbench.reports.leaderboard import Results
-    from mirrorbench.reports.table import build_table
+    from mirrorbench.reports.build import build_table
+    from mirrorbench.reports.leaderboard import Leaderboard
     from mirrorbench.runs.cache import Cache
     from mirrorbench.runs.plan import Planner, Request, expand_tasks
     from mirrorbench.runs.results import ResultStore
@@ -337,7 +337,7 @@ def _run(
     runner = Runner(registered, data, ResultStore(output), Cache(cache), chosen, offline, reporter)
     outcome = runner.run(plan)
     table = build_table(outcome.results, registered, names, plan.rows, outcome.failures)
-    return Results(table, outcome.results, outcome.failures, registered)
+    return Leaderboard(table, outcome.results, outcome.failures, registered)
 
 
 def _spec(encoder: str | Path) -> EncoderSpec:

@@ -23,7 +23,7 @@ from mirrorbench.data.corpora import read_corpus
 from mirrorbench.data.items import Disambiguation
 from mirrorbench.data.store import DataStore
 from mirrorbench.models.pooling import Pooling
-from mirrorbench.reports.table import row_label
+from mirrorbench.reports.build import row_label
 from mirrorbench.runs.cells import Cell, Failure
 from mirrorbench.runs.plan import Plan, Planner, Request, expand_tasks
 from mirrorbench.runs.results import Result, ResultStore, read_result

@@ -223,7 +223,7 @@ def _results(folders: list[Path] | None, tasks: list[str] | None) -> list[Result
 
 def _labelled(found: list[Series]) -> dict[str, Series]:
     """Curves by what tells them apart: the encoder, and the task and protocol where there are several."""
-    from mirrorbench.reports.table import row_label
+    from mirrorbench.reports.build import row_label
     from mirrorbench.runs.builtin import plugins
 
     registered = plugins()

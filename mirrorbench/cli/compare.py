@@ -15,7 +15,7 @@ from mirrorbench.cli.options import Json, PluginFiles, split_names, tasks_option
 from mirrorbench.reports.statistics import PairedTest
 
 if TYPE_CHECKING:
-    from mirrorbench.reports.statistics.encoders import Comparison
+    from mirrorbench.reports.statistics.encoders import EncoderComparison
     from mirrorbench.reports.statistics.significance import Interval
     from mirrorbench.reports.statistics.stored import Stored
 
@@ -62,7 +62,7 @@ def compare(
     `mirrorbench compare tiny+mirror tiny+base:pooling=mean`
     """
     from mirrorbench.core.errors import UsageError
-    from mirrorbench.reports.statistics.encoders import compare as compare_encoders
+    from mirrorbench.reports.statistics.encoders import compare_encoders
     from mirrorbench.reports.statistics.stored import read_stored
     from mirrorbench.runs.builtin import plugins
     from mirrorbench.runs.plan import expand_tasks
@@ -110,7 +110,7 @@ def _tasks_of(one: Sequence[Stored], other: Sequence[Stored]) -> list[str]:
     return list(dict.fromkeys(entry.result.task for entry in (*one, *other)))
 
 
-def _print(first: str, second: str, found: Comparison, resamples: int) -> None:
+def _print(first: str, second: str, found: EncoderComparison, resamples: int) -> None:
     from mirrorbench.cli.tables import print_rows
     from mirrorbench.reports.statistics.significance import LEVEL
 
@@ -169,7 +169,7 @@ def _p(value: float | None) -> str:
     return f"{value:.4f}" if value >= 0.0001 else f"{value:.1e}"
 
 
-def _as_json(first: str, second: str, found: Comparison) -> dict[str, Any]:
+def _as_json(first: str, second: str, found: EncoderComparison) -> dict[str, Any]:
     from dataclasses import asdict
 
     rows = []

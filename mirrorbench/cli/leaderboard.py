@@ -122,8 +122,8 @@ class Statistics:
 def _table(sources: Sequence[Path], choice: Choice, statistics: Statistics, registered: Plugins) -> Table:
     """The table in a file, or of the results in folders."""
     from mirrorbench.core.errors import UsageError
-    from mirrorbench.reports.objects import read_table
     from mirrorbench.reports.selection import EVERYTHING, select
+    from mirrorbench.reports.table import read_table
 
     files = [path for path in sources if path.is_file()]
     if not files:
@@ -136,14 +136,14 @@ def _table(sources: Sequence[Path], choice: Choice, statistics: Statistics, regi
 
 
 def _computed(selection: Selection, choice: Choice, statistics: Statistics, registered: Plugins) -> Table:
-    from mirrorbench.reports.table import build_table
+    from mirrorbench.reports.build import build_table
 
     results, notes = list(selection.results), list(selection.notes)
     items = selection.items(registered) if any(astuple(statistics)) else {}
     if statistics.without_overlap:
-        from mirrorbench.reports.statistics import unseen
+        from mirrorbench.reports.statistics import contaminated
 
-        results, items, lines = unseen.without_overlap(results, items, registered)
+        results, items, lines = contaminated.without_overlap(results, items, registered)
         notes += lines
     table = build_table(results, registered, choice.tasks, selection.rows)
     if statistics.intervals or statistics.ties:

@@ -12,8 +12,8 @@ from mirrorbench.cli.options import DEVICES, PRECISIONS, DataDir, Offline, Plugi
 if TYPE_CHECKING:
     from mirrorbench.core.plugins import Plugins
     from mirrorbench.core.specs import EncoderSpec
-    from mirrorbench.reports.papers.grid import Grid
-    from mirrorbench.reports.papers.joining import Comparison
+    from mirrorbench.reports.papers.grid import PaperGrid
+    from mirrorbench.reports.papers.measured import MeasuredTable
     from mirrorbench.reports.papers.rendering import Content
     from mirrorbench.reports.papers.tables import PaperTable
     from mirrorbench.runs.plan import Request
@@ -96,29 +96,29 @@ def paper(
     raise typer.Exit(1 if failed else 0)
 
 
-def _compared(table: PaperTable, folder: Path, protocol: str, backbone: EncoderSpec | None) -> Comparison:
-    from mirrorbench.reports.papers.joining import Results, compare
+def _compared(table: PaperTable, folder: Path, protocol: str, backbone: EncoderSpec | None) -> MeasuredTable:
+    from mirrorbench.reports.papers.measured import StoredScores, measured_table
     from mirrorbench.runs.results import read_results
 
-    return compare(table, Results(read_results(folder) if folder.is_dir() else (), protocol), backbone)
+    return measured_table(table, StoredScores(read_results(folder) if folder.is_dir() else (), protocol), backbone)
 
 
 def _list(paper_name: str, folder: Path, protocol: str, backbone: EncoderSpec | None) -> None:
     """Every table with the number of its cells that are measured in a folder."""
     from mirrorbench.cli.tables import print_rows
-    from mirrorbench.reports.papers.joining import Results, compare
+    from mirrorbench.reports.papers.measured import StoredScores, measured_table
     from mirrorbench.reports.papers.reading import paper_tables
     from mirrorbench.reports.papers.tables import FactTable
     from mirrorbench.runs.results import read_results
 
-    stored = Results(read_results(folder) if folder.is_dir() else (), protocol)
+    stored = StoredScores(read_results(folder) if folder.is_dir() else (), protocol)
     rows = []
     for name, table in paper_tables().items():
         if paper_name and not name.startswith(f"{paper_name}/"):
             continue
         measured = "-"
         if not isinstance(table, FactTable):
-            done, total = compare(table, stored, backbone).counts
+            done, total = measured_table(table, stored, backbone).counts
             measured = f"{done} of {total}" if total else "-"
         rows.append([name, measured, table.title])
     print_rows(["table", "measured", "title"], rows)
@@ -159,7 +159,7 @@ def _print(content: Content, format_: str, standalone: bool) -> None:
         _draw(grid(content))
 
 
-def _draw(shown: Grid) -> None:
+def _draw(shown: PaperGrid) -> None:
     from rich.table import Table
     from rich.text import Text
 

@@ -195,7 +195,7 @@ def _execute(
     """Run a plan with a progress display, print and write its table; whether anything failed."""
     from mirrorbench.cli.display import print_table, reporter
     from mirrorbench.core.files import writing
-    from mirrorbench.reports.table import build_table
+    from mirrorbench.reports.build import build_table
     from mirrorbench.runs.executors.jobs import execute
 
     plan = asked.plan

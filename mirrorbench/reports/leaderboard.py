@@ -1,4 +1,4 @@
-"""Results in Python: a leaderboard that notebooks draw, and that becomes a DataFrame on request."""
+"""Leaderboard in Python: a leaderboard that notebooks draw, and that becomes a DataFrame on request."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, repr=False)
-class Results:
+class Leaderboard:
     """What ``run``, ``evaluate`` and ``leaderboard`` give back.
 
     Attributes:

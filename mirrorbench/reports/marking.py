@@ -23,7 +23,7 @@ from mirrorbench.reports.table import INTERVALS, Score, Table
 if TYPE_CHECKING:
     from mirrorbench.core.plugins import Plugins
 
-RESAMPLES = 2_000
+TABLE_RESAMPLES = 2_000
 """Resamples of a cell: a table has many cells, and the third digit is the last that it prints."""
 
 
@@ -38,7 +38,7 @@ class Marker:
     """
 
     def __init__(
-        self, table: Table, items: Mapping[str, ItemScores], plugins: Plugins, resamples: int = RESAMPLES
+        self, table: Table, items: Mapping[str, ItemScores], plugins: Plugins, resamples: int = TABLE_RESAMPLES
     ) -> None:
         self._table, self._items, self._plugins, self._resamples = table, items, plugins, resamples
         names = [column.name for column in table.columns]

@@ -1,27 +1,17 @@
 """Tables as values: rows of encoders, columns of tasks, a score in each cell. No text is made here.
 
-Averages are taken over values; a missing cell is missing, and so is the average of a row that lacks one.
+A missing cell is missing, not 0. A table can be kept as JSON and rendered anew without its results.
 """
 
 from __future__ import annotations
 
-import statistics
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+import json
+from dataclasses import asdict, dataclass
 from itertools import groupby
-from pathlib import PurePath
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import Any
 
-from mirrorbench.core.specs import EncoderSpec, parse_spec
-from mirrorbench.data.catalogue import builtin_suites
-from mirrorbench.models.backbones import label as backbone_label
-from mirrorbench.reports.provenance import provenance
-from mirrorbench.runs.cells import Failure
-from mirrorbench.runs.results import Result
-
-if TYPE_CHECKING:
-    from mirrorbench.core.plugins import Plugins
+from mirrorbench.core.errors import DataFormatError
 
 AVERAGE = "avg."
 INTERVALS = "[low, high]"
@@ -150,145 +140,74 @@ class Table:
         return starts if len(starts) + 1 < len(names) else []
 
 
-def build_table(
-    results: Iterable[Result],
-    plugins: Plugins,
-    tasks: Sequence[str] = (),
-    rows: Sequence[EncoderSpec] = (),
-    failures: Sequence[Failure] = (),
-    title: str = "",
-) -> Table:
-    """A table of the main scores.
-
-    Args:
-        results: any number of results.
-        plugins: for the heads of the columns.
-        tasks: columns and their order; by default every task in the results, suite by suite, then the others in the
-            order in which they are registered.
-        rows: rows and their order; by default every encoder in the results, in the order in which they come. Where the
-            results hold several protocols, each encoder has a row for each: they are different experiments. The tasks'
-            baselines follow.
-        failures: noted below the table.
-        title: one line.
-    """
-    results = list(results)
-    by_cell: dict[tuple[str, str, str], list[Result]] = {}
-    for result in results:
-        by_cell.setdefault((result.spec, result.protocol, result.task), []).append(result)
-    names = list(tasks) or _in_order({result.task for result in results}, plugins)
-    columns = _with_averages([_column(name, plugins, results) for name in names])
-    protocols = list(dict.fromkeys(result.protocol for result in results)) or [""]
-    there = dict.fromkeys((r.spec, r.protocol) for r in results)
-    some = {spec for spec, _ in there}  # one that has results under another protocol only needs no empty row
-    specs = [(row, p) for row in rows for p in protocols if (str(row), p) in there or str(row) not in some]
-    specs = specs or [(parse_spec(s), p) for s, p in there]
-    labels = _labels([spec for spec, _ in specs], plugins)
-    table_rows = []
-    for spec, protocol in specs:
-        cells = {name: by_cell.get((str(spec), protocol, name), []) for name in names}
-        scores = tuple(_average([cells[name] for name in column.average_of or (column.name,)]) for column in columns)
-        label = labels[spec] + (f" [{protocol}]" if len(protocols) > 1 else "")
-        table_rows.append(Row(label, str(spec), scores, spec.backbone, spec.method, protocol))
-    table_rows += _baselines(columns, results, plugins)
-    notes = [*provenance(results), *_missing(failures, labels, plugins)]
-    return Table(title, tuple(columns), tuple(table_rows), tuple(notes))
+TABLE_SCHEMA = 1
+"""Version of the object's layout."""
 
 
-def _labels(specs: Iterable[EncoderSpec], plugins: Plugins) -> dict[EncoderSpec, str]:
-    """What rows are called; those that would be called alike (``./a/model`` and ``./b/model``) by their specs."""
-    labels = {spec: row_label(spec, plugins) for spec in specs}
-    alike = Counter(labels.values())
-    return {spec: label if alike[label] == 1 else str(spec) for spec, label in labels.items()}
-
-
-def _missing(failures: Sequence[Failure], labels: Mapping[EncoderSpec, str], plugins: Plugins) -> list[str]:
-    """Why cells are empty: a line for all rows (and seeds) that lack a task for the same reason."""
-    lacking: dict[tuple[str, str], dict[str, None]] = {}
-    for failure in failures:
-        reason = failure.reason.splitlines()[0]
-        label = labels.get(failure.spec) or row_label(failure.spec, plugins)
-        lacking.setdefault((failure.task, reason), {})[label] = None
-    return [f"missing: {', '.join(rows)} on {task}: {reason}" for (task, reason), rows in lacking.items()]
-
-
-def row_label(spec: EncoderSpec, plugins: Plugins) -> str:
-    """How the papers call a row: ``BERT-CLS``, ``BERT-mp``, ``BERT + Mirror (drophead=0.05)``."""
-    name, shown = backbone_label(spec), ""
-    if spec.method == "base":
-        pooling = str(spec.get("pooling", "mean"))
-        name += {"cls": "-CLS", "mean": "-mp"}.get(pooling, f"-{pooling}")
-        shown = "pooling"
-    elif spec.method in plugins.methods:
-        name = plugins.methods[spec.method].label.format(backbone=name, method=spec.method)
-    # Of a path its last part names the model; the rest is about this machine.
-    rest = [
-        PurePath(str(value)).name if key == "path" else f"{key}={value}" for key, value in spec.params if key != shown
+def to_object(table: Table) -> dict[str, Any]:
+    """A table as a JSON object; scores are keyed by the column's name."""
+    names = [column.name for column in table.columns]
+    rows = [
+        {
+            "encoder": row.label,
+            "spec": row.spec,
+            "backbone": row.backbone,
+            "method": row.method,
+            "protocol": row.protocol,
+            "scores": {n: asdict(s) if s else None for n, s in zip(names, row.scores, strict=True)},
+        }
+        for row in table.rows
     ]
-    return f"{name} ({', '.join(rest)})" if rest else name
+    columns = [asdict(column) for column in table.columns]
+    return {"schema": TABLE_SCHEMA, "title": table.title, "columns": columns, "rows": rows, "notes": list(table.notes)}
 
 
-def _baselines(columns: Sequence[Column], results: Sequence[Result], plugins: Plugins) -> list[Row]:
-    """A row for each baseline of a task whose main metric is shown, over the same items."""
-    found: dict[str, dict[str, Score]] = {}
-    for result in results:
-        if result.task not in plugins.tasks:
-            continue
-        task = plugins.tasks[result.task]
-        main = task.main_metric
-        if result.main_metric != main or result.main_score != result.metrics.get(main):
-            continue
-        for label, metric in task.baselines.items():
-            if (value := result.metrics.get(metric)) is not None:
-                found.setdefault(label, {})[task.name] = Score(value, None, 1)
-    return [Row(label, "", tuple(scores.get(c.name) for c in columns)) for label, scores in found.items()]
+def read_table(path: Path) -> Table:
+    """The table in a file as ``mirrorbench leaderboard --format json`` writes it.
+
+    Raises:
+        DataFormatError: the file holds something else.
+    """
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+        if "cell_id" in data:
+            raise DataFormatError(f"{path} is a single result", "Name the folder that it lies in.")
+        if data["schema"] != TABLE_SCHEMA:
+            raise DataFormatError(f"{path} has schema {data['schema']!r}; this version reads schema {TABLE_SCHEMA}")
+        columns = tuple(_column(column) for column in data["columns"])
+        rows = tuple(_row(row, columns) for row in data["rows"])
+        return Table(str(data["title"]), columns, rows, tuple(map(str, data["notes"])))
+    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+        raise DataFormatError(
+            f"{path} is no table: {type(error).__name__}: {error}", "Make one: mirrorbench leaderboard --format json"
+        ) from error
 
 
-def _in_order(names: set[str], plugins: Plugins) -> list[str]:
-    listed = [name for suite in builtin_suites().values() for name in suite]
-    order = dict.fromkeys([*listed, *plugins.tasks.names(), *sorted(names)])
-    return [name for name in order if name in names]
+def _column(data: dict[str, Any]) -> Column:
+    texts = {name: str(data[name]) for name in ("name", "title", "suite", "level", "metric")}
+    return Column(languages=_texts(data["languages"]), average_of=_texts(data["average_of"]), **texts)
 
 
-def _column(name: str, plugins: Plugins, results: Sequence[Result]) -> Column:
-    suite = next((suite for suite, members in builtin_suites().items() if name in members), "")
-    own = [result for result in results if result.task == name]
-    metric = ", ".join(sorted({result.main_metric for result in own}))
-    if name in plugins.tasks:
-        task = plugins.tasks[name]
-        return Column(name, task.title, suite, task.level, tuple(task.languages), metric or task.main_metric)
-    level = str(own[0].cell.get("level", "")) if own else ""
-    return Column(name, name, suite, level, (), metric)
+def _row(data: dict[str, Any], columns: tuple[Column, ...]) -> Row:
+    texts = {name: str(data[name]) for name in ("spec", "backbone", "method", "protocol")}
+    scores = tuple(_score(data["scores"][column.name]) for column in columns)
+    return Row(label=str(data["encoder"]), scores=scores, **texts)
 
 
-def _with_averages(tasks: Sequence[Column]) -> list[Column]:
-    """The columns with an average after each suite, where there are several, and one over everything at the end."""
-    if len(tasks) < 2:
-        return list(tasks)
-    runs = [(suite, list(columns)) for suite, columns in groupby(tasks, lambda column: column.suite)]
-    if len(runs) == 1:
-        return [*tasks, Column(AVERAGE, AVERAGE, runs[0][0], average_of=tuple(c.name for c in tasks))]
-    columns: list[Column] = []
-    for suite, members in runs:
-        columns += members
-        once = sum(name == suite for name, _ in runs) == 1
-        if suite and once and len(members) > 1:
-            average = tuple(column.name for column in members)
-            columns.append(Column(f"{AVERAGE} {suite}", AVERAGE, suite, average_of=average))
-    return [*columns, Column(AVERAGE, AVERAGE, average_of=tuple(c.name for c in tasks))]
-
-
-def _average(cells: Sequence[Sequence[Result]]) -> Score | None:
-    """The mean over tasks within each seed, then over seeds; of a single task, the mean over seeds."""
-    by_seed = [{r.seed: r.main_score for r in cell} for cell in cells]
-    if not all(by_seed):
+def _score(data: dict[str, Any] | None) -> Score | None:
+    if data is None:
         return None
-    values: list[tuple[int, float]] = []
-    for seed in sorted(set().union(*by_seed)):
-        scores = [task.get(seed) for task in by_seed]
-        if None in scores:
-            return None
-        values.append((seed, statistics.fmean(score for score in scores if score is not None)))
-    means = [value for _, value in values]
-    sd = statistics.stdev(means) if len(means) > 1 else None
-    ids = tuple(r.cell_id for cell in cells for r in sorted(cell, key=lambda result: result.seed))
-    return Score(statistics.fmean(means), sd, len(means), ids, tuple(values))
+    interval = data["interval"]
+    return Score(
+        mean=float(data["mean"]),
+        sd=None if data["sd"] is None else float(data["sd"]),
+        n=int(data["n"]),
+        cell_ids=_texts(data["cell_ids"]),
+        seeds=tuple((int(seed), float(value)) for seed, value in data["seeds"]),
+        interval=None if interval is None else (float(interval[0]), float(interval[1])),
+        tied=bool(data["tied"]),
+    )
+
+
+def _texts(values: list[Any]) -> tuple[str, ...]:
+    return tuple(str(value) for value in values)

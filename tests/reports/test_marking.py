@@ -7,11 +7,12 @@ import pytest
 from comparison_samples import correlated, made, store
 
 from mirrorbench.core.plugins import Plugins
+from mirrorbench.reports.build import build_table
 from mirrorbench.reports.marking import Marker
 from mirrorbench.reports.statistics.items import ItemScores
 from mirrorbench.reports.statistics.significance import correlation_permutation, holm
 from mirrorbench.reports.statistics.stored import Stored
-from mirrorbench.reports.table import Table, build_table
+from mirrorbench.reports.table import Table
 from mirrorbench.tasks.metrics.correlation import spearman
 
 N = 120

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mirrorbench.reports.objects import read_table
+from mirrorbench.reports.table import read_table
 
 FOLDER = Path(__file__).resolve().parents[2] / "leaderboards"
 VALUES = sorted((FOLDER / "rendered").glob("*.json"))

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from mirrorbench.reports.papers.joining import NOISE, Compared, Comparison
-from mirrorbench.reports.papers.tables import SCALES, Column, FactTable, PaperTable, Printed
+from mirrorbench.reports.papers.measured import NOISE, MeasuredTable, PaperCell
+from mirrorbench.reports.papers.tables import SCALES, FactTable, PaperColumn, PaperTable, Printed
 from mirrorbench.reports.provenance import provenance
 from mirrorbench.reports.renderers import MISSING, number
 
@@ -40,7 +40,7 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
-class Grid:
+class PaperGrid:
     """A table as short texts.
 
     Attributes:
@@ -71,13 +71,13 @@ class Grid:
         return [f"{group} {head}".strip() for group, head in zip(spanned, self.heads, strict=True)]
 
 
-def fact_grid(table: FactTable) -> Grid:
+def fact_grid(table: FactTable) -> PaperGrid:
     """A table of facts as it is printed."""
     lines = tuple(Line(label, "published", tuple(map(Shown, values))) for label, values, _ in table.rows)
-    return Grid(f"{table.title} ({table.where})", table.head, (), table.columns, lines, table.notes)
+    return PaperGrid(f"{table.title} ({table.where})", table.head, (), table.columns, lines, table.notes)
 
 
-def comparison_grid(comparison: Comparison) -> Grid:
+def comparison_grid(comparison: MeasuredTable) -> PaperGrid:
     """Published values and, for rows of which something was measured, measured ones and differences below them."""
     table = comparison.table
     published = _ranks(table, [[cell.printed.value for cell in row] for row in comparison.cells])
@@ -93,7 +93,7 @@ def comparison_grid(comparison: Comparison) -> Grid:
         lines.append(Line("", "measured", shown))
         if comparison.backbone is None and any(cell.difference is not None for cell in cells):
             lines.append(Line("", "difference", tuple(_difference(c, table, digits[n], n) for c, _, _, n in places)))
-    return Grid(
+    return PaperGrid(
         title=f"{table.title} ({table.where})",
         corner="model",
         groups=_groups(table.columns),
@@ -103,13 +103,13 @@ def comparison_grid(comparison: Comparison) -> Grid:
     )
 
 
-def _published(cell: Compared, table: PaperTable, column: int, rank: int) -> Shown:
+def _published(cell: PaperCell, table: PaperTable, column: int, rank: int) -> Shown:
     if cell.printed.absent:
         return Shown(MISSING)
     return Shown(cell.printed.text or ILLEGIBLE, rank)
 
 
-def _measured(cell: Compared, table: PaperTable, digits: int, column: int, rank: int) -> Shown:
+def _measured(cell: PaperCell, table: PaperTable, digits: int, column: int, rank: int) -> Shown:
     if cell.measured is None:
         return Shown(MISSING)
     if table.columns[column].difference:
@@ -120,7 +120,7 @@ def _measured(cell: Compared, table: PaperTable, digits: int, column: int, rank:
     return Shown(text, rank)
 
 
-def _difference(cell: Compared, table: PaperTable, digits: int, column: int) -> Shown:
+def _difference(cell: PaperCell, table: PaperTable, digits: int, column: int) -> Shown:
     if cell.difference is None or table.columns[column].difference:
         return Shown("" if cell.measured is None or table.columns[column].difference else MISSING)
     return Shown(_signed(cell.difference, table.scale, digits), marked=bool(cell.differs))
@@ -170,13 +170,13 @@ def _ranks(table: PaperTable, values: Sequence[Sequence[float | None]]) -> list[
     return ranks
 
 
-def _groups(columns: Sequence[Column]) -> tuple[tuple[str, int], ...]:
+def _groups(columns: Sequence[PaperColumn]) -> tuple[tuple[str, int], ...]:
     if not any(column.group for column in columns):
         return ()
     return tuple((group, len(list(members))) for group, members in groupby(columns, lambda column: column.group))
 
 
-def _notes(comparison: Comparison) -> list[str]:
+def _notes(comparison: MeasuredTable) -> list[str]:
     table = comparison.table
 
     def cell(row: int, column: int) -> str:
@@ -207,7 +207,7 @@ def _notes(comparison: Comparison) -> list[str]:
     return notes + _measured_notes(comparison)
 
 
-def _measured_notes(comparison: Comparison) -> list[str]:
+def _measured_notes(comparison: MeasuredTable) -> list[str]:
     if not comparison.results:
         return list(comparison.notes)
     notes = []

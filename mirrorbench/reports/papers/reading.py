@@ -18,7 +18,16 @@ from mirrorbench.core.registry import unknown_name
 from mirrorbench.core.specs import Value, parse_params, parse_spec
 from mirrorbench.core.yamlfile import read_yaml
 from mirrorbench.data.catalogue import builtin_suites
-from mirrorbench.reports.papers.tables import ABSENT, SCALES, Column, FactTable, PaperTable, Printed, Remark, Row
+from mirrorbench.reports.papers.tables import (
+    ABSENT,
+    SCALES,
+    FactTable,
+    PaperColumn,
+    PaperRow,
+    PaperTable,
+    Printed,
+    Remark,
+)
 
 PAPERS = ("mirror-bert", "mirrorwic", "poster")
 """The folders of the specs, in the order in which they are listed."""
@@ -63,7 +72,7 @@ def paper_tables() -> Mapping[str, PaperTable | FactTable]:
     """
     folder = specs_folder()
     paths = [path for paper in PAPERS for path in sorted((folder / paper).glob("*.yaml"), key=_printed_order)]
-    return MappingProxyType({table_name(path): read_table(path) for path in paths})
+    return MappingProxyType({table_name(path): read_paper_table(path) for path in paths})
 
 
 def find_table(name: str) -> PaperTable | FactTable:
@@ -83,7 +92,7 @@ def table_name(path: Path) -> str:
     return f"{path.parent.name}/{path.stem}"
 
 
-def read_table(path: Path) -> PaperTable | FactTable:
+def read_paper_table(path: Path) -> PaperTable | FactTable:
     """Read and check one spec.
 
     Raises:
@@ -143,14 +152,14 @@ def _facts(raw: Mapping[str, Any], name: str) -> FactTable:
     return FactTable(name=name, columns=columns, rows=tuple(rows), notes=_notes(raw), **texts)
 
 
-def _columns(raw: Sequence[Any], metric: str) -> tuple[Column, ...]:
-    columns: list[Column] = []
+def _columns(raw: Sequence[Any], metric: str) -> tuple[PaperColumn, ...]:
+    columns: list[PaperColumn] = []
     for i, entry in enumerate(raw, 1):
         columns.append(_column(_mapping(entry, f"column {i}"), f"column {i}", columns, metric))
     return tuple(columns)
 
 
-def _column(raw: Mapping[str, Any], where: str, before: Sequence[Column], metric: str) -> Column:
+def _column(raw: Mapping[str, Any], where: str, before: Sequence[PaperColumn], metric: str) -> PaperColumn:
     _check_keys(raw, _COLUMN, where)
     kinds = [key for key in _KINDS_OF_COLUMN if key in raw]
     if len(kinds) != 1:
@@ -159,7 +168,7 @@ def _column(raw: Mapping[str, Any], where: str, before: Sequence[Column], metric
     metric = raw.get("metric", metric)
     if tasks and not metric:
         raise _ProblemError(f"{where} has tasks, but no metric")
-    return Column(
+    return PaperColumn(
         head=_text(raw, "head", where),
         group=raw.get("group", ""),
         tasks=tasks,
@@ -181,7 +190,7 @@ def _suite(name: str) -> tuple[str, ...]:
     return suites[name]
 
 
-def _averaged(wanted: Any, before: Sequence[Column], where: str) -> tuple[int, ...]:
+def _averaged(wanted: Any, before: Sequence[PaperColumn], where: str) -> tuple[int, ...]:
     tasks = [i for i, column in enumerate(before) if column.tasks]
     members = tasks if wanted == "all" else [_numbered(head, before, where) for head in wanted]
     kinds = {(before[i].metric, before[i].params, before[i].backbone) for i in members}
@@ -190,12 +199,12 @@ def _averaged(wanted: Any, before: Sequence[Column], where: str) -> tuple[int, .
     return tuple(members)
 
 
-def _difference(raw: Mapping[str, Any], before: Sequence[Column], where: str) -> tuple[int, int]:
+def _difference(raw: Mapping[str, Any], before: Sequence[PaperColumn], where: str) -> tuple[int, int]:
     first = _numbered(raw["difference"], before, where)
     return first, _numbered(raw["minus"], before, where) if "minus" in raw else first
 
 
-def _numbered(head: Any, columns: Sequence[Column], where: str) -> int:
+def _numbered(head: Any, columns: Sequence[PaperColumn], where: str) -> int:
     """The number of the column that is headed so, with its group in front where the head alone would not tell."""
     found = [i for i, column in enumerate(columns) if head in (column.head, column.title)]
     if len(found) != 1:
@@ -203,14 +212,16 @@ def _numbered(head: Any, columns: Sequence[Column], where: str) -> int:
     return found[0]
 
 
-def _row(raw: Any, where: str, columns: Sequence[Column], scale: str, defaults: tuple[tuple[str, Value], ...]) -> Row:
+def _row(
+    raw: Any, where: str, columns: Sequence[PaperColumn], scale: str, defaults: tuple[tuple[str, Value], ...]
+) -> PaperRow:
     raw = _mapping(raw, where)
     _check_keys(raw, _ROW, where)
     values = _list(raw, "values", where)
     if len(values) != len(columns):
         raise _ProblemError(f"{where} has {len(values)} values for {len(columns)} columns")
     encoder = _text(raw, "encoder", where)
-    return Row(
+    return PaperRow(
         label=_text(raw, "label", where),
         encoder=None if encoder == _ILLEGIBLE else parse_spec(encoder),
         printed=tuple(_printed(text, scale, where) for text in values),
@@ -233,7 +244,7 @@ def _printed(text: Any, scale: str, where: str) -> Printed:
 
 
 def _remarks(
-    raw: Mapping[str, Any], key: str, columns: Sequence[Column], rows: Sequence[Row], detail: str
+    raw: Mapping[str, Any], key: str, columns: Sequence[PaperColumn], rows: Sequence[PaperRow], detail: str
 ) -> tuple[Remark, ...]:
     remarks = []
     for i, entry in enumerate(raw.get(key, []), 1):

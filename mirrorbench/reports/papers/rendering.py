@@ -10,16 +10,16 @@ from dataclasses import asdict
 from typing import Any
 
 from mirrorbench.core.errors import UsageError
-from mirrorbench.reports.papers.grid import DIFFERS, Grid, Line, comparison_grid, fact_grid
-from mirrorbench.reports.papers.joining import Comparison
+from mirrorbench.reports.papers.grid import DIFFERS, Line, PaperGrid, comparison_grid, fact_grid
+from mirrorbench.reports.papers.measured import MeasuredTable
 from mirrorbench.reports.papers.tables import FactTable
-from mirrorbench.reports.renderers.latex import escape_latex, framed
 from mirrorbench.reports.renderers.markdown import escape_markdown
+from mirrorbench.reports.renderers.tex import escape_latex, framed
 
-Content = Comparison | FactTable
+Content = MeasuredTable | FactTable
 
 
-def grid(content: Content) -> Grid:
+def grid(content: Content) -> PaperGrid:
     """The content as lines of short texts."""
     return fact_grid(content) if isinstance(content, FactTable) else comparison_grid(content)
 
@@ -30,18 +30,18 @@ def check_format(format_: str) -> None:
     Raises:
         UsageError: there is not.
     """
-    if format_ not in FORMATS:
-        raise UsageError(f"the papers' tables have no format {format_!r}", f"Formats: {', '.join(FORMATS)}")
+    if format_ not in PAPER_FORMATS:
+        raise UsageError(f"the papers' tables have no format {format_!r}", f"Formats: {', '.join(PAPER_FORMATS)}")
 
 
 def render(content: Content, format_: str) -> str:
-    """Text in one of ``FORMATS``.
+    """Text in one of ``PAPER_FORMATS``.
 
     Raises:
         UsageError: there is no such format.
     """
     check_format(format_)
-    return FORMATS[format_](content)
+    return PAPER_FORMATS[format_](content)
 
 
 def markdown(content: Content) -> str:
@@ -86,7 +86,7 @@ def latex(content: Content, standalone: bool = False) -> str:
     return framed(tabular, _latex_text(" ".join([f"{shown.title}.", *shown.notes])), standalone)
 
 
-def _latex_head(shown: Grid, before: int) -> list[str]:
+def _latex_head(shown: PaperGrid, before: int) -> list[str]:
     blank = [""] * (before - 1)
     lines = [" & ".join([_latex_text(shown.corner), *blank, *map(_latex_text, shown.heads)]) + r" \\"]
     if not shown.groups:
@@ -141,7 +141,7 @@ def as_json(content: Content) -> str:
     return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
 
 
-def as_object(comparison: Comparison) -> dict[str, Any]:
+def as_object(comparison: MeasuredTable) -> dict[str, Any]:
     """A comparison as a JSON object; ``cells`` is one flat object a cell, in printed order."""
     table = comparison.table
     cells = []
@@ -173,7 +173,7 @@ def as_object(comparison: Comparison) -> dict[str, Any]:
     return {**head, "backbone": backbone, "measured": done, "measurable": total, "cells": cells, "notes": notes}
 
 
-FORMATS: dict[str, Callable[[Content], str]] = {
+PAPER_FORMATS: dict[str, Callable[[Content], str]] = {
     "markdown": markdown,
     "latex": latex,
     "csv": comma_separated,

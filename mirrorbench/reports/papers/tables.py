@@ -36,7 +36,7 @@ class Printed:
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class PaperColumn:
     """A column: tasks with a metric, an average or difference of other columns, or an analysis.
 
     Attributes:
@@ -79,7 +79,7 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class PaperRow:
     """A row.
 
     Attributes:
@@ -138,8 +138,8 @@ class PaperTable:
     title: str
     where: str
     scale: str
-    columns: tuple[Column, ...]
-    rows: tuple[Row, ...]
+    columns: tuple[PaperColumn, ...]
+    rows: tuple[PaperRow, ...]
     notes: tuple[str, ...] = ()
     inconsistencies: tuple[Remark, ...] = ()
     disagreements: tuple[Remark, ...] = ()

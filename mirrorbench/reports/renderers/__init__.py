@@ -6,10 +6,10 @@ The best score of a column is bold, the second underlined; what is not separable
 from __future__ import annotations
 
 from mirrorbench.core.hooks import Register, hookimpl
-from mirrorbench.reports.renderers.html import html
-from mirrorbench.reports.renderers.latex import escape_latex, latex
 from mirrorbench.reports.renderers.markdown import markdown
 from mirrorbench.reports.renderers.numbers import MISSING, TIED, number, with_deviation, with_legend
+from mirrorbench.reports.renderers.page import html
+from mirrorbench.reports.renderers.tex import escape_latex, latex
 from mirrorbench.reports.renderers.values import as_json, comma_separated
 
 __all__ = [

@@ -6,8 +6,7 @@ import csv
 import io
 import json
 
-from mirrorbench.reports.objects import to_object
-from mirrorbench.reports.table import Score, Table
+from mirrorbench.reports.table import Score, Table, to_object
 
 
 def comma_separated(table: Table) -> str:

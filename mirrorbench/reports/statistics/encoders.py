@@ -66,7 +66,7 @@ class Average:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class EncoderComparison:
     """Two encoders.
 
     Attributes:
@@ -80,7 +80,7 @@ class Comparison:
     notes: tuple[str, ...]
 
 
-def compare(
+def compare_encoders(
     first: Sequence[Stored],
     second: Sequence[Stored],
     tasks: Sequence[str],
@@ -90,7 +90,7 @@ def compare(
     seed: int = 0,
     allow_mixed: bool = False,
     advance: Callable[[str], None] = lambda task: None,
-) -> Comparison:
+) -> EncoderComparison:
     """Compare two encoders task by task.
 
     Args:
@@ -139,7 +139,7 @@ def compare(
             notes.append(f"{task}: {found.left_out} items that only one of them has are left out")
     if not compared:
         raise UsageError("there is no task on which both can be compared" + "".join(f"\n  {n}" for n in notes))
-    return Comparison(_corrected(compared), _average(compared), tuple(notes))
+    return EncoderComparison(_corrected(compared), _average(compared), tuple(notes))
 
 
 def incomparable(results: Sequence[Result]) -> list[str]:

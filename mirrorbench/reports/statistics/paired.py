@@ -36,7 +36,7 @@ CORRELATIONS = ("spearman", "pearson", "uncentred_pearson")
 
 
 @dataclass(frozen=True, slots=True)
-class Mean:
+class SeedMean:
     """A score over seeds: mean, sample standard deviation (``None`` for one seed), and number of seeds."""
 
     mean: float
@@ -62,8 +62,8 @@ class Difference:
 
     n: int
     left_out: int
-    first: Mean
-    second: Mean
+    first: SeedMean
+    second: SeedMean
     value: float
     interval: Interval | None
     test: PairedTest
@@ -71,10 +71,10 @@ class Difference:
     drawn: Floats
 
 
-def mean_of_seeds(seeds: Sequence[ItemScores], plugins: Plugins) -> Mean:
+def mean_of_seeds(seeds: Sequence[ItemScores], plugins: Plugins) -> SeedMean:
     """The score of an encoder on the items that its seeds share."""
     values = [float(value) for value in estimate(_statistic(seeds, plugins))]
-    return Mean(statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else None, len(values))
+    return SeedMean(statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else None, len(values))
 
 
 def drawn_means(seeds: Sequence[ItemScores], plugins: Plugins, resamples: int = RESAMPLES, seed: int = 0) -> Floats:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from checking import disagreements, inconsistencies
 
-from mirrorbench.reports.papers.reading import read_table
+from mirrorbench.reports.papers.reading import read_paper_table
 from mirrorbench.reports.papers.tables import PaperTable
 
 SPEC = """
@@ -28,7 +28,7 @@ rows:
 def table(folder: Path, name: str, first: str, second: str = "null, null, null, null") -> PaperTable:
     path = folder / f"{name}.yaml"
     path.write_text(SPEC % (first, second), encoding="utf-8")
-    found = read_table(path)
+    found = read_paper_table(path)
     assert isinstance(found, PaperTable)
     return found
 

@@ -6,7 +6,7 @@ import pytest
 
 from mirrorbench.core.errors import DataFormatError, UnknownNameError
 from mirrorbench.core.specs import parse_spec
-from mirrorbench.reports.papers.reading import find_table, paper_tables, read_table
+from mirrorbench.reports.papers.reading import find_table, paper_tables, read_paper_table
 from mirrorbench.reports.papers.tables import PaperTable
 
 SCORES = """
@@ -37,7 +37,7 @@ def write(folder: Path, text: str) -> Path:
 
 
 def test_printed_numbers_keep_their_digits_and_are_converted(tmp_path: Path) -> None:
-    table = read_table(write(tmp_path, SCORES))
+    table = read_paper_table(write(tmp_path, SCORES))
     assert isinstance(table, PaperTable)
     first, second = table.rows
     assert [p.text for p in first.printed] == ["57.10", "58.0", "", "+0.9"]
@@ -51,7 +51,7 @@ def test_printed_numbers_keep_their_digits_and_are_converted(tmp_path: Path) -> 
 
 
 def test_a_column_changes_the_encoder_and_the_papers_own_value_is_left_out(tmp_path: Path) -> None:
-    table = read_table(write(tmp_path, SCORES))
+    table = read_paper_table(write(tmp_path, SCORES))
     assert isinstance(table, PaperTable)
     assert {place: str(t.spec) for place, t in table.targets().items()} == {
         (0, 0): "roberta+mirror",
@@ -93,15 +93,15 @@ def test_a_column_changes_the_encoder_and_the_papers_own_value_is_left_out(tmp_p
 def test_what_is_wrong_is_named(tmp_path: Path, old: str, new: str, message: str) -> None:
     assert SCORES.count(old) >= 1
     with pytest.raises(DataFormatError, match=r"table1\.yaml") as caught:
-        read_table(write(tmp_path, SCORES.replace(old, new, 1)))
+        read_paper_table(write(tmp_path, SCORES.replace(old, new, 1)))
     assert message in str(caught.value)
 
 
 def test_a_file_that_is_not_there_or_not_a_spec(tmp_path: Path) -> None:
     with pytest.raises(DataFormatError, match="cannot be read"):
-        read_table(tmp_path / "none.yaml")
+        read_paper_table(tmp_path / "none.yaml")
     with pytest.raises(DataFormatError, match="must be a mapping"):
-        read_table(write(tmp_path, "- a\n- b\n"))
+        read_paper_table(write(tmp_path, "- a\n- b\n"))
 
 
 def test_a_table_that_is_not_there_is_an_unknown_name() -> None:

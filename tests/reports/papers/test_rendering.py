@@ -13,14 +13,14 @@ from paper_results import result
 
 from mirrorbench.core.errors import UsageError
 from mirrorbench.core.specs import parse_spec
-from mirrorbench.reports.papers.joining import Comparison, Results, compare
+from mirrorbench.reports.papers.measured import MeasuredTable, StoredScores, measured_table
 from mirrorbench.reports.papers.reading import find_table, paper_tables
-from mirrorbench.reports.papers.rendering import FORMATS, Content, latex, render
+from mirrorbench.reports.papers.rendering import PAPER_FORMATS, Content, latex, render
 from mirrorbench.reports.papers.tables import FactTable, PaperTable
 from mirrorbench.runs.results import Result
 
 
-def measured(table: PaperTable, backbone: str = "") -> Comparison:
+def measured(table: PaperTable, backbone: str = "") -> MeasuredTable:
     """A table with three seeds in every cell that can be measured, a tenth above what is published."""
     spec = parse_spec(backbone) if backbone else None
     found: dict[tuple[str, str], Result] = {}
@@ -34,7 +34,7 @@ def measured(table: PaperTable, backbone: str = "") -> Comparison:
                 if one.metrics[target.metric] is None:
                     one.metrics[target.metric] = value + 0.1 + seed / 1000
                 found[str(target.spec), task, seed] = one  # type: ignore[index]
-    return compare(table, Results(found.values()), spec)
+    return measured_table(table, StoredScores(found.values()), spec)
 
 
 def everything() -> list[Content]:
@@ -54,7 +54,7 @@ def test_published_measured_and_difference_stand_below_each_other() -> None:
         for task in table.columns[0].tasks
         for seed, value in enumerate((0.700, 0.702, 0.704))
     ]
-    lines = render(compare(table, Results(results)), "markdown").splitlines()
+    lines = render(measured_table(table, StoredScores(results)), "markdown").splitlines()
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("|")]
     assert rows[0] == ["model", "", "avg. ρ", "change"]
     assert rows[2:6] == [
@@ -68,7 +68,7 @@ def test_published_measured_and_difference_stand_below_each_other() -> None:
 
 
 def test_without_results_only_the_published_values_stand_there() -> None:
-    text = render(compare(paper_table("mirrorwic/table9"), Results([])), "markdown")
+    text = render(measured_table(paper_table("mirrorwic/table9"), StoredScores([])), "markdown")
     assert "published" not in text
     assert re.search(r"BERT \+ MirrorWiC +\|( +\? \|){5} +\*\*70\.84\*\* \| +\? \|", text)
     assert "?: not legible" in text
@@ -78,7 +78,7 @@ def test_scores_are_shown_in_the_papers_scale() -> None:
     table = paper_table("mirrorwic/table7")
     results = [result("bert+mirrorwic", "wic", score, seed, metric="dev_accuracy")
                for seed, score in enumerate((0.7194, 0.7196))]  # fmt: skip
-    text = render(compare(table, Results(results)), "markdown")
+    text = render(measured_table(table, StoredScores(results)), "markdown")
     assert "71.95 ± 0.01" in text
     assert "+0.01" in text
 
@@ -91,13 +91,13 @@ def test_on_another_backbone_no_difference_is_marked() -> None:
 
 
 def test_notes_say_where_sources_disagree() -> None:
-    text = render(compare(paper_table("mirror-bert/table1"), Results([])), "markdown")
+    text = render(measured_table(paper_table("mirror-bert/table1"), StoredScores([])), "markdown")
     assert "Elsewhere otherwise (poster/table1): fastText (row 1), EN: .434 on the poster" in text
-    text = render(compare(paper_table("mirror-bert/table4"), Results([])), "markdown")
+    text = render(measured_table(paper_table("mirror-bert/table4"), StoredScores([])), "markdown")
     assert "Inconsistent: BERT (row 1), avg.: the printed values give .535" in text
 
 
-@pytest.mark.parametrize("format_", FORMATS)
+@pytest.mark.parametrize("format_", PAPER_FORMATS)
 def test_every_table_in_every_format(format_: str) -> None:
     for content in everything():
         assert len(render(content, format_).splitlines()) >= 2
@@ -120,7 +120,7 @@ def test_csv_and_json_hold_every_cell_in_full_precision() -> None:
 
 
 def test_latex_spans_groups() -> None:
-    text = latex(compare(paper_table("mirror-bert/table2"), Results([])))
+    text = latex(measured_table(paper_table("mirror-bert/table2"), StoredScores([])))
     assert r"\multicolumn{2}{c}{NCBI} & \multicolumn{2}{c}{BC5-d}" in text
     assert r"\cmidrule(lr){2-3} \cmidrule(lr){4-5}" in text
     assert r"\cmidrule(lr){3-4} \cmidrule(lr){5-6}" in latex(measured(paper_table("mirror-bert/table2")))
@@ -144,4 +144,4 @@ def test_latex_of_every_table_compiles(tmp_path: Path) -> None:
 
 def test_an_unknown_format_is_named() -> None:
     with pytest.raises(UsageError, match="no format 'html'"):
-        render(compare(paper_table("mirror-bert/table1"), Results([])), "html")
+        render(measured_table(paper_table("mirror-bert/table1"), StoredScores([])), "html")

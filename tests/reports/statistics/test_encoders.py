@@ -9,7 +9,7 @@ from comparison_samples import correlated
 
 from mirrorbench.core.errors import DataFormatError, UsageError
 from mirrorbench.core.plugins import Plugins
-from mirrorbench.reports.statistics.encoders import Comparison, compare
+from mirrorbench.reports.statistics.encoders import EncoderComparison, compare_encoders
 from mirrorbench.reports.statistics.significance import Interval, holm
 from mirrorbench.reports.statistics.stored import Stored
 
@@ -28,8 +28,8 @@ def sides(tmp_path: Path) -> tuple[list[Stored], list[Stored]]:
     return first, second
 
 
-def compared(sides: tuple[list[Stored], list[Stored]], plugins: Plugins, **more: Any) -> Comparison:
-    return compare(*sides, TASKS, plugins, resamples=400, **more)
+def compared(sides: tuple[list[Stored], list[Stored]], plugins: Plugins, **more: Any) -> EncoderComparison:
+    return compare_encoders(*sides, TASKS, plugins, resamples=400, **more)
 
 
 def test_every_task_and_their_average(sides: tuple[list[Stored], list[Stored]], plugins: Plugins) -> None:
@@ -58,7 +58,7 @@ def test_tasks_are_resampled_independently(tmp_path: Path, plugins: Plugins) -> 
     gold = rng.normal(size=100)
     a, b = (gold + rng.normal(size=100) for _ in range(2))
     sides = [[correlated(tmp_path, spec, t, gold, x) for t in TASKS] for spec, x in (("a", a), ("b", b))]
-    found = compare(sides[0], sides[1], TASKS, plugins, resamples=1000)
+    found = compare_encoders(sides[0], sides[1], TASKS, plugins, resamples=1000)
     single = [float(np.std(entry.difference.drawn)) for entry in found.tasks]
     together = float(np.std(sum(entry.difference.drawn for entry in found.tasks) / 3))
     assert together == pytest.approx(single[0] / np.sqrt(3), rel=0.15)
@@ -78,30 +78,34 @@ def test_seeds_of_one_side_that_are_of_two_experiments(tmp_path: Path, plugins: 
     a = [correlated(tmp_path, "a", "one", gold, gold + seed, seed, corpus=corpus) for seed, corpus in enumerate("xy")]
     b = [correlated(tmp_path, "b", "one", gold, -gold)]
     with pytest.raises(UsageError, match="one: the seeds of A differ in recipe, corpus or precision"):
-        compare(a, b, ["one"], plugins, resamples=100)
-    assert compare(a, b, ["one"], plugins, resamples=100, allow_mixed=True).notes[0].startswith("mixed: one: the seeds")
+        compare_encoders(a, b, ["one"], plugins, resamples=100)
+    assert (
+        compare_encoders(a, b, ["one"], plugins, resamples=100, allow_mixed=True)
+        .notes[0]
+        .startswith("mixed: one: the seeds")
+    )
 
 
 def test_what_one_lacks_is_noted(sides: tuple[list[Stored], list[Stored]], plugins: Plugins) -> None:
     first, second = sides
-    found = compare(first[:2], second, TASKS, plugins, resamples=100)
+    found = compare_encoders(first[:2], second, TASKS, plugins, resamples=100)
     assert [entry.task for entry in found.tasks] == ["one"]
     assert found.average is None
     assert found.notes == ("only B has: two, three",)
     with pytest.raises(UsageError, match="no task on which both"):
-        compare(first[:2], second[1:], TASKS, plugins)
+        compare_encoders(first[:2], second[1:], TASKS, plugins)
 
 
 def test_an_undefined_score_is_not_compared(tmp_path: Path, plugins: Plugins) -> None:
     gold = np.arange(20.0)
     a, b = (correlated(tmp_path, spec, "one", gold, x) for spec, x in (("a", gold), ("b", np.ones(20))))
     c, d = (correlated(tmp_path, spec, "two", gold, gold % 7) for spec in "ab")
-    found = compare([a, c], [b, d], ["one", "two"], plugins, resamples=100)
+    found = compare_encoders([a, c], [b, d], ["one", "two"], plugins, resamples=100)
     assert [entry.task for entry in found.tasks] == ["two"]
     assert found.tasks[0].difference.p == 1
     assert "one: not compared" in found.notes[0]
     with pytest.raises(UsageError, match="one: not compared"):
-        compare([a], [b], ["one"], plugins, resamples=100)
+        compare_encoders([a], [b], ["one"], plugins, resamples=100)
 
 
 @pytest.mark.parametrize(
@@ -117,9 +121,9 @@ def test_what_does_not_belong_together(change: dict[str, Any], reason: str, tmp_
     a = correlated(tmp_path, "a", "one", gold, gold % 11)
     b = correlated(tmp_path, "b", "one", gold, gold % 7, **change)
     with pytest.raises(UsageError, match=reason) as caught:
-        compare([a], [b], ["one"], plugins, resamples=100)
+        compare_encoders([a], [b], ["one"], plugins, resamples=100)
     assert "--allow-mixed" in caught.value.hint
-    found = compare([a], [b], ["one"], plugins, resamples=100, allow_mixed=True)
+    found = compare_encoders([a], [b], ["one"], plugins, resamples=100, allow_mixed=True)
     assert found.notes == (f"mixed: {reason}",) or found.notes[0].startswith(f"mixed: {reason}")
     assert found.tasks[0].difference.n == 30
 
@@ -129,4 +133,4 @@ def test_mixing_does_not_join_what_has_other_answers(tmp_path: Path, plugins: Pl
     a = correlated(tmp_path, "a", "one", gold, gold % 11)
     b = correlated(tmp_path, "b", "one", gold[::-1].copy(), gold % 7, files="2")
     with pytest.raises(DataFormatError, match="different gold"):
-        compare([a], [b], ["one"], plugins, resamples=100, allow_mixed=True)
+        compare_encoders([a], [b], ["one"], plugins, resamples=100, allow_mixed=True)

@@ -7,8 +7,8 @@ import pytest
 from toy_tables import BOARD, EMPTY, HOSTILE, NO_ROWS
 
 from mirrorbench.core.errors import DataFormatError
-from mirrorbench.reports.objects import read_table
 from mirrorbench.reports.renderers import as_json
+from mirrorbench.reports.table import read_table
 
 
 @pytest.mark.parametrize("table", [BOARD, EMPTY, HOSTILE, NO_ROWS])

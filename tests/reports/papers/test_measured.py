@@ -10,7 +10,7 @@ from paper_results import result
 from mirrorbench.core.errors import UsageError
 from mirrorbench.core.specs import parse_spec
 from mirrorbench.data.catalogue import builtin_suites
-from mirrorbench.reports.papers.joining import Compared, Comparison, Measured, Results, compare
+from mirrorbench.reports.papers.measured import Measured, MeasuredTable, PaperCell, StoredScores, measured_table
 from mirrorbench.reports.papers.reading import find_table
 from mirrorbench.reports.papers.tables import PaperTable, Printed
 from mirrorbench.runs.results import Result
@@ -25,8 +25,8 @@ def table(name: str) -> PaperTable:
     return found
 
 
-def joined(name: str, results: Iterable[Result], backbone: str = "", protocol: str = "paper") -> Comparison:
-    return compare(table(name), Results(results, protocol), parse_spec(backbone) if backbone else None)
+def joined(name: str, results: Iterable[Result], backbone: str = "", protocol: str = "paper") -> MeasuredTable:
+    return measured_table(table(name), StoredScores(results, protocol), parse_spec(backbone) if backbone else None)
 
 
 def sts(spec: str, shift: float = 0.0) -> list[Result]:
@@ -81,7 +81,7 @@ def test_seeds_that_not_every_task_has_make_no_average() -> None:
 )
 def test_what_counts_as_a_difference(published: float | None, measured: Measured | None, differs: bool | None) -> None:
     printed = Printed(".743", published, 0.001) if published else Printed("")
-    assert Compared(printed, measured).differs is differs
+    assert PaperCell(printed, measured).differs is differs
 
 
 def test_on_another_backbone_nothing_is_held_against_the_paper() -> None:

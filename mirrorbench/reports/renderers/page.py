@@ -15,11 +15,10 @@ from importlib.resources import files
 from string import Template
 from typing import Any
 
-from mirrorbench.reports.objects import to_object
-from mirrorbench.reports.renderers.latex import caption, escape_latex
 from mirrorbench.reports.renderers.markdown import escape_markdown
 from mirrorbench.reports.renderers.numbers import MISSING, TIED, number, with_deviation, with_legend
-from mirrorbench.reports.table import DIGITS, Score, Table
+from mirrorbench.reports.renderers.tex import caption, escape_latex
+from mirrorbench.reports.table import DIGITS, Score, Table, to_object
 
 DEFAULT_TITLE = "Leaderboard"
 

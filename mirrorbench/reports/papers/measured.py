@@ -44,7 +44,7 @@ class Measured:
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class PaperCell:
     """A cell: what is printed, what was measured (``None``: nothing), and whether the two may be compared."""
 
     printed: Printed
@@ -72,7 +72,7 @@ class Compared:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class MeasuredTable:
     """A table of a paper with what was measured.
 
     Attributes:
@@ -84,7 +84,7 @@ class Comparison:
     """
 
     table: PaperTable
-    cells: tuple[tuple[Compared, ...], ...]
+    cells: tuple[tuple[PaperCell, ...], ...]
     results: tuple[Result, ...] = ()
     backbone: EncoderSpec | None = None
     notes: tuple[str, ...] = ()
@@ -96,7 +96,7 @@ class Comparison:
         return sum(self.cells[r][c].measured is not None for r, c in targets), len(targets)
 
 
-class Results:
+class StoredScores:
     """Stored results, looked up by encoder and task.
 
     Args:
@@ -121,7 +121,7 @@ class Results:
         return found if all(found) else []
 
 
-def compare(table: PaperTable, results: Results, backbone: EncoderSpec | None = None) -> Comparison:
+def measured_table(table: PaperTable, results: StoredScores, backbone: EncoderSpec | None = None) -> MeasuredTable:
     """Put measured scores beside the published ones.
 
     Args:
@@ -129,7 +129,7 @@ def compare(table: PaperTable, results: Results, backbone: EncoderSpec | None = 
         results: what was measured.
         backbone: look for rows on this backbone instead of the papers'; such scores are not held against the published.
     """
-    cells = [[Compared(printed, None, backbone is None) for printed in row.printed] for row in table.rows]
+    cells = [[PaperCell(printed, None, backbone is None) for printed in row.printed] for row in table.rows]
     used: dict[str, Result] = {}
     notes: dict[str, None] = {}
     for (r, c), target in table.targets(backbone).items():
@@ -139,12 +139,12 @@ def compare(table: PaperTable, results: Results, backbone: EncoderSpec | None = 
             notes[reason] = None
         elif found:
             used |= {result.cell_id: result for task in found for result in task.values()}
-            cells[r][c] = Compared(table.rows[r].printed[c], _measured(found, target), backbone is None)
+            cells[r][c] = PaperCell(table.rows[r].printed[c], _measured(found, target), backbone is None)
     for r, row in enumerate(cells):
         for c in range(len(row)):
             if not table.rows[r].printed[c].absent and (measured := _difference(table, cells, r, c)):
-                row[c] = Compared(row[c].printed, measured, comparable=False)
-    return Comparison(table, tuple(map(tuple, cells)), tuple(used.values()), backbone, tuple(notes))
+                row[c] = PaperCell(row[c].printed, measured, comparable=False)
+    return MeasuredTable(table, tuple(map(tuple, cells)), tuple(used.values()), backbone, tuple(notes))
 
 
 def _unfit(found: Sequence[dict[int, Result]], target: Target) -> str:
@@ -175,7 +175,7 @@ def _measured(found: Sequence[dict[int, Result]], target: Target) -> Measured:
     )
 
 
-def _difference(table: PaperTable, cells: Sequence[Sequence[Compared]], row: int, column: int) -> Measured | None:
+def _difference(table: PaperTable, cells: Sequence[Sequence[PaperCell]], row: int, column: int) -> Measured | None:
     """The measured counterpart of a printed difference, ``None`` where the column is none or a part is missing."""
     pair = table.columns[column].difference
     if pair is None:

@@ -1,0 +1,165 @@
+"""Tables from results. Averages are taken over values; a row that lacks a cell of an average lacks the average."""
+
+from __future__ import annotations
+
+import statistics
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
+from pathlib import PurePath
+from typing import TYPE_CHECKING
+
+from mirrorbench.core.specs import EncoderSpec, parse_spec
+from mirrorbench.data.catalogue import builtin_suites
+from mirrorbench.models.backbones import label as backbone_label
+from mirrorbench.reports.provenance import provenance
+from mirrorbench.reports.table import AVERAGE, Column, Row, Score, Table
+from mirrorbench.runs.cells import Failure
+from mirrorbench.runs.results import Result
+
+if TYPE_CHECKING:
+    from mirrorbench.core.plugins import Plugins
+
+
+def build_table(
+    results: Iterable[Result],
+    plugins: Plugins,
+    tasks: Sequence[str] = (),
+    rows: Sequence[EncoderSpec] = (),
+    failures: Sequence[Failure] = (),
+    title: str = "",
+) -> Table:
+    """A table of the main scores.
+
+    Args:
+        results: any number of results.
+        plugins: for the heads of the columns.
+        tasks: columns and their order; by default every task in the results, suite by suite, then the others in the
+            order in which they are registered.
+        rows: rows and their order; by default every encoder in the results, in the order in which they come. Where the
+            results hold several protocols, each encoder has a row for each: they are different experiments. The tasks'
+            baselines follow.
+        failures: noted below the table.
+        title: one line.
+    """
+    results = list(results)
+    by_cell: dict[tuple[str, str, str], list[Result]] = {}
+    for result in results:
+        by_cell.setdefault((result.spec, result.protocol, result.task), []).append(result)
+    names = list(tasks) or _in_order({result.task for result in results}, plugins)
+    columns = _with_averages([_column(name, plugins, results) for name in names])
+    protocols = list(dict.fromkeys(result.protocol for result in results)) or [""]
+    there = dict.fromkeys((r.spec, r.protocol) for r in results)
+    some = {spec for spec, _ in there}  # one that has results under another protocol only needs no empty row
+    specs = [(row, p) for row in rows for p in protocols if (str(row), p) in there or str(row) not in some]
+    specs = specs or [(parse_spec(s), p) for s, p in there]
+    labels = _labels([spec for spec, _ in specs], plugins)
+    table_rows = []
+    for spec, protocol in specs:
+        cells = {name: by_cell.get((str(spec), protocol, name), []) for name in names}
+        scores = tuple(_average([cells[name] for name in column.average_of or (column.name,)]) for column in columns)
+        label = labels[spec] + (f" [{protocol}]" if len(protocols) > 1 else "")
+        table_rows.append(Row(label, str(spec), scores, spec.backbone, spec.method, protocol))
+    table_rows += _baselines(columns, results, plugins)
+    notes = [*provenance(results), *_missing(failures, labels, plugins)]
+    return Table(title, tuple(columns), tuple(table_rows), tuple(notes))
+
+
+def _labels(specs: Iterable[EncoderSpec], plugins: Plugins) -> dict[EncoderSpec, str]:
+    """What rows are called; those that would be called alike (``./a/model`` and ``./b/model``) by their specs."""
+    labels = {spec: row_label(spec, plugins) for spec in specs}
+    alike = Counter(labels.values())
+    return {spec: label if alike[label] == 1 else str(spec) for spec, label in labels.items()}
+
+
+def _missing(failures: Sequence[Failure], labels: Mapping[EncoderSpec, str], plugins: Plugins) -> list[str]:
+    """Why cells are empty: a line for all rows (and seeds) that lack a task for the same reason."""
+    lacking: dict[tuple[str, str], dict[str, None]] = {}
+    for failure in failures:
+        reason = failure.reason.splitlines()[0]
+        label = labels.get(failure.spec) or row_label(failure.spec, plugins)
+        lacking.setdefault((failure.task, reason), {})[label] = None
+    return [f"missing: {', '.join(rows)} on {task}: {reason}" for (task, reason), rows in lacking.items()]
+
+
+def row_label(spec: EncoderSpec, plugins: Plugins) -> str:
+    """How the papers call a row: ``BERT-CLS``, ``BERT-mp``, ``BERT + Mirror (drophead=0.05)``."""
+    name, shown = backbone_label(spec), ""
+    if spec.method == "base":
+        pooling = str(spec.get("pooling", "mean"))
+        name += {"cls": "-CLS", "mean": "-mp"}.get(pooling, f"-{pooling}")
+        shown = "pooling"
+    elif spec.method in plugins.methods:
+        name = plugins.methods[spec.method].label.format(backbone=name, method=spec.method)
+    # Of a path its last part names the model; the rest is about this machine.
+    rest = [
+        PurePath(str(value)).name if key == "path" else f"{key}={value}" for key, value in spec.params if key != shown
+    ]
+    return f"{name} ({', '.join(rest)})" if rest else name
+
+
+def _baselines(columns: Sequence[Column], results: Sequence[Result], plugins: Plugins) -> list[Row]:
+    """A row for each baseline of a task whose main metric is shown, over the same items."""
+    found: dict[str, dict[str, Score]] = {}
+    for result in results:
+        if result.task not in plugins.tasks:
+            continue
+        task = plugins.tasks[result.task]
+        main = task.main_metric
+        if result.main_metric != main or result.main_score != result.metrics.get(main):
+            continue
+        for label, metric in task.baselines.items():
+            if (value := result.metrics.get(metric)) is not None:
+                found.setdefault(label, {})[task.name] = Score(value, None, 1)
+    return [Row(label, "", tuple(scores.get(c.name) for c in columns)) for label, scores in found.items()]
+
+
+def _in_order(names: set[str], plugins: Plugins) -> list[str]:
+    listed = [name for suite in builtin_suites().values() for name in suite]
+    order = dict.fromkeys([*listed, *plugins.tasks.names(), *sorted(names)])
+    return [name for name in order if name in names]
+
+
+def _column(name: str, plugins: Plugins, results: Sequence[Result]) -> Column:
+    suite = next((suite for suite, members in builtin_suites().items() if name in members), "")
+    own = [result for result in results if result.task == name]
+    metric = ", ".join(sorted({result.main_metric for result in own}))
+    if name in plugins.tasks:
+        task = plugins.tasks[name]
+        return Column(name, task.title, suite, task.level, tuple(task.languages), metric or task.main_metric)
+    level = str(own[0].cell.get("level", "")) if own else ""
+    return Column(name, name, suite, level, (), metric)
+
+
+def _with_averages(tasks: Sequence[Column]) -> list[Column]:
+    """The columns with an average after each suite, where there are several, and one over everything at the end."""
+    if len(tasks) < 2:
+        return list(tasks)
+    runs = [(suite, list(columns)) for suite, columns in groupby(tasks, lambda column: column.suite)]
+    if len(runs) == 1:
+        return [*tasks, Column(AVERAGE, AVERAGE, runs[0][0], average_of=tuple(c.name for c in tasks))]
+    columns: list[Column] = []
+    for suite, members in runs:
+        columns += members
+        once = sum(name == suite for name, _ in runs) == 1
+        if suite and once and len(members) > 1:
+            average = tuple(column.name for column in members)
+            columns.append(Column(f"{AVERAGE} {suite}", AVERAGE, suite, average_of=average))
+    return [*columns, Column(AVERAGE, AVERAGE, average_of=tuple(c.name for c in tasks))]
+
+
+def _average(cells: Sequence[Sequence[Result]]) -> Score | None:
+    """The mean over tasks within each seed, then over seeds; of a single task, the mean over seeds."""
+    by_seed = [{r.seed: r.main_score for r in cell} for cell in cells]
+    if not all(by_seed):
+        return None
+    values: list[tuple[int, float]] = []
+    for seed in sorted(set().union(*by_seed)):
+        scores = [task.get(seed) for task in by_seed]
+        if None in scores:
+            return None
+        values.append((seed, statistics.fmean(score for score in scores if score is not None)))
+    means = [value for _, value in values]
+    sd = statistics.stdev(means) if len(means) > 1 else None
+    ids = tuple(r.cell_id for cell in cells for r in sorted(cell, key=lambda result: result.seed))
+    return Score(statistics.fmean(means), sd, len(means), ids, tuple(values))
