@@ -1,0 +1,89 @@
+"""The structure of the package: which room may import which and how large files are."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+
+import mirrorbench
+
+PACKAGE = Path(mirrorbench.__file__).parent
+ROOMS = ("core", "data", "models", "training", "tasks", "runs", "reports", "analysis", "texts", "session", "cli")
+"""In the order in which they build on each other (``CONTRIBUTING.md``); ``session`` is the one module beside them."""
+KNOWS_CORE_ONLY = ("data", "models")
+LONGEST_FILE = 400
+
+TREES = {path: ast.parse(path.read_text("utf-8")) for path in sorted(PACKAGE.rglob("*.py"))}
+
+
+def module_of(path: Path) -> str:
+    parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+MODULES = {module_of(path) for path in TREES}
+
+
+def room_of(module: str) -> str:
+    return module.split(".")[1] if "." in module else ""
+
+
+def imported(tree: ast.AST) -> Iterator[tuple[str, int]]:
+    """Modules of this package that a file imports, in functions too, but not those for annotations alone."""
+    if isinstance(tree, ast.If) and "TYPE_CHECKING" in ast.unparse(tree.test):
+        return
+    if isinstance(tree, ast.ImportFrom) and tree.module and tree.module.split(".")[0] == "mirrorbench":
+        for alias in tree.names:
+            full = f"{tree.module}.{alias.name}"
+            yield full if full in MODULES else tree.module, tree.lineno
+    elif isinstance(tree, ast.Import):
+        yield from ((a.name, tree.lineno) for a in tree.names if a.name.split(".")[0] == "mirrorbench")
+    for child in ast.iter_child_nodes(tree):
+        yield from imported(child)
+
+
+IMPORTS = [(path, line, name) for path, tree in TREES.items() for name, line in imported(tree)]
+
+
+def test_a_room_imports_only_from_those_below_it() -> None:
+    forbidden = []
+    for path, line, name in IMPORTS:
+        here, there = room_of(module_of(path)), room_of(name)
+        if here in ("", "__main__") or there in ("", here):
+            continue
+        lower = ROOMS.index(there) < ROOMS.index(here) and (there == "core" or here not in KNOWS_CORE_ONLY)
+        if not lower:
+            forbidden.append(f"{path.relative_to(PACKAGE)}:{line} imports {name}")
+    assert forbidden == []
+
+
+def test_no_circle_of_modules() -> None:
+    """Also within a room: a module can be read when those that it imports were read."""
+    knows: dict[str, set[str]] = {module: set() for module in MODULES}
+    for path, _, name in IMPORTS:
+        knows[module_of(path)].add(name)
+    done: set[str] = set()
+
+    def visit(module: str, above: tuple[str, ...]) -> None:
+        assert module not in above, " -> ".join((*above[above.index(module) :], module))
+        if module not in done:
+            for other in sorted(knows[module] - {module}):
+                visit(other, (*above, module))
+            done.add(module)
+
+    for module in sorted(MODULES):
+        visit(module, ())
+
+
+def test_every_module_stands_in_a_room() -> None:
+    loose = {path.name for path in PACKAGE.glob("*.py")} - {"__init__.py", "__main__.py", "session.py"}
+    assert loose == set()
+    assert {room_of(m) for m in MODULES} <= {"", "__main__", *ROOMS}
+    assert set(dict(pairwise(ROOMS))) | {ROOMS[-1]} == set(ROOMS)
+
+
+def test_no_file_is_too_long_to_read() -> None:
+    sizes = {str(path.relative_to(PACKAGE)): len(path.read_text("utf-8").splitlines()) for path in TREES}
+    assert {name: size for name, size in sizes.items() if size > LONGEST_FILE} == {}
