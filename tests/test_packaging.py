@@ -67,6 +67,5 @@ def test_the_papers_tables_are_in_it(wheel: zipfile.ZipFile) -> None:
 
 
 def test_the_skeleton_of_plugins_is_in_it(wheel: zipfile.ZipFile) -> None:
-    from mirrorbench.cli.scaffold import TEMPLATES
-
-    assert {f"mirrorbench/cli/scaffold/templates/{name}" for name in TEMPLATES.values()} <= set(wheel.namelist())
+    templates = (ROOT / "mirrorbench" / "cli" / "templates").glob("*.tmpl")
+    assert {f"mirrorbench/cli/templates/{path.name}" for path in templates} <= set(wheel.namelist())

@@ -75,7 +75,7 @@ def leave(
     from mirrorbench import __version__
     from mirrorbench.analysis import canvas
     from mirrorbench.analysis.report import cell_text, write_numbers
-    from mirrorbench.cli.tables import print_rows
+    from mirrorbench.cli.output import print_rows
 
     stem = stem.with_name(re.sub(r"[^\w.=,-]", "_", stem.name))  # a task's name may hold options after a colon
     lines = rows if table is None else table

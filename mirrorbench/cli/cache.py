@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mirrorbench.cli.options import Json
-from mirrorbench.cli.tables import print_rows
+from mirrorbench.cli.output import in_bytes, print_json, print_rows
 
 if TYPE_CHECKING:
     from mirrorbench.runs.maintenance.cache import Entry
@@ -23,8 +23,6 @@ app = typer.Typer(
 @app.command("list")
 def list_cache(as_json: Json = False) -> None:
     """List what is in the cache, the largest first."""
-    import json
-
     from mirrorbench.runs.cache import Cache
     from mirrorbench.runs.maintenance.cache import entries
 
@@ -35,11 +33,11 @@ def list_cache(as_json: Json = False) -> None:
             {"kind": e.kind, "key": e.key, "path": str(e.path), "bytes": e.size, "used": e.used, "what": e.what}
             for e in found
         ]
-        typer.echo(json.dumps(rows, indent=2, ensure_ascii=False))
+        print_json(rows)
         return
     if found:
         _print(found)
-    typer.echo(f"{cache.root}: {len(found)} entries, {size(sum(entry.size for entry in found))}")
+    typer.echo(f"{cache.root}: {len(found)} entries, {in_bytes(sum(entry.size for entry in found))}")
 
 
 @app.command()
@@ -64,7 +62,7 @@ def prune(
         for entry in chosen:
             remove(entry)
     done = "would go" if dry_run else "removed"
-    typer.echo(f"{len(chosen)} entries {done}, {size(sum(entry.size for entry in chosen))}")
+    typer.echo(f"{len(chosen)} entries {done}, {in_bytes(sum(entry.size for entry in chosen))}")
 
 
 @app.command()
@@ -87,20 +85,11 @@ def verify() -> None:
         )
 
 
-def size(n: float) -> str:
-    """A number of bytes as people read it: ``1.2 GB``."""
-    for unit in ("B", "kB", "MB", "GB"):
-        if n < 1000:
-            return f"{n:.0f} B" if unit == "B" else f"{n:.1f} {unit}"
-        n /= 1000
-    return f"{n:.1f} TB"
-
-
 def _print(found: Sequence[Entry]) -> None:
     from datetime import datetime
 
     rows = [
-        (e.kind, e.key[:12], size(e.size), datetime.fromtimestamp(e.used).strftime("%Y-%m-%d %H:%M"), e.what)
+        (e.kind, e.key[:12], in_bytes(e.size), datetime.fromtimestamp(e.used).strftime("%Y-%m-%d %H:%M"), e.what)
         for e in found
     ]
     print_rows(("kind", "key", "size", "used", "what"), rows)

@@ -111,7 +111,7 @@ def _tasks_of(one: Sequence[Stored], other: Sequence[Stored]) -> list[str]:
 
 
 def _print(first: str, second: str, found: EncoderComparison, resamples: int) -> None:
-    from mirrorbench.cli.tables import print_rows
+    from mirrorbench.cli.output import print_rows
     from mirrorbench.reports.statistics.significance import LEVEL
 
     typer.echo(f"A: {first}\nB: {second}\n")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mirrorbench.cli.options import DataDir, Json, Offline, PluginFiles, split_names
-from mirrorbench.cli.tables import print_rows
+from mirrorbench.cli.output import print_rows
 
 if TYPE_CHECKING:
     from mirrorbench.core.errors import MirrorbenchError

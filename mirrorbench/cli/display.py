@@ -5,11 +5,10 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 from rich.table import Table as RichTable
@@ -139,22 +138,6 @@ def reporter(total: int) -> Iterator[Display]:
     )  # fmt: skip
     with progress:
         yield Display(total, progress)
-
-
-@contextmanager
-def on_interrupt(message: str) -> Iterator[None]:
-    """Ctrl-C inside is one message and exit code 130."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        # Not through rich: where it was interrupted while it printed, it keeps every later line to itself.
-        typer.echo(message, err=True)
-        raise typer.Exit(130) from None
-
-
-def going_on(folder: Path) -> AbstractContextManager[None]:
-    """Ctrl-C inside says that the same command goes on from what lies in ``folder``."""
-    return on_interrupt(f"Interrupted. What is done is stored in {folder}; the same command goes on from there.")
 
 
 def print_table(table: Table) -> None:

@@ -16,9 +16,7 @@ def doctor(
 
     The exit code is 1 if something that every command needs is not in order.
     """
-    import json
-
-    from mirrorbench.cli.cache import size
+    from mirrorbench.cli.output import in_bytes, print_json
     from mirrorbench.data.store import DataStore
     from mirrorbench.runs.builtin import plugins
     from mirrorbench.runs.maintenance import diagnosis
@@ -41,7 +39,7 @@ def doctor(
             "environment": diagnosis.environment(),
             "problems": problems,
         }
-        typer.echo(json.dumps(report, indent=2, ensure_ascii=False))
+        print_json(report)
         raise typer.Exit(1 if problems else 0)
     _section("Versions", [(name, found or "not installed") for name, found in versions.items()])
     _section("Extras", [
@@ -50,7 +48,7 @@ def doctor(
     ])  # fmt: skip
     _section("Devices (auto takes the first)", [tuple(line.split(": ", 1)) for line in diagnosis.devices()])
     _section("Folders", [
-        (f.name, f"{f.path}: {size(f.size) if f.exists else 'not there yet'}, {size(f.free)} free"
+        (f.name, f"{f.path}: {in_bytes(f.size) if f.exists else 'not there yet'}, {in_bytes(f.free)} free"
                  + ("" if f.writable else ", CANNOT BE WRITTEN"))
         for f in folders
     ])  # fmt: skip

@@ -57,7 +57,8 @@ def encode(
 
     `echo "the [bank] of the river" | mirrorbench encode - -e bert --words-in-context`
     """
-    from mirrorbench.cli.display import errors, on_interrupt, reporter
+    from mirrorbench.cli.display import errors, reporter
+    from mirrorbench.cli.output import on_interrupt
     from mirrorbench.core.errors import UsageError
     from mirrorbench.session import load
     from mirrorbench.texts.encode import Progress, encode_stream, job_key

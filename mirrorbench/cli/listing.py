@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 import typer
 
 from mirrorbench.cli.options import Json, PluginFiles
-from mirrorbench.cli.tables import print_rows
+from mirrorbench.cli.output import print_json, print_rows
 
 if TYPE_CHECKING:
     from mirrorbench.core.plugins import Plugins
@@ -70,7 +69,7 @@ def _rows(kind: Kind, registered: Plugins) -> list[dict[str, Any]]:
 
 def _print(rows: list[dict[str, Any]], as_json: bool) -> None:
     if as_json:
-        typer.echo(json.dumps(rows, indent=2, ensure_ascii=False))
+        print_json(rows)
         return
     if not rows:
         typer.echo("None.")

@@ -105,7 +105,7 @@ def _compared(table: PaperTable, folder: Path, protocol: str, backbone: EncoderS
 
 def _list(paper_name: str, folder: Path, protocol: str, backbone: EncoderSpec | None) -> None:
     """Every table with the number of its cells that are measured in a folder."""
-    from mirrorbench.cli.tables import print_rows
+    from mirrorbench.cli.output import print_rows
     from mirrorbench.reports.papers.measured import StoredScores, measured_table
     from mirrorbench.reports.papers.reading import paper_tables
     from mirrorbench.reports.papers.tables import FactTable
@@ -128,7 +128,8 @@ def _run(
     wanted: list[Request], registered: Plugins, folder: Path, data_dir: Path | None, device: str, offline: bool
 ) -> bool:
     """Plan and run; whether anything failed."""
-    from mirrorbench.cli.display import going_on, reporter
+    from mirrorbench.cli.display import reporter
+    from mirrorbench.cli.output import on_interrupt_go_on
     from mirrorbench.data.store import DataStore
     from mirrorbench.runs.executors.jobs import context_here, execute
     from mirrorbench.runs.grids import merged
@@ -137,7 +138,7 @@ def _run(
 
     data, store = DataStore(data_dir, offline=offline), ResultStore(folder)
     planner = Planner(wanted[0], registered, data, offline=offline)
-    with going_on(folder):
+    with on_interrupt_go_on(folder):
         plan = merged([planner.along(request).plan() for request in wanted])
         context = context_here(registered, data, store, device, offline, deterministic=False)
         with reporter(len(plan.cells)) as display:

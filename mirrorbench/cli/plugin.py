@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from mirrorbench.core.errors import UsageError
+
 app = typer.Typer(
     name="plugin", help="Packages of your own with encoders, tasks and augmentations.", no_args_is_help=True
 )
+
+_NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
+_FILES = ("pyproject.toml", "README.md", "$module/__init__.py", "$module/pets.yaml", "$module/pets.tsv",
+          "tests/test_plugin.py")  # fmt: skip
+"""What the package holds; the template of each is the file of its name in ``cli/templates``."""
 
 
 @app.callback()
@@ -28,10 +36,30 @@ def new(
 
     `mirrorbench plugin new my-lab && pip install -e mirrorbench-my-lab && pytest mirrorbench-my-lab`
     """
-    from mirrorbench.cli.scaffold import write_plugin
-
-    folder = write_plugin(name, output)
+    folder = _write(name.removeprefix("mirrorbench-"), output)
     typer.echo(f"{folder}: a plugin with an encoder, two tasks and an augmentation.")
     typer.echo(f"Install it:   pip install -e {folder}")
     typer.echo(f"Test it:      pytest {folder}")
     typer.echo(f"Run it:       mirrorbench run --encoder {name}-letters --tasks {name}-pets,{name}-code")
+
+
+def _write(name: str, parent: Path) -> Path:
+    """Write the package ``mirrorbench-<name>`` into a new folder of that name."""
+    from importlib.resources import files
+    from string import Template
+
+    from mirrorbench.core.files import writing
+
+    if not _NAME.fullmatch(name):
+        raise UsageError(
+            f"{name!r} is no name for a plugin", "Lower-case letters, digits and single hyphens, e.g. my-lab."
+        )
+    folder = parent / f"mirrorbench-{name}"
+    if folder.exists():
+        raise UsageError(f"{folder} is there already", "Choose another name, or another --output.")
+    values = {"name": name, "key": name.replace("-", "_"), "module": f"mirrorbench_{name.replace('-', '_')}"}
+    for target in _FILES:
+        template = files("mirrorbench.cli") / "templates" / f"{Path(target).name}.tmpl"
+        with writing(folder / Template(target).substitute(values)) as sink:
+            sink.write(Template(template.read_text(encoding="utf-8")).substitute(values).encode("utf-8"))
+    return folder

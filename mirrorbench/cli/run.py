@@ -114,7 +114,7 @@ def run(
 
     `mirrorbench run mirror-bert-table12 --encoder tiny --dry-run`
     """  # fmt: skip
-    from mirrorbench.cli.display import going_on
+    from mirrorbench.cli.output import on_interrupt_go_on
     from mirrorbench.core.devices import pick_device, pick_precision
     from mirrorbench.core.specs import parse_spec
     from mirrorbench.data.store import DataStore
@@ -133,7 +133,7 @@ def run(
     said = _Said(specs, names, seeds, corpus, protocol, precision and auto)
     data = DataStore(data_dir, offline=offline or dry_run)
     store = ResultStore(output)
-    with going_on(store.root):
+    with on_interrupt_go_on(store.root):
         asked = _plan(grid, said, auto, registered, data, offline=offline or dry_run, fetch=not dry_run)
         if dry_run:
             _show_plan(asked.plan, store, offline)

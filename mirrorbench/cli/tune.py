@@ -56,7 +56,8 @@ def tune(
 
     `mirrorbench tune pairs.jsonl.gz -c question,answer -e roberta:epochs=2 -o qa-encoder --push-to-hub me/qa-encoder`
     """
-    from mirrorbench.cli.display import errors, on_interrupt, reporter
+    from mirrorbench.cli.display import errors, reporter
+    from mirrorbench.cli.output import on_interrupt
     from mirrorbench.core.devices import pick_device, pick_precision
     from mirrorbench.core.specs import parse_spec
     from mirrorbench.runs.builtin import plugins
@@ -88,7 +89,7 @@ def tune(
 
 
 def _report(tuned: Tuned) -> None:
-    from mirrorbench.cli.tables import print_rows
+    from mirrorbench.cli.output import print_rows
     from mirrorbench.texts.held_out import LOWER_IS_BETTER, METRICS, TITLES
 
     if sanity := tuned.sanity:
