@@ -10,7 +10,7 @@ import numpy as np
 
 from mirrorbench import hookimpl
 from mirrorbench.data.items import Pair
-from mirrorbench.tasks.pair_similarity import PairSimilarity
+from mirrorbench.tasks import PairSimilarity
 
 TASKS = 5
 _TEXTS = ("a cat", "the cat", "a dog")

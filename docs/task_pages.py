@@ -81,14 +81,8 @@ def _files(folder: str) -> Iterator[tuple[Card, ...]]:
 
 def _explanation(kind: str) -> str:
     """The class's own words, without the arguments of its constructor."""
-    made = TASK_KINDS[kind]
-    texts = [
-        base.__doc__ or ""
-        for base in reversed(made.__mro__[:-1])
-        if base.__name__.removeprefix("Card") in made.__name__
-    ]
-    parts = [_dedent(text.split("Args:")[0]) for text in texts]
-    return "\n\n".join(parts).replace("``", "`")
+    text = TASK_KINDS[kind].__doc__ or ""
+    return _dedent(text.split("Args:")[0]).replace("``", "`")
 
 
 def _dedent(text: str) -> str:

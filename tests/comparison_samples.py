@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from mirrorbench.core.specs import parse_spec
 from mirrorbench.reports.statistics.stored import Stored
 from mirrorbench.runs.results import Result, slug
-from mirrorbench.tasks.metrics.correlation import spearman
+from mirrorbench.tasks.metrics import spearman
 
 Floats = NDArray[np.float64]
 

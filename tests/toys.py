@@ -12,8 +12,7 @@ from harness import letters
 from mirrorbench import hookimpl
 from mirrorbench.core.inputs import TextInput
 from mirrorbench.data.items import Pair
-from mirrorbench.tasks import Task
-from mirrorbench.tasks.pair_similarity import PairSimilarity
+from mirrorbench.tasks import PairSimilarity, Task
 
 PLUGIN = Path(letters.__file__)
 """A plugin in a single file, for ``--plugin``."""

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mirrorbench.analysis.roc import is_binary
-from mirrorbench.tasks.metrics.threshold import exact_threshold
+from mirrorbench.tasks.metrics import exact_threshold
 
 Answers = NDArray[np.int64]
 

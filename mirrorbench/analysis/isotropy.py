@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mirrorbench.tasks.metrics.similarity import unit
+from mirrorbench.tasks.metrics import unit
 
 Vectors = NDArray[Any]
 _BLOCK = 256

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from mirrorbench.analysis.isotropy import log_isotropy, mean_cosine
 from mirrorbench.core.inputs import TextInput
-from mirrorbench.tasks.metrics.similarity import unit
+from mirrorbench.tasks.metrics import unit
 
 SAMPLES, SAMPLE_SIZE = 5, 200
 """Random samples of words, and words in each (MirrorWiC, section 5.3)."""

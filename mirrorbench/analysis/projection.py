@@ -20,7 +20,7 @@ from mirrorbench.core.inputs import TextInput
 from mirrorbench.core.registry import unknown_name
 from mirrorbench.data.items import Disambiguation
 from mirrorbench.data.textfiles import read_lines, unmark
-from mirrorbench.tasks.metrics.similarity import unit
+from mirrorbench.tasks.metrics import unit
 
 METHODS = ("tsne", "pca", "umap")
 EXAMPLES = files("mirrorbench") / "analysis" / "senses.tsv"

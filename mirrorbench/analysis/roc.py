@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mirrorbench.tasks.metrics.classification import auc, roc
+from mirrorbench.tasks.metrics import auc, roc_points
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ def curve(predictions: Mapping[str, NDArray[Any]]) -> Curve:
         raise ValueError("a ROC curve needs labels 0 and 1, and both of them")
     known = ~np.isnan(gold)
     scores, gold = scores[known], gold[known]
-    points = predictions if "roc_fpr" in predictions else roc(scores, gold)
+    points = predictions if "roc_fpr" in predictions else roc_points(scores, gold)
     area = auc(scores, gold)
     assert area is not None  # both labels occur
     positives = int(gold.sum())

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mirrorbench.tasks.metrics.classification import auc
+from mirrorbench.tasks.metrics import auc
 
 FEWEST, MOST = 12, 40
 """Bins of a histogram over the range of all encoders that are compared: the Rice rule, 2 n^(1/3), within these."""

@@ -28,7 +28,7 @@ from mirrorbench.runs.cells import Cell, Failure
 from mirrorbench.runs.plan import Plan, Planner, Request, expand_tasks
 from mirrorbench.runs.results import Result, ResultStore, read_result
 from mirrorbench.tasks import Vectors
-from mirrorbench.tasks.scoring import score
+from mirrorbench.tasks.base import score_task
 
 if TYPE_CHECKING:
     import torch
@@ -277,7 +277,9 @@ def layers_of(session: Session, opened: Opened, words: Words) -> list[Layer]:
     own = opened.pooling()
     poolings = [replace(own, layers=str(layer)) for layer in range(opened.n_layers() + 1)]
     scores = [
-        score(task, items, Vectors(inputs, array), session.protocol, session.plugins.metrics).metrics[task.main_metric]
+        score_task(task, items, Vectors(inputs, array), session.protocol, session.plugins.metrics).metrics[
+            task.main_metric
+        ]
         for array in session.encode_pooled(opened, inputs, poolings)
     ]
     targets = [replace(pooling, mode="target") for pooling in poolings]

@@ -15,8 +15,7 @@ from mirrorbench.core.registry import Registry
 from mirrorbench.data.cardfile import load_cards
 from mirrorbench.data.cards import Card
 from mirrorbench.data.corpora import GeneratedCorpus
-from mirrorbench.tasks.kinds import as_task
-from mirrorbench.tasks.options import TaskRegistry
+from mirrorbench.tasks.kinds import TaskRegistry, as_task
 from mirrorbench.training.augmentations import Augmentation
 from mirrorbench.training.methods import Method
 
@@ -36,11 +35,10 @@ BUILTIN_PLUGINS = (
     "mirrorbench.training.augmentations.dropout",
     "mirrorbench.training.augmentations.controlled_dropout",
     "mirrorbench.training.augmentations.drophead",
-    "mirrorbench.tasks.builtin",
+    "mirrorbench.tasks.kinds",
     "mirrorbench.data.generated",
     "mirrorbench.runs.executors.local",
-    "mirrorbench.tasks.metrics.correlation",
-    "mirrorbench.tasks.metrics.classification",
+    "mirrorbench.tasks.metrics",
     "mirrorbench.reports.renderers",
 )
 

@@ -35,7 +35,7 @@ from mirrorbench.runs.outcomes import Cells, Done, Outcome, failed, gather
 from mirrorbench.runs.plan import Plan
 from mirrorbench.runs.results import Result, ResultStore
 from mirrorbench.tasks import Vectors
-from mirrorbench.tasks.scoring import score
+from mirrorbench.tasks.base import score_task
 
 if TYPE_CHECKING:
     import torch
@@ -282,7 +282,7 @@ class Runner:
         started = time.perf_counter()
         with computing_on(self.device):
             items = self._asked[cell.task].items
-            scores = score(task, items, encoded.vectors, cell.protocol, self.plugins.metrics)
+            scores = score_task(task, items, encoded.vectors, cell.protocol, self.plugins.metrics)
         seconds = {"train": train_seconds, "encode": encoded.seconds, "score": time.perf_counter() - started}
         found = self._contamination(cell, corpora)
         if found:

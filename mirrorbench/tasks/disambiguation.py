@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mirrorbench.core.errors import DataFormatError
-from mirrorbench.core.identity import checksum
 from mirrorbench.core.inputs import TextInput
 from mirrorbench.data.formats import parse
 from mirrorbench.data.items import Disambiguation, SenseContexts
-from mirrorbench.tasks import Scores, Task, Vectors
-from mirrorbench.tasks.from_card import FromCard, arguments
-from mirrorbench.tasks.metrics.similarity import unit
+from mirrorbench.tasks.base import Scores, TaskKind, Vectors
+from mirrorbench.tasks.metrics import unit
 
 if TYPE_CHECKING:
     from mirrorbench.data.cards import Card
     from mirrorbench.data.store import DataStore
 
 
-class SenseDisambiguation(Task):
+class SenseDisambiguation(TaskKind[Disambiguation]):
     """Nearest neighbour by cosine among the senses of a word's lemma and part of speech (MirrorWiC, section 4).
 
     A sense has one vector: the mean over the word in the sense's examples, or where there are none, the word in "<word>
@@ -35,52 +33,32 @@ class SenseDisambiguation(Task):
 
     Args:
         name: the task's name.
-        data: the words and their senses, or a function that reads them from a ``DataStore``.
-        level: picks the recipe.
-        title: the column's head, by default the name.
-        languages: ISO codes.
-        corpus: what an encoder is tuned on for this task by default.
-        main_metric: which metric tables show.
-        version: raised when the same files would give other numbers.
+        items: the words and their senses, or a function that reads them from a ``DataStore``.
+        **info: title, level, languages, corpus, main_metric and version, see ``Task``.
     """
 
+    items_name = "senses"
+    level = "wic"
+    main_metric = "accuracy"
     baselines: Mapping[str, str] = {"first sense in WordNet": "mfs_accuracy"}
 
-    def __init__(
-        self,
-        name: str,
-        data: Disambiguation | Callable[[DataStore], Disambiguation],
-        level: str = "wic",
-        title: str = "",
-        languages: tuple[str, ...] = ("en",),
-        corpus: str = "",
-        main_metric: str = "accuracy",
-        version: int = 1,
-    ) -> None:
-        self.name, self.title, self.level, self.languages = name, title or name, level, languages
-        self.corpus, self.main_metric, self.version = corpus, main_metric, version
-        self._data = data
+    @staticmethod
+    def parsed(card: Card, data: DataStore) -> Disambiguation:
+        """The words and senses in a card's files."""
+        items: Disambiguation = parse(data.resolve(card))[0]
+        return items
 
-    def identity(self, data: DataStore) -> dict[str, str]:
-        """A checksum over words and senses."""
-        items = self.load(data)
+    def written(self, items: Disambiguation) -> str:
+        """Words and senses; sets in a fixed order."""
         words = [(word.id, word.target, word.candidates, sorted(word.gold)) for word in items.occurrences]
-        return {"senses": checksum(repr((words, dict(items.senses))))}
+        return repr((words, dict(items.senses)))
 
-    def load(self, data: DataStore) -> Disambiguation:
-        """Words and senses, checked: some words, unique ids, candidates with contexts, gold among the candidates.
-
-        Raises:
-            DataFormatError: one of these does not hold.
-        """
-        items = self._data(data) if callable(self._data) else self._data
-        ids = {occurrence.id for occurrence in items.occurrences}
-        if not ids or len(ids) != len(items.occurrences):
-            raise DataFormatError(f"task {self.name}: there are no words, or their ids repeat")
+    def check(self, items: Disambiguation) -> None:
+        """The ids are unique; candidates have contexts, and the right ones are among them."""
+        self.check_ids([occurrence.id for occurrence in items.occurrences])
         for occurrence in items.occurrences:
             if not occurrence.gold or not occurrence.gold <= set(occurrence.candidates) <= items.senses.keys():
                 raise DataFormatError(f"task {self.name}: the senses of {occurrence.id} do not go together")
-        return items
 
     def inputs(self, items: Disambiguation) -> list[TextInput]:
         """The words, and the contexts of all their candidate senses."""
@@ -117,14 +95,6 @@ class SenseDisambiguation(Task):
             notes=(f"{shown} of {len(items.senses)} senses have examples with the word in them",),
             extra={"predicted": np.array(best), "similarity": np.array(similarity), "mfs": first},
         )
-
-
-class CardSenseDisambiguation(FromCard, SenseDisambiguation):
-    """Word sense disambiguation on the files of a card."""
-
-    def __init__(self, card: Card) -> None:
-        super().__init__(data=lambda data: parse(data.resolve(card))[0], **arguments(card))
-        self.card = card
 
 
 def _sense_vector(sense: SenseContexts, vectors: Vectors, with_gloss: bool) -> NDArray[np.float64]:

@@ -2,31 +2,24 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mirrorbench.core.errors import DataFormatError
+from mirrorbench.core.identity import checksum
 from mirrorbench.core.inputs import TextInput
-from mirrorbench.data.formats import parse
 from mirrorbench.data.items import Linking, Mention
-from mirrorbench.tasks import Scores, Task, Vectors
-from mirrorbench.tasks.from_card import FromCard, arguments
-from mirrorbench.tasks.metrics.ranking import accuracy_at
+from mirrorbench.tasks.base import Scores, TaskKind, Vectors
+from mirrorbench.tasks.metrics import accuracy_at
 from mirrorbench.tasks.neighbours import topk
-
-if TYPE_CHECKING:
-    from mirrorbench.data.cards import Card
-    from mirrorbench.data.store import DataStore
 
 DEPTH = 5
 """Neighbours that are looked at: accuracy@5 is the deepest that the papers report."""
 
 
-class EntityLinking(Task):
+class EntityLinking(TaskKind[Sequence[Linking]]):
     """Mentions against a dictionary of names by nearest neighbour.
 
     Metrics: ``accuracy@1`` and ``accuracy@5``. A name hits where it shares any id with the gold; of a composite mention
@@ -37,48 +30,27 @@ class EntityLinking(Task):
 
     Args:
         name: the task's name.
-        linkings: mentions and dictionaries, one for each fold, or a function that reads them from a ``DataStore``.
-        level: ``word``, ``phrase`` or ``sentence``.
-        title: the column's head, by default the name.
-        languages: ISO codes.
-        corpus: what an encoder is tuned on for this task by default.
-        main_metric: which metric tables show.
-        version: raised when the same files would give other numbers.
+        items: mentions and dictionaries, one for each fold, or a function that reads them from a ``DataStore``.
+        **info: title, level, languages, corpus, main_metric and version, see ``Task``.
     """
 
-    def __init__(
-        self,
-        name: str,
-        linkings: Sequence[Linking] | Callable[[DataStore], Sequence[Linking]],
-        level: str = "phrase",
-        title: str = "",
-        languages: tuple[str, ...] = ("en",),
-        corpus: str = "",
-        main_metric: str = "accuracy@1",
-        version: int = 1,
-    ) -> None:
-        self.name, self.title, self.level, self.languages = name, title or name, level, languages
-        self.corpus, self.main_metric, self.version = corpus, main_metric, version
-        self._linkings = linkings
+    items_name = "linkings"
+    level = "phrase"
+    main_metric = "accuracy@1"
 
-    def identity(self, data: DataStore) -> dict[str, str]:
-        """A checksum over mentions and dictionaries."""
-        digest = hashlib.sha256()
-        for linking in self.load(data):
-            for mention in linking.mentions:
-                digest.update(repr((mention.id, mention.parts, sorted(mention.gold))).encode())
-            digest.update(_checksum([linking]).encode())
-        return {"linkings": digest.hexdigest()}
+    def written(self, items: Sequence[Linking]) -> str:
+        """Mentions and dictionaries; sets in a fixed order."""
+        return "".join(
+            "".join(repr((mention.id, mention.parts, sorted(mention.gold))) for mention in linking.mentions)
+            + _dictionary_checksum([linking])
+            for linking in items
+        )
 
-    def load(self, data: DataStore) -> list[Linking]:
-        """The folds, each checked to have mentions with ids of their own, and names."""
-        linkings = list(self._linkings(data) if callable(self._linkings) else self._linkings)
-        ids = [mention.id for linking in linkings for mention in linking.mentions]
-        if not linkings or not all(linking.mentions and linking.names for linking in linkings):
+    def check(self, items: Sequence[Linking]) -> None:
+        """Each fold has mentions and names, and the ids of mentions are unique."""
+        if not all(linking.mentions and linking.names for linking in items):
             raise DataFormatError(f"task {self.name}: no mentions, or no names to link them to")
-        if len(set(ids)) != len(ids):
-            raise DataFormatError(f"task {self.name}: mention ids repeat")
-        return linkings
+        self.check_ids([mention.id for linking in items for mention in linking.mentions])
 
     def inputs(self, items: Sequence[Linking]) -> list[TextInput]:
         """All parts of mentions and all names."""
@@ -96,7 +68,9 @@ class EntityLinking(Task):
         """The rank of the first right name for each mention, and what follows from it."""
         similarity = "dot" if protocol == "released" else "cosine"
         found = [_link(linking, vectors, similarity) for linking in items]
-        metrics = {f"accuracy@{k}": _mean([accuracy_at(k, ranks) for ranks, _ in found]) for k in (1, DEPTH)}
+        metrics: dict[str, float | None] = {}
+        for k in (1, DEPTH):
+            metrics[f"accuracy@{k}"] = float(np.mean([accuracy_at(k, ranks) for ranks, _ in found]))
         ranks = np.concatenate([ranks for ranks, _ in found])
         hits = (ranks <= 1).astype(np.float64)
         return Scores(
@@ -113,14 +87,6 @@ class EntityLinking(Task):
         )
 
 
-class CardEntityLinking(FromCard, EntityLinking):
-    """Entity linking on the files of a card."""
-
-    def __init__(self, card: Card) -> None:
-        super().__init__(linkings=lambda data: parse(data.resolve(card)), **arguments(card))
-        self.card = card
-
-
 def _link(linking: Linking, vectors: Vectors, similarity: str) -> tuple[NDArray[np.float64], NDArray[np.str_]]:
     """Ranks of the mentions' first hits (infinite beyond ``DEPTH``), and the names that came first.
 
@@ -129,7 +95,8 @@ def _link(linking: Linking, vectors: Vectors, similarity: str) -> tuple[NDArray[
     parts = list(dict.fromkeys(part for mention in linking.mentions for part in mention.parts))
     queries = vectors([TextInput(part) for part in parts])
     keys = vectors([TextInput(name) for name in linking.names])
-    neighbours = dict(zip(parts, topk(queries, keys, DEPTH, similarity)[0].tolist(), strict=True))
+    found = topk(queries, keys, DEPTH, similarity)[0]
+    neighbours = dict(zip(parts, found.tolist(), strict=True))
     ranks = [
         max(_first_hit(neighbours[part], mention, linking.ids) for part in mention.parts)
         for mention in linking.mentions
@@ -143,16 +110,10 @@ def _first_hit(neighbours: list[int], mention: Mention, ids: Sequence[frozenset[
     return next(hits, float("inf"))
 
 
-def _mean(values: Sequence[float | None]) -> float | None:
-    """The mean over folds; undefined where one is."""
-    known = [value for value in values if value is not None]
-    return float(np.mean(known)) if known and len(known) == len(values) else None
-
-
 def _notes(items: Sequence[Linking]) -> list[str]:
     sizes = sorted({len(linking.names) for linking in items})
     size = f"{sizes[0]}" if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]}"
-    notes = [f"dictionary: {size} names, sha256 {_checksum(items)}"]
+    notes = [f"dictionary: {size} names, sha256 {_dictionary_checksum(items)}"]
     if len(items) > 1:
         notes.append(f"mean over {len(items)} folds, each with its own dictionary")
     known = [frozenset[str]().union(*linking.ids) for linking in items]
@@ -162,10 +123,7 @@ def _notes(items: Sequence[Linking]) -> list[str]:
     return notes
 
 
-def _checksum(items: Sequence[Linking]) -> str:
+def _dictionary_checksum(items: Sequence[Linking]) -> str:
     """SHA-256 over the dictionaries: a line ``id|id||name`` for each name, ids sorted."""
-    digest = hashlib.sha256()
-    for linking in items:
-        for name, ids in zip(linking.names, linking.ids, strict=True):
-            digest.update(f"{'|'.join(sorted(ids))}||{name}\n".encode())
-    return digest.hexdigest()
+    rows = (row for linking in items for row in zip(linking.names, linking.ids, strict=True))
+    return checksum("".join(f"{'|'.join(sorted(ids))}||{name}\n" for name, ids in rows))

@@ -1,52 +1,133 @@
-"""From cards to tasks: which class implements which kind of card."""
+"""From cards to tasks: the kinds of cards, the tasks that ship with the package, and tasks under other options."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from mirrorbench.core.errors import PluginError
-from mirrorbench.core.specs import LEVELS
+from mirrorbench.core.errors import PluginError, UsageError
+from mirrorbench.core.hooks import Register, hookimpl
+from mirrorbench.core.registry import Entry, Registry, unknown_name
+from mirrorbench.core.specs import LEVELS, parse_params
 from mirrorbench.data.cardfile import load_card
-from mirrorbench.data.cards import Card
-from mirrorbench.tasks import Task
-from mirrorbench.tasks.disambiguation import CardSenseDisambiguation
-from mirrorbench.tasks.entity_linking import CardEntityLinking
-from mirrorbench.tasks.graded_context import CardSimilarityChange, CardUsageSimilarity
-from mirrorbench.tasks.lexicon_induction import CardLexiconInduction
-from mirrorbench.tasks.pair_classification import CardPairClassification
-from mirrorbench.tasks.pair_similarity import CardPairSimilarity
-from mirrorbench.tasks.word_in_context import CardWordInContext
+from mirrorbench.data.cards import CORPUS_KIND, Card
+from mirrorbench.data.catalogue import builtin_cards
+from mirrorbench.tasks.base import Task, TaskKind
+from mirrorbench.tasks.disambiguation import SenseDisambiguation
+from mirrorbench.tasks.entity_linking import EntityLinking
+from mirrorbench.tasks.lexicon_induction import LexiconInduction
+from mirrorbench.tasks.pair_similarity import PairClassification, PairSimilarity
+from mirrorbench.tasks.word_in_context import SimilarityChange, UsageSimilarity, WordInContext
 
-TASK_KINDS: dict[str, Callable[[Card], Task]] = {
-    "pair-similarity": CardPairSimilarity,
-    "entity-linking": CardEntityLinking,
-    "lexicon-induction": CardLexiconInduction,
-    "pair-classification": CardPairClassification,
-    "word-in-context": CardWordInContext,
-    "sense-disambiguation": CardSenseDisambiguation,
-    "usage-similarity": CardUsageSimilarity,
-    "similarity-change": CardSimilarityChange,
+TASK_KINDS: dict[str, type[TaskKind[Any]]] = {
+    "pair-similarity": PairSimilarity,
+    "entity-linking": EntityLinking,
+    "lexicon-induction": LexiconInduction,
+    "pair-classification": PairClassification,
+    "word-in-context": WordInContext,
+    "sense-disambiguation": SenseDisambiguation,
+    "usage-similarity": UsageSimilarity,
+    "similarity-change": SimilarityChange,
 }
+"""The class that implements each kind of card."""
+
+REQUIRED = {"name": str, "level": str, "main_metric": str, "title": str, "languages": tuple, "version": int}
+"""What every task must have, and of which type it is."""
+
+
+@hookimpl
+def register_tasks(register: Register) -> None:
+    """One task for each card that is not a corpus."""
+    for card in builtin_cards().values():
+        if card.kind != CORPUS_KIND:
+            register(card)
+
+
+@hookimpl
+def register_corpora(register: Register) -> None:
+    """One corpus for each corpus card."""
+    for card in builtin_cards().values():
+        if card.kind == CORPUS_KIND:
+            register(card)
 
 
 def as_task(value: Any) -> Task:
     """A task as it is, or one built from a card (or the path of a card).
 
     Raises:
-        PluginError: the value is none of these, or its card is of a kind that no class implements.
+        PluginError: the value is none of these, the task lacks an attribute, or its card is of an unknown kind.
     """
     if isinstance(value, Task):
-        if value.level not in LEVELS:
-            raise PluginError(f"task {value.name!r} has the level {value.level!r}", f"Levels: {', '.join(LEVELS)}")
-        return value
+        return _complete(value)
     if isinstance(value, str | Path):
         value = load_card(Path(value))
     if not isinstance(value, Card):
         raise PluginError(f"register_tasks got a {type(value).__name__}", "Register a Task, a Card, or a card's path.")
     if value.kind not in TASK_KINDS:
+        kinds = ", ".join(TASK_KINDS)
+        raise PluginError(f"card {value.name!r} is of the unknown kind {value.kind!r}", f"Kinds: {kinds}")
+    return TASK_KINDS[value.kind].from_card(value)
+
+
+def _complete(task: Task) -> Task:
+    """The task, if it has all that is required; its title is its name where it has none."""
+    name = getattr(task, "name", "")
+    task.title = getattr(task, "title", "") or name
+    for attribute, kind in REQUIRED.items():
+        value = getattr(task, attribute, None)
+        if isinstance(value, kind) and value:
+            continue
+        wrong = f"has {attribute} = {value!r}, which is no {kind.__name__}" if value else f"has no {attribute}"
         raise PluginError(
-            f"card {value.name!r} is of the unknown kind {value.kind!r}", f"Kinds: {', '.join(TASK_KINDS)}"
+            f"the task {name!r} ({type(task).__name__}) {wrong}",
+            f"Set the attribute in the class: {attribute} = ...; required are {', '.join(REQUIRED)}.",
         )
-    return TASK_KINDS[value.kind](value)
+    if task.level not in LEVELS:
+        raise PluginError(f"task {name!r} has the level {task.level!r}", f"Levels: {', '.join(LEVELS)}")
+    return task
+
+
+class TaskRegistry(Registry[Task]):
+    """Tasks by name, and by ``NAME:KEY=VALUE,...`` the same under other options than their card's.
+
+    The name keeps what was changed, so that results, tables and identities hold the two apart.
+    """
+
+    def __init__(self, kind: str = "task") -> None:
+        super().__init__(kind)
+        self._variants: dict[str, Entry[Task]] = {}
+
+    def entry(self, name: str) -> Entry[Task]:
+        """The task called ``name``, or its variant under other options.
+
+        Raises:
+            UnknownNameError: neither the task nor the option exists.
+            UsageError: the task has no options, or a value has the wrong type.
+        """
+        base, colon, options = name.partition(":")
+        if not colon:
+            return super().entry(name)
+        if name not in self._variants:
+            entry = super().entry(base)
+            self._variants[name] = replace(entry, name=name, value=_variant(entry.value, name, options))
+        return self._variants[name]
+
+    def __contains__(self, name: object) -> bool:
+        return super().__contains__(name.partition(":")[0] if isinstance(name, str) else name)
+
+
+def _variant(task: Task, name: str, options: str) -> Task:
+    """A task of a card under the options ``KEY=VALUE,...``, each a ``settable`` one and of its default's type."""
+    if not isinstance(task, TaskKind) or not task.card or not task.settable:
+        raise UsageError(f"the task {task.name} takes no options", f"Write --tasks {task.name}")
+    card = task.card
+    given = dict(parse_params(options, name))
+    for key, value in given.items():
+        if key not in task.settable:
+            raise unknown_name(f"option of the task {task.name}", key, list(task.settable))
+        default = card.options.get(key, task.settable[key])
+        if type(value) is not type(default):
+            raise UsageError(f"{name}: {key}={value} is not of the kind of its default, {default!r}")
+    label = f"{card.label or card.name} ({options})"
+    return type(task).from_card(replace(card, name=name, label=label, options={**card.options, **given}))

@@ -4,24 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mirrorbench.core.errors import DataFormatError, EncodingError
-from mirrorbench.core.identity import checksum
+from mirrorbench.core.errors import DataFormatError, EncodingError, PluginError
 from mirrorbench.core.inputs import TextInput
 from mirrorbench.data.catalogue import builtin_cards
 from mirrorbench.data.corpora import Corpus, GeneratedCorpus, read_corpus
 from mirrorbench.data.formats import parse
 from mirrorbench.data.generated import generated_corpora
 from mirrorbench.data.items import Lexicon, WordPair
-from mirrorbench.tasks import Scores, Task, Vectors
-from mirrorbench.tasks.from_card import FromCard, arguments
-from mirrorbench.tasks.metrics.ranking import accuracy_at, mean_reciprocal_rank
+from mirrorbench.tasks.base import Scores, TaskInfo, TaskKind, Vectors
+from mirrorbench.tasks.mapping import learn, normalise
+from mirrorbench.tasks.metrics import accuracy_at, mean_reciprocal_rank
 from mirrorbench.tasks.neighbours import neighbourhood, ranks
-from mirrorbench.tasks.neighbours.mapping import learn, normalise
 
 if TYPE_CHECKING:
     from mirrorbench.data.cards import Card
@@ -31,7 +29,7 @@ NEIGHBOURS = 10
 """Size of CSLS's neighbourhoods (Lample et al. 2018)."""
 
 
-class LexiconInduction(Task):
+class LexiconInduction(TaskKind[Lexicon]):
     """Translation by nearest neighbour after an orthogonal mapping.
 
     Both vocabularies are encoded: the words among which translations are looked for, which are the encoder's own where
@@ -48,45 +46,62 @@ class LexiconInduction(Task):
     pairs that hold one are not scored. What is left of the source words is the coverage. Encoders that read any text
     cover everything.
 
+    The card's options: ``train`` (which dictionary: 1k, 3k, 5k), ``self_learning`` (rounds, 0), and where encoders
+    without a vocabulary of their own look for translations: ``vocabulary``, the corpora or text files of words, the
+    most frequent first, with ``{lang}`` for the language, and ``vocabulary_size``, how many of each (0: all).
+
     Args:
         name: the task's name.
-        lexicon: the dictionaries, or a function that reads them from a ``DataStore``.
-        languages: ISO codes of source and target.
+        items: the dictionaries, or a function that reads them from a ``DataStore``.
         self_learning: rounds of self-learning.
-        level: ``word`` or ``phrase``.
-        title: the column's head, by default the name.
-        corpus: what an encoder is tuned on for this task by default.
-        main_metric: which metric tables show.
-        version: raised when the same files would give other numbers.
+        **info: languages (source and target), title, level, corpus, main_metric and version, see ``Task``.
     """
 
-    def __init__(
-        self,
-        name: str,
-        lexicon: Lexicon | Callable[[DataStore], Lexicon],
-        languages: tuple[str, ...],
-        self_learning: int = 0,
-        level: str = "word",
-        title: str = "",
-        corpus: str = "",
-        main_metric: str = "accuracy@1",
-        version: int = 1,
-    ) -> None:
-        self.name, self.title, self.level, self.languages = name, title or name, level, languages
-        self.corpus, self.main_metric, self.version = corpus, main_metric, version
-        self.self_learning = self_learning
-        self._lexicon = lexicon
+    items_name = "lexicon"
+    level = "word"
+    main_metric = "accuracy@1"
+    from_options = ("self_learning",)
+    settable: ClassVar[Mapping[str, Any]] = {"train": "5k", "vocabulary": "", "vocabulary_size": 0, "self_learning": 0}
+
+    def __init__(self, name: str, items: Any, self_learning: int = 0, **info: Unpack[TaskInfo]) -> None:
+        super().__init__(name, items, **info)
+        if len(self.languages) != 2:
+            raise PluginError(f"the task {name!r} has the languages {self.languages}", "Name a source and a target.")
+        self.self_learning = int(self_learning)
+
+    @staticmethod
+    def parsed(card: Card, data: DataStore) -> Lexicon:
+        """The dictionaries in a card's files, and the words among which translations are looked for."""
+        lexicon: Lexicon = parse(data.resolve(card))[0]
+        source, target = (_words(card, name, data).texts for name in _word_lists(card))
+        return replace(lexicon, source_words=source, target_words=target)
+
+    def fetch(self, data: DataStore) -> None:
+        """Fetch the dictionaries and the word lists."""
+        super().fetch(data)
+        for name in _word_lists(self.card) if self.card else ():
+            if name in builtin_cards():
+                data.resolve(builtin_cards()[name])
 
     def identity(self, data: DataStore) -> dict[str, str]:
-        """A checksum over dictionaries and words."""
-        return {"lexicon": checksum(repr((self.load(data), self.self_learning)))}
+        """The checksums of dictionaries and word lists."""
+        checksums = super().identity(data)
+        for name in _word_lists(self.card) if self.card else ():
+            if name in builtin_cards():
+                checksums |= {f"{name}/{path}": sha for path, sha in data.checksums(builtin_cards()[name]).items()}
+            else:
+                assert self.card
+                checksums[name] = _words(self.card, name, data).sha256
+        return checksums
 
-    def load(self, data: DataStore) -> Lexicon:
-        """The dictionaries, checked to hold pairs."""
-        lexicon = self._lexicon(data) if callable(self._lexicon) else self._lexicon
-        if not lexicon.train or not lexicon.test:
+    def written(self, items: Lexicon) -> str:
+        """The dictionaries and how they are used."""
+        return repr((items, self.self_learning))
+
+    def check(self, items: Lexicon) -> None:
+        """There are pairs to learn from, and pairs to find."""
+        if not items.train or not items.test:
             raise DataFormatError(f"task {self.name}: no pairs to learn from, or none to find")
-        return lexicon
 
     def with_vocabulary(self, items: Lexicon, vocabulary: Callable[[str], Sequence[str]]) -> Lexicon:
         """The lexicon with the encoder's own words as candidates, up to 200k of each language for static vectors."""
@@ -153,50 +168,14 @@ class LexiconInduction(Task):
         )
 
 
-class CardLexiconInduction(FromCard, LexiconInduction):
-    """Lexicon induction on the files of a card.
+def _word_lists(card: Card) -> list[str]:
+    return [str(card.options["vocabulary"]).replace("{lang}", language) for language in card.languages]
 
-    The card's options: ``train`` (which dictionary: 1k, 3k, 5k), ``self_learning`` (rounds, 0), and where encoders
-    without a vocabulary of their own look for translations: ``vocabulary``, the corpora or text files of words, the
-    most frequent first, with ``{lang}`` for the language, and ``vocabulary_size``, how many of each (0: all).
-    """
 
-    settable: Mapping[str, Any] = {"train": "5k", "vocabulary": "", "vocabulary_size": 0, "self_learning": 0}
-
-    def __init__(self, card: Card) -> None:
-        super().__init__(lexicon=self._read, self_learning=int(card.options.get("self_learning", 0)), **arguments(card))
-        self.card = card
-
-    def fetch(self, data: DataStore) -> None:
-        """Fetch the dictionaries and the word lists."""
-        super().fetch(data)
-        for name in self._word_lists:
-            if name in builtin_cards():
-                data.resolve(builtin_cards()[name])
-
-    def identity(self, data: DataStore) -> dict[str, str]:
-        """The checksums of dictionaries and word lists."""
-        checksums = data.checksums(self.card)
-        for name in self._word_lists:
-            if name in builtin_cards():
-                checksums |= {f"{name}/{path}": sha for path, sha in data.checksums(builtin_cards()[name]).items()}
-            else:
-                checksums[name] = self._words(name, data).sha256
-        return checksums
-
-    @property
-    def _word_lists(self) -> list[str]:
-        return [str(self.card.options["vocabulary"]).replace("{lang}", language) for language in self.languages]
-
-    def _words(self, name: str, data: DataStore) -> Corpus:
-        generated = {corpus.name: corpus for corpus in generated_corpora()}
-        known: dict[str, Card | GeneratedCorpus] = {**builtin_cards(), **generated}
-        return read_corpus(name, data, known, size=int(self.card.options.get("vocabulary_size", 0)))
-
-    def _read(self, data: DataStore) -> Lexicon:
-        lexicon: Lexicon = parse(data.resolve(self.card))[0]
-        source, target = (self._words(name, data).texts for name in self._word_lists)
-        return replace(lexicon, source_words=source, target_words=target)
+def _words(card: Card, name: str, data: DataStore) -> Corpus:
+    generated = {corpus.name: corpus for corpus in generated_corpora()}
+    known: dict[str, Card | GeneratedCorpus] = {**builtin_cards(), **generated}
+    return read_corpus(name, data, known, size=int(card.options.get("vocabulary_size", 0)))
 
 
 class _Space:

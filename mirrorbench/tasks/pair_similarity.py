@@ -1,28 +1,20 @@
-"""Pair similarity (STS, word similarity): do an encoder's cosines rank pairs of texts as people do?"""
+"""Pairs of texts: do cosines rank them as people do (STS), or tell those that belong together apart (QNLI)?"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mirrorbench.core.errors import DataFormatError
-from mirrorbench.core.identity import checksum
 from mirrorbench.core.inputs import TextInput
-from mirrorbench.data.formats import parse
 from mirrorbench.data.items import Pair
-from mirrorbench.tasks import Scores, Task, Vectors
-from mirrorbench.tasks.from_card import FromCard, arguments
-from mirrorbench.tasks.metrics.correlation import over_subsets, pearson, spearman
-from mirrorbench.tasks.metrics.similarity import cosine
-
-if TYPE_CHECKING:
-    from mirrorbench.data.cards import Card
-    from mirrorbench.data.store import DataStore
+from mirrorbench.tasks.base import Scores, TaskKind, Vectors
+from mirrorbench.tasks.metrics import auc, cosine, over_subsets, pearson, roc_points, spearman
 
 
-class PairSimilarity(Task):
+class PairSimilarity(TaskKind[Sequence[Pair]]):
     """Cosine similarity of two texts against a human judgement.
 
     Metrics: ``spearman`` and ``pearson`` over all pairs, as the papers report them; where the set has parts, also
@@ -31,42 +23,18 @@ class PairSimilarity(Task):
 
     Args:
         name: the task's name.
-        pairs: the pairs themselves, or a function that reads them from a ``DataStore``.
-        level: ``word``, ``phrase`` or ``sentence``.
-        title: the column's head, by default the name.
-        languages: ISO codes; two are those of the left and of the right texts.
-        corpus: what an encoder is tuned on for this task by default.
-        main_metric: which metric tables show.
-        version: raised when the same files would give other numbers.
+        items: the pairs themselves, or a function that reads them from a ``DataStore``.
+        **info: title, level, languages (two are those of the left and of the right texts), corpus, main_metric and
+            version, see ``Task``.
     """
 
-    def __init__(
-        self,
-        name: str,
-        pairs: Sequence[Pair] | Callable[[DataStore], Sequence[Pair]],
-        level: str = "sentence",
-        title: str = "",
-        languages: tuple[str, ...] = ("en",),
-        corpus: str = "",
-        main_metric: str = "spearman",
-        version: int = 1,
-    ) -> None:
-        self.name, self.title, self.level, self.languages = name, title or name, level, languages
-        self.corpus, self.main_metric, self.version = corpus, main_metric, version
-        self._pairs = pairs
+    items_name = "pairs"
+    level = "sentence"
+    main_metric = "spearman"
 
-    def identity(self, data: DataStore) -> dict[str, str]:
-        """A checksum over the pairs."""
-        return {"pairs": checksum(repr(self.load(data)))}
-
-    def load(self, data: DataStore) -> list[Pair]:
-        """The pairs, their ids checked to be unique."""
-        pairs = list(self._pairs(data) if callable(self._pairs) else self._pairs)
-        if not pairs:
-            raise DataFormatError(f"task {self.name}: the data set holds no pairs")
-        if len({p.id for p in pairs}) != len(pairs):
-            raise DataFormatError(f"task {self.name}: item ids repeat")
-        return pairs
+    def check(self, items: Sequence[Pair]) -> None:
+        """The ids are unique."""
+        self.check_ids([pair.id for pair in items])
 
     def inputs(self, items: Sequence[Pair]) -> list[TextInput]:
         """Both texts of each pair."""
@@ -81,25 +49,44 @@ class PairSimilarity(Task):
         """Both texts of each pair."""
         return {pair.id: (pair.left, pair.right) for pair in items}
 
+    def cosines(self, items: Sequence[Pair], vectors: Vectors) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """The cosine and the reference of each pair."""
+        left, right = self._sides(items)
+        return cosine(vectors(left), vectors(right)), np.array([pair.gold for pair in items], dtype=np.float64)
+
     def score(self, items: Sequence[Pair], vectors: Vectors, protocol: str = "paper") -> Scores:
         """Cosines, and their correlations with the judgements; the protocol makes no difference here."""
-        left, right = self._sides(items)
-        cosines = cosine(vectors(left), vectors(right))
-        gold = np.array([p.gold for p in items], dtype=np.float64)
-        metrics: dict[str, float | None] = {
-            "spearman": spearman(cosines, gold),
-            "pearson": pearson(cosines, gold),
-        }
-        subsets = [p.subset for p in items]
+        cosines, gold = self.cosines(items, vectors)
+        metrics = {"spearman": spearman(cosines, gold), "pearson": pearson(cosines, gold)}
+        subsets = [pair.subset for pair in items]
         if len(set(subsets)) > 1:
             metrics["spearman_mean"], metrics["spearman_wmean"] = over_subsets(spearman, cosines, gold, subsets)
         notes = () if metrics["spearman"] is not None else ("all similarities are equal: correlations are undefined",)
-        return Scores(metrics, [p.id for p in items], cosines, gold, notes=notes)
+        return Scores(metrics, [pair.id for pair in items], cosines, gold, notes=notes)
 
 
-class CardPairSimilarity(FromCard, PairSimilarity):
-    """Pair similarity on the files of a card."""
+class PairClassification(PairSimilarity):
+    """Cosine similarity of two texts against a label, without a threshold and without training.
 
-    def __init__(self, card: Card) -> None:
-        super().__init__(pairs=lambda data: parse(data.resolve(card)), **arguments(card))
-        self.card = card
+    Metric: ``auc``, the area under the ROC curve (Mirror-BERT, section 3, footnote 4). The points of the curve are kept
+    beside the predictions (``roc_fpr``, ``roc_tpr``, ``roc_thresholds``).
+
+    Args:
+        name: the task's name.
+        items: pairs whose gold is 0 or 1, or a function that reads them from a ``DataStore``.
+        **info: those of ``PairSimilarity``.
+    """
+
+    main_metric = "auc"
+
+    def check(self, items: Sequence[Pair]) -> None:
+        """The labels are 0 and 1, and both occur."""
+        super().check(items)
+        if {pair.gold for pair in items} != {0.0, 1.0}:
+            raise DataFormatError(f"task {self.name}: the labels must be 0 and 1, and both must occur")
+
+    def score(self, items: Sequence[Pair], vectors: Vectors, protocol: str = "paper") -> Scores:
+        """Cosines, and how well they separate the labels; the protocol makes no difference here."""
+        cosines, gold = self.cosines(items, vectors)
+        ids = [pair.id for pair in items]
+        return Scores({"auc": auc(cosines, gold)}, ids, cosines, gold, extra=roc_points(cosines, gold))

@@ -1,32 +1,67 @@
-"""Words in context (WiC, WiC-TSV): do two words mean the same where they stand?"""
+"""Words in context: do two mean the same (WiC), how similar are they (Usim), what does a context change (CoSimLex)?"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import Any, Generic, TypeVar, Unpack
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mirrorbench.core.errors import DataFormatError
-from mirrorbench.core.identity import checksum
 from mirrorbench.core.inputs import TextInput
-from mirrorbench.data.formats import parse
-from mirrorbench.data.items import ContextPair, check_targets
-from mirrorbench.tasks import Scores, Task, Vectors
-from mirrorbench.tasks.from_card import FromCard, arguments
-from mirrorbench.tasks.metrics.classification import auc
-from mirrorbench.tasks.metrics.similarity import cosine
-from mirrorbench.tasks.metrics.threshold import accuracy, exact_threshold, stepped_threshold
-
-if TYPE_CHECKING:
-    from mirrorbench.data.cards import Card
-    from mirrorbench.data.store import DataStore
+from mirrorbench.data.items import ContextChange, ContextPair, RatedContexts, check_targets
+from mirrorbench.tasks.base import Scores, TaskInfo, TaskKind, Vectors
+from mirrorbench.tasks.metrics import (
+    accuracy,
+    auc,
+    cosine,
+    exact_threshold,
+    harmonic_mean,
+    pearson,
+    spearman,
+    stepped_threshold,
+    uncentred_pearson,
+)
 
 TUNED_ON = "dev"
 """The split on which the threshold is chosen, and the only one."""
+SAME = 1e-4
+"""Cosines of all pairs this close to 1 say that both words got one vector: that of their text."""
+
+Item = TypeVar("Item", ContextPair, RatedContexts, ContextChange)
 
 
-class WordInContext(Task):
+class ContextTask(TaskKind[Sequence[Item]], Generic[Item]):
+    """What the tasks on pairs of words in context share."""
+
+    level = "wic"
+
+    @staticmethod
+    def pairs(items: Sequence[Any]) -> Sequence[Any]:
+        """The pairs of words that the items consist of."""
+        return items
+
+    def check(self, items: Sequence[Item]) -> None:
+        """The ids are unique, and the target words are in their texts."""
+        self.check_ids([item.id for item in items])
+        check_targets(self.name, self.pairs(items))
+
+    def inputs(self, items: Sequence[Item]) -> list[TextInput]:
+        """Both words of each pair."""
+        return [side for pair in self.pairs(items) for side in (pair.left, pair.right)]
+
+    def texts(self, items: Sequence[Item]) -> Mapping[str, tuple[str, ...]]:
+        """The contexts of each item, each once."""
+        return {item.id: tuple(dict.fromkeys(side.text for side in self.inputs([item]))) for item in items}
+
+    def cosines(self, items: Sequence[Item], vectors: Vectors) -> NDArray[np.float64]:
+        """The cosine of the two words of each pair."""
+        sides = self.inputs(items)
+        return cosine(vectors(sides[::2]), vectors(sides[1::2]))
+
+
+class WordInContext(ContextTask[ContextPair]):
     """Cosine of two words in context, and a threshold chosen on the development split (MirrorWiC, section 4).
 
     Metrics: ``<split>_accuracy`` and ``<split>_auc`` for each split that has labels, and ``threshold``. Protocol
@@ -34,62 +69,29 @@ class WordInContext(Task):
 
     Args:
         name: the task's name.
-        pairs: the items themselves, or a function that reads them from a ``DataStore``.
-        level: picks the recipe.
-        title: the column's head, by default the name.
-        languages: ISO codes.
-        corpus: what an encoder is tuned on for this task by default.
-        main_metric: which metric tables show; left undefined where its split has no labels here.
-        version: raised when the same files would give other numbers.
+        items: the pairs themselves, or a function that reads them from a ``DataStore``.
         answers: how the organisers write no and yes, for the submission of a test split without labels.
+        **info: title, level, languages, corpus, main_metric (undefined where its split has no labels here) and version,
+            see ``Task``.
     """
 
-    def __init__(
-        self,
-        name: str,
-        pairs: Sequence[ContextPair] | Callable[[DataStore], Sequence[ContextPair]],
-        level: str = "wic",
-        title: str = "",
-        languages: tuple[str, ...] = ("en",),
-        corpus: str = "",
-        main_metric: str = "test_accuracy",
-        version: int = 1,
-        answers: tuple[str, str] = ("F", "T"),
-    ) -> None:
-        self.name, self.title, self.level, self.languages = name, title or name, level, languages
-        self.corpus, self.main_metric, self.version = corpus, main_metric, version
-        self._pairs, self._answers = pairs, answers
+    items_name = "pairs"
+    main_metric = "test_accuracy"
+    from_options = ("answers",)
 
-    def identity(self, data: DataStore) -> dict[str, str]:
-        """A checksum over the items."""
-        return {"pairs": checksum(repr(self.load(data)))}
+    def __init__(self, name: str, items: Any, answers: Sequence[str] = ("F", "T"), **info: Unpack[TaskInfo]) -> None:
+        super().__init__(name, items, **info)
+        self._answers = answers
 
-    def load(self, data: DataStore) -> list[ContextPair]:
-        """The items, checked: unique ids, spans inside their texts, labels on the development split.
-
-        Raises:
-            DataFormatError: one of these does not hold.
-        """
-        pairs = list(self._pairs(data) if callable(self._pairs) else self._pairs)
-        if len({pair.id for pair in pairs}) != len(pairs):
-            raise DataFormatError(f"task {self.name}: item ids repeat")
-        check_targets(self.name, pairs)
-        labels = {pair.label for pair in pairs if pair.split == TUNED_ON}
-        if labels != {0, 1}:
+    def check(self, items: Sequence[ContextPair]) -> None:
+        """As for all words in context, and the development split has labels."""
+        super().check(items)
+        if {pair.label for pair in items if pair.split == TUNED_ON} != {0, 1}:
             raise DataFormatError(f"task {self.name}: the split {TUNED_ON!r} must have labels 0 and 1, and both")
-        return pairs
-
-    def inputs(self, items: Sequence[ContextPair]) -> list[TextInput]:
-        """Both sides of each item."""
-        return [side for pair in items for side in (pair.left, pair.right)]
-
-    def texts(self, items: Sequence[ContextPair]) -> Mapping[str, tuple[str, ...]]:
-        """Both contexts of each pair."""
-        return {pair.id: (pair.left.text, pair.right.text) for pair in items}
 
     def score(self, items: Sequence[ContextPair], vectors: Vectors, protocol: str = "paper") -> Scores:
         """Cosines, the threshold that suits the development split, and how well it decides on each split."""
-        cosines = cosine(vectors([pair.left for pair in items]), vectors([pair.right for pair in items]))
+        cosines = self.cosines(items, vectors)
         gold = np.array([np.nan if pair.label is None else pair.label for pair in items], dtype=np.float64)
         splits = np.array([pair.split for pair in items])
         labelled = [str(s) for s in dict.fromkeys(splits.tolist()) if not np.isnan(gold[splits == s]).any()]
@@ -123,10 +125,55 @@ class WordInContext(Task):
         )
 
 
-class CardWordInContext(FromCard, WordInContext):
-    """Words in context on the files of a card."""
+class UsageSimilarity(ContextTask[RatedContexts]):
+    """Cosine of two uses of a word against how similar people find them (MirrorWiC, section 4).
 
-    def __init__(self, card: Card) -> None:
-        answers = tuple(card.options.get("answers", ("F", "T")))
-        super().__init__(pairs=lambda data: parse(data.resolve(card)), answers=answers, **arguments(card))
-        self.card = card
+    Metrics: ``spearman`` (the paper's) and ``pearson`` over all pairs.
+    """
+
+    main_metric = "spearman"
+
+    def score(self, items: Sequence[RatedContexts], vectors: Vectors, protocol: str = "paper") -> Scores:
+        """Cosines, and their correlations with the ratings; the protocol makes no difference here."""
+        cosines, gold = self.cosines(items, vectors), np.array([pair.rating for pair in items])
+        metrics = {"spearman": spearman(cosines, gold), "pearson": pearson(cosines, gold)}
+        return Scores(metrics, [pair.id for pair in items], cosines, gold)
+
+
+class SimilarityChange(ContextTask[ContextChange]):
+    """Two words in two contexts: how similar they are in each, and how that changes (SemEval-2020 task 3).
+
+    Metrics of subtask 1, the change (second context less first): ``subtask1_uncentred_pearson``, the organisers'
+    measure; ``subtask1_pearson`` and ``subtask1_spearman``. Metrics of subtask 2, the similarity in each context, all
+    contexts together: ``subtask2_pearson``, ``subtask2_spearman`` and their ``subtask2_harmonic_mean``, the
+    organisers' measure. Undefined for an encoder that gives both words of a context one vector: that of the text.
+
+    The scores that are stored are changes; the similarities lie beside them as ``similarities``, shape (n, 2).
+    """
+
+    main_metric = "subtask1_spearman"
+
+    @staticmethod
+    def pairs(items: Sequence[ContextChange]) -> Sequence[RatedContexts]:
+        """The first and the second context of each item."""
+        return [pair for item in items for pair in (item.first, item.second)]
+
+    def score(self, items: Sequence[ContextChange], vectors: Vectors, protocol: str = "paper") -> Scores:
+        """Similarities, changes, and their correlations; the protocol makes no difference here."""
+        similarities, ratings = self.cosines(items, vectors), np.array([pair.rating for pair in self.pairs(items)])
+        notes: tuple[str, ...] = ()
+        if np.abs(1 - similarities).max() < SAME:
+            notes = ("the encoder gives both words of a text the same vector: there is nothing to correlate",)
+            similarities = np.ones_like(similarities)
+        changes, gold = (values[1::2] - values[::2] for values in (similarities, ratings))
+        linear, ranks = pearson(similarities, ratings), spearman(similarities, ratings)
+        metrics = {
+            "subtask1_uncentred_pearson": uncentred_pearson(changes, gold),
+            "subtask1_pearson": pearson(changes, gold),
+            "subtask1_spearman": spearman(changes, gold),
+            "subtask2_pearson": linear,
+            "subtask2_spearman": ranks,
+            "subtask2_harmonic_mean": harmonic_mean(linear, ranks),
+        }
+        extra = {"similarities": similarities.reshape(-1, 2), "ratings": ratings.reshape(-1, 2)}
+        return Scores(metrics, [item.id for item in items], changes, gold, notes=notes, extra=extra)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mirrorbench.core.inputs import Array, Encoder, TextInput
-from mirrorbench.tasks.metrics.similarity import unit
+from mirrorbench.tasks.metrics import unit
 
 Pair = tuple[str, str]
 METRICS = ("alignment", "uniformity", "accuracy@1")

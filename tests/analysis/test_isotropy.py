@@ -140,7 +140,7 @@ def test_no_vectors_are_an_error(wrong: np.ndarray) -> None:
 def test_the_measures_agree_on_the_vectors_of_a_model(random_model: Callable) -> None:
     """Centred vectors are more even than the cone they came from, by each measure."""
     import mirrorbench
-    from mirrorbench.tasks.metrics.similarity import unit
+    from mirrorbench.tasks.metrics import unit
 
     vectors = mirrorbench.load(str(random_model("bert"))).encode([f"text number {n}" for n in range(20)])
     centred = vectors - vectors.mean(axis=0)

@@ -7,8 +7,7 @@ from sklearn.metrics import roc_auc_score
 from mirrorbench.analysis.roc import curve
 from mirrorbench.core.inputs import TextInput
 from mirrorbench.data.items import Pair
-from mirrorbench.tasks import Vectors
-from mirrorbench.tasks.pair_classification import PairClassification
+from mirrorbench.tasks import PairClassification, Vectors
 
 RNG = np.random.default_rng(5)
 GOLD = RNG.integers(0, 2, 80).astype(np.float64)

@@ -11,7 +11,7 @@ from mirrorbench.core.errors import PluginError, UnknownNameError
 from mirrorbench.core.hooks import hookimpl
 from mirrorbench.core.plugins import Plugins, PluginWarning
 from mirrorbench.runs.builtin import BUILTIN_PLUGINS, load_plugins
-from mirrorbench.tasks.pair_similarity import PairSimilarity
+from mirrorbench.tasks import PairSimilarity
 
 GOOD = """
 import mirrorbench

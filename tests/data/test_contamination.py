@@ -24,12 +24,15 @@ from mirrorbench.data.items import (
     SenseContexts,
 )
 from mirrorbench.data.store import DataStore
-from mirrorbench.tasks import Task
-from mirrorbench.tasks.disambiguation import SenseDisambiguation
-from mirrorbench.tasks.entity_linking import EntityLinking
-from mirrorbench.tasks.graded_context import SimilarityChange, UsageSimilarity
-from mirrorbench.tasks.lexicon_induction import LexiconInduction
-from mirrorbench.tasks.word_in_context import WordInContext
+from mirrorbench.tasks import (
+    EntityLinking,
+    LexiconInduction,
+    SenseDisambiguation,
+    SimilarityChange,
+    Task,
+    UsageSimilarity,
+    WordInContext,
+)
 
 CORPUS = ["A cat  sits.", "ﬁne weather", "STRASSE", "a dog"]
 
@@ -110,7 +113,10 @@ TASKS: list[tuple[Task, dict[str, tuple[str, ...]]]] = [
         SenseDisambiguation("d", Disambiguation((WORD,), {"k": SENSE})),
         {"o": ("t",)},
     ),
-    (LexiconInduction("b", Lexicon((("a", "b"),), (("c", "d"), ("c", "e"))), ("en", "fr")), {"c": ("c", "d", "e")}),
+    (
+        LexiconInduction("b", Lexicon((("a", "b"),), (("c", "d"), ("c", "e"))), languages=("en", "fr")),
+        {"c": ("c", "d", "e")},
+    ),
 ]  # fmt: skip
 
 

@@ -21,8 +21,7 @@ from mirrorbench.runs.cache import Cache
 from mirrorbench.runs.plan import Planner, Request
 from mirrorbench.runs.results import ResultStore
 from mirrorbench.runs.runner import Runner
-from mirrorbench.tasks import Scores
-from mirrorbench.tasks.pair_similarity import PairSimilarity
+from mirrorbench.tasks import PairSimilarity, Scores
 
 HOOK = "import mirrorbench\n@mirrorbench.hookimpl\ndef "
 

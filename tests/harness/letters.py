@@ -20,7 +20,7 @@ import numpy as np
 from mirrorbench.core.hooks import Register, hookimpl
 from mirrorbench.core.inputs import Array, TextInput
 from mirrorbench.data.items import Pair
-from mirrorbench.tasks.pair_similarity import PairSimilarity
+from mirrorbench.tasks import PairSimilarity
 
 NAMES = ("letters", "dying", "deadly", "ending", "blocking", "broken")
 

@@ -13,7 +13,7 @@ from mirrorbench.reports.statistics.items import ItemScores
 from mirrorbench.reports.statistics.significance import correlation_permutation, holm
 from mirrorbench.reports.statistics.stored import Stored
 from mirrorbench.reports.table import Table
-from mirrorbench.tasks.metrics.correlation import spearman
+from mirrorbench.tasks.metrics import spearman
 
 N = 120
 NOISE = {"best": 0.9, "near": 1.0, "far": 2.5}

@@ -21,7 +21,7 @@ from mirrorbench.models import backbones
 from mirrorbench.runs.cells import Cell
 from mirrorbench.runs.grids import merged
 from mirrorbench.runs.plan import Plan, Planner, Request, expand_ladder, expand_tasks
-from mirrorbench.tasks.pair_similarity import PairSimilarity
+from mirrorbench.tasks import PairSimilarity
 
 WORDS = PairSimilarity("words", DOGS, level="word")
 

@@ -20,8 +20,7 @@ from mirrorbench.core.locks import Leases
 from mirrorbench.data.items import Lexicon
 from mirrorbench.models import backbones
 from mirrorbench.runs.results import ResultStore, read_results
-from mirrorbench.tasks.lexicon_induction import LexiconInduction
-from mirrorbench.tasks.pair_similarity import PairSimilarity
+from mirrorbench.tasks import LexiconInduction, PairSimilarity
 
 TEXTS = sorted({text for pair in CATS + DOGS for text in (pair.left, pair.right)})
 

@@ -11,8 +11,7 @@ from mirrorbench.core.errors import DataFormatError
 from mirrorbench.core.inputs import TextInput
 from mirrorbench.data.items import Disambiguation, Occurrence, SenseContexts
 from mirrorbench.data.store import DataStore
-from mirrorbench.tasks import Vectors
-from mirrorbench.tasks.disambiguation import SenseDisambiguation
+from mirrorbench.tasks import SenseDisambiguation, Vectors
 
 STORE = DataStore(Path("nowhere"), offline=True)
 RNG = np.random.default_rng(1)

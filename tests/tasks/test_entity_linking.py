@@ -15,8 +15,7 @@ from mirrorbench.data.importing import import_folder
 from mirrorbench.data.items import Linking, Mention
 from mirrorbench.data.store import DataStore
 from mirrorbench.runs.builtin import plugins
-from mirrorbench.tasks import Scores, Vectors
-from mirrorbench.tasks.entity_linking import EntityLinking
+from mirrorbench.tasks import EntityLinking, Scores, Vectors
 
 NAMES = {"cold": "D1", "common cold": "D1", "flu": "D2|D3", "fever": "D4", "chills": "D5", "cough": "D6", "ache": "D7"}
 PLANE = {

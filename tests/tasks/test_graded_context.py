@@ -14,8 +14,7 @@ from mirrorbench.core.errors import DataFormatError
 from mirrorbench.core.inputs import TextInput
 from mirrorbench.data.items import ContextChange, RatedContexts
 from mirrorbench.data.store import DataStore
-from mirrorbench.tasks import Vectors
-from mirrorbench.tasks.graded_context import SimilarityChange, UsageSimilarity
+from mirrorbench.tasks import SimilarityChange, UsageSimilarity, Vectors
 
 STORE = DataStore(Path("nowhere"), offline=True)
 

@@ -15,8 +15,7 @@ from mirrorbench.data.importing import import_folder
 from mirrorbench.data.items import Lexicon
 from mirrorbench.data.store import DataStore
 from mirrorbench.runs.builtin import plugins
-from mirrorbench.tasks import Scores, Vectors
-from mirrorbench.tasks.lexicon_induction import LexiconInduction
+from mirrorbench.tasks import LexiconInduction, Scores, Vectors
 
 Words = Mapping[tuple[str, str], np.ndarray]
 

@@ -11,7 +11,7 @@ from mirrorbench.data.importing import import_folder
 from mirrorbench.data.store import DataStore
 from mirrorbench.runs.builtin import plugins
 from mirrorbench.runs.plan import expand_tasks
-from mirrorbench.tasks.lexicon_induction import LexiconInduction
+from mirrorbench.tasks import LexiconInduction
 
 NAME = "bli-it-fr:vocabulary_size=500,self_learning=2"
 

@@ -10,8 +10,7 @@ from mirrorbench.core.inputs import TextInput
 from mirrorbench.data.items import Pair
 from mirrorbench.data.store import DataStore
 from mirrorbench.runs.builtin import plugins
-from mirrorbench.tasks import Vectors
-from mirrorbench.tasks.pair_classification import PairClassification
+from mirrorbench.tasks import PairClassification, Vectors
 
 PAIRS = [Pair("a", "q1", "s1", 1.0), Pair("b", "q1", "s2", 0.0), Pair("c", "q2", "s2", 1.0), Pair("d", "q2", "s1", 0.0)]
 PLANE = {"q1": (1, 0), "q2": (0, 2), "s1": (3, 1), "s2": (1, 1)}

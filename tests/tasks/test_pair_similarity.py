@@ -13,8 +13,7 @@ from mirrorbench.core.errors import DataFormatError
 from mirrorbench.data.items import Pair
 from mirrorbench.data.store import DataStore
 from mirrorbench.models.systems.static import StaticEncoder
-from mirrorbench.tasks import Scores, Vectors
-from mirrorbench.tasks.pair_similarity import PairSimilarity
+from mirrorbench.tasks import PairSimilarity, Scores, Vectors
 
 
 @pytest.fixture
@@ -92,7 +91,7 @@ def test_across_languages_each_text_is_read_in_its_own(store: DataStore, tmp_pat
 
 
 @pytest.mark.parametrize(
-    ("pairs", "message"), [((), "holds no pairs"), ((CATS[0], replace(CATS[1], id="1")), "item ids repeat")]
+    ("pairs", "message"), [((), "holds no items"), ((CATS[0], replace(CATS[1], id="1")), "item ids repeat")]
 )
 def test_what_is_no_data_set(pairs: tuple[Pair, ...], message: str, store: DataStore) -> None:
     with pytest.raises(DataFormatError, match=f"task toy: .*{message}"):

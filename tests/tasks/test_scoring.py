@@ -9,9 +9,8 @@ from toys import CATS, ToyEncoder
 
 from mirrorbench.core.errors import UnknownNameError
 from mirrorbench.core.registry import Registry
-from mirrorbench.tasks import Scores, Vectors
-from mirrorbench.tasks.pair_similarity import PairSimilarity
-from mirrorbench.tasks.scoring import score
+from mirrorbench.tasks import PairSimilarity, Scores, Vectors
+from mirrorbench.tasks.base import score_task
 
 
 @pytest.fixture
@@ -26,7 +25,7 @@ def scored(main_metric: str, metrics: Registry[Any]) -> Scores:
     task = PairSimilarity("toy", CATS, main_metric=main_metric)
     inputs = list(dict.fromkeys(task.inputs(CATS)))
     vectors = Vectors(inputs, ToyEncoder().encode(inputs).astype(np.float32))
-    return score(task, CATS, vectors, "paper", metrics)
+    return score_task(task, CATS, vectors, "paper", metrics)
 
 
 def test_a_registered_metric_can_be_the_main_one(metrics: Registry[Any]) -> None:

@@ -13,8 +13,7 @@ from mirrorbench.data.items import ContextPair
 from mirrorbench.data.store import DataStore
 from mirrorbench.runs.cells import Cell, Weights
 from mirrorbench.runs.results import Result, ResultStore
-from mirrorbench.tasks import Scores, Vectors
-from mirrorbench.tasks.word_in_context import WordInContext
+from mirrorbench.tasks import Scores, Vectors, WordInContext
 
 COSINES = {"dev": [0.9, 0.1], "test": [0.8, 0.2, 0.7]}
 

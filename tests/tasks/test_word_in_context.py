@@ -15,8 +15,7 @@ from mirrorbench.core.inputs import TextInput
 from mirrorbench.data.items import ContextPair
 from mirrorbench.data.store import DataStore
 from mirrorbench.runs.builtin import load_plugins
-from mirrorbench.tasks import Vectors
-from mirrorbench.tasks.word_in_context import WordInContext
+from mirrorbench.tasks import Vectors, WordInContext
 
 STORE = DataStore(Path("nowhere"), offline=True)
 
@@ -104,7 +103,7 @@ def test_inputs_are_both_sides() -> None:
 @pytest.mark.parametrize(
     ("pairs", "what"),
     [
-        ([], "labels 0 and 1"),
+        ([], "no items"),
         ([pair(0, 1, "dev"), pair(1, 1, "dev"), pair(0, 0, "test")], "labels 0 and 1"),
         ([pair(0, 1, "dev"), pair(1, None, "dev")], "labels 0 and 1"),
         ([pair(0, 1, "dev"), pair(0, 0, "dev")], "repeat"),

@@ -12,9 +12,7 @@ import numpy as np
 from mirrorbench.core.errors import DataFormatError, DataUnavailableError, UsageError
 from mirrorbench.core.registry import unknown_name
 from mirrorbench.data.items import Pair
-from mirrorbench.tasks import Scores, Task, Vectors
-from mirrorbench.tasks.pair_classification import PairClassification
-from mirrorbench.tasks.pair_similarity import PairSimilarity
+from mirrorbench.tasks import PairClassification, PairSimilarity, Scores, Task, Vectors
 from mirrorbench_mteb.catalogue import Entry, entries
 
 if TYPE_CHECKING:
@@ -32,7 +30,7 @@ class _FromMteb:
     def __init__(self, entry: Entry, source: Callable[[], Any]) -> None:
         super().__init__(  # type: ignore[call-arg]
             name=entry.name,
-            pairs=self._read,
+            items=self._read,
             title=entry.name.removeprefix("mteb-"),
             languages=entry.languages,
         )

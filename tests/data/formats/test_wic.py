@@ -11,7 +11,7 @@ from mirrorbench.core.errors import DataFormatError
 from mirrorbench.core.inputs import TextInput
 from mirrorbench.data.formats.wic import parse_tsv, parse_wic
 from mirrorbench.data.store import DataStore
-from mirrorbench.tasks.word_in_context import WordInContext
+from mirrorbench.tasks import WordInContext
 
 WIC = {
     "dev.data.txt": "board\tN\t2-0\tRoom and board .\tboards x\nrun\tV\t0-1\trun !\tto run\n",

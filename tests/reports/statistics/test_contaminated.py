@@ -8,7 +8,7 @@ from comparison_samples import correlated, made
 
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.reports.statistics.contaminated import without_overlap
-from mirrorbench.tasks.metrics.correlation import spearman
+from mirrorbench.tasks.metrics import spearman
 
 GOLD = np.arange(12.0)
 A, B, C = (np.random.default_rng(seed).normal(size=12) + GOLD / 4 for seed in range(3))

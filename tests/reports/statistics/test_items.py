@@ -16,7 +16,7 @@ from mirrorbench.core.plugins import Plugins
 from mirrorbench.reports.statistics.items import MEAN, ItemScores, common, item_scores, read_predictions, statistic
 from mirrorbench.reports.statistics.resampling import estimate
 from mirrorbench.reports.statistics.stored import read_stored
-from mirrorbench.tasks.metrics.correlation import pearson, spearman, uncentred_pearson
+from mirrorbench.tasks.metrics import pearson, spearman, uncentred_pearson
 
 Arrays = Mapping[str, NDArray[Any]]
 RNG = np.random.default_rng(0)

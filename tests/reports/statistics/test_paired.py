@@ -13,7 +13,7 @@ from mirrorbench.reports.statistics import PairedTest
 from mirrorbench.reports.statistics.items import MEAN, ItemScores
 from mirrorbench.reports.statistics.paired import difference, drawn_means, mean_of_seeds
 from mirrorbench.reports.statistics.significance import Interval, correlation_permutation, mcnemar, mean_permutation
-from mirrorbench.tasks.metrics.correlation import spearman
+from mirrorbench.tasks.metrics import spearman
 
 Floats = NDArray[np.float64]
 N = 40

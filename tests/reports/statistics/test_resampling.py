@@ -22,7 +22,7 @@ from mirrorbench.reports.statistics.resampling import (
     chunks,
     estimate,
 )
-from mirrorbench.tasks.metrics.correlation import uncentred_pearson
+from mirrorbench.tasks.metrics import uncentred_pearson
 
 Floats = NDArray[np.float64]
 Metric = Callable[[Floats, Floats], float]

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mirrorbench.tasks.metrics.similarity import unit
+from mirrorbench.tasks.metrics import unit
 from mirrorbench.tasks.neighbours import csls
 
 Floats = NDArray[np.floating[Any]]

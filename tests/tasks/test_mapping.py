@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from mirrorbench.tasks.neighbours.mapping import learn, normalise, procrustes
+from mirrorbench.tasks.mapping import learn, normalise, procrustes
 
 
 def rotation(d: int, seed: int) -> np.ndarray:

@@ -25,8 +25,8 @@ from numpy.typing import NDArray
 
 from mirrorbench.core.devices import current_device
 from mirrorbench.core.errors import UsageError
-from mirrorbench.tasks.metrics.similarity import unit
-from mirrorbench.tasks.neighbours.gpu import best_on
+from mirrorbench.tasks.gpu import best_on
+from mirrorbench.tasks.metrics import unit
 
 Floats = NDArray[np.floating[Any]]
 Scored = tuple[NDArray[np.int64], NDArray[np.float64]]

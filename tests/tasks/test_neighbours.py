@@ -8,7 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mirrorbench.core.errors import UsageError
-from mirrorbench.tasks.neighbours import csls, gpu, neighbourhood, ranks, search, topk
+from mirrorbench.tasks import gpu
+from mirrorbench.tasks import neighbours as search
+from mirrorbench.tasks.neighbours import csls, neighbourhood, ranks, topk
 
 
 def cosines(queries: np.ndarray, keys: np.ndarray) -> np.ndarray:

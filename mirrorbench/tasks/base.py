@@ -1,0 +1,276 @@
+"""What a task is, what it gets and what it returns."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from math import isfinite
+from numbers import Real
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypedDict, TypeVar, Unpack, cast
+
+from mirrorbench.core.errors import DataFormatError, PluginError
+from mirrorbench.core.identity import checksum
+from mirrorbench.data.cards import whole_number
+from mirrorbench.data.formats import parse
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from mirrorbench.core.inputs import Array, TextInput
+    from mirrorbench.core.registry import Registry
+    from mirrorbench.data.cards import Card
+    from mirrorbench.data.store import DataStore
+
+Items = TypeVar("Items")
+
+
+class Vectors:
+    """The vectors of everything that was encoded, looked up by input.
+
+    Args:
+        inputs: n distinct inputs.
+        array: their vectors, float32 of shape (n, dimensions).
+        device: where a task may compute (``cuda:1``), as torch names it.
+    """
+
+    def __init__(self, inputs: Iterable[TextInput], array: Array, device: str = "cpu") -> None:
+        self.device = device
+        self._row = {item: row for row, item in enumerate(inputs)}
+        self._array = array
+
+    def __call__(self, inputs: Sequence[TextInput]) -> Array:
+        """Vectors of ``inputs`` in their order, float32 of shape (len(inputs), dimensions)."""
+        return self._array[[self._row[item] for item in inputs]]
+
+
+@dataclass(frozen=True)
+class Scores:
+    """What a task makes of the vectors.
+
+    Attributes:
+        metrics: values by name, as fractions; ``None`` where a metric is undefined.
+        ids: identifiers of the n items.
+        scores: the encoder's score for each item, shape (n,).
+        gold: the reference for each item, shape (n,).
+        coverage: share of the data set's items that could be scored.
+        notes: what a reader of the numbers must know.
+        extra: further per-item arrays, stored beside the scores (names to arrays).
+        submission: answers for items whose labels are kept secret, in the organisers' format; stored as a text file
+            beside the scores.
+
+    Raises:
+        PluginError: a metric is no finite number, or ids, scores and references differ in number.
+    """
+
+    metrics: dict[str, float | None]
+    ids: list[str]
+    scores: NDArray[np.float64]
+    gold: NDArray[np.float64]
+    coverage: float = 1.0
+    notes: tuple[str, ...] = ()
+    extra: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    submission: str = ""
+
+    def __post_init__(self) -> None:
+        for name, value in self.metrics.items():
+            if value is not None and not (isinstance(value, Real) and isfinite(value)):
+                raise PluginError(f"the metric {name!r} is {value!r}", "A metric is a finite number, or None.")
+        if not len(self.ids) == len(self.scores) == len(self.gold):
+            counts = f"{len(self.ids)} ids, {len(self.scores)} scores and {len(self.gold)} references"
+            raise PluginError(f"a task returned {counts}", "Each item has one of each.")
+        # NumPy's numbers cannot be written as JSON.
+        plain = {name: None if value is None else float(value) for name, value in self.metrics.items()}
+        object.__setattr__(self, "metrics", plain)
+
+
+class Task(ABC):
+    """One data set with its question. A task never calls a model: it says what must be encoded, and scores the vectors.
+
+    Attributes (set them in the class, or in ``__init__``; those without a default are required):
+        name: as written after ``--tasks``.
+        level: ``word``, ``phrase``, ``sentence`` or ``wic``; picks the recipe of a tuned encoder.
+        main_metric: the metric that tables show: one that ``score`` returns, or a registered one.
+        title: the column's head in a table, by default the name.
+        languages: ISO codes, most often one.
+        corpus: what an encoder is tuned on for this task by default; empty for the level's and language's own.
+        max_length: tokens kept of each text where the encoder spec does not say, as far as a backbone has positions;
+            0: 64.
+        version: raised when the same files would give other numbers.
+        baselines: scores of no encoder at all that stand in tables as rows of their own: label to metric.
+    """
+
+    name: str
+    level: str
+    main_metric: str
+    title: str = ""
+    languages: tuple[str, ...] = ("en",)
+    corpus: str = ""
+    max_length: int = 0
+    version: int = 1
+    baselines: Mapping[str, str] = {}
+
+    def fetch(self, data: DataStore) -> None:  # noqa: B027  (a task given in code has nothing to fetch)
+        """Make sure that the data is here, fetching it where that is permitted.
+
+        Raises:
+            DataUnavailableError: a file is not here and cannot be fetched.
+            DataIntegrityError: a file is here, but truncated or altered.
+        """
+
+    @abstractmethod
+    def identity(self, data: DataStore) -> dict[str, str]:
+        """Checksums of the data by file name, without reading it."""
+
+    @abstractmethod
+    def load(self, data: DataStore) -> Any:
+        """Read and parse the data.
+
+        Raises:
+            DataUnavailableError: a file is not here and cannot be fetched.
+            DataFormatError: a file does not follow its format.
+        """
+
+    def with_vocabulary(self, items: Any, vocabulary: Callable[[str], Sequence[str]]) -> Any:
+        """The items for an encoder that has a vocabulary of its own; by default as they are.
+
+        Args:
+            items: what ``load`` returned; not changed.
+            vocabulary: the encoder's words of a language, the most frequent first.
+        """
+        return items
+
+    @abstractmethod
+    def inputs(self, items: Any) -> list[TextInput]:
+        """What must be encoded for the items that ``load`` returned; repeats are fine."""
+
+    def texts(self, items: Any) -> Mapping[str, tuple[str, ...]]:
+        """The texts that each test item holds, by its id in ``Scores.ids``: what must not have been tuned on.
+
+        By default none, which means that nobody knows how many items occur in a corpus.
+        """
+        return {}
+
+    @abstractmethod
+    def score(self, items: Any, vectors: Vectors, protocol: str) -> Scores:
+        """Score the vectors.
+
+        Args:
+            items: what ``load`` returned.
+            vectors: of everything in ``inputs(items)``.
+            protocol: ``paper``, or ``released`` for the reading of the authors' code where it is another one.
+        """
+
+
+def score_task(task: Task, items: Any, vectors: Vectors, protocol: str, metrics: Registry[Any]) -> Scores:
+    """What ``task.score`` returns, with the task's main metric added from the registered ones if it is not there.
+
+    Raises:
+        UnknownNameError: neither the task nor a plugin has that metric.
+    """
+    scores = task.score(items, vectors, protocol)
+    name = task.main_metric
+    if name in scores.metrics:
+        return scores
+    return replace(scores, metrics={**scores.metrics, name: metrics[name](scores.scores, scores.gold)})
+
+
+class TaskInfo(TypedDict, total=False):
+    """The arguments that all kinds of tasks share: attributes of ``Task``."""
+
+    title: str
+    level: str
+    languages: tuple[str, ...]
+    corpus: str
+    main_metric: str
+    version: int
+
+
+class TaskKind(Task, Generic[Items]):
+    """A task on items that are given, read by a function, or parsed from the files of a card.
+
+    Args:
+        name: the task's name.
+        items: the items themselves, or a function that reads them from a ``DataStore``.
+        **info: title, level, languages, corpus, main_metric and version, see ``Task``.
+    """
+
+    items_name: ClassVar[str] = "items"
+    """What the identity calls items that no card has files for."""
+    from_options: ClassVar[tuple[str, ...]] = ()
+    """Options of a card that are arguments of the constructor."""
+    settable: ClassVar[Mapping[str, Any]] = {}
+    """Options of a card that a user may set after the task's name (``bli-en-fr:train=1k``), with their defaults."""
+
+    card: Card | None = None
+
+    def __init__(self, name: str, items: Items | Callable[[DataStore], Items], **info: Unpack[TaskInfo]) -> None:
+        self.name = name
+        self._items = items
+        vars(self).update({key: value for key, value in info.items() if value != ""})
+        self.title = self.title or name
+
+    @classmethod
+    def from_card(cls, card: Card) -> Self:
+        """The task that a card declares.
+
+        Raises:
+            DataFormatError: an option of the card is wrong.
+        """
+        options = {key: card.options[key] for key in cls.from_options if key in card.options}
+        task = cls(
+            card.name,
+            lambda data: cls.parsed(card, data),
+            title=card.label,
+            level=card.level,
+            languages=card.languages,
+            corpus=str(card.options.get("corpus", "")),
+            main_metric=card.metric,
+            version=card.version,
+            **options,
+        )
+        task.max_length = whole_number(card.options, "max_length", 0)
+        task.card = card
+        return task
+
+    @staticmethod
+    def parsed(card: Card, data: DataStore) -> Any:
+        """The items in a card's files."""
+        return parse(data.resolve(card))
+
+    def fetch(self, data: DataStore) -> None:
+        """Fetch the card's files."""
+        if self.card:
+            data.resolve(self.card)
+
+    def identity(self, data: DataStore) -> dict[str, str]:
+        """The checksums of the card's files, or one of the items."""
+        return data.checksums(self.card) if self.card else {self.items_name: checksum(self.written(self.load(data)))}
+
+    def load(self, data: DataStore) -> Items:
+        """The items, checked.
+
+        Raises:
+            DataFormatError: they are not as this kind of task needs them.
+        """
+        items: Any = self._items(data) if callable(self._items) else self._items
+        if isinstance(items, Iterable):
+            items = list(items)
+        self.check(items)
+        return cast("Items", items)
+
+    @abstractmethod
+    def check(self, items: Items) -> None:
+        """Raise ``DataFormatError`` where the items are not as this kind of task needs them."""
+
+    def written(self, items: Items) -> str:
+        """The items as text, the same for the same items: what their checksum is taken of."""
+        return repr(items)
+
+    def check_ids(self, ids: Sequence[str]) -> None:
+        """Raise ``DataFormatError`` where there are no items, or two have one id."""
+        if not ids:
+            raise DataFormatError(f"task {self.name}: the data set holds no items")
+        if len(set(ids)) != len(ids):
+            raise DataFormatError(f"task {self.name}: item ids repeat")

@@ -1,0 +1,165 @@
+"""Similarities of vectors, and metrics of scores against references. ``None`` means undefined, which is not zero."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from mirrorbench.core.hooks import Register, hookimpl
+
+STEP = 0.01
+"""How far the released threshold search goes down at a time."""
+
+
+def cosine(left: NDArray[Any], right: NDArray[Any]) -> NDArray[np.float64]:
+    """Row-wise cosine similarity of two arrays of shape (n, d), in float64; 0 where a vector is zero."""
+    x, y = left.astype(np.float64), right.astype(np.float64)
+    norms = np.linalg.norm(x, axis=1) * np.linalg.norm(y, axis=1)
+    products: NDArray[np.float64] = np.einsum("nd,nd->n", x, y)
+    result: NDArray[np.float64] = np.divide(products, norms, out=np.zeros_like(products), where=norms > 0)
+    return result
+
+
+def unit(vectors: NDArray[Any]) -> NDArray[np.float64]:
+    """Vectors, an array of shape (..., d), scaled to length 1, in float64; a vector of zeros stays one."""
+    rows = np.asarray(vectors, dtype=np.float64)
+    norms = np.linalg.norm(rows, axis=-1, keepdims=True)
+    scaled: NDArray[np.float64] = np.divide(rows, norms, out=np.zeros_like(rows), where=norms > 0)
+    return scaled
+
+
+def spearman(scores: ArrayLike, gold: ArrayLike) -> float | None:
+    """Spearman's rank correlation, ties given their mean rank; ``None`` for fewer than two items or a constant side."""
+    from scipy.stats import spearmanr
+
+    return _if_defined(spearmanr, scores, gold)
+
+
+def pearson(scores: ArrayLike, gold: ArrayLike) -> float | None:
+    """Pearson's linear correlation; ``None`` for fewer than two items or a constant side."""
+    from scipy.stats import pearsonr
+
+    return _if_defined(pearsonr, scores, gold)
+
+
+def _if_defined(correlate: Callable[..., tuple[float, float]], scores: ArrayLike, gold: ArrayLike) -> float | None:
+    x, y = np.asarray(scores, dtype=np.float64), np.asarray(gold, dtype=np.float64)
+    if len(x) < 2 or np.ptp(x) == 0 or np.ptp(y) == 0:
+        return None
+    return float(correlate(x, y)[0])
+
+
+def uncentred_pearson(scores: ArrayLike, gold: ArrayLike) -> float | None:
+    """Pearson's correlation around zero instead of the means; ``None`` where one side is all zero.
+
+    The measure of SemEval-2020 task 3 (CoSimLex), where zero means no change.
+    """
+    x, y = np.asarray(scores, dtype=np.float64), np.asarray(gold, dtype=np.float64)
+    norm = float(np.linalg.norm(x) * np.linalg.norm(y))
+    return float(x @ y) / norm if norm > 0 else None
+
+
+def harmonic_mean(first: float | None, second: float | None) -> float | None:
+    """Of two correlations; ``None`` where one is undefined or they are not both positive."""
+    if first is None or second is None or first <= 0 or second <= 0:
+        return None
+    return 2 * first * second / (first + second)
+
+
+def over_subsets(
+    correlate: Callable[[ArrayLike, ArrayLike], float | None],
+    scores: NDArray[np.float64],
+    gold: NDArray[np.float64],
+    subsets: list[str],
+) -> tuple[float | None, float | None]:
+    """A correlation within each subset: the mean over subsets, plain and weighted by size; ``None`` if one has none."""
+    names = np.asarray(subsets)
+    masks = [names == name for name in dict.fromkeys(subsets)]
+    values = [correlate(scores[inside], gold[inside]) for inside in masks]
+    known = [value for value in values if value is not None]
+    if len(known) < len(values):
+        return None, None
+    return float(np.mean(known)), float(np.average(known, weights=[int(inside.sum()) for inside in masks]))
+
+
+def auc(scores: ArrayLike, gold: ArrayLike) -> float | None:
+    """Area under the ROC curve, ties counted half; labels are 0 or 1, and ``None`` where one of them is missing."""
+    from sklearn.metrics import roc_auc_score
+
+    labels = np.asarray(gold)
+    return float(roc_auc_score(labels, scores)) if 0 < np.count_nonzero(labels) < len(labels) else None
+
+
+def roc_points(scores: ArrayLike, gold: ArrayLike) -> dict[str, NDArray[np.float64]]:
+    """The ROC curve as a figure draws it: ``roc_fpr``, ``roc_tpr`` and ``roc_thresholds`` (falling, first infinite)."""
+    from sklearn.metrics import roc_curve
+
+    return dict(zip(("roc_fpr", "roc_tpr", "roc_thresholds"), roc_curve(gold, scores), strict=True))
+
+
+def accuracy(scores: ArrayLike, gold: ArrayLike, threshold: float) -> float:
+    """Share of items whose score is strictly greater than the threshold exactly where the label is 1."""
+    return float(np.mean((np.asarray(scores) > threshold) == np.asarray(gold, dtype=bool)))
+
+
+def exact_threshold(scores: ArrayLike, gold: ArrayLike) -> float:
+    """The threshold with the best accuracy of all there are; of several equally good ones the highest.
+
+    It lies midway between two neighbouring scores, or just below the lowest (all true), or on the highest (none true).
+    """
+    distinct, correct = _correct_above(scores, gold)
+    low, high = distinct[:-1], distinct[1:]
+    middle = low + (high - low) / 2
+    # Two scores may be neighbours among the floating-point numbers: then nothing lies midway.
+    between = np.where(middle < high, middle, low)
+    cuts = np.concatenate([[np.nextafter(distinct[0], -np.inf)], between, distinct[-1:]])
+    return float(cuts[::-1][np.argmax(correct[::-1])])
+
+
+def stepped_threshold(scores: ArrayLike, gold: ArrayLike) -> float:
+    """The threshold that MirrorWiC's released code finds: from the highest score down in steps of 0.01, the first best.
+
+    The highest score itself is taken only where no step gets anything right.
+    """
+    distinct, correct = _correct_above(scores, gold)
+    best, most = float(distinct[-1]), 0
+    threshold = best - STEP
+    while threshold >= distinct[0]:
+        right = int(correct[np.searchsorted(distinct, threshold, side="right")])
+        if right > most:
+            best, most = threshold, right
+        threshold -= STEP
+    return best
+
+
+def _correct_above(scores: ArrayLike, gold: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """The m distinct scores, rising, and how many items are right if those from the i-th on are true, i from 0 to m."""
+    labels = np.asarray(gold, dtype=bool)
+    distinct, group = np.unique(np.asarray(scores, dtype=np.float64), return_inverse=True)
+    positives = np.bincount(group[labels], minlength=len(distinct))
+    negatives = np.bincount(group[~labels], minlength=len(distinct))
+    gained = np.concatenate([[0], np.cumsum(negatives - positives)])
+    return distinct, np.count_nonzero(labels) + gained
+
+
+def accuracy_at(k: int, ranks: ArrayLike) -> float | None:
+    """Share of ranks (from 1) that are at most ``k``; ``None`` where there are none."""
+    values = np.asarray(ranks)
+    return float(np.mean(values <= k)) if len(values) else None
+
+
+def mean_reciprocal_rank(ranks: ArrayLike) -> float | None:
+    """Mean of 1 / rank (from 1; infinite where nothing right was found); ``None`` where there are none."""
+    values = np.asarray(ranks, dtype=np.float64)
+    return float(np.mean(1 / values)) if len(values) else None
+
+
+@hookimpl
+def register_metrics(register: Register) -> None:
+    """The metrics that any task may name as its main one."""
+    register("spearman", spearman, "rank correlation over all items")
+    register("pearson", pearson, "linear correlation over all items")
+    register("auc", auc, "area under the ROC curve")

@@ -1,0 +1,167 @@
+"""Metrics against plain loops, scipy and scikit-learn."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from hypothesis import assume, example, given
+from hypothesis import strategies as st
+from scipy import stats
+from sklearn.metrics import accuracy_score
+
+from mirrorbench.tasks.metrics import (
+    accuracy,
+    accuracy_at,
+    auc,
+    cosine,
+    exact_threshold,
+    mean_reciprocal_rank,
+    over_subsets,
+    pearson,
+    roc_points,
+    spearman,
+    stepped_threshold,
+    unit,
+)
+
+few = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), min_size=2, max_size=30)  # few values: many ties
+scored = st.lists(
+    st.tuples(st.one_of(st.sampled_from([0.0, 0.01, 0.5, 0.51, 1.0]), st.floats(-1, 1)), st.integers(0, 1)), min_size=1
+)
+
+
+def test_cosine_equals_a_loop_and_knows_zero_vectors() -> None:
+    left, right = np.random.default_rng(0).normal(size=(2, 5, 3)).astype(np.float32)
+    left[2] = 0
+    for row, value in enumerate(cosine(left, right)):
+        norms = math.sqrt(sum(float(v) ** 2 for v in left[row])) * math.sqrt(sum(float(v) ** 2 for v in right[row]))
+        dot = sum(float(a) * float(b) for a, b in zip(left[row], right[row], strict=True))
+        assert value == pytest.approx(dot / norms if norms else 0.0)
+    huge = np.full((1, 4), 1e38, dtype=np.float32)
+    assert cosine(huge, huge) == pytest.approx(1)
+
+
+def test_unit_rows_are_those_of_a_loop_in_float64() -> None:
+    rows = np.array([[3, 4], [0, 0], [-1e-20, 0], [1e30, 1e30]], dtype=np.float32)
+    found = unit(rows)
+    assert found.dtype == np.float64
+    for row, scaled in zip(rows.astype(np.float64).tolist(), found.tolist(), strict=True):
+        length = math.hypot(*row)
+        assert scaled == pytest.approx([x / length for x in row] if length else [0.0, 0.0], abs=0, rel=1e-12)
+    assert rows[0, 0] == 3  # what was given is not changed
+
+
+def naive_ranks(values: list[float]) -> list[float]:
+    """Mean of the ranks that equal values would share."""
+    return [sum(o < value for o in values) + (sum(o == value for o in values) + 1) / 2 for value in values]
+
+
+def naive_pearson(x: list[float], y: list[float]) -> float:
+    mx, my = sum(x) / len(x), sum(y) / len(y)
+    products = sum((a - mx) * (b - my) for a, b in zip(x, y, strict=True))
+    return products / math.sqrt(sum((a - mx) ** 2 for a in x) * sum((b - my) ** 2 for b in y))
+
+
+@given(few)
+@example([(1, 1), (1, 2), (2, 2), (3, 3)])
+def test_correlations_equal_their_definitions(pairs: list[tuple[int, int]]) -> None:
+    x, y = [float(a) for a, _ in pairs], [float(b) for _, b in pairs]
+    assume(len(set(x)) > 1 and len(set(y)) > 1)
+    assert pearson(x, y) == pytest.approx(naive_pearson(x, y), abs=1e-9)
+    assert spearman(x, y) == pytest.approx(naive_pearson(naive_ranks(x), naive_ranks(y)), abs=1e-9)
+
+
+@pytest.mark.parametrize("correlate", [spearman, pearson])
+@pytest.mark.parametrize(("x", "y"), [([1, 1, 1], [1, 2, 3]), ([1, 2, 3], [0.3, 0.3, 0.3]), ([], []), ([1], [2])])
+def test_the_undefined_is_not_zero(correlate, x: list[float], y: list[float]) -> None:
+    assert correlate(x, y) is None
+
+
+def test_over_subsets_weights_by_size() -> None:
+    generator = np.random.default_rng(0)
+    scores, gold = generator.normal(size=30), generator.normal(size=30)
+    subsets = ["a"] * 5 + ["b"] * 10 + ["c"] * 15
+    order = generator.permutation(30)  # subsets need not be contiguous
+    parts = [(slice(0, 5), 5), (slice(5, 15), 10), (slice(15, 30), 15)]
+    values = [float(stats.spearmanr(scores[part], gold[part]).statistic) for part, _ in parts]
+    mean, weighted = over_subsets(spearman, scores[order], gold[order], [subsets[i] for i in order])
+    assert mean == pytest.approx(sum(values) / 3)
+    assert weighted == pytest.approx(sum(v * n for v, (_, n) in zip(values, parts, strict=True)) / 30)
+    constant = np.array([1.0, 2, 3, 3])
+    assert over_subsets(spearman, constant, np.arange(4.0), ["a", "a", "b", "b"]) == (None, None)
+
+
+@given(st.lists(st.tuples(st.integers(-3, 3), st.booleans()), min_size=1, max_size=40))
+def test_auc_counts_pairs_in_the_right_order(items: list[tuple[int, bool]]) -> None:
+    positive = [score for score, label in items if label]
+    negative = [score for score, label in items if not label]
+    got = auc([score for score, _ in items], [float(label) for _, label in items])
+    if not positive or not negative:
+        assert got is None
+        return
+    won = sum((p > n) + 0.5 * (p == n) for p in positive for n in negative)
+    assert got == pytest.approx(won / (len(positive) * len(negative)))
+
+
+def test_the_area_under_the_points_is_the_auc() -> None:
+    rng = np.random.default_rng(0)
+    scores, gold = rng.normal(size=200).round(1), rng.integers(0, 2, 200)
+    points = roc_points(scores, gold)
+    assert np.trapezoid(points["roc_tpr"], points["roc_fpr"]) == pytest.approx(auc(scores, gold))
+    for fpr, tpr, threshold in zip(*(points[f"roc_{name}"] for name in ("fpr", "tpr", "thresholds")), strict=True):
+        assert fpr == pytest.approx(np.mean(scores[gold == 0] >= threshold))
+        assert tpr == pytest.approx(np.mean(scores[gold == 1] >= threshold))
+
+
+@given(scored)
+@example([(0.5, 1), (0.5, 0)])
+@example([(0.1, 1), (np.nextafter(0.1, 1), 0), (np.nextafter(0.1, 0), 1)])
+@example([(0.3, 0)])
+def test_no_threshold_is_better_than_the_exact_one(drawn: list[tuple[float, int]]) -> None:
+    scores, gold = (np.array(column) for column in zip(*drawn, strict=True))
+    found = exact_threshold(scores, gold)
+    assert np.isfinite(found)
+    best = max(
+        accuracy_score(gold, [score > cut for score in scores]) for cut in [-2.0, *scores, *(scores + 1e-9), 2.0]
+    )
+    assert accuracy(scores, gold, found) == pytest.approx(accuracy_score(gold, scores > found))
+    assert accuracy(scores, gold, found) >= best - 1e-12
+
+
+def test_an_exact_threshold_lies_midway_and_gains_over_the_steps() -> None:
+    assert exact_threshold([0.1, 0.2, 0.6, 0.9], [0, 0, 1, 1]) == pytest.approx(0.4)
+    assert exact_threshold([0.1, 0.2], [0, 0]) == 0.2
+    assert exact_threshold([0.1, 0.2], [1, 1]) < 0.1
+    scores, gold = [0.505, 0.5, 0.495, 0.4], [1, 0, 0, 0]
+    assert accuracy(scores, gold, exact_threshold(scores, gold)) == 1
+    assert accuracy(scores, gold, stepped_threshold(scores, gold)) == 0.75
+
+
+def stepped_by_hand(scores: Sequence[float], gold: Sequence[int]) -> float:
+    """What the released search amounts to: each step below the highest score, judged one by one."""
+    candidates, threshold = [], max(scores)
+    while (threshold := threshold - 0.01) >= min(scores):
+        right = [(score > threshold) == bool(label) for score, label in zip(scores, gold, strict=True)].count(True)
+        candidates.append((right, threshold))
+    most = max((right for right, _ in candidates), default=0)
+    return next((threshold for right, threshold in candidates if right == most > 0), max(scores))
+
+
+@given(scored)
+@example([(0.5, 1), (0.5, 0)])
+@example([(1.0, 0), (0.0, 1)])
+def test_the_stepping_search(drawn: list[tuple[float, int]]) -> None:
+    scores, gold = zip(*drawn, strict=True)
+    assert stepped_threshold(scores, gold) == stepped_by_hand(scores, gold)
+
+
+def test_metrics_of_ranks() -> None:
+    ranks = [1, 2, 5, 6, float("inf")]
+    assert accuracy_at(1, ranks) == pytest.approx(1 / 5)
+    assert accuracy_at(5, ranks) == pytest.approx(3 / 5)
+    assert mean_reciprocal_rank(ranks) == pytest.approx((1 + 1 / 2 + 1 / 5 + 1 / 6) / 5)
+    assert accuracy_at(1, []) is None
+    assert mean_reciprocal_rank([]) is None
