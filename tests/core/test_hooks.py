@@ -126,7 +126,7 @@ def test_a_mistyped_hook_is_an_error(plugins: Plugins) -> None:
 
 def test_a_duplicate_name_is_an_error_naming_both_origins(plugins: Plugins) -> None:
     plugins.add(ToyPlugin(tasks=[PairSimilarity("stsb", CATS)]), "intruder")
-    with pytest.raises(PluginError, match=r"'stsb'.*mirrorbench\.tasks\.builtin.*intruder"):
+    with pytest.raises(PluginError, match=r"'stsb'.*mirrorbench\.tasks\.kinds.*intruder"):
         plugins.tasks  # noqa: B018
 
 
