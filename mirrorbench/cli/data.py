@@ -1,18 +1,18 @@
-"""``mirrorbench data``: what data there is, whence, under what licence, and whether it is intact."""
+"""``mirrorbench data``: what data there is, where it comes from, under what licence, and whether it is intact."""
 
 from __future__ import annotations
 
-import json
+import re
 import shutil
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from mirrorbench.cli.options import DataDir, Json, Offline, PluginFiles, split_names
-from mirrorbench.cli.output import print_rows
+from mirrorbench.cli.output import print_json, print_rows
 
 if TYPE_CHECKING:
     from mirrorbench.core.errors import MirrorbenchError
@@ -42,20 +42,19 @@ def list_data(data_dir: DataDir = None, offline: Offline = False, as_json: Json 
     store = DataStore(data_dir, offline)
     cards = sorted(builtin_cards().values(), key=lambda card: (card.kind == CORPUS_KIND, card.name))
     if as_json:
-        _print(json.dumps([_as_json(card, store.status(card)) for card in cards], indent=1, ensure_ascii=False))
+        print_json([_as_json(card, store.status(card)) for card in cards])
         return
-    rows: list[tuple[str, ...]] = []
-    head: tuple[str, ...]
+    head = ["name", "kind", "language", "files", "licence", "title"]
+    rows = []
     for card in cards:
         states = list(store.status(card).values())
-        present = states.count("present")
-        files = f"{present}/{len(states)}" + (" altered" if "altered" in states else "")
-        rows.append((card.name, card.kind, ",".join(card.languages), files, _short_licence(card), card.title))
-    head = ("name", "kind", "language", "files", "licence", "title")
+        files = f"{states.count('present')}/{len(states)}" + (" altered" if "altered" in states else "")
+        short = re.split(r"[:;(]|\.\s|\.$", card.licence, maxsplit=1)[0].strip()
+        rows.append([card.name, card.kind, ",".join(card.languages), files, short, card.title])
     if sys.stdout.isatty() and shutil.get_terminal_size().columns < _WIDE:
         head, rows = head[:-1], [row[:-1] for row in rows]
     print_rows(head, rows)
-    _print(f"Store: {store.root}")
+    typer.echo(f"Store: {store.root}")
 
 
 @app.command()
@@ -69,22 +68,21 @@ def fetch(
     offline: Offline = False,
 ) -> None:
     """Fetch data sets, corpora or suites from the sources that their cards name."""
-    from mirrorbench.core.errors import MirrorbenchError, UsageError
+    from mirrorbench.core.errors import UsageError
     from mirrorbench.data.store import DataStore
 
     if bool(names) == everything:
         raise UsageError("Name what to fetch, or give --all.", hint="mirrorbench data list shows the names.")
     store = DataStore(data_dir, offline)
-    failures: list[tuple[str, MirrorbenchError]] = []
-    for card in _select(names or ()):
-        try:
-            files = store.fetch(card, force=force)
-        except MirrorbenchError as error:
-            failures.append((card.name, error))
-            _print(f"{card.name}: failed")
-        else:
-            _print(f"{card.name}: complete, {len(files)} of its files in {store.root / card.folder}")
-    _raise_all(failures, "Not fetched")
+
+    def fetch_one(name: str, card: Card) -> None:
+        files = store.fetch(card, force=force)
+        typer.echo(f"{name}: complete, {len(files)} of its files in {store.root / card.folder}")
+
+    failures = _each({card.name: card for card in _cards(names or ())}, fetch_one)
+    for name in failures:
+        typer.echo(f"{name}: failed")
+    _raise(failures, "Not fetched")
 
 
 @app.command("import")
@@ -109,21 +107,17 @@ def verify(names: Names = None, data_dir: DataDir = None, offline: Offline = Fal
     from mirrorbench.data.store import DataStore
 
     store = DataStore(data_dir, offline)
-    rows: list[tuple[str, str]] = []
-    altered: list[str] = []
-    for card in _select(names or ()):
-        states = store.verify(card)
-        if not names and set(states.values()) == {"missing"}:
-            continue  # without names: only what is here at all
-        rows += [(f"{card.name}/{path}", state) for path, state in states.items()]
-        if "altered" in states.values():
-            altered.append(card.name)
-    print_rows(("file", "state"), rows)
-    if altered:
+    found = {card.name: store.verify(card) for card in _cards(names or ())}
+    if not names:  # only what is here at all
+        found = {name: states for name, states in found.items() if set(states.values()) != {"missing"}}
+    print_rows(
+        ("file", "state"), [(f"{n}/{path}", state) for n, states in found.items() for path, state in states.items()]
+    )
+    if altered := [name for name, states in found.items() if "altered" in states.values()]:
+        command = f"mirrorbench data fetch {' '.join(altered)} --force"
         raise DataIntegrityError(
             f"Altered files in {', '.join(altered)}.",
-            hint=f"Mend them (the present files are kept as NAME.altered):  "
-            f"mirrorbench data fetch {' '.join(altered)} --force",
+            hint=f"Mend them (the present files are kept as NAME.altered):  {command}",
         )
 
 
@@ -134,12 +128,11 @@ def path(
     offline: Offline = False,
 ) -> None:
     """Print the paths of the files of a data set, fetching them if need be."""
-    from mirrorbench.data.catalogue import builtin_cards
     from mirrorbench.data.store import DataStore
 
-    (card,) = _cards([name], builtin_cards())
+    (card,) = _cards([name], suites=False)
     for file in DataStore(data_dir, offline).fetch(card).values():
-        _print(str(file))
+        typer.echo(str(file))
 
 
 @app.command("overlap")
@@ -158,7 +151,6 @@ def show_overlap(
 
     `mirrorbench data overlap sts-sentences sts`
     """
-    from mirrorbench.core.errors import MirrorbenchError
     from mirrorbench.data.contamination import find_contamination
     from mirrorbench.data.corpora import read_corpus
     from mirrorbench.data.store import DataStore
@@ -169,117 +161,89 @@ def show_overlap(
     names = expand_tasks(split_names(tasks), registered)
     strings = read_corpus(corpus, store, {entry.name: entry.value for entry in registered.corpora}).texts
     found: list[dict[str, Any]] = []
-    failures: list[tuple[str, MirrorbenchError]] = []
-    for name in names:
-        try:
-            task = registered.tasks[name]
-            task.fetch(store)
-            shares = find_contamination(task.texts(task.load(store)), strings)
-        except MirrorbenchError as error:
-            failures.append((name, error))
-        else:
-            found.append({"task": name, "corpus": corpus, **(shares.to_json() if shares else {})})
+
+    def look_at(name: str, task: Any) -> None:
+        task.fetch(store)
+        shares = find_contamination(task.texts(task.load(store)), strings)
+        found.append({"task": name, "corpus": corpus, **(shares.to_json() if shares else {})})
+
+    failures = _each({name: registered.tasks[name] for name in names}, look_at)
     if as_json:
-        _print(json.dumps(found, indent=1, ensure_ascii=False))
+        print_json(found)
     elif found:
-        shown = [("n_items", "{:,}"), ("any_text", "{:.1%}"), ("all_texts", "{:.1%}")]
-        rows = [[row["task"], *(text.format(row[k]) if k in row else "unknown" for k, text in shown)] for row in found]
+        shown = {"n_items": "{:,}", "any_text": "{:.1%}", "all_texts": "{:.1%}"}
+        rows = [[r["task"], *(t.format(r[k]) if k in r else "unknown" for k, t in shown.items())] for r in found]
         print_rows(("task", "items", "any text", "all texts"), rows)
-    _raise_all(failures, "Not compared")
+    _raise(failures, "Not compared")
 
 
-def _raise_all(failures: Sequence[tuple[str, MirrorbenchError]], what: str) -> None:
+def _each(things: dict[str, Any], do: Callable[[str, Any], None]) -> dict[str, MirrorbenchError]:
+    """Do something with each thing; the errors by the names of those that failed."""
+    from mirrorbench.core.errors import MirrorbenchError
+
+    failures = {}
+    for name, thing in things.items():
+        try:
+            do(name, thing)
+        except MirrorbenchError as error:
+            failures[name] = error
+    return failures
+
+
+def _raise(failures: dict[str, MirrorbenchError], problem: str) -> None:
     """One failure as it is; of several, the reasons first, then the names."""
     from mirrorbench.core.errors import DataUnavailableError
 
     if len(failures) == 1:
-        raise failures[0][1]
+        raise next(iter(failures.values()))
     if failures:
-        _print_error("\n\n".join(str(error) for _, error in failures))
-        raise DataUnavailableError(f"{what}: {', '.join(name for name, _ in failures)}; the reasons are above.")
+        typer.echo("\n\n".join(map(str, failures.values())), err=True)
+        raise DataUnavailableError(f"{problem}: {', '.join(failures)}; the reasons are above.")
 
 
-def _select(names: Sequence[str]) -> list[Card]:
-    from mirrorbench.data.catalogue import builtin_cards, builtin_suites
-
-    cards, suites = builtin_cards(), builtin_suites()
-    if not names:
-        return list(cards.values())
-    flat = [task for name in names for task in suites.get(name, (name,))]
-    return _cards(dict.fromkeys(flat), cards, suites)
-
-
-def _cards(names: Iterable[str], cards: Mapping[str, Card], suites: Iterable[str] = ()) -> list[Card]:
+def _cards(names: Iterable[str], suites: bool = True) -> Sequence[Card]:
+    """The cards of data sets, of the members of suites, and of data sets of the hub; all built-in ones for no name."""
     from mirrorbench.core.registry import unknown_name
+    from mirrorbench.data.catalogue import builtin_cards, builtin_suites
     from mirrorbench.data.hub import hub_card, is_hub_id
 
-    known = {**cards, **{name: hub_card(name) for name in names if is_hub_id(name)}}
-    for name in names:
+    known, members = dict(builtin_cards()), builtin_suites() if suites else {}
+    flat = dict.fromkeys(task for name in names for task in members.get(name, (name,)))
+    for name in flat:
         if name not in known:
-            raise unknown_name("data set", name, [*cards, *suites], "mirrorbench data list")
-    return [known[name] for name in names]
+            if not is_hub_id(name):
+                raise unknown_name("data set", name, [*known, *members], "mirrorbench data list")
+            known[name] = hub_card(name)
+    return [known[name] for name in flat or known]
 
 
-def _as_json(card: Card, states: Mapping[str, str]) -> dict[str, Any]:
-    keys = (
-        "name",
-        "kind",
-        "title",
-        "level",
-        "metric",
-        "version",
-        "licence",
-        "licence_url",
-        "redistributable",
-    )
-    return {
-        **{key: getattr(card, key) for key in keys},
-        "languages": list(card.languages),
-        "homepage": card.homepage,
-        "notes": card.notes,
-        "citation": card.citation,
-        "files": [
-            {
-                "path": file.path,
-                "size": file.size,
-                "sha256": file.sha256 or None,
-                "split": file.split,
-                "state": states[file.path],
-                "sources": [source.describe() for source in file.sources],
-            }
-            for file in card.files
-        ],
-    }
-
-
-def _short_licence(card: Card) -> str:
-    """The licence up to its first full stop, colon or bracket: enough for a table."""
-    import re
-
-    return re.split(r"[:;(]|\.\s|\.$", card.licence, maxsplit=1)[0].strip()
+def _as_json(card: Card, states: dict[str, Any]) -> dict[str, Any]:
+    keys = ("name", "kind", "title", "level", "metric", "version", "licence", "licence_url", "redistributable",
+            "languages", "homepage", "notes", "citation")  # fmt: skip
+    files = [
+        {
+            "path": file.path,
+            "size": file.size,
+            "sha256": file.sha256 or None,
+            "split": file.split,
+            "state": states[file.path],
+            "sources": [source.describe() for source in file.sources],
+        }
+        for file in card.files
+    ]
+    return {**{key: getattr(card, key) for key in keys}, "files": files}
 
 
 def _print_report(report: ImportReport, root: Path) -> None:
     known = [card for card in report.cards.values() if card.state != "absent" or card.imported]
     rows = []
     for card in known:
-        lacks = [f"lacks {', '.join(card.missing)}"] if card.missing else []
-        lacks += [f"altered {', '.join(card.altered)}"] if card.altered else []
+        lacks = [f"{word} {', '.join(n)}" for word, n in (("lacks", card.missing), ("altered", card.altered)) if n]
         rows.append((card.name, card.state, str(len(card.imported)), "; ".join(lacks)))
     print_rows(("name", "state", "imported", "remarks"), rows)
-    absent = [card.name for card in report.cards.values() if card not in known]
-    if absent:
-        _print(f"Nothing found of: {', '.join(absent)}")
+    if absent := [card.name for card in report.cards.values() if card not in known]:
+        typer.echo(f"Nothing found of: {', '.join(absent)}")
     for problem in report.problems:
-        _print(f"Problem: {problem}")
-    _print(
-        f"{report.n_files} files looked at, {report.n_recognised} recognised, {report.n_imported} copied into {root}"
-    )
-
-
-def _print(text: str) -> None:
-    typer.echo(text)
-
-
-def _print_error(text: str) -> None:
-    typer.echo(text, err=True)
+        typer.echo(f"Problem: {problem}")
+    counts = f"{report.n_files} files looked at, {report.n_recognised} recognised, {report.n_imported} copied"
+    typer.echo(f"{counts} into {root}")
