@@ -1,35 +1,45 @@
 """Encoding of files of any length: a stream of inputs in, a file of vectors out, in chunks.
 
-Memory is bounded by one chunk. Beside an unfinished output lie ``<output>.part`` and ``<output>.part.json``, which
-says what was encoded by what and how far it came; the same command goes on from there. Chunks start at the same inputs
-whether or not a run was interrupted, so the bytes are the same too.
+Memory is bounded by one chunk. The vectors of each chunk are first stored in the form of the embedding cache, in a
+folder ``<output>.part`` beside the output: on the disk that was chosen for them, and of no use to other commands. The
+same command takes from there what an interrupted run encoded. Chunks start at the same inputs whether or not a run was
+interrupted, so the bytes are the same too.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
+import os
+import shutil
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
-from itertools import islice
+from itertools import count, islice
 from pathlib import Path
-from typing import Any
+from typing import IO
 
-from mirrorbench.core.errors import DataFormatError, UsageError
-from mirrorbench.core.files import writing
+import numpy as np
+
+from mirrorbench.core.errors import StorageError, UsageError
+from mirrorbench.core.files import TEMPORARY, sync_folder, writing
 from mirrorbench.core.identity import COMPUTATION, digest
-from mirrorbench.core.inputs import Encoder, TextInput, encode_checked
-from mirrorbench.texts.writers import CHUNK, Sink
+from mirrorbench.core.inputs import Array, Encoder, TextInput, encode_checked
+from mirrorbench.runs.cache import EmbeddingShelf
+from mirrorbench.texts.reading import pyarrow
+
+ROWS_PER_CHUNK = 2048
+"""Inputs encoded at a time, and what an interrupted run has to encode again at most."""
+WriteChunk = Callable[[list[TextInput], Array], None]
+"""Takes inputs and their vectors, shape (len(inputs), d)."""
 
 
 @dataclass(frozen=True, slots=True)
-class Encoded:
-    """What a stream came to.
+class EncodedFile:
+    """What was written.
 
     Attributes:
         rows: inputs.
         before: how many of them were encoded before an interruption.
-        dimensions: of a vector; 0 where nothing was encoded now.
+        dimensions: of a vector.
     """
 
     rows: int
@@ -37,125 +47,165 @@ class Encoded:
     dimensions: int
 
 
-@dataclass(frozen=True, slots=True)
-class State:
-    """How far an unfinished output came.
+def check_vector_file(output: Path) -> None:
+    """Whether vectors can be written under this name.
 
-    Attributes:
-        job: hash of the encoder and of how the input is read.
-        rows: rows that are safe.
-        seen: hash of their inputs.
+    Raises:
+        UsageError: an unknown ending, Parquet without pyarrow, or the file exists.
+        StorageError: its folder cannot be made.
     """
-
-    job: str
-    rows: int
-    seen: str
-
-
-class Progress:
-    """The sidecar of an unfinished output.
-
-    Args:
-        output: the output.
-        job: hash of what is to be encoded, and how.
-    """
-
-    def __init__(self, output: Path, job: str) -> None:
-        self.path = output.with_name(f"{output.name}.part.json")
-        self.job = job
-
-    def read(self) -> State | None:
-        """What is there of this very job.
-
-        Raises:
-            UsageError: what is there belongs to another job.
-        """
-        if not self.path.is_file():
-            return None
-        try:
-            data = json.loads(self.path.read_text(encoding="utf-8"))
-            state = State(str(data["job"]), int(data["rows"]), str(data["seen"]))
-        except (ValueError, KeyError, TypeError) as error:
-            raise UsageError(f"{self.path} is damaged ({error})", "Delete it, or start anew with --restart.") from error
-        if state.job != self.job:
-            raise UsageError(
-                f"{self.path} belongs to an unfinished run with another encoder or other columns",
-                "Repeat that command to finish it, or start anew with --restart.",
-            )
-        return state
-
-    def write(self, rows: int, seen: str) -> None:
-        """Note that ``rows`` rows are safe."""
-        with writing(self.path) as sink:
-            sink.write(json.dumps({"job": self.job, "rows": rows, "seen": seen}).encode())
-
-    def clear(self) -> None:
-        """Forget it: the output is complete."""
-        self.path.unlink(missing_ok=True)
+    if output.suffix not in _WRITERS:
+        raise UsageError(
+            f"--output {output}: what is to be written follows from the name's ending",
+            "Endings: .npy (NumPy), .parquet. Without --output: JSON lines on standard output.",
+        )
+    if output.suffix != ".npy":
+        pyarrow()
+    if output.exists():
+        raise UsageError(f"{output} exists already", "Remove it, or name another --output.")
+    try:
+        output.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StorageError(f"Cannot write {output}: {error.strerror}.", "Name another file.") from error
 
 
-def encode_stream(
+def encode_file(
     inputs: Iterable[TextInput],
     encoder: Encoder,
-    sink: Sink,
-    progress: Progress | None = None,
+    output: Path,
+    restart: bool = False,
     advance: Callable[[int], None] = lambda n: None,
-) -> Encoded:
-    """Encode a stream of inputs.
+) -> EncodedFile:
+    """Encode a stream of inputs into a file.
 
     Args:
         inputs: the inputs, from the first one on also where a run is continued.
         encoder: what encodes them.
-        sink: where vectors go.
-        progress: the sidecar, ``None`` for a sink that cannot be continued.
+        output: a ``.npy`` or ``.parquet`` file that does not exist yet.
+        restart: encode anew what an interrupted run encoded.
         advance: called with the number of inputs that are done.
 
     Raises:
-        UsageError: an unfinished output of another job is there.
-        DataFormatError: the input is not the one that the unfinished output was made of.
+        UsageError: as ``check_vector_file``, or there are no inputs.
         EncodingError: the encoder gave anything but finite vectors.
         StorageError: the output cannot be written.
     """
-    state = progress.read() if progress else None
-    if state and not sink.holds(state.rows):  # killed after the output had its name, which has gone since
-        state = None
-    stream, seen = iter(inputs), hashlib.sha256()
-    before = rows = state.rows if state else 0
-    dimensions = 0
-    for _ in range(0, rows, CHUNK):
-        _hash(list(islice(stream, min(CHUNK, rows))), seen)
-    if state and seen.hexdigest() != state.seen:
-        raise DataFormatError("the input has changed since the unfinished run began", "Start anew with --restart.")
-    sink.keep(rows)
-    advance(rows)
-    for chunk in _chunks(stream):
-        distinct = list(dict.fromkeys(chunk))
-        vectors = encode_checked(encoder, distinct, "the encoder")
-        if len(distinct) < len(chunk):
-            place = {item: row for row, item in enumerate(distinct)}
-            vectors = vectors[[place[item] for item in chunk]]
-        sink.write(chunk, vectors)
-        _hash(chunk, seen)
-        rows, dimensions = rows + len(chunk), vectors.shape[1]
-        if progress and len(chunk) == CHUNK:
-            progress.write(rows, seen.hexdigest())
-        advance(len(chunk))
-    sink.finish()
-    if progress:
-        progress.clear()
-    return Encoded(rows, before, dimensions)
+    check_vector_file(output)
+    part = output.with_name(f"{output.name}.part")
+    if part.is_file():  # of an earlier version
+        part.unlink()
+    if restart:
+        shutil.rmtree(part, ignore_errors=True)
+    for left in part.glob(f"{TEMPORARY}*"):  # of a run that was killed
+        left.unlink()
+    store = part / digest({"encoder": encoder.fingerprint, "computation": COMPUTATION})
+    rows = before = dimensions = 0
+    try:
+        with writing(part / output.name, output) as file, _WRITERS[output.suffix](file) as write:
+            for chunk, vectors, stored in encoded_chunks(inputs, encoder, store):
+                if rows and vectors.shape[1] != dimensions:
+                    raise UsageError(f"the encoder's vectors have {vectors.shape[1]} and {dimensions} dimensions")
+                write(chunk, vectors)
+                rows, dimensions = rows + len(chunk), vectors.shape[1]
+                before += len(chunk) if stored else 0
+                advance(len(chunk))
+            if not rows:
+                raise UsageError("the input holds no text, so there is nothing to encode")
+        os.replace(part / output.name, output)
+        sync_folder(output.parent)
+        shutil.rmtree(part, ignore_errors=True)
+    finally:
+        with suppress(OSError):  # goes if nothing was encoded
+            part.rmdir()
+    return EncodedFile(rows, before, dimensions)
 
 
-def _chunks(stream: Iterator[TextInput]) -> Iterator[list[TextInput]]:
-    while chunk := list(islice(stream, CHUNK)):
-        yield chunk
+def encoded_chunks(
+    inputs: Iterable[TextInput], encoder: Encoder, store: Path | None = None
+) -> Iterator[tuple[list[TextInput], Array, bool]]:
+    """Chunks of inputs with their vectors.
+
+    Args:
+        inputs: the inputs.
+        encoder: what encodes them; of inputs that are equal within a chunk, one.
+        store: a folder that keeps the vectors, an embedding cache for each chunk; ``None`` to keep nothing.
+
+    Yields:
+        The inputs, their vectors, and whether these were all in ``store``.
+
+    Raises:
+        EncodingError: the encoder gave anything but finite vectors.
+        StorageError: ``store`` cannot be written.
+    """
+    stream = iter(inputs)
+    for number in count():
+        chunk = list(islice(stream, ROWS_PER_CHUNK))
+        if not chunk:
+            return
+        distinct = {item: row for row, item in enumerate(dict.fromkeys(chunk))}
+        if store is None:
+            vectors = encode_checked(encoder, list(distinct), "the encoder")
+            yield chunk, vectors[[distinct[item] for item in chunk]], False
+            continue
+        shelf = EmbeddingShelf(store / f"{number:08}")
+        changed = bool(shelf.missing(list(distinct)))
+        if changed:  # all anew: what a vector is encoded with can change its last digit
+            shutil.rmtree(shelf.folder, ignore_errors=True)
+            shelf = EmbeddingShelf(shelf.folder)
+            shelf.put(list(distinct), encode_checked(encoder, list(distinct), "the encoder"))
+        yield chunk, shelf.get(chunk), not changed
 
 
-def _hash(chunk: list[TextInput], seen: Any) -> None:
-    seen.update(b"".join(item.key() for item in chunk))
+def json_line(vector: Array) -> str:
+    """A line with the numbers of a vector, as short as float32 allows."""
+    return "[" + ",".join(map(str, vector)) + "]\n"
 
 
-def job_key(encoder: Encoder, reading: dict[str, Any], kind: str) -> str:
-    """Hash of what decides an output: the encoder, how the input is read, and the format."""
-    parts = {"encoder": encoder.fingerprint, "reading": reading, "kind": kind, "computation": COMPUTATION}
-    return digest({**parts, "chunk": CHUNK})
+@contextmanager
+def _npy(file: IO[bytes]) -> Iterator[WriteChunk]:
+    """A ``.npy`` file of float32, shape (n, d); NumPy's header leaves room for n to grow."""
+    rows = dimensions = 0
+
+    def write(inputs: list[TextInput], vectors: Array) -> None:
+        nonlocal rows, dimensions
+        if not rows:
+            head(0, vectors.shape[1])
+        rows, dimensions = rows + len(vectors), vectors.shape[1]
+        file.write(np.ascontiguousarray(vectors, dtype="<f4").tobytes())
+
+    def head(n: int, d: int) -> None:
+        np.lib.format.write_array_header_1_0(file, {"descr": "<f4", "fortran_order": False, "shape": (n, d)})
+
+    yield write
+    file.seek(0)
+    head(rows, dimensions)
+
+
+@contextmanager
+def _parquet(file: IO[bytes]) -> Iterator[WriteChunk]:
+    """A Parquet table of texts, their targets where they have any, and vectors; each chunk is a row group."""
+    parquet, arrow = pyarrow()
+    writer = None
+
+    def write(inputs: list[TextInput], vectors: Array) -> None:
+        nonlocal writer
+        flat = arrow.array(np.ascontiguousarray(vectors, dtype=np.float32).reshape(-1))
+        columns = {"text": arrow.array([item.text for item in inputs], arrow.string())}
+        if any(item.spans for item in inputs):
+            kind = arrow.list_(arrow.list_(arrow.int32()))
+            columns["target"] = arrow.array([[list(span) for span in item.spans] for item in inputs], kind)
+        columns["vector"] = arrow.FixedSizeListArray.from_arrays(flat, vectors.shape[1])
+        table = arrow.table(columns)
+        writer = writer or parquet.ParquetWriter(file, table.schema)
+        writer.write_table(table)
+
+    try:
+        yield write
+    finally:
+        if writer:
+            writer.close()
+
+
+_WRITERS: dict[str, Callable[[IO[bytes]], AbstractContextManager[WriteChunk]]] = {
+    ".npy": _npy, ".parquet": _parquet, ".pq": _parquet,
+}  # fmt: skip

@@ -16,28 +16,19 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mirrorbench.core.errors import UsageError
+from mirrorbench.core.errors import MirrorbenchError, UsageError
 from mirrorbench.core.files import building, sync_folder, sync_tree
 from mirrorbench.models.backbones import DESCRIPTION
 from mirrorbench.models.pooling import Pooling, parse_layers
 
 if TYPE_CHECKING:
+    import torch
+
     from mirrorbench.models.transformer import Transformer
 
-_MODELS = "sentence_transformers.models"  # the modules' names that every version of sentence-transformers resolves
 
-
-def check_pooling(pooling: Pooling) -> None:
-    """Whether other libraries can read as this pooling does.
-
-    Raises:
-        UsageError: they cannot.
-    """
-    if pooling.mode == "mean-padded":
-        raise UsageError(
-            "pooling=mean-padded averages over padding too, which no other library does, so it cannot be exported",
-            "Use pooling=mean.",
-        )
+class UploadError(MirrorbenchError):
+    """The encoder is on disk but could not be uploaded."""
 
 
 def check_output(output: Path, force: bool) -> None:
@@ -87,6 +78,19 @@ def replacing(output: Path) -> Iterator[Path]:
             shutil.rmtree(old, ignore_errors=True)
 
 
+def check_exportable(pooling: Pooling) -> None:
+    """Whether other libraries can pool as this pooling does.
+
+    Raises:
+        UsageError: they cannot.
+    """
+    if pooling.mode == "mean-padded":
+        raise UsageError(
+            "pooling=mean-padded averages over padding too, which no other library does, so it cannot be exported",
+            "Use pooling=mean.",
+        )
+
+
 def write_encoder(folder: Path, transformer: Transformer, pooling: Pooling, description: dict[str, Any]) -> None:
     """Write everything but the card.
 
@@ -106,50 +110,56 @@ def write_encoder(folder: Path, transformer: Transformer, pooling: Pooling, desc
     config.pop("output_hidden_states", None)
     if several:
         config["output_hidden_states"] = True  # or sentence-transformers would not see the lower layers
-    _write(folder / "config.json", config)
+    _write_json(folder / "config.json", config)
     settings = json.loads((folder / "tokenizer_config.json").read_text(encoding="utf-8"))
-    _write(folder / "tokenizer_config.json", {**settings, "model_max_length": pooling.max_length})
-    _write(folder / "sentence_bert_config.json", {"max_seq_length": pooling.max_length, "do_lower_case": False})
-    _write(
-        folder / "config_sentence_transformers.json", {"prompts": {}, "default_prompt_name": None,
-                                                       "similarity_fn_name": "cosine"},
+    _write_json(folder / "tokenizer_config.json", {**settings, "model_max_length": pooling.max_length})
+    _write_json(
+        folder / "sentence_bert_config.json", {"max_seq_length": pooling.max_length, "do_lower_case": False}
     )  # fmt: skip
-    modules = [("", "Transformer")]
+    _write_json(
+        folder / "config_sentence_transformers.json",
+        {"prompts": {}, "default_prompt_name": None, "similarity_fn_name": "cosine"},
+    )
+    modules: list[tuple[str, dict[str, Any], dict[str, torch.Tensor]]] = [("Transformer", {}, {})]
     if several:
-        modules.append((_layers(folder, len(modules), transformer, pooling.layers), "WeightedLayerPooling"))
+        modules.append(_layer_weights(transformer, pooling.layers))
     if pooling.mode == "target":
-        modules.append((_words(folder, len(modules), transformer), "WordWeights"))
-    modules.append((_pooling(folder, len(modules), transformer, pooling.mode), "Pooling"))
-    listed = [
-        {"idx": number, "name": str(number), "path": path, "type": f"{_MODELS}.{kind}"}
-        for number, (path, kind) in enumerate(modules)
-    ]
-    _write(folder / "modules.json", listed)
+        modules.append(_word_weights(transformer))
+    size, cls = int(transformer.model.config.hidden_size), pooling.mode == "cls"
+    modules.append(("Pooling", {
+        "word_embedding_dimension": size, "pooling_mode_cls_token": cls, "pooling_mode_mean_tokens": not cls,
+        "pooling_mode_max_tokens": False, "pooling_mode_mean_sqrt_len_tokens": False,
+    }, {}))  # fmt: skip
+    listed = []
+    for number, (kind, settings, weights) in enumerate(modules):
+        path = f"{number}_{kind}" if number else ""
+        # The modules' names that every version of sentence-transformers resolves:
+        listed.append({"idx": number, "name": str(number), "path": path, "type": f"sentence_transformers.models.{kind}"})
+        if path:
+            _write_json(folder / path / "config.json", settings)
+        if weights:
+            from safetensors.torch import save_file
+
+            save_file(weights, folder / path / "model.safetensors")
+    _write_json(folder / "modules.json", listed)
     own = {"pooling": pooling.mode, "layers": pooling.layers, "max_length": pooling.max_length}
-    _write(folder / DESCRIPTION, {"readout": own, **description})
+    _write_json(folder / DESCRIPTION, {"readout": own, **description})
 
 
-def _layers(folder: Path, number: int, transformer: Transformer, layers: str) -> str:
+def _layer_weights(transformer: Transformer, layers: str) -> tuple[str, dict[str, Any], dict[str, torch.Tensor]]:
     """The mean over a slice of the layers, as weights of 1 and 0."""
     import torch
-    from safetensors.torch import save_file
 
-    n = int(transformer.model.config.num_hidden_layers)
+    n, size = int(transformer.model.config.num_hidden_layers), int(transformer.model.config.hidden_size)
     chosen = torch.zeros(n + 1)
     chosen[parse_layers(layers)] = 1
-    name = f"{number}_WeightedLayerPooling"
-    _write(folder / name / "config.json", {
-        "word_embedding_dimension": int(transformer.model.config.hidden_size), "layer_start": 0,
-        "num_hidden_layers": n,
-    })  # fmt: skip
-    save_file({"layer_weights": chosen}, folder / name / "model.safetensors")
-    return name
+    settings = {"word_embedding_dimension": size, "layer_start": 0, "num_hidden_layers": n}
+    return "WeightedLayerPooling", settings, {"layer_weights": chosen}
 
 
-def _words(folder: Path, number: int, transformer: Transformer) -> str:
+def _word_weights(transformer: Transformer) -> tuple[str, dict[str, Any], dict[str, torch.Tensor]]:
     """Weights of 0 for the tokens that the tokenizer puts around a text: ``target`` leaves them out."""
     import torch
-    from safetensors.torch import save_file
 
     tokenizer = transformer.tokenizer
     around = [tokenizer.cls_token_id, tokenizer.sep_token_id, tokenizer.bos_token_id, tokenizer.eos_token_id]
@@ -157,24 +167,54 @@ def _words(folder: Path, number: int, transformer: Transformer) -> str:
     vocabulary: list[str] = tokenizer.convert_ids_to_tokens(range(len(tokenizer)))
     weights = torch.ones(len(tokenizer), 1)
     weights[ids] = 0
-    name = f"{number}_WordWeights"
     left_out = {vocabulary[token]: 0.0 for token in ids}
-    config = {"vocab": vocabulary, "word_weights": left_out, "unknown_word_weight": 1.0}
-    _write(folder / name / "config.json", config)
-    save_file({"emb_layer.weight": weights}, folder / name / "model.safetensors")
-    return name
+    settings = {"vocab": vocabulary, "word_weights": left_out, "unknown_word_weight": 1.0}
+    return "WordWeights", settings, {"emb_layer.weight": weights}
 
 
-def _pooling(folder: Path, number: int, transformer: Transformer, pooling: str) -> str:
-    name = f"{number}_Pooling"
-    _write(folder / name / "config.json", {
-        "word_embedding_dimension": int(transformer.model.config.hidden_size),
-        "pooling_mode_cls_token": pooling == "cls", "pooling_mode_mean_tokens": pooling != "cls",
-        "pooling_mode_max_tokens": False, "pooling_mode_mean_sqrt_len_tokens": False,
-    })  # fmt: skip
-    return name
-
-
-def _write(path: Path, value: Any) -> None:
+def _write_json(path: Path, value: Any) -> None:
     path.parent.mkdir(exist_ok=True)
     path.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def check_repository(repo: str, offline: bool) -> None:
+    """Whether an upload to the Hugging Face hub can be tried at all, before anything is computed.
+
+    Raises:
+        UsageError: no name of a repository, or no network wanted.
+    """
+    from huggingface_hub.constants import is_offline_mode
+    from huggingface_hub.errors import HFValidationError
+    from huggingface_hub.utils import validate_repo_id
+
+    if offline or is_offline_mode():
+        how = "--offline" if offline else "HF_HUB_OFFLINE"
+        raise UsageError(f"--push-to-hub {repo}: {how} forbids every connection", "Leave one of them out.")
+    try:
+        validate_repo_id(repo)
+    except HFValidationError as error:
+        raise UsageError(f"--push-to-hub {repo}: {str(error).splitlines()[0]}", "Write USER/NAME.") from error
+
+
+def upload(folder: Path, repo: str, private: bool = False) -> str:
+    """Upload a directory in a commit of its own, to a repository that is made if it is not there; its address.
+
+    Raises:
+        UploadError: no network, no right to write; the directory stays as it is.
+    """
+    from huggingface_hub import HfApi
+    from huggingface_hub.errors import HfHubHTTPError, LocalTokenNotFoundError
+
+    api = HfApi(library_name="mirrorbench")
+    try:
+        url = api.create_repo(repo, private=private, exist_ok=True)
+        api.upload_folder(
+            repo_id=repo, folder_path=folder, commit_message="Encoder tuned with mirrorbench", ignore_patterns=[".*"]
+        )
+    except (OSError, HfHubHTTPError, LocalTokenNotFoundError, ValueError) as error:
+        first = (str(error).strip().splitlines() or ["no message"])[0]
+        raise UploadError(
+            f"{folder} could not be uploaded to {repo}: {type(error).__name__}: {first[:300]}",
+            f"The encoder is in {folder}. Log in (hf auth login), then upload it: hf upload {repo} {folder}",
+        ) from error
+    return str(url)

@@ -16,39 +16,37 @@ import numpy as np
 from mirrorbench.core.inputs import Array, Encoder, TextInput
 from mirrorbench.tasks.metrics import unit
 
-Pair = tuple[str, str]
-METRICS = ("alignment", "uniformity", "accuracy@1")
-TITLES = {"alignment": "alignment", "uniformity": "uniformity", "accuracy@1": "retrieval, accuracy@1"}
-LOWER_IS_BETTER = ("alignment", "uniformity")
+HELD_OUT_METRICS = {
+    "alignment": ("alignment", "lower is better"),
+    "uniformity": ("uniformity", "lower is better"),
+    "accuracy@1": ("retrieval, accuracy@1", "higher is better"),
+}
+"""Title and direction of what is measured, in the order of reports."""
+SHOWN = 5  # texts whose nearest neighbours are told
 
 
 @dataclass(frozen=True, slots=True)
-class Neighbour:
-    """A held-out text and the held-out text that is nearest to it, before and after tuning."""
-
-    text: str
-    before: str
-    after: str
-
-
-@dataclass(frozen=True, slots=True)
-class Sanity:
-    """The report.
+class HeldOutReport:
+    """What held-out texts say of a tuning.
 
     Attributes:
         n: held-out lines.
-        before: values of ``METRICS`` for the backbone, read out as the tuned model is.
+        before: values of ``HELD_OUT_METRICS`` for the backbone, pooled as the tuned model is.
         after: the same for the tuned model.
-        neighbours: of a few texts.
+        neighbours: of a few texts: the text, and the held-out text nearest to it before and after tuning.
     """
 
     n: int
     before: dict[str, float]
     after: dict[str, float]
-    neighbours: tuple[Neighbour, ...] = ()
+    neighbours: tuple[tuple[str, str, str], ...] = ()
+
+    def rows(self) -> list[tuple[str, float, float, str]]:
+        """For each metric its title, the values before and after, and its direction."""
+        return [(title, self.before[m], self.after[m], better) for m, (title, better) in HELD_OUT_METRICS.items()]
 
 
-def cut(text: str, rng: np.random.Generator) -> str:
+def shortened(text: str, rng: np.random.Generator) -> str:
     """A text without a tenth of its characters (at least one), which stood together: the positive of a single text.
 
     It needs no mask token and no recipe, so it is the same question for every model and every tuning.
@@ -58,29 +56,22 @@ def cut(text: str, rng: np.random.Generator) -> str:
     return (text[:start] + text[start + length :]).strip() or text
 
 
-def positives(texts: Sequence[str], seed: int) -> list[Pair]:
-    """Each text with its ``cut`` copy."""
+def positive_pairs(lines: Sequence[tuple[str, ...]], seed: int) -> list[tuple[str, str]]:
+    """Held-out lines as positive pairs: those of the user, or each text with its ``shortened`` copy."""
     rng = np.random.default_rng(seed)
-    return [(text, cut(text, rng)) for text in texts]
+    return [(line[0], line[1] if len(line) == 2 else shortened(line[0], rng)) for line in lines]
 
 
-def measure(left: Array, right: Array) -> dict[str, float]:
-    """The three numbers of n pairs.
+def score_pairs(left: Array, right: Array) -> dict[str, float]:
+    """``HELD_OUT_METRICS`` of n pairs of vectors, shapes (n, d), n of at least 2.
 
-    Args:
-        left: vectors of the first texts, shape (n, d), n of at least 2.
-        right: vectors of the second ones.
-
-    Returns:
-        ``alignment``, ``uniformity`` (of the first texts) and ``accuracy@1``: the share of first texts to which, by the
-        cosine, no other second text is as near as their own.
+    ``accuracy@1`` is the share of first texts to which, by the cosine, no other second text is as near as their own.
     """
     first, second = unit(left), unit(right)
     similarity = first @ second.T
     own = similarity.diagonal().copy()
     np.fill_diagonal(similarity, -np.inf)
-    among = first @ first.T
-    distances = 2 - 2 * among[np.triu_indices(len(first), 1)]
+    distances = 2 - 2 * (first @ first.T)[np.triu_indices(len(first), 1)]
     return {
         "alignment": float(np.mean(np.square(first - second).sum(1))),
         "uniformity": float(np.log(np.mean(np.exp(-2 * distances)))),
@@ -88,37 +79,17 @@ def measure(left: Array, right: Array) -> dict[str, float]:
     }
 
 
-def nearest(vectors: Array, rows: Sequence[int]) -> list[int]:
-    """The nearest other row, by the cosine, of some rows."""
+def nearest_rows(vectors: Array, n: int) -> list[int]:
+    """The nearest other row, by the cosine, of the first n rows."""
     scaled = unit(vectors)
-    similarity = scaled[list(rows)] @ scaled.T
-    similarity[np.arange(len(rows)), list(rows)] = -np.inf
+    similarity = scaled[:n] @ scaled.T
+    np.fill_diagonal(similarity, -np.inf)
     return [int(row) for row in similarity.argmax(1)]
 
 
-class Probe:
-    """Held-out pairs, put to one encoder and then to another.
-
-    Args:
-        pairs: two texts each.
-        shown: for how many of the first texts to tell the nearest neighbour.
-    """
-
-    def __init__(self, pairs: Sequence[Pair], shown: int = 5) -> None:
-        self.pairs = pairs
-        self.shown = range(min(shown, len(pairs)))
-
-    def ask(self, encoder: Encoder) -> tuple[dict[str, float], list[str]]:
-        """The encoder's numbers, and the nearest neighbours of the shown texts."""
-        texts = list(dict.fromkeys(text for pair in self.pairs for text in pair))
-        rows = {text: row for row, text in enumerate(texts)}
-        vectors = encoder.encode([TextInput(text) for text in texts])
-        left, right = (vectors[[rows[pair[side]] for pair in self.pairs]] for side in (0, 1))
-        found = [self.pairs[row][0] for row in nearest(left, self.shown)]
-        return measure(left, right), found
-
-    def compare(self, before: tuple[dict[str, float], list[str]], after: tuple[dict[str, float], list[str]]) -> Sanity:
-        """Two answers of ``ask`` as a report."""
-        shown = [self.pairs[row][0] for row in self.shown]
-        neighbours = tuple(Neighbour(*texts) for texts in zip(shown, before[1], after[1], strict=True))
-        return Sanity(len(self.pairs), before[0], after[0], neighbours)
+def evaluate_held_out(encoder: Encoder, pairs: Sequence[tuple[str, str]]) -> tuple[dict[str, float], list[str]]:
+    """An encoder's ``score_pairs``, and which first text is nearest to each of the first few."""
+    rows = {text: row for row, text in enumerate(dict.fromkeys(text for pair in pairs for text in pair))}
+    vectors = encoder.encode([TextInput(text) for text in rows])
+    left, right = (vectors[[rows[pair[side]] for pair in pairs]] for side in (0, 1))
+    return score_pairs(left, right), [pairs[row][0] for row in nearest_rows(left, min(SHOWN, len(pairs)))]

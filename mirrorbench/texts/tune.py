@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import html
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,11 +19,11 @@ from mirrorbench.models.pooling import Pooling
 from mirrorbench.runs.cache import Cache
 from mirrorbench.runs.loading import Opener
 from mirrorbench.runs.plan import Planner, Request
-from mirrorbench.texts.export import check_output, check_pooling, replacing, write_encoder
-from mirrorbench.texts.held_out import Probe
+from mirrorbench.texts.export import check_exportable, check_output, replacing, write_encoder
+from mirrorbench.texts.held_out import HeldOutReport, evaluate_held_out, positive_pairs
 from mirrorbench.texts.model_card import write_card
-from mirrorbench.texts.report import Tuned
-from mirrorbench.texts.tuning_texts import Texts
+from mirrorbench.texts.tuning_texts import TuningTexts, read_tuning_texts
+from mirrorbench.training.recipes import Recipe
 
 if TYPE_CHECKING:
     import torch
@@ -35,31 +37,121 @@ PAIRS, SINGLE, IN_CONTEXT = "pairs", "mirror", "mirrorwic"
 
 
 @dataclass(frozen=True)
-class Job:
-    """What is to be tuned, and where it goes.
+class TunedEncoder:
+    """A tuned encoder.
 
     Attributes:
-        texts: what to tune on, and what is held out.
-        spec: the encoder; without a method it is the one that suits the texts.
-        output: the directory.
-        level: picks the recipe.
-        seed: of the tuning.
-        precision: ``fp32`` or ``bf16``.
-        force: replace an encoder that is there already.
+        folder: the directory; ``mirrorbench.load(folder)`` opens it.
+        spec: the encoder spec with its method.
+        recipe: every hyper-parameter.
+        pooling: how the encoder's vectors are pooled.
+        corpus: name, checksum and number of the strings that it was tuned on.
+        held_out: the report on the held-out texts, ``None`` where none were held out.
+        seconds: that the tuning took, now or when it was first done.
     """
 
-    texts: Texts
+    folder: Path
     spec: EncoderSpec
-    output: Path
-    level: str = "sentence"
-    seed: int = 0
-    precision: str = "fp32"
-    force: bool = False
+    recipe: Recipe
+    pooling: Pooling
+    corpus: dict[str, Any]
+    held_out: HeldOutReport | None
+    seconds: float
+
+    def _repr_html_(self) -> str:
+        """The report as a small table for notebooks."""
+        caption = html.escape(f"{self.spec}, tuned on {self.corpus['n']:,} lines: {self.folder}")
+        if self.held_out is None:
+            return f"<p>{caption}</p>"
+        rows = "".join(
+            f"<tr><th>{title} ({better})</th><td>{before:.3f}</td><td>{after:.3f}</td></tr>"
+            for title, before, after, better in self.held_out.rows()
+        )
+        head = "<tr><th></th><th>before</th><th>after</th></tr>"
+        return f"<table><caption>{caption}</caption>{head}{rows}</table>"
 
 
-def reads_lines(spec: EncoderSpec) -> bool:
-    """Whether lines like ``text1||text2`` are left to the spec's method, which has a form of its own or wants none."""
-    return spec.method not in ("", PAIRS)
+def tune_texts(
+    texts: str | Path | Sequence[str] | Sequence[tuple[str, str]],
+    spec: EncoderSpec,
+    output: Path,
+    *,
+    plugins: Plugins,
+    device: torch.device,
+    level: str = "sentence",
+    columns: Sequence[str] = (),
+    seed: int = 0,
+    held_out: int | None = None,
+    precision: str = "fp32",
+    force: bool = False,
+    offline: bool = False,
+    reporter: Reporter | None = None,
+    cache: Cache | None = None,
+) -> TunedEncoder:
+    """Tune a backbone on texts and write the encoder directory; the same job again finds the model in the cache.
+
+    Args:
+        texts: a file, ``-``, a list of texts, or a list of pairs of texts.
+        spec: the encoder; without a method it is the one that suits the texts.
+        output: the directory.
+        plugins: what is registered.
+        device: where to compute.
+        level: picks the recipe.
+        columns: of a file with columns: one for texts, two for pairs.
+        seed: of the tuning, and of what is held out.
+        held_out: lines to report on instead of tuning on them; by default 500, at most a tenth.
+        precision: ``fp32`` or ``bf16``.
+        force: replace an encoder that is there already.
+        offline: open no socket.
+        reporter: receives the progress.
+        cache: where tuned models are.
+
+    Raises:
+        UsageError: the spec, the texts' form, or an output that is not empty.
+        ModelUnavailableError: the backbone cannot be had.
+        TuningError: too few texts, or a loss that is not finite.
+        DataUnavailableError, DataFormatError: the file cannot be read.
+        StorageError: the output cannot be written.
+    """
+    output, reporter = output.expanduser(), reporter or Silent()
+    check_output(output, force)
+    resolve_method(spec, level, None, plugins)  # a mistake in the spec is told before a large file is read
+    # A method that is named has a form of lines of its own, or wants none.
+    read = read_tuning_texts(texts, columns, held_out, seed, raw=spec.method not in ("", PAIRS))
+    source = texts if isinstance(texts, str | Path) else read.name
+    reporter.note(
+        f"{source}: {read.n_read:,} {'pairs' if read.are_pairs else 'texts'}, {read.n_duplicates:,} of them repeated; "
+        f"{len(read.train):,} to tune on, {len(read.held_out):,} held out"
+    )
+    spec = resolve_method(spec, level, read.are_pairs, plugins)
+    own = plugins.extended("register_corpora", GeneratedCorpus(read.name, "a user's texts", read.corpus))
+    request = Request((spec,), (), seeds=(seed,), corpus=read.name, precision=precision)
+    planner = Planner(request, own, DataStore(offline=True), offline=offline)
+    weights, pooling = planner.weights(spec, level)[0]
+    assert pooling is not None  # a backbone with a method that tunes has a pooling, a recipe and a corpus
+    assert weights.recipe is not None
+    check_exportable(pooling)
+    opener = Opener(own, cache or Cache(), device, offline, reporter)
+    pairs = positive_pairs(read.held_out, seed)
+    if pairs:
+        reporter.stage(f"look at {spec.backbone}", 1, "encoder")
+        base, same = planner.weights(_as_backbone(spec, pooling), "sentence")[0]
+        before = evaluate_held_out(opener.open(base, same, planner.precision(base), {})[0], pairs)
+        reporter.advance(1)
+    opened, seconds = opener.open(weights, pooling, planner.precision(weights), planner.corpora)
+    encoder: TransformerEncoder = opened  # type: ignore[assignment]  # what a backbone opens as
+    report = None
+    if pairs:
+        after = evaluate_held_out(encoder, pairs)
+        shown = [first for first, _ in pairs]
+        report = HeldOutReport(
+            len(pairs), before[0], after[0], tuple(zip(shown, before[1], after[1], strict=False))
+        )  # fmt: skip
+    tuned = TunedEncoder(output, spec, weights.recipe, pooling, _corpus(weights, read), report, seconds)
+    with replacing(output) as folder:
+        write_encoder(folder, encoder.transformer, pooling, _description(tuned, weights))
+        write_card(folder, tuned, weights)
+    return tuned
 
 
 def resolve_method(spec: EncoderSpec, level: str, pairs: bool | None, plugins: Plugins) -> EncoderSpec:
@@ -95,68 +187,14 @@ def resolve_method(spec: EncoderSpec, level: str, pairs: bool | None, plugins: P
     return spec
 
 
-def tune_texts(
-    job: Job,
-    plugins: Plugins,
-    device: torch.device,
-    offline: bool = False,
-    reporter: Reporter | None = None,
-    cache: Cache | None = None,
-) -> Tuned:
-    """Tune a backbone on texts and write the encoder directory; the same job again finds the model in the cache.
-
-    Args:
-        job: what to tune.
-        plugins: what is registered.
-        device: where to compute.
-        offline: open no socket.
-        reporter: whom to tell.
-        cache: where tuned models are.
-
-    Raises:
-        UsageError: the spec, or an output that is not empty.
-        ModelUnavailableError: the backbone cannot be had.
-        TuningError: too few texts, or a loss that is not finite.
-        StorageError: the output cannot be written.
-    """
-    reporter = reporter or Silent()
-    output = job.output.expanduser()
-    check_output(output, job.force)
-    spec = resolve_method(job.spec, job.level, job.texts.are_pairs, plugins)
-    own = plugins.extended("register_corpora", GeneratedCorpus(job.texts.name, "a user's texts", job.texts.lines))
-    request = Request((spec,), (), seeds=(job.seed,), corpus=job.texts.name, precision=job.precision)
-    planner = Planner(request, own, DataStore(offline=True), offline=offline)
-    weights, pooling = planner.weights(spec, job.level)[0]
-    assert pooling is not None  # a backbone with a method that tunes has both
-    assert weights.recipe is not None
-    check_pooling(pooling)
-    opener = Opener(own, cache or Cache(), device, offline, reporter)
-    probe = Probe(job.texts.probe(job.seed)) if job.texts.held_out else None
-    before = None
-    if probe:
-        reporter.stage(f"look at {spec.backbone}", 1, "encoder")
-        before = probe.ask(_backbone(planner, opener, spec, pooling))
-        reporter.advance(1)
-    opened, seconds = opener.open(weights, pooling, planner.precision(weights), planner.corpora)
-    encoder: TransformerEncoder = opened  # type: ignore[assignment]  # what a backbone opens as
-    sanity = probe.compare(before, probe.ask(encoder)) if probe and before else None
-    tuned = Tuned(output, spec, weights.recipe, pooling, _corpus(weights, job.texts), sanity, seconds)
-    with replacing(output) as folder:
-        write_encoder(folder, encoder.transformer, pooling, _description(tuned, weights))
-        write_card(folder, tuned, weights)
-    return tuned
-
-
-def _backbone(planner: Planner, opener: Opener, spec: EncoderSpec, pooling: Pooling) -> Any:
-    """The backbone as it comes, read out as the tuned model will be."""
-    base = replace(spec, method="base", params=()).with_params(
+def _as_backbone(spec: EncoderSpec, pooling: Pooling) -> EncoderSpec:
+    """The backbone as it comes, pooled as the tuned model will be."""
+    return replace(spec, method="base", params=()).with_params(
         pooling=pooling.mode, layers=pooling.layers, max_length=pooling.max_length
     )
-    weights, same = planner.weights(base, "sentence")[0]
-    return opener.open(weights, same, planner.precision(weights), {})[0]
 
 
-def _corpus(weights: Weights, texts: Texts) -> dict[str, Any]:
+def _corpus(weights: Weights, texts: TuningTexts) -> dict[str, Any]:
     assert weights.corpus is not None  # it is tuned on one
     return {
         "name": texts.name,
@@ -169,14 +207,14 @@ def _corpus(weights: Weights, texts: Texts) -> dict[str, Any]:
     }
 
 
-def _description(tuned: Tuned, weights: Weights) -> dict[str, Any]:
-    sanity = tuned.sanity
+def _description(tuned: TunedEncoder, weights: Weights) -> dict[str, Any]:
+    report = tuned.held_out
     return {
         "spec": str(tuned.spec),
         "recipe": tuned.recipe.to_json(),
         "corpus": tuned.corpus,
         "seed": weights.seed,
         "identity": weights.identity(),
-        "scores": {"before": sanity.before, "after": sanity.after} if sanity else None,
+        "scores": {"before": report.before, "after": report.after} if report else None,
         "mirrorbench": mirrorbench.__version__,
     }

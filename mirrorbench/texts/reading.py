@@ -1,0 +1,293 @@
+r"""Texts, pairs and words in context of a user's file, one row at a time, in constant memory.
+
+The format follows from the name: ``.jsonl``, ``.ndjson`` and ``.json`` hold a JSON object a line; ``.tsv`` and ``.csv``
+tables; ``.parquet`` a Parquet table; everything else plain text, one text a line. ``.gz`` after the name (not of
+Parquet) is decompressed. ``-`` is standard input: plain text, or JSON lines where columns are named.
+
+Lines end at ``\n`` alone, as everywhere in mirrorbench; a byte order mark and one ``\r`` before the end are dropped.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+import os
+import re
+import sys
+import zlib
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any, cast
+
+from mirrorbench.core.errors import DataFormatError, DataUnavailableError, UsageError
+from mirrorbench.core.inputs import TextInput
+
+STDIN = "-"
+PAIR_MARK = "||"
+"""Stands between the two texts of a pair in plain text."""
+
+_FORMATS = {
+    ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".tsv": "tsv", ".csv": "csv", ".parquet": "parquet",
+    ".pq": "parquet",
+}  # fmt: skip
+_USUAL_COLUMNS = ("text", "sentence")  # taken where none is named and there are several
+_BRACKET = re.compile(r"\\([\[\]\\])|([\[\]])")
+
+
+def read_texts(source: str, column: str = "") -> Iterator[str]:
+    """The texts of a file: one for each line or row, blank ones included; raises as ``read_rows``."""
+    rows = read_rows(source, (column,) if column else ())
+    return (_text(value, source, number) for number, (value,) in rows)
+
+
+def read_pairs(source: str, columns: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """The pairs of two columns; raises as ``read_rows``."""
+    rows = read_rows(source, columns)
+    return ((_text(left, source, number), _text(right, source, number)) for number, (left, right) in rows)
+
+
+def read_words_in_context(source: str, column: str = "", spans: Sequence[str] = ()) -> Iterator[TextInput]:
+    """Words in context: the target is marked in its text, or two columns hold its span.
+
+    Args:
+        source: the file, or ``-``.
+        column: of the text.
+        spans: the columns of the target's first character (from 0) and of the one after its last; without them the
+            target stands in square brackets, as ``parse_marked`` reads them.
+
+    Raises:
+        DataFormatError: a text without a target, or a span outside its text; otherwise as ``read_rows``.
+        UsageError: span columns without the text's column.
+    """
+    if not spans:
+        rows = read_rows(source, (column,) if column else ())
+        return (parse_marked(_text(value, source, number), f"{source}, line {number}") for number, (value,) in rows)
+    if not column:
+        raise UsageError("--span-columns says where targets are, but not in which text", "Add --column NAME.")
+    return (_spanned(source, number, *values) for number, values in read_rows(source, (column, *spans)))
+
+
+def read_inputs(
+    source: str, column: str = "", in_context: bool = False, spans: Sequence[str] = ()
+) -> Iterator[TextInput]:
+    """What is to be encoded: texts, or words in context where these are asked for or span columns are named."""
+    if in_context or spans:
+        return read_words_in_context(source, column, spans)
+    return map(TextInput, read_texts(source, column))
+
+
+def _spanned(source: str, number: int, value: Any, *span: Any) -> TextInput:
+    text = _text(value, source, number)
+    for position in span:
+        whole = position.strip().isdecimal() if isinstance(position, str) else type(position) is int
+        if not whole:
+            raise DataFormatError(f"{source}, line {number}: {position!r} is no position of a character.")
+    start, end = map(int, span)
+    if not 0 <= start < end <= len(text):
+        raise DataFormatError(
+            f"{source}, line {number}: the span {start}:{end} lies outside its text of {len(text)} characters."
+        )
+    return TextInput(text, ((start, end),))
+
+
+def parse_marked(text: str, where: str = "the text") -> TextInput:
+    r"""A text whose target stands in square brackets; several marks make one discontinuous target.
+
+    A bracket of the text itself is written ``\[``.
+
+    Raises:
+        DataFormatError: no target, an empty one, or brackets that do not match.
+
+    >>> parse_marked("the [bank] of the river")
+    TextInput(text='the bank of the river', spans=((4, 8),), language='')
+    """
+    plain, bounds, end = "", [], 0
+    for mark in _BRACKET.finditer(text):
+        plain += text[end : mark.start()] + (mark[1] or "")
+        end = mark.end()
+        if mark[2]:
+            if (mark[2] == "[") == len(bounds) % 2:
+                raise DataFormatError(
+                    f"{where}: the brackets do not match.", hint="A bracket of the text is written \\["
+                )
+            bounds.append(len(plain))
+    plain += text[end:]
+    spans = tuple(zip(bounds[::2], bounds[1::2], strict=False))
+    if len(bounds) % 2 or not spans or any(not plain[a:b].strip() for a, b in spans):
+        raise DataFormatError(f"{where}: no target word in square brackets.", hint="Mark it: the [bank] of the river")
+    return TextInput(plain, spans)
+
+
+def split_pair(text: str) -> tuple[str, str] | None:
+    """The two texts of ``text1||text2``, ``None`` where it is not of that form."""
+    left, mark, right = text.partition(PAIR_MARK)
+    left, right = left.strip(), right.strip()
+    return (left, right) if mark and left and right and PAIR_MARK not in right else None
+
+
+def _text(value: Any, source: str, number: int) -> str:
+    if not isinstance(value, str):
+        kind = "empty (null)" if value is None else f"of type {type(value).__name__}, not a text"
+        raise DataFormatError(f"{source}, line {number}: the value is {kind}.")
+    return value
+
+
+def read_rows(source: str, columns: Sequence[str] = ()) -> Iterator[tuple[int, tuple[Any, ...]]]:
+    """The rows of a file, one at a time.
+
+    Args:
+        source: the file, or ``-``.
+        columns: names of columns; of ``.tsv`` and ``.csv`` also numbers from 0, and then there is no header line. With
+            none it is the column ``text`` or ``sentence``, or the only one that there is.
+
+    Yields:
+        The line or row number (from 1), and the columns' values in the order asked for.
+
+    Raises:
+        UsageError: there is no such file, or a column is named that plain text does not have.
+        DataUnavailableError: the file cannot be read.
+        DataFormatError: it is not UTF-8, damaged, or lacks a column; the message names the line.
+    """
+    path, name = Path(source).expanduser(), source.lower()
+    kind = _FORMATS.get(Path(name.removesuffix(".gz")).suffix, "text")
+    if source == STDIN:
+        kind = "jsonl" if columns else "text"
+    elif name.endswith(".gz") and kind == "parquet":
+        raise UsageError(f"{source}: Parquet is compressed inside, not by gzip", "Decompress it: gunzip FILE")
+    elif os.path.isdir(path):  # unlike Path.is_dir, it takes a name that is too long for the file system
+        raise UsageError(f"{path} is a folder", "Name one file of texts.")
+    elif not os.path.exists(path):
+        raise UsageError(f"there is no file {path}", "Name a text file, or - for standard input.")
+    if kind == "text" and columns:
+        raise UsageError(
+            f"{source} is read as plain text, which has no columns",
+            "Columns are in files ending in .jsonl, .tsv, .csv or .parquet; give the file such a name.",
+        )
+    if kind == "text":
+        return ((number, (line,)) for number, line in _lines(source))
+    if kind == "jsonl":
+        return _json_rows(source, columns)
+    return _parquet_rows(source, columns) if kind == "parquet" else _table_rows(source, columns, kind)
+
+
+def _lines(source: str) -> Iterator[tuple[int, str]]:
+    """The lines of a file, numbered from 1, without their ends."""
+    with _opened(source) as stream:
+        for number, raw in enumerate(stream, start=1):
+            if b"\0" in raw:
+                raise DataFormatError(f"{source}, line {number}: a NUL byte; this is not a text file.")
+            try:
+                text = raw.decode("utf-8-sig" if number == 1 else "utf-8")
+            except UnicodeDecodeError as error:
+                raise DataFormatError(
+                    f"{source}, line {number}: byte 0x{raw[error.start]:02x} is not valid UTF-8.",
+                    hint="Convert the file to UTF-8, e.g. with: iconv -f latin1 -t utf-8 FILE > NEWFILE",
+                ) from None
+            yield number, text.removesuffix("\n").removesuffix("\r")
+
+
+@contextmanager
+def _opened(source: str) -> Iterator[IO[bytes]]:
+    try:
+        if source == STDIN:
+            yield sys.stdin.buffer
+            return
+        path = Path(source).expanduser()
+        with cast("IO[bytes]", gzip.open(path) if path.suffix == ".gz" else path.open("rb")) as stream:
+            yield stream
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise DataFormatError(f"{source}: the gzip stream is damaged ({error}).") from None
+    except OSError as error:
+        raise DataUnavailableError(f"Cannot read {source}: {error.strerror}.") from None
+
+
+def _json_rows(source: str, columns: Sequence[str]) -> Iterator[tuple[int, tuple[Any, ...]]]:
+    for number, line in _lines(source):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise DataFormatError(f"{source}, line {number}: not JSON ({error}).") from None
+        if not isinstance(row, dict):
+            raise DataFormatError(
+                f"{source}, line {number}: not a JSON object.", hint='Each line is an object, like {"text": "..."}.'
+            )
+        columns = columns or _only_column([key for key, value in row.items() if isinstance(value, str)], source)
+        _check_columns(columns, row, f"{source}, line {number}")
+        yield number, tuple(row[column] for column in columns)
+
+
+def _table_rows(source: str, columns: Sequence[str], kind: str) -> Iterator[tuple[int, tuple[Any, ...]]]:
+    lines = (line + "\n" for _, line in _lines(source))
+    # In tab-separated files a quote is a quote; CSV has its quoting, in which a text may run over several lines.
+    tsv = csv.reader(lines, delimiter="\t", quoting=csv.QUOTE_NONE)
+    reader = tsv if kind == "tsv" else csv.reader(lines, strict=True)
+    csv.field_size_limit(1 << 27)  # a document in one field
+    places = [int(column) for column in columns] if all(column.isdecimal() for column in columns) else []
+    try:
+        for row in reader:
+            if not row:  # an empty line, as many files end with; an empty text in one column is written ""
+                continue
+            if not places:
+                columns = columns or _only_column(row, source)
+                _check_columns(columns, row, source)
+                places = [row.index(column) for column in columns]
+            elif len(row) <= max(places):
+                raise DataFormatError(f"{source}, line {reader.line_num}: there is no column {max(places)} (from 0).")
+            else:
+                yield reader.line_num, tuple(row[place] for place in places)
+    except csv.Error as error:
+        raise DataFormatError(f"{source}, line {reader.line_num}: {error}.") from None
+
+
+def _parquet_rows(source: str, columns: Sequence[str]) -> Iterator[tuple[int, tuple[Any, ...]]]:
+    parquet, arrow = pyarrow()
+    try:
+        with parquet.ParquetFile(Path(source).expanduser()) as file:
+            schema = file.schema_arrow
+            strings = [f.name for f in schema if str(f.type) in ("string", "large_string", "string_view")]
+            columns = columns or _only_column(strings, source)
+            _check_columns(columns, schema.names, source)
+            number = 0
+            for batch in file.iter_batches(batch_size=1024, columns=list(dict.fromkeys(columns))):
+                for values in zip(*(batch.column(column).to_pylist() for column in columns), strict=True):
+                    number += 1
+                    yield number, values
+    except (arrow.ArrowException, OSError) as error:
+        raise DataFormatError(f"{source} cannot be read as Parquet: {str(error).splitlines()[0]}") from None
+
+
+def _only_column(names: Sequence[str], source: str) -> Sequence[str]:
+    usual = [name for name in _USUAL_COLUMNS if name in names]
+    if usual or len(names) == 1:
+        return usual[:1] or names
+    raise UsageError(
+        f"{source} has {'several columns' if names else 'no column of text'}, and none is named",
+        f"Add --column NAME; there are: {', '.join(names)}" if names else "",
+    )
+
+
+def _check_columns(columns: Sequence[str], names: Collection[str], where: str) -> None:
+    for column in columns:
+        if column not in names:
+            raise DataFormatError(f"{where} has no column {column!r}.", hint=f"It has: {', '.join(names)}")
+
+
+def pyarrow() -> tuple[Any, Any]:
+    """The modules ``pyarrow.parquet`` and ``pyarrow``.
+
+    Raises:
+        UsageError: pyarrow is not installed.
+    """
+    try:
+        import pyarrow as arrow
+        import pyarrow.parquet as parquet
+    except ImportError as error:
+        raise UsageError(
+            "Parquet files need the package pyarrow, which is not installed",
+            "Install it: pip install 'mirrorbench[parquet]'",
+        ) from error
+    return parquet, arrow
