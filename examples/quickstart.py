@@ -22,7 +22,7 @@ subjects = ("cat", "dog", "child", "woman", "singer", "teacher", "player", "trai
 actions = ("sleeps", "runs", "eats an apple", "plays the guitar", "reads a book", "waits", "sings", "stops")
 texts = [f"A {who} {does}." for who in subjects for does in actions]
 tuned = mirrorbench.tune(texts, "tiny:epochs=2", folder / "my-encoder", held_out=8, force=True)
-print("uniformity:", f"{tuned.sanity.before['uniformity']:.2f} -> {tuned.sanity.after['uniformity']:.2f}")
+print("uniformity:", f"{tuned.held_out.before['uniformity']:.2f} -> {tuned.held_out.after['uniformity']:.2f}")
 
 # 3. Measure it: a spec, a directory, an object of sentence-transformers, or anything with encode(texts).
 scores = mirrorbench.evaluate(folder / "my-encoder", "quick-sts")

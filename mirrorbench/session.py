@@ -15,9 +15,7 @@ if TYPE_CHECKING:
     from mirrorbench.core.progress import Reporter
     from mirrorbench.core.specs import EncoderSpec
     from mirrorbench.reports.leaderboard import Leaderboard
-    from mirrorbench.texts.report import Tuned
-
-Texts = str | Path | Sequence[str] | Sequence[tuple[str, str]]
+    from mirrorbench.texts.tune import TunedEncoder
 
 
 class TextEncoder:
@@ -115,7 +113,7 @@ def load(
 
 
 def tune(
-    texts: Texts,
+    texts: str | Path | Sequence[str] | Sequence[tuple[str, str]],
     encoder: str | Path = "roberta",
     output: str | Path = "my-encoder",
     *,
@@ -128,7 +126,7 @@ def tune(
     force: bool = False,
     offline: bool = False,
     reporter: Reporter | None = None,
-) -> Tuned:
+) -> TunedEncoder:
     """Tune a language model on texts of your own and write an encoder directory, as ``mirrorbench tune`` does.
 
     Args:
@@ -155,19 +153,13 @@ def tune(
     """
     from mirrorbench.core.devices import pick_device, pick_precision
     from mirrorbench.runs.builtin import plugins
-    from mirrorbench.texts.export import check_output
-    from mirrorbench.texts.tune import Job, reads_lines, tune_texts
-    from mirrorbench.texts.tuning_texts import from_texts, read_texts
+    from mirrorbench.texts.tune import tune_texts
 
-    spec, chosen = _spec(encoder), pick_device(device)
-    check_output(Path(output).expanduser(), force)
-    raw = reads_lines(spec)
-    if isinstance(texts, str | Path):
-        read = read_texts(str(texts), columns, held_out, seed, raw)
-    else:
-        read = from_texts(texts, held_out=held_out, seed=seed, raw=raw)
-    job = Job(read, spec, Path(output), level, seed, pick_precision(precision, chosen), force)
-    return tune_texts(job, plugins(), chosen, offline, reporter)
+    chosen = pick_device(device)
+    return tune_texts(
+        texts, _spec(encoder), Path(output), plugins=plugins(), device=chosen, level=level, columns=columns, seed=seed,
+        held_out=held_out, precision=pick_precision(precision, chosen), force=force, offline=offline, reporter=reporter,
+    )  # fmt: skip
 
 
 def run(

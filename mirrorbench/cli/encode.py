@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from mirrorbench.cli.options import DataDir, Device, Encoder, Offline, PluginFiles, split_names
 
-if TYPE_CHECKING:
-    from mirrorbench.core.inputs import TextInput
-
-
-Texts = Annotated[
+Source = Annotated[
     str,
     typer.Argument(
         metavar="FILE", help="One text a line; or .jsonl, .tsv, .csv, .parquet; .gz too; - is standard input."
     ),
 ]
-Output = Annotated[
+VectorFile = Annotated[
     Path | None,
     typer.Option("--output", "-o", metavar="FILE", help=".npy or .parquet.", show_default="JSON lines, printed"),
 ]
@@ -34,9 +29,9 @@ SpanColumns = Annotated[
 
 
 def encode(
-    texts: Texts,
+    texts: Source,
     encoder: Encoder,
-    output: Output = None,
+    output: VectorFile = None,
     column: Annotated[str, typer.Option("--column", "-c", metavar="NAME", help="Column of the texts.")] = "",
     words_in_context: Annotated[
         bool, typer.Option("--words-in-context", "-w", help="Encode the word in [brackets] in each text.")
@@ -61,8 +56,8 @@ def encode(
     from mirrorbench.cli.output import on_interrupt
     from mirrorbench.core.errors import UsageError
     from mirrorbench.session import load
-    from mirrorbench.texts.encode import Progress, encode_stream, job_key
-    from mirrorbench.texts.writers import LinesSink, open_sink
+    from mirrorbench.texts.encode import check_vector_file, encode_file, encoded_chunks, json_line
+    from mirrorbench.texts.reading import read_inputs
 
     spans = split_names([span_columns])
     if len(spans) not in (0, 2):
@@ -70,29 +65,20 @@ def encode(
     in_context = words_in_context or bool(spans)
     if in_context and level:
         raise UsageError("--level does not go with words in context, which have a recipe of their own")
-    sink = open_sink(output) if output else LinesSink(sys.stdout.write)
-    if output and output.exists():
-        raise UsageError(f"{output} exists already", "Remove it, or name another --output.")
-    inputs = _inputs(texts, column, in_context, (spans[0], spans[1]) if spans else None)
+    if output:
+        check_vector_file(output)
+    inputs = read_inputs(texts, column, in_context, spans)
     opened = load(encoder, "wic" if in_context else level or "sentence", device, data_dir, offline)
-    reading = {"column": column, "in_context": in_context, "spans": spans}
-    progress = Progress(output, job_key(opened, reading, output.suffix)) if output else None
-    if progress and restart:
-        progress.clear()
     again = "; the same command goes on from there" if output else ""
     with on_interrupt(f"Interrupted{again}."), reporter(0) as display:
         display.stage(f"encode {texts}", 0, "texts")
-        done = encode_stream(inputs, opened, sink, progress, display.advance)
-    if output:
-        resumed = f", {done.before:,} of them before this run" if done.before else ""
-        shape = f"{done.rows:,} x {done.dimensions}" if done.dimensions else f"{done.rows:,} vectors"
-        errors.print(f"{output}: {shape}{resumed}", markup=False, highlight=False, soft_wrap=True)
-
-
-def _inputs(source: str, column: str, in_context: bool, spans: tuple[str, str] | None) -> Iterator[TextInput]:
-    from mirrorbench.core.inputs import TextInput
-    from mirrorbench.texts import formats as forms
-
-    if in_context:
-        return forms.contexts(source, column, spans)
-    return (TextInput(text) for text in forms.texts(source, column))
+        if not output:
+            for chunk, vectors, _ in encoded_chunks(inputs, opened):
+                sys.stdout.writelines(map(json_line, vectors))
+                display.advance(len(chunk))
+            return
+        done = encode_file(inputs, opened, output, restart, display.advance)
+    resumed = f", {done.before:,} of them before this run" if done.before else ""
+    errors.print(
+        f"{output}: {done.rows:,} x {done.dimensions}{resumed}", markup=False, highlight=False, soft_wrap=True
+    )  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,10 +11,10 @@ import typer
 from mirrorbench.cli.options import Device, Encoder, Offline, PluginFiles, Precision, split_names
 
 if TYPE_CHECKING:
-    from mirrorbench.texts.report import Tuned
+    from mirrorbench.texts.tune import TunedEncoder
 
 
-Texts = Annotated[
+TextFile = Annotated[
     str,
     typer.Argument(
         metavar="TEXTFILE",
@@ -33,7 +34,7 @@ HeldOut = Annotated[
 
 
 def tune(
-    texts: Texts,
+    texts: TextFile,
     output: Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Where the encoder goes.")],
     encoder: Encoder = "roberta",
     column: Columns = None,
@@ -56,70 +57,40 @@ def tune(
 
     `mirrorbench tune pairs.jsonl.gz -c question,answer -e roberta:epochs=2 -o qa-encoder --push-to-hub me/qa-encoder`
     """
-    from mirrorbench.cli.display import errors, reporter
+    import mirrorbench
+    from mirrorbench.cli.display import reporter
     from mirrorbench.cli.output import on_interrupt
-    from mirrorbench.core.devices import pick_device, pick_precision
-    from mirrorbench.core.specs import parse_spec
-    from mirrorbench.runs.builtin import plugins
-    from mirrorbench.texts import hub
-    from mirrorbench.texts.export import check_output
-    from mirrorbench.texts.tune import Job, reads_lines, resolve_method, tune_texts
-    from mirrorbench.texts.tuning_texts import read_texts
+    from mirrorbench.texts.export import check_repository, upload
 
-    registered = plugins()
-    spec = parse_spec(encoder)
-    check_output(output, force)
-    resolve_method(spec, level, None, registered)  # a mistake in the spec is told before a large file is read
     if push_to_hub:
-        hub.check_repo(push_to_hub, offline)
-    chosen = pick_device(device)
-    read = read_texts(texts, split_names(column or []), held_out, seed, raw=reads_lines(spec))
-    kind = "pairs" if read.are_pairs else "texts"
-    errors.print(
-        f"{texts}: {read.n_read:,} {kind}, {read.n_duplicates:,} of them repeated; {len(read.train):,} to tune on, "
-        f"{len(read.held_out):,} held out",
-        markup=False, highlight=False, soft_wrap=True,
-    )  # fmt: skip
-    job = Job(read, spec, output, level, seed, pick_precision(precision, chosen), force)
+        check_repository(push_to_hub, offline)
     with on_interrupt(f"Interrupted; nothing was written to {output}."), reporter(0) as display:
-        tuned = tune_texts(job, registered, chosen, offline, display)
-    _report(tuned)
+        tuned = mirrorbench.tune(
+            texts, encoder, output, level=level, columns=split_names(column or []), seed=seed, held_out=held_out,
+            device=device, precision=precision, force=force, offline=offline, reporter=display,
+        )  # fmt: skip
+    _print_report(tuned)
     if push_to_hub:
-        typer.echo(f"Uploaded to {hub.push(tuned.folder, push_to_hub, private)}")
+        typer.echo(f"Uploaded to {upload(tuned.folder, push_to_hub, private)}")
 
 
-def _report(tuned: Tuned) -> None:
+def _print_report(tuned: TunedEncoder) -> None:
     from mirrorbench.cli.output import print_rows
-    from mirrorbench.texts.held_out import LOWER_IS_BETTER, METRICS, TITLES
+    from mirrorbench.core.specs import EncoderSpec
 
-    if sanity := tuned.sanity:
-        rows = [
-            (TITLES[m], f"{sanity.before[m]:.3f}", f"{sanity.after[m]:.3f}", _better(m in LOWER_IS_BETTER))
-            for m in METRICS
-        ]
-        print_rows((f"on {sanity.n:,} held-out lines", "before", "after", ""), rows)
+    if report := tuned.held_out:
+        rows = [(title, f"{before:.3f}", f"{after:.3f}", better) for title, before, after, better in report.rows()]
+        print_rows((f"on {report.n:,} held-out lines", "before", "after", ""), rows)
         typer.echo("\nNearest neighbours among the held-out lines:")
-        for found in sanity.neighbours:
-            typer.echo(f"  {_short(found.text)}\n    before: {_short(found.before)}\n    after:  {_short(found.after)}")
+        for text, before, after in report.neighbours:
+            typer.echo(f"  {_short(text)}\n    before: {_short(before)}\n    after:  {_short(after)}")
         typer.echo("")
     typer.echo(f"{tuned.spec}, tuned in {tuned.seconds:.0f} s: {tuned.folder}")
-    typer.echo(f"Evaluate it: mirrorbench run --encoder {_as_spec(tuned.folder)} --tasks sts")
-
-
-def _better(lower: bool) -> str:
-    return "lower is better" if lower else "higher is better"
+    path = str(tuned.folder)
+    spec = EncoderSpec(path if path.startswith(("/", ".", "~")) else f"./{path}")
+    typer.echo(f"Evaluate it: mirrorbench run --encoder {shlex.quote(str(spec))} --tasks sts")
 
 
 def _short(text: str, most: int = 100) -> str:
     line = " ".join(text.split())
     return line if len(line) <= most else line[: most - 1] + "…"
-
-
-def _as_spec(folder: Path) -> str:
-    """The directory as one writes it in a shell."""
-    import shlex
-
-    from mirrorbench.core.specs import EncoderSpec
-
-    text = str(folder)
-    return shlex.quote(str(EncoderSpec(text if text.startswith(("/", ".", "~")) else f"./{text}")))

@@ -134,7 +134,9 @@ def write_encoder(folder: Path, transformer: Transformer, pooling: Pooling, desc
     for number, (kind, settings, weights) in enumerate(modules):
         path = f"{number}_{kind}" if number else ""
         # The modules' names that every version of sentence-transformers resolves:
-        listed.append({"idx": number, "name": str(number), "path": path, "type": f"sentence_transformers.models.{kind}"})
+        listed.append(
+            {"idx": number, "name": str(number), "path": path, "type": f"sentence_transformers.models.{kind}"}
+        )
         if path:
             _write_json(folder / path / "config.json", settings)
         if weights:

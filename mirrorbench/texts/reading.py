@@ -103,7 +103,8 @@ def parse_marked(text: str, where: str = "the text") -> TextInput:
     >>> parse_marked("the [bank] of the river")
     TextInput(text='the bank of the river', spans=((4, 8),), language='')
     """
-    plain, bounds, end = "", [], 0
+    plain, end = "", 0
+    bounds: list[int] = []
     for mark in _BRACKET.finditer(text):
         plain += text[end : mark.start()] + (mark[1] or "")
         end = mark.end()

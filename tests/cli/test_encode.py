@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from toys import PLUGIN
 
-from mirrorbench.texts.writers import CHUNK
+from mirrorbench.texts.encode import ROWS_PER_CHUNK
 
 SLOW = """
 import os, time
@@ -40,7 +40,7 @@ def register_encoders(register):
 
 def test_killed_and_resumed_gives_the_same_bytes(folder: Path, process: Callable[..., subprocess.Popen[str]]) -> None:
     (folder / "slow.py").write_text(SLOW)
-    (folder / "texts.txt").write_text("".join(f"text {n}\n" for n in range(3 * CHUNK + 7)))
+    (folder / "texts.txt").write_text("".join(f"text {n}\n" for n in range(3 * ROWS_PER_CHUNK + 7)))
     command = ("encode", "texts.txt", "-e", "slow", "--plugin", "slow.py", "-o")
     killed = process(*command, "v.npy")
     deadline = time.monotonic() + 300
@@ -50,17 +50,17 @@ def test_killed_and_resumed_gives_the_same_bytes(folder: Path, process: Callable
         time.sleep(0.1)
     killed.kill()
     killed.communicate()
-    assert json.loads((folder / "v.npy.part.json").read_text())["rows"] == 2 * CHUNK
+    assert len(list((folder / "v.npy.part").rglob("*.keys.npy"))) == 2
     assert not (folder / "v.npy").exists()
     (folder / "go").touch()
     resumed = process(*command, "v.npy")
     _, err = resumed.communicate(timeout=300)
     assert resumed.returncode == 0, err
-    assert f"{2 * CHUNK:,} of them before this run" in err
+    assert f"{2 * ROWS_PER_CHUNK:,} of them before this run" in err
     whole = process(*command, "whole.npy")
     assert whole.wait(timeout=300) == 0
     assert (folder / "v.npy").read_bytes() == (folder / "whole.npy").read_bytes()
-    assert np.load(folder / "v.npy").shape == (3 * CHUNK + 7, 3)
+    assert np.load(folder / "v.npy").shape == (3 * ROWS_PER_CHUNK + 7, 3)
 
 
 @pytest.fixture

@@ -99,7 +99,7 @@ def test_the_card(random_model: Callable[[str], Path], tmp_path: Path) -> None:
     (model,) = data["model-index"]
     metrics = {m["type"]: m["value"] for r in model["results"] for m in r["metrics"]}
     assert model["name"] == "my-encoder"
-    assert metrics["uniformity"] == pytest.approx(tuned.sanity.after["uniformity"], abs=1e-4)
+    assert metrics["uniformity"] == pytest.approx(tuned.held_out.after["uniformity"], abs=1e-4)
     assert tuned.corpus["sha256"] in text
     assert str(tmp_path) not in text.replace(f"`{backbone}`", "").replace(f"{backbone}+mirror", "")
     assert not any(line in text for line in LINES)  # the user's texts are nobody else's business

@@ -7,9 +7,19 @@ import sys
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mirrorbench.core.errors import DataFormatError, UsageError
-from mirrorbench.texts.readers import rows
+from mirrorbench.core.inputs import TextInput
+from mirrorbench.texts.reading import (
+    parse_marked,
+    read_pairs,
+    read_rows,
+    read_texts,
+    read_words_in_context,
+    split_pair,
+)
 
 TEXTS = ["a cat", "", "two\u2028lines", 'a "quoted" word', "null"]
 
@@ -18,14 +28,14 @@ def test_plain_text_compressed_or_not(tmp_path: Path) -> None:
     data = "\ufeff" + "\r\n".join(TEXTS)
     for name, content in (("a.txt", data.encode()), ("a.txt.gz", gzip.compress(data.encode()))):
         (tmp_path / name).write_bytes(content)
-        assert list(rows(str(tmp_path / name))) == [(n, (text,)) for n, text in enumerate(TEXTS, 1)]
+        assert list(read_rows(str(tmp_path / name))) == [(n, (text,)) for n, text in enumerate(TEXTS, 1)]
 
 
 def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"one\ntwo\n")))
-    assert [value for _, (value,) in rows("-")] == ["one", "two"]
+    assert [value for _, (value,) in read_rows("-")] == ["one", "two"]
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b'{"x": "one"}\n')))
-    assert [value for _, (value,) in rows("-", ["x"])] == ["one"]
+    assert [value for _, (value,) in read_rows("-", ["x"])] == ["one"]
 
 
 @pytest.mark.parametrize("suffix", ["jsonl", "jsonl.gz", "parquet", "csv", "tsv"])
@@ -48,23 +58,25 @@ def test_columns(tmp_path: Path, suffix: str) -> None:
                 for n, (t, o) in enumerate(zip(texts, texts[::-1], strict=True))),
         }[suffix.removesuffix(".gz")].encode()  # fmt: skip
         path.write_bytes(gzip.compress(made) if suffix.endswith("gz") else made)
-    assert [value for _, (value,) in rows(str(path))] == texts  # the column "text" is taken unasked
-    assert [values for _, values in rows(str(path), ["other", "text"])] == list(zip(texts[::-1], texts, strict=True))
+    assert [value for _, (value,) in read_rows(str(path))] == texts  # the column "text" is taken unasked
+    assert [values for _, values in read_rows(str(path), ["other", "text"])] == list(
+        zip(texts[::-1], texts, strict=True)
+    )
     with pytest.raises(DataFormatError, match="'nothing'"):
-        list(rows(str(path), ["nothing"]))
+        list(read_rows(str(path), ["nothing"]))
 
 
 @pytest.mark.parametrize("content", ['text\na\n""\nb\n\n', '\ntext\na\n\n""\nb\n'])
 def test_empty_lines_of_a_table_are_no_rows(tmp_path: Path, content: str) -> None:
     (tmp_path / "a.csv").write_text(content)
-    assert [value for _, (value,) in rows(str(tmp_path / "a.csv"))] == ["a", "", "b"]
+    assert [value for _, (value,) in read_rows(str(tmp_path / "a.csv"))] == ["a", "", "b"]
 
 
 def test_a_table_without_a_head(tmp_path: Path) -> None:
     (tmp_path / "a.tsv").write_text("1\tone\n2\ttwo\n")
-    assert [value for _, (value,) in rows(str(tmp_path / "a.tsv"), ["1"])] == ["one", "two"]
+    assert [value for _, (value,) in read_rows(str(tmp_path / "a.tsv"), ["1"])] == ["one", "two"]
     with pytest.raises(DataFormatError, match="column 2"):
-        list(rows(str(tmp_path / "a.tsv"), ["2"]))
+        list(read_rows(str(tmp_path / "a.tsv"), ["2"]))
 
 
 @pytest.mark.parametrize(
@@ -91,20 +103,83 @@ def test_what_cannot_be_read(tmp_path: Path, name, content, columns, error, mess
     if content is not None:
         (tmp_path / name).write_bytes(content)
     with pytest.raises(error, match=message):
-        list(rows(str(tmp_path / name), columns))
+        list(read_rows(str(tmp_path / name), columns))
 
 
 def test_only_what_is_asked_for_is_read(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_bytes(b"first\n" * 100_000 + b"\xff\n")
-    stream = rows(str(tmp_path / "a.txt"))
+    stream = read_rows(str(tmp_path / "a.txt"))
     assert next(stream) == (1, ("first",))  # the broken line at the end is not met
     (tmp_path / "a.csv").write_bytes(b"text\n" + b"first\n" * 100_000 + b"\xff\n")
-    assert next(rows(str(tmp_path / "a.csv"))) == (2, ("first",))
+    assert next(read_rows(str(tmp_path / "a.csv"))) == (2, ("first",))
 
 
 def test_without_pyarrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     (tmp_path / "a.parquet").touch()
     with pytest.raises(UsageError, match="pyarrow") as caught:
-        list(rows(str(tmp_path / "a.parquet")))
+        list(read_rows(str(tmp_path / "a.parquet")))
     assert "mirrorbench[parquet]" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("text", "plain", "targets"),
+    [
+        ("the [bank] of the river", "the bank of the river", ["bank"]),
+        ("[look] it [up]", "look it up", ["look", "up"]),
+        (r"an \[escaped\] [word] \\", "an [escaped] word \\", ["word"]),
+        ("[語]彙", "語彙", ["語"]),
+    ],
+)
+def test_marks(text: str, plain: str, targets: list[str]) -> None:
+    found = parse_marked(text)
+    assert found.text == plain
+    assert [found.text[a:b] for a, b in found.spans] == targets
+
+
+@pytest.mark.parametrize("text", ["no target", "[open", "close]", "[a [b]]", "[]", "[ ]", "][", ""])
+def test_no_marks(text: str) -> None:
+    with pytest.raises(DataFormatError, match="line 7"):
+        parse_marked(text, "f, line 7")
+
+
+@given(st.text(), st.text(min_size=1).filter(str.strip), st.text())
+def test_any_text_can_be_parse_marked(before: str, target: str, after: str) -> None:
+    def escaped(text: str) -> str:
+        return "".join("\\" + c if c in "[]\\" else c for c in text)
+
+    found = parse_marked(f"{escaped(before)}[{escaped(target)}]{escaped(after)}")
+    assert found == TextInput(before + target + after, ((len(before), len(before) + len(target)),))
+
+
+def test_span_columns(tmp_path: Path) -> None:
+    file = tmp_path / "a.jsonl"
+    good = {"s": "the bank", "from": 4, "to": "8"}
+    file.write_text(json.dumps(good) + "\n")
+    assert list(read_words_in_context(str(file), "s", ("from", "to"))) == [TextInput("the bank", ((4, 8),))]
+    with pytest.raises(UsageError, match="--column"):
+        list(read_words_in_context(str(file), "", ("from", "to")))
+    for wrong in ({"to": 9}, {"from": 8}, {"from": -1}, {"from": 1.5}, {"from": True}, {"to": None}):
+        file.write_text(json.dumps({**good, **wrong}) + "\n")
+        with pytest.raises(DataFormatError, match="line 1"):
+            list(read_words_in_context(str(file), "s", ("from", "to")))
+
+
+def test_texts_keep_their_places(tmp_path: Path) -> None:
+    file = tmp_path / "a.txt"
+    file.write_text("one\n\n two\n")
+    assert list(read_texts(str(file))) == ["one", "", " two"]
+
+
+def test_pairs(tmp_path: Path) -> None:
+    file = tmp_path / "a.tsv"
+    file.write_text("l\tr\na\tb\n")
+    assert list(read_pairs(str(file), ("r", "l"))) == [("b", "a")]
+
+
+@pytest.mark.parametrize(
+    ("text", "pair"),
+    [("a||b", ("a", "b")), (" a || b ", ("a", "b")), ("a|b", None), ("a||", None), ("||b", None), ("a||b||c", None)],
+)
+def test_split_pair(text: str, pair: tuple[str, str] | None) -> None:
+    assert split_pair(text) == pair
