@@ -20,7 +20,7 @@ from mirrorbench.models.encoder import TransformerEncoder
 from mirrorbench.models.pooling import Pooling
 from mirrorbench.models.transformer import load_transformer
 from mirrorbench.runs.builtin import load_plugins
-from mirrorbench.runs.tuning import prepare
+from mirrorbench.runs.loading import open_for_tuning
 from mirrorbench.training.loop import tune_backbone
 from mirrorbench.training.methods.mirror import mirror_preset
 from mirrorbench.training.methods.mirrorwic import word_spans
@@ -50,8 +50,8 @@ def tuning(table: Table, path: Path, sentences: list[str], words: list[str], n: 
 def _tunings(path: Path, texts: list[str], plan: Recipe, device: torch.device, precision: str, rounds: int) -> Any:
     registered = {entry.name: entry.value for entry in load_plugins(discover=False).augmentations}
     reports = []
-    ours = prepare(path, plan, registered, device)
-    theirs = prepare(path, plan, registered, device)
+    ours = open_for_tuning(path, plan, registered, device)
+    theirs = open_for_tuning(path, plan, registered, device)
 
     def fast() -> None:
         reports.append(tune_backbone(ours, texts, plan, 0, registered, precision=precision))

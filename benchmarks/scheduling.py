@@ -13,34 +13,34 @@ import tempfile
 import time
 from pathlib import Path
 
-import torch
 from tabulate import tabulate
 from trivial_cells import TASKS
 
-from mirrorbench.core.progress import Silent
 from mirrorbench.core.specs import parse_spec
-from mirrorbench.data.store import DataStore
 from mirrorbench.runs.builtin import plugins
-from mirrorbench.runs.executors.jobs import Context, execute, parse_executor
-from mirrorbench.runs.plan import Plan, Planner, Request
+from mirrorbench.runs.plan import Plan, Request
+from mirrorbench.runs.workspace import Workspace
 
 EXECUTORS = "local,local:workers=2,ray:workers=2,slurm:cluster=debug,slurm:cluster=local;workers=2;groups=100"
+
+
+def workspace(text: str, folder: Path) -> Workspace:
+    """An executor in a folder of its own."""
+    places = (folder / "data", folder / "results", folder / "cache")
+    return Workspace.create(*places, "cpu", offline=True, executor=text)
 
 
 def plan_of(cells: int, folder: Path) -> Plan:
     """A plan of groups of ``TASKS`` cells each."""
     specs = tuple(parse_spec(f"trivial:n={number}") for number in range(cells // TASKS))
-    request = Request(specs, tuple(f"trivial-{number}" for number in range(TASKS)))
-    return Planner(request, plugins(), DataStore(folder / "data", offline=True), offline=True).plan()
+    return workspace("local", folder).plan(Request(specs, tuple(f"trivial-{number}" for number in range(TASKS))))
 
 
 def seconds(plan: Plan, text: str, folder: Path) -> float:
     """How long an executor takes for a plan."""
-    name, options = parse_executor(text, None, "", plugins())
-    files, threads = tuple(plugins().files), torch.get_num_threads()
-    context = Context(folder / "data", folder / "results", folder / "cache", "cpu", files, True, threads=threads)
+    place = workspace(text, folder)
     started = time.perf_counter()
-    outcome = execute(plan, context, name, options, plugins(), Silent())
+    outcome = place.execute(plan)
     assert (len(outcome.results), outcome.failures) == (len(plan.cells), ())
     return time.perf_counter() - started
 

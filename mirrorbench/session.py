@@ -85,31 +85,11 @@ def load(
         ModelUnavailableError: the backbone cannot be had.
         DataUnavailableError: the corpus cannot be had.
     """
-    from mirrorbench.core.devices import pick_device, pick_precision
-    from mirrorbench.core.registry import unknown_name
-    from mirrorbench.core.specs import LEVELS
-    from mirrorbench.data.store import DataStore
-    from mirrorbench.models import backbones
-    from mirrorbench.runs.builtin import plugins
-    from mirrorbench.runs.cache import Cache
-    from mirrorbench.runs.loading import Opener
-    from mirrorbench.runs.plan import LADDERS, Planner, Request, expand_ladder
+    from mirrorbench.runs.workspace import Workspace
 
-    if level not in LEVELS:
-        raise unknown_name("level", level, list(LEVELS))
-    registered = plugins()
     parsed = _spec(spec)
-    if not parsed.method and parsed.backbone not in registered.encoders:
-        ladder = expand_ladder(parsed, level, registered)  # also tells what is wrong with the keys
-        single = parsed.get("pooling") is not None or backbones.own_pooling(parsed)
-        parsed = ladder[0] if single or LADDERS[level][0][1]["pooling"] == "target" else parsed.with_method("base")
-    chosen = pick_device(device)
-    request = Request((parsed,), (), precision=pick_precision("auto", chosen))
-    planner = Planner(request, registered, DataStore(Path(data_dir) if data_dir else None, offline), offline)
-    weights, pooling = planner.weights(parsed, level)[0]
-    opener = Opener(registered, Cache(), chosen, offline)
-    encoder, _ = opener.open(weights, pooling, planner.precision(weights), planner.corpora)
-    return TextEncoder(encoder, str(parsed))
+    workspace = Workspace.create(data_dir, device=device, offline=offline)
+    return TextEncoder(workspace.load(parsed, level), str(parsed))
 
 
 def tune(
@@ -310,24 +290,20 @@ def _run(
     reporter: Reporter | None,
 ) -> Leaderboard:  # fmt: skip
     """Plan, run, and make the table."""
-    from mirrorbench.core.devices import pick_device, pick_precision
     from mirrorbench.core.errors import UsageError
-    from mirrorbench.data.store import DataStore
     from mirrorbench.reports.build import build_table
     from mirrorbench.reports.leaderboard import Leaderboard
-    from mirrorbench.runs.cache import Cache
-    from mirrorbench.runs.plan import Planner, Request, expand_tasks
-    from mirrorbench.runs.results import ResultStore
-    from mirrorbench.runs.runner import Runner
+    from mirrorbench.runs.plan import Request, expand_tasks
+    from mirrorbench.runs.workspace import Workspace
 
-    names, chosen = expand_tasks(_names(tasks), registered), pick_device(device)
+    names = expand_tasks(_names(tasks), registered)
     if not names:
         raise UsageError("no task is named", "mirrorbench list tasks")
-    request = Request(specs, names, tuple(range(seeds)), corpus, protocol, pick_precision(precision, chosen))
-    data = DataStore(Path(data_dir) if data_dir else None, offline)
-    plan = Planner(request, registered, data, offline).plan()
-    runner = Runner(registered, data, ResultStore(output), Cache(cache), chosen, offline, reporter)
-    outcome = runner.run(plan)
+    workspace = Workspace.create(
+        data_dir, output, cache, device, precision, offline, workers=1, plugins=registered, reporter=reporter
+    )
+    plan = workspace.plan(Request(specs, names, tuple(range(seeds)), corpus, protocol))
+    outcome = workspace.execute(plan)
     table = build_table(outcome.results, registered, names, plan.rows, outcome.failures)
     return Leaderboard(table, outcome.results, outcome.failures, registered)
 

@@ -11,7 +11,7 @@ import torch
 
 from mirrorbench.models.transformer import Transformer
 from mirrorbench.runs.builtin import load_plugins
-from mirrorbench.runs.tuning import prepare
+from mirrorbench.runs.loading import open_for_tuning
 from mirrorbench.training.loop import model_augmentations
 from mirrorbench.training.recipes import Recipe, override
 
@@ -30,7 +30,7 @@ def recipe(**params: Any) -> Recipe:
 @contextmanager
 def attached(path: Path, changed: Recipe) -> Iterator[Transformer]:
     """The model of a directory in training mode, with everything undone afterwards."""
-    transformer = prepare(path, changed, AUGMENTATIONS, torch.device("cpu"))
+    transformer = open_for_tuning(path, changed, AUGMENTATIONS, torch.device("cpu"))
     with ExitStack() as stack:
         for augmentation, rate in model_augmentations(changed, AUGMENTATIONS):
             if detach := augmentation.attach(transformer.model, rate):

@@ -19,14 +19,12 @@ from transformers.models.bert.tokenization_bert import BertTokenizer  # noqa: F4
 
 from mirrorbench.core import locks as leases
 from mirrorbench.core.plugins import Plugins
-from mirrorbench.data.store import DataStore
 from mirrorbench.runs.builtin import load_plugins
-from mirrorbench.runs.cache import Cache
 from mirrorbench.runs.cells import Cell
 from mirrorbench.runs.grids import plan_grid, read_grid
 from mirrorbench.runs.plan import Plan
-from mirrorbench.runs.results import ResultStore
 from mirrorbench.runs.runner import Runner
+from mirrorbench.runs.workspace import Workspace
 
 LEASE_SECONDS = 4.0
 
@@ -41,17 +39,17 @@ blocks:
 """
 
 
-class _Logged(Runner):
-    """Writes down each cell that it scores, and when."""
+def _log_scored_cells(log: Path) -> None:
+    """Let runners write down each cell that they score, and when."""
+    score = Runner._score
 
-    log: Path
-
-    def _score(self, cell: Cell, *rest: Any) -> Any:
-        line = f"{cell.id} {time.time_ns()}\n"
-        handle = os.open(self.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-        os.write(handle, line.encode())
+    def logged(self: Runner, cell: Cell, *rest: Any) -> Any:
+        handle = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+        os.write(handle, f"{cell.id} {time.time_ns()}\n".encode())
         os.close(handle)
-        return super()._score(cell, *rest)
+        return score(self, cell, *rest)
+
+    Runner._score = logged  # type: ignore[method-assign]
 
 
 def write_grid(folder: Path, model: Path) -> None:
@@ -67,10 +65,15 @@ def plugins() -> Plugins:
     return registered
 
 
+def workspace(folder: Path) -> Workspace:
+    return Workspace.create(
+        folder / "data", folder / "results", folder / "cache", "cpu", offline=True, plugins=plugins()
+    )
+
+
 def plan(folder: Path) -> Plan:
-    registered = plugins()
-    data = DataStore(folder / "data", offline=True)
-    return plan_grid(read_grid(folder / "grid.yaml", registered), registered, data, offline=True)
+    place = workspace(folder)
+    return plan_grid(read_grid(folder / "grid.yaml", place.plugins), place)
 
 
 def run_grid(folder: Path, host: str = "") -> None:
@@ -82,11 +85,8 @@ def run_grid(folder: Path, host: str = "") -> None:
         socket.gethostname = lambda: host
         leases.LEASE_SECONDS = LEASE_SECONDS
     torch.set_num_threads(1)
-    os.environ["MIRRORBENCH_CACHE"] = str(folder / "cache")
-    results, data = ResultStore(folder / "results"), DataStore(folder / "data", offline=True)
-    runner = _Logged(plugins(), data, results, Cache(), torch.device("cpu"), offline=True)
-    runner.log = folder / "scored"
-    outcome = runner.run(plan(folder))
+    _log_scored_cells(folder / "scored")
+    outcome = workspace(folder).execute(plan(folder))
     if outcome.failures:
         (folder / "failures").write_text(repr(outcome.failures))
         raise SystemExit(1)

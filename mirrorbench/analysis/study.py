@@ -24,9 +24,11 @@ from mirrorbench.data.items import Disambiguation
 from mirrorbench.data.store import DataStore
 from mirrorbench.models.pooling import Pooling
 from mirrorbench.reports.build import row_label
+from mirrorbench.runs.cache import Cache
 from mirrorbench.runs.cells import Cell, Failure
-from mirrorbench.runs.plan import Plan, Planner, Request, expand_tasks
+from mirrorbench.runs.plan import Plan, Request, expand_tasks
 from mirrorbench.runs.results import Result, ResultStore, read_result
+from mirrorbench.runs.workspace import Workspace
 from mirrorbench.tasks import Vectors
 from mirrorbench.tasks.base import score_task
 
@@ -146,13 +148,17 @@ class Session:
     def plan(self) -> Plan:
         """One cell for each row; what cannot be planned is among ``failures``."""
         if self._plan is None:
-            from mirrorbench.core.devices import pick_precision
-
-            precision = pick_precision("auto", self.device)
-            request = Request(self.encoders, (self.task,), (self.seed,), self.corpus, self.protocol, precision)
-            self._plan = Planner(request, self.plugins, self.data, self.offline).plan()
+            request = Request(self.encoders, (self.task,), (self.seed,), self.corpus, self.protocol)
+            self._plan = self.workspace().plan(request)
             self.failures += self._plan.failures
         return self._plan
+
+    def workspace(self, results: ResultStore | None = None) -> Workspace:
+        """Where encoders are planned, loaded and run."""
+        return Workspace(
+            self.plugins, self.data, results or ResultStore(Path("results")), Cache(), str(self.device),
+            offline=self.offline, reporter=self.reporter,
+        )  # fmt: skip
 
     def label(self, spec: EncoderSpec) -> str:
         """How the papers would call an encoder; its spec where several rows would be called that."""
@@ -177,14 +183,10 @@ class Session:
         return found
 
     def _opened(self) -> Iterator[Opened]:
-        from mirrorbench.runs.cache import Cache
-        from mirrorbench.runs.loading import Opener
-
-        plan = self.plan()
-        opener = Opener(self.plugins, Cache(), self.device, self.offline, self.reporter)
+        plan, loader = self.plan(), self.workspace().loader
         for cell in plan.cells:
             try:
-                encoder, _ = opener.open(cell.weights, cell.pooling, cell.precision, plan.corpora)
+                encoder, _ = loader.load(cell.model, cell.pooling, cell.precision, plan.corpora)
                 yield Opened(self.label(cell.spec), cell, encoder)
             except UsageError:
                 raise
@@ -250,12 +252,8 @@ class Session:
         Raises:
             DataUnavailableError: a result's predictions are not beside it.
         """
-        from mirrorbench.runs.cache import Cache
-        from mirrorbench.runs.runner import Runner
-
         plan = self.plan()
-        runner = Runner(self.plugins, self.data, store, Cache(), self.device, self.offline, self.reporter)
-        outcome = runner.run(plan)
+        outcome = self.workspace(store).execute(plan)
         self.failures[:] = outcome.failures
         cells = {str(cell.spec): cell for cell in plan.cells}
         return [

@@ -47,8 +47,8 @@ def _encoder(session: Session, cell: Cell) -> dict[str, Any]:
     return {
         "encoder": session.label(cell.spec),
         "spec": str(cell.spec),
-        "weights": cell.weights.key,
-        "corpus": cell.weights.corpus.name if cell.weights.corpus else None,
+        "weights": cell.model.key,
+        "corpus": cell.model.corpus.name if cell.model.corpus else None,
         "readout": [pooling.mode, pooling.layers, pooling.max_length] if pooling else None,
         "precision": cell.precision,
     }

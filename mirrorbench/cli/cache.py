@@ -11,7 +11,7 @@ from mirrorbench.cli.options import Json
 from mirrorbench.cli.output import in_bytes, print_json, print_rows
 
 if TYPE_CHECKING:
-    from mirrorbench.runs.maintenance.cache import Entry
+    from mirrorbench.runs.maintenance import CacheEntry
 
 app = typer.Typer(
     name="cache",
@@ -24,7 +24,7 @@ app = typer.Typer(
 def list_cache(as_json: Json = False) -> None:
     """List what is in the cache, the largest first."""
     from mirrorbench.runs.cache import Cache
-    from mirrorbench.runs.maintenance.cache import entries
+    from mirrorbench.runs.maintenance import entries
 
     cache = Cache()
     found = entries(cache)
@@ -53,7 +53,7 @@ def prune(
     `mirrorbench cache prune --older-than 30`
     """
     from mirrorbench.runs.cache import Cache
-    from mirrorbench.runs.maintenance.cache import prunable, remove
+    from mirrorbench.runs.maintenance import prunable, remove
 
     chosen = prunable(Cache(), older_than, everything)
     if chosen:
@@ -70,7 +70,7 @@ def verify() -> None:
     """Hash everything in the cache and compare it with its checksums; exit code 1 if something is damaged."""
     from mirrorbench.core.errors import DataIntegrityError
     from mirrorbench.runs.cache import Cache
-    from mirrorbench.runs.maintenance.cache import damage, entries
+    from mirrorbench.runs.maintenance import damage, entries
 
     cache = Cache()
     found = [entry for entry in entries(cache) if entry.kind != "leftovers"]
@@ -85,7 +85,7 @@ def verify() -> None:
         )
 
 
-def _print(found: Sequence[Entry]) -> None:
+def _print(found: Sequence[CacheEntry]) -> None:
     from datetime import datetime
 
     rows = [

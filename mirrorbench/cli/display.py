@@ -20,7 +20,7 @@ from mirrorbench.reports.table import Table
 from mirrorbench.runs.cells import Cell, Failure
 
 if TYPE_CHECKING:
-    from mirrorbench.runs.outcomes import Outcome
+    from mirrorbench.runs.cells import Outcome
 
 console = Console()
 errors = Console(stderr=True)

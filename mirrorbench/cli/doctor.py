@@ -18,8 +18,8 @@ def doctor(
     """
     from mirrorbench.cli.output import in_bytes, print_json
     from mirrorbench.data.store import DataStore
+    from mirrorbench.runs import diagnosis
     from mirrorbench.runs.builtin import plugins
-    from mirrorbench.runs.maintenance import diagnosis
 
     data = DataStore(data_dir, offline=True)
     versions, folders, lacking = diagnosis.versions(), diagnosis.folders(data), diagnosis.lacking(data)

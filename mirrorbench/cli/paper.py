@@ -10,13 +10,13 @@ import typer
 from mirrorbench.cli.options import DEVICES, PRECISIONS, DataDir, Offline, PluginFiles, Protocol, Standalone
 
 if TYPE_CHECKING:
-    from mirrorbench.core.plugins import Plugins
     from mirrorbench.core.specs import EncoderSpec
     from mirrorbench.reports.papers.grid import PaperGrid
     from mirrorbench.reports.papers.measured import MeasuredTable
     from mirrorbench.reports.papers.rendering import Content
     from mirrorbench.reports.papers.tables import PaperTable
     from mirrorbench.runs.plan import Request
+    from mirrorbench.runs.workspace import Workspace
 
 DEFAULT_SEEDS = 1
 """As in ``mirrorbench run``; the papers average three (paper 1, footnote 6)."""
@@ -62,7 +62,6 @@ def paper(
     from mirrorbench.reports.papers.reading import PAPERS, find_table
     from mirrorbench.reports.papers.rendering import check_format
     from mirrorbench.reports.papers.tables import FactTable
-    from mirrorbench.runs.builtin import plugins
 
     if protocol not in PROTOCOLS:
         raise unknown_name("protocol", protocol, list(PROTOCOLS))
@@ -84,14 +83,14 @@ def paper(
         return
     failed = False
     if run:
-        from mirrorbench.core.devices import pick_device, pick_precision
         from mirrorbench.reports.papers.planning import requests
+        from mirrorbench.runs.workspace import Workspace
 
-        chosen = pick_device(device)
-        wanted = requests(found, seeds, protocol, pick_precision(precision, chosen), backbone)
+        wanted = requests(found, seeds, protocol, backbone)
         if not wanted:
             raise UsageError(f"{table} has no cell that a run could measure", f"mirrorbench paper {table} says why.")
-        failed = _run(wanted, plugins(), results, data_dir, str(chosen), offline)
+        workspace = Workspace.create(data_dir, results, device=device, precision=precision, offline=offline)
+        failed = _run(wanted, workspace)
     _print(_compared(found, results, protocol, backbone), format_, standalone)
     raise typer.Exit(1 if failed else 0)
 
@@ -124,25 +123,17 @@ def _list(paper_name: str, folder: Path, protocol: str, backbone: EncoderSpec | 
     print_rows(["table", "measured", "title"], rows)
 
 
-def _run(
-    wanted: list[Request], registered: Plugins, folder: Path, data_dir: Path | None, device: str, offline: bool
-) -> bool:
+def _run(wanted: list[Request], workspace: Workspace) -> bool:
     """Plan and run; whether anything failed."""
     from mirrorbench.cli.display import reporter
     from mirrorbench.cli.output import on_interrupt_go_on
-    from mirrorbench.data.store import DataStore
-    from mirrorbench.runs.executors.jobs import context_here, execute
-    from mirrorbench.runs.grids import merged
-    from mirrorbench.runs.plan import Planner
-    from mirrorbench.runs.results import ResultStore
 
-    data, store = DataStore(data_dir, offline=offline), ResultStore(folder)
-    planner = Planner(wanted[0], registered, data, offline=offline)
+    folder = workspace.results.root
     with on_interrupt_go_on(folder):
-        plan = merged([planner.along(request).plan() for request in wanted])
-        context = context_here(registered, data, store, device, offline, deterministic=False)
+        plan = workspace.plan(*wanted)
         with reporter(len(plan.cells)) as display:
-            outcome = execute(plan, context, "local", {}, registered, display)
+            workspace.reporter = display
+            outcome = workspace.execute(plan)
     display.finish(outcome, folder)
     return bool(outcome.failures)
 

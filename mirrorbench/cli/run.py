@@ -23,13 +23,11 @@ from mirrorbench.cli.options import (
 from mirrorbench.core.errors import UsageError
 
 if TYPE_CHECKING:
-    from mirrorbench.core.plugins import Plugins
-    from mirrorbench.core.specs import EncoderSpec, Value
-    from mirrorbench.data.store import DataStore
+    from mirrorbench.core.specs import EncoderSpec
     from mirrorbench.runs.cells import Cell
-    from mirrorbench.runs.executors.jobs import Context
     from mirrorbench.runs.plan import Plan
     from mirrorbench.runs.results import ResultStore
+    from mirrorbench.runs.workspace import Workspace
 
 EMBEDDED_ENCODER, EMBEDDED_SUITE, EMBEDDED_SEEDS = "tiny", "quick", 3
 
@@ -115,31 +113,32 @@ def run(
     `mirrorbench run mirror-bert-table12 --encoder tiny --dry-run`
     """  # fmt: skip
     from mirrorbench.cli.output import on_interrupt_go_on
-    from mirrorbench.core.devices import pick_device, pick_precision
     from mirrorbench.core.specs import parse_spec
-    from mirrorbench.data.store import DataStore
-    from mirrorbench.runs.builtin import plugins
-    from mirrorbench.runs.executors.jobs import context_here, parse_executor
-    from mirrorbench.runs.results import ResultStore
+    from mirrorbench.runs.workspace import Workspace
 
-    registered = plugins()
-    name, options = parse_executor(executor, workers, address, registered)
-    chosen = pick_device(device)
-    auto = pick_precision(precision or "auto", chosen)
+    workspace = Workspace.create(
+        data_dir,
+        output,
+        device=device,
+        precision=precision or "auto",
+        offline=offline or dry_run,
+        deterministic=deterministic,
+        executor=executor,
+        workers=workers,
+        address=address,
+    )
+    chosen = workspace.numeric_precision
     specs = tuple(dict.fromkeys(parse_spec(text) for text in encoder or []))
     names = tuple(split_names(tasks or []))
     if tasks and not names:
         raise UsageError("--tasks names no task", "mirrorbench list tasks; without --tasks: the embedded ones.")
-    said = _Said(specs, names, seeds, corpus, protocol, precision and auto)
-    data = DataStore(data_dir, offline=offline or dry_run)
-    store = ResultStore(output)
-    with on_interrupt_go_on(store.root):
-        asked = _plan(grid, said, auto, registered, data, offline=offline or dry_run, fetch=not dry_run)
+    said = _Said(specs, names, seeds, corpus, protocol, precision and chosen)
+    with on_interrupt_go_on(workspace.results.root):
+        asked = _plan(grid, said, workspace, fetch=not dry_run)
         if dry_run:
-            _show_plan(asked.plan, store, offline)
+            _show_plan(asked.plan, workspace.results, offline)
             return
-        context = context_here(registered, data, store, str(chosen), offline, deterministic)
-        failed = _execute(asked, context, name, options, registered, store)
+        failed = _execute(asked, workspace)
     raise typer.Exit(1 if failed else 0)
 
 
@@ -164,50 +163,46 @@ class _Asked:
     title: str = ""
 
 
-def _plan(
-    grid: str | None, said: _Said, auto: str, registered: Plugins, data: DataStore, *, offline: bool, fetch: bool
-) -> _Asked:
+def _plan(grid: str | None, said: _Said, workspace: Workspace, *, fetch: bool) -> _Asked:
     """The plan of a grid file under the options, or of the options alone."""
     from mirrorbench.core.specs import parse_spec
     from mirrorbench.runs.grids import Overrides, find_grid, plan_grid, read_grid
-    from mirrorbench.runs.plan import Planner, Request, expand_tasks
+    from mirrorbench.runs.plan import Request, expand_tasks
 
     if grid is None:
         count = said.seeds or (1 if said.encoders or said.tasks else EMBEDDED_SEEDS)
-        names = expand_tasks(said.tasks or [EMBEDDED_SUITE], registered)
+        names = expand_tasks(said.tasks or [EMBEDDED_SUITE], workspace.plugins)
         encoders = said.encoders or (parse_spec(EMBEDDED_ENCODER),)
-        request = Request(encoders, names, tuple(range(count)), said.corpus, said.protocol or "paper", auto)
-        return _Asked(Planner(request, registered, data, offline, fetch).plan(), names)
+        request = Request(encoders, names, tuple(range(count)), said.corpus, said.protocol or "paper")
+        return _Asked(workspace.plan(request, fetch=fetch), names)
     for spec in said.encoders:
         if spec.method or spec.params:
             bare = f"--encoder {spec.backbone}"
             raise UsageError(f"--encoder {spec}: beside a grid file it names a backbone and no more", f"Write {bare}")
     seeds = tuple(range(said.seeds or 0))
     overrides = Overrides(said.encoders, said.tasks, seeds, said.corpus, said.protocol, said.precision)
-    read = read_grid(find_grid(grid), registered, overrides, auto)
-    plan = plan_grid(read, registered, data, offline, fetch)
+    read = read_grid(find_grid(grid), workspace.plugins, overrides)
+    plan = plan_grid(read, workspace, fetch)
     return _Asked(plan, tuple(dict.fromkeys(t for block in read.blocks for t in block.request.tasks)), read.title)
 
 
-def _execute(
-    asked: _Asked, context: Context, executor: str, options: dict[str, Value], registered: Plugins, store: ResultStore
-) -> bool:
+def _execute(asked: _Asked, workspace: Workspace) -> bool:
     """Run a plan with a progress display, print and write its table; whether anything failed."""
     from mirrorbench.cli.display import print_table, reporter
     from mirrorbench.core.files import writing
     from mirrorbench.reports.build import build_table
-    from mirrorbench.runs.executors.jobs import execute
 
-    plan = asked.plan
+    plan, root, registered = asked.plan, workspace.results.root, workspace.plugins
     with reporter(len(plan.cells)) as display:
-        outcome = execute(plan, context, executor, options, registered, display)
+        workspace.reporter = display
+        outcome = workspace.execute(plan)
     table = build_table(outcome.results, registered, asked.tasks, plan.rows, outcome.failures, asked.title)
     if outcome.results:
         print_table(table)
         for suffix, renderer in ((".md", "markdown"), (".tex", "latex")):
-            with writing(store.root / f"leaderboard{suffix}") as sink:
+            with writing(root / f"leaderboard{suffix}") as sink:
                 sink.write(registered.renderers[renderer](table).encode())
-    display.finish(outcome, store.root)
+    display.finish(outcome, root)
     return bool(outcome.failures)
 
 
@@ -216,9 +211,9 @@ def _show_plan(plan: Plan, store: ResultStore, offline: bool) -> None:
 
     done, waiting = 0, []
     for cells in plan.groups.values():
-        weights = cells[0].weights
-        what = f"{weights.spec}" + (f" seed {weights.seed}: tune on {weights.corpus.name}" if weights.corpus else ":")
-        say(f"{what}{', then' if weights.corpus else ''} score")
+        model = cells[0].model
+        what = f"{model.spec}" + (f" seed {model.seed}: tune on {model.corpus.name}" if model.corpus else ":")
+        say(f"{what}{', then' if model.corpus else ''} score")
         pending = []
         for cell in cells:
             stored = store.find(cell)

@@ -74,7 +74,7 @@ class HookSpecs:
     def register_executors(self, register: Register) -> None:
         """``register(name, execute, description="")``: where a plan's groups of cells are computed.
 
-        ``execute(job)`` gets a ``mirrorbench.runs.executors.jobs.Job`` and yields a ``Done`` for every cell, in any
+        ``execute(job)`` gets a ``mirrorbench.runs.executors.Job`` and yields a ``CellOutcome`` for every cell, in any
         order. Each of ``job.groups`` is for one worker, which calls ``compute(job.context, group)`` of the same module
         in whatever process; ``job.share()`` first makes the corpora reachable from there.
         ``job.known(key=default, ...)`` gives the options of the command line and refuses others.

@@ -135,12 +135,12 @@ class Cache:
         description: dict[str, Any] = json.loads(text)
         return description
 
-    def embeddings(self, key: str) -> EmbeddingShelf:
+    def embeddings(self, key: str) -> EmbeddingCache:
         """The vectors stored under one encoder's key."""
-        return EmbeddingShelf(self.root / "embeddings" / key)
+        return EmbeddingCache(self.root / "embeddings" / key)
 
 
-class EmbeddingShelf:
+class EmbeddingCache:
     """Vectors of one encoder (weights, pooling, precision) by input, in shards that are memory-mapped.
 
     A shard is two files: the vectors, and the keys of their inputs, written last, so that a shard without keys is

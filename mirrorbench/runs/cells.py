@@ -1,16 +1,20 @@
-"""Cells and the weights that they need: plain values between planning and running."""
+"""CellGroup and the weights that they need: plain values between planning and running."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mirrorbench.core.errors import MirrorbenchError
 from mirrorbench.core.identity import COMPUTATION, digest
 from mirrorbench.core.specs import EncoderSpec
 from mirrorbench.models.pooling import Pooling
 from mirrorbench.training.recipes import Recipe
+
+if TYPE_CHECKING:
+    from mirrorbench.runs.results import Result
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +35,7 @@ class CorpusRef:
 
 
 @dataclass(frozen=True, slots=True)
-class Weights:
+class ModelRef:
     """What must be in memory for a group of cells: a backbone, perhaps tuned, or an encoder system.
 
     Attributes:
@@ -56,7 +60,7 @@ class Weights:
     seed: int = 0
     protocol: str = "paper"
     precision: str = ""
-    members: tuple[tuple[str, Weights], ...] = ()
+    members: tuple[tuple[str, ModelRef], ...] = ()
 
     def identity(self) -> dict[str, Any]:
         """What decides the weights."""
@@ -93,7 +97,7 @@ class Cell:
         task: the task's name.
         level: the task's level.
         seed: which run of the encoder.
-        weights: what must be in memory.
+        model: what must be in memory.
         pooling: how vectors are read; ``None`` for an encoder system, which has its own way.
         precision: of the encoding.
         protocol: ``paper`` or ``released``.
@@ -105,7 +109,7 @@ class Cell:
     task: str
     level: str
     seed: int
-    weights: Weights
+    model: ModelRef
     pooling: Pooling | None
     precision: str
     protocol: str
@@ -116,7 +120,7 @@ class Cell:
         """What decides the cell's numbers."""
         pooling = self.pooling
         return {
-            "weights": self.weights.identity(),
+            "weights": self.model.identity(),
             "readout": [pooling.mode, pooling.layers, pooling.max_length] if pooling else None,
             "precision": self.precision,
             "task": self.task,
@@ -134,19 +138,19 @@ class Cell:
 
     def to_json(self) -> dict[str, Any]:
         """The ``cell`` object of a result file."""
-        weights = self.weights
+        model = self.model
         return {
             "spec": str(self.spec),
-            "method": weights.method,
-            "recipe": weights.recipe.to_json() if weights.recipe else None,
-            "corpus": {"name": weights.corpus.name, "sha256": weights.corpus.sha256, "n": weights.corpus.n}
-            if weights.corpus
+            "method": model.method,
+            "recipe": model.recipe.to_json() if model.recipe else None,
+            "corpus": {"name": model.corpus.name, "sha256": model.corpus.sha256, "n": model.corpus.n}
+            if model.corpus
             else None,
             "seed": self.seed,
             "task": self.task,
             "level": self.level,
             "protocol": self.protocol,
-            "precision": {"tuning": weights.precision or None, "encoding": self.precision},
+            "precision": {"tuning": model.precision or None, "encoding": self.precision},
         }
 
 
@@ -174,3 +178,42 @@ class Failure:
         if isinstance(error, MirrorbenchError):
             return cls(spec, task, error.message, error.hint, seed)
         return cls(spec, task, f"{type(error).__name__}: {error}", seed=seed)
+
+
+CellGroup = tuple[Cell, ...]
+"""A group: cells that share their weights, for one worker."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a run left: results in the order of the plan, and what failed.
+
+    Attributes:
+        results: one for each cell that is done, computed now or before.
+        failures: the others.
+        computed: how many cells were computed now.
+    """
+
+    results: tuple[Result, ...]
+    failures: tuple[Failure, ...]
+    computed: int
+
+
+@dataclass(frozen=True, slots=True)
+class CellOutcome:
+    """What became of a cell.
+
+    Attributes:
+        cell: the cell.
+        outcome: its result, or why there is none.
+        computed: whether it was computed here; otherwise another process had stored it meanwhile.
+    """
+
+    cell: Cell
+    outcome: Result | Failure
+    computed: bool = True
+
+
+def failed(cells: Iterable[Cell], error: BaseException) -> list[CellOutcome]:
+    """One error as the outcome of some cells."""
+    return [CellOutcome(cell, Failure.of(error, cell.spec, cell.task, cell.seed)) for cell in cells]

@@ -54,7 +54,7 @@ def estimate(groups: Iterable[Sequence[Cell]], results: Iterable[Result]) -> Est
             tuning[like].append(result.seconds.get("train", 0.0) / (recipe["epochs"] * corpus["n"]))
     seconds, cells, unknown = 0.0, 0, 0
     for group in groups:
-        weights = group[0].weights
+        weights = group[0].model
         like = (weights.fingerprint, weights.method)
         known = [cell for cell in group if (like, cell.task) in tasks]
         if weights.recipe and weights.corpus:

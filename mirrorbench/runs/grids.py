@@ -13,15 +13,17 @@ from decimal import Decimal
 from itertools import product
 from math import prod
 from pathlib import Path
-from typing import Never
+from typing import TYPE_CHECKING, Never
 
 from mirrorbench.core.errors import DataFormatError, UsageError
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.registry import unknown_name
 from mirrorbench.core.specs import PROTOCOLS, EncoderSpec, Value, parse_spec, parse_value
 from mirrorbench.core.yamlfile import Located, read_yaml
-from mirrorbench.data.store import DataStore
-from mirrorbench.runs.plan import Plan, Planner, Request, check_spec, expand_tasks
+from mirrorbench.runs.plan import Plan, Planner, Request, check_spec, expand_tasks, merged
+
+if TYPE_CHECKING:
+    from mirrorbench.runs.workspace import Workspace
 
 BLOCK_KEYS = ("encoders", "sweep", "tasks", "seeds", "corpus", "protocol", "precision")
 FILE_KEYS = ("title", "source", "blocks", *BLOCK_KEYS)
@@ -52,7 +54,7 @@ class Overrides:
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class GridBlock:
     """One request of a grid.
 
     Attributes:
@@ -65,7 +67,7 @@ class Block:
 
 
 @dataclass(frozen=True, slots=True)
-class Grid:
+class GridFile:
     """A grid file, checked and taken apart.
 
     Attributes:
@@ -76,7 +78,7 @@ class Grid:
 
     path: Path
     title: str
-    blocks: tuple[Block, ...]
+    blocks: tuple[GridBlock, ...]
 
 
 def grids_folder() -> Path:
@@ -102,68 +104,37 @@ def find_grid(name: str) -> Path:
     raise unknown_name("grid, and no file,", name, known)
 
 
-def read_grid(path: Path, plugins: Plugins, overrides: Overrides | None = None, auto: str = "fp32") -> Grid:
+def read_grid(path: Path, plugins: Plugins, overrides: Overrides | None = None) -> GridFile:
     """Read and check a grid file; nothing is looked up but names.
 
     Args:
         path: the file.
         plugins: what is registered.
         overrides: what the command line says instead.
-        auto: what the precision ``auto`` stands for.
 
     Raises:
         UsageError: the file is not what it should be; the message names file and line.
     """
-    return _Reader(path, plugins, overrides or Overrides(), auto).read()
+    return _Reader(path, plugins, overrides or Overrides()).read()
 
 
-def plan_grid(grid: Grid, plugins: Plugins, data: DataStore, offline: bool = False, fetch: bool = True) -> Plan:
+def plan_grid(grid: GridFile, workspace: Workspace, fetch: bool = True) -> Plan:
     """One plan of all blocks.
-
-    Args:
-        grid: the file.
-        plugins: what is registered.
-        data: where data files are.
-        offline: look for backbones in local caches only.
-        fetch: fetch missing data now.
 
     Raises:
         UsageError: a request is wrong, or two blocks ask for different cells in one place of the results.
     """
-    planner = Planner(grid.blocks[0].request, plugins, data, offline, fetch)
+    planner = Planner(workspace, fetch)
     plans = []
     for block in grid.blocks:
         try:
-            plans.append(planner.along(block.request).plan())
+            plans.append(planner.plan(block.request))
         except UsageError as error:
             raise _at(grid.path, block.line, error) from None
     try:
         return merged(plans)
     except UsageError as error:
         raise UsageError(f"{grid.path}: {error.message}", error.hint) from None
-
-
-def merged(plans: Sequence[Plan]) -> Plan:
-    """One plan of several: each cell once, in the order of first mention; cells that share weights share a group.
-
-    Raises:
-        UsageError: two cells differ, but their results would lie in one place.
-    """
-    cells = list(dict.fromkeys(cell for plan in plans for cell in plan.cells))
-    places: dict[tuple[str, str, str, int], str] = {}
-    for cell in cells:
-        place = (str(cell.spec), cell.protocol, cell.task, cell.seed)
-        if places.setdefault(place, cell.id) != cell.id:
-            raise UsageError(
-                f"two blocks ask for {cell.spec} on {cell.task}, seed {cell.seed}, with another corpus or precision",
-                "Write the corpus into the encoder spec (corpus: NAME), or use two files and two --output folders.",
-            )
-    return Plan(
-        tuple(cells),
-        tuple(dict.fromkeys(failure for plan in plans for failure in plan.failures)),
-        {ref: corpus for plan in plans for ref, corpus in plan.corpora.items()},
-        tuple(dict.fromkeys(row for plan in plans for row in plan.rows)),
-    )
 
 
 def _at(path: Path, line: int, error: UsageError) -> UsageError:
@@ -174,13 +145,12 @@ def _at(path: Path, line: int, error: UsageError) -> UsageError:
 class _Reader:
     """Reads one file; every method raises ``UsageError`` with file and line."""
 
-    def __init__(self, path: Path, plugins: Plugins, overrides: Overrides, auto: str) -> None:
+    def __init__(self, path: Path, plugins: Plugins, overrides: Overrides) -> None:
         self.path = path
         self.plugins = plugins
         self.overrides = overrides
-        self.auto = auto
 
-    def read(self) -> Grid:
+    def read(self) -> GridFile:
         """The whole file."""
         try:
             root = read_yaml(self.path)
@@ -195,11 +165,11 @@ class _Reader:
             if key in top and not isinstance(top[key].value, str):
                 self._fail(top[key].line, f"{key} must be a line of text")
         requests = [
-            Block(block.line, request)
+            GridBlock(block.line, request)
             for block in blocks
             for request in self._requests(block.line, defaults | self._mapping(block, "a block", BLOCK_KEYS))
         ]
-        return Grid(self.path, str(top["title"].value) if "title" in top else "", tuple(requests))
+        return GridFile(self.path, str(top["title"].value) if "title" in top else "", tuple(requests))
 
     def _requests(self, line: int, block: dict[str, Located]) -> Iterator[Request]:
         """One request for each protocol and precision of a block."""
@@ -218,7 +188,7 @@ class _Reader:
             self._fail(block["precision"].line, "a block has one precision", "Use two files and two --output folders.")
         for protocol in protocols:
             specs = tuple(dict.fromkeys(self._specs(block, protocol)))
-            yield Request(specs, tasks, seeds, corpus, protocol, precisions[0].replace("auto", self.auto))
+            yield Request(specs, tasks, seeds, corpus, protocol, precisions[0])
 
     def _tasks(self, block: dict[str, Located]) -> tuple[str, ...]:
         if self.overrides.tasks:

@@ -1,107 +1,143 @@
-"""Opening encoders: encoder systems through their hook, backbones from their weights, tuned first where that is due."""
+"""Loading encoders: encoder systems through their hook, backbones from their files, tuned first where that is due."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mirrorbench.core.errors import TuningError
 from mirrorbench.core.inputs import Encoder
-from mirrorbench.core.plugins import Plugins
-from mirrorbench.core.progress import Reporter, Silent
 from mirrorbench.data.corpora import Corpus
 from mirrorbench.models.pooling import Pooling
 from mirrorbench.models.routing import LanguageRouter
 from mirrorbench.models.systems import EncoderContext, create_encoder
-from mirrorbench.runs.cache import Cache
-from mirrorbench.runs.cells import CorpusRef, Weights
+from mirrorbench.runs.cells import CorpusRef, ModelRef
+from mirrorbench.training.augmentations import Augmentation
 from mirrorbench.training.recipes import Recipe
 
 if TYPE_CHECKING:
     import torch
 
+    from mirrorbench.models.transformer import Transformer
+    from mirrorbench.runs.workspace import Workspace
 
-class Opener:
-    """Turns weights into encoders.
+
+class EncoderLoader:
+    """Turns model references into encoders.
 
     Args:
-        plugins: what is registered.
-        cache: where tuned models are.
-        device: where to compute.
-        offline: open no socket.
-        reporter: whom to tell.
+        workspace: has the plugins, the cache and the device.
     """
 
-    def __init__(
-        self,
-        plugins: Plugins,
-        cache: Cache,
-        device: torch.device,
-        offline: bool = False,
-        reporter: Reporter | None = None,
-    ) -> None:
-        self.plugins = plugins
-        self.cache = cache
-        self.device = device
-        self.offline = offline
-        self.reporter: Reporter = reporter or Silent()
+    def __init__(self, workspace: Workspace) -> None:
+        self.workspace = workspace
 
-    def open(
-        self, weights: Weights, pooling: Pooling | None, precision: str, corpora: Mapping[CorpusRef, Corpus]
+    def load(
+        self, model: ModelRef, pooling: Pooling | None, precision: str, corpora: Mapping[CorpusRef, Corpus]
     ) -> tuple[Encoder, float]:
-        """The encoder of some weights, tuned now or found in the cache.
+        """An encoder, tuned now or found in the cache, and the seconds that its tuning took (0 if nothing is tuned).
 
         Args:
-            weights: what must be in memory.
+            model: what must be in memory.
             pooling: what its ``encode`` returns; ``None`` for an encoder system.
             precision: of the encoding.
             corpora: the strings to tune on.
 
-        Returns:
-            The encoder, and the seconds that its tuning took (now or when it was cached; 0 where nothing is tuned).
-
         Raises:
-            ModelUnavailableError: the weights cannot be opened.
-            TuningError: they cannot be tuned.
+            ModelUnavailableError: the model cannot be opened.
+            TuningError: it cannot be tuned.
         """
-        if weights.members:
-            opened = {lang: self.open(member, pooling, precision, corpora) for lang, member in weights.members}
-            encoders = {language: encoder for language, (encoder, _) in opened.items()}
-            return LanguageRouter(encoders, weights.key), sum(seconds for _, seconds in opened.values())
-        if weights.path is None or pooling is None:
-            context = EncoderContext(str(self.device), precision, self.offline)
-            return create_encoder(weights.spec, self.plugins, context), 0.0
+        workspace = self.workspace
+        if model.members:
+            loaded = {lang: self.load(member, pooling, precision, corpora) for lang, member in model.members}
+            encoders = {language: encoder for language, (encoder, _) in loaded.items()}
+            return LanguageRouter(encoders, model.key), sum(seconds for _, seconds in loaded.values())
+        if model.path is None or pooling is None:
+            context = EncoderContext(str(workspace.torch_device), precision, workspace.offline)
+            return create_encoder(model.spec, workspace.plugins, context), 0.0
         from mirrorbench.models.encoder import TransformerEncoder
         from mirrorbench.models.transformer import load_transformer
 
-        path, seconds = weights.path, 0.0
-        if weights.recipe is not None and weights.corpus is not None:
-            path, seconds = self._tuned(weights, weights.recipe, weights.corpus, corpora)
-        transformer = load_transformer(path, self.device)
-        return TransformerEncoder(transformer, pooling, precision, weights.key), seconds
+        path, seconds = model.path, 0.0
+        if model.corpus is not None:
+            path, seconds = self._tuned(model, corpora[model.corpus])
+        transformer = load_transformer(path, workspace.torch_device)
+        return TransformerEncoder(transformer, pooling, precision, model.key), seconds
 
-    def _tuned(
-        self, weights: Weights, recipe: Recipe, ref: CorpusRef, corpora: Mapping[CorpusRef, Corpus]
-    ) -> tuple[Path, float]:
+    def _tuned(self, model: ModelRef, corpus: Corpus) -> tuple[Path, float]:
         """The tuned model in the cache; a lease keeps two processes from tuning the same one."""
-        if found := self._cached(weights.key):
+        cache = self.workspace.cache
+        if found := self._cached(model.key):
             return found
-        with self.cache.leases.wait(weights.key):
-            return self._cached(weights.key) or self._tune(weights, recipe, corpora[ref])
+        with cache.leases.wait(model.key):
+            if found := self._cached(model.key):
+                return found
+            cache.sweep_model(model.key)
+            return tune_model(model, corpus.texts, self.workspace)
 
     def _cached(self, key: str) -> tuple[Path, float] | None:
-        path = self.cache.model(key)
-        return (path, float(self.cache.describe_model(key)["tuning"]["seconds"])) if path else None
+        cache = self.workspace.cache
+        path = cache.model(key)
+        return (path, float(cache.describe_model(key)["tuning"]["seconds"])) if path else None
 
-    def _tune(self, weights: Weights, recipe: Recipe, corpus: Corpus) -> tuple[Path, float]:
-        from mirrorbench.runs.tuning import tune_weights
 
-        self.cache.sweep_model(weights.key)
-        n = len(corpus.texts)
-        if n < recipe.batch_size:
-            self.reporter.note(
-                f"{weights.spec}: {corpus.name} has {n} distinct strings, fewer than one batch of "
-                f"{recipe.batch_size}; each step sees all of them"
-            )
-        self.reporter.stage(f"tune {weights.spec} seed {weights.seed}", n * recipe.epochs, "strings")
-        return tune_weights(weights, corpus.texts, self.plugins, self.device, self.cache, self.reporter.advance)
+def tune_model(model: ModelRef, texts: Sequence[str], workspace: Workspace) -> tuple[Path, float]:
+    """Tune a model on strings and store it in the cache: its directory, and the seconds that the tuning loop took.
+
+    Raises:
+        TuningError: the corpus is too small, an augmentation cannot be applied, or the loss is not finite.
+    """
+    import torch
+
+    from mirrorbench.models.transformer import quiet_transformers
+    from mirrorbench.training.loop import tune_backbone
+
+    recipe, plugins, device, reporter = model.recipe, workspace.plugins, workspace.torch_device, workspace.reporter
+    if recipe is None or model.path is None:
+        raise TuningError(f"{model.spec} is nothing to tune")
+    if len(texts) < recipe.batch_size and model.corpus:
+        reporter.note(
+            f"{model.spec}: {model.corpus.name} has {len(texts)} distinct strings, fewer than one batch of "
+            f"{recipe.batch_size}; each step sees all of them"
+        )
+    reporter.stage(f"tune {model.spec} seed {model.seed}", len(texts) * recipe.epochs, "strings")
+    registered: dict[str, Augmentation] = {entry.name: entry.value for entry in plugins.augmentations}
+    transformer = open_for_tuning(model.path, recipe, registered, device)
+    report = tune_backbone(
+        transformer,
+        texts,
+        recipe,
+        model.seed,
+        registered,
+        model.protocol,
+        model.precision,
+        reporter.advance,
+        plugins.methods[model.method].pairs,
+    )
+    description = {
+        "spec": str(model.spec),
+        "seed": model.seed,
+        "recipe": recipe.to_json(),
+        "corpus": asdict(model.corpus) if model.corpus else None,
+        "identity": model.identity(),
+        "cost": report.cost,
+        "tuning": asdict(report) | {"device": str(device), "torch": torch.__version__},
+    }
+    with quiet_transformers():
+        return workspace.cache.save_model(model.key, transformer, description), report.seconds
+
+
+def open_for_tuning(
+    path: Path, recipe: Recipe, registered: dict[str, Augmentation], device: torch.device
+) -> Transformer:
+    """A backbone built with the rates of the recipe's model augmentations."""
+    from mirrorbench.models.transformer import load_transformer
+    from mirrorbench.training.loop import model_augmentations
+
+    def configure(config: object) -> None:
+        for augmentation, rate in model_augmentations(recipe, registered):
+            augmentation.configure(config, rate)
+
+    return load_transformer(path, device, configure)

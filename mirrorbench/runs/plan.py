@@ -6,10 +6,10 @@ Planning reads configurations, checksums and corpora, but loads no weights and c
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from mirrorbench.core.errors import ModelUnavailableError, TuningError, UsageError
 from mirrorbench.core.plugins import Plugins
@@ -18,13 +18,15 @@ from mirrorbench.core.specs import PROTOCOLS, EncoderSpec, Value
 from mirrorbench.data.cards import Card
 from mirrorbench.data.catalogue import builtin_suites
 from mirrorbench.data.corpora import Corpus, GeneratedCorpus, check_corpus, default_corpus, read_corpus
-from mirrorbench.data.store import DataStore
 from mirrorbench.models import backbones
 from mirrorbench.models.pooling import DEFAULT_MAX_LENGTH, Pooling
-from mirrorbench.runs.cells import Cell, CorpusRef, Failure, Weights
+from mirrorbench.runs.cells import Cell, CorpusRef, Failure, ModelRef
 from mirrorbench.tasks import Task
 from mirrorbench.training.methods import Method
 from mirrorbench.training.recipes import OUTSIDE_KEYS, RECIPE_KEYS, Recipe, override
+
+if TYPE_CHECKING:
+    from mirrorbench.runs.workspace import Workspace
 
 POOLING_KEYS = ("pooling", "layers", "max_length")
 
@@ -53,7 +55,7 @@ class Request:
         seeds: seeds of tuned encoders.
         corpus: corpus name or path for all tunings, empty for each task's own.
         protocol: ``paper`` or ``released``.
-        precision: ``fp32`` or ``bf16``.
+        precision: ``fp32``, ``bf16``, or ``auto`` for the workspace's.
     """
 
     encoders: tuple[EncoderSpec, ...]
@@ -61,7 +63,7 @@ class Request:
     seeds: tuple[int, ...] = (0,)
     corpus: str = ""
     protocol: str = "paper"
-    precision: str = "fp32"
+    precision: str = "auto"
 
     def __post_init__(self) -> None:
         if self.protocol not in PROTOCOLS:
@@ -88,11 +90,34 @@ class Plan:
 
     @cached_property
     def groups(self) -> dict[tuple[str, str], list[Cell]]:
-        """Cells by the weights that they share and the precision that they compute in, in the order of the first."""
+        """Cells by the model that they share and the precision that they compute in, in the order of the first."""
         groups: dict[tuple[str, str], list[Cell]] = {}
         for cell in self.cells:
-            groups.setdefault((cell.weights.key, cell.precision), []).append(cell)
+            groups.setdefault((cell.model.key, cell.precision), []).append(cell)
         return groups
+
+
+def merged(plans: Sequence[Plan]) -> Plan:
+    """One plan of several: each cell once, in the order of first mention; cells that share weights share a group.
+
+    Raises:
+        UsageError: two cells differ, but their results would lie in one place.
+    """
+    cells = list(dict.fromkeys(cell for plan in plans for cell in plan.cells))
+    places: dict[tuple[str, str, str, int], str] = {}
+    for cell in cells:
+        place = (str(cell.spec), cell.protocol, cell.task, cell.seed)
+        if places.setdefault(place, cell.id) != cell.id:
+            raise UsageError(
+                f"two blocks ask for {cell.spec} on {cell.task}, seed {cell.seed}, with another corpus or precision",
+                "Write the corpus into the encoder spec (corpus: NAME), or use two files and two --output folders.",
+            )
+    return Plan(
+        tuple(cells),
+        tuple(dict.fromkeys(failure for plan in plans for failure in plan.failures)),
+        {ref: corpus for plan in plans for ref, corpus in plan.corpora.items()},
+        tuple(dict.fromkeys(row for plan in plans for row in plan.rows)),
+    )
 
 
 def expand_tasks(names: Iterable[str], plugins: Plugins) -> tuple[str, ...]:
@@ -192,37 +217,30 @@ def check_spec(spec: EncoderSpec, protocol: str, plugins: Plugins) -> None:
 
 
 class Planner:
-    """Turns a request into a plan.
+    """Turns requests into plans; what it has read or could not find it remembers for the next request.
 
     Args:
-        request: what was asked for.
-        plugins: what is registered.
-        data: where data files are.
-        offline: look for backbones in local caches only.
+        workspace: has the plugins, the data and the precision.
         fetch: fetch missing data now; otherwise only look (dry run).
     """
 
-    def __init__(
-        self, request: Request, plugins: Plugins, data: DataStore, offline: bool = False, fetch: bool = True
-    ) -> None:
-        self.request = request
-        self.plugins = plugins
-        self.data = data
-        self.offline = offline
+    def __init__(self, workspace: Workspace, fetch: bool = True) -> None:
+        self.workspace = workspace
+        self.plugins = workspace.plugins
         self.fetch = fetch
         self._read: dict[tuple[str, int, bool], tuple[CorpusRef, Corpus]] = {}
         self._errors: dict[str, Exception] = {}
 
-    def plan(self) -> Plan:
+    def plan(self, request: Request) -> Plan:
         """Plan every cell; what cannot be planned becomes a failure and stops nothing else.
 
         Raises:
             UsageError: the request itself is wrong (unknown names, keys or values).
         """
-        tasks = [self.plugins.tasks[name] for name in self.request.tasks]
-        if self.request.corpus:  # also where nothing is tuned, so that a mistake is not passed over
-            check_corpus(self.request.corpus, self._cards())
-        rows = self._rows(tasks)
+        tasks = [self.plugins.tasks[name] for name in request.tasks]
+        if request.corpus:  # also where nothing is tuned, so that a mistake is not passed over
+            check_corpus(request.corpus, self._cards())
+        rows = self._rows(request, tasks)
         cells: list[Cell] = []
         failures: list[Failure] = []
         for spec, levels in rows.items():
@@ -230,62 +248,55 @@ class Planner:
                 if task.level not in levels:
                     continue
                 try:
-                    cells += self._cells(spec, task)
+                    cells += self._cells(request, spec, task)
                 except UsageError:
                     raise
                 except (Exception, SystemExit) as error:  # a plugin may raise anything, and must not stop the others
                     failures.append(Failure.of(error, spec, task.name))
         return Plan(tuple(cells), tuple(failures), self.corpora, tuple(rows))
 
-    def along(self, request: Request) -> Planner:
-        """A planner of another request, which knows what this one has read and what it could not find."""
-        other = copy(self)
-        other.request = request
-        return other
-
     @property
     def corpora(self) -> dict[CorpusRef, Corpus]:
         """The strings of every corpus read so far."""
         return dict(self._read.values())
 
-    def _rows(self, tasks: Sequence[Task]) -> dict[EncoderSpec, set[str]]:
+    def _rows(self, request: Request, tasks: Sequence[Task]) -> dict[EncoderSpec, set[str]]:
         """Rows in the order of the request, each with the levels of tasks that it is for."""
         rows: dict[EncoderSpec, set[str]] = {}
-        for spec in self.request.encoders:
+        for spec in request.encoders:
             for level in dict.fromkeys(task.level for task in tasks):
-                for row in expand_ladder(spec, level, self.plugins, self.request.protocol):
+                for row in expand_ladder(spec, level, self.plugins, request.protocol):
                     rows.setdefault(row, set()).add(level)
         return rows
 
-    def _cells(self, spec: EncoderSpec, task: Task) -> list[Cell]:
+    def _cells(self, request: Request, spec: EncoderSpec, task: Task) -> list[Cell]:
         data = tuple(sorted(self._task_data(task).items()))
-        request = self.request
         return [
             Cell(
                 spec=spec,
                 task=task.name,
                 level=task.level,
-                seed=weights.seed,
-                weights=weights,
+                seed=model.seed,
+                model=model,
                 pooling=pooling,
-                precision=self.precision(weights),
+                precision=self.precision(request, model),
                 protocol=request.protocol,
                 data=data,
                 task_version=task.version,
             )
-            for weights, pooling in self._task_weights(spec, task)
+            for model, pooling in self._task_models(request, spec, task)
         ]
 
-    def _task_weights(self, spec: EncoderSpec, task: Task) -> list[tuple[Weights, Pooling | None]]:
-        """As ``weights``; where a task's languages have backbones of their own, those of all of them together."""
+    def _task_models(self, request: Request, spec: EncoderSpec, task: Task) -> list[tuple[ModelRef, Pooling | None]]:
+        """As ``models``; where a task's languages have backbones of their own, those of all of them together."""
         known = backbones.BACKBONES.get(spec.backbone)
         own = (task.corpus, task.max_length)
         if known is None or not any(language in known.by_language for language in task.languages[1:]):
-            return self.weights(spec, task.level, task.languages[0], *own)
-        by_language = [self.weights(spec, task.level, language, *own) for language in task.languages]
+            return self.models(request, spec, task.level, task.languages[0], *own)
+        by_language = [self.models(request, spec, task.level, language, *own) for language in task.languages]
         joint = []
         for entries in zip(*by_language, strict=True):  # one entry a seed
-            members = tuple((language, w) for language, (w, _) in zip(task.languages, entries, strict=True))
+            members = tuple((language, m) for language, (m, _) in zip(task.languages, entries, strict=True))
             first, pooling = entries[0]
             joint.append((replace(first, members=members), pooling))
         return joint
@@ -296,18 +307,25 @@ class Planner:
             raise self._errors[task.name]
         try:
             if self.fetch:
-                task.fetch(self.data)
-            return task.identity(self.data)
+                task.fetch(self.workspace.data)
+            return task.identity(self.workspace.data)
         except Exception as error:
             self._errors[task.name] = error
             raise
 
-    def weights(
-        self, spec: EncoderSpec, level: str, language: str = "en", corpus: str = "", max_length: int = 0
-    ) -> list[tuple[Weights, Pooling | None]]:
+    def models(
+        self,
+        request: Request,
+        spec: EncoderSpec,
+        level: str,
+        language: str = "en",
+        corpus: str = "",
+        max_length: int = 0,
+    ) -> list[tuple[ModelRef, Pooling | None]]:
         """What must be in memory for an encoder, and how it is read: one entry a seed, one in all if nothing is tuned.
 
         Args:
+            request: has corpus, protocol, precision and seeds.
             spec: the encoder, with its method.
             level: picks the recipe.
             language: picks the monolingual backbone and the corpus.
@@ -319,34 +337,33 @@ class Planner:
             ModelUnavailableError: the backbone cannot be had.
             DataUnavailableError: the corpus cannot be had.
         """
-        request = self.request
         if spec.backbone in self.plugins.encoders:
             from mirrorbench.models.systems import EncoderContext, create_encoder
 
             if "{lang}" in str(spec.get("path")) and spec.get("language") is None:
                 spec = spec.with_params(language=language)
-            encoder = create_encoder(spec, self.plugins, EncoderContext(offline=self.offline))
-            return [(Weights(spec, encoder.fingerprint), None)]
+            encoder = create_encoder(spec, self.plugins, EncoderContext(offline=self.workspace.offline))
+            return [(ModelRef(spec, encoder.fingerprint), None)]
         method: Method = self.plugins.methods[spec.method]
         level = method.levels.get(level, level)
         path = self._locate(spec, language)
         architecture = str(backbones.configuration(path).get("model_type", ""))
         recipe = resolve_recipe(spec, level, architecture, request.protocol, self.plugins)
         pooling = Pooling(recipe.pooling, recipe.layers, _max_length(spec, path, max_length))
-        base = Weights(spec, backbones.fingerprint(path), path, spec.method)
+        base = ModelRef(spec, backbones.fingerprint(path), path, spec.method)
         if not method.tunes:
             return [(base, pooling)]
-        ref = self._corpus(spec, level, language, corpus, recipe)
+        ref = self._corpus(request, spec, level, language, corpus, recipe)
         tuned = replace(base, recipe=recipe, corpus=ref, protocol=request.protocol)
-        tuned = replace(tuned, precision=self.precision(tuned))
+        tuned = replace(tuned, precision=self.precision(request, tuned))
         return [(replace(tuned, seed=seed), pooling) for seed in request.seeds]
 
-    def precision(self, weights: Weights) -> str:
-        """The run's precision, or fp32 for an architecture that cannot compute in bf16."""
-        if weights.path is None or self.request.precision == "fp32":
-            return self.request.precision
-        architecture = backbones.configuration(weights.path).get("model_type")
-        return "fp32" if architecture in _FP32_ONLY else self.request.precision
+    def precision(self, request: Request, model: ModelRef) -> str:
+        """The request's precision, or fp32 for an architecture that cannot compute in bf16."""
+        precision = self.workspace.numeric_precision if request.precision == "auto" else request.precision
+        if model.path is None or precision == "fp32":
+            return precision
+        return "fp32" if backbones.configuration(model.path).get("model_type") in _FP32_ONLY else precision
 
     def _locate(self, spec: EncoderSpec, language: str) -> Path:
         """The backbone's directory; a failure is remembered, so that the hub is asked once for all rows and tasks."""
@@ -354,14 +371,15 @@ class Planner:
         if key in self._errors:
             raise self._errors[key]
         try:
-            return backbones.locate(spec, language, self.offline)
+            return backbones.locate(spec, language, self.workspace.offline)
         except ModelUnavailableError as error:
             self._errors[key] = error
             raise
 
-    def _corpus(self, spec: EncoderSpec, level: str, language: str, own: str, recipe: Recipe) -> CorpusRef:
+    def _corpus(
+        self, request: Request, spec: EncoderSpec, level: str, language: str, own: str, recipe: Recipe
+    ) -> CorpusRef:
         """The strings that a spec is tuned on: the spec's own, the run's, the task's, or the level's."""
-        request = self.request
         name = str(spec.get("corpus") or request.corpus or own or default_corpus(level, language, request.protocol))
         if not name:
             raise TuningError(
@@ -371,13 +389,12 @@ class Planner:
         size = spec.get("corpus_size", 0)
         if type(size) is not int or size < 0:
             raise UsageError(f"corpus_size={size} is not a number of strings")
-        key = (name, size, recipe.clean_corpus)
-        if key not in self._read:
-            corpus = read_corpus(
-                name, self.data, self._cards(), deduplicate=recipe.clean_corpus, strip=recipe.clean_corpus, size=size
-            )
-            self._read[key] = (CorpusRef(name, size, corpus.sha256, len(corpus.texts)), corpus)
-        return self._read[key][0]
+        clean = recipe.clean_corpus
+        if (name, size, clean) not in self._read:
+            data = self.workspace.data
+            corpus = read_corpus(name, data, self._cards(), deduplicate=clean, strip=clean, size=size)
+            self._read[name, size, clean] = (CorpusRef(name, size, corpus.sha256, len(corpus.texts)), corpus)
+        return self._read[name, size, clean][0]
 
     def _cards(self) -> dict[str, Card | GeneratedCorpus]:
         """The registered corpora."""

@@ -29,7 +29,7 @@ from mirrorbench.tasks import Scores
 
 _logger = logging.getLogger(__name__)
 
-SCHEMA = 1
+RESULT_SCHEMA = 1
 """Version of the result file's layout."""
 
 SUBMISSION = ".submission.txt"
@@ -71,7 +71,7 @@ class Result:
     was found in the cache, but tuning as it was when it was done."""
     overlap: dict[str, Any] | None = None
     """How many items hold texts that were tuned on; null where nothing was tuned, or where nobody knows."""
-    schema: int = SCHEMA
+    schema: int = RESULT_SCHEMA
     """Version of this layout."""
 
     @property
@@ -227,9 +227,9 @@ def read_result(path: Path) -> Result:
     """
     try:
         data = json.loads(path.read_text(encoding="utf-8"), parse_constant=_no_constant)
-        if data.get("schema") != SCHEMA:
+        if data.get("schema") != RESULT_SCHEMA:
             raise DataFormatError(
-                f"{path} has schema {data.get('schema')!r}; this version reads schema {SCHEMA}",
+                f"{path} has schema {data.get('schema')!r}; this version reads schema {RESULT_SCHEMA}",
                 "Move the file away, or use the version of mirrorbench that wrote it.",
             )
         known = {f.name for f in fields(Result)}

@@ -19,28 +19,22 @@ from mirrorbench.core.errors import StorageError
 from mirrorbench.core.identity import COMPUTATION, digest
 from mirrorbench.core.inputs import Encoder, PoolingEncoder, TextInput, VocabularyEncoder, check_vectors
 from mirrorbench.core.locks import POLL_SECONDS
-from mirrorbench.core.plugins import Plugins
-from mirrorbench.core.progress import Reporter, Silent
 from mirrorbench.data.contamination import Contamination, find_contamination
 from mirrorbench.data.corpora import Corpus
-from mirrorbench.data.store import DataStore
 from mirrorbench.models.backbones import foreign_languages
 from mirrorbench.models.cost import Cost
 from mirrorbench.models.pooling import Pooling
 from mirrorbench.runs import environment
-from mirrorbench.runs.cache import Cache, EmbeddingShelf
-from mirrorbench.runs.cells import Cell, CorpusRef, Weights
-from mirrorbench.runs.loading import Opener
-from mirrorbench.runs.outcomes import Cells, Done, Outcome, failed, gather
-from mirrorbench.runs.plan import Plan
-from mirrorbench.runs.results import Result, ResultStore
+from mirrorbench.runs.cache import EmbeddingCache
+from mirrorbench.runs.cells import Cell, CellGroup, CellOutcome, CorpusRef, ModelRef, failed
+from mirrorbench.runs.results import Result
 from mirrorbench.tasks import Vectors
 from mirrorbench.tasks.base import score_task
 
 if TYPE_CHECKING:
-    import torch
+    from mirrorbench.runs.workspace import Workspace
 
-CHUNK = 8192
+WRITE_EVERY = 8192
 """Texts encoded between two writes to the cache: what a killed run has to encode again at most."""
 
 
@@ -55,7 +49,7 @@ class _Encoded:
 
 
 @dataclass(frozen=True)
-class _Asked:
+class _TaskInputs:
     """What a task read, and what it wants encoded."""
 
     items: Any
@@ -63,44 +57,20 @@ class _Asked:
 
 
 class Runner:
-    """Runs plans.
+    """Computes cells in this process.
 
     Args:
-        plugins: what is registered.
-        data: where data files are.
-        results: where results go.
-        cache: tuned models and embeddings.
-        device: where to compute.
-        offline: open no socket.
-        reporter: whom to tell.
+        workspace: where everything is.
     """
 
-    def __init__(
-        self,
-        plugins: Plugins,
-        data: DataStore,
-        results: ResultStore,
-        cache: Cache,
-        device: torch.device,
-        offline: bool = False,
-        reporter: Reporter | None = None,
-    ) -> None:
-        self.plugins = plugins
-        self.data = data
-        self.results = results
-        self.cache = cache
-        self.device = device
-        self.reporter: Reporter = reporter or Silent()
-        self.opener = Opener(plugins, cache, device, offline, self.reporter)
-        self._loaded: dict[str, _Asked] = {}
-        self._asked: dict[str, _Asked] = {}  # the same, or what suits the encoder at work
+    def __init__(self, workspace: Workspace) -> None:
+        self.workspace = workspace
+        self.plugins, self.data, self.results = workspace.plugins, workspace.data, workspace.results
+        self._loaded: dict[str, _TaskInputs] = {}
+        self._fitted: dict[str, _TaskInputs] = {}  # the same, or what suits the encoder at work
         self._environment: dict[str, Any] = {}
 
-    def run(self, plan: Plan) -> Outcome:
-        """Compute what is not stored yet, in this process."""
-        return gather(plan, self.results, self.reporter, lambda groups: self.compute(groups, plan.corpora))
-
-    def compute(self, groups: Sequence[Cells], corpora: Mapping[CorpusRef, Corpus]) -> Iterator[Done]:
+    def compute(self, groups: Sequence[CellGroup], corpora: Mapping[CorpusRef, Corpus]) -> Iterator[CellOutcome]:
         """Groups of cells that share their weights, those first that no other process is at work on.
 
         Args:
@@ -121,37 +91,37 @@ class Runner:
             passed_over += 1
             if passed_over == len(waiting):
                 if not told:
-                    who = self.results.leases.holder(cells[0].weights.key) or "another process"
-                    self.reporter.note(f"{cells[0].spec}: {who} is at work on it; waiting for its results")
+                    who = self.results.leases.holder(cells[0].model.key) or "another process"
+                    self.workspace.reporter.note(f"{cells[0].spec}: {who} is at work on it; waiting for its results")
                 told, passed_over = True, 0
                 time.sleep(POLL_SECONDS)
 
-    def attempt(self, cells: Cells, corpora: Mapping[CorpusRef, Corpus]) -> Iterator[Done] | None:
+    def attempt(self, cells: CellGroup, corpora: Mapping[CorpusRef, Corpus]) -> Iterator[CellOutcome] | None:
         """One group, or ``None`` if another process is at work on it.
 
         What another process has stored by now is taken from the store.
         """
         try:
-            lease = self.results.leases.take(cells[0].weights.key)
+            lease = self.results.leases.take(cells[0].model.key)
         except StorageError as error:
             return iter(failed(cells, error))
         return None if lease is None else self._leased(lease, cells, corpora)
 
     def _leased(
-        self, lease: AbstractContextManager[Any], cells: Cells, corpora: Mapping[CorpusRef, Corpus]
-    ) -> Iterator[Done]:
+        self, lease: AbstractContextManager[Any], cells: CellGroup, corpora: Mapping[CorpusRef, Corpus]
+    ) -> Iterator[CellOutcome]:
         with lease:
             pending = []
             for cell in cells:
                 self.results.sweep(cell)
                 if stored := self.results.find(cell):
-                    yield Done(cell, stored, computed=False)
+                    yield CellOutcome(cell, stored, computed=False)
                 else:
                     pending.append(cell)
             if pending:
                 yield from self._group(pending, corpora)
 
-    def _group(self, cells: list[Cell], corpora: Mapping[CorpusRef, Corpus]) -> Iterator[Done]:
+    def _group(self, cells: list[Cell], corpora: Mapping[CorpusRef, Corpus]) -> Iterator[CellOutcome]:
         """The cells of one set of weights: one load, one training, each text encoded once."""
         loadable, unread = self._load_tasks(cells)
         yield from unread
@@ -159,7 +129,7 @@ class Runner:
             return
         first = loadable[0]
         try:
-            encoder, train_seconds = self.opener.open(first.weights, first.pooling, first.precision, corpora)
+            encoder, train_seconds = self.workspace.loader.load(first.model, first.pooling, first.precision, corpora)
         except (Exception, SystemExit) as error:  # whatever a model or plugin raises fails these cells, not the run
             yield from failed(loadable, error)
             return
@@ -173,12 +143,12 @@ class Runner:
                 except (Exception, SystemExit) as error:
                     yield from failed([cell], error)
                 else:
-                    yield Done(cell, result)
+                    yield CellOutcome(cell, result)
 
     def _parts(
         self, encoder: Encoder, cells: list[Cell]
     ) -> Iterator[tuple[list[Cell], dict[Pooling | None, _Encoded] | BaseException]]:
-        """Cells with their vectors, or with what went wrong: all together; where that fails, each task alone.
+        """CellGroup with their vectors, or with what went wrong: all together; where that fails, each task alone.
 
         What one task wants of an encoder (vectors of a language that it has none of) so stops no other task.
         """
@@ -198,15 +168,15 @@ class Runner:
         except (Exception, SystemExit) as error:  # as above
             return error
 
-    def _load_tasks(self, cells: list[Cell]) -> tuple[list[Cell], list[Done]]:
+    def _load_tasks(self, cells: list[Cell]) -> tuple[list[Cell], list[CellOutcome]]:
         loadable: list[Cell] = []
-        unread: list[Done] = []
+        unread: list[CellOutcome] = []
         for cell in cells:
             try:
                 if cell.task not in self._loaded:
                     task = self.plugins.tasks[cell.task]
                     items = task.load(self.data)
-                    self._loaded[cell.task] = _Asked(items, task.inputs(items))
+                    self._loaded[cell.task] = _TaskInputs(items, task.inputs(items))
                 loadable.append(cell)
             except (Exception, SystemExit) as error:
                 unread += failed([cell], error)
@@ -216,12 +186,12 @@ class Runner:
         """Let tasks ask an encoder that knows a list of words for those words, and every other for what they read."""
         for name in dict.fromkeys(cell.task for cell in cells):
             loaded = self._loaded[name]
-            self._asked[name] = loaded
+            self._fitted[name] = loaded
             if isinstance(encoder, VocabularyEncoder):
                 task = self.plugins.tasks[name]
                 items = task.with_vocabulary(loaded.items, encoder.vocabulary)
                 if items is not loaded.items:
-                    self._asked[name] = _Asked(items, task.inputs(items))
+                    self._fitted[name] = _TaskInputs(items, task.inputs(items))
 
     def _encode(self, encoder: Encoder, cells: Sequence[Cell]) -> dict[Pooling | None, _Encoded]:
         """Vectors of everything that the cells' tasks want, by pooling."""
@@ -230,8 +200,8 @@ class Runner:
         for name in dict.fromkeys(cell.task for cell in cells):
             poolings = tuple(dict.fromkeys(cell.pooling for cell in cells if cell.task == name))
             for bag in (wanted.setdefault(poolings, {}), *(inputs.setdefault(r, {}) for r in poolings)):
-                bag.update(dict.fromkeys(self._asked[name].inputs))
-        shelves = {r: self.cache.embeddings(_shelf_key(encoder, r, cells[0])) for r in inputs}
+                bag.update(dict.fromkeys(self._fitted[name].inputs))
+        shelves = {r: self.workspace.cache.embeddings(_shelf_key(encoder, r, cells[0])) for r in inputs}
         started = time.perf_counter()
         for poolings, bag in wanted.items():  # texts that are read alike share their passes
             own = {r: shelves[r] for r in poolings}
@@ -239,10 +209,10 @@ class Runner:
             # In an order of their own: the same texts make the same batches, whatever the order of the cells.
             missing = sorted(wanting, key=TextInput.key)
             if missing:
-                self.reporter.stage(f"encode {cells[0].weights.spec}", len(missing), "texts")
-                self._fill(encoder, missing, own, f"the encoder {cells[0].weights.spec}")
+                self.workspace.reporter.stage(f"encode {cells[0].model.spec}", len(missing), "texts")
+                self._fill(encoder, missing, own, f"the encoder {cells[0].model.spec}")
         seconds = time.perf_counter() - started
-        spent = self._spent(encoder, cells[0].weights)
+        spent = self._spent(encoder, cells[0].model)
         encoded = {}
         for pooling, shelf in shelves.items():
             array = shelf.get(list(inputs[pooling]))
@@ -250,48 +220,50 @@ class Runner:
             encoded[pooling] = _Encoded(Vectors(inputs[pooling], array), seconds, description, spent)
         return encoded
 
-    def _spent(self, encoder: Encoder, weights: Weights) -> dict[str, Any]:
+    def _spent(self, encoder: Encoder, model: ModelRef) -> dict[str, Any]:
         """What encoding cost now, and tuning when it was done; nothing of what was found in the cache."""
         spent: dict[str, Any] = {}
         cost = getattr(encoder, "cost", None)
         if isinstance(cost, Cost) and cost.texts:
             spent["encoding"] = cost.to_json()
-        if weights.recipe is not None and self.cache.model(weights.key):
-            spent["tuning"] = self.cache.describe_model(weights.key).get("cost", {})
+        if model.recipe is not None and self.workspace.cache.model(model.key):
+            spent["tuning"] = self.workspace.cache.describe_model(model.key).get("cost", {})
         return spent
 
     def _fill(
-        self, encoder: Encoder, missing: list[TextInput], shelves: dict[Pooling | None, EmbeddingShelf], who: str
+        self, encoder: Encoder, missing: list[TextInput], shelves: dict[Pooling | None, EmbeddingCache], who: str
     ) -> None:
-        for start in range(0, len(missing), CHUNK):
-            chunk = missing[start : start + CHUNK]
+        for start in range(0, len(missing), WRITE_EVERY):
+            chunk = missing[start : start + WRITE_EVERY]
             wanted = [r for r in shelves if r is not None]
             if wanted:
                 assert isinstance(encoder, PoolingEncoder)  # only backbones have poolings
-                arrays = dict(zip(wanted, encoder.encode_pooled(chunk, wanted, self.reporter.advance), strict=True))
+                arrays = dict(
+                    zip(wanted, encoder.encode_pooled(chunk, wanted, self.workspace.reporter.advance), strict=True)
+                )
                 for pooling, array in arrays.items():
                     shelves[pooling].put(chunk, array)
             else:
                 shelves[None].put(chunk, check_vectors(encoder.encode(chunk), len(chunk), who))
-                self.reporter.advance(len(chunk))
+                self.workspace.reporter.advance(len(chunk))
 
     def _score(
         self, cell: Cell, encoded: _Encoded, encoder: Encoder, train_seconds: float, corpora: Mapping[CorpusRef, Corpus]
     ) -> Result:
         task = self.plugins.tasks[cell.task]
         started = time.perf_counter()
-        with computing_on(self.device):
-            items = self._asked[cell.task].items
+        with computing_on(self.workspace.torch_device):
+            items = self._fitted[cell.task].items
             scores = score_task(task, items, encoded.vectors, cell.protocol, self.plugins.metrics)
         seconds = {"train": train_seconds, "encode": encoded.seconds, "score": time.perf_counter() - started}
         found = self._contamination(cell, corpora)
         if found:
             scores = replace(scores, extra={**scores.extra, "overlap": found.flags(scores.ids)})
         lost = self._lost_targets(cell, encoder)
-        read = {"texts": len(set(self._asked[cell.task].inputs))} | lost
+        read = {"texts": len(set(self._fitted[cell.task].inputs))} | lost
         # What a file is may only be certain once it was read (files without a published checksum).
         cell = replace(cell, data=tuple(sorted(task.identity(self.data).items())))
-        self._environment = self._environment or environment.describe(self.device)
+        self._environment = self._environment or environment.describe(self.workspace.torch_device)
         result = Result(
             cell=cell.to_json(),
             cell_id=cell.id,
@@ -302,7 +274,7 @@ class Runner:
             coverage=scores.coverage,
             seconds={name: round(value, 4) for name, value in seconds.items()},
             data={"version": task.version, "files": dict(cell.data)},
-            encoder=encoded.description | {"weights": cell.weights.fingerprint, "revision": cell.spec.revision} | read,
+            encoder=encoded.description | {"weights": cell.model.fingerprint, "revision": cell.spec.revision} | read,
             environment=self._environment,
             created=datetime.now(UTC).isoformat(timespec="seconds"),
             notes=[*scores.notes, *_language_notes(cell, task.languages), *_target_notes(cell, lost)],
@@ -314,17 +286,17 @@ class Runner:
 
     def _contamination(self, cell: Cell, corpora: Mapping[CorpusRef, Corpus]) -> Contamination | None:
         """Which items hold texts that the encoder was tuned on; ``None``: it was not tuned, or nobody knows."""
-        tuned = [weights.corpus for weights in (cell.weights, *dict(cell.weights.members).values()) if weights.corpus]
+        tuned = [model.corpus for model in (cell.model, *dict(cell.model.members).values()) if model.corpus]
         texts = [text for corpus in dict.fromkeys(tuned) for text in corpora[corpus].texts]
         task = self.plugins.tasks[cell.task]
-        return find_contamination(task.texts(self._asked[cell.task].items), texts) if texts else None
+        return find_contamination(task.texts(self._fitted[cell.task].items), texts) if texts else None
 
     def _lost_targets(self, cell: Cell, encoder: Encoder) -> dict[str, int]:
         """What was not read of texts with targets; counted anew, since vectors may come from the cache."""
         if cell.pooling is None or cell.pooling.mode != "target":
             return {}
         assert isinstance(encoder, PoolingEncoder)  # only backbones have poolings
-        return encoder.lost_targets(list(dict.fromkeys(self._asked[cell.task].inputs)), cell.pooling)._asdict()
+        return encoder.lost_targets(list(dict.fromkeys(self._fitted[cell.task].inputs)), cell.pooling)._asdict()
 
 
 def _language_notes(cell: Cell, languages: Sequence[str]) -> list[str]:
@@ -347,9 +319,9 @@ def _target_notes(cell: Cell, lost: dict[str, int]) -> list[str]:
 
 
 def _shelf_key(encoder: Encoder, pooling: Pooling | None, cell: Cell) -> str:
-    where = [pooling.mode, pooling.layers, pooling.max_length] if pooling else cell.weights.spec.backbone
+    where = [pooling.mode, pooling.layers, pooling.max_length] if pooling else cell.model.spec.backbone
     return digest(
-        {"encoder": encoder.fingerprint, "readout": where, "precision": cell.precision, "computation": COMPUTATION}
+        {"encoder": encoder.fingerprint, "pooling": where, "precision": cell.precision, "computation": COMPUTATION}
     )
 
 

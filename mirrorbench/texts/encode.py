@@ -23,7 +23,7 @@ from mirrorbench.core.errors import StorageError, UsageError
 from mirrorbench.core.files import TEMPORARY, sync_folder, writing
 from mirrorbench.core.identity import COMPUTATION, digest
 from mirrorbench.core.inputs import Array, Encoder, TextInput, encode_checked
-from mirrorbench.runs.cache import EmbeddingShelf
+from mirrorbench.runs.cache import EmbeddingCache
 from mirrorbench.texts.reading import pyarrow
 
 ROWS_PER_CHUNK = 2048
@@ -147,11 +147,11 @@ def encoded_chunks(
             vectors = encode_checked(encoder, list(distinct), "the encoder")
             yield chunk, vectors[[distinct[item] for item in chunk]], False
             continue
-        shelf = EmbeddingShelf(store / f"{number:08}")
+        shelf = EmbeddingCache(store / f"{number:08}")
         changed = bool(shelf.missing(list(distinct)))
         if changed:  # all anew: what a vector is encoded with can change its last digit
             shutil.rmtree(shelf.folder, ignore_errors=True)
-            shelf = EmbeddingShelf(shelf.folder)
+            shelf = EmbeddingCache(shelf.folder)
             shelf.put(list(distinct), encode_checked(encoder, list(distinct), "the encoder"))
         yield chunk, shelf.get(chunk), not changed
 

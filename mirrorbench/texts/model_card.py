@@ -10,7 +10,7 @@ from mirrorbench.models.pooling import parse_layers
 from mirrorbench.texts.held_out import HELD_OUT_METRICS
 
 if TYPE_CHECKING:
-    from mirrorbench.runs.cells import Weights
+    from mirrorbench.runs.cells import ModelRef
     from mirrorbench.texts.tune import TunedEncoder
 
 # Licences of the backbones that have short names, as their cards on the hub state them.
@@ -95,7 +95,7 @@ vectors = {{ "states[:, 0]" if pooling.mode == "cls" else "(states * mask).sum(1
 """
 
 
-def write_card(folder: Path, tuned: TunedEncoder, weights: Weights) -> None:
+def write_card(folder: Path, tuned: TunedEncoder, weights: ModelRef) -> None:
     """Write ``README.md``; the texts that were tuned on, or held out, are not in it."""
     from jinja2 import Environment, StrictUndefined
 
@@ -116,7 +116,7 @@ def write_card(folder: Path, tuned: TunedEncoder, weights: Weights) -> None:
     (folder / "README.md").write_text(text, encoding="utf-8")
 
 
-def _metadata(tuned: TunedEncoder, weights: Weights) -> str:
+def _metadata(tuned: TunedEncoder, weights: ModelRef) -> str:
     from huggingface_hub import EvalResult, ModelCardData
 
     known = backbones.BACKBONES.get(tuned.spec.backbone)

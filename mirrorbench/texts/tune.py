@@ -17,8 +17,9 @@ from mirrorbench.data.corpora import GeneratedCorpus
 from mirrorbench.data.store import DataStore
 from mirrorbench.models.pooling import Pooling
 from mirrorbench.runs.cache import Cache
-from mirrorbench.runs.loading import Opener
 from mirrorbench.runs.plan import Planner, Request
+from mirrorbench.runs.results import ResultStore
+from mirrorbench.runs.workspace import Workspace
 from mirrorbench.texts.export import check_exportable, check_output, replacing, write_encoder
 from mirrorbench.texts.held_out import HeldOutReport, evaluate_held_out, positive_pairs
 from mirrorbench.texts.model_card import write_card
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
     from mirrorbench.core.plugins import Plugins
     from mirrorbench.models.encoder import TransformerEncoder
-    from mirrorbench.runs.cells import Weights
+    from mirrorbench.runs.cells import ModelRef
 
 PAIRS, SINGLE, IN_CONTEXT = "pairs", "mirror", "mirrorwic"
 """The methods of a spec that names none: for pairs, for texts, and for texts at the level of words in context."""
@@ -126,19 +127,22 @@ def tune_texts(
     spec = resolve_method(spec, level, read.are_pairs, plugins)
     own = plugins.extended("register_corpora", GeneratedCorpus(read.name, "a user's texts", read.corpus))
     request = Request((spec,), (), seeds=(seed,), corpus=read.name, precision=precision)
-    planner = Planner(request, own, DataStore(offline=True), offline=offline)
-    weights, pooling = planner.weights(spec, level)[0]
+    workspace = Workspace(
+        own, DataStore(offline=True), ResultStore(output), cache or Cache(), str(device), precision, offline,
+        reporter=reporter,
+    )  # fmt: skip
+    planner, loader = Planner(workspace), workspace.loader
+    weights, pooling = planner.models(request, spec, level)[0]
     assert pooling is not None  # a backbone with a method that tunes has a pooling, a recipe and a corpus
     assert weights.recipe is not None
     check_exportable(pooling)
-    opener = Opener(own, cache or Cache(), device, offline, reporter)
     pairs = positive_pairs(read.held_out, seed)
     if pairs:
         reporter.stage(f"look at {spec.backbone}", 1, "encoder")
-        base, same = planner.weights(_as_backbone(spec, pooling), "sentence")[0]
-        before = evaluate_held_out(opener.open(base, same, planner.precision(base), {})[0], pairs)
+        base, same = planner.models(request, _as_backbone(spec, pooling), "sentence")[0]
+        before = evaluate_held_out(loader.load(base, same, planner.precision(request, base), {})[0], pairs)
         reporter.advance(1)
-    opened, seconds = opener.open(weights, pooling, planner.precision(weights), planner.corpora)
+    opened, seconds = loader.load(weights, pooling, planner.precision(request, weights), planner.corpora)
     encoder: TransformerEncoder = opened  # type: ignore[assignment]  # what a backbone opens as
     report = None
     if pairs:
@@ -194,7 +198,7 @@ def _as_backbone(spec: EncoderSpec, pooling: Pooling) -> EncoderSpec:
     )
 
 
-def _corpus(weights: Weights, texts: TuningTexts) -> dict[str, Any]:
+def _corpus(weights: ModelRef, texts: TuningTexts) -> dict[str, Any]:
     assert weights.corpus is not None  # it is tuned on one
     return {
         "name": texts.name,
@@ -207,7 +211,7 @@ def _corpus(weights: Weights, texts: TuningTexts) -> dict[str, Any]:
     }
 
 
-def _description(tuned: TunedEncoder, weights: Weights) -> dict[str, Any]:
+def _description(tuned: TunedEncoder, weights: ModelRef) -> dict[str, Any]:
     report = tuned.held_out
     return {
         "spec": str(tuned.spec),

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from mirrorbench import hookimpl
 from mirrorbench.core.errors import MirrorbenchError, UsageError
-from mirrorbench.runs.executors.jobs import RETRIES, Job, compute
-from mirrorbench.runs.outcomes import Cells, Done, failed
+from mirrorbench.runs.cells import CellGroup, CellOutcome, failed
+from mirrorbench.runs.executors import RETRIES, Job, compute
 
 if TYPE_CHECKING:
     from mirrorbench.core.hooks import Register
@@ -28,7 +28,7 @@ class RayError(MirrorbenchError):
     """Ray cannot be reached, or gave up on a task."""
 
 
-def execute(job: Job) -> Iterator[Done]:
+def execute(job: Job) -> Iterator[CellOutcome]:
     """Compute a job on a Ray cluster.
 
     Options: ``address`` (a running cluster; by default one is started on this machine for this run), ``workers`` (the
@@ -103,12 +103,12 @@ def _knock(address: str) -> None:
         socket.create_connection((host, int(port)), timeout=10).close()
 
 
-def _results(job: Job, task: Any, workers: int) -> Iterator[Done]:
+def _results(job: Job, task: Any, workers: int) -> Iterator[CellOutcome]:
     """Outcomes as they come, with at most ``workers`` tasks at a time (0: any number)."""
     import ray
 
     waiting = list(reversed(job.groups))
-    running: dict[Any, Cells] = {}
+    running: dict[Any, CellGroup] = {}
     context = ray.put(job.context)
     try:
         while waiting or running:

@@ -17,12 +17,13 @@ from typing import TYPE_CHECKING, Any
 
 from mirrorbench import hookimpl
 from mirrorbench.core.errors import MirrorbenchError, UsageError
-from mirrorbench.runs.executors.jobs import RETRIES, Computed, Context, Job, compute, deaf_to_interrupts
-from mirrorbench.runs.outcomes import Cells, Done, failed
+from mirrorbench.runs.cells import CellGroup, CellOutcome, failed
+from mirrorbench.runs.executors import RETRIES, GroupOutcome, Job, compute, deaf_to_interrupts
 
 if TYPE_CHECKING:
     from mirrorbench.core.hooks import Register
     from mirrorbench.core.specs import Value
+    from mirrorbench.runs.workspace import WorkerContext
 
 POLL_SECONDS = {"slurm": 10.0, "local": 0.2, "debug": 0.0}
 """Between two looks at the jobs; submitit asks Slurm once for all of them."""
@@ -36,12 +37,12 @@ class SlurmError(MirrorbenchError):
 class _Part:
     """Groups that one job computes one after the other."""
 
-    groups: tuple[Cells, ...]
+    groups: tuple[CellGroup, ...]
     job: Any = None
     losses: int = 0
 
 
-def compute_all(context: Context, groups: Sequence[Cells]) -> list[Computed]:
+def compute_all(context: WorkerContext, groups: Sequence[CellGroup]) -> list[GroupOutcome]:
     """What a job runs; it gives its lease back when it is cancelled, or others would wait for it."""
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)  # submitit has it ignored
     try:
@@ -50,7 +51,7 @@ def compute_all(context: Context, groups: Sequence[Cells]) -> list[Computed]:
         signal.signal(signal.SIGTERM, before)
 
 
-def execute(job: Job) -> Iterator[Done]:
+def execute(job: Job) -> Iterator[CellOutcome]:
     """Compute a job as a Slurm array.
 
     Options: ``workers`` (the most jobs at a time, 16), ``groups`` (how many groups of cells a job computes, 1),
@@ -102,7 +103,7 @@ class _Array:
             **{name: value for name, value in asked.items() if value},
         )
 
-    def run(self, parts: list[_Part]) -> Iterator[Done]:
+    def run(self, parts: list[_Part]) -> Iterator[CellOutcome]:
         """Outcomes as they come."""
         waiting = deque(parts)
         running: list[_Part] = []
@@ -143,7 +144,7 @@ class _Array:
                 "What is asked for stands after the executor's name: --executor slurm:partition=gpu,account=me,gpus=1",
             ) from error
 
-    def _gather(self, part: _Part, waiting: deque[_Part]) -> Iterator[Done]:
+    def _gather(self, part: _Part, waiting: deque[_Part]) -> Iterator[CellOutcome]:
         import submitit
 
         try:

@@ -14,7 +14,7 @@ import pytest
 
 from mirrorbench.core.inputs import TextInput
 from mirrorbench.runs.cache import Cache
-from mirrorbench.runs.maintenance.cache import damage, entries, prunable, remove
+from mirrorbench.runs.maintenance import damage, entries, prunable, remove
 
 KEY = "a" * 64
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import mirrorbench as package
-from mirrorbench.runs.maintenance import diagnosis
+from mirrorbench.runs import diagnosis
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -18,6 +18,7 @@ from mirrorbench.data.generated import LONGEST, SHORTEST, frequent_words, random
 from mirrorbench.data.store import DataStore
 from mirrorbench.runs.builtin import load_plugins
 from mirrorbench.runs.plan import Planner, Request
+from mirrorbench.runs.workspace import Workspace
 
 
 def test_random_strings_have_no_meaning_and_never_change() -> None:
@@ -72,9 +73,9 @@ def test_a_plugin_registers_one_and_its_content_is_its_identity(tmp_path: Path, 
         registered = load_plugins(discover=False)
         registered.add(Made(texts), "made")
         request = Request((parse_spec("tiny+mirror:corpus=made"),), ())
-        planner = Planner(request, registered, DataStore(tmp_path, offline=True))
-        ((weights, _),) = planner.weights(request.encoders[0], "sentence")
-        keys.add(weights.key)
+        planner = Planner(Workspace.create(tmp_path, device="cpu", offline=True, plugins=registered))
+        ((model, _),) = planner.models(request, request.encoders[0], "sentence")
+        keys.add(model.key)
     assert len(keys) == 2
     assert "random-strings" in plugins.corpora
     assert [name for name in plugins.corpora.names() if name.startswith("words-en-")][::9] == [

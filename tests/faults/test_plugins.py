@@ -16,11 +16,8 @@ from mirrorbench.core.hooks import hookimpl
 from mirrorbench.core.inputs import check_vectors
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.specs import parse_spec
-from mirrorbench.data.store import DataStore
-from mirrorbench.runs.cache import Cache
-from mirrorbench.runs.plan import Planner, Request
-from mirrorbench.runs.results import ResultStore
-from mirrorbench.runs.runner import Runner
+from mirrorbench.runs.plan import Request
+from mirrorbench.runs.workspace import Workspace
 from mirrorbench.tasks import PairSimilarity, Scores
 
 HOOK = "import mirrorbench\n@mirrorbench.hookimpl\ndef "
@@ -130,8 +127,9 @@ def test_a_wrong_encoder_fails_its_cells_only_and_nothing_of_it_is_stored(plugin
     encoders |= {"unopened": opener(KeyError("x")), "five": lambda: 5, "exits": Exits("exits")}  # type: ignore[dict-item]
     plugins.add(ToyPlugin({**encoders, "good": ToyEncoder()}, [PairSimilarity("cats", CATS)]), "toys")
     request = Request(tuple(map(parse_spec, [*encoders, "good"])), ("cats",))
-    data, results, cache = DataStore(tmp_path / "data"), ResultStore(tmp_path / "results"), Cache(tmp_path / "cache")
-    outcome = Runner(plugins, data, results, cache, torch.device("cpu")).run(Planner(request, plugins, data).plan())
+    folders = (tmp_path / "data", tmp_path / "results", tmp_path / "cache")
+    workspace = Workspace.create(*folders, "cpu", plugins=plugins)
+    outcome = workspace.execute(workspace.plan(request))
     assert {failure.spec.backbone for failure in outcome.failures} == set(encoders)
     assert [result.spec for result in outcome.results] == ["good"]
     stored = {path.relative_to(tmp_path / "results").parts[0] for path in (tmp_path / "results").rglob("seed-*")}

@@ -19,10 +19,9 @@ from harness.fixtures import PATIENCE, Command
 from harness.log import Log
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.specs import parse_spec
-from mirrorbench.data.store import DataStore
-from mirrorbench.runs.executors.jobs import Context, execute
-from mirrorbench.runs.outcomes import Outcome
-from mirrorbench.runs.plan import Planner, Request
+from mirrorbench.runs.cells import Outcome
+from mirrorbench.runs.plan import Request
+from mirrorbench.runs.workspace import Workspace
 
 LETTERS = Path(letters.__file__)
 
@@ -44,15 +43,14 @@ class Bench:
 
     def run(self, name: str, *encoders: str, executor: str = "local", **options: Any) -> Outcome:
         """Compute the tasks ``cats`` and ``dogs`` for some encoders and two seeds, into the folder ``name``."""
-        data = DataStore(self.folder / "data", offline=True)
-        specs, corpus = tuple(map(parse_spec, encoders)), str(self.folder / "mine.txt")
-        plan = Planner(Request(specs, ("cats", "dogs"), (0, 1), corpus), self.plugins, data, offline=True).plan()
-        context = Context(
-            data.root, self.folder / name, self.folder / f"{name}-cache", "cpu", tuple(self.plugins.files),
-            offline=True, threads=1,
-        )  # fmt: skip
         self.log = Log()
-        return execute(plan, context, executor, options, self.plugins, self.log)
+        workspace = Workspace.create(
+            self.folder / "data", self.folder / name, self.folder / f"{name}-cache", "cpu", offline=True,
+            plugins=self.plugins, reporter=self.log,
+        )  # fmt: skip
+        workspace.executor, workspace.options = executor, options
+        specs, corpus = tuple(map(parse_spec, encoders)), str(self.folder / "mine.txt")
+        return workspace.execute(workspace.plan(Request(specs, ("cats", "dogs"), (0, 1), corpus)))
 
     def stored(self, name: str) -> dict[str, bytes]:
         """All in the folder ``name`` that must not depend on the executor: everything but dates and costs."""

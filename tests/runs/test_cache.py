@@ -19,7 +19,7 @@ from safetensors import SafetensorError
 from mirrorbench.core.errors import StorageError
 from mirrorbench.core.inputs import TextInput
 from mirrorbench.models.transformer import Transformer, load_transformer
-from mirrorbench.runs.cache import Cache, EmbeddingShelf, cache_root
+from mirrorbench.runs.cache import Cache, EmbeddingCache, cache_root
 
 
 def inputs(*texts: str) -> list[TextInput]:
@@ -44,11 +44,11 @@ def test_where_it_lies(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def test_vectors_come_back_in_any_order(tmp_path: Path) -> None:
-    shelf = EmbeddingShelf(tmp_path)
+    shelf = EmbeddingCache(tmp_path)
     assert shelf.missing(inputs("a", "bb")) == inputs("a", "bb")
     shelf.put(inputs("a", "bb"), vectors("a", "bb"))
     shelf.put(inputs("ccc"), vectors("ccc"))
-    for again in (shelf, EmbeddingShelf(tmp_path)):
+    for again in (shelf, EmbeddingCache(tmp_path)):
         assert again.missing(inputs("dddd", "a", "ccc")) == inputs("dddd")
         found = again.get(inputs("ccc", "a", "bb", "a"))
         assert found.dtype == np.float32
@@ -56,7 +56,7 @@ def test_vectors_come_back_in_any_order(tmp_path: Path) -> None:
 
 
 def test_spans_and_languages_are_part_of_the_input(tmp_path: Path) -> None:
-    shelf = EmbeddingShelf(tmp_path)
+    shelf = EmbeddingCache(tmp_path)
     shelf.put(inputs("a"), vectors("a"))
     others = [TextInput("a", ((0, 1),)), TextInput("a", language="de")]
     assert shelf.missing(others) == others
@@ -65,18 +65,18 @@ def test_spans_and_languages_are_part_of_the_input(tmp_path: Path) -> None:
 @given(st.lists(st.lists(st.sampled_from("abcdefgh"), min_size=1, unique=True), min_size=1, max_size=6))
 def test_shards_of_any_overlap(tmp_path_factory: pytest.TempPathFactory, shards: list[list[str]]) -> None:
     folder = tmp_path_factory.mktemp("shelf")
-    shelves = [EmbeddingShelf(folder) for _ in shards]  # opened by processes that know nothing of each other
+    shelves = [EmbeddingCache(folder) for _ in shards]  # opened by processes that know nothing of each other
     for shelf, texts in zip(shelves, shards, strict=True):
         shelf.put(inputs(*texts), vectors(*texts))
     known = sorted({text for texts in shards for text in texts})
-    np.testing.assert_array_equal(EmbeddingShelf(folder).get(inputs(*known)), vectors(*known))
+    np.testing.assert_array_equal(EmbeddingCache(folder).get(inputs(*known)), vectors(*known))
 
 
 def test_two_shelves_filled_at_once_do_not_mix(tmp_path: Path) -> None:
-    one, other = EmbeddingShelf(tmp_path), EmbeddingShelf(tmp_path)
+    one, other = EmbeddingCache(tmp_path), EmbeddingCache(tmp_path)
     one.put(inputs("a", "bb", "ccc"), vectors("a", "bb", "ccc"))
     other.put(inputs("a", "ccc"), vectors("a", "ccc"))
-    later = EmbeddingShelf(tmp_path)
+    later = EmbeddingCache(tmp_path)
     np.testing.assert_array_equal(later.get(inputs("bb", "ccc", "a")), vectors("bb", "ccc", "a"))
 
 
@@ -84,10 +84,10 @@ WRITER = """
 import sys
 from pathlib import Path
 import numpy as np
-from mirrorbench.runs.cache import EmbeddingShelf
+from mirrorbench.runs.cache import EmbeddingCache
 from mirrorbench.core.inputs import TextInput
 folder, step = Path(sys.argv[1]), int(sys.argv[2])
-shelf = EmbeddingShelf(folder)
+shelf = EmbeddingCache(folder)
 for start in range(0, 60, step):
     wanted = shelf.missing([TextInput(str(n)) for n in range(0, start + step)])
     shelf.put(wanted, np.array([[int(i.text), 1] for i in wanted], dtype=np.float32))
@@ -99,19 +99,19 @@ def test_two_processes_fill_one_shelf(tmp_path: Path) -> None:
         subprocess.Popen([sys.executable, "-c", WRITER, str(tmp_path), step], env=os.environ) for step in ("2", "3")
     ]
     assert [writer.wait(timeout=60) for writer in writers] == [0, 0]
-    found = EmbeddingShelf(tmp_path).get(inputs(*map(str, range(60))))
+    found = EmbeddingCache(tmp_path).get(inputs(*map(str, range(60))))
     assert found[:, 0].tolist() == list(range(60))
 
 
 def test_a_shard_that_died_half_written_is_passed_over(tmp_path: Path) -> None:
-    shelf = EmbeddingShelf(tmp_path)
+    shelf = EmbeddingCache(tmp_path)
     shelf.put(inputs("a"), vectors("a"))
     next(tmp_path.glob("*.keys.npy")).unlink()
-    assert EmbeddingShelf(tmp_path).missing(inputs("a")) == inputs("a")
+    assert EmbeddingCache(tmp_path).missing(inputs("a")) == inputs("a")
 
 
 def test_a_full_disk_is_a_storage_error(tmp_path: Path, full_disk: Callable[[str], None]) -> None:
-    shelf = EmbeddingShelf(tmp_path / "shelf")
+    shelf = EmbeddingCache(tmp_path / "shelf")
     full_disk("shelf")
     with pytest.raises(StorageError, match="No space left"):
         shelf.put(inputs("a"), vectors("a"))
@@ -221,7 +221,7 @@ def test_a_damaged_model_is_none_and_is_replaced(
 def test_damaged_vectors_are_missing_and_are_put_again(
     tmp_path: Path, damage: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    shelf = EmbeddingShelf(tmp_path)
+    shelf = EmbeddingCache(tmp_path)
     shelf.put(inputs("a", "bb"), vectors("a", "bb"))
     shelf.put(inputs("ccc"), vectors("ccc"))
     array = next(path for path in tmp_path.glob("*.keys.npy") if len(np.load(path)) == 2)
@@ -234,12 +234,12 @@ def test_damaged_vectors_are_missing_and_are_put_again(
     else:
         array.write_bytes(array.read_bytes()[:-4] if damage == "cut" else b"")
     with caplog.at_level(logging.WARNING):
-        again = EmbeddingShelf(tmp_path)
+        again = EmbeddingCache(tmp_path)
         assert again.missing(inputs("a", "bb", "ccc")) == inputs("a", "bb")
     assert f"Vectors in {tmp_path} are damaged" in caplog.text
     again.put(inputs("a", "bb"), vectors("a", "bb"))
     caplog.clear()
-    last = EmbeddingShelf(tmp_path)
+    last = EmbeddingCache(tmp_path)
     assert last.missing(inputs("a", "bb", "ccc")) == []
     np.testing.assert_array_equal(last.get(inputs("ccc", "a", "bb")), vectors("ccc", "a", "bb"))
     assert caplog.text == ""
@@ -265,7 +265,7 @@ def test_everything_is_on_the_disk_before_it_has_its_name(
     tmp_path: Path, transformer: Transformer, disk: list[tuple[str, str]]
 ) -> None:
     """A file's content is flushed before the rename, the folder's list of names after it."""
-    EmbeddingShelf(tmp_path / "shelf").put(inputs("a"), vectors("a"))
+    EmbeddingCache(tmp_path / "shelf").put(inputs("a"), vectors("a"))
     assert [kind for kind, _ in disk] == ["flush", "rename", "flush"] * 2
     assert disk[2][1] == str(tmp_path / "shelf")
     disk.clear()

@@ -18,11 +18,8 @@ from toys import ToyEncoder, ToyPlugin, toy_tasks
 
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.specs import parse_spec
-from mirrorbench.data.store import DataStore
-from mirrorbench.runs.cache import Cache
-from mirrorbench.runs.plan import Plan, Planner, Request
-from mirrorbench.runs.results import ResultStore
-from mirrorbench.runs.runner import Runner
+from mirrorbench.runs.plan import Plan, Request
+from mirrorbench.runs.workspace import Workspace
 
 SPECS = (
     "toy",
@@ -38,16 +35,16 @@ def plan(plugins: Plugins, tmp_path: Path, random_model: Callable[[str], Path]) 
     (tmp_path / "mine.txt").write_text("".join(f"a longer line number {n} to be masked\n" for n in range(20)))
     specs = tuple(parse_spec(text.format(model=random_model("bert"))) for text in SPECS)
     request = Request(specs, ("cats", "dogs"), (0, 1), str(tmp_path / "mine.txt"))
-    return Planner(request, plugins, DataStore(tmp_path / "data", offline=True), offline=True).plan()
+    return Workspace.create(tmp_path / "data", device="cpu", offline=True, plugins=plugins).plan(request)
 
 
 @pytest.fixture
 def run(plugins: Plugins, tmp_path: Path) -> Callable[[Plan, str], dict[str, bytes]]:
     def run(plan: Plan, name: str) -> dict[str, bytes]:
-        results, data = ResultStore(tmp_path / name), DataStore(tmp_path / "data", offline=True)
-        runner = Runner(plugins, data, results, Cache(tmp_path / f"{name}-cache"), torch.device("cpu"), offline=True)
-        assert runner.run(plan).failures == ()
-        return stored(results.root)
+        folders = (tmp_path / "data", tmp_path / name, tmp_path / f"{name}-cache")
+        workspace = Workspace.create(*folders, "cpu", offline=True, plugins=plugins)
+        assert workspace.execute(plan).failures == ()
+        return stored(workspace.results.root)
 
     return run
 
@@ -88,27 +85,20 @@ from pathlib import Path
 import torch
 sys.path.insert(0, {tests!r})
 from toys import ToyPlugin, toy_tasks
-from mirrorbench.runs.cache import Cache
-from mirrorbench.data.store import DataStore
-from mirrorbench.core.devices import use_deterministic_algorithms
-from mirrorbench.runs.plan import Planner, Request
-from mirrorbench.core.plugins import Plugins
-from mirrorbench.runs.runner import Runner
 from mirrorbench.core.specs import parse_spec
-from mirrorbench.runs.results import ResultStore
+from mirrorbench.runs.builtin import load_plugins
+from mirrorbench.runs.plan import Request
+from mirrorbench.runs.workspace import Workspace
 
 torch.set_num_threads(1)
-if sys.argv[3] == "deterministic":
-    use_deterministic_algorithms()
 plugins = load_plugins(discover=False)
 plugins.add(ToyPlugin(tasks=toy_tasks()), "toys")
 folder = Path(sys.argv[1])
-data = DataStore(folder / "data", offline=True)
 request = Request((parse_spec(sys.argv[2]),), ("cats",), (4,), str(folder / "mine.txt"))
-plan = Planner(request, plugins, data, offline=True).plan()
-name = sys.argv[4]
-runner = Runner(plugins, data, ResultStore(folder / name), Cache(folder / (name + "-cache")), torch.device("cpu"), True)
-print([(r.cell_id, r.metrics) for r in runner.run(plan).results])
+name, deterministic = sys.argv[4], sys.argv[3] == "deterministic"
+folders = (folder / "data", folder / name, folder / (name + "-cache"))
+workspace = Workspace.create(*folders, "cpu", offline=True, deterministic=deterministic, plugins=plugins)
+print([(r.cell_id, r.metrics) for r in workspace.execute(workspace.plan(request)).results])
 """
 
 
@@ -119,7 +109,7 @@ def test_the_same_cell_in_fresh_processes_is_the_same_to_the_bit(
     """Also the weights, and under the option --deterministic too."""
     (tmp_path / "mine.txt").write_text("".join(f"a longer line number {n} to be masked\n" for n in range(20)))
     spec = f"{random_model('bert')}+mirror:batch_size=8,dropout=0.2,span_mask=3"
-    script = SCRIPT.format(tests=str(Path(__file__).parent))
+    script = SCRIPT.format(tests=str(Path(__file__).parents[1]))
     said, weights = [], []
     for name, mode in (("one", "usual"), ("two", "usual"), ("three", "deterministic")):
         done = subprocess.run(

@@ -9,10 +9,10 @@ from toys import ToyPlugin, toy_tasks
 
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.specs import parse_spec
-from mirrorbench.data.store import DataStore
 from mirrorbench.runs.estimate import Estimate, estimate, in_words
-from mirrorbench.runs.plan import Plan, Planner, Request
+from mirrorbench.runs.plan import Plan, Request
 from mirrorbench.runs.results import Result
+from mirrorbench.runs.workspace import Workspace
 
 
 @pytest.fixture
@@ -24,7 +24,7 @@ def plan(plugins: Plugins, tmp_path: Path, random_model: Callable[[str], Path]) 
     def plan(*encoders: str, seeds: int = 1) -> Plan:
         specs = tuple(parse_spec(f"{bert}{text}") for text in encoders)
         request = Request(specs, ("cats", "dogs"), tuple(range(seeds)), str(tmp_path / "mine.txt"))
-        return Planner(request, plugins, DataStore(tmp_path / "data", offline=True), offline=True).plan()
+        return Workspace.create(tmp_path / "data", device="cpu", offline=True, plugins=plugins).plan(request)
 
     return plan
 
@@ -34,7 +34,7 @@ def results(plan: Plan, train: float, encode: float, score: float) -> list[Resul
         Result(
             cell=cell.to_json(), cell_id=cell.id, metrics={}, main_metric="", main_score=None, n_items=0, coverage=1.0,
             seconds={"train": train, "encode": encode, "score": score}, data={},
-            encoder={"weights": cell.weights.fingerprint, "fingerprint": cell.weights.key}, environment={},
+            encoder={"weights": cell.model.fingerprint, "fingerprint": cell.model.key}, environment={},
             created=f"2021-11-07T12:00:0{number}+00:00",
         )
         for number, cell in enumerate(plan.cells)  # scored one after the other

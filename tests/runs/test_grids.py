@@ -11,15 +11,16 @@ from mirrorbench.core.errors import UsageError
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.specs import parse_spec
 from mirrorbench.data.store import DataStore
-from mirrorbench.runs.grids import Grid, Overrides, find_grid, grids_folder, plan_grid, read_grid
+from mirrorbench.runs.grids import GridFile, Overrides, find_grid, grids_folder, plan_grid, read_grid
 from mirrorbench.runs.plan import Plan
+from mirrorbench.runs.workspace import Workspace
 
 SHIPPED = sorted(path.stem for path in grids_folder().glob("*.yaml"))
 
 
 @pytest.fixture
-def read(registered: Plugins, tmp_path: Path) -> Callable[..., Grid]:
-    def read(text: str, **overrides: Any) -> Grid:
+def read(registered: Plugins, tmp_path: Path) -> Callable[..., GridFile]:
+    def read(text: str, **overrides: Any) -> GridFile:
         path = tmp_path / "grid.yaml"
         path.write_text(text)
         return read_grid(path, registered, Overrides(**overrides))
@@ -28,15 +29,16 @@ def read(registered: Plugins, tmp_path: Path) -> Callable[..., Grid]:
 
 
 @pytest.fixture
-def plan(registered: Plugins, tmp_path: Path) -> Callable[[Grid], Plan]:
-    return lambda grid: plan_grid(grid, registered, DataStore(tmp_path / "data", offline=True), offline=True)
+def plan(registered: Plugins, tmp_path: Path) -> Callable[[GridFile], Plan]:
+    workspace = Workspace.create(tmp_path / "data", device="cpu", offline=True, plugins=registered)
+    return lambda grid: plan_grid(grid, workspace)
 
 
-def specs(grid: Grid) -> list[list[str]]:
+def specs(grid: GridFile) -> list[list[str]]:
     return [[str(spec) for spec in block.request.encoders] for block in grid.blocks]
 
 
-def test_lists_and_ranges_anywhere_in_a_spec(read: Callable[..., Grid]) -> None:
+def test_lists_and_ranges_anywhere_in_a_spec(read: Callable[..., GridFile]) -> None:
     grid = read("""
 tasks: [cats, sts]
 encoders:
@@ -67,7 +69,9 @@ encoders:
         ("7", ["7"]),
     ],
 )
-def test_ranges_hold_both_ends_and_no_rounding(read: Callable[..., Grid], written: str, expected: list[str]) -> None:
+def test_ranges_hold_both_ends_and_no_rounding(
+    read: Callable[..., GridFile], written: str, expected: list[str]
+) -> None:
     key = "lr" if "e-" in written else "span_mask"
     grid = read(f"{{tasks: cats, encoders: tiny+mirror, sweep: {{{key}: {written}}}}}")
     found = [text.partition("=")[2] for text in specs(grid)[0]]
@@ -75,7 +79,7 @@ def test_ranges_hold_both_ends_and_no_rounding(read: Callable[..., Grid], writte
     assert found == expected or expected[0] == "0"  # a range of fractions starts with 0.0, the same spec as 0
 
 
-def test_what_stands_beside_blocks_is_their_default(read: Callable[..., Grid]) -> None:
+def test_what_stands_beside_blocks_is_their_default(read: Callable[..., GridFile]) -> None:
     grid = read("""
 title: Two blocks
 tasks: cats
@@ -90,13 +94,13 @@ blocks:
     assert (grid.title, [block.line for block in grid.blocks]) == ("Two blocks", [8, 9, 9])
     assert specs(grid) == [["tiny+mirror:dropout=0.1", "tiny+mirror:dropout=0.2"], ["toy"], ["toy"]]
     assert (one.tasks, one.seeds, one.corpus, one.protocol, one.precision) == (
-        ("cats",), (0, 1, 2), "words-en", "paper", "fp32",
+        ("cats",), (0, 1, 2), "words-en", "paper", "auto",
     )  # fmt: skip
     assert (paper.tasks, paper.seeds, paper.protocol, paper.precision) == (("dogs",), (5, 2), "paper", "bf16")
     assert released.protocol == "released"
 
 
-def test_the_command_line_wins(read: Callable[..., Grid]) -> None:
+def test_the_command_line_wins(read: Callable[..., GridFile]) -> None:
     grid = read(
         "{tasks: sts, encoders: [bert@v1+mirror, roberta+mirror, toy, bert], seeds: 3, protocol: released}",
         backbones=(parse_spec("tiny"), parse_spec("./mine")),
@@ -160,7 +164,7 @@ def test_the_command_line_wins(read: Callable[..., Grid]) -> None:
     ],
 )  # fmt: skip
 def test_errors_name_file_line_and_the_nearest_name(
-    read: Callable[..., Grid], text: str, line: int, message: str, hint: str
+    read: Callable[..., GridFile], text: str, line: int, message: str, hint: str
 ) -> None:
     with pytest.raises(UsageError, match=message) as caught:
         read(text)
@@ -169,7 +173,7 @@ def test_errors_name_file_line_and_the_nearest_name(
 
 
 def test_an_error_that_only_planning_finds_names_its_block(
-    read: Callable[..., Grid], plan: Callable[[Grid], Plan], tmp_path: Path
+    read: Callable[..., GridFile], plan: Callable[[GridFile], Plan], tmp_path: Path
 ) -> None:
     grid = read("tasks: cats\nblocks:\n  - encoders: toy\n  - encoders: tiny+mirror:corpus=nowhere.txt\n")
     with pytest.raises(UsageError, match=r"grid.yaml, line 4: .*nowhere.txt"):
@@ -177,7 +181,7 @@ def test_an_error_that_only_planning_finds_names_its_block(
 
 
 def test_plans_are_merged_in_order_and_share_weights(
-    read: Callable[..., Grid], plan: Callable[[Grid], Plan], tmp_path: Path
+    read: Callable[..., GridFile], plan: Callable[[GridFile], Plan], tmp_path: Path
 ) -> None:
     (tmp_path / "mine.txt").write_text("one\ntwo\nthree\n")
     merged = plan(
@@ -199,7 +203,7 @@ blocks:
 
 
 def test_two_cells_in_one_place_are_refused(
-    read: Callable[..., Grid], plan: Callable[[Grid], Plan], tmp_path: Path
+    read: Callable[..., GridFile], plan: Callable[[GridFile], Plan], tmp_path: Path
 ) -> None:
     for name in ("a", "b"):
         (tmp_path / f"{name}.txt").write_text(f"one\ntwo\n{name}\n")
@@ -210,7 +214,7 @@ def test_two_cells_in_one_place_are_refused(
 
 
 def test_a_failure_is_told_once_and_looked_for_once(
-    read: Callable[..., Grid], plan: Callable[[Grid], Plan], monkeypatch: pytest.MonkeyPatch
+    read: Callable[..., GridFile], plan: Callable[[GridFile], Plan], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from mirrorbench.core.errors import ModelUnavailableError
     from mirrorbench.models import backbones
@@ -254,18 +258,18 @@ def test_each_shipped_grid_loads_and_plans(
     from huggingface_hub import constants
 
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
-    data = DataStore(tmp_path / "data", offline=True)
+    workspace = Workspace.create(tmp_path / "data", device="cpu", offline=True, plugins=plugins)
     path = find_grid(name)
     papers = read_grid(path, plugins)
     assert papers.title.startswith(("Mirror-BERT, ", "MirrorWiC, "))
     assert all(block.request.seeds == (0, 1, 2) for block in papers.blocks)
-    plan = plan_grid(papers, plugins, data, offline=True, fetch=False)
+    plan = plan_grid(papers, workspace, fetch=False)
     assert (len(plan.rows), len(plan.failures), plan.cells) == (*CELLS[name], ())
     tiny = read_grid(
         path, plugins, Overrides(backbones=(parse_spec("tiny"),), tasks=("quick",), corpus="random-strings")
     )
     assert {s.backbone for block in tiny.blocks for s in block.request.encoders} <= {"tiny", "sbert"}
-    planned = plan_grid(tiny, plugins, data, offline=True, fetch=False)
+    planned = plan_grid(tiny, workspace, fetch=False)
     if "corpus" not in path.read_text():  # those corpora are not here
         assert planned.cells
 
@@ -277,7 +281,8 @@ def test_each_shipped_grid_asks_for_as_many_strings_as_there_are(
     name: str, plugins: Plugins, real_store: DataStore
 ) -> None:
     tiny = read_grid(find_grid(name), plugins, Overrides(backbones=(parse_spec("tiny"),), tasks=("quick-wic",)))
-    planned = plan_grid(tiny, plugins, real_store, offline=True, fetch=False)
+    workspace = Workspace.create(real_store.root, device="cpu", offline=True, plugins=plugins)
+    planned = plan_grid(tiny, workspace, fetch=False)
     sizes = {(str(cell.spec.get("corpus")), cell.spec.get("corpus_size")) for cell in planned.cells}
     assert {size for corpus, size in sizes if corpus != "None"} > {0, 5000}
 

@@ -20,7 +20,8 @@ from mirrorbench.data.store import DataStore
 from mirrorbench.models import backbones
 from mirrorbench.runs.cells import Cell
 from mirrorbench.runs.grids import merged
-from mirrorbench.runs.plan import Plan, Planner, Request, expand_ladder, expand_tasks
+from mirrorbench.runs.plan import Plan, Request, expand_ladder, expand_tasks
+from mirrorbench.runs.workspace import Workspace
 from mirrorbench.tasks import PairSimilarity
 
 WORDS = PairSimilarity("words", DOGS, level="word")
@@ -43,7 +44,7 @@ def corpus(tmp_path: Path) -> Path:
 def make(registered: Plugins, tmp_path: Path, corpus: Path) -> Callable[..., Plan]:
     def plan(*encoders: str, tasks: tuple[str, ...] = ("cats",), **options: Any) -> Plan:
         request = Request(tuple(map(parse_spec, encoders)), tasks, **({"corpus": str(corpus)} | options))
-        return Planner(request, registered, DataStore(tmp_path / "data", offline=True), offline=True).plan()
+        return Workspace.create(tmp_path / "data", device="cpu", offline=True, plugins=registered).plan(request)
 
     return plan
 
@@ -132,14 +133,14 @@ def test_the_grid_is_ordered_by_encoder_task_and_seed(make: Callable[..., Plan],
 
 def test_cells_of_the_same_weights_form_a_group(make: Callable[..., Plan], bert: str) -> None:
     plan = make(bert, "toy", tasks=("dogs", "cats"), seeds=(0, 1))
-    groups = [{(cell.weights.method or "toy", cell.seed) for cell in cells} for cells in plan.groups.values()]
+    groups = [{(cell.model.method or "toy", cell.seed) for cell in cells} for cells in plan.groups.values()]
     assert groups == [{("base", 0)}, {("mirror", 0)}, {("mirror", 1)}, {("toy", 0)}]
     assert [len(cells) for cells in plan.groups.values()] == [4, 2, 2, 2]
 
 
 def test_levels_pick_the_recipe(make: Callable[..., Plan], bert: str) -> None:
     cells = make(f"{bert}+mirror", tasks=("cats", "words")).cells
-    temperatures = {cell.task: cell.weights.recipe.temperature for cell in cells}  # type: ignore[union-attr]
+    temperatures = {cell.task: cell.model.recipe.temperature for cell in cells}  # type: ignore[union-attr]
     assert temperatures == {"cats": 0.04, "words": 0.2}
 
 
@@ -148,7 +149,7 @@ def test_the_recipe_is_preset_then_backbone_then_user(
 ) -> None:
     monkeypatch.setattr(backbones, "presets", lambda spec, method, level: {"lr": 0.5, "epochs": 7})
     (cell,) = make(f"{bert}+mirror:epochs=9,max_length=30,layers=-2:").cells
-    recipe = cell.weights.recipe
+    recipe = cell.model.recipe
     assert recipe is not None
     assert (recipe.lr, recipe.epochs, recipe.temperature) == (0.5, 9, 0.04)
     assert cell.pooling is not None
@@ -288,7 +289,7 @@ def mirror_cell(make: Callable[..., Plan], bert: str) -> Cell:
 def test_what_changes_the_id(make: Callable[..., Plan], bert: str, mirror_cell: Cell, options: dict[str, Any]) -> None:
     (other,) = make(f"{bert}+mirror", **options).cells
     assert other.id != mirror_cell.id
-    assert (other.weights.key != mirror_cell.weights.key) == ("tasks" not in options)
+    assert (other.model.key != mirror_cell.model.key) == ("tasks" not in options)
 
 
 def test_every_key_of_the_spec_changes_the_id(make: Callable[..., Plan], bert: str, mirror_cell: Cell) -> None:
@@ -346,7 +347,7 @@ def test_a_plan_says_what_a_result_will_say(mirror_cell: Cell, corpus: Path) -> 
 
 def test_mirror_is_the_same_model_for_sentences_and_for_words_in_context(make: Callable[..., Plan]) -> None:
     sentence, wic = make("tiny+mirror", tasks=("quick-sts", "quick-wic"), corpus="").cells
-    assert sentence.weights == wic.weights
+    assert sentence.model == wic.model
 
 
 def test_cells_of_one_encoder_in_two_precisions_are_two_groups(make: Callable[..., Plan], bert: str) -> None:

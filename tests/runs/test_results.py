@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from mirrorbench.core.errors import DataFormatError, StorageError
 from mirrorbench.core.specs import EncoderSpec, parse_spec
 from mirrorbench.data.store import DataStore
-from mirrorbench.runs.cells import Cell, Weights
-from mirrorbench.runs.results import SCHEMA, Result, ResultStore, read_result, read_results, slug
+from mirrorbench.runs.cells import Cell, ModelRef
+from mirrorbench.runs.results import RESULT_SCHEMA, Result, ResultStore, read_result, read_results, slug
 from mirrorbench.tasks import Scores
 
 SCORES = Scores({"spearman": 0.5}, ["a", "b"], np.array([0.1, 0.9]), np.array([1.0, 2.0]))
@@ -24,7 +24,7 @@ SCORES = Scores({"spearman": 0.5}, ["a", "b"], np.array([0.1, 0.9]), np.array([1
 def cell(**changes: object) -> Cell:
     spec = parse_spec("toy")
     values = {
-        "spec": spec, "task": "cats", "level": "sentence", "seed": 0, "weights": Weights(spec, "f"), "pooling": None,
+        "spec": spec, "task": "cats", "level": "sentence", "seed": 0, "model": ModelRef(spec, "f"), "pooling": None,
         "precision": "fp32", "protocol": "paper", "data": (("pairs", "1"),), "task_version": 1,
     }  # fmt: skip
     return Cell(**(values | changes))  # type: ignore[arg-type]
@@ -49,7 +49,7 @@ def test_a_result_comes_back_with_its_predictions(store: ResultStore) -> None:
     path = store.write(one, result(one), replace(SCORES, extra={"folds": np.array([0, 1])}))
     assert path == store.root / "toy" / "cats" / "seed-3.json"
     assert store.find(one) == result(one) == read_result(path)
-    assert json.loads(path.read_text())["schema"] == SCHEMA
+    assert json.loads(path.read_text())["schema"] == RESULT_SCHEMA
     with np.load(path.with_suffix(".npz")) as arrays:
         assert {name: arrays[name].tolist() for name in arrays} == {
             "ids": ["a", "b"], "scores": [0.1, 0.9], "gold": [1.0, 2.0], "folds": [0, 1]

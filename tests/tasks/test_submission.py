@@ -11,7 +11,7 @@ from mirrorbench.core.inputs import TextInput
 from mirrorbench.core.specs import parse_spec
 from mirrorbench.data.items import ContextPair
 from mirrorbench.data.store import DataStore
-from mirrorbench.runs.cells import Cell, Weights
+from mirrorbench.runs.cells import Cell, ModelRef
 from mirrorbench.runs.results import Result, ResultStore
 from mirrorbench.tasks import Scores, Vectors, WordInContext
 
@@ -49,7 +49,7 @@ def test_the_main_metric_of_a_secret_split_is_undefined() -> None:
 def test_it_lies_beside_the_result_and_moves_aside_with_it(tmp_path: Path) -> None:
     spec = parse_spec("toy")
     cells = [
-        Cell(spec, "wic", "wic", 0, Weights(spec, "f"), None, "fp32", "paper", (("pairs", content),), 1)
+        Cell(spec, "wic", "wic", 0, ModelRef(spec, "f"), None, "fp32", "paper", (("pairs", content),), 1)
         for content in ("old", "new")
     ]
     store = ResultStore(tmp_path)

@@ -11,16 +11,16 @@ import torch
 from augmented import AUGMENTATIONS, TEXTS, recipe
 
 from mirrorbench.core.errors import TuningError
-from mirrorbench.runs.tuning import prepare
+from mirrorbench.runs.loading import open_for_tuning
 from mirrorbench.training.loop import tune_backbone
 from mirrorbench.training.pairs import PairMaker, Pairs, identical_pairs
 
-Weights = dict[str, torch.Tensor]
+ModelRef = dict[str, torch.Tensor]
 
 
-def tuned(path: Path, seed: int = 0, **params: object) -> Weights:
+def tuned(path: Path, seed: int = 0, **params: object) -> ModelRef:
     changed = recipe(**params)
-    transformer = prepare(path, changed, AUGMENTATIONS, torch.device("cpu"))
+    transformer = open_for_tuning(path, changed, AUGMENTATIONS, torch.device("cpu"))
     before = {name: value.clone() for name, value in transformer.model.state_dict().items()}
     report = tune_backbone(transformer, TEXTS, changed, seed, AUGMENTATIONS)
     assert (report.steps, report.strings) == (4, 100)
@@ -32,7 +32,7 @@ def tuned(path: Path, seed: int = 0, **params: object) -> Weights:
     return after
 
 
-def same(one: Weights, other: Weights) -> bool:
+def same(one: ModelRef, other: ModelRef) -> bool:
     return all(torch.equal(one[name], other[name]) for name in one)
 
 
@@ -89,14 +89,14 @@ def test_a_method_brings_its_own_pairs(random_model: Callable[[str], Path]) -> N
         return maker.pairs(texts[::2], texts[1::2], [f"group {i // 5}" for i in range(len(texts) // 2)])
 
     changed = recipe(epochs=2)
-    transformer = prepare(random_model("bert"), changed, AUGMENTATIONS, torch.device("cpu"))
+    transformer = open_for_tuning(random_model("bert"), changed, AUGMENTATIONS, torch.device("cpu"))
     report = tune_backbone(transformer, TEXTS, changed, 0, AUGMENTATIONS, advance=seen.append, pairs=neighbours)
     assert (report.steps, report.strings) == (4, 100)  # twice fifty pairs
     assert seen == [50, 50, 50, 50]  # of twice a hundred strings
 
 
 def test_too_few_pairs(random_model: Callable[[str], Path]) -> None:
-    transformer = prepare(random_model("bert"), recipe(), AUGMENTATIONS, torch.device("cpu"))
+    transformer = open_for_tuning(random_model("bert"), recipe(), AUGMENTATIONS, torch.device("cpu"))
     with pytest.raises(TuningError, match="gives 1 pairs"):
         tune_backbone(
             transformer, TEXTS, recipe(), 0, AUGMENTATIONS, pairs=lambda texts, maker: maker.pairs(["a"], ["b"])
@@ -106,7 +106,7 @@ def test_too_few_pairs(random_model: Callable[[str], Path]) -> None:
 @pytest.mark.parametrize("name", ["span_mask", "token_mask", "word_mask"])
 def test_a_tokenizer_without_mask_token(name: str, random_model: Callable[[str], Path]) -> None:
     changed = recipe(**{name: 0.5 if name != "span_mask" else 5})
-    transformer = prepare(random_model("bert"), changed, AUGMENTATIONS, torch.device("cpu"))
+    transformer = open_for_tuning(random_model("bert"), changed, AUGMENTATIONS, torch.device("cpu"))
     transformer.tokenizer.mask_token = None
     with pytest.raises(TuningError, match=f"no mask token, so {name} cannot be applied"):
         tune_backbone(transformer, TEXTS, changed, 0, AUGMENTATIONS)
@@ -114,7 +114,7 @@ def test_a_tokenizer_without_mask_token(name: str, random_model: Callable[[str],
 
 def test_what_was_attached_is_undone_after_a_failure(random_model: Callable[[str], Path]) -> None:
     changed = recipe(controlled_dropout=0.2, drophead=0.2, lr=1.0, temperature=0.0001)
-    transformer = prepare(random_model("bert"), changed, AUGMENTATIONS, torch.device("cpu"))
+    transformer = open_for_tuning(random_model("bert"), changed, AUGMENTATIONS, torch.device("cpu"))
 
     def broken(texts: Sequence[str], maker: PairMaker) -> Pairs:
         raise TuningError("no")

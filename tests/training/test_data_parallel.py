@@ -12,7 +12,7 @@ import torch
 from augmented import AUGMENTATIONS, TEXTS, recipe
 from torch.testing import assert_close
 
-from mirrorbench.runs.tuning import prepare
+from mirrorbench.runs.loading import open_for_tuning
 from mirrorbench.training import microbatch as parts
 from mirrorbench.training.data_parallel import DataParallelThreads
 from mirrorbench.training.loop import TuningReport, tune_backbone
@@ -75,7 +75,7 @@ def test_an_error_waits_for_the_others() -> None:
 
 def tuned(path: Path, changed: Recipe, threads: int) -> tuple[TuningReport, torch.Tensor]:
     torch.set_num_threads(threads)
-    transformer = prepare(path, changed, AUGMENTATIONS, torch.device("cpu"))
+    transformer = open_for_tuning(path, changed, AUGMENTATIONS, torch.device("cpu"))
     report = tune_backbone(transformer, TEXTS[:50], changed, 5, AUGMENTATIONS)
     return report, torch.cat([weight.detach().flatten() for weight in transformer.model.parameters()])
 

@@ -14,7 +14,7 @@ from augmented import AUGMENTATIONS, TEXTS, attached, recipe
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from mirrorbench.models.transformer import Transformer
-from mirrorbench.runs.tuning import prepare
+from mirrorbench.runs.loading import open_for_tuning
 from mirrorbench.training import microbatch as parts
 from mirrorbench.training.loop import _Loop
 from mirrorbench.training.losses import LOSSES
@@ -33,7 +33,7 @@ SHAPES = {
 
 
 def opened(path: Path, changed: Recipe) -> Transformer:
-    return prepare(path, changed, AUGMENTATIONS, CPU)
+    return open_for_tuning(path, changed, AUGMENTATIONS, CPU)
 
 
 def gradients(transformer: Transformer) -> dict[str, torch.Tensor]:

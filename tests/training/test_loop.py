@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from mirrorbench.core.errors import TuningError, UsageError
 from mirrorbench.models.transformer import Transformer
 from mirrorbench.runs.builtin import load_plugins
-from mirrorbench.runs.tuning import prepare
+from mirrorbench.runs.loading import open_for_tuning
 from mirrorbench.training import microbatch as parts
 from mirrorbench.training.augmentations import Augmentation
 from mirrorbench.training.loop import TuningReport, batches, tune_backbone
@@ -31,7 +31,7 @@ AUGMENTATIONS: dict[str, Augmentation] = {
 
 @pytest.fixture
 def fresh(random_model: Callable[[str], Path]) -> Callable[[Recipe], Transformer]:
-    return lambda recipe=FAST: prepare(random_model("bert"), recipe, AUGMENTATIONS, CPU)
+    return lambda recipe=FAST: open_for_tuning(random_model("bert"), recipe, AUGMENTATIONS, CPU)
 
 
 def weights(transformer: Transformer) -> torch.Tensor:
@@ -178,7 +178,7 @@ def test_texts_are_packed_where_every_augmentation_permits(
 ) -> None:  # fmt: skip
     registered = {**AUGMENTATIONS, "noise": Augmentation("noise", Noise(), on="model")}
     recipe = replace(FAST, epochs=1, pooling=pooling, augment=tuple(augment.items()))
-    model = prepare(random_model("bert"), recipe, registered, CPU)
+    model = open_for_tuning(random_model("bert"), recipe, registered, CPU)
     seen, forward = set(), model.forward
     monkeypatch.setattr(model, "forward", lambda *a: seen.add(a[4]) or forward(*a))
     report = tune_backbone(model, TEXTS, recipe, 0, registered)

@@ -13,7 +13,7 @@ from mirrorbench.core.plugins import Plugins
 from mirrorbench.models.encoder import TransformerEncoder
 from mirrorbench.models.pooling import Pooling
 from mirrorbench.models.transformer import Transformer, load_transformer
-from mirrorbench.runs.tuning import prepare
+from mirrorbench.runs.loading import open_for_tuning
 from mirrorbench.training.augmentations import Augmentation
 from mirrorbench.training.loop import tune_backbone
 from mirrorbench.training.recipes import Recipe
@@ -86,7 +86,7 @@ def augmentations(plugins: Plugins) -> dict[str, Augmentation]:
 
 
 def tuned(path: Path, augmentations: dict[str, Augmentation], full: Any = None) -> tuple[Any, np.ndarray]:
-    transformer = prepare(path, RECIPE, augmentations, torch.device("cpu"))
+    transformer = open_for_tuning(path, RECIPE, augmentations, torch.device("cpu"))
     if full:
         full(transformer, 300)
     report = tune_backbone(transformer, TEXTS, RECIPE, 3, augmentations)
@@ -110,7 +110,7 @@ def test_tuning_goes_on_with_half_held_and_learns_the_same(
 def test_a_pair_that_does_not_fit_fails_the_tuning(
     bert: Path, augmentations: dict[str, Augmentation], full: Callable[..., list[int]]
 ) -> None:
-    transformer = prepare(bert, RECIPE, augmentations, torch.device("cpu"))
+    transformer = open_for_tuning(bert, RECIPE, augmentations, torch.device("cpu"))
     full(transformer, 5)
     with pytest.raises(TuningError, match="no memory left on cpu for one pair"):
         tune_backbone(transformer, TEXTS, RECIPE, 3, augmentations)

@@ -11,7 +11,6 @@ def requests(
     table: PaperTable,
     seeds: int,
     protocol: str = "paper",
-    precision: str = "fp32",
     backbone: EncoderSpec | None = None,
 ) -> list[Request]:
     """Requests that cover the measurable cells of a table and no others: one for each set of tasks.
@@ -20,7 +19,6 @@ def requests(
         table: the table.
         seeds: runs of each tuned encoder.
         protocol: ``paper`` or ``released``.
-        precision: ``fp32`` or ``bf16``.
         backbone: takes the place of the papers'; rows that are encoder systems are then left out.
     """
     tasks: dict[EncoderSpec, dict[str, None]] = {}
@@ -30,6 +28,4 @@ def requests(
     by_tasks: dict[tuple[str, ...], list[EncoderSpec]] = {}
     for spec, names in tasks.items():
         by_tasks.setdefault(tuple(names), []).append(spec)
-    return [
-        Request(tuple(specs), names, tuple(range(seeds)), "", protocol, precision) for names, specs in by_tasks.items()
-    ]
+    return [Request(tuple(specs), names, tuple(range(seeds)), "", protocol) for names, specs in by_tasks.items()]

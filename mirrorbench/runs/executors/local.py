@@ -15,11 +15,11 @@ from mirrorbench.core.errors import UsageError
 
 if TYPE_CHECKING:
     from mirrorbench.core.hooks import Register
-    from mirrorbench.runs.executors.jobs import Job
-    from mirrorbench.runs.outcomes import Done
+    from mirrorbench.runs.cells import CellOutcome
+    from mirrorbench.runs.executors import Job
 
 
-def execute(job: Job) -> Iterator[Done]:
+def execute(job: Job) -> Iterator[CellOutcome]:
     """Compute a job on this machine."""
     workers = job.known(workers=0)["workers"]
     assert isinstance(workers, int)
@@ -27,7 +27,7 @@ def execute(job: Job) -> Iterator[Done]:
         raise UsageError(f"{workers} workers cannot compute anything")
     devices = devices_for(job.context.device, workers)[: len(job.groups)]
     if len(devices) == 1 and workers < 2:
-        yield from job.context.runner(job.reporter).compute(job.groups, job.corpora)
+        yield from job.workspace.runner().compute(job.groups, job.corpora)
         return
     from mirrorbench.runs.executors.pool import Pool
 

@@ -15,10 +15,9 @@ from typing import Any
 from mirrorbench.core.errors import StorageError
 from mirrorbench.core.locks import POLL_SECONDS, Leases
 from mirrorbench.core.progress import Silent
-from mirrorbench.runs.cache import Cache
-from mirrorbench.runs.executors.jobs import RETRIES, Context, Job, SharedCorpora, deaf_to_interrupts
-from mirrorbench.runs.outcomes import Cells, Done, failed
-from mirrorbench.runs.results import ResultStore
+from mirrorbench.runs.cells import CellGroup, CellOutcome, failed
+from mirrorbench.runs.executors import RETRIES, Job, SharedCorpora, deaf_to_interrupts
+from mirrorbench.runs.workspace import WorkerContext
 
 _BUSY, _FREE = "busy", "free"
 """What a worker says besides outcomes and notes: another run has the group's lease; the group is finished."""
@@ -35,15 +34,15 @@ class _Speaker(Silent):
         self.pipe.send((message, None))
 
 
-def serve(pipe: Connection, context: Context) -> None:
+def serve(pipe: Connection, context: WorkerContext) -> None:
     """The worker process: receives groups until the pipe closes, sends outcomes.
 
     It ends at once when it is told to, wherever it is: an exception that a signal raises may be lost in code that
     passes over exceptions. What it leaves behind the pool clears away.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # for systems that cannot start a process deaf to it
-    runner = context.runner(_Speaker(pipe))
-    corpora = SharedCorpora(runner.cache)
+    workspace = context.workspace(_Speaker(pipe))
+    runner, corpora = workspace.runner(), SharedCorpora(workspace.cache)
     while True:
         try:
             cells = pipe.recv()
@@ -61,8 +60,8 @@ class _Worker:
 
     process: Any
     pipe: Connection
-    group: Cells = ()
-    cells: Cells = ()
+    group: CellGroup = ()
+    cells: CellGroup = ()
     at_work: bool = False
 
 
@@ -82,7 +81,7 @@ class Pool:
         self.busy = 0  # groups in a row that another run holds
         self.told = False
 
-    def run(self) -> Iterator[Done]:
+    def run(self) -> Iterator[CellOutcome]:
         """Outcomes as they come."""
         workers: list[_Worker] = []
         try:
@@ -134,7 +133,7 @@ class Pool:
         except OSError:  # it died meanwhile: the pipe's end will say so
             return
 
-    def _hear(self, worker: _Worker) -> Iterator[Done]:
+    def _hear(self, worker: _Worker) -> Iterator[CellOutcome]:
         word, done = worker.pipe.recv()
         if done is not None:
             worker.cells = tuple(cell for cell in worker.cells if cell != done.cell)
@@ -148,26 +147,26 @@ class Pool:
         else:
             self.job.reporter.note(word)
 
-    def _clear_away(self, group: Cells) -> None:
+    def _clear_away(self, group: CellGroup) -> None:
         """Give back the leases of a worker that died at a group, and remove what it left half-written."""
-        weights = group[0].weights
-        results, cache = ResultStore(self.job.context.results), Cache(self.job.context.cache)
+        model = group[0].model
+        results, cache = self.job.workspace.results, self.job.workspace.cache
         with suppress(StorageError):
-            with _of_the_dead(results.leases, weights.key) as mine:
+            with _of_the_dead(results.leases, model.key) as mine:
                 for cell in group if mine else ():
                     results.sweep(cell)
-            for key in (weights.key, *(member.key for _, member in weights.members)):
+            for key in (model.key, *(member.key for _, member in model.members)):
                 with _of_the_dead(cache.leases, key) as mine:
                     if mine:
                         cache.sweep_model(key)
 
-    def _bury(self, worker: _Worker) -> Iterator[Done]:
+    def _bury(self, worker: _Worker) -> Iterator[CellOutcome]:
         """Let another worker try what a dead one had, unless it has cost too many already."""
         worker.process.join()
         self._clear_away(worker.group)
         if not worker.cells:
             return
-        key = worker.cells[0].weights.key
+        key = worker.cells[0].model.key
         self.deaths[key] = self.deaths.get(key, 0) + 1
         how = f"exit code {worker.process.exitcode}"
         if self.deaths[key] <= RETRIES:

@@ -16,7 +16,7 @@ from mirrorbench.core.specs import parse_spec
 from mirrorbench.models.backbones import locate
 from mirrorbench.models.pooling import Pooling
 from mirrorbench.models.transformer import Transformer
-from mirrorbench.runs.tuning import prepare
+from mirrorbench.runs.loading import open_for_tuning
 from mirrorbench.training.augmentations import Augmentation
 from mirrorbench.training.loop import tune_backbone
 from mirrorbench.training.recipes import Recipe, override
@@ -30,7 +30,9 @@ def opened(plugins: Plugins, **changes: Any) -> tuple[Transformer, Recipe, dict[
     registered = {entry.name: entry.value for entry in plugins.augmentations}
     recipe = override(mirrorbench_simcse.simcse_preset("sentence", "bert", "paper"), changes, registered)
 
-    transformer = prepare(locate(parse_spec("tiny"), "en", offline=True), recipe, registered, torch.device("cpu"))
+    transformer = open_for_tuning(
+        locate(parse_spec("tiny"), "en", offline=True), recipe, registered, torch.device("cpu")
+    )
     return transformer, recipe, registered
 
 

@@ -13,17 +13,18 @@ from harness.executors import Bench, Log
 from mirrorbench.core.errors import UsageError
 from mirrorbench.core.locks import Leases
 from mirrorbench.core.specs import parse_spec
-from mirrorbench.runs.cells import Weights
-from mirrorbench.runs.executors.jobs import Context, Job, parse_executor
+from mirrorbench.runs.cells import ModelRef
+from mirrorbench.runs.executors import Job
 from mirrorbench.runs.executors.local import devices_for
 from mirrorbench.runs.executors.pool import serve
+from mirrorbench.runs.workspace import WorkerContext, Workspace
 
 
 @pytest.mark.real
 def test_a_worker_ends_quietly_when_the_pool_is_gone_without_having_listened(tmp_path: Path) -> None:
     spawning = get_context("spawn")
     ours, theirs = spawning.Pipe()
-    context = Context(tmp_path, tmp_path / "results", tmp_path / "cache", "cpu", (), offline=True, threads=1)
+    context = WorkerContext(tmp_path, tmp_path / "results", tmp_path / "cache", "cpu", (), offline=True, threads=1)
     process = spawning.Process(target=serve, args=(theirs, context))
     theirs.send("what nobody reads")  # then the other end does not just end: the connection is reset
     process.start()
@@ -105,7 +106,7 @@ def test_a_pool_gives_what_this_process_gives_whatever_dies(bench: Bench) -> Non
 
 @pytest.mark.real
 def test_a_pool_says_that_it_waits_for_another_process(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    key = Weights(parse_spec("letters"), "letters").key
+    key = ModelRef(parse_spec("letters"), "letters").key
     held = Leases(bench.folder / "pool" / ".leases").take(key)
     assert held is not None
 
@@ -144,11 +145,11 @@ def test_options_that_are_wrong(bench: Bench, options: dict[str, Any], message: 
 
 
 def test_the_text_of_the_command_line(bench: Bench) -> None:
-    assert parse_executor("local", None, "", bench.plugins) == ("local", {})
-    assert parse_executor("local:workers=3", 2, "auto", bench.plugins) == ("local", {"workers": 2, "address": "auto"})
+    made = Workspace.create(executor="local:workers=3,cpus=1", workers=2, address="auto", plugins=bench.plugins)
+    assert (made.executor, made.options) == ("local", {"workers": 2, "cpus": 1, "address": "auto"})
     for text, message in (("lcoal", "unknown executor 'lcoal'"), ("local:workers", "is not KEY=VALUE")):
         with pytest.raises(UsageError, match=message):
-            parse_executor(text, None, "", bench.plugins)
+            Workspace.create(executor=text, plugins=bench.plugins)
 
 
 @pytest.mark.parametrize(
@@ -174,7 +175,7 @@ def test_an_executor_of_a_plugin_gets_groups_and_a_context_that_pickles(bench: B
     import pickle
 
     from mirrorbench import hookimpl
-    from mirrorbench.runs.executors.jobs import compute
+    from mirrorbench.runs.executors import compute
 
     jobs: list[Job] = []
 

@@ -15,7 +15,7 @@ from mirrorbench.core.errors import TuningError
 from mirrorbench.models.pooling import Pooling
 from mirrorbench.models.transformer import Transformer
 from mirrorbench.runs.builtin import load_plugins
-from mirrorbench.runs.tuning import prepare
+from mirrorbench.runs.loading import open_for_tuning
 from mirrorbench.training.augmentations.dropout import Dropout
 from mirrorbench.training.loop import model_augmentations
 from mirrorbench.training.recipes import Recipe
@@ -46,7 +46,7 @@ class DropoutRates(TorchFunctionMode):
 def model(path: Path, rate: float) -> Transformer:
     recipe = Recipe(1.0, 1, 50, "cls", augment=(("dropout", rate),))
     registered = {entry.name: entry.value for entry in load_plugins(discover=False).augmentations}
-    transformer = prepare(path, recipe, registered, torch.device("cpu"))
+    transformer = open_for_tuning(path, recipe, registered, torch.device("cpu"))
     for augmentation, value in model_augmentations(recipe, registered):
         augmentation.attach(transformer.model, value)
     return transformer

@@ -16,7 +16,7 @@ from mirrorbench.core.inputs import TextInput
 from mirrorbench.models.encoder import TransformerEncoder
 from mirrorbench.models.pooling import Pooling
 from mirrorbench.runs.builtin import load_plugins
-from mirrorbench.runs.tuning import prepare
+from mirrorbench.runs.loading import open_for_tuning
 from mirrorbench.training.augmentations import AugmentationContext
 from mirrorbench.training.augmentations.span_mask import span_mask
 from mirrorbench.training.loop import tune_backbone
@@ -171,11 +171,11 @@ def test_tuning_draws_the_views_of_a_word_together(random_model: Callable[[str],
     recipe = override(preset, {"lr": 1e-3, "epochs": 60, "layers": "-2:", "span_mask": 2}, registered)
     path, cpu = random_model(architecture), torch.device("cpu")
     texts = [f"{a} {b} {c}" for a in ("red", "old", "big") for b in ("cat", "dog") for c in ("ran", "sat", "ate")]
-    transformer = prepare(path, recipe, registered, cpu)
+    transformer = open_for_tuning(path, recipe, registered, cpu)
     first = tune_backbone(transformer, texts, recipe, 0, registered, pairs=words_in_context)
     assert first.losses[-1] < first.losses[0]
     item = TextInput("red dog sat", ((4, 7),))
     tuned = TransformerEncoder(transformer, Pooling("target", "-2:")).encode([item])
-    again = prepare(path, recipe, registered, cpu)
+    again = open_for_tuning(path, recipe, registered, cpu)
     tune_backbone(again, texts, recipe, 0, registered, pairs=words_in_context)
     np.testing.assert_array_equal(TransformerEncoder(again, Pooling("target", "-2:")).encode([item]), tuned)

@@ -12,7 +12,7 @@ from augmented import AUGMENTATIONS
 from mirrorbench.core.errors import TuningError
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.models.pooling import Pooling
-from mirrorbench.runs.tuning import prepare
+from mirrorbench.runs.loading import open_for_tuning
 from mirrorbench.training.loop import tune_backbone
 from mirrorbench.training.methods import sap
 from mirrorbench.training.methods.sap import name_pairs, sap_preset
@@ -77,7 +77,7 @@ def test_tuning_draws_the_names_of_a_concept_together(random_model: Callable[[st
     assert (recipe.loss, recipe.batch_size, recipe.pooling, recipe.train_max_length) == (
         "multi-similarity", 256, "cls", 25,
     )  # fmt: skip
-    transformer = prepare(random_model("bert"), recipe, AUGMENTATIONS, torch.device("cpu"))
+    transformer = open_for_tuning(random_model("bert"), recipe, AUGMENTATIONS, torch.device("cpu"))
     groups = torch.tensor([int(line[1]) for line in NAMES])
 
     @torch.no_grad()

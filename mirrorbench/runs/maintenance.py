@@ -19,13 +19,13 @@ from mirrorbench.core.errors import StorageError
 from mirrorbench.core.files import TEMPORARY, damaged_files
 from mirrorbench.runs.cache import SHARD, Cache, shard_name
 
-KINDS = ("models", "embeddings", "corpora")
+ENTRY_KINDS = ("models", "embeddings", "corpora")
 LEFTOVER_AGE = 86_400.0
 """Seconds after which a temporary file belongs to nobody who is still writing."""
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class CacheEntry:
     """One thing in the cache.
 
     Attributes:
@@ -45,13 +45,13 @@ class Entry:
     what: str
 
 
-def entries(cache: Cache) -> list[Entry]:
+def entries(cache: Cache) -> list[CacheEntry]:
     """Everything in the cache, the largest first."""
-    found = [entry for kind in KINDS for entry in _of_kind(cache, kind)]
+    found = [entry for kind in ENTRY_KINDS for entry in _of_kind(cache, kind)]
     return sorted(found, key=lambda entry: (-entry.size, entry.key))
 
 
-def damage(cache: Cache, entry: Entry) -> str:
+def damage(cache: Cache, entry: CacheEntry) -> str:
     """What is wrong with an entry, found by hashing it; empty if it is whole. Nothing is changed."""
     with _unnoticed(entry.path):
         if entry.kind == "models":
@@ -64,7 +64,7 @@ def damage(cache: Cache, entry: Entry) -> str:
     return "an unfinished file"
 
 
-def prunable(cache: Cache, older_than: float | None = None, everything: bool = False) -> list[Entry]:
+def prunable(cache: Cache, older_than: float | None = None, everything: bool = False) -> list[CacheEntry]:
     """What may go.
 
     Args:
@@ -88,7 +88,7 @@ def prunable(cache: Cache, older_than: float | None = None, everything: bool = F
     return chosen
 
 
-def remove(entry: Entry) -> None:
+def remove(entry: CacheEntry) -> None:
     """Remove an entry; a folder first takes another name, so that nobody opens half of it.
 
     Raises:
@@ -112,7 +112,7 @@ def remove(entry: Entry) -> None:
         ) from error
 
 
-def _in_use(cache: Cache, entry: Entry) -> bool:
+def _in_use(cache: Cache, entry: CacheEntry) -> bool:
     """Whether a living process holds the lease of an entry; one that a dead process left counts for nothing."""
     lease = cache.leases.take(entry.key)
     if lease is None:
@@ -121,7 +121,7 @@ def _in_use(cache: Cache, entry: Entry) -> bool:
         return False
 
 
-def _of_kind(cache: Cache, kind: str) -> Iterator[Entry]:
+def _of_kind(cache: Cache, kind: str) -> Iterator[CacheEntry]:
     folder = cache.root / kind
     for path in sorted(folder.iterdir()) if folder.is_dir() else []:
         if path.name.startswith(TEMPORARY):
@@ -134,10 +134,10 @@ def _of_kind(cache: Cache, kind: str) -> Iterator[Entry]:
             yield _entry(kind, path.name.removesuffix(".json"), path, what)
 
 
-def _entry(kind: str, key: str, path: Path, what: str = "") -> Entry:
+def _entry(kind: str, key: str, path: Path, what: str = "") -> CacheEntry:
     stats = [found for _, found in _stats(path)]
     used = max((max(found.st_mtime, found.st_atime) for found in stats), default=0.0)
-    return Entry(kind, key, path, sum(found.st_size for found in stats), used, what)
+    return CacheEntry(kind, key, path, sum(found.st_size for found in stats), used, what)
 
 
 def _stats(path: Path) -> list[tuple[Path, os.stat_result]]:

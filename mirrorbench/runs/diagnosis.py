@@ -42,7 +42,7 @@ VARIABLES = {
 }
 """Every environment variable that changes what mirrorbench does, and how."""
 
-TIMEOUT = 5.0
+HUB_TIMEOUT = 5.0
 """Seconds that the hub has to answer."""
 
 
@@ -111,7 +111,7 @@ def _folder(name: str, path: Path) -> Folder:
 
 
 def hub(offline: bool) -> str:
-    """Whether the hub answers: one request of at most ``TIMEOUT`` seconds, none if offline."""
+    """Whether the hub answers: one request of at most ``HUB_TIMEOUT`` seconds, none if offline."""
     from huggingface_hub import HfApi
     from huggingface_hub.constants import is_offline_mode
 
@@ -119,7 +119,7 @@ def hub(offline: bool) -> str:
         return f"not asked ({'--offline' if offline else 'HF_HUB_OFFLINE'})"
     api = HfApi()
     try:
-        api.model_info("bert-base-uncased", timeout=TIMEOUT)
+        api.model_info("bert-base-uncased", timeout=HUB_TIMEOUT)
     except Exception as error:  # any failure of any network layer means the same here
         first = (str(error).strip().splitlines() or [""])[0]
         return f"{api.endpoint} not reachable ({type(error).__name__}: {first[:80]})"

@@ -1,1 +1,0 @@
-"""Looking after an installation: what is here and what lacks (``doctor``), and what lies in the cache."""

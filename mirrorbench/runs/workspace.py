@@ -1,0 +1,313 @@
+"""The workspace: folders, plugins, device and executor of a run, and what is done with them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mirrorbench.core.plugins import Plugins
+from mirrorbench.core.progress import Reporter, Silent
+from mirrorbench.core.registry import unknown_name
+from mirrorbench.core.specs import LEVELS, EncoderSpec, Value, parse_params
+from mirrorbench.data.store import DataStore
+from mirrorbench.runs.cache import Cache
+from mirrorbench.runs.cells import CellGroup, Failure, Outcome
+from mirrorbench.runs.results import Result, ResultStore
+
+if TYPE_CHECKING:
+    import torch
+
+    from mirrorbench.core.inputs import Encoder
+    from mirrorbench.runs.cells import Cell
+    from mirrorbench.runs.loading import EncoderLoader
+    from mirrorbench.runs.plan import Plan, Request
+    from mirrorbench.runs.runner import Runner
+
+
+_ENVIRONMENT = (
+    "MIRRORBENCH_DISABLE_PLUGINS", "MIRRORBENCH_STRICT_PLUGINS", "HF_HUB_OFFLINE", "HF_HOME", "HF_HUB_CACHE",
+    "HF_ENDPOINT",
+)  # fmt: skip
+
+
+@dataclass
+class Workspace:
+    """What every command needs: built by ``create`` from plain arguments.
+
+    Attributes:
+        plugins: what is registered.
+        data: where data files are.
+        results: where results are.
+        cache: tuned models and embeddings.
+        device: as asked for: ``auto``, ``cpu``, ``cuda``, ``cuda:N`` or ``mps``.
+        precision: as asked for: ``auto``, ``fp32`` or ``bf16``.
+        offline: open no socket.
+        deterministic: let torch use deterministic algorithms only.
+        executor: the name of a registered executor.
+        options: the executor's options.
+        reporter: is told of progress.
+    """
+
+    plugins: Plugins
+    data: DataStore
+    results: ResultStore
+    cache: Cache
+    device: str = "auto"
+    precision: str = "auto"
+    offline: bool = False
+    deterministic: bool = False
+    executor: str = "local"
+    options: dict[str, Value] = field(default_factory=dict)
+    reporter: Reporter = field(default_factory=Silent)
+
+    @classmethod
+    def create(
+        cls,
+        data_dir: str | Path | None = None,
+        output: str | Path = "results",
+        cache: str | Path | None = None,
+        device: str = "auto",
+        precision: str = "auto",
+        offline: bool = False,
+        deterministic: bool = False,
+        executor: str = "local",
+        workers: int | None = None,
+        address: str = "",
+        plugins: Plugins | None = None,
+        reporter: Reporter | None = None,
+    ) -> Workspace:
+        """A workspace from what a user writes.
+
+        Args:
+            data_dir: the folder of data files; by default ``MIRRORBENCH_DATA`` or the platform's data directory.
+            output: the folder of results.
+            cache: the folder of tuned models and embeddings; by default ``MIRRORBENCH_CACHE`` or the platform's.
+            device: where to compute.
+            precision: of tuning and encoding.
+            offline: open no socket.
+            deterministic: let torch use deterministic algorithms only.
+            executor: ``NAME[:KEY=VALUE,...]``.
+            workers: the executor's option of that name; with ``local``, 1 stays in this process.
+            address: likewise.
+            plugins: by default those of the process.
+            reporter: is told of progress; by default nobody is.
+
+        Raises:
+            UsageError: no such executor, or options that are not ``KEY=VALUE``. (Device and precision are looked at
+                when they are first needed.)
+        """
+        from mirrorbench.runs.builtin import plugins as of_the_process
+
+        registered = plugins or of_the_process()
+        name, _, tail = executor.partition(":")
+        registered.executors.entry(name)
+        options = dict(parse_params(tail, executor))
+        if workers is not None:
+            options["workers"] = workers
+        if address:
+            options["address"] = address
+        return cls(
+            registered,
+            DataStore(Path(data_dir) if data_dir else None, offline),
+            ResultStore(Path(output)),
+            Cache(Path(cache) if cache else None),
+            device,
+            precision,
+            offline,
+            deterministic,
+            name,
+            options,
+            reporter or Silent(),
+        )
+
+    @cached_property
+    def torch_device(self) -> torch.device:
+        """The device that ``device`` stands for.
+
+        Raises:
+            UsageError: an unknown name, or a device that this machine does not have.
+        """
+        from mirrorbench.core.devices import pick_device
+
+        return pick_device(self.device)
+
+    @cached_property
+    def numeric_precision(self) -> str:
+        """``fp32`` or ``bf16``: what ``precision`` stands for on the device.
+
+        Raises:
+            UsageError: an unknown precision.
+        """
+        from mirrorbench.core.devices import pick_precision
+
+        return pick_precision(self.precision, self.torch_device)
+
+    @cached_property
+    def loader(self) -> EncoderLoader:
+        """Loads encoders onto the device."""
+        from mirrorbench.runs.loading import EncoderLoader
+
+        return EncoderLoader(self)
+
+    def context(self) -> WorkerContext:
+        """What a worker needs to make a workspace like this one: absolute folders, plugin files, number of threads."""
+        import torch
+
+        return WorkerContext(
+            data=self.data.root.absolute(),
+            results=self.results.root.absolute(),
+            cache=self.cache.root.absolute(),
+            device=str(self.torch_device),
+            plugin_files=tuple(self.plugins.files),
+            offline=self.offline,
+            deterministic=self.deterministic,
+            threads=torch.get_num_threads(),
+        )
+
+    def runner(self) -> Runner:
+        """Computes cells in this process."""
+        from mirrorbench.core.devices import use_deterministic_algorithms
+        from mirrorbench.runs.runner import Runner
+
+        if self.deterministic:
+            use_deterministic_algorithms()
+        return Runner(self)
+
+    def plan(self, *requests: Request, fetch: bool = True) -> Plan:
+        """One plan for all requests.
+
+        Args:
+            requests: what is asked for.
+            fetch: fetch missing data now; otherwise only look.
+
+        Raises:
+            UsageError: a request is wrong, or two ask for different cells in one place of the results.
+        """
+        from mirrorbench.runs.plan import Planner, merged
+
+        planner = Planner(self, fetch)
+        return merged([planner.plan(request) for request in requests])
+
+    def load(self, spec: EncoderSpec, level: str = "sentence") -> Encoder:
+        """An encoder; a tuned one is taken from the cache, or tuned now with seed 0.
+
+        Args:
+            spec: a bare backbone is read out by mean pooling, at level ``wic`` at the target word, a directory of
+                ``mirrorbench tune`` as it says itself.
+            level: picks the recipe of a tuned encoder.
+
+        Raises:
+            UsageError: the spec is malformed.
+            ModelUnavailableError: the backbone cannot be had.
+            DataUnavailableError: the corpus cannot be had.
+        """
+        from mirrorbench.models import backbones
+        from mirrorbench.runs.plan import LADDERS, Planner, Request, expand_ladder
+
+        if level not in LEVELS:
+            raise unknown_name("level", level, list(LEVELS))
+        if not spec.method and spec.backbone not in self.plugins.encoders:
+            ladder = expand_ladder(spec, level, self.plugins)  # also tells what is wrong with the keys
+            single = spec.get("pooling") is not None or backbones.own_pooling(spec)
+            spec = ladder[0] if single or LADDERS[level][0][1]["pooling"] == "target" else spec.with_method("base")
+        planner, request = Planner(self), Request((spec,), ())
+        model, pooling = planner.models(request, spec, level)[0]
+        return self.loader.load(model, pooling, planner.precision(request, model), planner.corpora)[0]
+
+    def execute(self, plan: Plan) -> Outcome:
+        """Compute the cells of a plan that are not stored yet, where the executor says.
+
+        Raises:
+            UsageError: an option that the executor does not know.
+        """
+        from mirrorbench.runs.executors import Execute, Job
+
+        execute: Execute = self.plugins.executors[self.executor]
+        done: dict[Cell, Result] = {}  # not by id: two specs may mean the same, and each has a row of its own
+        failures = list(plan.failures)
+        for failure in failures:
+            self.reporter.failure(failure)
+        groups: list[CellGroup] = []
+        for cells in plan.groups.values():
+            pending = []
+            for cell in cells:
+                if stored := self.results.find(cell):
+                    self.results.restore(cell)
+                    done[cell] = stored
+                    self.reporter.cell(cell, stored.main_score, cached=True)
+                else:
+                    pending.append(cell)
+            if pending:
+                groups.append(tuple(pending))
+        computed = 0
+        outcomes = iter(execute(Job.of(self, groups, plan.corpora)) if groups else ())
+        try:
+            for item in outcomes:
+                if isinstance(item.outcome, Failure):
+                    failures.append(item.outcome)
+                    self.reporter.failure(item.outcome)
+                else:
+                    done[item.cell] = item.outcome
+                    computed += item.computed
+                    self.reporter.cell(item.cell, item.outcome.main_score, cached=not item.computed)
+        finally:
+            if isinstance(outcomes, Generator):  # where an executor ends its workers; now, and not when it is collected
+                outcomes.close()
+        return Outcome(tuple(done[cell] for cell in plan.cells if cell in done), tuple(failures), computed)
+
+
+@dataclass(frozen=True)
+class WorkerContext:
+    """What a worker needs to compute cells: small, picklable, the same for all groups of a run.
+
+    Attributes:
+        data: the folder of data files.
+        results: the folder of results.
+        cache: the folder of tuned models and embeddings.
+        device: ``cpu``, ``cuda``, ``cuda:1`` ...
+        plugin_files: plugins that are single files.
+        offline: open no socket.
+        deterministic: let torch use deterministic algorithms only.
+        threads: of torch on the CPU; the same everywhere, since sums may depend on it.
+        environment: variables that change what plugins and models are found.
+    """
+
+    data: Path
+    results: Path
+    cache: Path
+    device: str
+    plugin_files: tuple[Path, ...] = ()
+    offline: bool = False
+    deterministic: bool = False
+    threads: int = 0
+    environment: tuple[tuple[str, str], ...] = field(
+        default_factory=lambda: tuple((name, os.environ[name]) for name in _ENVIRONMENT if name in os.environ)
+    )
+
+    def workspace(self, reporter: Reporter | None = None) -> Workspace:
+        """A workspace in this process; plugin files that it has not seen are loaded."""
+        os.environ.update(self.environment)
+        import torch
+
+        from mirrorbench.runs.builtin import plugins
+
+        registered = plugins()
+        for file in self.plugin_files:
+            if file not in registered.files:
+                registered.add_file(file)
+        if self.threads:
+            torch.set_num_threads(self.threads)
+        return Workspace.create(
+            self.data,
+            self.results,
+            self.cache,
+            self.device,
+            offline=self.offline,
+            deterministic=self.deterministic,
+            plugins=registered,
+            reporter=reporter,
+        )
