@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from mirrorbench.data.formats import PARSERS
+from mirrorbench.data.formats import parser_of
 from mirrorbench.data.items import Pair
 
 SICK_HEADER = "pair_ID\tsentence_A\tsentence_B\trelatedness_score\tentailment_judgment\n"
@@ -23,7 +23,7 @@ def on_disk(folder: Path, files: Mapping[str, str | bytes]) -> dict[str, Path]:
 
 def run(parser: str, folder: Path, files: Mapping[str, str | bytes], **options: Any) -> list[Any]:
     """What a parser reads in files that are written into a folder."""
-    return PARSERS[parser](on_disk(folder, files), options)
+    return parser_of(parser)(on_disk(folder, files), options)
 
 
 def simple(pairs: Iterable[Pair]) -> list[tuple[str, str, str, float, str]]:

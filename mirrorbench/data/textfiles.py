@@ -172,9 +172,9 @@ class Ids:
     """The ids of a data set, each of which may stand in its files once."""
 
     def __init__(self) -> None:
-        self._places: dict[str, tuple[Path, int]] = {}
+        self._places: dict[str, tuple[Path | str, int]] = {}
 
-    def add(self, identity: str, path: Path, line: int) -> str:
+    def add(self, identity: str, path: Path | str, line: int) -> str:
         """Take the id of a line, and give it back.
 
         Raises:
@@ -193,7 +193,7 @@ def parse_index(text: str) -> int:
     return int(text) if text.isascii() and text.isdigit() and len(text) <= _DIGITS else -1
 
 
-def parse_number(text: str, path: Path, line: int, low: float, high: float) -> float:
+def parse_number(text: str, path: Path | str, line: int, low: float, high: float) -> float:
     """Read a decimal number between two bounds, both included.
 
     Stricter than ``float``: no ``nan``, no ``inf``, no underscores, no digits of other scripts, no spaces.

@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 
 from mirrorbench.core.errors import DataFormatError, DataUnavailableError
 from mirrorbench.core.inputs import TextInput
-from mirrorbench.data.formats.wic import STATEMENTS
+from mirrorbench.data.formats.contexts import STATEMENTS
 from mirrorbench.data.formats.wordnet import POS, Sense, WordNet
 from mirrorbench.data.items import Disambiguation, Occurrence, SenseContexts
 from mirrorbench.data.textfiles import Ids, read_lines, shown
@@ -20,7 +20,7 @@ _WORD = re.compile(r"[^\W_]+(?:['’.][^\W_]+)*\.?")
 _BETWEEN_WORDS = re.compile(r"[_ -]")
 
 
-def parse(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[Disambiguation]:
+def parse_wsd(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[Disambiguation]:
     """Parse one data set of the framework, and what WordNet says of its words.
 
     The words of a sentence are joined by one space each. A sense's examples are those of its WordNet entry in which

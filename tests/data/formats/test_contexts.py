@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from parsing import run
+from samples import COSIMLEX as COSIMLEX_HEADER
 
 from mirrorbench.core.errors import DataFormatError
 from mirrorbench.core.inputs import TextInput
-from mirrorbench.data.formats.cosimlex import HEADER
 from mirrorbench.data.textfiles import unmark
 
 
@@ -65,7 +65,7 @@ ROW = (
     'bank\tshore\tA "<strong>bank</strong>" near the <strong>shores</strong>.\t<strong>Shore</strong> or'
     " <strong>banks</strong>\t2.5\t7\t1\t1\t0.01\tbank\tshores\tbanks\tShore\n"
 )
-COSIMLEX = "\t".join(HEADER) + "\n" + ROW
+COSIMLEX = f"{COSIMLEX_HEADER}\n{ROW}"
 
 
 def test_cosimlex_knows_which_word_is_which(tmp_path: Path) -> None:
@@ -107,8 +107,8 @@ def test_am2ico_says_which_language_is_which(tmp_path: Path) -> None:
     ("old", "new", "message"),
     [
         ("label", "gold", "the header is not"),
-        ("\tT", "\tyes", "line 2: not two contexts and T or F"),
-        ("\tT", "", "line 2: not two contexts and T or F"),
+        ("\tT", "\tyes", "line 2: the label 'yes' is none of T, F"),
+        ("\tT", "", "line 2: 2 columns instead of 3"),
         ("<word>大学</word>", "大学", "line 2: 0 targets instead of one"),
         ("of null", "<word>of</word> null", "line 2: 2 targets instead of one"),
         ("大学", " ", "line 2: 1 targets instead of one"),
@@ -138,13 +138,13 @@ def test_xlwic_with_and_without_labels_of_the_test_split(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("files", "message"),
     [
-        ({"dev.txt": VALID}, "the name says no part of XL-WiC"),
-        ({"valid.txt": VALID.replace("\t1\n", "\tT\n")}, "'T' is neither 1 nor 0"),
+        ({"dev.txt": VALID}, "the name does not follow [XX_]valid.txt"),
+        ({"valid.txt": VALID.replace("\t1\n", "\tT\n")}, "'T' is none of 1, 0"),
         ({"valid.txt": VALID.replace("\tV\t1\t2", "\tV\t3\t5")}, "no target from '3-5'"),
         ({"valid.txt": VALID.replace("\tV\t1\t2", "\tV\t2\t2")}, "no target from '2-2'"),
         ({"valid.txt": VALID.replace("鬆\tV\t", "鬆\t")}, "no target from"),
         ({"valid.txt": "a\tb\n"}, "2 columns instead of 8"),
-        ({"test.txt": TEST, "zh_test_gold.txt": "1\n"}, "1 labels for 2 items"),
+        ({"test.txt": TEST, "zh_test_gold.txt": "1\n"}, "1 lines instead of 2"),
     ],
 )
 def test_what_breaks_xlwic(tmp_path: Path, files: dict[str, str], message: str) -> None:

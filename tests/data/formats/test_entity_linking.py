@@ -11,7 +11,7 @@ from samples import archive
 
 from mirrorbench.core.errors import DataFormatError, DataUnavailableError
 from mirrorbench.data.catalogue import builtin_cards, builtin_suites
-from mirrorbench.data.formats import PARSERS, parse
+from mirrorbench.data.formats import parse, parser_of
 from mirrorbench.data.items import Linking
 from mirrorbench.data.store import DataStore
 
@@ -66,9 +66,9 @@ class TestBioSyn:
     @pytest.mark.parametrize(
         ("name", "content", "message"),
         [
-            ("processed_test__10.concept", "10||1|2||T||name\n", r"10\.concept, line 1: not document"),
-            ("processed_test__10.concept", "10||1|2||T||a| ||D1\n", "line 1: not document"),
-            ("processed_test__10.concept", "10||1|2||T||a|| \n", "line 1: not document"),
+            ("processed_test__10.concept", "10||1|2||T||name\n", r"10\.concept, line 1: 4 columns instead of 5"),
+            ("processed_test__10.concept", "10||1|2||T||a| ||D1\n", "line 1: an empty mention"),
+            ("processed_test__10.concept", "10||1|2||T||a|| \n", "line 1: column 'ids' is missing, empty"),
             ("test_dictionary.txt", "D1|name\n", r"test_dictionary\.txt, line 1: not ids"),
             ("test_dictionary.txt", "", r"or no test_dictionary\.txt"),
         ],
@@ -102,12 +102,12 @@ class TestAskAPatient:
         )
 
     def test_what_breaks_the_format(self, tmp_path: Path) -> None:
-        with pytest.raises(DataFormatError, match="fold 0 has only test, train"):
+        with pytest.raises(DataFormatError, match="files of 0 .* lack validation"):
             self.read(tmp_path, {part: content for part, content in self.FOLD.items() if part != "validation"})
-        with pytest.raises(DataFormatError, match="line 1: not three columns"):
+        with pytest.raises(DataFormatError, match="line 1: 2 columns instead of 3"):
             self.read(tmp_path, self.FOLD | {"test": b"2\tPain\n"})
-        with pytest.raises(DataFormatError, match="the name is not"):
-            PARSERS["askapatient"]({"a.txt": tmp_path / "a.txt"}, {})
+        with pytest.raises(DataFormatError, match="the name does not follow"):
+            parser_of("askapatient")({"a.txt": tmp_path / "a.txt"}, {})
 
 
 class TestCometa:
@@ -135,7 +135,7 @@ class TestCometa:
         [
             ("", "the header lacks Term, General SNOMED ID"),
             (CSV.replace("General SNOMED ID", "id"), "the header lacks General SNOMED ID"),
-            (CSV.replace("\tIt is null", ""), "line 3: not the header's columns"),
+            (CSV.replace("\tIt is null", ""), "line 3: 6 columns instead of 7"),
             (CSV.replace("22253000", " "), "line 3"),
         ],
     )
@@ -145,7 +145,7 @@ class TestCometa:
 
     def test_both_files_are_needed(self, tmp_path: Path) -> None:
         with pytest.raises(DataFormatError, match=r"one \.csv"):
-            PARSERS["cometa"]({"test.csv": tmp_path / "test.csv"}, {})
+            parser_of("cometa")({"test.csv": tmp_path / "test.csv"}, {})
 
 
 class TestResCnn:
@@ -163,7 +163,7 @@ class TestResCnn:
     def test_what_breaks_the_format(self, tmp_path: Path) -> None:
         with pytest.raises(DataFormatError, match="no list 'train' of mentions and ids"):
             self.read(tmp_path, {"test": []})
-        with pytest.raises(DataFormatError, match="line 1: not an id, a tab and a name"):
+        with pytest.raises(DataFormatError, match="line 1: 1 columns instead of 2"):
             self.read(tmp_path, {"train": [], "dev": [], "test": []}, "D1 acids\n")
 
 

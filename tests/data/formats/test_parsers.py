@@ -9,7 +9,7 @@ from parsing import SICK_HEADER, run
 
 from mirrorbench.core.errors import MirrorbenchError, UnknownNameError
 from mirrorbench.data.catalogue import builtin_cards
-from mirrorbench.data.formats import PARSERS, parse
+from mirrorbench.data.formats import parse, parser_of
 from mirrorbench.data.store import DataStore, ResolvedData
 
 
@@ -77,4 +77,4 @@ def test_the_other_splits_have_the_published_sizes(
     real_store: DataStore, name: str, split: str, published: int
 ) -> None:
     card = builtin_cards()[name]
-    assert len(PARSERS[card.parser](real_store.files(card, split), {})) == published
+    assert len(parser_of(card.parser)(real_store.files(card, split), {})) == published

@@ -31,7 +31,7 @@ def test_quotes_are_text(tmp_path: Path) -> None:
         ("index\tquestion\tsentence\n0\ta\tb\n", "the header is not"),
         (HEADER + "0\ta\tb\n", "line 2: 3 columns instead of 4"),
         (HEADER + "0\ta\tb\tmaybe\n", "line 2: the label 'maybe'"),
-        (HEADER + "0\ta\t \tentailment\n", "line 2: an empty text"),
+        (HEADER + "0\ta\t \tentailment\n", "line 2: column 'sentence' is missing, empty"),
     ],
 )
 def test_what_breaks_the_format(tmp_path: Path, content: str, message: str) -> None:

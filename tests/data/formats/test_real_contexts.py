@@ -12,7 +12,7 @@ import pytest
 from mirrorbench.core.inputs import TextInput
 from mirrorbench.data.catalogue import builtin_cards, builtin_suites
 from mirrorbench.data.formats import parse
-from mirrorbench.data.formats.wic import parse_wic
+from mirrorbench.data.formats.contexts import parse_wic
 from mirrorbench.data.formats.wordnet import WordNet
 from mirrorbench.data.store import DataStore
 

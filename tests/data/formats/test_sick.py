@@ -25,7 +25,7 @@ def test_the_single_file_release(tmp_path: Path) -> None:
         assert pair.id == identity
     with pytest.raises(DataFormatError, match="semeval_set must be one of"):
         run("sick", tmp_path, {"SICK.txt": header + rows})
-    with pytest.raises(DataFormatError, match="line 2: 'X' is no SemEval_set"):
+    with pytest.raises(DataFormatError, match="line 2: the label 'X' is none of TRAIN"):
         run("sick", tmp_path, {"SICK.txt": header + rows.replace("TRAIN", "X")}, semeval_set="test")
 
 
@@ -36,7 +36,7 @@ def test_the_single_file_release(tmp_path: Path) -> None:
         ("1\ta\tb\t3\tNEUTRAL\n", "the header lacks"),
         (SICK_HEADER + "1\ta\tb\t3\n", "line 2: 4 columns instead of 5"),
         (SICK_HEADER + "1\ta\tb\t0.5\tNEUTRAL\n", "outside the scale from 1 to 5"),
-        (SICK_HEADER + "1\t\tb\t3\tNEUTRAL\n", "line 2: an empty column"),
+        (SICK_HEADER + "1\t\tb\t3\tNEUTRAL\n", "line 2: column 'sentence_A' is missing, empty"),
         (SICK_HEADER + "\n", "line 2: 1 columns"),
     ],
 )

@@ -25,9 +25,9 @@ def test_seven_or_nine_columns_and_quotes_as_text(tmp_path: Path) -> None:
         (ROW.format("a", "b") + "\tx", "line 1: 8 columns"),
         ("a\tb", "line 1: 2 columns"),
         ("", "line 1: 1 columns"),
-        (ROW.format("", "b"), "empty sentence"),
+        (ROW.format("", "b"), "column 'left' is missing, empty"),
         (ROW.format("a", "b").replace("3.200", "6"), "outside the scale"),
-        (ROW.format("a", "b").replace("3.200", ""), "not a number"),
+        (ROW.format("a", "b").replace("3.200", ""), "column 'score' is missing, empty"),
     ],
 )
 def test_what_breaks_the_format(tmp_path: Path, row: str, message: str) -> None:

@@ -9,7 +9,7 @@ from parsing import on_disk
 
 from mirrorbench.core.errors import DataFormatError
 from mirrorbench.core.inputs import TextInput
-from mirrorbench.data.formats.wic import parse_tsv, parse_wic
+from mirrorbench.data.formats.contexts import parse_wic, parse_wic_tsv
 from mirrorbench.data.store import DataStore
 from mirrorbench.tasks import WordInContext
 
@@ -50,7 +50,7 @@ def test_wic_without_gold(tmp_path: Path) -> None:
     ],
 )
 def test_wic_tsv(tmp_path: Path, subtask: int, statements: list[str]) -> None:
-    pairs = parse_tsv(on_disk(tmp_path, TSV), {"subtask": subtask})
+    pairs = parse_wic_tsv(on_disk(tmp_path, TSV), {"subtask": subtask})
     assert [p.right.text for p in pairs] == statements
     assert [targets(p.left) for p in pairs] == [targets(p.right) for p in pairs] == [["zero"], ["Foot"]]
     assert [p.label for p in pairs] == [1, 0]
@@ -65,7 +65,7 @@ def test_wic_tsv(tmp_path: Path, subtask: int, statements: list[str]) -> None:
         ("dev.data.txt", "a\tN\t-1-0\tb\tc\nrun\tV\t0-1\trun !\tto run\n", "not of the form i-j"),
         ("dev.data.txt", "a\tN\t1-0\tb  c\tc\nrun\tV\t0-1\trun !\tto run\n", "line 1: there is no word 1"),
         ("dev.gold.txt", "F\n", "1 lines instead of 2"),
-        ("dev.gold.txt", "F\ntrue\n", "line 2: 'true' is neither T nor F"),
+        ("dev.gold.txt", "F\ntrue\n", "line 2: 'true' is none of T, F"),
     ],
 )
 def test_wic_that_does_not_follow_its_format(tmp_path: Path, name: str, text: str, what: str) -> None:
@@ -80,20 +80,20 @@ def test_wic_that_does_not_follow_its_format(tmp_path: Path, name: str, text: st
         ("dev_examples.txt", "zero\t7\tis zero\nfoot\t0\tFoot\n", "line 1: there is no word 7"),
         ("dev_definitions.txt", "a digit\n", "1 lines instead of 2"),
         ("dev_definitions.txt", "a digit\n \n", "line 2: an empty line"),
-        ("dev_labels.txt", "T\n\n", "line 2: an empty line"),
+        ("dev_labels.txt", "T\n\n", "line 2: the label '' is none of T, F"),
     ],
 )
 def test_wic_tsv_that_does_not_follow_its_format(tmp_path: Path, name: str, text: str, what: str) -> None:
     with pytest.raises(DataFormatError, match=what):
-        parse_tsv(on_disk(tmp_path, {**TSV, name: text}), {"subtask": 3})
+        parse_wic_tsv(on_disk(tmp_path, {**TSV, name: text}), {"subtask": 3})
 
 
 def test_wrong_files_and_options(tmp_path: Path) -> None:
     with pytest.raises(DataFormatError, match="subtask 4"):
-        parse_tsv(on_disk(tmp_path, TSV), {"subtask": 4})
+        parse_wic_tsv(on_disk(tmp_path, TSV), {"subtask": 4})
     with pytest.raises(DataFormatError, match="name does not follow"):
         parse_wic(on_disk(tmp_path, {"valid.data.txt": ""}), {})
-    with pytest.raises(DataFormatError, match="split dev lacks data"):
+    with pytest.raises(DataFormatError, match="files of dev .* lack data"):
         parse_wic({"dev.gold.txt": tmp_path / "dev.gold.txt"}, {})
 
 
@@ -111,7 +111,7 @@ def test_the_real_wic(shared_data: Path) -> None:
 def test_the_real_wic_tsv(shared_data: Path) -> None:
     files = {path.name: path for path in sorted((shared_data / "wic" / "WiC-TSV" / "en").glob("*/*_*.txt"))}
     del files["test_domains.txt"]
-    pairs = parse_tsv(files, {"subtask": 3})
+    pairs = parse_wic_tsv(files, {"subtask": 3})
     assert {s: sum(p.split == s for p in pairs) for s in ("train", "dev", "test")} == {
         "train": 2828, "dev": 389, "test": 1306,
     }  # fmt: skip

@@ -97,8 +97,8 @@ class TestOfficial:
         ("words", "scores", "message"),
         [
             (TRANSLATION, SCORES.rsplit("2,", 1)[0], "2 rows, scores.csv has 1"),
-            (TRANSLATION.replace("EST 2", "EST2"), SCORES, "column 'EST 2' is missing"),
-            (TRANSLATION.replace("null", " "), SCORES, "row 1: column 'EST 2' is missing or empty"),
+            (TRANSLATION.replace("EST 2", "EST2"), SCORES, "the header lacks EST 2"),
+            (TRANSLATION.replace("null", " "), SCORES, "line 2: column 'EST 2' is missing, empty"),
             (TRANSLATION, SCORES.replace("1.7", "high"), "line 2: 'high' is not a number"),
             (TRANSLATION.replace('stop"', "stop"), SCORES, "line 3"),
         ],

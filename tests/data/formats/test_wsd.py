@@ -9,7 +9,7 @@ from parsing import on_disk
 
 from mirrorbench.core.errors import DataFormatError
 from mirrorbench.data.formats.wordnet import WordNet
-from mirrorbench.data.formats.wsd import find, parse
+from mirrorbench.data.formats.wsd import find, parse_wsd
 
 LICENCE = "  1 This is a licence.\n"
 # Two nouns, a verb with a capital, an adjective with a satellite that is marked, an adverb.
@@ -120,7 +120,7 @@ def task_files(folder: Path, xml: str = XML, gold: str = GOLD) -> dict[str, Path
 
 
 def test_words_candidates_and_contexts(tmp_path: Path, wordnet_files: dict[str, Path]) -> None:
-    (data,) = parse({**task_files(tmp_path), **wordnet_files}, {})
+    (data,) = parse_wsd({**task_files(tmp_path), **wordnet_files}, {})
     first, second = data.occurrences
     assert (first.id, first.corpus, second.corpus) == ("one.d0.s0.t0", "one", "two")
     assert first.target.text == "The dog & house googles"
@@ -138,11 +138,11 @@ def test_words_candidates_and_contexts(tmp_path: Path, wordnet_files: dict[str, 
 
 def test_another_wordnet_is_refused(tmp_path: Path, wordnet_files: dict[str, Path]) -> None:
     with pytest.raises(DataFormatError, match="google%2:32:00::"):
-        parse({**task_files(tmp_path, gold=GOLD.replace("2:41", "2:32")), **wordnet_files}, {})
+        parse_wsd({**task_files(tmp_path, gold=GOLD.replace("2:41", "2:32")), **wordnet_files}, {})
     with pytest.raises(DataFormatError, match="has no gold key"):
-        parse({**task_files(tmp_path, gold=GOLD.splitlines()[0]), **wordnet_files}, {})
+        parse_wsd({**task_files(tmp_path, gold=GOLD.splitlines()[0]), **wordnet_files}, {})
     with pytest.raises(DataFormatError, match="not well-formed"):
-        parse({**task_files(tmp_path, xml=XML[:-10]), **wordnet_files}, {})
+        parse_wsd({**task_files(tmp_path, xml=XML[:-10]), **wordnet_files}, {})
     del wordnet_files["wordnet/verb.exc"]
     with pytest.raises(DataFormatError, match=r"lacks the files verb\.exc"):
         WordNet(wordnet_files)

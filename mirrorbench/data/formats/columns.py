@@ -1,0 +1,184 @@
+"""The reader under all tabular formats: a format declares its columns, and gets rows that know where they stand."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any, Literal, TypeVar
+
+from mirrorbench.core.errors import DataFormatError
+from mirrorbench.data.textfiles import Ids, is_text, parse_json, parse_number, read_lines, shown
+
+Parser = Callable[[Mapping[str, Path], Mapping[str, Any]], list[Any]]
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class TableRow:
+    """A row of a file: its values by the name of their column, or by its number from 0 where columns have no names."""
+
+    path: Path | str
+    line: int
+    values: Mapping[Any, Any]
+    ids: Ids
+
+    def error(self, problem: str) -> DataFormatError:
+        """What is wrong with the row, with file and line in front."""
+        return DataFormatError(f"{self.path}, line {self.line}: {problem}.")
+
+    def text(self, column: str | int) -> str:
+        """The text in a column, as it stands there; it must not be blank."""
+        value = self.values.get(column)
+        if not isinstance(value, str) or not value.strip() or not is_text(value):
+            raise self.error(f"column {column!r} is missing, empty or no text")
+        return value
+
+    def number(self, column: str | int, scale: tuple[float, float]) -> float:
+        """The decimal number in a column, between the two ends of a scale."""
+        return parse_number(self.text(column).strip(), self.path, self.line, *scale)
+
+    def label(self, column: str | int, labels: Mapping[str, T]) -> T:
+        """What the word in a column stands for."""
+        value = self.values.get(column)
+        if not isinstance(value, str) or value not in labels:
+            raise self.error(f"the label {shown(str(value))} is none of {', '.join(labels)}")
+        return labels[value]
+
+    def unique(self, identity: str) -> str:
+        """The id of the row's item; it may stand once in all files."""
+        return self.ids.add(identity, self.path, self.line)
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """The columns of a format.
+
+    Attributes:
+        names: the columns that a row has, in their order, or that are needed where the header says the order; without
+            any, columns have numbers, and all rows as many as the first.
+        header: whether the first line names the columns: ``exact`` (those and no others), or ``order``; else empty.
+        widths: how many columns a row may have, if not as many as there are names, or as there are in the header.
+        separator: between two columns; ``,`` reads quotes by RFC 4180, with one row a line, others take them as text.
+        encoding: of the file.
+    """
+
+    names: Sequence[str | int]
+    header: Literal["", "exact", "order"] = ""
+    widths: tuple[int, ...] = ()
+    separator: str = "\t"
+    encoding: str = "utf-8-sig"
+
+    def read(self, path: Path, ids: Ids | None = None) -> list[TableRow]:
+        """All rows of a file; see ``split``."""
+        return self.split(read_lines(path, self.encoding), path, ids)
+
+    def split(self, lines: Sequence[str], path: Path | str, ids: Ids | None = None) -> list[TableRow]:
+        """The lines of a file as rows.
+
+        Raises:
+            DataFormatError: another header, or a row with another number of columns than the format has.
+        """
+        cut = _csv_fields if self.separator == "," else self._cut
+        rows = [(line, cut(text, path, line)) for line, text in enumerate(lines, start=1)]
+        names = self.names or range(len(rows[0][1]) if rows else 0)
+        widths = self.widths or (len(names),)
+        if self.header:
+            found = rows.pop(0)[1] if rows else []
+            if self.header == "exact" and found != list(names):
+                raise DataFormatError(f"{path}: the header is not {', '.join(map(str, names))}.")
+            if lacking := [str(name) for name in names if found.count(str(name)) != 1]:
+                raise DataFormatError(f"{path}: the header lacks {', '.join(lacking)}, or names it twice.")
+            names, widths = found, (len(found),)
+        ids = ids or Ids()
+        made = []
+        for line, row in rows:
+            if len(row) not in widths:
+                wanted = " or ".join(map(str, widths))
+                raise DataFormatError(f"{path}, line {line}: {len(row)} columns instead of {wanted}.")
+            made.append(TableRow(path, line, dict(zip(names, row, strict=False)), ids))
+        return made
+
+    def read_all(self, files: Mapping[str, Path]) -> Iterator[TableRow]:
+        """The rows of several files, among which ids are unique."""
+        ids = Ids()
+        for path in files.values():
+            yield from self.read(path, ids)
+
+    def _cut(self, text: str, path: Path | str, line: int) -> list[str]:
+        return text.split(self.separator)
+
+
+def _csv_fields(text: str, path: Path | str, line: int) -> list[str]:
+    # One line at a time: a stray quote is then an error in its line, and cannot swallow the lines that follow.
+    try:
+        rows = list(csv.reader([text], strict=True))
+    except csv.Error as error:
+        raise DataFormatError(f"{path}, line {line}: {error}.") from None
+    if len(rows) != 1 or not rows[0]:
+        raise DataFormatError(f"{path}, line {line}: an empty line.")
+    return rows[0]
+
+
+def json_rows(path: Path, ids: Ids) -> Iterator[TableRow]:
+    """The rows of a file of JSON lines.
+
+    Raises:
+        DataFormatError: a line is no JSON object.
+    """
+    for line, text in enumerate(read_lines(path), start=1):
+        values = parse_json(text, f"{path}, line {line}")
+        if not isinstance(values, dict):
+            raise DataFormatError(f"{path}, line {line}: not a JSON object.")
+        yield TableRow(path, line, values, ids)
+
+
+def parallel_lines(path: Path, rows: Sequence[TableRow]) -> list[str]:
+    """The lines of a file that says something of each row of another.
+
+    Raises:
+        DataFormatError: there are more or fewer.
+    """
+    lines = read_lines(path)
+    if len(lines) != len(rows):
+        raise DataFormatError(f"{path} has {len(lines)} lines instead of {len(rows)}, one for each item.")
+    return lines
+
+
+def parallel_labels(path: Path | None, rows: Sequence[TableRow], labels: Mapping[str, int]) -> list[int | None]:
+    """What the lines of a file of labels stand for, one for each row of another; ``None`` where there is no file."""
+    if path is None:
+        return [None] * len(rows)
+    lines = [(line, text.strip()) for line, text in enumerate(parallel_lines(path, rows), start=1)]
+    return [TableRow(path, line, {0: text}, Ids()).label(0, labels) for line, text in lines]
+
+
+def by_name(files: Mapping[str, Path], pattern: str, shape: str, needed: Sequence[str]) -> dict[str, dict[str, Path]]:
+    """Files whose names say which part of which group they are: ``dev.gold.txt``, labels of the split dev.
+
+    Args:
+        files: by their path in the card.
+        pattern: a regular expression for the name without its folder; its groups ``group`` and ``part`` (where that is
+            absent, the part is ``data``).
+        shape: the same for people.
+        needed: the parts that every group must have, the one first that gives the order of the groups.
+
+    Raises:
+        DataFormatError: a file has another name, a part stands twice, or one is missing.
+    """
+    found: dict[str, dict[str, Path]] = {}
+    for name, path in files.items():
+        match = re.fullmatch(pattern, PurePosixPath(name).name)
+        if match is None:
+            raise DataFormatError(f"{path}: the name does not follow {shape}.")
+        part = match["part"] or "data"
+        if part in found.setdefault(match["group"], {}):
+            raise DataFormatError(f"{path}: a second file of {match['group']}, {part}.")
+        found[match["group"]][part] = path
+    for group, parts in found.items():
+        if absent := [part for part in needed if part not in parts]:
+            raise DataFormatError(f"The files of {group} ({shape}) lack {', '.join(absent)}.")
+    order = list(files.values())
+    return dict(sorted(found.items(), key=lambda item: order.index(item[1][needed[0]])))

@@ -1,0 +1,212 @@
+"""Formats of words in context: WiC, WiC-TSV, XL-WiC, AM2iCo, Usim, CoSimLex."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from mirrorbench.core.errors import DataFormatError
+from mirrorbench.core.inputs import TextInput
+from mirrorbench.data.cards import text_option, whole_number
+from mirrorbench.data.formats.columns import Columns, TableRow, by_name, parallel_labels, parallel_lines
+from mirrorbench.data.items import ContextChange, ContextPair, RatedContexts
+from mirrorbench.data.textfiles import Ids, parse_index, shown, unmark
+
+STATEMENTS = {
+    1: "{target} means {definition}",
+    2: "{target} is a kind of {hypernyms}",
+    3: "{target} is a kind of {hypernyms} and means {definition}",
+}
+"""What is said of the target in each subtask of WiC-TSV, to be read as its second context (MirrorWiC, footnote 5)."""
+
+_TRUE_FALSE = {"T": 1, "F": 0}
+
+
+def parse_wic(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[ContextPair]:
+    """WiC in its original form, the one that SuperGLUE took over.
+
+    ``dev.data.txt`` holds target, part of speech, ``i-j`` and two sentences; ``i`` and ``j`` count the sentences'
+    words, which are set apart by one space each. ``dev.gold.txt``, where it is public, holds T or F. The id is
+    ``dev/<line>``.
+    """
+    columns = Columns(("target", "pos", "indices", "first", "second"))
+    names = r"(?P<group>train|dev|test)\.(?P<part>data|gold)\.txt"
+    pairs = []
+    for split, parts in by_name(files, names, "SPLIT.data.txt or SPLIT.gold.txt", ("data",)).items():
+        rows = columns.read(parts["data"])
+        for row, label in zip(rows, parallel_labels(parts.get("gold"), rows, _TRUE_FALSE), strict=True):
+            first, dash, second = row.values["indices"].partition("-")
+            if not dash or "-" in second:
+                raise row.error(f"{shown(row.values['indices'])} is not of the form i-j")
+            left, right = _nth_word(row, "first", first), _nth_word(row, "second", second)
+            pairs.append(ContextPair(f"{split}/{row.line}", left, right, label, split))
+    return pairs
+
+
+def parse_wic_tsv(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[ContextPair]:
+    """WiC-TSV, target sense verification; the option ``subtask`` is 1 (definition), 2 (hypernyms) or 3 (both).
+
+    ``dev_examples.txt`` holds target, index of its word and context, the words set apart by one space each;
+    ``dev_definitions.txt`` a definition, ``dev_hypernyms.txt`` hypernyms, tab-separated, with underscores for spaces;
+    ``dev_labels.txt``, where it is public, T or F. Definition and hypernyms become a statement about the target, the
+    second context ("plant is a kind of building complex and means ..."). (The released code leaves the underscores
+    in.) One training item of the original has no hypernyms: its statement ends before them in subtask 2, and is that of
+    subtask 1 in subtask 3. The id is ``dev/<line>``.
+    """
+    subtask = whole_number(options, "subtask", 0)
+    if subtask not in STATEMENTS:
+        raise DataFormatError(f"Parser 'wic-tsv': subtask {subtask} is none of 1, 2 and 3.")
+    columns = Columns(("target", "index", "context"))
+    names = r"(?P<group>train|dev|test)_(?P<part>examples|definitions|hypernyms|labels)\.txt"
+    needed = ("examples", "definitions", "hypernyms")
+    pairs = []
+    for split, parts in by_name(files, names, "SPLIT_PART.txt", needed).items():
+        rows = columns.read(parts["examples"])
+        definitions, hypernyms = (parallel_lines(parts[part], rows) for part in needed[1:])
+        labels = parallel_labels(parts.get("labels"), rows, _TRUE_FALSE)
+        for row, definition, kinds, label in zip(rows, definitions, hypernyms, labels, strict=True):
+            if not definition.strip():
+                raise DataFormatError(f"{parts['definitions']}, line {row.line}: an empty line.")
+            left = _nth_word(row, "context", row.values["index"])
+            target = left.text[slice(*left.spans[0])]
+            listed = ", ".join(kinds.replace("_", " ").split("\t"))
+            statement = STATEMENTS[1 if subtask == 3 and not listed else subtask]
+            text = statement.format(target=target, definition=definition, hypernyms=listed)
+            right = TextInput(text.rstrip(), ((0, len(target)),))
+            pairs.append(ContextPair(f"{split}/{row.line}", left, right, label, split))
+    return pairs
+
+
+def parse_xlwic(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[ContextPair]:
+    """XL-WiC: words in context in twelve languages, as the files of its two official archives are called.
+
+    A line holds target, part of speech, start and end of the target in both contexts, in characters, the two contexts,
+    and 1 or 0 where labels are public. Labels of the test split may lie in a file of their own. Files: ``valid.txt``
+    and ``test.txt``, or ``zh_valid.txt``, ``zh_test_data.txt`` and ``zh_test_gold.txt``. The id is ``dev/<line>``.
+    """
+    columns = Columns(("target", "pos", "s1", "e1", "s2", "e2", "first", "second", "label"), widths=(8, 9))
+    names = r"(?:[^_]*_)?(?P<group>valid|test)(?:(?<=test)(?:_data|_(?P<part>gold)))?\.\w+"
+    bits = {"1": 1, "0": 0}
+    pairs = []
+    for group, parts in by_name(
+        files, names, "[XX_]valid.txt, [XX_]test[_data].txt, [XX_]test_gold.txt", ("data",)
+    ).items():
+        split = "dev" if group == "valid" else "test"
+        rows = columns.read(parts["data"])
+        labels = parallel_labels(parts.get("gold"), rows, bits)
+        for row, label in zip(rows, labels, strict=True):
+            own = row.label("label", bits) if "label" in row.values and "gold" not in parts else label
+            left, right = _between(row, "first", "s1", "e1"), _between(row, "second", "s2", "e2")
+            pairs.append(ContextPair(f"{split}/{row.line}", left, right, own, split))
+    return pairs
+
+
+def parse_am2ico(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[ContextPair]:
+    """AM2iCo: a context in another language (option ``language``), one in English, and T or F.
+
+    The target is marked as ``<word>...</word>`` in both; the marks are taken out. A file is named after its split
+    (``dev.tsv``). The id is ``dev/<line>``, from 1 after the header.
+    """
+    language = text_option(options, "language")
+    columns = Columns(("context1", "context2", "label"), header="exact")
+    names = r"(?P<group>train|dev|test)(?P<part>)\..*"
+    return [
+        ContextPair(
+            f"{split}/{row.line - 1}",
+            _only_marked(row, "context1", language),
+            _only_marked(row, "context2", "en"),
+            row.label("label", _TRUE_FALSE),
+            split,
+        )
+        for split, parts in by_name(files, names, "SPLIT.tsv", ("data",)).items()
+        for row in columns.read(parts["data"])
+    ]
+
+
+def parse_usim(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[RatedContexts]:
+    """Usim (how similar are two uses of a word?) in the form that MirrorWiC's authors use.
+
+    A line holds a context, whose words are set apart by one space each, the number of the target's word, the mean
+    rating from 1 to 5, and the word's lemma with the number of the sentence (``bright.a 1``). Two lines that follow one
+    another are a pair and repeat its rating. The id names lemma and sentences: ``bright.a/1-2``.
+    """
+    columns = Columns(("context", "index", "rating", "name"))
+    ids = Ids()
+    pairs = []
+    for path in files.values():
+        rows = columns.read(path, ids)
+        if len(rows) % 2:
+            raise DataFormatError(f"{path}: an odd number of lines ({len(rows)}); the last one has no partner.")
+        for first, second in zip(rows[::2], rows[1::2], strict=True):
+            lemma, _, one = first.values["name"].rpartition(" ")
+            other, _, two = second.values["name"].rpartition(" ")
+            for row, parts in ((first, (lemma, one)), (second, (other, two))):
+                if not all(parts):
+                    raise row.error("not a lemma, a space and a number in the last column")
+            if first.values["rating"] != second.values["rating"] or lemma != other:
+                raise DataFormatError(f"{path}, lines {first.line} and {second.line}: they are no pair.")
+            left, right = (_nth_word(row, "context", row.values["index"]) for row in (first, second))
+            identity = first.unique(f"{lemma}/{one}-{two}")
+            pairs.append(RatedContexts(identity, left, right, first.number("rating", (1, 5))))
+    return pairs
+
+
+_COSIMLEX = Columns(
+    (
+        "word1", "word2", "context1", "context2", "sim1", "sim2", "stdev1", "stdev2", "pvalue",
+        "word1_context1", "word2_context1", "word1_context2", "word2_context2",
+    ),
+    header="exact",
+)  # fmt: skip
+
+
+def parse_cosimlex(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[ContextChange]:
+    """CoSimLex (SemEval-2020 task 3): two words, both in each of two contexts; tab-separated despite its name.
+
+    The words are marked with ``<strong>`` in both contexts, in whatever order they stand there; ``word1_context1`` ...
+    give them in the form that occurs. The marks are taken out. The id is the number of the row, from 1.
+    """
+
+    def in_context(row: TableRow, number: str) -> RatedContexts:
+        text, spans = unmark(row.values[f"context{number}"], "strong")
+        wanted = [row.values[f"word{word}_context{number}"] for word in "12"]
+        marked = [text[start:end] for start, end in spans]
+        if marked not in (wanted, wanted[::-1]):
+            raise row.error(f"context {number} does not mark {' and '.join(map(shown, wanted))}")
+        left, right = (TextInput(text, (span,)) for span in (spans if marked == wanted else spans[::-1]))
+        return RatedContexts(f"{row.line - 1}/{number}", left, right, row.number(f"sim{number}", (0, 10)))
+
+    return [
+        ContextChange(row.unique(str(row.line - 1)), in_context(row, "1"), in_context(row, "2"))
+        for row in _COSIMLEX.read_all(files)
+    ]
+
+
+def _nth_word(row: TableRow, column: str, index: str) -> TextInput:
+    """A word in a text whose words are set apart by one space each, by its number from 0."""
+    text = row.values[column]
+    words = text.split(" ")
+    number = parse_index(index)
+    if not 0 <= number < len(words) or not words[number]:
+        asked = index if number >= 0 else shown(index)
+        raise row.error(f"there is no word {asked} in {shown(text)} (counted from 0)")
+    start = sum(len(word) + 1 for word in words[:number])
+    return TextInput(text, ((start, start + len(words[number])),))
+
+
+def _between(row: TableRow, column: str, first: str, last: str) -> TextInput:
+    """A word in a text, by the characters at which it starts and ends."""
+    text, bounds = row.values[column], (row.values[first], row.values[last])
+    start, end = map(parse_index, bounds)
+    if not 0 <= start < end <= len(text):
+        raise row.error(f"there is no target from {shown('-'.join(bounds))} in {shown(text)}")
+    return TextInput(text, ((start, end),))
+
+
+def _only_marked(row: TableRow, column: str, language: str) -> TextInput:
+    """The one word of a text that is marked as ``<word>...</word>``."""
+    text, spans = unmark(row.values[column], "word")
+    if len(spans) != 1 or not text[slice(*spans[0])].strip():
+        raise row.error(f"{len(spans)} targets instead of one in {shown(row.values[column])}")
+    return TextInput(text, spans, language)
