@@ -102,7 +102,7 @@ class TestAskAPatient:
         )
 
     def test_what_breaks_the_format(self, tmp_path: Path) -> None:
-        with pytest.raises(DataFormatError, match="files of 0 .* lack validation"):
+        with pytest.raises(DataFormatError, match=r"files of 0 .* lack validation"):
             self.read(tmp_path, {part: content for part, content in self.FOLD.items() if part != "validation"})
         with pytest.raises(DataFormatError, match="line 1: 2 columns instead of 3"):
             self.read(tmp_path, self.FOLD | {"test": b"2\tPain\n"})

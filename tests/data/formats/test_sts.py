@@ -55,7 +55,7 @@ def test_what_breaks_the_format(tmp_path: Path, inputs: Any, golds: str, message
 
 
 def test_files_must_go_together(tmp_path: Path) -> None:
-    with pytest.raises(DataFormatError, match="files of X .* lack gs"):
+    with pytest.raises(DataFormatError, match=r"files of X .* lack gs"):
         run("sts", tmp_path, {"STS.input.X.txt": "a\tb\n", "STS.gs.Y.txt": "1\n"})
     with pytest.raises(DataFormatError, match="does not follow"):
         run("sts", tmp_path, {"readme.txt": ""})

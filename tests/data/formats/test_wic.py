@@ -65,7 +65,7 @@ def test_wic_tsv(tmp_path: Path, subtask: int, statements: list[str]) -> None:
         ("dev.data.txt", "a\tN\t-1-0\tb\tc\nrun\tV\t0-1\trun !\tto run\n", "not of the form i-j"),
         ("dev.data.txt", "a\tN\t1-0\tb  c\tc\nrun\tV\t0-1\trun !\tto run\n", "line 1: there is no word 1"),
         ("dev.gold.txt", "F\n", "1 lines instead of 2"),
-        ("dev.gold.txt", "F\ntrue\n", "line 2: 'true' is none of T, F"),
+        ("dev.gold.txt", "F\ntrue\n", "line 2: the label 'true' is none of T, F"),
     ],
 )
 def test_wic_that_does_not_follow_its_format(tmp_path: Path, name: str, text: str, what: str) -> None:
@@ -93,7 +93,7 @@ def test_wrong_files_and_options(tmp_path: Path) -> None:
         parse_wic_tsv(on_disk(tmp_path, TSV), {"subtask": 4})
     with pytest.raises(DataFormatError, match="name does not follow"):
         parse_wic(on_disk(tmp_path, {"valid.data.txt": ""}), {})
-    with pytest.raises(DataFormatError, match="files of dev .* lack data"):
+    with pytest.raises(DataFormatError, match=r"files of dev .* lack data"):
         parse_wic({"dev.gold.txt": tmp_path / "dev.gold.txt"}, {})
 
 
