@@ -1,5 +1,79 @@
 """Analyses: what tuning does to a space of vectors, and where it helps.
 
-One module a kind holds the numbers, as pure functions of arrays; ``figures`` draws them, ``session`` brings in encoders
-and stored results, ``report`` writes files. ``mirrorbench analyze`` joins them.
+Pure functions of arrays hold the numbers, ``figures`` draws them, ``kinds`` brings in encoders and stored results.
 """
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from mirrorbench.analysis.report import Analysis
+    from mirrorbench.runs.workspace import Workspace
+    from mirrorbench.core.progress import Reporter
+
+_STUDY: dict[str, Any] = {"encoders": ("tiny",), "task": "", "corpus": "", "seed": 0, "protocol": "paper"}
+BEFORE_AND_AFTER = ("tiny+base:pooling=target,layers=-4:", "tiny+mirrorwic")
+"""The embedded model as a reader of words in context, before and after tuning."""
+
+KINDS: dict[str, dict[str, Any]] = {
+    "errors": {**_STUDY, "encoders": BEFORE_AND_AFTER, "task": "quick-wic", "show": 5},
+    "curves": {"results": (), "x": "corpus_size", "tasks": (), "log": False},
+    "frequency": {"results": (), "task": "quick-simlex"},
+    "isotropy": {**_STUDY, "task": "quick-sts", "texts": "", "limit": 10_000},
+    "similarity": {**_STUDY, "task": "quick-sts"},
+    "layers": {**_STUDY, "task": "quick-wic", "texts": "", "limit": 300},
+    "projection": {**_STUDY, "task": "quick-wic", "word": "", "texts": "", "method": "tsne"},
+    "roc": {**_STUDY, "task": "quick-wic"},
+}
+"""The options of each kind of analysis, with their defaults."""
+
+
+def analyze(
+    workspace: Workspace,
+    kind: str,
+    *,
+    display: Callable[[int], AbstractContextManager[Reporter]] | None = None,
+    **options: Any,
+) -> Analysis:
+    """One analysis: its numbers, and a way to draw them.
+
+    Args:
+        workspace: where to compute, and where data and results are.
+        kind: a key of ``KINDS``.
+        display: opens a reporter for so many cells, which replaces the workspace's.
+        options: of that kind. ``encoders`` are specs (a bare backbone is the ladder of the task's level), ``task``
+            picks level, language and tuning corpus, ``texts`` names a corpus or a file, ``results`` are folders.
+
+    Raises:
+        UnknownNameError: another kind, or an option that it does not have.
+        UsageError: the task does not suit the analysis, or there is nothing to analyse.
+    """
+    from mirrorbench.analysis import kinds
+    from mirrorbench.analysis.report import Analysis
+    from mirrorbench.analysis.study import NothingAnalysedError, Study
+    from mirrorbench.core.registry import unknown_name
+
+    if kind not in KINDS:
+        raise unknown_name("analysis", kind, list(KINDS))
+    for name in options:
+        if name not in KINDS[kind]:
+            raise unknown_name(f"option of the analysis {kind}", name, list(KINDS[kind]))
+    given = KINDS[kind] | options
+    function: Callable[..., Analysis] = getattr(kinds, kind)
+    with ExitStack() as stack:
+        study = None
+        if "encoders" in given:
+            study = Study(workspace, *(given.pop(name) for name in _STUDY))
+        if display:
+            workspace.reporter = stack.enter_context(display(len(study.plan.cells) if study else 0))
+        if study is None:
+            return function(workspace, **given)
+        try:
+            found = function(study, **given)
+        except NothingAnalysedError:
+            found = Analysis(kind, [], {}, None)
+        return replace(found, document={**study.describe(), **found.document}, failures=study.failures)

@@ -1,30 +1,27 @@
 """Curves over a setting of the tuning, from the stored results of a sweep.
 
 Mirror-BERT's Figure 5 and MirrorWiC's Figure 4: performance by number of strings tuned on; MirrorWiC's Table 7 and
-Mirror-BERT's Tables 12 and 13: by dropout rate and by length of the masked span.
+Mirror-BERT's Tables 12 and 13: by dropout rate and by length of the masked span. Mirror-BERT's Figure 8 (section 4.4):
+how many words of a task fall into each bucket of frequency, and how well an encoder does that was tuned on its words.
 """
 
 from __future__ import annotations
 
+import re
 import statistics
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from mirrorbench.core.specs import EncoderSpec, parse_spec
 from mirrorbench.runs.results import Result
 
+_BUCKET = re.compile(r"words-en-(\d+)-(\d+)k")
+
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """The score at one value of the setting.
-
-    Attributes:
-        x: the value.
-        mean: of the main metric over seeds.
-        sd: sample standard deviation over seeds; ``None`` for one seed.
-        n: number of seeds.
-    """
+    """The main metric at one value of the setting: mean and sample standard deviation over n seeds."""
 
     x: float
     mean: float
@@ -34,15 +31,7 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """The curve of one encoder on one task.
-
-    Attributes:
-        spec: the encoder, without the key that varies.
-        task: the task's name.
-        metric: what is on the y axis.
-        protocol: which reading of the experiment.
-        points: by rising x, at least two.
-    """
+    """The curve of one encoder on one task, points by rising x; ``spec`` is without the key that varies."""
 
     spec: EncoderSpec
     task: str
@@ -51,16 +40,29 @@ class Series:
     points: tuple[Point, ...]
 
 
-def value_of(result: Result, key: str) -> float | None:
+@dataclass(frozen=True, slots=True)
+class Bucket:
+    """Words of neighbouring frequency, ranks ``start`` to ``end`` in thousands."""
+
+    corpus: str
+    start: int
+    end: int
+    words: int
+    """How many distinct words of the task are in it."""
+    share: float
+    """Of the task's distinct words."""
+
+    def point(self, series: Series) -> Point | None:
+        """The point of a curve that belongs to the bucket."""
+        middle = (self.start + self.end) / 2
+        return next((point for point in series.points if point.x == middle), None)
+
+
+def setting(result: Result, key: str) -> float | None:
     """What a setting of the tuning really was in a result: presets count as much as what the spec says.
 
-    Args:
-        result: a stored result.
-        key: a numeric key of a spec: ``corpus_size`` (the number of strings that were there), ``dropout``,
-            ``span_mask``, ``temperature``, ``lr``, ``epochs``, ``batch_size`` ...
-
-    Returns:
-        ``None`` where nothing was tuned or the key is not a number there.
+    ``key`` is a numeric key of a spec (``corpus_size``: the number of strings that were there). ``None`` where nothing
+    was tuned or the key is not a number.
     """
     recipe, corpus = result.cell.get("recipe"), result.cell.get("corpus")
     if not recipe:
@@ -71,36 +73,34 @@ def value_of(result: Result, key: str) -> float | None:
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
-def series(results: Iterable[Result], key: str) -> list[Series]:
-    """Every curve that stored results hold over ``key``, in the order of their first result.
-
-    Results belong to one curve if their specs differ in that key alone, and task and protocol are the same. What has
-    only one value of the key is no curve. An undefined score is left out.
-    """
-    return series_over(
-        results, lambda result: value_of(result, key), lambda result: without(parse_spec(result.spec), key), least=2
-    )
+def curves_over(results: Iterable[Result], key: str) -> list[Series]:
+    """Every curve of at least two points that stored results hold over a key of the spec."""
+    return _curves(results, key, lambda result: setting(result, key), least=2)
 
 
-def series_over(
-    results: Iterable[Result],
-    x_of: Callable[[Result], float | None],
-    encoder_of: Callable[[Result], EncoderSpec],
-    least: int,
-) -> list[Series]:
-    """Curves over anything that can be read off a result.
+def curves_over_buckets(results: Iterable[Result]) -> list[Series]:
+    """Curves over buckets of frequency; the x of a point is the middle of its bucket, in thousands of words."""
 
-    Args:
-        results: stored results.
-        x_of: where a result stands on the x axis; ``None`` where it does not belong there.
-        encoder_of: what the results of one curve have in common.
-        least: points that a curve must have.
+    def middle(result: Result) -> float | None:
+        corpus = result.cell.get("corpus")
+        limits = bounds(corpus["name"]) if corpus else None
+        return sum(limits) / 2 if limits else None
+
+    return _curves(results, "corpus", middle, least=1)
+
+
+def _curves(results: Iterable[Result], key: str, x_of: Callable[[Result], float | None], least: int) -> list[Series]:
+    """Results belong to one curve if their specs differ in ``key`` alone, and task, metric and protocol are the same.
+
+    Curves stand in the order of their first result. An undefined score is left out.
     """
     found: dict[tuple[EncoderSpec, str, str, str], dict[float, dict[int, float]]] = {}
     for result in results:
         x, y = x_of(result), result.main_score
         if x is not None and y is not None:
-            name = (encoder_of(result), result.task, result.main_metric, result.protocol)
+            spec = parse_spec(result.spec)
+            spec = EncoderSpec(spec.backbone, spec.revision, spec.method, tuple(p for p in spec.params if p[0] != key))
+            name = (spec, result.task, result.main_metric, result.protocol)
             found.setdefault(name, defaultdict(dict))[x][result.seed] = y
     return [
         Series(*name, tuple(_point(x, list(scores.values())) for x, scores in sorted(values.items())))
@@ -109,11 +109,22 @@ def series_over(
     ]
 
 
-def without(spec: EncoderSpec, key: str) -> EncoderSpec:
-    """A spec less one of its keys."""
-    return EncoderSpec(spec.backbone, spec.revision, spec.method, tuple(p for p in spec.params if p[0] != key))
-
-
 def _point(x: float, scores: list[float]) -> Point:
-    sd = statistics.stdev(scores) if len(scores) > 1 else None
-    return Point(x, statistics.fmean(scores), sd, len(scores))
+    return Point(x, statistics.fmean(scores), statistics.stdev(scores) if len(scores) > 1 else None, len(scores))
+
+
+def bounds(corpus: str) -> tuple[int, int] | None:
+    """First and last rank of a bucket's words in thousands, by its corpus's name; ``None`` for other corpora."""
+    match = _BUCKET.fullmatch(corpus)
+    return (int(match[1]), int(match[2])) if match else None
+
+
+def count_words(words: Iterable[str], corpora: Iterable[tuple[str, Sequence[str]]]) -> list[Bucket]:
+    """How the distinct words of a task are spread over buckets (name and words of a corpus each), without case."""
+    own = {word.lower() for word in words}
+    found = []
+    for corpus, members in corpora:
+        start, end = bounds(corpus) or (0, 0)
+        inside = len(own & {member.lower() for member in members})
+        found.append(Bucket(corpus, start, end, inside, inside / len(own) if own else 0.0))
+    return found

@@ -2,6 +2,7 @@
 
 The score is that of Mu and Viswanath (2018), as Mirror-BERT (section 4.4, Eq. 2; Tables 9 and 14) and MirrorWiC
 (section 5.3, Eq. 2, which takes its logarithm) use it; the mean-vector norm is Mirror-BERT's Eq. 3 (appendix E).
+Vectors have the shape (n, dimensions) and are not normalised.
 """
 
 from __future__ import annotations
@@ -14,99 +15,64 @@ from numpy.typing import NDArray
 
 from mirrorbench.tasks.metrics import unit
 
-Vectors = NDArray[Any]
 _BLOCK = 256
 """Directions at a time: bounds the memory at n x 256 numbers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Isotropy:
-    """The isotropy of n vectors.
-
-    Attributes:
-        n: how many vectors.
-        dimensions: of each.
-        isotropy: the score of Mirror-BERT's Eq. 2, from 0 to 1; 1 is perfectly even.
-        log_isotropy: its logarithm, MirrorWiC's Eq. 2, at most 0.
-        row_isotropy: the score over the rows of the matrix of eigenvectors, as the authors' script has it.
-        mean_vector_norm: length of the mean vector, Mirror-BERT's Eq. 3; 0 is centred.
-        mean_cosine: of two different vectors, on average.
-    """
+    """The isotropy of n vectors."""
 
     n: int
     dimensions: int
     isotropy: float
+    """Mirror-BERT's Eq. 2, from 0 to 1; 1 is perfectly even."""
     log_isotropy: float
+    """MirrorWiC's Eq. 2, at most 0."""
     row_isotropy: float
+    """The score over the rows of the matrix of eigenvectors, as the authors' script computes it."""
     mean_vector_norm: float
+    """Mirror-BERT's Eq. 3; 0 is centred."""
     mean_cosine: float | None
+    """Of two different vectors, on average."""
 
 
-def isotropy(vectors: Vectors) -> Isotropy:
-    """Every measure of this module.
+def measure_isotropy(vectors: NDArray[Any]) -> Isotropy:
+    """Every measure of this module; ``ValueError`` if there are no vectors.
 
-    Args:
-        vectors: shape (n, dimensions), not normalised.
-
-    Raises:
-        ValueError: there are no vectors.
+    ``row_isotropy`` is what the script of Mirror-BERT's authors computes (issue 3 of their repository): it goes over
+    the rows of the matrix of eigenvectors instead of its columns. A row is a unit vector too, but no principal
+    direction, so the score is much higher. Compare Table 9 with this one: where the first eigenvector is near the mean
+    vector, the score over columns is at most about exp(-norm of the mean), .001 for BERT's 6.93 (Table 14), and Table 9
+    has .222. It depends on the signs and the order of the eigenvectors, which ``directions`` fixes.
     """
     rows = _as_float64(vectors)
     log_score = log_isotropy(rows)
+    by_row = _log_sums(rows, directions(rows).T, signs=(1,))
     return Isotropy(
         n=len(rows),
         dimensions=rows.shape[1],
         isotropy=float(np.exp(log_score)),
         log_isotropy=log_score,
-        row_isotropy=row_isotropy(rows),
-        mean_vector_norm=mean_vector_norm(rows),
+        row_isotropy=float(np.exp(by_row.min() - by_row.max())),
+        mean_vector_norm=float(np.linalg.norm(rows.mean(axis=0))),
         mean_cosine=mean_cosine(rows) if len(rows) > 1 else None,
     )
 
 
-def log_isotropy(vectors: Vectors) -> float:
+def log_isotropy(vectors: NDArray[Any]) -> float:
     """log(min Z(c) / max Z(c)) over the eigenvectors c of V^T V, where Z(c) is the sum of exp(c . v) over the vectors.
 
     An eigenvector's sign is arbitrary, so minimum and maximum are taken over both: the number does not depend on the
     linear-algebra library. Sums are taken in logarithms; nothing overflows.
-
-    Args:
-        vectors: shape (n, dimensions).
     """
     rows = _as_float64(vectors)
-    sums = _log_sums(rows, directions(rows), both_signs=True)
+    sums = _log_sums(rows, directions(rows), signs=(1, -1))
     return float(sums.min() - sums.max())
 
 
-def row_isotropy(vectors: Vectors) -> float:
-    """The score as the script that Mirror-BERT's authors posted computes it (issue 3 of their repository).
-
-    That script goes over the rows of the matrix of eigenvectors instead of its columns. A row is a unit vector too, but
-    no principal direction, so the score is much higher. Compare Table 9 with this one: where the first eigenvector is
-    near the mean vector, the score over columns is at most about exp(-norm of the mean), .001 for BERT's 6.93 (Table
-    14), and Table 9 has .222. It depends on the signs and the order of the eigenvectors, which are arbitrary: here the
-    largest component of each is positive, and eigenvalues fall.
-
-    Args:
-        vectors: shape (n, dimensions).
-
-    Returns:
-        From 0 to 1.
-    """
-    rows = _as_float64(vectors)
-    sums = _log_sums(rows, directions(rows).T, both_signs=False)
-    return float(np.exp(sums.min() - sums.max()))
-
-
-def directions(vectors: Vectors) -> NDArray[np.float64]:
-    """The eigenvectors of V^T V as columns, eigenvalues falling, the largest component of each positive.
-
-    Args:
-        vectors: V, shape (n, dimensions).
-
-    Returns:
-        Shape (dimensions, dimensions).
-    """
+def directions(vectors: NDArray[Any]) -> NDArray[np.float64]:
+    """The eigenvectors of V^T V as columns, eigenvalues falling, the largest component of each positive."""
     rows = _as_float64(vectors)
     found: NDArray[np.float64] = np.linalg.eigh(rows.T @ rows)[1][:, ::-1]
     largest = found[np.abs(found).argmax(axis=0), np.arange(found.shape[1])]
@@ -114,36 +80,27 @@ def directions(vectors: Vectors) -> NDArray[np.float64]:
     return oriented
 
 
-def mean_vector_norm(vectors: Vectors) -> float:
-    """Length of the mean of n vectors of shape (n, dimensions): Mirror-BERT, Eq. 3 and Table 14."""
-    return float(np.linalg.norm(_as_float64(vectors).mean(axis=0)))
-
-
-def mean_cosine(vectors: Vectors) -> float:
-    """Average cosine over all pairs of two different vectors (Ethayarajh 2019), from -1 to 1; a zero vector counts 0.
-
-    Args:
-        vectors: shape (n, dimensions), n at least 2.
-    """
+def mean_cosine(vectors: NDArray[Any]) -> float:
+    """Average cosine over all pairs of two different vectors (Ethayarajh 2019); a zero vector counts 0."""
     rows = unit(_as_float64(vectors))
     total = float(np.square(rows.sum(axis=0)).sum()) - float(np.square(rows).sum())
     return total / (len(rows) * (len(rows) - 1))
 
 
-def _as_float64(vectors: Vectors) -> NDArray[np.float64]:
+def _as_float64(vectors: NDArray[Any]) -> NDArray[np.float64]:
     rows = np.asarray(vectors, dtype=np.float64)
     if rows.ndim != 2 or 0 in rows.shape:
         raise ValueError(f"expected vectors of shape (n, dimensions), got {rows.shape}")
     return rows
 
 
-def _log_sums(rows: NDArray[np.float64], columns: NDArray[np.float64], both_signs: bool) -> NDArray[np.float64]:
-    """Logarithms of Z(c) for each column c, and for -c after all of them."""
+def _log_sums(rows: NDArray[np.float64], columns: NDArray[np.float64], signs: tuple[int, ...]) -> NDArray[np.float64]:
+    """Logarithms of Z(c) for each column c, under each sign."""
     from scipy.special import logsumexp
 
     sums = []
     for start in range(0, columns.shape[1], _BLOCK):
         products = rows @ columns[:, start : start + _BLOCK]
-        sums += [logsumexp(sign * products, axis=0) for sign in ((1, -1) if both_signs else (1,))]
+        sums += [logsumexp(sign * products, axis=0) for sign in signs]
     result: NDArray[np.float64] = np.concatenate(sums)
     return result

@@ -1,10 +1,8 @@
-"""Projections: do the senses of a word form clusters?
-
-MirrorWiC's Figure 3 (section 5.3) shows *spring* by t-SNE.
-"""
+"""Projections: do the senses of a word form clusters? MirrorWiC's Figure 3 (section 5.3) shows *spring* by t-SNE."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
@@ -29,14 +27,8 @@ _NEIGHBOURS = 15
 
 
 @dataclass(frozen=True, slots=True)
-class Contexts:
-    """A word in contexts whose senses are known.
-
-    Attributes:
-        inputs: n contexts.
-        senses: the sense of each, n names.
-        source: where they come from.
-    """
+class SenseExamples:
+    """A word in n contexts, the sense of each, and where they come from."""
 
     inputs: tuple[TextInput, ...]
     senses: tuple[str, ...]
@@ -44,23 +36,14 @@ class Contexts:
 
 
 def project(vectors: NDArray[Any], method: str = "tsne", seed: int = 0) -> NDArray[np.float64]:
-    """Vectors in two dimensions.
+    """Vectors in two dimensions, shape (n, 2), by ``tsne``, ``pca`` or ``umap``.
 
     Cosines are what tasks compare, so vectors are scaled to length 1 first; t-SNE starts from the first two principal
     components, with a perplexity of 30 or a third of the vectors where they are few.
 
-    Args:
-        vectors: shape (n, dimensions), n at least 4.
-        method: ``tsne``, ``pca`` or ``umap``.
-        seed: of t-SNE and UMAP.
-
-    Returns:
-        Shape (n, 2). The axes have no meaning but for ``pca``: first and second component.
-
     Raises:
         UnknownNameError: another method.
-        UsageError: too few vectors.
-        UsageError: UMAP is not installed.
+        UsageError: fewer than four vectors, or UMAP is not installed.
     """
     if method not in METHODS:
         raise unknown_name("projection", method, list(METHODS))
@@ -68,7 +51,12 @@ def project(vectors: NDArray[Any], method: str = "tsne", seed: int = 0) -> NDArr
     if len(rows) < 4:
         raise UsageError(f"a projection needs 4 contexts or more; here are {len(rows)}")
     if method == "umap":
-        reducer = _umap()(n_neighbors=min(_NEIGHBOURS, len(rows) - 1), metric="cosine", random_state=seed, n_jobs=1)
+        try:
+            umap = import_module("umap").UMAP
+        except ImportError as error:
+            hint = "Install it (pip install umap-learn), or take --method tsne or pca."
+            raise UsageError("UMAP is not installed", hint) from error
+        reducer = umap(n_neighbors=min(_NEIGHBOURS, len(rows) - 1), metric="cosine", random_state=seed, n_jobs=1)
     elif method == "tsne":
         from sklearn.manifold import TSNE
 
@@ -84,12 +72,7 @@ def project(vectors: NDArray[Any], method: str = "tsne", seed: int = 0) -> NDArr
 def silhouette(vectors: NDArray[Any], senses: Sequence[str]) -> float | None:
     """How well the senses part in the original space: the mean silhouette by cosine, from -1 to 1; 0 is not at all.
 
-    Args:
-        vectors: shape (n, dimensions).
-        senses: the sense of each.
-
-    Returns:
-        ``None`` where it is undefined: fewer than two senses, or each context has one of its own.
+    ``None`` where it is undefined: fewer than two senses, or each context has one of its own.
     """
     from sklearn.metrics import silhouette_score
 
@@ -98,18 +81,18 @@ def silhouette(vectors: NDArray[Any], senses: Sequence[str]) -> float | None:
     return float(silhouette_score(unit(vectors), list(senses), metric="cosine"))
 
 
-def read_contexts(path: Path | None = None) -> Contexts:
-    """Contexts from a file: a sense, a tab, and a text with ``<t>`` and ``</t>`` around the word, on each line.
-
-    Args:
-        path: the file; by default the sentences about *spring* that are inside the package.
+def read_examples(file: str = "") -> SenseExamples:
+    """Contexts from a file of lines ``SENSE<TAB>TEXT`` with ``<t>`` and ``</t>`` around the word; by default our own.
 
     Raises:
+        UsageError: there is no such file.
         DataFormatError: a line has another form; the message names it.
     """
-    name = str(path) if path else "examples inside the package"
+    if file and not os.path.isfile(file):  # unlike Path.is_file, it takes a name that is too long
+        raise UsageError(f"there is no file {file}", "Each line holds a sense, a tab, and a <t>marked</t> text.")
+    name = file or "examples inside the package"
     inputs, senses = [], []
-    for number, line in enumerate(read_lines(path or Path(str(EXAMPLES))), start=1):
+    for number, line in enumerate(read_lines(Path(file or str(EXAMPLES))), start=1):
         if not line.strip():
             continue
         sense, tab, marked = line.partition("\t")
@@ -121,20 +104,17 @@ def read_contexts(path: Path | None = None) -> Contexts:
             )
         inputs.append(TextInput(text, spans))
         senses.append(sense.strip())
-    return Contexts(tuple(inputs), tuple(senses), name)
+    return SenseExamples(tuple(inputs), tuple(senses), name)
 
 
-def contexts_of(word: str, items: Disambiguation, source: str) -> Contexts:
-    """Contexts of a word from a disambiguation data set: its occurrences, and the examples of its senses.
-
-    Args:
-        word: a lemma, as before the ``%`` of a sense key.
-        items: the data set.
-        source: its name.
+def examples_of(word: str, items: object, task: str) -> SenseExamples:
+    """Contexts of a word (a lemma) from a disambiguation task: its occurrences, and the examples of its senses.
 
     Raises:
-        UsageError: the word has fewer than two senses with contexts there.
+        UsageError: the task is of another kind, or the word has fewer than two senses with contexts there.
     """
+    if not isinstance(items, Disambiguation):
+        raise UsageError(f"the task {task} has no senses of {word!r}", "Take --task wsd.")
     found: dict[TextInput, str] = {}
     for occurrence in items.occurrences:
         sense = min(occurrence.gold)
@@ -145,16 +125,7 @@ def contexts_of(word: str, items: Disambiguation, source: str) -> Contexts:
             found.update((example, sense) for example in contexts.examples if example not in found)
     if len(set(found.values())) < 2:
         raise UsageError(
-            f"{source} has {len(set(found.values()))} senses of {word!r} with contexts; two are needed",
+            f"{task} has {len(set(found.values()))} senses of {word!r} with contexts; two are needed",
             "Write the lemma in small letters, or bring contexts of your own: --texts FILE",
         )
-    return Contexts(tuple(found), tuple(found.values()), source)
-
-
-def _umap() -> Any:
-    try:
-        return import_module("umap").UMAP
-    except ImportError as error:
-        raise UsageError(
-            "UMAP is not installed", "Install it (pip install umap-learn), or take --method tsne or pca."
-        ) from error
+    return SenseExamples(tuple(found), tuple(found.values()), task)

@@ -1,4 +1,4 @@
-"""What an analysis leaves: its numbers as CSV (a table) and JSON (all of them, with where they come from)."""
+"""What an analysis is: numbers, where they come from, and a figure; and the files that it leaves."""
 
 from __future__ import annotations
 
@@ -6,39 +6,85 @@ import csv
 import io
 import json
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, is_dataclass
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, is_dataclass
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from mirrorbench.analysis import figures
 from mirrorbench.core.files import writing
+from mirrorbench.runs.cells import Failure
 
-Row = Mapping[str, Any]
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Rows = Sequence[Mapping[str, Any]]
 
 
-def write_numbers(stem: Path, rows: Sequence[Row], document: Mapping[str, Any]) -> list[Path]:
-    """Write ``<stem>.csv`` and ``<stem>.json``.
+@dataclass(frozen=True)
+class Analysis:
+    """The outcome of one analysis.
 
-    Args:
-        stem: path without a suffix; its folder is made.
-        rows: the table; all rows have the same keys.
-        document: what else belongs into the JSON file, beside ``rows``.
-
-    Raises:
-        StorageError: the folder cannot be written.
+    Attributes:
+        name: of its files, without a suffix.
+        rows: the numbers; all rows have the same keys.
+        document: what else goes into the JSON file: encoders, task, seed ...
+        draw: makes the figure, inside ``figures.style()``; ``None`` where no encoder could be analysed.
+        table: what is shown on a screen, where ``rows`` are too many.
+        summary: a line above the table.
+        failures: which encoders failed, and why.
     """
+
+    name: str
+    rows: Rows
+    document: Mapping[str, Any]
+    draw: Callable[[], Figure] | None
+    table: Rows | None = None
+    summary: str = ""
+    failures: Sequence[Failure] = field(default=())
+
+    def write(self, folder: str | Path, formats: Sequence[str] = ()) -> list[Path]:
+        """Write ``<name>.csv``, ``<name>.json`` and the figure in each format into a folder.
+
+        Args:
+            folder: made if it is missing.
+            formats: of ``figures.FIGURE_FORMATS``.
+
+        Returns:
+            The files; none where no encoder could be analysed.
+
+        Raises:
+            StorageError: the folder cannot be written.
+        """
+        from mirrorbench import __version__
+
+        if self.draw is None:
+            return []
+        stem = Path(folder) / re.sub(r"[^\w.=,-]", "_", self.name)  # a task's name may hold options after a colon
+        made = {"version": __version__, "created": datetime.now(UTC).isoformat(timespec="seconds")}
+        files = write_numbers(stem, self.rows, {"analysis": stem.name, **self.document, **made})
+        if formats:
+            with figures.style():
+                files += figures.save(self.draw(), stem, formats)
+        return files
+
+
+def write_numbers(stem: Path, rows: Rows, document: Mapping[str, Any]) -> list[Path]:
+    """Write ``<stem>.csv`` (the rows) and ``<stem>.json`` (the document and the rows)."""
     text = io.StringIO()
     writer = csv.DictWriter(text, list(rows[0]) if rows else [], lineterminator="\n")
     writer.writeheader()
     writer.writerows(plain(row) for row in rows)  # an empty field where there is nothing
-    content = plain({**document, "rows": list(rows)})
-    files = [stem.with_name(f"{stem.name}.csv"), stem.with_name(f"{stem.name}.json")]
-    for path, data in zip(files, (text.getvalue(), json.dumps(content, indent=2, ensure_ascii=False)), strict=True):
+    content = json.dumps(plain({**document, "rows": list(rows)}), indent=2, ensure_ascii=False)
+    files = {stem.with_name(f"{stem.name}.csv"): text.getvalue(), stem.with_name(f"{stem.name}.json"): content}
+    for path, data in files.items():
         with writing(path) as sink:
             sink.write(data.encode())
-    return files
+    return list(files)
 
 
 def plain(value: Any) -> Any:
@@ -47,22 +93,20 @@ def plain(value: Any) -> Any:
         return plain(asdict(value))
     if isinstance(value, Mapping):
         return {str(key): plain(v) for key, v in value.items()}
-    if isinstance(value, np.ndarray):
+    if isinstance(value, np.ndarray | np.generic):
         return plain(value.tolist())
     if isinstance(value, list | tuple):
         return [plain(v) for v in value]
-    if isinstance(value, np.generic):
-        return plain(value.item())
     if isinstance(value, float) and not math.isfinite(value):
         return None if math.isnan(value) else ("inf" if value > 0 else "-inf")
     return value
 
 
 def cell_text(value: Any) -> str:
-    """A value in a table on the screen: numbers with four significant digits, nothing where there is none."""
+    """A value in a table on the screen: numbers with four significant digits, a dash where there is none."""
     value = plain(value)
     if value is None:
         return "–"
-    if isinstance(value, bool) or not isinstance(value, float):
+    if not isinstance(value, float):
         return str(value)
     return f"{value:.4f}" if 0.001 <= abs(value) < 1000 or value == 0 else f"{value:.4g}"

@@ -3,337 +3,209 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mirrorbench.analysis.layers import Layer, Words, measure
-from mirrorbench.analysis.projection import Contexts, contexts_of, read_contexts
-from mirrorbench.core.errors import DataUnavailableError, EncodingError, MirrorbenchError, UsageError
+from mirrorbench.core.errors import EncodingError, MirrorbenchError, UsageError
 from mirrorbench.core.inputs import Array, Encoder, PoolingEncoder, TextInput, encode_checked
-from mirrorbench.core.plugins import Plugins
-from mirrorbench.core.progress import Reporter, Silent
-from mirrorbench.core.specs import EncoderSpec
+from mirrorbench.core.specs import EncoderSpec, parse_spec
 from mirrorbench.data.corpora import read_corpus
-from mirrorbench.data.items import Disambiguation
-from mirrorbench.data.store import DataStore
 from mirrorbench.models.pooling import Pooling
 from mirrorbench.reports.build import row_label
-from mirrorbench.runs.cache import Cache
+from mirrorbench.reports.statistics.items import read_predictions
 from mirrorbench.runs.cells import Cell, Failure
 from mirrorbench.runs.plan import Plan, Request, expand_tasks
-from mirrorbench.runs.results import Result, ResultStore, read_result
+from mirrorbench.runs.results import Result, read_result
 from mirrorbench.runs.workspace import Workspace
-from mirrorbench.tasks import Vectors
-from mirrorbench.tasks.base import score_task
-
-if TYPE_CHECKING:
-    import torch
 
 T = TypeVar("T")
-
-CHUNK = 1024
+_CHUNK = 1024
 """Texts between two signs of progress, for encoders that give none themselves."""
 
 
-@dataclass(frozen=True)
-class Opened:
-    """An encoder in memory, as a row of a table.
+class NothingAnalysedError(Exception):
+    """Every encoder failed; why is among the study's failures."""
 
-    Attributes:
-        label: how the papers would call it.
-        cell: what it was planned as.
-        encoder: what encodes.
-    """
+
+@dataclass(frozen=True)
+class Loaded:
+    """An encoder in memory, the cell that it was planned as, and how the papers would call it."""
 
     label: str
     cell: Cell
     encoder: Encoder
 
-    def pooling(self) -> Pooling:
-        """How its vectors are read.
-
-        Raises:
-            UsageError: it has its own way (an encoder system), and its layers cannot be looked into.
-        """
+    def layers(self) -> tuple[Pooling, int]:
+        """How its vectors are read, and how many layers its model has, the embeddings not counted."""
         if self.cell.pooling is None or not isinstance(self.encoder, PoolingEncoder):
             raise UsageError(
                 f"{self.cell.spec} is an encoder of its own; its layers cannot be read",
                 "Name a backbone, such as tiny, bert or ./my-model.",
             )
-        return self.cell.pooling
-
-    def n_layers(self) -> int:
-        """Layers of its model, the embeddings not counted."""
-        self.pooling()
         transformer = getattr(self.encoder, "transformer", None)
         if transformer is None:
             raise UsageError(f"{self.cell.spec} stands for several models here", "Name a task in one language.")
-        return int(transformer.model.config.num_hidden_layers)
-
-
-@dataclass(frozen=True)
-class Texts:
-    """What is encoded.
-
-    Attributes:
-        inputs: distinct texts, perhaps with targets.
-        source: the task's, corpus's or file's name.
-    """
-
-    inputs: tuple[TextInput, ...]
-    source: str
-
-    def describe(self) -> dict[str, Any]:
-        """What results say about them: source, number, and one checksum over texts and targets."""
-        checksum = hashlib.sha256(b"".join(item.key() for item in self.inputs)).hexdigest()
-        return {"source": self.source, "n": len(self.inputs), "sha256": checksum}
+        return self.cell.pooling, int(transformer.model.config.num_hidden_layers)
 
 
 @dataclass(frozen=True)
 class Predictions:
-    """What an encoder left on a task.
-
-    Attributes:
-        label: how the papers would call the encoder.
-        result: the stored result.
-        arrays: ``ids``, ``scores``, ``gold`` and what else the task stored.
-    """
+    """What an encoder left on a task: its label, the stored result, and the arrays beside it."""
 
     label: str
     result: Result
     arrays: Mapping[str, NDArray[Any]]
 
+    @cached_property
+    def scored(self) -> dict[str, NDArray[Any]]:
+        """The arrays behind the main score: those of its split, where a task has several, with known answers."""
+        n = len(self.arrays["ids"])
+        keep = ~np.isnan(self.arrays["gold"])
+        splits = self.arrays.get("splits")
+        if splits is not None and (own := keep & (splits == self.result.main_metric.partition("_")[0])).any():
+            keep = own
+        return {name: array[keep] if len(array) == n else array for name, array in self.arrays.items()}
+
 
 @dataclass
-class Session:
-    """Encoders, a task and where to compute.
+class Study:
+    """Encoders on a task; what fails is among ``failures``.
 
     Attributes:
-        plugins: what is registered.
-        data: where data files are.
-        device: where to compute.
-        encoders: specs as written; a bare backbone is the ladder of the task's level.
-        task: name of the task: picks level, language and tuning corpus.
-        corpus: tune on this instead; empty for the task's own.
-        seed: of tuned encoders, and of whatever an analysis draws.
+        workspace: where to compute.
+        encoders: specs; a bare backbone is the ladder of the task's level.
+        task: picks level, language and tuning corpus.
+        corpus: to tune on instead; empty for the task's own.
+        seed: of tuned encoders, and of random samples.
         protocol: ``paper`` or ``released``.
-        offline: open no socket.
-        reporter: whom to tell.
     """
 
-    plugins: Plugins
-    data: DataStore
-    device: torch.device
-    encoders: tuple[EncoderSpec, ...]
+    workspace: Workspace
+    encoders: Sequence[str | EncoderSpec]
     task: str
     corpus: str = ""
     seed: int = 0
     protocol: str = "paper"
-    offline: bool = False
-    reporter: Reporter = field(default_factory=Silent)
     failures: list[Failure] = field(default_factory=list)
-    _plan: Plan | None = None
 
-    def __post_init__(self) -> None:
-        expand_tasks([self.task], self.plugins)  # the error for a name that is none
-        if self.task not in self.plugins.tasks:
-            raise UsageError(f"{self.task} is a suite; an analysis is of one task", "mirrorbench list suites")
-
+    @cached_property
     def plan(self) -> Plan:
-        """One cell for each row; what cannot be planned is among ``failures``."""
-        if self._plan is None:
-            request = Request(self.encoders, (self.task,), (self.seed,), self.corpus, self.protocol)
-            self._plan = self.workspace().plan(request)
-            self.failures += self._plan.failures
-        return self._plan
+        """One cell for each row."""
+        expand_tasks([self.task], self.workspace.plugins)  # the error for a name that is none
+        if self.task not in self.workspace.plugins.tasks:
+            raise UsageError(f"{self.task} is a suite; an analysis is of one task", "mirrorbench list suites")
+        specs = tuple(dict.fromkeys(s if isinstance(s, EncoderSpec) else parse_spec(s) for s in self.encoders))
+        plan = self.workspace.plan(Request(specs, (self.task,), (self.seed,), self.corpus, self.protocol))
+        self.failures += plan.failures
+        return plan
 
-    def workspace(self, results: ResultStore | None = None) -> Workspace:
-        """Where encoders are planned, loaded and run."""
-        return Workspace(
-            self.plugins, self.data, results or ResultStore(Path("results")), Cache(), str(self.device),
-            offline=self.offline, reporter=self.reporter,
-        )  # fmt: skip
+    @cached_property
+    def items(self) -> Any:
+        """The task's items."""
+        return self.workspace.plugins.tasks[self.task].load(self.workspace.data)
 
     def label(self, spec: EncoderSpec) -> str:
         """How the papers would call an encoder; its spec where several rows would be called that."""
-        labels = [row_label(row, self.plugins) for row in self.plan().rows]
-        own = row_label(spec, self.plugins)
+        labels = [row_label(row, self.workspace.plugins) for row in self.plan.rows]
+        own = row_label(spec, self.workspace.plugins)
         return own if labels.count(own) == 1 else str(spec)
 
-    def items(self) -> Any:
-        """The task's items."""
-        return self.plugins.tasks[self.task].load(self.data)
+    def describe(self) -> dict[str, Any]:
+        """Where numbers come from: task, seed, protocol, encoders."""
+        encoders = [
+            {
+                "encoder": self.label(cell.spec),
+                "spec": str(cell.spec),
+                "weights": cell.model.key,
+                "corpus": cell.model.corpus.name if cell.model.corpus else None,
+                "readout": [r.mode, r.layers, r.max_length] if (r := cell.pooling) else None,
+                "precision": cell.precision,
+            }
+            for cell in self.plan.cells
+        ]
+        return {"task": self.task, "seed": self.seed, "protocol": self.protocol, "encoders": encoders}
 
-    def of_each(self, measure: Callable[[Opened], T]) -> dict[str, T]:
-        """What is found of each encoder, by its label; one that cannot be opened or encode is among ``failures``."""
-        found = {}
-        for one in self._opened():
-            try:
-                found[one.label] = measure(one)
-            except UsageError:
-                raise
-            except MirrorbenchError as error:
-                self.failures.append(Failure.of(error, one.cell.spec, one.cell.task, one.cell.seed))
-        return found
+    def texts(self, source: str, limit: int) -> tuple[list[TextInput], dict[str, Any]]:
+        """Distinct texts of a corpus or file, or of the task with their targets; and what results say about them.
 
-    def _opened(self) -> Iterator[Opened]:
-        plan, loader = self.plan(), self.workspace().loader
-        for cell in plan.cells:
-            try:
-                encoder, _ = loader.load(cell.model, cell.pooling, cell.precision, plan.corpora)
-                yield Opened(self.label(cell.spec), cell, encoder)
-            except UsageError:
-                raise
-            except Exception as error:  # whatever a model or plugin raises is this encoder's failure
-                self.failures.append(Failure.of(error, cell.spec, cell.task, cell.seed))
-
-    def texts(self, source: str = "", limit: int = 0) -> Texts:
-        """Texts of the task, or of a corpus or text file, one a line.
-
-        Args:
-            source: a corpus's name or a file's path; empty for the task's texts, with their targets.
-            limit: draw this many at random (by the seed) where there are more; 0 for all.
+        Where there are more than ``limit`` (0: no limit), so many are drawn at random by the seed.
         """
+        work = self.workspace
         if source:
-            known = {entry.name: entry.value for entry in self.plugins.corpora}
-            inputs = [TextInput(text) for text in read_corpus(source, self.data, known).texts]
+            known = {entry.name: entry.value for entry in work.plugins.corpora}
+            inputs = [TextInput(text) for text in read_corpus(source, work.data, known).texts]
         else:
-            inputs = list(dict.fromkeys(self.plugins.tasks[self.task].inputs(self.items())))
+            inputs = list(dict.fromkeys(work.plugins.tasks[self.task].inputs(self.items)))
         if 0 < limit < len(inputs):
             rng = np.random.default_rng(self.seed)
             inputs = [inputs[row] for row in sorted(rng.choice(len(inputs), limit, replace=False))]
-        return Texts(tuple(inputs), source or self.task)
+        checksum = hashlib.sha256(b"".join(item.key() for item in inputs)).hexdigest()
+        return inputs, {"source": source or self.task, "n": len(inputs), "sha256": checksum}
 
-    def encode(self, opened: Opened, inputs: Sequence[TextInput]) -> Array:
-        """Vectors of inputs, as the encoder's row reads them: shape (n, dimensions)."""
-        if opened.cell.pooling is not None:
-            return self.encode_pooled(opened, inputs, [opened.cell.pooling])[0]
-        self.reporter.stage(f"encode {opened.cell.spec}", len(inputs), "texts")
+    def of_each(self, measure: Callable[[Loaded], T]) -> dict[str, T]:
+        """What is found of each encoder, by its label; the error of one stops no other."""
+        found = {}
+        for loaded in self._load():
+            try:
+                found[loaded.label] = measure(loaded)
+            except UsageError:
+                raise
+            except MirrorbenchError as error:
+                self._failed(loaded.cell, error)
+        if not found:
+            raise NothingAnalysedError
+        return found
+
+    def _load(self) -> Iterator[Loaded]:
+        for cell in self.plan.cells:
+            try:
+                encoder, _ = self.workspace.loader.load(cell.model, cell.pooling, cell.precision, self.plan.corpora)
+            except UsageError:
+                raise
+            except Exception as error:  # whatever a model or plugin raises is this encoder's failure
+                self._failed(cell, error)
+            else:
+                yield Loaded(self.label(cell.spec), cell, encoder)
+
+    def _failed(self, cell: Cell, error: Exception) -> None:
+        self.failures.append(Failure.of(error, cell.spec, cell.task, cell.seed))
+
+    def encode(self, loaded: Loaded, inputs: Sequence[TextInput]) -> Array:
+        """Vectors of inputs as the encoder's row reads them, shape (n, dimensions)."""
+        if loaded.cell.pooling is not None:
+            return self.encode_pooled(loaded, inputs, [loaded.cell.pooling])[0]
+        self.workspace.reporter.stage(f"encode {loaded.cell.spec}", len(inputs), "texts")
         arrays = []
-        for start in range(0, len(inputs), CHUNK):
-            chunk = inputs[start : start + CHUNK]
-            arrays.append(encode_checked(opened.encoder, chunk, f"the encoder {opened.cell.spec}"))
-            self.reporter.advance(len(chunk))
+        for start in range(0, len(inputs), _CHUNK):
+            chunk = inputs[start : start + _CHUNK]
+            arrays.append(encode_checked(loaded.encoder, chunk, f"the encoder {loaded.cell.spec}"))
+            self.workspace.reporter.advance(len(chunk))
         return np.concatenate(arrays)
 
-    def encode_pooled(self, opened: Opened, inputs: Sequence[TextInput], poolings: Sequence[Pooling]) -> list[Array]:
+    def encode_pooled(self, loaded: Loaded, inputs: Sequence[TextInput], poolings: Sequence[Pooling]) -> list[Array]:
         """Vectors of inputs under several poolings, all from one pass: for each shape (n, dimensions)."""
-        if not isinstance(opened.encoder, PoolingEncoder):
-            raise EncodingError(f"the encoder {opened.cell.spec} has no layers to read")
-        self.reporter.stage(f"encode {opened.cell.spec}", len(inputs), "texts")
-        return opened.encoder.encode_pooled(inputs, poolings, self.reporter.advance)
+        if not isinstance(loaded.encoder, PoolingEncoder):
+            raise EncodingError(f"the encoder {loaded.cell.spec} has no layers to read")
+        self.workspace.reporter.stage(f"encode {loaded.cell.spec}", len(inputs), "texts")
+        return loaded.encoder.encode_pooled(inputs, poolings, self.workspace.reporter.advance)
 
-    def contexts(self, word: str = "", file: str = "") -> Contexts:
-        """Contexts of known senses: of a word of the task, of a file, or the examples inside the package.
-
-        Raises:
-            UsageError: both or neither fit: a word needs a task of disambiguation; or there is no such file.
-        """
-        if word and file:
-            raise UsageError("--word is looked up in a task, --texts is a file", "Give one of them.")
-        if file and not os.path.isfile(file):  # unlike Path.is_file, it takes a name that is too long
-            raise UsageError(f"there is no file {file}", "Each line holds a sense, a tab, and a <t>marked</t> text.")
-        if not word:
-            return read_contexts(Path(file) if file else None)
-        items = self.items()
-        if not isinstance(items, Disambiguation):
-            raise UsageError(f"the task {self.task} has no senses of {word!r}", "Take --task wsd.")
-        return contexts_of(word, items, self.task)
-
-    def predictions(self, store: ResultStore) -> list[Predictions]:
-        """What each encoder left on the task, from the store; what is not there yet is computed and stored.
-
-        Raises:
-            DataUnavailableError: a result's predictions are not beside it.
-        """
-        plan = self.plan()
-        outcome = self.workspace(store).execute(plan)
+    def predictions(self) -> list[Predictions]:
+        """What each encoder left on the task, from the result store; what is not there yet is computed and stored."""
+        outcome = self.workspace.execute(self.plan)
         self.failures[:] = outcome.failures
-        cells = {str(cell.spec): cell for cell in plan.cells}
-        return [
-            Predictions(self.label(cells[r.spec].spec), r, read_predictions(store, cells[r.spec], r))
-            for r in outcome.results
-        ]
-
-
-def layers_of(session: Session, opened: Opened, words: Words) -> list[Layer]:
-    """The measures of every layer of a model, its task's texts and the words read in one pass each for all layers.
-
-    Args:
-        session: has the task.
-        opened: the encoder; on the task each layer is pooled as its row is.
-        words: on which the space is measured.
-    """
-    task, items = session.plugins.tasks[session.task], session.items()
-    inputs = list(dict.fromkeys(task.inputs(items)))
-    own = opened.pooling()
-    poolings = [replace(own, layers=str(layer)) for layer in range(opened.n_layers() + 1)]
-    scores = [
-        score_task(task, items, Vectors(inputs, array), session.protocol, session.plugins.metrics).metrics[
-            task.main_metric
-        ]
-        for array in session.encode_pooled(opened, inputs, poolings)
-    ]
-    targets = [replace(pooling, mode="target") for pooling in poolings]
-    arrays = session.encode_pooled(opened, words.inputs, targets)
-    return [
-        measure(layer, array, words, value, session.seed)
-        for layer, (array, value) in enumerate(zip(arrays, scores, strict=True))
-    ]
-
-
-def read_predictions(store: ResultStore, cell: Cell, result: Result) -> dict[str, NDArray[Any]]:
-    """The arrays that lie beside a cell's result.
-
-    Raises:
-        DataUnavailableError: they are not there.
-    """
-    path = store.path(cell)
-    if not path.is_file() or read_result(path).cell_id != result.cell_id:  # a later one of another identity lies there
-        path = path.with_name(f"{path.stem}.{result.cell_id[:12]}.json")
-    arrays = path.with_suffix(".npz")
-    if not arrays.is_file():
-        raise DataUnavailableError(
-            f"the predictions of {cell.spec} on {cell.task} are not beside their result: there is no {arrays}",
-            f"Move {path} away and run again.",
-        )
-    with np.load(arrays, allow_pickle=False) as stored:
-        return {name: stored[name] for name in stored.files}
-
-
-def scored(predictions: Predictions) -> dict[str, NDArray[Any]]:
-    """The predictions behind the main score: those of its split, where a task has several, with known answers."""
-    arrays = dict(predictions.arrays)
-    n = len(arrays["ids"])
-    keep = ~np.isnan(arrays["gold"])
-    splits = arrays.get("splits")
-    if splits is not None and (own := keep & (splits == predictions.result.main_metric.partition("_")[0])).any():
-        keep = own
-    return {name: array[keep] if len(array) == n else array for name, array in arrays.items()}
-
-
-def shown(side: object) -> str:
-    """A text, or a word in a text, as a reader sees it: the word stands in square brackets."""
-    if not isinstance(side, TextInput):
-        return str(side)
-    pieces, done = [], 0
-    for start, end in side.spans:
-        pieces += [side.text[done:start], "[", side.text[start:end], "]"]
-        done = end
-    return "".join(pieces) + side.text[done:]
-
-
-def texts_of_items(items: Any) -> dict[str, tuple[str, ...]]:
-    """The texts of each item by its id, as far as items are pairs or words in context; others are not in it."""
-    found: dict[str, tuple[str, ...]] = {}
-    for item in getattr(items, "occurrences", items):
-        sides = [getattr(item, name) for name in ("left", "right", "target") if hasattr(item, name)]
-        if sides and hasattr(item, "id"):
-            found[str(item.id)] = tuple(shown(side) for side in sides)
-    return found
+        cells = {str(cell.spec): cell for cell in self.plan.cells}
+        found = []
+        for result in outcome.results:
+            cell = cells[result.spec]
+            path = self.workspace.results.path(cell)
+            if not path.is_file() or read_result(path).cell_id != result.cell_id:  # a result of another identity
+                path = path.with_name(f"{path.stem}.{result.cell_id[:12]}.json")
+            found.append(Predictions(self.label(cell.spec), result, read_predictions(path)))
+        if not found:
+            raise NothingAnalysedError
+        return found

@@ -2,131 +2,203 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from mirrorbench.cli import analyze_results
-from mirrorbench.cli.analysis_options import Asked, Results, TextsFrom, of_encoders
-from mirrorbench.cli.analysis_output import leave, leave_failures, provenance
+from mirrorbench.analysis import KINDS
+from mirrorbench.cli.options import (
+    DataDir,
+    Device,
+    Offline,
+    PluginFiles,
+    Protocol,
+    encoders_option,
+    split_names,
+    tasks_option,
+)
 
 app = typer.Typer(
     help="Numbers and figures: what tuning does to a space of vectors, and where it helps.", no_args_is_help=True
 )
-app.command()(analyze_results.errors)
-app.command()(analyze_results.curves)
-app.command()(analyze_results.frequency)
+
+_Texts = Annotated[
+    str, typer.Option("--texts", metavar="NAME|FILE", help="A corpus or text file.", show_default="the task's texts")
+]
+_Results = Annotated[Path, typer.Option("--results", help="Where results are; what is missing is computed into it.")]
+_Folders = Annotated[list[Path] | None, typer.Argument(help="Folders of results.", show_default="results")]
+_FIRST: dict[str, Any] = {
+    "encoders": Annotated[
+        list[str] | None,
+        encoders_option(
+            "As for `run`; a bare backbone is the ladder. May be repeated.", "tiny, the model inside the package"
+        ),
+    ],
+    "task": Annotated[
+        str, typer.Option("--task", "-t", metavar="NAME", help="Picks texts, level, language and tuning corpus.")
+    ],
+}
+_LAST: dict[str, Any] = {
+    "corpus": Annotated[str, typer.Option(help="Corpus name or text file to tune on.", show_default="the task's own")],
+    "seed": Annotated[int, typer.Option(help="Of the tuning and of random samples.")],
+    "protocol": Protocol,
+    "device": Device,
+    "data_dir": DataDir,
+    "offline": Offline,
+    "output": Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Where numbers and figures go.")],
+    "format_": Annotated[
+        str, typer.Option("--format", "-f", metavar="NAME,...", help="pdf, svg, png, or none.", show_default="pdf")
+    ],
+    "plugin": PluginFiles,
+}
+"""Options that several kinds have, around their own."""
+_OF_ENCODERS = {"device": "auto", "results": Path("results")}
+_OF_TASKS = {"data_dir": None, "offline": False}
+_OF_ALL = {"output": Path("analysis"), "format_": "", "plugin": None}
 
 
-@app.command()
-@of_encoders("quick-sts")
+def _command(declared: Callable[..., None]) -> None:
+    """Makes a command of a function that declares what a kind alone has; defaults are those of ``KINDS``."""
+    kind = declared.__name__
+    own = {name: option.annotation for name, option in signature(declared, eval_str=True).parameters.items()}
+    defaults = _OF_ENCODERS | _OF_TASKS | _OF_ALL | KINDS[kind]
+    known = {*KINDS[kind], *_OF_ALL, *(_OF_ENCODERS if "encoders" in KINDS[kind] else ())}
+    known |= {*own, *(_OF_TASKS if "task" in KINDS[kind] else ())}
+    options = {name: one for name, one in (_FIRST | own | _LAST).items() if name in known}
+
+    def command(output: Path, format_: str, plugin: object, **given: Any) -> None:
+        asked = {name: given.pop(name) for name in KINDS[kind]}
+        _analyze(kind, {name: value for name, value in asked.items() if value is not None}, given, output, format_)
+
+    command.__doc__ = declared.__doc__
+    parameters = [
+        Parameter(
+            name,
+            Parameter.KEYWORD_ONLY,
+            annotation=one,
+            default=None if isinstance(defaults[name], tuple) else defaults[name],
+        )
+        for name, one in options.items()
+    ]
+    command.__signature__ = Signature(parameters)  # type: ignore[attr-defined]  # what Typer reads
+    command.__annotations__ = options
+    app.command(kind)(command)
+
+
+def _analyze(kind: str, options: dict[str, Any], where: dict[str, Any], output: Path, format_: str) -> None:
+    """Compute, print the table, write the files, and say what failed."""
+    from mirrorbench.analysis import analyze
+    from mirrorbench.analysis.report import cell_text
+    from mirrorbench.runs.workspace import Workspace
+    from mirrorbench.cli.display import reporter
+    from mirrorbench.cli.output import print_rows
+
+    formats = _figure_formats(format_)
+    if "tasks" in options:
+        options["tasks"] = split_names(options["tasks"])
+    if "results" in where:
+        where["output"] = where.pop("results")
+    found = analyze(Workspace.create(**where), kind, display=reporter, **options)
+    if found.summary:
+        typer.echo(found.summary)
+    if table := found.rows if found.table is None else found.table:
+        cells = [[cell_text(value) for value in row.values()] for row in table]
+        print_rows([name.replace("_", " ") for name in table[0]], cells)
+    if files := found.write(output, formats):
+        typer.echo(f"written: {', '.join(map(str, files))}", err=True)
+    for failure in found.failures:
+        typer.echo(f"Failed: {failure.spec} on {failure.task}: {failure.reason}\n{failure.hint}".rstrip(), err=True)
+    if found.failures:
+        raise typer.Exit(1)
+
+
+def _figure_formats(text: str) -> tuple[str, ...]:
+    """Formats from ``pdf,svg``; none for ``none``. Without matplotlib the default is none, with a word about it."""
+    from mirrorbench.analysis.figures import check_formats, have_matplotlib
+
+    if not text and not have_matplotlib():
+        typer.echo("No figure: matplotlib is not installed (pip install 'mirrorbench[figures]').", err=True)
+        return ()
+    return () if text == "none" else check_formats(split_names([text or "pdf"]))
+
+
+@_command
+def errors(
+    encoders: Annotated[
+        list[str] | None, encoders_option("Two of them: before and after.", "tiny before and after MirrorWiC")
+    ],
+    show: Annotated[int, typer.Option(min=0, help="Changed items to print of each kind.")],
+    results: _Results,
+) -> None:
+    """Items whose answer changes between two encoders (MirrorWiC, Table 6); for graded tasks, whose rank does.
+
+    `mirrorbench analyze errors -e bert+base:pooling=target,layers=-4: -e bert+mirrorwic -t wic`
+    """
+
+
+@_command
+def curves(
+    results: _Folders,
+    x: Annotated[
+        str, typer.Option("--x", metavar="KEY", help="The spec key that varies: corpus_size, dropout, span_mask ...")
+    ],
+    tasks: Annotated[list[str] | None, tasks_option("Only these.", "all")],
+    log: Annotated[bool, typer.Option("--log", help="A logarithmic x axis.")],
+) -> None:
+    """Scores by a setting of the tuning, from the results of a sweep (Mirror-BERT, Figure 5; MirrorWiC, Figure 4).
+
+    `mirrorbench run -e tiny+mirror:corpus_size=100 -e tiny+mirror:corpus_size=300 -t quick-sts --seeds 2`
+
+    `mirrorbench analyze curves --x corpus_size`
+    """
+
+
+@_command
+def frequency(results: _Folders) -> None:
+    """How a task's words are spread over buckets of frequency, and scores after tuning on each (Mirror-BERT, Figure 8).
+
+    `mirrorbench run -e bert+mirror:corpus=words-en-0-10k -e bert+mirror:corpus=words-en-10-20k -t multisimlex-en`
+
+    `mirrorbench analyze frequency --task multisimlex-en`
+    """
+
+
+@_command
 def isotropy(
-    asked: Asked,
-    texts: TextsFrom = "",
-    limit: Annotated[int, typer.Option(min=0, help="Texts to draw at random where there are more; 0: all.")] = 10_000,
+    texts: _Texts,
+    limit: Annotated[int, typer.Option(min=0, help="Texts to draw at random where there are more; 0: all.")],
 ) -> None:
     """How evenly vectors fill their space: isotropy score, its logarithm, mean-vector norm (Mirror-BERT, Tables 9, 14).
 
     `mirrorbench analyze isotropy -e bert -t stsb --texts sts-sentences`
     """
-    from dataclasses import asdict
-
-    from mirrorbench.analysis import figures
-    from mirrorbench.analysis.isotropy import isotropy as measure
-
-    with asked.session() as session:
-        chosen = session.texts(texts, limit)
-        found = session.of_each(lambda one: measure(session.encode(one, chosen.inputs)))
-    if found:
-        rows = [{"encoder": label, **asdict(one)} for label, one in found.items()]
-        document = {**provenance(session), "texts": chosen.describe()}
-        leave(asked.output / f"isotropy-{asked.task}", rows, document, lambda: figures.isotropy(found), asked.formats)
-    leave_failures(session)
 
 
-@app.command()
-@of_encoders("quick-sts")
-def similarity(
-    asked: Asked,
-    results: Results = Path("results"),
-) -> None:
+@_command
+def similarity(results: _Results) -> None:
     """Cosines of similar and dissimilar pairs, before and after tuning (Mirror-BERT, Figure 7).
 
     `mirrorbench analyze similarity -e bert -t qnli`
     """
-    from mirrorbench.analysis import figures
-    from mirrorbench.analysis import similarity as numbers
-    from mirrorbench.analysis.study import scored
-    from mirrorbench.core.errors import UsageError
-    from mirrorbench.runs.results import ResultStore
-
-    with asked.session() as session:
-        stored = {one.label: scored(one) for one in session.predictions(ResultStore(results))}
-    if stored:
-        edges = numbers.shared_edges([arrays["scores"] for arrays in stored.values()])
-        try:
-            found = {
-                label: numbers.distribution(arrays["scores"], arrays["gold"], edges) for label, arrays in stored.items()
-            }
-        except ValueError as error:
-            raise UsageError(
-                f"the task {asked.task} has no kinds of pairs: {error}", "Take a task of pairs."
-            ) from error
-        rows = [
-            {"encoder": label, "pairs": b.name, "n": b.n, "mean": b.mean, "sd": b.sd, "median": b.median,
-             "auc": one.auc, "overlap": one.overlap}
-            for label, one in found.items() for b in one.bands
-        ]  # fmt: skip
-        document = {**provenance(session), "distributions": found}
-        leave(
-            asked.output / f"similarity-{asked.task}", rows, document, lambda: figures.similarity(found), asked.formats
-        )
-    leave_failures(session)
 
 
-@app.command()
-@of_encoders("quick-wic")
+@_command
 def layers(
-    asked: Asked,
-    texts: TextsFrom = "",
-    limit: Annotated[int, typer.Option(min=1, help="Sentences to draw at random where there are more.")] = 300,
+    texts: _Texts,
+    limit: Annotated[int, typer.Option(min=1, help="Sentences to draw at random where there are more.")],
 ) -> None:
     """Layer by layer: performance, isotropy, random-word and intra-sentence similarity (MirrorWiC, Figure 2).
 
     `mirrorbench analyze layers -e bert -t wic --texts wic-sentences --limit 2000`
     """
-    from mirrorbench.analysis import figures
-    from mirrorbench.analysis.layers import words_in
-    from mirrorbench.analysis.study import layers_of
-    from mirrorbench.core.errors import UsageError
-
-    with asked.session() as session:
-        sentences = session.texts(texts, limit)
-        words = words_in(list(dict.fromkeys(item.text for item in sentences.inputs)))
-        if not words.inputs:
-            raise UsageError(f"the texts of {sentences.source} have no two words", "Name sentences: --texts FILE")
-        found = session.of_each(lambda one: layers_of(session, one, words))
-    if found:
-        from dataclasses import asdict
-
-        metric = session.plugins.tasks[asked.task].main_metric
-        rows = [{"encoder": label, **asdict(one)} for label, measured in found.items() for one in measured]
-        document = {
-            **provenance(session), "metric": metric, "texts": sentences.describe(), "words": len(words.inputs)
-        }  # fmt: skip
-        title = f"{session.plugins.tasks[asked.task].title}: {metric.replace('_', ' ')}"
-        leave(
-            asked.output / f"layers-{asked.task}", rows, document, lambda: figures.layers(found, title), asked.formats
-        )
-    leave_failures(session)
 
 
-@app.command()
-@of_encoders("quick-wic")
+@_command
 def projection(
-    asked: Asked,
-    word: Annotated[str, typer.Option(help="A lemma of a disambiguation task (`wsd`): all its senses there.")] = "",
+    word: Annotated[str, typer.Option(help="A lemma of a disambiguation task (`wsd`): all its senses there.")],
     texts: Annotated[
         str,
         typer.Option(
@@ -135,79 +207,18 @@ def projection(
             show_default="sentences with spring, inside the package",
             help="Lines of a sense, a tab, and a text with the word marked: `<t>word</t>`.",
         ),
-    ] = "",
-    method: Annotated[str, typer.Option(help="tsne, pca, or umap (if umap-learn is installed).")] = "tsne",
+    ],
+    method: Annotated[str, typer.Option(help="tsne, pca, or umap (if umap-learn is installed).")],
 ) -> None:
     """The senses of a word in two dimensions (MirrorWiC, Figure 3), and how well they part (silhouette).
 
     `mirrorbench analyze projection -e bert -t wsd --word spring`
-    """  # fmt: skip
-    from mirrorbench.analysis import figures
-    from mirrorbench.analysis.projection import project, silhouette
-    from mirrorbench.analysis.study import shown
-
-    with asked.session() as session:
-        contexts = session.contexts(word, texts)
-        vectors = session.of_each(lambda one: session.encode(one, contexts.inputs))
-    if vectors:
-        points = {label: project(array, method, asked.seed) for label, array in vectors.items()}
-        rows = [
-            {"encoder": label, "sense": sense, "text": shown(item), "x": float(x), "y": float(y)}
-            for label, plane in points.items()
-            for sense, item, (x, y) in zip(contexts.senses, contexts.inputs, plane, strict=True)
-        ]
-        table = [
-            {"encoder": label, "contexts": len(array), "senses": len(set(contexts.senses)),
-             "silhouette": silhouette(array, contexts.senses)}
-            for label, array in vectors.items()
-        ]  # fmt: skip
-        document = {**provenance(session), "method": method, "source": contexts.source, "encodings": table}
-        stem = asked.output / f"projection-{word or 'contexts'}-{method}"
-        leave(
-            stem,
-            rows,
-            document,
-            lambda: figures.projection(points, contexts.senses, method == "pca"),
-            asked.formats,
-            table,
-        )
-    leave_failures(session)
+    """
 
 
-@app.command()
-@of_encoders("quick-wic")
-def roc(
-    asked: Asked,
-    results: Results = Path("results"),
-) -> None:
+@_command
+def roc(results: _Results) -> None:
     """ROC curves of a task with yes and no (Mirror-BERT, Figure 4).
 
     `mirrorbench analyze roc -e roberta -t qnli`
     """
-    from mirrorbench.analysis import figures
-    from mirrorbench.analysis.roc import curve
-    from mirrorbench.analysis.study import scored
-    from mirrorbench.core.errors import UsageError
-    from mirrorbench.runs.results import ResultStore
-
-    with asked.session() as session:
-        stored = {one.label: scored(one) for one in session.predictions(ResultStore(results))}
-    try:
-        found = {label: curve(arrays) for label, arrays in stored.items()}
-    except ValueError as error:
-        raise UsageError(
-            f"the task {asked.task} has no ROC curve: {error}", "Take one of yes and no: qnli, wic ..."
-        ) from error
-    if found:
-        rows = [
-            {"encoder": label, "fpr": x, "tpr": y, "threshold": threshold}
-            for label, one in found.items()
-            for x, y, threshold in zip(one.fpr.tolist(), one.tpr.tolist(), one.thresholds.tolist(), strict=True)
-        ]
-        table = [
-            {"encoder": label, "auc": one.auc, "positives": one.positives, "negatives": one.negatives}
-            for label, one in found.items()
-        ]
-        document = {**provenance(session), "areas": table}
-        leave(asked.output / f"roc-{asked.task}", rows, document, lambda: figures.roc(found), asked.formats, table)
-    leave_failures(session)

@@ -5,7 +5,7 @@ import statistics
 import pytest
 from analysed_results import result
 
-from mirrorbench.analysis.curves import series, value_of
+from mirrorbench.analysis.curves import curves_over, setting
 
 
 def test_points_are_means_over_seeds_by_rising_x() -> None:
@@ -13,7 +13,7 @@ def test_points_are_means_over_seeds_by_rising_x() -> None:
     stored = [
         result(f"b+mirror:corpus_size={n}", y, seed=seed, n=n) for n, ys in scores.items() for seed, y in enumerate(ys)
     ]
-    (found,) = series(stored, "corpus_size")
+    (found,) = curves_over(stored, "corpus_size")
     assert str(found.spec) == "b+mirror"
     assert (found.task, found.metric) == ("cats", "spearman")
     assert [p.x for p in found.points] == [50, 200, 1000]
@@ -28,12 +28,12 @@ def test_a_preset_counts_as_much_as_a_key() -> None:
         result("b+mirror", 0.5, augment={"dropout": 0.1}),
         result("b+mirror:dropout=0.4", 0.6, augment={"dropout": 0.4}),
     ]
-    (found,) = series(stored, "dropout")
+    (found,) = curves_over(stored, "dropout")
     assert [p.x for p in found.points] == [0.1, 0.4]
-    assert [value_of(r, "lr") for r in stored] == [2e-5, 2e-5]
-    assert [value_of(r, "corpus_size") for r in stored] == [1000, 1000]
-    assert value_of(result("b+base", 0.1), "dropout") is None
-    assert value_of(stored[0], "no-such-key") is None
+    assert [setting(r, "lr") for r in stored] == [2e-5, 2e-5]
+    assert [setting(r, "corpus_size") for r in stored] == [1000, 1000]
+    assert setting(result("b+base", 0.1), "dropout") is None
+    assert setting(stored[0], "no-such-key") is None
 
 
 def test_curves_do_not_mix_other_settings_tasks_or_protocols() -> None:
@@ -45,7 +45,7 @@ def test_curves_do_not_mix_other_settings_tasks_or_protocols() -> None:
                     spec = f"b+mirror:dropout={x}{extra}"
                     stored.append(result(spec, x, task=task, protocol=protocol, augment={"dropout": x}))
     stored += [result("b+base", 0.9), result("c+mirror:dropout=0.1", 0.9, augment={"dropout": 0.1})]
-    found = series(stored, "dropout")
+    found = curves_over(stored, "dropout")
     assert len(found) == 8
     assert {len(one.points) for one in found} == {2}
     assert len({(one.spec, one.task, one.protocol) for one in found}) == 8
@@ -55,6 +55,6 @@ def test_an_undefined_score_is_no_point() -> None:
     stored = [
         result(f"b+mirror:span_mask={k}", y, augment={"span_mask": k}) for k, y in ((1, 0.1), (2, None), (3, 0.3))
     ]
-    (found,) = series(stored, "span_mask")
+    (found,) = curves_over(stored, "span_mask")
     assert [p.x for p in found.points] == [1, 3]
-    assert series(stored[:2], "span_mask") == []
+    assert curves_over(stored[:2], "span_mask") == []

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mirrorbench.analysis import canvas, curves, errors, frequency, isotropy, layers, roc, similarity
+from mirrorbench.analysis import curves, isotropy, layers, scores
 from mirrorbench.core.errors import UnknownNameError, UsageError
 from mirrorbench.core.specs import parse_spec
 
@@ -22,20 +22,22 @@ NAMES = ("BERT-mp", "BERT + Mirror", LONG)
 
 
 def _isotropy() -> Any:
-    return figures.isotropy({name: isotropy.isotropy(RNG.normal(n, 1, size=(20, 4))) for n, name in enumerate(NAMES)})
+    return figures.isotropy_figure(
+        {name: isotropy.measure_isotropy(RNG.normal(n, 1, size=(20, 4))) for n, name in enumerate(NAMES)}
+    )
 
 
 def _similarity(gold: np.ndarray) -> Any:
-    scores = {name: RNG.uniform(0.2 * n, 1, size=len(gold)) for n, name in enumerate(NAMES)}
-    edges = similarity.shared_edges(list(scores.values()))
-    return figures.similarity({name: similarity.distribution(s, gold, edges) for name, s in scores.items()})
+    cosines = {name: RNG.uniform(0.2 * n, 1, size=len(gold)) for n, name in enumerate(NAMES)}
+    edges = scores.shared_edges(list(cosines.values()))
+    return figures.similarity_figure({name: scores.distribution(s, gold, edges) for name, s in cosines.items()})
 
 
 def _layers(n: int, score: float | None) -> Any:
     words = layers.words_in(["the cat sat here", "a dog ran"])
-    return figures.layers(
+    return figures.layers_figure(
         {
-            name: [layers.measure(k, RNG.normal(1, 1, size=(7, 4)), words, score) for k in range(4)]
+            name: [layers.measure_layer(k, RNG.normal(1, 1, size=(7, 4)), words, score) for k in range(4)]
             for name in NAMES[:n]
         },
         "WiC: accuracy",
@@ -50,32 +52,30 @@ def _series(n: int, sd: float | None, first: float = 10) -> dict[str, curves.Ser
 
 
 def _frequency(n: int) -> Any:
-    found = frequency.count(["cat"], [(f"words-en-{k}-{k + 10}k", ["cat"] * (k == 0)) for k in range(0, 100, 10)])
-    return figures.frequency(found, _series(n, 0.01, first=5))
+    found = curves.count_words(["cat"], [(f"words-en-{k}-{k + 10}k", ["cat"] * (k == 0)) for k in range(0, 100, 10)])
+    return figures.frequency_figure(found, _series(n, 0.01, first=5))
 
 
 def _errors(n: int) -> Any:
     before, after = RNG.integers(0, 2, n), RNG.integers(0, 2, n)
-    found = errors.changed_answers(
-        [str(k) for k in range(n)], after, (before, 0.5), (after, 0.5), (before - 0.2, after - 0.2)
-    )
-    return figures.errors(found, NAMES[:2])
+    found = scores.changed_answers([str(k) for k in range(n)], after, (before, before - 0.7), (after, after - 0.7))
+    return figures.errors_figure(found, NAMES[:2])
 
 
 def _shifts() -> Any:
-    scores = RNG.normal(size=(3, 30))
-    return figures.shifts(errors.shifted_ranks([str(k) for k in range(30)], *scores), NAMES[:2])
+    graded = RNG.normal(size=(3, 30))
+    return figures.shifts_figure(scores.shifted_ranks([str(k) for k in range(30)], *graded), NAMES[:2])
 
 
 def _roc() -> Any:
     gold = RNG.integers(0, 2, 40).astype(float)
-    curve = {n: roc.curve({"scores": gold + RNG.normal(size=40), "gold": gold}) for n in NAMES}
-    return figures.roc(curve | {"perfect": roc.curve({"scores": gold, "gold": gold})})
+    curve = {n: scores.roc_curve({"scores": gold + RNG.normal(size=40), "gold": gold}) for n in NAMES}
+    return figures.roc_figure(curve | {"perfect": scores.roc_curve({"scores": gold, "gold": gold})})
 
 
 def _projection(n: int, senses: int, axis_names: bool) -> Any:
     names = [f"sense {k % senses}" for k in range(30)]
-    return figures.projection({f"encoder {k}": RNG.normal(size=(30, 2)) for k in range(n)}, names, axis_names)
+    return figures.projection_figure({f"encoder {k}": RNG.normal(size=(30, 2)) for k in range(n)}, names, axis_names)
 
 
 DRAWN: dict[str, Callable[[], Any]] = {
@@ -88,8 +88,8 @@ DRAWN: dict[str, Callable[[], Any]] = {
     "projection of one": lambda: _projection(1, 12, True),
     "projection of four": lambda: _projection(4, 1, False),
     "roc": _roc,
-    "curves": lambda: figures.curves(_series(3, 0.02), "corpus_size", True),
-    "a curve of one seed": lambda: figures.curves(_series(1, None), "dropout", False),
+    "curves": lambda: figures.curves_figure(_series(3, 0.02), "corpus_size", True),
+    "a curve of one seed": lambda: figures.curves_figure(_series(1, None), "dropout", False),
     "frequency": lambda: _frequency(2),
     "frequency without results": lambda: _frequency(0),
     "errors": lambda: _errors(40),
@@ -102,13 +102,13 @@ DRAWN: dict[str, Callable[[], Any]] = {
 def test_every_figure_is_drawn_without_a_warning(name: str, tmp_path: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        with canvas.style():
+        with figures.style():
             figure = DRAWN[name]()
-            files = canvas.save(figure, tmp_path / "figure", canvas.FORMATS)
+            files = figures.save(figure, tmp_path / "figure", figures.FIGURE_FORMATS)
     assert [path.name for path in files] == ["figure.pdf", "figure.svg", "figure.png"]
     for path, start in zip(files, (b"%PDF", b"<?xml", b"\x89PNG"), strict=True):
         assert path.read_bytes().startswith(start)
-    assert figure.get_figwidth() in (canvas.COLUMN, canvas.PAGE)
+    assert figure.get_figwidth() in (figures.COLUMN, figures.PAGE)
 
 
 def test_ink_is_inside_the_paper(tmp_path: Path) -> None:
@@ -116,8 +116,8 @@ def test_ink_is_inside_the_paper(tmp_path: Path) -> None:
     from matplotlib.image import imread
 
     for name in ("isotropy", "layers", "curves", "frequency", "roc", "errors", "similarity of labels", "shifts"):
-        with canvas.style():
-            (path,) = canvas.save(DRAWN[name](), tmp_path / name, ["png"])
+        with figures.style():
+            (path,) = figures.save(DRAWN[name](), tmp_path / name, ["png"])
         pixels = imread(path)[..., :3]
         edges = (pixels[0], pixels[-1], pixels[:, 0], pixels[:, -1])
         assert all((edge == 1).all() for edge in edges), name
@@ -126,9 +126,9 @@ def test_ink_is_inside_the_paper(tmp_path: Path) -> None:
 
 def test_the_same_numbers_are_the_same_files(tmp_path: Path) -> None:
     def draw(stem: str) -> list[bytes]:
-        with canvas.style():
-            figure = figures.curves(_series(2, 0.02), "corpus_size", False)
-            return [path.read_bytes() for path in canvas.save(figure, tmp_path / stem, canvas.FORMATS)]
+        with figures.style():
+            figure = figures.curves_figure(_series(2, 0.02), "corpus_size", False)
+            return [path.read_bytes() for path in figures.save(figure, tmp_path / stem, figures.FIGURE_FORMATS)]
 
     assert draw("one") == draw("two")
 
@@ -137,15 +137,15 @@ def test_settings_of_others_are_left_alone() -> None:
     from matplotlib import rcParams
 
     before = dict(rcParams)
-    with canvas.style():
+    with figures.style():
         assert rcParams["font.size"] == 8
         assert rcParams["pdf.fonttype"] == 42
     assert dict(rcParams) == before
 
 
 def test_the_curve_shows_the_numbers() -> None:
-    with canvas.style():
-        figure = figures.curves(_series(1, 0.02), "corpus_size", False)
+    with figures.style():
+        figure = figures.curves_figure(_series(1, 0.02), "corpus_size", False)
     (line,) = figure.axes[0].lines
     np.testing.assert_allclose(line.get_xydata(), [(10, 0.5), (25, 0.65), (35, 0.75)])
     assert figure.axes[0].get_xlabel() == "corpus size"
@@ -153,18 +153,18 @@ def test_the_curve_shows_the_numbers() -> None:
 
 
 def test_formats_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert canvas.check_formats(["png", "pdf", "png"]) == ("png", "pdf")
+    assert figures.check_formats(["png", "pdf", "png"]) == ("png", "pdf")
     with pytest.raises(UnknownNameError, match="'jpg'"):
-        canvas.check_formats(["jpg"])
-    monkeypatch.setattr(canvas, "find_spec", lambda name: None)
+        figures.check_formats(["jpg"])
+    monkeypatch.setattr(figures, "find_spec", lambda name: None)
     with pytest.raises(UsageError, match="matplotlib") as found:
-        canvas.check_formats(["pdf"])
+        figures.check_formats(["pdf"])
     assert "mirrorbench[figures]" in found.value.hint
-    assert canvas.check_formats([]) == ()
+    assert figures.check_formats([]) == ()
 
 
 def test_no_two_senses_look_alike() -> None:
-    with canvas.style():
+    with figures.style():
         (ax,) = _projection(1, 30, True).axes
     looks = {(*dots.get_facecolor()[0], *map(tuple, dots.get_paths()[0].vertices.tolist())) for dots in ax.collections}
     assert len(looks) == len(ax.collections) == 30

@@ -12,11 +12,9 @@ from sklearn.metrics.pairwise import cosine_similarity
 from mirrorbench.analysis import isotropy as module
 from mirrorbench.analysis.isotropy import (
     directions,
-    isotropy,
     log_isotropy,
     mean_cosine,
-    mean_vector_norm,
-    row_isotropy,
+    measure_isotropy,
 )
 
 
@@ -42,7 +40,7 @@ def naive_log(vectors: np.ndarray) -> float:
 def test_the_score_is_that_of_explicit_loops(seed: int) -> None:
     vectors = space(seed=seed)
     assert log_isotropy(vectors) == pytest.approx(naive_log(vectors), abs=1e-9)
-    found = isotropy(vectors)
+    found = measure_isotropy(vectors)
     assert found.isotropy == pytest.approx(math.exp(naive_log(vectors)))
     assert (found.n, found.dimensions) == vectors.shape
 
@@ -59,8 +57,8 @@ def test_signs_and_order_of_eigenvectors_do_not_matter(seed: int) -> None:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module.np.linalg, "eigh", other_library)
-        changed = isotropy(vectors)
-    assert changed == isotropy(vectors)
+        changed = measure_isotropy(vectors)
+    assert changed == measure_isotropy(vectors)
 
 
 def test_one_sign_alone_would_depend_on_it() -> None:
@@ -84,13 +82,13 @@ def test_rows_as_the_posted_script_reads_them() -> None:
     vectors = space()
     v = vectors.astype(np.float64)
     sums = [sum(math.exp(float(row @ c)) for row in v) for c in directions(v)]
-    assert row_isotropy(vectors) == pytest.approx(min(sums) / max(sums))
-    assert row_isotropy(vectors) > isotropy(vectors).isotropy
+    assert measure_isotropy(vectors).row_isotropy == pytest.approx(min(sums) / max(sums))
+    assert measure_isotropy(vectors).row_isotropy > measure_isotropy(vectors).isotropy
 
 
 def test_large_vectors_overflow_nothing() -> None:
     vectors = space(shift=40.0) * 50
-    found = isotropy(vectors)
+    found = measure_isotropy(vectors)
     top = vectors.astype(np.float64) @ directions(vectors)
     highest = np.abs(top).max()  # max and min of log Z lie within log n of the largest and the smallest exponent
     assert math.isfinite(found.log_isotropy)
@@ -100,7 +98,7 @@ def test_large_vectors_overflow_nothing() -> None:
 
 def test_a_perfectly_even_space_has_score_one() -> None:
     d = 5
-    assert isotropy(np.vstack([np.eye(d), -np.eye(d)])).isotropy == pytest.approx(1)
+    assert measure_isotropy(np.vstack([np.eye(d), -np.eye(d)])).isotropy == pytest.approx(1)
 
 
 def test_fewer_vectors_than_dimensions() -> None:
@@ -120,7 +118,7 @@ def test_more_directions_than_a_block(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_mean_vector_norm_and_mean_cosine_of_loops() -> None:
     vectors = space(n=12)
     mean = [sum(float(row[k]) for row in vectors) / len(vectors) for k in range(vectors.shape[1])]
-    assert mean_vector_norm(vectors) == pytest.approx(math.sqrt(sum(x * x for x in mean)))
+    assert measure_isotropy(vectors).mean_vector_norm == pytest.approx(math.sqrt(sum(x * x for x in mean)))
     cosines = cosine_similarity(vectors.astype(np.float64))
     pairs = [cosines[i, j] for i in range(12) for j in range(12) if i != j]
     assert mean_cosine(vectors) == pytest.approx(sum(pairs) / len(pairs))
@@ -128,13 +126,13 @@ def test_mean_vector_norm_and_mean_cosine_of_loops() -> None:
 
 def test_zero_vectors_and_a_single_one() -> None:
     assert mean_cosine(np.array([[1.0, 0], [0, 0], [1, 0]])) == pytest.approx(1 / 3)
-    assert isotropy(np.array([[1.0, 2.0]])).mean_cosine is None
+    assert measure_isotropy(np.array([[1.0, 2.0]])).mean_cosine is None
 
 
 @pytest.mark.parametrize("wrong", [np.empty((0, 3)), np.ones(3)])
 def test_no_vectors_are_an_error(wrong: np.ndarray) -> None:
     with pytest.raises(ValueError, match="shape"):
-        isotropy(wrong)
+        measure_isotropy(wrong)
 
 
 def test_the_measures_agree_on_the_vectors_of_a_model(random_model: Callable) -> None:
@@ -144,7 +142,7 @@ def test_the_measures_agree_on_the_vectors_of_a_model(random_model: Callable) ->
 
     vectors = mirrorbench.load(str(random_model("bert"))).encode([f"text number {n}" for n in range(20)])
     centred = vectors - vectors.mean(axis=0)
-    cone, even = isotropy(vectors), isotropy(centred)
+    cone, even = measure_isotropy(vectors), measure_isotropy(centred)
     assert cone.log_isotropy < even.log_isotropy
     assert cone.mean_vector_norm > even.mean_vector_norm
     assert cone.mean_cosine > even.mean_cosine

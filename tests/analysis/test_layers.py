@@ -11,7 +11,7 @@ from mirrorbench.analysis.layers import (
     SAMPLES,
     group_means,
     intra_sentence_similarity,
-    measure,
+    measure_layer,
     random_word_similarity,
     words_in,
 )
@@ -77,7 +77,7 @@ def test_random_words_are_samples_where_they_are_many() -> None:
 def test_a_layer_joins_its_measures() -> None:
     words = words_in(SENTENCES)
     vectors = vectors_of(len(words.inputs))
-    layer = measure(2, vectors, words, score=0.5)
+    layer = measure_layer(2, vectors, words, score=0.5)
     assert (layer.layer, layer.score, layer.random_sd) == (2, 0.5, None)
     assert layer.adjusted_intra_similarity == pytest.approx(layer.intra_similarity - layer.random_similarity)
     sentences = [vectors[words.sentence == s].astype(np.float64).mean(0) for s in range(3)]

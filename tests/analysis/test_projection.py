@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import silhouette_score
 
-from mirrorbench.analysis.projection import contexts_of, project, read_contexts, silhouette
+from mirrorbench.analysis.projection import examples_of, project, read_examples, silhouette
 from mirrorbench.core.errors import DataFormatError, UnknownNameError, UsageError
 from mirrorbench.core.inputs import TextInput
 from mirrorbench.data.items import Disambiguation, Occurrence, SenseContexts
@@ -61,7 +61,7 @@ def test_silhouette_by_cosine() -> None:
 
 
 def test_examples_inside_the_package() -> None:
-    found = read_contexts()
+    found = read_examples()
     assert len(found.inputs) == len(set(found.inputs)) == 36
     assert {name: found.senses.count(name) for name in set(found.senses)} == {"season": 12, "coil": 12, "water": 12}
     for item in found.inputs:
@@ -72,7 +72,7 @@ def test_examples_inside_the_package() -> None:
 def test_a_file_of_contexts(tmp_path: Path) -> None:
     path = tmp_path / "bank.tsv"
     path.write_text("money\tthe <t>bank</t> lent it\n\nriver\ton the <t>bank</t> of the river\n", encoding="utf-8")
-    found = read_contexts(path)
+    found = read_examples(str(path))
     assert found.inputs == (TextInput("the bank lent it", ((4, 8),)), TextInput("on the bank of the river", ((7, 11),)))
     assert found.senses == ("money", "river")
 
@@ -82,10 +82,10 @@ def test_a_wrong_line_is_named(tmp_path: Path, line: str) -> None:
     path = tmp_path / "bank.tsv"
     path.write_text(f"money\tthe <t>bank</t> lent it\n{line}\n", encoding="utf-8")
     with pytest.raises(DataFormatError, match="line 2"):
-        read_contexts(path)
+        read_examples(str(path))
 
 
-def test_contexts_of_a_data_set() -> None:
+def test_examples_of_a_data_set() -> None:
     def context(text: str) -> TextInput:
         start = text.index("bank")
         return TextInput(text, ((start, start + 4),))
@@ -98,7 +98,7 @@ def test_contexts_of_a_data_set() -> None:
         Occurrence("1", context("my bank"), keys[:2], frozenset({keys[0]}), "x"),
         Occurrence("2", context("a river bank"), keys[:2], frozenset({keys[1]}), "x"),
     )
-    found = contexts_of("bank", Disambiguation(words, senses), "wsd")
+    found = examples_of("bank", Disambiguation(words, senses), "wsd")
     assert dict(zip((i.text for i in found.inputs), found.senses, strict=True)) == {
         "my bank": keys[0],
         "a river bank": keys[1],
@@ -106,4 +106,4 @@ def test_contexts_of_a_data_set() -> None:
         f"example bank {keys[1]}": keys[1],
     }
     with pytest.raises(UsageError, match="1 senses of 'cat'"):
-        contexts_of("cat", Disambiguation(words, senses), "wsd")
+        examples_of("cat", Disambiguation(words, senses), "wsd")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from mirrorbench.analysis.isotropy import isotropy
+from mirrorbench.analysis.isotropy import measure_isotropy
 from mirrorbench.analysis.report import cell_text, plain, write_numbers
 
 
@@ -34,7 +34,7 @@ def test_an_empty_table_is_a_table(tmp_path: Path) -> None:
 
 
 def test_values_of_results_are_plain() -> None:
-    assert plain(isotropy(np.eye(2)))["n"] == 2
+    assert plain(measure_isotropy(np.eye(2)))["n"] == 2
     assert plain({"a": (np.bool_(True), [np.float64("-inf")])}) == {"a": [True, ["-inf"]]}
     assert [cell_text(v) for v in (None, 0.5, 0.00012345, 12345.6, 3, "x", float("nan"), 0.0)] == [
         "–", "0.5000", "0.0001234", "1.235e+04", "3", "x", "–", "0.0000",

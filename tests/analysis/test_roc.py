@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from mirrorbench.analysis.roc import curve
+from mirrorbench.analysis.scores import roc_curve
 from mirrorbench.core.inputs import TextInput
 from mirrorbench.data.items import Pair
 from mirrorbench.tasks import PairClassification, Vectors
@@ -25,7 +25,7 @@ def naive_points(scores: np.ndarray, gold: np.ndarray) -> set[tuple[float, float
 
 
 def test_points_and_area_of_loops() -> None:
-    found = curve({"scores": SCORES, "gold": GOLD})
+    found = roc_curve({"scores": SCORES, "gold": GOLD})
     assert set(zip(found.fpr.tolist(), found.tpr.tolist(), strict=True)) <= naive_points(SCORES, GOLD)
     wins = [float(p > n) + 0.5 * (p == n) for p in SCORES[GOLD == 1] for n in SCORES[GOLD == 0]]
     assert found.auc == pytest.approx(sum(wins) / len(wins)) == roc_auc_score(GOLD, SCORES)
@@ -36,7 +36,7 @@ def test_points_and_area_of_loops() -> None:
 def test_secret_labels_are_left_out() -> None:
     gold = np.append(GOLD, [np.nan, np.nan])
     scores = np.append(SCORES, [9.0, -9.0])
-    assert curve({"scores": scores, "gold": gold}).auc == curve({"scores": SCORES, "gold": GOLD}).auc
+    assert roc_curve({"scores": scores, "gold": gold}).auc == roc_curve({"scores": SCORES, "gold": GOLD}).auc
 
 
 def test_stored_points_are_taken() -> None:
@@ -46,11 +46,11 @@ def test_stored_points_are_taken() -> None:
     vectors = Vectors(inputs, RNG.normal(size=(len(inputs), 3)).astype(np.float32))
     scores = task.score(pairs, vectors)
     stored = {"scores": scores.scores, "gold": scores.gold, **scores.extra}
-    assert curve(stored).fpr is stored["roc_fpr"]
-    assert curve(stored).auc == pytest.approx(scores.metrics["auc"])
+    assert roc_curve(stored).fpr is stored["roc_fpr"]
+    assert roc_curve(stored).auc == pytest.approx(scores.metrics["auc"])
 
 
 @pytest.mark.parametrize("gold", [[0, 1, 2], [1, 1, 1], [0.0, np.nan, 0.0]])
 def test_other_judgements_have_no_curve(gold: list[float]) -> None:
     with pytest.raises(ValueError, match="labels 0 and 1"):
-        curve({"scores": np.array([0.1, 0.2, 0.3]), "gold": np.array(gold, dtype=np.float64)})
+        roc_curve({"scores": np.array([0.1, 0.2, 0.3]), "gold": np.array(gold, dtype=np.float64)})

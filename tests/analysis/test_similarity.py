@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from mirrorbench.analysis.similarity import FEWEST, MOST, bands_of, distribution, shared_edges
+from mirrorbench.analysis.scores import FEWEST, MOST, bands_of, distribution, shared_edges
 
 
 def test_labels_are_negative_and_positive() -> None:

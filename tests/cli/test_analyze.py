@@ -14,7 +14,7 @@ from scipy.stats import spearmanr
 from sklearn.metrics import roc_auc_score
 from toys import PLUGIN
 
-from mirrorbench.analysis import canvas
+from mirrorbench.analysis import figures
 from mirrorbench.core.inputs import TextInput
 
 PLAIN = "tiny+base:pooling=mean"
@@ -37,7 +37,7 @@ def rows(path: Path) -> list[dict[str, str]]:
 
 def test_isotropy_of_the_embedded_model(analyze: Callable, folder: Path) -> None:
     import mirrorbench
-    from mirrorbench.analysis.isotropy import isotropy
+    from mirrorbench.analysis.isotropy import measure_isotropy
 
     texts = [f"sentence number {n} is here" for n in range(12)]
     (folder / "texts.txt").write_text("\n".join(texts), encoding="utf-8")
@@ -46,13 +46,13 @@ def test_isotropy_of_the_embedded_model(analyze: Callable, folder: Path) -> None
     first, second = table(said)
     assert (first["encoder"], second["encoder"]) == ("tiny-mp", "tiny-CLS")
     vectors = mirrorbench.load("tiny").encode(texts)
-    assert float(first["log isotropy"]) == pytest.approx(isotropy(vectors).log_isotropy, abs=1e-3)
+    assert float(first["log isotropy"]) == pytest.approx(measure_isotropy(vectors).log_isotropy, abs=1e-3)
     norm = float(np.linalg.norm(vectors.astype(np.float64).mean(axis=0)))
     assert float(rows(folder / "analysis" / "isotropy-quick-sts.csv")[0]["mean_vector_norm"]) == pytest.approx(norm)
     document = json.loads((folder / "analysis" / "isotropy-quick-sts.json").read_text())
     assert (document["texts"]["source"], document["texts"]["n"], document["seed"]) == ("texts.txt", 12, 0)
     assert [one["spec"] for one in document["encoders"]] == [PLAIN, "tiny+base:pooling=cls"]
-    for name in canvas.FORMATS:
+    for name in figures.FIGURE_FORMATS:
         assert (folder / "analysis" / f"isotropy-quick-sts.{name}").stat().st_size > 1000
 
 
@@ -179,7 +179,7 @@ def test_without_matplotlib_the_numbers_remain(
     analyze: Callable, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (folder / "texts.txt").write_text("one text\nanother text\n", encoding="utf-8")
-    monkeypatch.setattr(canvas, "find_spec", lambda name: None)
+    monkeypatch.setattr(figures, "find_spec", lambda name: None)
     asked = analyze("isotropy", "-e", PLAIN, "--texts", "texts.txt", "-f", "pdf")
     assert asked.code == 2
     assert "pip install 'mirrorbench[figures]'" in asked.err

@@ -1,0 +1,197 @@
+"""What the stored scores of items show: how far apart kinds of pairs lie, ROC curves, changed answers.
+
+Mirror-BERT's Figure 7 (section 4.4) shows the cosines of positive and negative pairs before and after tuning: they
+fall, and the two kinds part. Its Figure 4 has the ROC curves of unsupervised QNLI. MirrorWiC's Table 6 (section 5.3)
+counts the answers that tuning changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from mirrorbench.tasks.metrics import auc, exact_threshold, roc_points
+
+FEWEST, MOST = 12, 40
+"""Bins of a histogram over the range of all encoders that are compared: the Rice rule, 2 n^(1/3), within these."""
+GRADES = ("low", "middle", "high")
+"""Bands of graded judgements: thirds of the range of the gold scale."""
+Answers = tuple[NDArray[np.int64], NDArray[np.float64]]
+"""Yes (1) or no (0) to each item, and each score less the encoder's threshold; above 0 is a yes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Band:
+    """The similarities of the n pairs of one kind: ``negative`` or ``positive``, or one of ``GRADES``."""
+
+    name: str
+    n: int
+    mean: float
+    sd: float | None
+    """Sample standard deviation; ``None`` for a single pair."""
+    median: float
+    density: NDArray[np.float64]
+    """Of the histogram; its integral is 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class Distribution:
+    """The similarities of one encoder, by kind of pair."""
+
+    bands: tuple[Band, ...]
+    """From dissimilar to similar; empty ones are left out."""
+    edges: NDArray[np.float64]
+    """Of the bins of all histograms."""
+    overlap: float
+    """Shared area of the histograms of the lowest and the highest band, from 0 (parted) to 1 (alike)."""
+    auc: float | None
+    """How often a pair of the highest band scores above one of the lowest."""
+
+
+@dataclass(frozen=True, slots=True)
+class RocCurve:
+    """How a score tells positives from negatives at every threshold; thresholds fall, the first is infinite."""
+
+    fpr: NDArray[np.float64]
+    tpr: NDArray[np.float64]
+    thresholds: NDArray[np.float64]
+    auc: float
+    positives: int
+    negatives: int
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """An item to which the second encoder gives another answer; scores count from each encoder's own threshold."""
+
+    id: str
+    gold: int
+    before: int
+    after: int
+    score_before: float
+    score_after: float
+
+    @property
+    def corrected(self) -> bool:
+        """Whether the second encoder is right (else the first was)."""
+        return self.after == self.gold
+
+
+@dataclass(frozen=True, slots=True)
+class Shift:
+    """The ranks of an item of a graded task by the judgements and by two encoders, from 0 (least similar) to 1."""
+
+    id: str
+    gold: float
+    before: float
+    after: float
+
+    @property
+    def gain(self) -> float:
+        """How much nearer to the judgement's rank the second encoder is; negative where it is further away."""
+        return abs(self.before - self.gold) - abs(self.after - self.gold)
+
+
+def bands_of(gold: ArrayLike) -> tuple[tuple[str, ...], NDArray[np.int64]]:
+    """The kinds of pairs, and the kind of each pair as an index; a graded scale is cut into thirds of its range.
+
+    Raises:
+        ValueError: all judgements are equal.
+    """
+    values = np.asarray(gold, dtype=np.float64)
+    low, high = values.min(), values.max()
+    if low == high:
+        raise ValueError("all pairs have the same judgement")
+    if set(np.unique(values)) <= {0.0, 1.0}:
+        return ("negative", "positive"), values.astype(np.int64)
+    cuts = np.linspace(low, high, len(GRADES) + 1)[1:-1]
+    return GRADES, np.searchsorted(cuts, values, side="right").astype(np.int64)
+
+
+def shared_edges(cosines: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
+    """Edges of histograms that hold the cosines of all encoders, so that their figures can be compared."""
+    low, high = min(float(c.min()) for c in cosines), max(float(c.max()) for c in cosines)
+    margin = 0.01 * max(high - low, 1e-6)
+    bins = int(np.clip(round(2 * max(len(c) for c in cosines) ** (1 / 3)), FEWEST, MOST))
+    edges: NDArray[np.float64] = np.linspace(low - margin, high + margin, bins + 1)
+    return edges
+
+
+def distribution(cosines: NDArray[np.float64], gold: ArrayLike, edges: NDArray[np.float64]) -> Distribution:
+    """How an encoder's similarities are distributed within each kind of pair; see ``bands_of`` and ``shared_edges``."""
+    names, kind = bands_of(gold)
+    bands = []
+    for index, name in enumerate(names):
+        own = cosines[kind == index]
+        if len(own):
+            sd = float(own.std(ddof=1)) if len(own) > 1 else None
+            density = np.histogram(own, edges, density=True)[0]
+            bands.append(Band(name, len(own), float(own.mean()), sd, float(np.median(own)), density))
+    overlap = float((np.minimum(bands[0].density, bands[-1].density) * np.diff(edges)).sum())
+    extreme = (kind == 0) | (kind == len(names) - 1)
+    return Distribution(tuple(bands), edges, overlap, auc(cosines[extreme], kind[extreme] > 0))
+
+
+def roc_curve(predictions: Mapping[str, NDArray[Any]]) -> RocCurve:
+    """The ROC curve of stored predictions: its stored points, or those of their scores; unknown gold (NaN) aside.
+
+    Raises:
+        ValueError: gold is not 0 and 1, or one of them is missing.
+    """
+    scores, gold = predictions["scores"], predictions["gold"]
+    known = ~np.isnan(gold)
+    scores, gold = scores[known], gold[known]
+    if set(np.unique(gold)) != {0.0, 1.0}:
+        raise ValueError("a ROC curve needs labels 0 and 1, and both of them")
+    points = predictions if "roc_fpr" in predictions else roc_points(scores, gold)
+    area = auc(scores, gold)
+    assert area is not None  # both labels occur
+    positives = int(gold.sum())
+    return RocCurve(
+        points["roc_fpr"], points["roc_tpr"], points["roc_thresholds"], area, positives, len(gold) - positives
+    )
+
+
+def answers(predictions: Mapping[str, NDArray[Any]], threshold: float | None = None) -> Answers | None:
+    """Yes or no for each item, by the threshold that the task chose, if it stored one and its decisions.
+
+    For labels without one it is that with the best accuracy on the same items; 0.5 where the scores are hits (1) and
+    misses (0). ``None`` for graded judgements.
+    """
+    scores, gold = predictions["scores"], predictions["gold"]
+    known = ~np.isnan(gold)
+    if "predictions" in predictions and threshold is not None:
+        return predictions["predictions"].astype(np.int64), scores - threshold
+    if set(np.unique(scores)) <= {0.0, 1.0} and bool((gold == 1).all()):
+        return scores.astype(np.int64), scores - 0.5
+    if set(np.unique(gold[known])) != {0.0, 1.0}:
+        return None
+    cut = exact_threshold(scores[known], gold[known])
+    return (scores > cut).astype(np.int64), scores - cut
+
+
+def changed_answers(ids: Sequence[str], gold: ArrayLike, before: Answers, after: Answers) -> list[Change]:
+    """The items whose answers differ, the largest change of the score first.
+
+    The paper's scores are "isotropy-adjusted" by the similarity of random words. Here they count from each encoder's
+    own threshold, so that their sign is the answer and the two encoders can be compared.
+    """
+    right = np.asarray(gold, dtype=np.int64)
+    columns = (ids, *(array.tolist() for array in (right, before[0], after[0], before[1], after[1])))
+    found = [change for row in zip(*columns, strict=True) if (change := Change(*row)).before != change.after]
+    return sorted(found, key=lambda change: -abs(change.score_after - change.score_before))
+
+
+def shifted_ranks(
+    ids: Sequence[str], gold: ArrayLike, before: NDArray[np.float64], after: NDArray[np.float64]
+) -> list[Shift]:
+    """How far each of at least two items moved towards its place, the largest moves of either direction first."""
+    from scipy.stats import rankdata
+
+    ranks = [(rankdata(values) - 1) / (len(ids) - 1) for values in (gold, before, after)]
+    shifts = [Shift(item, *(float(rank[row]) for rank in ranks)) for row, item in enumerate(ids)]
+    return sorted(shifts, key=lambda shift: -abs(shift.gain))
