@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from mirrorbench.analysis.report import Analysis
-    from mirrorbench.runs.workspace import Workspace
     from mirrorbench.core.progress import Reporter
+    from mirrorbench.runs.workspace import Workspace
 
 _STUDY: dict[str, Any] = {"encoders": ("tiny",), "task": "", "corpus": "", "seed": 0, "protocol": "paper"}
 BEFORE_AND_AFTER = ("tiny+base:pooling=target,layers=-4:", "tiny+mirrorwic")

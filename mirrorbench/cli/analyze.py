@@ -92,9 +92,9 @@ def _analyze(kind: str, options: dict[str, Any], where: dict[str, Any], output: 
     """Compute, print the table, write the files, and say what failed."""
     from mirrorbench.analysis import analyze
     from mirrorbench.analysis.report import cell_text
-    from mirrorbench.runs.workspace import Workspace
     from mirrorbench.cli.display import reporter
     from mirrorbench.cli.output import print_rows
+    from mirrorbench.runs.workspace import Workspace
 
     formats = _figure_formats(format_)
     if "tasks" in options:
