@@ -131,14 +131,13 @@ def tune(
         ModelUnavailableError: the backbone cannot be had.
         TuningError: too few texts.
     """
-    from mirrorbench.core.devices import pick_device, pick_precision
-    from mirrorbench.runs.builtin import plugins
+    from mirrorbench.runs.workspace import Workspace
     from mirrorbench.texts.tune import tune_texts
 
-    chosen = pick_device(device)
+    workspace = Workspace.create(device=device, precision=precision, offline=offline, reporter=reporter)
     return tune_texts(
-        texts, _spec(encoder), Path(output), plugins=plugins(), device=chosen, level=level, columns=columns, seed=seed,
-        held_out=held_out, precision=pick_precision(precision, chosen), force=force, offline=offline, reporter=reporter,
+        texts, _spec(encoder), Path(output), workspace, level=level, columns=columns, seed=seed, held_out=held_out,
+        force=force,
     )  # fmt: skip
 
 

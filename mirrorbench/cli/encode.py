@@ -55,30 +55,21 @@ def encode(
     from mirrorbench.cli.display import errors, reporter
     from mirrorbench.cli.output import on_interrupt
     from mirrorbench.core.errors import UsageError
-    from mirrorbench.session import load
-    from mirrorbench.texts.encode import check_vector_file, encode_file, encoded_chunks, json_line
-    from mirrorbench.texts.reading import read_inputs
+    from mirrorbench.core.specs import parse_spec
+    from mirrorbench.runs.workspace import Workspace
+    from mirrorbench.texts.encode import encode_texts
 
     spans = split_names([span_columns])
     if len(spans) not in (0, 2):
         raise UsageError(f"--span-columns {span_columns} names {len(spans)} columns", "Write START,END.")
-    in_context = words_in_context or bool(spans)
-    if in_context and level:
-        raise UsageError("--level does not go with words in context, which have a recipe of their own")
-    if output:
-        check_vector_file(output)
-    inputs = read_inputs(texts, column, in_context, spans)
-    opened = load(encoder, "wic" if in_context else level or "sentence", device, data_dir, offline)
     again = "; the same command goes on from there" if output else ""
     with on_interrupt(f"Interrupted{again}."), reporter(0) as display:
-        display.stage(f"encode {texts}", 0, "texts")
-        if not output:
-            for chunk, vectors, _ in encoded_chunks(inputs, opened):
-                sys.stdout.writelines(map(json_line, vectors))
-                display.advance(len(chunk))
-            return
-        done = encode_file(inputs, opened, output, restart, display.advance)
-    resumed = f", {done.before:,} of them before this run" if done.before else ""
-    errors.print(
-        f"{output}: {done.rows:,} x {done.dimensions}{resumed}", markup=False, highlight=False, soft_wrap=True
-    )  # fmt: skip
+        workspace = Workspace.create(data_dir, device=device, offline=offline, reporter=display)
+        done = encode_texts(
+            texts, parse_spec(encoder), output or sys.stdout, workspace, column=column,
+            words_in_context=words_in_context, spans=spans, level=level, restart=restart,
+        )  # fmt: skip
+    if output:
+        resumed = f", {done.before:,} of them before this run" if done.before else ""
+        shape = f"{output}: {done.rows:,} x {done.dimensions}{resumed}"
+        errors.print(shape, markup=False, highlight=False, soft_wrap=True)

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from itertools import count, islice
 from pathlib import Path
-from typing import IO
+from typing import IO, TYPE_CHECKING
 
 import numpy as np
 
@@ -23,8 +23,12 @@ from mirrorbench.core.errors import StorageError, UsageError
 from mirrorbench.core.files import TEMPORARY, sync_folder, writing
 from mirrorbench.core.identity import COMPUTATION, digest
 from mirrorbench.core.inputs import Array, Encoder, TextInput, encode_checked
+from mirrorbench.core.specs import EncoderSpec
 from mirrorbench.runs.cache import EmbeddingCache
-from mirrorbench.texts.reading import pyarrow
+from mirrorbench.texts.reading import pyarrow, read_inputs
+
+if TYPE_CHECKING:
+    from mirrorbench.runs.workspace import Workspace
 
 ROWS_PER_CHUNK = 2048
 """Inputs encoded at a time, and what an interrupted run has to encode again at most."""
@@ -45,6 +49,37 @@ class EncodedFile:
     rows: int
     before: int
     dimensions: int
+
+
+def encode_texts(
+    source: str,
+    spec: EncoderSpec,
+    output: Path | IO[str],
+    workspace: Workspace,
+    *,
+    column: str = "",
+    words_in_context: bool = False,
+    spans: Sequence[str] = (),
+    level: str = "",
+    restart: bool = False,
+) -> EncodedFile:
+    """What ``Session.encode`` does; ``output`` may be a text stream, which gets a line of JSON for each vector."""
+    in_context = words_in_context or bool(spans)
+    if in_context and level:
+        raise UsageError("--level does not go with words in context, which have a recipe of their own")
+    if isinstance(output, Path):
+        check_vector_file(output)
+    inputs = read_inputs(source, column, in_context, spans)
+    encoder = workspace.load(spec, "wic" if in_context else level or "sentence")
+    workspace.reporter.stage(f"encode {source}", 0, "texts")
+    if isinstance(output, Path):
+        return encode_file(inputs, encoder, output, restart, workspace.reporter.advance)
+    rows = dimensions = 0
+    for chunk, vectors, _ in encoded_chunks(inputs, encoder):
+        output.writelines("[" + ",".join(map(str, vector)) + "]\n" for vector in vectors)  # as short as float32 allows
+        rows, dimensions = rows + len(chunk), vectors.shape[1]
+        workspace.reporter.advance(len(chunk))
+    return EncodedFile(rows, 0, dimensions)
 
 
 def check_vector_file(output: Path) -> None:
@@ -70,27 +105,15 @@ def check_vector_file(output: Path) -> None:
 
 
 def encode_file(
-    inputs: Iterable[TextInput],
-    encoder: Encoder,
-    output: Path,
-    restart: bool = False,
-    advance: Callable[[int], None] = lambda n: None,
+    inputs: Iterable[TextInput], encoder: Encoder, output: Path, restart: bool, advance: Callable[[int], None]
 ) -> EncodedFile:
-    """Encode a stream of inputs into a file.
-
-    Args:
-        inputs: the inputs, from the first one on also where a run is continued.
-        encoder: what encodes them.
-        output: a ``.npy`` or ``.parquet`` file that does not exist yet.
-        restart: encode anew what an interrupted run encoded.
-        advance: called with the number of inputs that are done.
+    """Encode a stream of inputs into a ``.npy`` or ``.parquet`` file.
 
     Raises:
-        UsageError: as ``check_vector_file``, or there are no inputs.
+        UsageError: there are no inputs, or the encoder's vectors differ in length.
         EncodingError: the encoder gave anything but finite vectors.
         StorageError: the output cannot be written.
     """
-    check_vector_file(output)
     part = output.with_name(f"{output.name}.part")
     if part.is_file():  # of an earlier version
         part.unlink()
@@ -98,11 +121,12 @@ def encode_file(
         shutil.rmtree(part, ignore_errors=True)
     for left in part.glob(f"{TEMPORARY}*"):  # of a run that was killed
         left.unlink()
-    store = part / digest({"encoder": encoder.fingerprint, "computation": COMPUTATION})
+    identity = {"encoder": encoder.fingerprint, "computation": COMPUTATION}
+    identity |= {name: str(getattr(encoder, name, "")) for name in ("pooling", "precision")}
     rows = before = dimensions = 0
     try:
         with writing(part / output.name, output) as file, _WRITERS[output.suffix](file) as write:
-            for chunk, vectors, stored in encoded_chunks(inputs, encoder, store):
+            for chunk, vectors, stored in encoded_chunks(inputs, encoder, part / digest(identity)):
                 if rows and vectors.shape[1] != dimensions:
                     raise UsageError(f"the encoder's vectors have {vectors.shape[1]} and {dimensions} dimensions")
                 write(chunk, vectors)
@@ -123,42 +147,23 @@ def encode_file(
 def encoded_chunks(
     inputs: Iterable[TextInput], encoder: Encoder, store: Path | None = None
 ) -> Iterator[tuple[list[TextInput], Array, bool]]:
-    """Chunks of inputs with their vectors.
-
-    Args:
-        inputs: the inputs.
-        encoder: what encodes them; of inputs that are equal within a chunk, one.
-        store: a folder that keeps the vectors, an embedding cache for each chunk; ``None`` to keep nothing.
-
-    Yields:
-        The inputs, their vectors, and whether these were all in ``store``.
-
-    Raises:
-        EncodingError: the encoder gave anything but finite vectors.
-        StorageError: ``store`` cannot be written.
-    """
+    """Chunks of inputs, their vectors, and whether these were in ``store``, which has an embedding cache a chunk."""
     stream = iter(inputs)
     for number in count():
         chunk = list(islice(stream, ROWS_PER_CHUNK))
         if not chunk:
             return
-        distinct = {item: row for row, item in enumerate(dict.fromkeys(chunk))}
-        if store is None:
-            vectors = encode_checked(encoder, list(distinct), "the encoder")
-            yield chunk, vectors[[distinct[item] for item in chunk]], False
+        distinct = list(dict.fromkeys(chunk))
+        cache = EmbeddingCache(store / f"{number:08}") if store else None
+        if cache and not cache.missing(distinct):
+            yield chunk, cache.get(chunk), True
             continue
-        shelf = EmbeddingCache(store / f"{number:08}")
-        changed = bool(shelf.missing(list(distinct)))
-        if changed:  # all anew: what a vector is encoded with can change its last digit
-            shutil.rmtree(shelf.folder, ignore_errors=True)
-            shelf = EmbeddingCache(shelf.folder)
-            shelf.put(list(distinct), encode_checked(encoder, list(distinct), "the encoder"))
-        yield chunk, shelf.get(chunk), not changed
-
-
-def json_line(vector: Array) -> str:
-    """A line with the numbers of a vector, as short as float32 allows."""
-    return "[" + ",".join(map(str, vector)) + "]\n"
+        vectors = encode_checked(encoder, distinct, "the encoder")
+        if cache:  # all of it anew: what a text is encoded with may change the last digits of its vector
+            shutil.rmtree(cache.folder, ignore_errors=True)
+            cache.put(distinct, vectors)
+        place = {item: row for row, item in enumerate(distinct)}
+        yield chunk, vectors[[place[item] for item in chunk]], False
 
 
 @contextmanager

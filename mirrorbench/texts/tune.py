@@ -10,28 +10,21 @@ from typing import TYPE_CHECKING, Any
 
 import mirrorbench
 from mirrorbench.core.errors import UsageError
-from mirrorbench.core.progress import Reporter, Silent
 from mirrorbench.core.registry import unknown_name
 from mirrorbench.core.specs import LEVELS, EncoderSpec
 from mirrorbench.data.corpora import GeneratedCorpus
-from mirrorbench.data.store import DataStore
 from mirrorbench.models.pooling import Pooling
-from mirrorbench.runs.cache import Cache
 from mirrorbench.runs.plan import Planner, Request
-from mirrorbench.runs.results import ResultStore
-from mirrorbench.runs.workspace import Workspace
 from mirrorbench.texts.export import check_exportable, check_output, replacing, write_encoder
 from mirrorbench.texts.held_out import HeldOutReport, evaluate_held_out, positive_pairs
 from mirrorbench.texts.model_card import write_card
-from mirrorbench.texts.tuning_texts import TuningTexts, read_tuning_texts
+from mirrorbench.texts.tuning_texts import read_tuning_texts
 from mirrorbench.training.recipes import Recipe
 
 if TYPE_CHECKING:
-    import torch
-
     from mirrorbench.core.plugins import Plugins
     from mirrorbench.models.encoder import TransformerEncoder
-    from mirrorbench.runs.cells import ModelRef
+    from mirrorbench.runs.workspace import Workspace
 
 PAIRS, SINGLE, IN_CONTEXT = "pairs", "mirror", "mirrorwic"
 """The methods of a spec that names none: for pairs, for texts, and for texts at the level of words in context."""
@@ -76,85 +69,64 @@ def tune_texts(
     texts: str | Path | Sequence[str] | Sequence[tuple[str, str]],
     spec: EncoderSpec,
     output: Path,
+    workspace: Workspace,
     *,
-    plugins: Plugins,
-    device: torch.device,
     level: str = "sentence",
     columns: Sequence[str] = (),
     seed: int = 0,
     held_out: int | None = None,
-    precision: str = "fp32",
     force: bool = False,
-    offline: bool = False,
-    reporter: Reporter | None = None,
-    cache: Cache | None = None,
 ) -> TunedEncoder:
-    """Tune a backbone on texts and write the encoder directory; the same job again finds the model in the cache.
-
-    Args:
-        texts: a file, ``-``, a list of texts, or a list of pairs of texts.
-        spec: the encoder; without a method it is the one that suits the texts.
-        output: the directory.
-        plugins: what is registered.
-        device: where to compute.
-        level: picks the recipe.
-        columns: of a file with columns: one for texts, two for pairs.
-        seed: of the tuning, and of what is held out.
-        held_out: lines to report on instead of tuning on them; by default 500, at most a tenth.
-        precision: ``fp32`` or ``bf16``.
-        force: replace an encoder that is there already.
-        offline: open no socket.
-        reporter: receives the progress.
-        cache: where tuned models are.
-
-    Raises:
-        UsageError: the spec, the texts' form, or an output that is not empty.
-        ModelUnavailableError: the backbone cannot be had.
-        TuningError: too few texts, or a loss that is not finite.
-        DataUnavailableError, DataFormatError: the file cannot be read.
-        StorageError: the output cannot be written.
-    """
-    output, reporter = output.expanduser(), reporter or Silent()
+    """What ``Session.tune`` does; the same job again finds the model in the cache."""
+    output, plugins, reporter = output.expanduser(), workspace.plugins, workspace.reporter
     check_output(output, force)
     resolve_method(spec, level, None, plugins)  # a mistake in the spec is told before a large file is read
     # A method that is named has a form of lines of its own, or wants none.
     read = read_tuning_texts(texts, columns, held_out, seed, raw=spec.method not in ("", PAIRS))
-    source = texts if isinstance(texts, str | Path) else read.name
     reporter.note(
-        f"{source}: {read.n_read:,} {'pairs' if read.are_pairs else 'texts'}, {read.n_duplicates:,} of them repeated; "
+        f"{texts if isinstance(texts, str | Path) else read.name}: {read.n_read:,} "
+        f"{'pairs' if read.are_pairs else 'texts'}, {read.n_duplicates:,} of them repeated; "
         f"{len(read.train):,} to tune on, {len(read.held_out):,} held out"
     )
     spec = resolve_method(spec, level, read.are_pairs, plugins)
     own = plugins.extended("register_corpora", GeneratedCorpus(read.name, "a user's texts", read.corpus))
-    request = Request((spec,), (), seeds=(seed,), corpus=read.name, precision=precision)
-    workspace = Workspace(
-        own, DataStore(offline=True), ResultStore(output), cache or Cache(), str(device), precision, offline,
-        reporter=reporter,
-    )  # fmt: skip
+    workspace = replace(workspace, plugins=own)
     planner, loader = Planner(workspace), workspace.loader
-    weights, pooling = planner.models(request, spec, level)[0]
-    assert pooling is not None  # a backbone with a method that tunes has a pooling, a recipe and a corpus
-    assert weights.recipe is not None
+    request = Request((spec,), (), seeds=(seed,), corpus=read.name)
+    model, pooling = planner.models(request, spec, level)[0]
+    assert pooling is not None  # a backbone with a method that tunes has these three
+    assert model.recipe is not None
+    assert model.corpus is not None
     check_exportable(pooling)
-    pairs = positive_pairs(read.held_out, seed)
+    report, pairs = None, positive_pairs(read.held_out, seed)
     if pairs:
         reporter.stage(f"look at {spec.backbone}", 1, "encoder")
-        base, same = planner.models(request, _as_backbone(spec, pooling), "sentence")[0]
-        before = evaluate_held_out(loader.load(base, same, planner.precision(request, base), {})[0], pairs)
+        plain = replace(spec, method="base", params=()).with_params(
+            pooling=pooling.mode, layers=pooling.layers, max_length=pooling.max_length
+        )
+        base, _ = planner.models(request, plain, "sentence")[0]
+        before = evaluate_held_out(loader.load(base, pooling, planner.precision(request, base), {})[0], pairs)
         reporter.advance(1)
-    opened, seconds = loader.load(weights, pooling, planner.precision(request, weights), planner.corpora)
-    encoder: TransformerEncoder = opened  # type: ignore[assignment]  # what a backbone opens as
-    report = None
+    loaded, seconds = loader.load(model, pooling, planner.precision(request, model), planner.corpora)
+    encoder: TransformerEncoder = loaded  # type: ignore[assignment]  # what a backbone is loaded as
     if pairs:
         after = evaluate_held_out(encoder, pairs)
-        shown = [first for first, _ in pairs]
-        report = HeldOutReport(
-            len(pairs), before[0], after[0], tuple(zip(shown, before[1], after[1], strict=False))
-        )  # fmt: skip
-    tuned = TunedEncoder(output, spec, weights.recipe, pooling, _corpus(weights, read), report, seconds)
+        neighbours = zip((first for first, _ in pairs), before[1], after[1], strict=False)
+        report = HeldOutReport(len(pairs), before[0], after[0], tuple(neighbours))
+    corpus = {
+        "name": read.name, "sha256": model.corpus.sha256, "n": model.corpus.n, "pairs": read.are_pairs,
+        "lines": read.n_read, "duplicates": read.n_duplicates, "held_out": len(read.held_out),
+    }  # fmt: skip
+    description = {
+        "spec": str(spec), "recipe": model.recipe.to_json(), "corpus": corpus, "seed": seed,
+        "identity": model.identity(),
+        "scores": {"before": report.before, "after": report.after} if report else None,
+        "mirrorbench": mirrorbench.__version__,
+    }  # fmt: skip
+    tuned = TunedEncoder(output, spec, model.recipe, pooling, corpus, report, seconds)
     with replacing(output) as folder:
-        write_encoder(folder, encoder.transformer, pooling, _description(tuned, weights))
-        write_card(folder, tuned, weights)
+        write_encoder(folder, encoder.transformer, pooling, description)
+        write_card(folder, tuned, model.path)
     return tuned
 
 
@@ -189,36 +161,3 @@ def resolve_method(spec: EncoderSpec, level: str, pairs: bool | None, plugins: P
     if pairs and spec.method in (SINGLE, IN_CONTEXT):
         raise UsageError(f"{spec} tunes on single texts, but these are pairs", f"Write {spec.with_method(PAIRS)}")
     return spec
-
-
-def _as_backbone(spec: EncoderSpec, pooling: Pooling) -> EncoderSpec:
-    """The backbone as it comes, pooled as the tuned model will be."""
-    return replace(spec, method="base", params=()).with_params(
-        pooling=pooling.mode, layers=pooling.layers, max_length=pooling.max_length
-    )
-
-
-def _corpus(weights: ModelRef, texts: TuningTexts) -> dict[str, Any]:
-    assert weights.corpus is not None  # it is tuned on one
-    return {
-        "name": texts.name,
-        "sha256": weights.corpus.sha256,
-        "n": weights.corpus.n,
-        "pairs": texts.are_pairs,
-        "lines": texts.n_read,
-        "duplicates": texts.n_duplicates,
-        "held_out": len(texts.held_out),
-    }
-
-
-def _description(tuned: TunedEncoder, weights: ModelRef) -> dict[str, Any]:
-    report = tuned.held_out
-    return {
-        "spec": str(tuned.spec),
-        "recipe": tuned.recipe.to_json(),
-        "corpus": tuned.corpus,
-        "seed": weights.seed,
-        "identity": weights.identity(),
-        "scores": {"before": report.before, "after": report.after} if report else None,
-        "mirrorbench": mirrorbench.__version__,
-    }

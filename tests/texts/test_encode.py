@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import io
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
-from toys import ToyEncoder
+from toys import ToyEncoder, ToyPlugin
 
 from mirrorbench.core.errors import EncodingError, StorageError, UsageError
 from mirrorbench.core.inputs import TextInput
+from mirrorbench.core.plugins import Plugins
+from mirrorbench.core.specs import EncoderSpec
+from mirrorbench.runs.workspace import Workspace
 from mirrorbench.texts import encode
-from mirrorbench.texts.encode import check_vector_file, encode_file, encoded_chunks, json_line
+from mirrorbench.texts.encode import EncodedFile, check_vector_file, encoded_chunks
 
 CHUNK = 64
 N = 2 * CHUNK + 10
@@ -40,6 +44,11 @@ def stream(n: int = N, cut_at: int = -1) -> Iterator[TextInput]:
         if number == cut_at:
             raise Interruption
         yield TextInput(f"text {number} " + "abc"[number % 3] * (number % 5))
+
+
+def encode_file(inputs: Iterable[TextInput], encoder: ToyEncoder, output: Path, restart: bool = False) -> EncodedFile:
+    check_vector_file(output)
+    return encode.encode_file(inputs, encoder, output, restart, lambda n: None)
 
 
 def interrupted(output: Path, cut_at: int, encoder: ToyEncoder | None = None) -> None:
@@ -152,9 +161,14 @@ def test_parquet(tmp_path: Path) -> None:
     np.testing.assert_array_equal(np.array(table["vector"]), ToyEncoder().encode(items))
 
 
-def test_lines_are_exact() -> None:
+def test_lines_are_exact(tmp_path: Path, plugins: Plugins) -> None:
     vectors = np.random.default_rng(0).normal(size=(5, 7)).astype(np.float32)
-    lines = [json.loads(json_line(vector)) for vector in vectors]
+    (tmp_path / "a.txt").write_text("a\nb\nc\nd\ne\n")
+    plugins.add(ToyPlugin({"toy": ToyEncoder(broken=vectors)}), "exact")
+    workspace, output = Workspace.create(tmp_path, plugins=plugins), io.StringIO()
+    done = encode.encode_texts(str(tmp_path / "a.txt"), EncoderSpec("toy"), output, workspace)
+    assert done == EncodedFile(5, 0, 7)
+    lines = [json.loads(line) for line in output.getvalue().splitlines()]
     np.testing.assert_array_equal(np.array(lines, dtype=np.float32), vectors)
 
 
