@@ -321,7 +321,7 @@ def _target_notes(cell: Cell, lost: dict[str, int]) -> list[str]:
 def _shelf_key(encoder: Encoder, pooling: Pooling | None, cell: Cell) -> str:
     where = [pooling.mode, pooling.layers, pooling.max_length] if pooling else cell.model.spec.backbone
     return digest(
-        {"encoder": encoder.fingerprint, "pooling": where, "precision": cell.precision, "computation": COMPUTATION}
+        {"encoder": encoder.fingerprint, "readout": where, "precision": cell.precision, "computation": COMPUTATION}
     )
 
 
