@@ -1,4 +1,4 @@
-"""CellGroup and the weights that they need: plain values between planning and running."""
+"""Cells, the models that they need, and what became of them: plain values between planning and running."""
 
 from __future__ import annotations
 
@@ -19,48 +19,38 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class CorpusRef:
-    """Which strings a model is tuned on.
-
-    Attributes:
-        name: corpus name or path, as given.
-        size: keep the first this many strings, 0 for all.
-        sha256: checksum of the strings that are used.
-        n: how many they are.
-    """
+    """Which strings a model is tuned on."""
 
     name: str
+    """Name or path of the corpus, as given."""
     size: int
+    """Keep the first this many strings, 0 for all."""
     sha256: str
+    """Checksum of the strings that are used."""
     n: int
+    """How many they are."""
 
 
 @dataclass(frozen=True, slots=True)
 class ModelRef:
-    """What must be in memory for a group of cells: a backbone, perhaps tuned, or an encoder system.
-
-    Attributes:
-        spec: the encoder spec that names it.
-        fingerprint: checksum of the backbone's files, or the system's own fingerprint.
-        path: the backbone's directory, ``None`` for an encoder system.
-        method: ``base``, ``mirror`` ...; empty for an encoder system.
-        recipe: how it is tuned; ``None`` where nothing is.
-        corpus: what it is tuned on; ``None`` where nothing is.
-        seed: of the tuning; 0 where nothing is tuned.
-        protocol: which reading of the method.
-        precision: of the tuning; empty where nothing is tuned.
-        members: for a task whose languages have encoders of their own, the weights of each language; otherwise empty.
-    """
+    """What must be in memory for a group of cells: a backbone, perhaps tuned, or an encoder system."""
 
     spec: EncoderSpec
+    """The encoder spec that names it."""
     fingerprint: str
+    """Checksum of the backbone's files, or the system's own fingerprint."""
     path: Path | None = None
+    """The backbone's directory, ``None`` for an encoder system."""
     method: str = ""
+    """``base``, ``mirror`` ...; empty for an encoder system."""
     recipe: Recipe | None = None
+    """How it is tuned; this and what follows is empty where nothing is tuned."""
     corpus: CorpusRef | None = None
     seed: int = 0
     protocol: str = "paper"
     precision: str = ""
     members: tuple[tuple[str, ModelRef], ...] = ()
+    """For a task whose languages have backbones of their own, the model of each language."""
 
     def identity(self) -> dict[str, Any]:
         """What decides the weights."""
@@ -87,33 +77,28 @@ class ModelRef:
         """Hash of ``identity``: the name of the tuned model in the cache."""
         return digest(self.identity())
 
+    def with_members(self) -> tuple[ModelRef, ...]:
+        """This one and those of its languages."""
+        return (self, *dict(self.members).values())
+
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One point of the grid: an encoder on a task under a seed.
-
-    Attributes:
-        spec: the row of the table (a ladder already taken apart).
-        task: the task's name.
-        level: the task's level.
-        seed: which run of the encoder.
-        model: what must be in memory.
-        pooling: how vectors are read; ``None`` for an encoder system, which has its own way.
-        precision: of the encoding.
-        protocol: ``paper`` or ``released``.
-        data: checksums of the task's files by name.
-        task_version: the task's version.
-    """
+    """One point of the grid: an encoder on a task under a seed."""
 
     spec: EncoderSpec
+    """The row of the table, a ladder already taken apart."""
     task: str
     level: str
     seed: int
     model: ModelRef
     pooling: Pooling | None
+    """How vectors are read; ``None`` for an encoder system, which has its own way."""
     precision: str
+    """Of the encoding."""
     protocol: str
     data: tuple[tuple[str, str], ...]
+    """Checksums of the task's files by name."""
     task_version: int
 
     def identity(self) -> dict[str, Any]:
@@ -138,39 +123,34 @@ class Cell:
 
     def to_json(self) -> dict[str, Any]:
         """The ``cell`` object of a result file."""
-        model = self.model
+        recipe, corpus = self.model.recipe, self.model.corpus
         return {
             "spec": str(self.spec),
-            "method": model.method,
-            "recipe": model.recipe.to_json() if model.recipe else None,
-            "corpus": {"name": model.corpus.name, "sha256": model.corpus.sha256, "n": model.corpus.n}
-            if model.corpus
-            else None,
+            "method": self.model.method,
+            "recipe": recipe.to_json() if recipe else None,
+            "corpus": {"name": corpus.name, "sha256": corpus.sha256, "n": corpus.n} if corpus else None,
             "seed": self.seed,
             "task": self.task,
             "level": self.level,
             "protocol": self.protocol,
-            "precision": {"tuning": model.precision or None, "encoding": self.precision},
+            "precision": {"tuning": self.model.precision or None, "encoding": self.precision},
         }
+
+
+CellGroup = tuple[Cell, ...]
+"""Cells that share their model, for one worker."""
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A cell, or a row of cells, that could not be computed.
-
-    Attributes:
-        spec: the encoder.
-        task: the task.
-        reason: the error's message.
-        hint: what to do about it.
-        seed: which seed, ``None`` for all of them.
-    """
+    """A cell, or a row of cells, that could not be computed."""
 
     spec: EncoderSpec
     task: str
     reason: str
     hint: str = ""
     seed: int | None = None
+    """Which seed, ``None`` for all of them."""
 
     @classmethod
     def of(cls, error: BaseException, spec: EncoderSpec, task: str, seed: int | None = None) -> Failure:
@@ -178,25 +158,6 @@ class Failure:
         if isinstance(error, MirrorbenchError):
             return cls(spec, task, error.message, error.hint, seed)
         return cls(spec, task, f"{type(error).__name__}: {error}", seed=seed)
-
-
-CellGroup = tuple[Cell, ...]
-"""A group: cells that share their weights, for one worker."""
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What a run left: results in the order of the plan, and what failed.
-
-    Attributes:
-        results: one for each cell that is done, computed now or before.
-        failures: the others.
-        computed: how many cells were computed now.
-    """
-
-    results: tuple[Result, ...]
-    failures: tuple[Failure, ...]
-    computed: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,3 +178,15 @@ class CellOutcome:
 def failed(cells: Iterable[Cell], error: BaseException) -> list[CellOutcome]:
     """One error as the outcome of some cells."""
     return [CellOutcome(cell, Failure.of(error, cell.spec, cell.task, cell.seed)) for cell in cells]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a run left."""
+
+    results: tuple[Result, ...]
+    """One for each cell that is done, computed now or before, in the order of the plan."""
+    failures: tuple[Failure, ...]
+    """The other cells."""
+    computed: int
+    """How many cells were computed now."""

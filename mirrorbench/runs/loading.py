@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from mirrorbench.core.errors import TuningError
 from mirrorbench.core.inputs import Encoder
+from mirrorbench.core.specs import EncoderSpec
 from mirrorbench.data.corpora import Corpus
 from mirrorbench.models.pooling import Pooling
 from mirrorbench.models.routing import LanguageRouter
@@ -33,6 +34,14 @@ class EncoderLoader:
 
     def __init__(self, workspace: Workspace) -> None:
         self.workspace = workspace
+        self._systems: dict[tuple[EncoderSpec, str], Encoder] = {}
+
+    def system(self, spec: EncoderSpec, precision: str) -> Encoder:
+        """An encoder system; made once for its fingerprint and for the next ``load``."""
+        if (spec, precision) not in self._systems:
+            context = EncoderContext(str(self.workspace.torch_device), precision, self.workspace.offline)
+            self._systems[spec, precision] = create_encoder(spec, self.workspace.plugins, context)
+        return self._systems[spec, precision]
 
     def load(
         self, model: ModelRef, pooling: Pooling | None, precision: str, corpora: Mapping[CorpusRef, Corpus]
@@ -55,8 +64,9 @@ class EncoderLoader:
             encoders = {language: encoder for language, (encoder, _) in loaded.items()}
             return LanguageRouter(encoders, model.key), sum(seconds for _, seconds in loaded.values())
         if model.path is None or pooling is None:
-            context = EncoderContext(str(workspace.torch_device), precision, workspace.offline)
-            return create_encoder(model.spec, workspace.plugins, context), 0.0
+            system = self.system(model.spec, precision)
+            del self._systems[model.spec, precision]  # or it would stay in memory when its cells are done
+            return system, 0.0
         from mirrorbench.models.encoder import TransformerEncoder
         from mirrorbench.models.transformer import load_transformer
 

@@ -1,6 +1,6 @@
-"""The plan: which cells a run consists of, and which weights they share.
+"""The plan: which cells a run consists of, and which models they share.
 
-Planning reads configurations, checksums and corpora, but loads no weights and computes nothing.
+Planning reads configurations, checksums and corpora, but loads no model and computes nothing.
 """
 
 from __future__ import annotations
@@ -9,19 +9,18 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mirrorbench.core.errors import ModelUnavailableError, TuningError, UsageError
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.registry import unknown_name
 from mirrorbench.core.specs import PROTOCOLS, EncoderSpec, Value
-from mirrorbench.data.cards import Card
 from mirrorbench.data.catalogue import builtin_suites
-from mirrorbench.data.corpora import Corpus, GeneratedCorpus, check_corpus, default_corpus, read_corpus
+from mirrorbench.data.corpora import Corpus, check_corpus, default_corpus, read_corpus
 from mirrorbench.models import backbones
 from mirrorbench.models.pooling import DEFAULT_MAX_LENGTH, Pooling
 from mirrorbench.runs.cells import Cell, CorpusRef, Failure, ModelRef
-from mirrorbench.tasks import Task
+from mirrorbench.tasks.base import Task
 from mirrorbench.training.methods import Method
 from mirrorbench.training.recipes import OUTSIDE_KEYS, RECIPE_KEYS, Recipe, override
 
@@ -74,19 +73,16 @@ class Request:
 
 @dataclass(frozen=True)
 class Plan:
-    """The cells of a run in a stable order, and what could not be planned.
-
-    Attributes:
-        cells: ordered by encoder, task, seed.
-        failures: what could not be planned, and why.
-        corpora: the strings of each corpus that a tuning needs.
-        rows: the encoders in the order of the table, ladders taken apart.
-    """
+    """The cells of a run in a stable order, and what could not be planned."""
 
     cells: tuple[Cell, ...]
+    """Ordered by encoder, task, seed."""
     failures: tuple[Failure, ...]
+    """What could not be planned, and why."""
     corpora: dict[CorpusRef, Corpus] = field(repr=False)
+    """The strings of each corpus that a tuning needs."""
     rows: tuple[EncoderSpec, ...]
+    """The encoders in the order of the table, ladders taken apart."""
 
     @cached_property
     def groups(self) -> dict[tuple[str, str], list[Cell]]:
@@ -98,11 +94,13 @@ class Plan:
 
 
 def merged(plans: Sequence[Plan]) -> Plan:
-    """One plan of several: each cell once, in the order of first mention; cells that share weights share a group.
+    """One plan of several: each cell once, in the order of first mention.
 
     Raises:
         UsageError: two cells differ, but their results would lie in one place.
     """
+    if len(plans) == 1:
+        return plans[0]
     cells = list(dict.fromkeys(cell for plan in plans for cell in plan.cells))
     places: dict[tuple[str, str, str, int], str] = {}
     for cell in cells:
@@ -129,13 +127,10 @@ def expand_tasks(names: Iterable[str], plugins: Plugins) -> tuple[str, ...]:
     suites = builtin_suites()
     found: dict[str, None] = {}
     for name in names:
-        if name in suites:
-            found.update(dict.fromkeys(suites[name]))
-        elif name in plugins.tasks:
-            found[name] = None
-        else:
+        if name not in suites and name not in plugins.tasks:
             listing = "mirrorbench list tasks; suites by: mirrorbench list suites"
             raise unknown_name("task or suite", name, [*suites, *plugins.tasks.names()], listing)
+        found.update(dict.fromkeys(suites.get(name, [name])))
     return tuple(found)
 
 
@@ -157,16 +152,13 @@ def expand_ladder(spec: EncoderSpec, level: str, plugins: Plugins, protocol: str
         plugins.methods.entry(spec.method)
         return (spec,)
     for key, _ in spec.params:
-        if key not in POOLING_KEYS:
-            tuning = key in RECIPE_KEYS or key in OUTSIDE_KEYS or key in plugins.augmentations
-            if not tuning:
-                raise unknown_name(
-                    "encoder spec key", key, [*POOLING_KEYS, *RECIPE_KEYS, *plugins.augmentations.names()]
-                )
+        if key in POOLING_KEYS:
+            continue
+        if key in RECIPE_KEYS or key in OUTSIDE_KEYS or key in plugins.augmentations:
             raise UsageError(
-                f"{spec}: {key} belongs to a tuning, and this spec names none",
-                f"Write {spec.with_method('mirror')}",
+                f"{spec}: {key} belongs to a tuning, and this spec names none", f"Write {spec.with_method('mirror')}"
             )
+        raise unknown_name("encoder spec key", key, [*POOLING_KEYS, *RECIPE_KEYS, *plugins.augmentations.names()])
     own = backbones.own_pooling(spec)
     if own or spec.get("pooling") is not None:
         return (spec.with_method("base").with_params(**{**own, **dict(spec.params)}),)
@@ -183,24 +175,16 @@ def papers_row(spec: EncoderSpec, protocol: str) -> EncoderSpec:
 def resolve_recipe(spec: EncoderSpec, level: str, architecture: str, protocol: str, plugins: Plugins) -> Recipe:
     """The recipe of a spec with a method: the paper's preset, then the backbone's own values, then the user's keys.
 
-    Args:
-        spec: the encoder.
-        level: the task's level, or the one that the method puts in its place.
-        architecture: the ``model_type`` of the backbone's configuration.
-        protocol: which reading of the method.
-        plugins: for the method and the augmentations.
-
     Raises:
         UsageError: a key that the method does not read, or a value out of range.
     """
     method: Method = plugins.methods[spec.method]
-    params = dict(spec.params)
     if not method.tunes:
-        for key in params:
+        for key, _ in spec.params:
             if key not in POOLING_KEYS:
                 raise unknown_name(f"key of +{method.name}", key, list(POOLING_KEYS))
+    params = {**backbones.presets(spec, method.name, level), **dict(spec.params)}
     augmentations = {entry.name: entry.value for entry in plugins.augmentations}
-    params = {**backbones.presets(spec, method.name, level), **params}
     return override(method.preset(level, architecture, protocol), params, augmentations)
 
 
@@ -212,8 +196,8 @@ def check_spec(spec: EncoderSpec, protocol: str, plugins: Plugins) -> None:
     """
     for row in expand_ladder(spec, "sentence", plugins, protocol):
         if row.method:
-            method: Method = plugins.methods[row.method]
-            resolve_recipe(row, method.levels.get("sentence", "sentence"), "", protocol, plugins)
+            level = plugins.methods[row.method].levels.get("sentence", "sentence")
+            resolve_recipe(row, level, "", protocol, plugins)
 
 
 class Planner:
@@ -228,8 +212,9 @@ class Planner:
         self.workspace = workspace
         self.plugins = workspace.plugins
         self.fetch = fetch
-        self._read: dict[tuple[str, int, bool], tuple[CorpusRef, Corpus]] = {}
-        self._errors: dict[str, Exception] = {}
+        self._corpora: dict[tuple[str, int, bool], tuple[CorpusRef, Corpus]] = {}
+        self._data: dict[str, tuple[tuple[str, str], ...] | Exception] = {}
+        self._paths: dict[tuple[str, str, str], Path | ModelUnavailableError] = {}
 
     def plan(self, request: Request) -> Plan:
         """Plan every cell; what cannot be planned becomes a failure and stops nothing else.
@@ -237,10 +222,14 @@ class Planner:
         Raises:
             UsageError: the request itself is wrong (unknown names, keys or values).
         """
-        tasks = [self.plugins.tasks[name] for name in request.tasks]
+        tasks: list[Task] = [self.plugins.tasks[name] for name in request.tasks]
         if request.corpus:  # also where nothing is tuned, so that a mistake is not passed over
             check_corpus(request.corpus, self._cards())
-        rows = self._rows(request, tasks)
+        rows: dict[EncoderSpec, set[str]] = {}  # each with the levels of tasks that it is for
+        for spec in request.encoders:
+            for level in dict.fromkeys(task.level for task in tasks):
+                for row in expand_ladder(spec, level, self.plugins, request.protocol):
+                    rows.setdefault(row, set()).add(level)
         cells: list[Cell] = []
         failures: list[Failure] = []
         for spec, levels in rows.items():
@@ -258,19 +247,10 @@ class Planner:
     @property
     def corpora(self) -> dict[CorpusRef, Corpus]:
         """The strings of every corpus read so far."""
-        return dict(self._read.values())
-
-    def _rows(self, request: Request, tasks: Sequence[Task]) -> dict[EncoderSpec, set[str]]:
-        """Rows in the order of the request, each with the levels of tasks that it is for."""
-        rows: dict[EncoderSpec, set[str]] = {}
-        for spec in request.encoders:
-            for level in dict.fromkeys(task.level for task in tasks):
-                for row in expand_ladder(spec, level, self.plugins, request.protocol):
-                    rows.setdefault(row, set()).add(level)
-        return rows
+        return dict(self._corpora.values())
 
     def _cells(self, request: Request, spec: EncoderSpec, task: Task) -> list[Cell]:
-        data = tuple(sorted(self._task_data(task).items()))
+        data = self._identified(task)
         return [
             Cell(
                 spec=spec,
@@ -287,6 +267,19 @@ class Planner:
             for model, pooling in self._task_models(request, spec, task)
         ]
 
+    def _identified(self, task: Task) -> tuple[tuple[str, str], ...]:
+        """Checksums of a task's data; fetched and looked up once a task, also where that fails."""
+        if task.name not in self._data:
+            try:
+                if self.fetch:
+                    task.fetch(self.workspace.data)
+                self._data[task.name] = tuple(sorted(task.identity(self.workspace.data).items()))
+            except Exception as error:
+                self._data[task.name] = error
+        if isinstance(found := self._data[task.name], Exception):
+            raise found
+        return found
+
     def _task_models(self, request: Request, spec: EncoderSpec, task: Task) -> list[tuple[ModelRef, Pooling | None]]:
         """As ``models``; where a task's languages have backbones of their own, those of all of them together."""
         known = backbones.BACKBONES.get(spec.backbone)
@@ -296,22 +289,10 @@ class Planner:
         by_language = [self.models(request, spec, task.level, language, *own) for language in task.languages]
         joint = []
         for entries in zip(*by_language, strict=True):  # one entry a seed
-            members = tuple((language, m) for language, (m, _) in zip(task.languages, entries, strict=True))
+            members = tuple((language, model) for language, (model, _) in zip(task.languages, entries, strict=True))
             first, pooling = entries[0]
             joint.append((replace(first, members=members), pooling))
         return joint
-
-    def _task_data(self, task: Task) -> dict[str, str]:
-        """Checksums of a task's data; a failure is remembered, so that each task is fetched once."""
-        if task.name in self._errors:
-            raise self._errors[task.name]
-        try:
-            if self.fetch:
-                task.fetch(self.workspace.data)
-            return task.identity(self.workspace.data)
-        except Exception as error:
-            self._errors[task.name] = error
-            raise
 
     def models(
         self,
@@ -338,12 +319,10 @@ class Planner:
             DataUnavailableError: the corpus cannot be had.
         """
         if spec.backbone in self.plugins.encoders:
-            from mirrorbench.models.systems import EncoderContext, create_encoder
-
             if "{lang}" in str(spec.get("path")) and spec.get("language") is None:
                 spec = spec.with_params(language=language)
-            encoder = create_encoder(spec, self.plugins, EncoderContext(offline=self.workspace.offline))
-            return [(ModelRef(spec, encoder.fingerprint), None)]
+            system = self.workspace.loader.system(spec, self._asked_precision(request))
+            return [(ModelRef(spec, system.fingerprint), None)]
         method: Method = self.plugins.methods[spec.method]
         level = method.levels.get(level, level)
         path = self._locate(spec, language)
@@ -354,27 +333,31 @@ class Planner:
         if not method.tunes:
             return [(base, pooling)]
         ref = self._corpus(request, spec, level, language, corpus, recipe)
-        tuned = replace(base, recipe=recipe, corpus=ref, protocol=request.protocol)
-        tuned = replace(tuned, precision=self.precision(request, tuned))
+        precision = self.precision(request, base)
+        tuned = replace(base, recipe=recipe, corpus=ref, protocol=request.protocol, precision=precision)
         return [(replace(tuned, seed=seed), pooling) for seed in request.seeds]
 
     def precision(self, request: Request, model: ModelRef) -> str:
         """The request's precision, or fp32 for an architecture that cannot compute in bf16."""
-        precision = self.workspace.numeric_precision if request.precision == "auto" else request.precision
+        precision = self._asked_precision(request)
         if model.path is None or precision == "fp32":
             return precision
         return "fp32" if backbones.configuration(model.path).get("model_type") in _FP32_ONLY else precision
 
+    def _asked_precision(self, request: Request) -> str:
+        return self.workspace.numeric_precision if request.precision == "auto" else request.precision
+
     def _locate(self, spec: EncoderSpec, language: str) -> Path:
-        """The backbone's directory; a failure is remembered, so that the hub is asked once for all rows and tasks."""
-        key = f"backbone {spec.backbone}@{spec.revision} {language}"
-        if key in self._errors:
-            raise self._errors[key]
-        try:
-            return backbones.locate(spec, language, self.workspace.offline)
-        except ModelUnavailableError as error:
-            self._errors[key] = error
-            raise
+        """The backbone's directory; looked for once for all rows and tasks, also where that fails."""
+        key = (spec.backbone, spec.revision, language)
+        if key not in self._paths:
+            try:
+                self._paths[key] = backbones.locate(spec, language, self.workspace.offline)
+            except ModelUnavailableError as error:
+                self._paths[key] = error
+        if isinstance(found := self._paths[key], ModelUnavailableError):
+            raise found
+        return found
 
     def _corpus(
         self, request: Request, spec: EncoderSpec, level: str, language: str, own: str, recipe: Recipe
@@ -389,14 +372,14 @@ class Planner:
         size = spec.get("corpus_size", 0)
         if type(size) is not int or size < 0:
             raise UsageError(f"corpus_size={size} is not a number of strings")
-        clean = recipe.clean_corpus
-        if (name, size, clean) not in self._read:
+        key = (name, size, clean := recipe.clean_corpus)
+        if key not in self._corpora:
             data = self.workspace.data
             corpus = read_corpus(name, data, self._cards(), deduplicate=clean, strip=clean, size=size)
-            self._read[name, size, clean] = (CorpusRef(name, size, corpus.sha256, len(corpus.texts)), corpus)
-        return self._read[name, size, clean][0]
+            self._corpora[key] = (CorpusRef(name, size, corpus.sha256, len(corpus.texts)), corpus)
+        return self._corpora[key][0]
 
-    def _cards(self) -> dict[str, Card | GeneratedCorpus]:
+    def _cards(self) -> dict[str, Any]:
         """The registered corpora."""
         return {entry.name: entry.value for entry in self.plugins.corpora}
 

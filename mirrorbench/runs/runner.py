@@ -1,4 +1,4 @@
-"""The runner: train -> encode -> score -> store, for each group of cells that share their weights.
+"""The runner: load -> encode -> score -> store, for each group of cells that share their model.
 
 One failing cell stops no other. What is stored is never computed again; what was tuned or encoded before is found in
 the cache.
@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from mirrorbench.core.devices import computing_on
 from mirrorbench.core.errors import StorageError
 from mirrorbench.core.identity import COMPUTATION, digest
 from mirrorbench.core.inputs import Encoder, PoolingEncoder, TextInput, VocabularyEncoder, check_vectors
@@ -24,14 +23,13 @@ from mirrorbench.data.corpora import Corpus
 from mirrorbench.models.backbones import foreign_languages
 from mirrorbench.models.cost import Cost
 from mirrorbench.models.pooling import Pooling
-from mirrorbench.runs import environment
-from mirrorbench.runs.cache import EmbeddingCache
-from mirrorbench.runs.cells import Cell, CellGroup, CellOutcome, CorpusRef, ModelRef, failed
+from mirrorbench.runs.cells import Cell, CellGroup, CellOutcome, CorpusRef, failed
+from mirrorbench.runs.environment import describe
 from mirrorbench.runs.results import Result
-from mirrorbench.tasks import Vectors
-from mirrorbench.tasks.base import score_task
+from mirrorbench.tasks.base import Vectors, score_task
 
 if TYPE_CHECKING:
+    from mirrorbench.runs.cache import EmbeddingCache
     from mirrorbench.runs.workspace import Workspace
 
 WRITE_EVERY = 8192
@@ -40,7 +38,7 @@ WRITE_EVERY = 8192
 
 @dataclass(frozen=True)
 class _Encoded:
-    """Vectors of one pooling, with what the results say about them."""
+    """Vectors under one pooling, with what the results say about them."""
 
     vectors: Vectors
     seconds: float
@@ -65,13 +63,14 @@ class Runner:
 
     def __init__(self, workspace: Workspace) -> None:
         self.workspace = workspace
-        self.plugins, self.data, self.results = workspace.plugins, workspace.data, workspace.results
-        self._loaded: dict[str, _TaskInputs] = {}
-        self._fitted: dict[str, _TaskInputs] = {}  # the same, or what suits the encoder at work
+        self.tasks, self.results = workspace.plugins.tasks, workspace.results
+        self._read: dict[str, _TaskInputs] = {}  # by the task's name
+        self._fitted: dict[str, _TaskInputs] = {}  # the same, or what suits an encoder with a vocabulary of its own
+        self._data: dict[str, tuple[tuple[str, str], ...]] = {}
         self._environment: dict[str, Any] = {}
 
     def compute(self, groups: Sequence[CellGroup], corpora: Mapping[CorpusRef, Corpus]) -> Iterator[CellOutcome]:
-        """Groups of cells that share their weights, those first that no other process is at work on.
+        """Compute groups of cells, those first that no other process is at work on.
 
         Args:
             groups: cells that were not stored when last looked.
@@ -82,25 +81,22 @@ class Runner:
         told = False
         while waiting:
             cells = waiting.popleft()
-            done = self.attempt(cells, corpora)
-            if done is not None:
-                yield from done
+            outcomes = self.attempt(cells, corpora)
+            if outcomes is not None:
+                yield from outcomes
                 passed_over = 0
                 continue
             waiting.append(cells)
             passed_over += 1
             if passed_over == len(waiting):
                 if not told:
-                    who = self.results.leases.holder(cells[0].model.key) or "another process"
-                    self.workspace.reporter.note(f"{cells[0].spec}: {who} is at work on it; waiting for its results")
+                    holder = self.results.leases.holder(cells[0].model.key) or "another process"
+                    self.workspace.reporter.note(f"{cells[0].spec}: {holder} is at work on it; waiting for its results")
                 told, passed_over = True, 0
                 time.sleep(POLL_SECONDS)
 
     def attempt(self, cells: CellGroup, corpora: Mapping[CorpusRef, Corpus]) -> Iterator[CellOutcome] | None:
-        """One group, or ``None`` if another process is at work on it.
-
-        What another process has stored by now is taken from the store.
-        """
+        """Compute one group, or return ``None`` if another process is at work on it."""
         try:
             lease = self.results.leases.take(cells[0].model.key)
         except StorageError as error:
@@ -114,156 +110,144 @@ class Runner:
             pending = []
             for cell in cells:
                 self.results.sweep(cell)
-                if stored := self.results.find(cell):
+                if stored := self.results.find(cell):  # by another process, since the run began
                     yield CellOutcome(cell, stored, computed=False)
-                else:
+                    continue
+                try:
+                    self._read_task(cell.task)
                     pending.append(cell)
+                except (Exception, SystemExit) as error:  # a plugin may raise anything
+                    yield from failed([cell], error)
             if pending:
                 yield from self._group(pending, corpora)
 
+    def _read_task(self, name: str) -> None:
+        if name not in self._read:
+            items = self.tasks[name].load(self.workspace.data)
+            self._read[name] = _TaskInputs(items, self.tasks[name].inputs(items))
+
     def _group(self, cells: list[Cell], corpora: Mapping[CorpusRef, Corpus]) -> Iterator[CellOutcome]:
-        """The cells of one set of weights: one load, one training, each text encoded once."""
-        loadable, unread = self._load_tasks(cells)
-        yield from unread
-        if not loadable:
-            return
-        first = loadable[0]
+        """The cells of one model: one load, one training, each text encoded once."""
+        first = cells[0]
         try:
-            encoder, train_seconds = self.workspace.loader.load(first.model, first.pooling, first.precision, corpora)
+            encoder, seconds = self.workspace.loader.load(first.model, first.pooling, first.precision, corpora)
         except (Exception, SystemExit) as error:  # whatever a model or plugin raises fails these cells, not the run
-            yield from failed(loadable, error)
+            yield from failed(cells, error)
             return
-        for part, encoded in self._parts(encoder, loadable):
+        for part, encoded in self._encoded_parts(encoder, cells):
             if isinstance(encoded, BaseException):
                 yield from failed(part, encoded)
                 continue
             for cell in part:
                 try:
-                    result = self._score(cell, encoded[cell.pooling], encoder, train_seconds, corpora)
+                    result = self._score(cell, encoded[cell.pooling], encoder, seconds, corpora)
                 except (Exception, SystemExit) as error:
                     yield from failed([cell], error)
                 else:
                     yield CellOutcome(cell, result)
 
-    def _parts(
+    def _encoded_parts(
         self, encoder: Encoder, cells: list[Cell]
     ) -> Iterator[tuple[list[Cell], dict[Pooling | None, _Encoded] | BaseException]]:
-        """CellGroup with their vectors, or with what went wrong: all together; where that fails, each task alone.
+        """All cells with their vectors; where that fails, each task's alone, with its vectors or what went wrong.
 
         What one task wants of an encoder (vectors of a language that it has none of) so stops no other task.
         """
-        together = self._attempted(encoder, cells)
-        names = dict.fromkeys(cell.task for cell in cells)
-        if len(names) == 1 or not isinstance(together, BaseException) or isinstance(together, StorageError):
-            yield cells, together
-            return
-        for name in names:
-            own = [cell for cell in cells if cell.task == name]
-            yield own, self._attempted(encoder, own)
-
-    def _attempted(self, encoder: Encoder, cells: list[Cell]) -> dict[Pooling | None, _Encoded] | BaseException:
-        try:
-            self._fit(encoder, cells)
-            return self._encode(encoder, cells)
-        except (Exception, SystemExit) as error:  # as above
-            return error
-
-    def _load_tasks(self, cells: list[Cell]) -> tuple[list[Cell], list[CellOutcome]]:
-        loadable: list[Cell] = []
-        unread: list[CellOutcome] = []
-        for cell in cells:
+        parts = [cells]
+        while parts:
+            part = parts.pop(0)
+            encoded: dict[Pooling | None, _Encoded] | BaseException
             try:
-                if cell.task not in self._loaded:
-                    task = self.plugins.tasks[cell.task]
-                    items = task.load(self.data)
-                    self._loaded[cell.task] = _TaskInputs(items, task.inputs(items))
-                loadable.append(cell)
-            except (Exception, SystemExit) as error:
-                unread += failed([cell], error)
-        return loadable, unread
+                encoded = self._encode(encoder, part)
+            except (Exception, SystemExit) as error:  # as above
+                names = dict.fromkeys(cell.task for cell in part)
+                if len(names) > 1 and not isinstance(error, StorageError):
+                    parts = [[cell for cell in part if cell.task == name] for name in names]
+                    continue
+                encoded = error
+            yield part, encoded
 
-    def _fit(self, encoder: Encoder, cells: Sequence[Cell]) -> None:
-        """Let tasks ask an encoder that knows a list of words for those words, and every other for what they read."""
-        for name in dict.fromkeys(cell.task for cell in cells):
-            loaded = self._loaded[name]
-            self._fitted[name] = loaded
-            if isinstance(encoder, VocabularyEncoder):
-                task = self.plugins.tasks[name]
-                items = task.with_vocabulary(loaded.items, encoder.vocabulary)
-                if items is not loaded.items:
-                    self._fitted[name] = _TaskInputs(items, task.inputs(items))
-
-    def _encode(self, encoder: Encoder, cells: Sequence[Cell]) -> dict[Pooling | None, _Encoded]:
+    def _encode(self, encoder: Encoder, cells: list[Cell]) -> dict[Pooling | None, _Encoded]:
         """Vectors of everything that the cells' tasks want, by pooling."""
+        cache, first = self.workspace.cache, cells[0]
         wanted: dict[tuple[Pooling | None, ...], dict[TextInput, None]] = {}
         inputs: dict[Pooling | None, dict[TextInput, None]] = {}
         for name in dict.fromkeys(cell.task for cell in cells):
+            self._fitted[name] = self._fit(encoder, name)
             poolings = tuple(dict.fromkeys(cell.pooling for cell in cells if cell.task == name))
-            for bag in (wanted.setdefault(poolings, {}), *(inputs.setdefault(r, {}) for r in poolings)):
+            for bag in (wanted.setdefault(poolings, {}), *(inputs.setdefault(p, {}) for p in poolings)):
                 bag.update(dict.fromkeys(self._fitted[name].inputs))
-        shelves = {r: self.workspace.cache.embeddings(_shelf_key(encoder, r, cells[0])) for r in inputs}
+        stored = {pooling: cache.embeddings(_embeddings_key(encoder, pooling, first)) for pooling in inputs}
         started = time.perf_counter()
-        for poolings, bag in wanted.items():  # texts that are read alike share their passes
-            own = {r: shelves[r] for r in poolings}
-            wanting = {item for shelf in own.values() for item in shelf.missing(list(bag))}
-            # In an order of their own: the same texts make the same batches, whatever the order of the cells.
-            missing = sorted(wanting, key=TextInput.key)
+        for poolings, bag in wanted.items():  # texts that are read alike are encoded together
+            missing = {item for pooling in poolings for item in stored[pooling].missing(list(bag))}
             if missing:
-                self.workspace.reporter.stage(f"encode {cells[0].model.spec}", len(missing), "texts")
-                self._fill(encoder, missing, own, f"the encoder {cells[0].model.spec}")
+                # In an order of their own: the same texts make the same batches, whatever the order of the cells.
+                self._fill(encoder, sorted(missing, key=TextInput.key), {p: stored[p] for p in poolings}, first)
         seconds = time.perf_counter() - started
-        spent = self._spent(encoder, cells[0].model)
+        spent = self._spent(encoder, first)
         encoded = {}
-        for pooling, shelf in shelves.items():
-            array = shelf.get(list(inputs[pooling]))
-            description = _describe(encoder, pooling, array.shape[1])
-            encoded[pooling] = _Encoded(Vectors(inputs[pooling], array), seconds, description, spent)
+        for pooling, embeddings in stored.items():
+            array = embeddings.get(list(inputs[pooling]))
+            vectors = Vectors(inputs[pooling], array, str(self.workspace.torch_device))
+            encoded[pooling] = _Encoded(vectors, seconds, _description(encoder, pooling, array.shape[1]), spent)
         return encoded
 
-    def _spent(self, encoder: Encoder, model: ModelRef) -> dict[str, Any]:
-        """What encoding cost now, and tuning when it was done; nothing of what was found in the cache."""
-        spent: dict[str, Any] = {}
-        cost = getattr(encoder, "cost", None)
-        if isinstance(cost, Cost) and cost.texts:
-            spent["encoding"] = cost.to_json()
-        if model.recipe is not None and self.workspace.cache.model(model.key):
-            spent["tuning"] = self.workspace.cache.describe_model(model.key).get("cost", {})
-        return spent
+    def _fit(self, encoder: Encoder, name: str) -> _TaskInputs:
+        """What a task wants of an encoder: one with a vocabulary may be asked for its words (``with_vocabulary``)."""
+        read, task = self._read[name], self.tasks[name]
+        if isinstance(encoder, VocabularyEncoder):
+            items = task.with_vocabulary(read.items, encoder.vocabulary)
+            if items is not read.items:
+                return _TaskInputs(items, task.inputs(items))
+        return read
 
     def _fill(
-        self, encoder: Encoder, missing: list[TextInput], shelves: dict[Pooling | None, EmbeddingCache], who: str
+        self, encoder: Encoder, missing: list[TextInput], stored: dict[Pooling | None, EmbeddingCache], cell: Cell
     ) -> None:
+        reporter, spec = self.workspace.reporter, cell.model.spec
+        reporter.stage(f"encode {spec}", len(missing), "texts")
+        poolings = [pooling for pooling in stored if pooling is not None]
         for start in range(0, len(missing), WRITE_EVERY):
             chunk = missing[start : start + WRITE_EVERY]
-            wanted = [r for r in shelves if r is not None]
-            if wanted:
+            if poolings:
                 assert isinstance(encoder, PoolingEncoder)  # only backbones have poolings
-                arrays = dict(
-                    zip(wanted, encoder.encode_pooled(chunk, wanted, self.workspace.reporter.advance), strict=True)
-                )
-                for pooling, array in arrays.items():
-                    shelves[pooling].put(chunk, array)
+                arrays = encoder.encode_pooled(chunk, poolings, reporter.advance)
+                for pooling, array in zip(poolings, arrays, strict=True):
+                    stored[pooling].put(chunk, array)
             else:
-                shelves[None].put(chunk, check_vectors(encoder.encode(chunk), len(chunk), who))
-                self.workspace.reporter.advance(len(chunk))
+                stored[None].put(chunk, check_vectors(encoder.encode(chunk), len(chunk), f"the encoder {spec}"))
+                reporter.advance(len(chunk))
+
+    def _spent(self, encoder: Encoder, cell: Cell) -> dict[str, Any]:
+        """What encoding cost now, and tuning when it was done; nothing of what was found in the cache."""
+        spent: dict[str, Any] = {}
+        cost, cache, key = getattr(encoder, "cost", None), self.workspace.cache, cell.model.key
+        if isinstance(cost, Cost) and cost.texts:
+            spent["encoding"] = cost.to_json()
+        if cell.model.recipe is not None and cache.model(key):
+            spent["tuning"] = cache.describe_model(key).get("cost", {})
+        return spent
 
     def _score(
         self, cell: Cell, encoded: _Encoded, encoder: Encoder, train_seconds: float, corpora: Mapping[CorpusRef, Corpus]
     ) -> Result:
-        task = self.plugins.tasks[cell.task]
+        task, fitted = self.tasks[cell.task], self._fitted[cell.task]
         started = time.perf_counter()
-        with computing_on(self.workspace.torch_device):
-            items = self._fitted[cell.task].items
-            scores = score_task(task, items, encoded.vectors, cell.protocol, self.plugins.metrics)
+        scores = score_task(task, fitted.items, encoded.vectors, cell.protocol, self.workspace.plugins.metrics)
         seconds = {"train": train_seconds, "encode": encoded.seconds, "score": time.perf_counter() - started}
-        found = self._contamination(cell, corpora)
-        if found:
-            scores = replace(scores, extra={**scores.extra, "overlap": found.flags(scores.ids)})
-        lost = self._lost_targets(cell, encoder)
-        read = {"texts": len(set(self._fitted[cell.task].inputs))} | lost
-        # What a file is may only be certain once it was read (files without a published checksum).
-        cell = replace(cell, data=tuple(sorted(task.identity(self.data).items())))
-        self._environment = self._environment or environment.describe(self.workspace.torch_device)
+        overlap = self._contamination(cell, corpora)
+        if overlap:
+            scores = replace(scores, extra={**scores.extra, "overlap": overlap.flags(scores.ids)})
+        distinct = list(dict.fromkeys(fitted.inputs))
+        lost: dict[str, int] = {}
+        if cell.pooling is not None and cell.pooling.mode == "target":
+            assert isinstance(encoder, PoolingEncoder)  # counted anew, since vectors may come from the cache
+            lost = encoder.lost_targets(distinct, cell.pooling)._asdict()
+        if cell.task not in self._data:  # what a file is may only be certain once it was read: no published checksum
+            self._data[cell.task] = tuple(sorted(task.identity(self.workspace.data).items()))
+        cell = replace(cell, data=self._data[cell.task])
+        self._environment = self._environment or describe(self.workspace.torch_device)
         result = Result(
             cell=cell.to_json(),
             cell_id=cell.id,
@@ -274,65 +258,52 @@ class Runner:
             coverage=scores.coverage,
             seconds={name: round(value, 4) for name, value in seconds.items()},
             data={"version": task.version, "files": dict(cell.data)},
-            encoder=encoded.description | {"weights": cell.model.fingerprint, "revision": cell.spec.revision} | read,
+            encoder=encoded.description
+            | {"weights": cell.model.fingerprint, "revision": cell.spec.revision, "texts": len(distinct)}
+            | lost,
             environment=self._environment,
             created=datetime.now(UTC).isoformat(timespec="seconds"),
-            notes=[*scores.notes, *_language_notes(cell, task.languages), *_target_notes(cell, lost)],
+            notes=[*scores.notes, *_notes(cell, task.languages, **lost)],
             cost=encoded.cost,
-            overlap=found.to_json() if found else None,
+            overlap=overlap.to_json() if overlap else None,
         )
         self.results.write(cell, result, scores)
         return result
 
     def _contamination(self, cell: Cell, corpora: Mapping[CorpusRef, Corpus]) -> Contamination | None:
-        """Which items hold texts that the encoder was tuned on; ``None``: it was not tuned, or nobody knows."""
-        tuned = [model.corpus for model in (cell.model, *dict(cell.model.members).values()) if model.corpus]
-        texts = [text for corpus in dict.fromkeys(tuned) for text in corpora[corpus].texts]
-        task = self.plugins.tasks[cell.task]
-        return find_contamination(task.texts(self._fitted[cell.task].items), texts) if texts else None
-
-    def _lost_targets(self, cell: Cell, encoder: Encoder) -> dict[str, int]:
-        """What was not read of texts with targets; counted anew, since vectors may come from the cache."""
-        if cell.pooling is None or cell.pooling.mode != "target":
-            return {}
-        assert isinstance(encoder, PoolingEncoder)  # only backbones have poolings
-        return encoder.lost_targets(list(dict.fromkeys(self._fitted[cell.task].inputs)), cell.pooling)._asdict()
+        """Which items hold texts that the encoder was tuned on; ``None`` if it was not tuned, or nobody knows."""
+        tuned_on = dict.fromkeys(model.corpus for model in cell.model.with_members() if model.corpus)
+        strings = [text for corpus in tuned_on for text in corpora[corpus].texts]
+        texts = self.tasks[cell.task].texts(self._fitted[cell.task].items)
+        return find_contamination(texts, strings) if strings else None
 
 
-def _language_notes(cell: Cell, languages: Sequence[str]) -> list[str]:
-    foreign = foreign_languages(cell.spec, languages)
-    return [f"{cell.spec} has no model of {', '.join(foreign)}, and reads it with its English one"] if foreign else []
+def _notes(
+    cell: Cell, languages: Sequence[str], texts_cut: int = 0, targets_cut: int = 0, targets_missing: int = 0
+) -> Iterator[str]:
+    """What a reader of a result must know of the encoder: languages that it has no model of, and targets not read."""
+    spec, tokens = cell.spec, cell.pooling.max_length if cell.pooling else 0
+    if foreign := foreign_languages(spec, languages):
+        yield f"{spec} has no model of {', '.join(foreign)}, and reads it with its English one"
+    if texts_cut:
+        yield f"{spec} reads a window of {tokens} tokens around the target of longer texts ({texts_cut})"
+    if targets_cut:
+        yield f"{spec} reads {targets_cut} targets in part, being longer than {tokens} tokens"
+    if targets_missing:
+        yield f"{spec} has no token for {targets_missing} targets and reads their whole text"
 
 
-def _target_notes(cell: Cell, lost: dict[str, int]) -> list[str]:
-    notes = []
-    tokens = cell.pooling.max_length if cell.pooling else 0
-    if lost.get("texts_cut"):
-        notes.append(
-            f"{cell.spec} reads a window of {tokens} tokens around the target of longer texts ({lost['texts_cut']})"
-        )
-    if lost.get("targets_cut"):
-        notes.append(f"{cell.spec} reads {lost['targets_cut']} targets in part, being longer than {tokens} tokens")
-    if lost.get("targets_missing"):
-        notes.append(f"{cell.spec} has no token for {lost['targets_missing']} targets and reads their whole text")
-    return notes
+def _embeddings_key(encoder: Encoder, pooling: Pooling | None, cell: Cell) -> str:
+    read = [pooling.mode, pooling.layers, pooling.max_length] if pooling else cell.model.spec.backbone
+    parts = {"encoder": encoder.fingerprint, "readout": read, "precision": cell.precision, "computation": COMPUTATION}
+    return digest(parts)
 
 
-def _shelf_key(encoder: Encoder, pooling: Pooling | None, cell: Cell) -> str:
-    where = [pooling.mode, pooling.layers, pooling.max_length] if pooling else cell.model.spec.backbone
-    return digest(
-        {"encoder": encoder.fingerprint, "readout": where, "precision": cell.precision, "computation": COMPUTATION}
-    )
-
-
-def _describe(encoder: Encoder, pooling: Pooling | None, dimensions: int) -> dict[str, Any]:
+def _description(encoder: Encoder, pooling: Pooling | None, dimensions: int) -> dict[str, Any]:
+    """The ``encoder`` of a result, as far as it is the same for all tasks."""
     description: dict[str, Any] = {"fingerprint": encoder.fingerprint, "dimensions": dimensions}
     if pooling:
-        description |= {
-            "pooling": pooling.mode,
-            "layers": pooling.layers,
-            "max_length": pooling.max_length,
-        }
+        description |= {"pooling": pooling.mode, "layers": pooling.layers, "max_length": pooling.max_length}
     transformer = getattr(encoder, "transformer", None)
     if transformer is not None:
         description["parameters"] = transformer.n_parameters
