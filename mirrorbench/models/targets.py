@@ -13,36 +13,33 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mirrorbench.core.inputs import TextInput
-from mirrorbench.models.ragged import Ragged
+from mirrorbench.models.batching import Ragged
 
 Positions = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
-class Located:
-    """Token ids of n inputs, and where their targets are.
+class LocatedTargets:
+    """Token ids of inputs, and where their targets are.
 
     Attributes:
         ids: token ids of each input, special tokens included, not padded.
         targets: positions of each target's tokens in ``ids``, rising, never empty: where no token stands for the
             target, all positions.
-        moved: inputs that were too long and cut to a window around their target.
+        windowed: inputs that were too long and cut to a window around their target.
         cut: how many targets lost some of their tokens, because they are longer than the window.
         missing: how many targets no token stands for: the tokenizer drops their characters, or there are none.
     """
 
     ids: Ragged
     targets: Ragged
-    moved: Positions
+    windowed: Positions
     cut: int
     missing: int
 
 
 def stripped(item: TextInput) -> tuple[str, tuple[tuple[int, int], ...]]:
-    """An input's text without the spaces around it, and the spans of its target in that text.
-
-    An input without a target is its own target: one span over the whole text.
-    """
+    """An input's text without the spaces around it, and its target's spans in that text: without a target all of it."""
     text = item.text.strip()
     if not item.spans:
         return text, ((0, len(text)),)
@@ -51,15 +48,12 @@ def stripped(item: TextInput) -> tuple[str, tuple[tuple[int, int], ...]]:
 
 
 def covering(offsets: ArrayLike, text: str, spans: Sequence[tuple[int, int]]) -> Positions:
-    """Which tokens stand for a character of the target that is no space.
+    """Positions of the tokens that stand for a character of the target that is no space.
 
     Args:
         offsets: first character of each token and the one after its last, shape (tokens, 2); equal for special tokens.
         text: the text.
         spans: of the target, as ``(start, end)``.
-
-    Returns:
-        The tokens' positions, rising.
     """
     wanted = np.zeros(len(text) + 1, dtype=np.int64)
     for start, end in spans:
@@ -84,16 +78,13 @@ def window(n: int, target: Positions, room: int) -> int:
 
 
 def cut_to(ids: list[int], target: Positions, max_length: int, special: tuple[int, int]) -> tuple[list[int], Positions]:
-    """Token ids cut to a window around their target.
+    """Token ids cut to a window around their target, and the positions in them of the target's tokens that are kept.
 
     Args:
         ids: of the whole text, special tokens included.
         target: positions of the target's tokens in ``ids``.
         max_length: tokens to keep, special tokens included.
         special: how many special tokens the tokenizer puts before and after a text; they stay.
-
-    Returns:
-        The ids that are kept, and the positions in them of those tokens of the target that are.
     """
     if len(ids) <= max_length:
         return ids, target
@@ -101,11 +92,11 @@ def cut_to(ids: list[int], target: Positions, max_length: int, special: tuple[in
     room = max_length - before - after
     start = window(len(ids) - before - after, target - before, room)
     kept = ids[:before] + ids[before + start : before + start + room] + ids[len(ids) - after :]
-    moved = target - start
-    return kept, moved[(moved >= before) & (moved < before + room)]
+    positions = target - start
+    return kept, positions[(positions >= before) & (positions < before + room)]
 
 
-def weights(targets: Ragged, width: int) -> NDArray[np.float32]:
+def target_weights(targets: Ragged, width: int) -> NDArray[np.float32]:
     """Rows that average over the tokens of each target: 1 / k at its k positions, shape (len(targets), width)."""
     lengths = targets.lengths
     matrix = np.zeros((len(targets), width), dtype=np.float32)

@@ -1,4 +1,4 @@
-"""Any transformers encoder in memory: one forward pass, as many poolings as are wanted."""
+"""A transformers encoder in memory: texts to tokens, and tokens to vectors under several poolings in one pass."""
 
 from __future__ import annotations
 
@@ -7,21 +7,24 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from mirrorbench.core.errors import UsageError
+from mirrorbench.core.errors import MirrorbenchError, ModelUnavailableError, UsageError
 from mirrorbench.core.inputs import TextInput
-from mirrorbench.models.backbones import positions
-from mirrorbench.models.batching import TOKEN_BUDGET
-from mirrorbench.models.modelfiles import read_model
+from mirrorbench.models.backbones import max_positions
+from mirrorbench.models.batching import TOKEN_BUDGET, Ragged
 from mirrorbench.models.packing import BERT_LIKE, PackedAttention, Packing, position_ids
 from mirrorbench.models.pooling import Pooling, pool
-from mirrorbench.models.ragged import Ragged
-from mirrorbench.models.targets import Located, covering, cut_to, stripped, weights
+from mirrorbench.models.targets import LocatedTargets, covering, cut_to, stripped, target_weights
+
+_States = tuple[tuple[torch.Tensor, ...], torch.Tensor]
+
+_IDS_ONLY = {"padding": False, "return_attention_mask": False, "return_token_type_ids": False}
 
 
 @dataclass
@@ -61,11 +64,10 @@ class Transformer:
         self._check_length(max_length)
         if not texts:
             return Ragged.of([])
-        stripped_texts = [text.strip() for text in texts]
-        found = self.tokenizer(stripped_texts, truncation=True, max_length=max_length, padding=False, **_IDS_ONLY)
-        return Ragged.of(found["input_ids"])
+        whole = [text.strip() for text in texts]
+        return Ragged.of(self.tokenizer(whole, truncation=True, max_length=max_length, **_IDS_ONLY)["input_ids"])
 
-    def locate(self, inputs: Sequence[TextInput], max_length: int) -> Located:
+    def locate(self, inputs: Sequence[TextInput], max_length: int) -> LocatedTargets:
         """Token ids of each input as ``tokenize`` gives them, and where the target is among them.
 
         A text that is too long is cut to a window around its target instead of at its end.
@@ -80,11 +82,9 @@ class Transformer:
                 "Use a model with a tokenizer.json, or another pooling.",
             )
         if not inputs:
-            return Located(Ragged.of([]), Ragged.of([]), np.empty(0, dtype=np.int64), 0, 0)
+            return LocatedTargets(Ragged.of([]), Ragged.of([]), np.empty(0, dtype=np.int64), 0, 0)
         texts, spans = zip(*(stripped(item) for item in inputs), strict=True)
-        whole = self.tokenizer(
-            list(texts), truncation=False, padding=False, return_offsets_mapping=True, verbose=False, **_IDS_ONLY
-        )
+        whole = self.tokenizer(list(texts), truncation=False, return_offsets_mapping=True, verbose=False, **_IDS_ONLY)
         kept_ids, targets = [], []
         cut = missing = 0
         for text, span, ids, offsets in zip(texts, spans, whole["input_ids"], whole["offset_mapping"], strict=True):
@@ -94,8 +94,8 @@ class Transformer:
             cut += len(positions) < len(target)
             kept_ids.append(kept)
             targets.append(positions if len(positions) else np.arange(len(kept)))
-        moved = np.flatnonzero([len(ids) > max_length for ids in whole["input_ids"]])
-        return Located(Ragged.of(kept_ids), Ragged.of(targets), moved, cut, missing)
+        windowed = np.flatnonzero([len(ids) > max_length for ids in whole["input_ids"]])
+        return LocatedTargets(Ragged.of(kept_ids), Ragged.of(targets), windowed, cut, missing)
 
     @cached_property
     def _special_tokens(self) -> tuple[int, int]:
@@ -104,7 +104,7 @@ class Transformer:
         return of_text.index(True), of_text[::-1].index(True)
 
     def _check_length(self, max_length: int) -> None:
-        limit = positions(lambda key: getattr(self.model.config, key, None))
+        limit = max_positions(lambda key: getattr(self.model.config, key, None))
         if limit and max_length > limit:
             raise UsageError(
                 f"max_length={max_length}, but {self.path.name} has {limit} positions",
@@ -125,44 +125,40 @@ class Transformer:
 
         Args:
             ids: token ids of each text.
-            poolings: what to read from the one pass.
+            poolings: what to make of the one pass.
             pad_to: pad to this many tokens instead of the longest text's.
             targets: positions of each target's tokens, as from ``locate``; needed by ``target`` poolings only.
             packed: compute no padding; for models that ``can_pack``, and with ``pad_to=0`` only.
         """
-        keep_all = not all(r.last_layer_only for r in poolings)
+        all_layers = not all(p.last_layer_only for p in poolings)
         if packed:
-            layers, mask = self._packed_states(ids, keep_all)
+            layers, mask = self._packed_states(ids, all_layers)
         else:
-            layers, mask = self._padded_states(ids, max(pad_to, int(ids.lengths.max())), keep_all)
-        target = None if targets is None else self._moved(weights(targets, mask.shape[1]))
-        return [pool(layers[-1:] if r.last_layer_only else layers, mask, r, target) for r in poolings]
+            layers, mask = self._padded_states(ids, max(pad_to, int(ids.lengths.max())), all_layers)
+        target = None if targets is None else self._moved(target_weights(targets, mask.shape[1]))
+        return [pool(layers[-1:] if p.last_layer_only else layers, mask, p, target) for p in poolings]
 
-    def _padded_states(self, ids: Ragged, width: int, keep_all: bool) -> tuple[tuple[torch.Tensor, ...], torch.Tensor]:
+    def _states(self, all_layers: bool, **inputs: torch.Tensor | None) -> tuple[torch.Tensor, ...]:
+        output = self.model(**inputs, output_hidden_states=all_layers, return_dict=True)
+        return tuple(output.hidden_states) if all_layers else (output.last_hidden_state,)
+
+    def _padded_states(self, ids: Ragged, width: int, all_layers: bool) -> _States:
         """All layers' states, or the last one's, shape (texts, width, dimensions), and where they are of tokens."""
         real = ids.mask(width)
+        tokens = self._moved(ids.padded(width, self.tokenizer.pad_token_id or 0))
         mask = self._moved(real.astype(np.int64))
-        output = self.model(
-            input_ids=self._moved(ids.padded(width, self.tokenizer.pad_token_id or 0)),
-            attention_mask=self._attention_mask(mask, bool(real.all())),
-            output_hidden_states=keep_all,
-            return_dict=True,
-        )
-        return output.hidden_states if keep_all else (output.last_hidden_state,), mask
+        attention_mask = self._attention_mask(mask, bool(real.all()))
+        return self._states(all_layers, input_ids=tokens, attention_mask=attention_mask), mask
 
-    def _packed_states(self, ids: Ragged, keep_all: bool) -> tuple[tuple[torch.Tensor, ...], torch.Tensor]:
+    def _packed_states(self, ids: Ragged, all_layers: bool) -> _States:
         """As ``_padded_states``, from one row of all tokens."""
         packing = Packing.of(ids, self._moved)
         tokens = self._moved(ids.values.astype(np.int64))[None]
+        positions = self._moved(position_ids(ids, self.model.config))[None]
         with PackedAttention(packing):
-            output = self.model(
-                input_ids=tokens,
-                token_type_ids=torch.zeros_like(tokens),
-                position_ids=self._moved(position_ids(ids, self.model.config))[None],
-                output_hidden_states=keep_all,
-                return_dict=True,
+            rows = self._states(
+                all_layers, input_ids=tokens, token_type_ids=torch.zeros_like(tokens), position_ids=positions
             )
-        rows = output.hidden_states if keep_all else (output.last_hidden_state,)
         return tuple(packing.padded(states[0]) for states in rows), packing.real
 
     def _moved(self, array: NDArray[Any]) -> torch.Tensor:
@@ -184,9 +180,6 @@ class Transformer:
         return None if whole else mask.bool()[:, None, None, :].expand(-1, -1, mask.shape[1], -1)
 
 
-_IDS_ONLY = {"return_attention_mask": False, "return_token_type_ids": False}
-
-
 @contextmanager
 def quiet_transformers() -> Iterator[None]:
     """Silence transformers' reports and bars: the unused head of a masked language model is no news at each load."""
@@ -206,16 +199,72 @@ def quiet_transformers() -> Iterator[None]:
 def load_transformer(path: Path, device: torch.device, configure: Callable[[Any], None] | None = None) -> Transformer:
     """Load a backbone from a local directory, in float32.
 
+    Weights come from safetensors, or through torch's restricted weights-only unpickler where a model has none (several
+    of the papers' backbones); code beside a model is never run. Weights that the files lack would be random numbers:
+    that is an error, except for the pooler, which no pooling uses and which masked language models do not have.
+
     Args:
         path: as returned by ``mirrorbench.models.backbones.locate``.
         device: where to put it.
         configure: may change the configuration before the model is built (dropout rates).
 
     Raises:
-        ModelUnavailableError: as of ``mirrorbench.models.modelfiles.read_model``.
+        ModelUnavailableError: the files are damaged, incomplete or refused, or no text encoder that transformers knows.
     """
-    with quiet_transformers():
-        config, tokenizer, model = read_model(path, configure)
+    from transformers import AutoConfig, AutoModel, AutoTokenizer
+
+    safe = {"local_files_only": True, "trust_remote_code": False}
+    try:
+        with quiet_transformers(), torch.random.fork_rng(devices=[]):
+            config = AutoConfig.from_pretrained(path, **safe)
+            if configure:
+                configure(config)
+            tokenizer = AutoTokenizer.from_pretrained(path, **safe)
+            torch.manual_seed(0)  # of the unused pooler: the same at each load
+            model, report = AutoModel.from_pretrained(
+                path, config=config, dtype=torch.float32, output_loading_info=True, **safe
+            )
+    except MirrorbenchError:
+        raise
+    except Exception as error:  # transformers checks little of what it reads: damage may show as any exception
+        raise _unreadable(path, error) from error
+    _check_complete(path, config, tokenizer, report["missing_keys"])
     if getattr(config, "is_encoder_decoder", False):
         model = model.get_encoder()
     return Transformer(path, model.to(device).eval(), tokenizer, device)
+
+
+_WAY_OUT = "It must be an encoder that transformers knows, with safetensors (or plain tensors in pytorch_model.bin)."
+
+
+def _check_complete(path: Path, config: Any, tokenizer: Any, missing: set[str]) -> None:
+    unused = {"pooler", "decoder"} if getattr(config, "is_encoder_decoder", False) else {"pooler"}
+    lacking = sorted(name for name in missing if unused.isdisjoint(name.split(".")[:2]))
+    if lacking:
+        shown = ", ".join(lacking[:3]) + (", ..." if len(lacking) > 3 else "")
+        raise ModelUnavailableError(
+            f"the weights in {path} lack {len(lacking)} tensors of a {config.model_type} model ({shown}); "
+            "they would be random numbers",
+            "Compare config.json with the weights; a download may be incomplete.",
+        )
+    if not hasattr(config.get_text_config(), "vocab_size"):
+        raise ModelUnavailableError(f"the {config.model_type} model in {path} does not read text", _WAY_OUT)
+    if len(tokenizer.get_vocab()) <= len(tokenizer.all_special_tokens):
+        raise ModelUnavailableError(
+            f"the tokenizer in {path} has no vocabulary; its files are missing",
+            "Copy them there from the model's source: tokenizer.json, or vocab.txt, or a sentencepiece model.",
+        )
+
+
+def _unreadable(path: Path, error: Exception) -> ModelUnavailableError:
+    if isinstance(error, UnpicklingError):
+        return ModelUnavailableError(
+            f"the weights in {path} are a pickle that holds more than tensors, or are damaged; they are not opened",
+            "If you trust their source, convert them to safetensors elsewhere and use the result.",
+        )
+    said = " ".join(str(error).split()) or "no message"
+    if "ignore_mismatched_sizes" in said:
+        return ModelUnavailableError(f"the weights in {path} have other shapes than its config.json says", _WAY_OUT)
+    return ModelUnavailableError(
+        f"the model in {path} cannot be opened: {type(error).__name__}: {said[:300]}", _WAY_OUT
+    )

@@ -1,7 +1,7 @@
 r"""Static word vectors: files in word2vec, GloVe and fastText's text form, and fastText's binaries.
 
 A file is read once, down to the first ``limit`` words (files list frequent words first), and kept in the cache as a
-plain array that is memory-mapped from then on: opening two gigabytes again costs neither time nor memory.
+plain array that is memory-mapped from then on: loading two gigabytes again costs neither time nor memory.
 """
 
 from __future__ import annotations
@@ -18,40 +18,16 @@ from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mirrorbench.core.errors import DataFormatError, ModelUnavailableError
 from mirrorbench.core.files import cache_root, writing
 from mirrorbench.core.identity import digest
-
-Array = NDArray[np.float32]
+from mirrorbench.core.inputs import Array
 
 PARSER = 1
 """Version of the reading; raised when the same file would give other vectors, so that no old cache entry is used."""
 
 _HEADER = re.compile(rb"(\d+) (\d+)")
-
-
-@dataclass(frozen=True)
-class Subwords:
-    """FastText's vectors of character n-grams, for words that are not in the vocabulary.
-
-    Attributes:
-        vectors: one row for each hash bucket, shape (buckets, dimensions).
-        shortest: characters of the shortest n-gram, the brackets around the word counted.
-        longest: of the longest one.
-    """
-
-    vectors: Array
-    shortest: int
-    longest: int
-
-    def vector(self, word: str) -> Array | None:
-        """The mean vector of a word's n-grams, shape (dimensions,); ``None`` where it has none."""
-        from gensim.models.fasttext import ft_ngram_hashes
-
-        rows = ft_ngram_hashes(word, self.shortest, self.longest, len(self.vectors))
-        return np.asarray(self.vectors[rows]).mean(axis=0, dtype=np.float32) if len(rows) else None
 
 
 @dataclass(frozen=True)
@@ -61,12 +37,16 @@ class WordVectors:
     Attributes:
         words: distinct words, the most frequent first.
         vectors: shape (words, dimensions), perhaps memory-mapped.
-        subwords: for words beyond the vocabulary, where the file has them.
+        ngrams: fastText's vectors of character n-grams, for words beyond the vocabulary: one row for each hash bucket.
+        shortest: characters of the shortest n-gram, the brackets around the word counted.
+        longest: of the longest one.
     """
 
     words: tuple[str, ...]
     vectors: Array
-    subwords: Subwords | None = None
+    ngrams: Array | None = None
+    shortest: int = 0
+    longest: int = 0
 
     @cached_property
     def rows(self) -> dict[str, int]:
@@ -78,15 +58,14 @@ class WordVectors:
         """Whether no word has an upper-case letter."""
         return all(word == word.lower() for word in self.words)
 
-    def known(self, word: str) -> Array | None:
-        """The vector of a word of the vocabulary."""
-        row = self.rows.get(word)
-        return None if row is None else self.vectors[row]
-
     def vector(self, word: str) -> Array | None:
-        """The vector of a word, from its n-grams if need be; ``None`` for an unknown word."""
-        found = self.known(word)
-        return self.subwords.vector(word) if found is None and self.subwords else found
+        """The vector of a word, the mean over its n-grams if need be; ``None`` for an unknown word."""
+        if word in self.rows or self.ngrams is None:
+            return self.vectors[self.rows[word]] if word in self.rows else None
+        from gensim.models.fasttext import ft_ngram_hashes
+
+        rows = ft_ngram_hashes(word, self.shortest, self.longest, len(self.ngrams))
+        return np.asarray(self.ngrams[rows]).mean(axis=0, dtype=np.float32) if len(rows) else None
 
 
 def file_checksum(path: Path) -> str:
@@ -97,7 +76,9 @@ def file_checksum(path: Path) -> str:
     """
     if not path.is_file():
         raise ModelUnavailableError(f"there is no file of word vectors at {path}")
-    note = _folder() / f"{_stat_key(path)}.sha256"
+    stat = path.stat()
+    key = digest({"path": str(path.resolve()), "size": stat.st_size, "changed": stat.st_mtime_ns})
+    note = _folder() / f"{key}.sha256"
     if note.is_file():
         return note.read_text(encoding="ascii")
     with path.open("rb") as stream:
@@ -117,12 +98,32 @@ def load_vectors(path: Path, limit: int) -> WordVectors:
         ModelUnavailableError: there is no such file, or no gensim to read a binary with.
         DataFormatError: the file does not follow its format; the message names file and line.
     """
-    key = digest({"file": file_checksum(path), "limit": limit, "parser": PARSER})
-    folder = _folder() / key
+    folder = _folder() / digest({"file": file_checksum(path), "limit": limit, "parser": PARSER})
     if not (folder / "words.json").is_file():
         read = _read_binary if path.suffix == ".bin" else read_text
         _save(read(path, limit), folder)
-    return _load(folder)
+    about = json.loads((folder / "words.json").read_bytes().decode("utf-8", "surrogatepass"))
+    words = tuple(about.pop("words"))
+    ngrams = np.load(folder / "ngrams.npy", mmap_mode="r") if about else None
+    return WordVectors(words, np.load(folder / "vectors.npy", mmap_mode="r"), ngrams, **about)
+
+
+def _folder() -> Path:
+    return cache_root() / "vectors"
+
+
+def _save(vectors: WordVectors, folder: Path) -> None:
+    """Keep vectors in the cache; the words come last, so that a folder without them is one that died half-written."""
+    about: dict[str, Any] = {"words": vectors.words}
+    arrays = {"vectors": vectors.vectors}
+    if vectors.ngrams is not None:
+        arrays["ngrams"] = vectors.ngrams
+        about |= {"shortest": vectors.shortest, "longest": vectors.longest}
+    for name, array in arrays.items():
+        with writing(folder / f"{name}.npy") as sink:
+            np.save(sink, np.asarray(array, dtype=np.float32))
+    with writing(folder / "words.json") as sink:
+        sink.write(json.dumps(about, ensure_ascii=False).encode("utf-8", "surrogatepass"))
 
 
 def read_text(path: Path, limit: int = 0) -> WordVectors:
@@ -131,16 +132,11 @@ def read_text(path: Path, limit: int = 0) -> WordVectors:
     A header is a first line of two whole numbers. A word may hold spaces (GloVe 840B has some): the numbers are
     counted from the end. Of a repeated word the first vector counts, bytes that are no UTF-8 become U+FFFD.
 
-    Args:
-        path: the file, perhaps a ``.gz``.
-        limit: read this many words, 0 for all.
-
     Raises:
         DataFormatError: a line with another number of columns, something that is no finite number, no line at all, or
             fewer than the header announces.
     """
-    words: dict[str, int] = {}
-    rows: list[Array] = []
+    words: dict[str, Array] = {}
     announced = dimensions = number = 0
     with _opened(path) as stream, warnings.catch_warnings():
         warnings.simplefilter("error", DeprecationWarning)  # how NumPy says that a text is no list of numbers
@@ -150,16 +146,13 @@ def read_text(path: Path, limit: int = 0) -> WordVectors:
                 continue
             word, row = _entry(line, dimensions)
             if not word or not len(row) or not np.isfinite(row).all():
-                expected = dimensions or "some"
                 raise DataFormatError(
-                    f"{path}, line {number}: expected a word and {expected} finite numbers, found {line[:60]!r} "
-                    f"({line.count(b' ') + 1} columns).",
+                    f"{path}, line {number}: expected a word and {dimensions or 'some'} finite numbers, found "
+                    f"{line[:60]!r} ({line.count(b' ') + 1} columns).",
                     "Each line is a word and its numbers, separated by single spaces.",
                 )
             dimensions = len(row)
-            if word not in words:
-                words[word] = len(words)
-                rows.append(row)
+            words.setdefault(word, row)
             if len(words) == limit:
                 break
         else:
@@ -167,7 +160,7 @@ def read_text(path: Path, limit: int = 0) -> WordVectors:
                 raise DataFormatError(f"{path} ends at line {number}, but its header announces {announced} words.")
     if not words:
         raise DataFormatError(f"{path} holds no word vectors.", "Each line is a word and its numbers.")
-    return WordVectors(tuple(words), np.stack(rows))
+    return WordVectors(tuple(words), np.stack(list(words.values())))
 
 
 def _opened(path: Path) -> IO[bytes]:
@@ -215,37 +208,5 @@ def _read_binary(path: Path, limit: int) -> WordVectors:
     except (OSError, EOFError, ValueError, AssertionError, NotImplementedError, UnicodeDecodeError) as error:
         raise DataFormatError(f"{path} is no fastText binary that gensim reads: {error}") from error
     words = tuple(model.index_to_key[: limit or None])
-    subwords = Subwords(model.vectors_ngrams, model.min_n, model.max_n) if model.max_n > 0 else None
-    return WordVectors(words, model.vectors[: len(words)], subwords)
-
-
-def _folder() -> Path:
-    return cache_root() / "vectors"
-
-
-def _stat_key(path: Path) -> str:
-    stat = path.stat()
-    return digest({"path": str(path.resolve()), "size": stat.st_size, "changed": stat.st_mtime_ns})
-
-
-def _save(vectors: WordVectors, folder: Path) -> None:
-    """Keep vectors in the cache; the words come last, so that a folder without them is one that died half-written."""
-    arrays = {"vectors": vectors.vectors}
-    about: dict[str, Any] = {"words": vectors.words}
-    if vectors.subwords:
-        arrays["ngrams"] = vectors.subwords.vectors
-        about |= {"shortest": vectors.subwords.shortest, "longest": vectors.subwords.longest}
-    for name, array in arrays.items():
-        with writing(folder / f"{name}.npy") as sink:
-            np.save(sink, np.asarray(array, dtype=np.float32))
-    with writing(folder / "words.json") as sink:
-        sink.write(json.dumps(about, ensure_ascii=False).encode("utf-8", "surrogatepass"))
-
-
-def _load(folder: Path) -> WordVectors:
-    about = json.loads((folder / "words.json").read_bytes().decode("utf-8", "surrogatepass"))
-    subwords = None
-    if "longest" in about:
-        ngrams = np.load(folder / "ngrams.npy", mmap_mode="r")
-        subwords = Subwords(ngrams, about["shortest"], about["longest"])
-    return WordVectors(tuple(about["words"]), np.load(folder / "vectors.npy", mmap_mode="r"), subwords)
+    ngrams = (model.vectors_ngrams, model.min_n, model.max_n) if model.max_n > 0 else ()
+    return WordVectors(words, model.vectors[: len(words)], *ngrams)

@@ -11,8 +11,8 @@ from mirrorbench.core.errors import TuningError
 from mirrorbench.core.inputs import Encoder
 from mirrorbench.core.specs import EncoderSpec
 from mirrorbench.data.corpora import Corpus
+from mirrorbench.models.encoder import LanguageRouter
 from mirrorbench.models.pooling import Pooling
-from mirrorbench.models.routing import LanguageRouter
 from mirrorbench.models.systems import EncoderContext, create_encoder
 from mirrorbench.runs.cells import CorpusRef, ModelRef
 from mirrorbench.training.augmentations import Augmentation

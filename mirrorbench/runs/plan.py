@@ -388,7 +388,7 @@ def _max_length(spec: EncoderSpec, path: Path, of_task: int) -> int:
     """Tokens kept of each text: what the spec says, what the task wants and the model can take, or the default."""
     value = spec.get("max_length")
     if value is None:
-        return min(of_task, backbones.positions(backbones.configuration(path).get) or of_task) or DEFAULT_MAX_LENGTH
+        return min(of_task, backbones.max_positions(backbones.configuration(path).get) or of_task) or DEFAULT_MAX_LENGTH
     if type(value) is not int:
         raise UsageError(f"max_length={value} is not a whole number")
     return value

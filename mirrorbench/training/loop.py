@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from mirrorbench.core.devices import out_of_memory, release_memory
 from mirrorbench.core.errors import TuningError
-from mirrorbench.models.prefetch import prefetch
+from mirrorbench.models.batching import prefetch
 from mirrorbench.models.transformer import Transformer
 from mirrorbench.training.augmentations import Augmentation, AugmentationContext, ModelAugmentation, TextFunction
 from mirrorbench.training.cpu_functions import FastCpuFunctions

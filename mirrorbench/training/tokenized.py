@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from mirrorbench.core.errors import TuningError
 from mirrorbench.core.inputs import TextInput
-from mirrorbench.models.ragged import Ragged, Row
+from mirrorbench.models.batching import Ragged, TokenIds
 from mirrorbench.models.transformer import Transformer
 from mirrorbench.training.augmentations import Augmentation, AugmentationContext, TokenFunction
 from mirrorbench.training.pairs import Pairs
@@ -89,7 +89,7 @@ class PairTokenizer:
         self.transformer = transformer
         self.recipe = recipe
         self._own = frozenset(texts)
-        self._known: dict[TextInput, tuple[Row, Row | None]] = {}
+        self._known: dict[TextInput, tuple[TokenIds, TokenIds | None]] = {}
         self._rng = rng
         tokenizer = transformer.tokenizer
         special = frozenset(tokenizer.all_special_ids)
@@ -149,7 +149,7 @@ class PairTokenizer:
             lists = [function(row, context) for row in lists]
         return replace(view, ids=Ragged.of(lists))
 
-    def _tokenize(self, inputs: Sequence[TextInput]) -> Iterator[tuple[Row, Row | None]]:
+    def _tokenize(self, inputs: Sequence[TextInput]) -> Iterator[tuple[TokenIds, TokenIds | None]]:
         if self.recipe.pooling == "target":
             located = self.transformer.locate(inputs, self.recipe.train_max_length)
             return zip(located.ids, located.targets, strict=True)

@@ -15,6 +15,7 @@ from torch.nn import functional as F
 from torch.testing import assert_close
 
 from mirrorbench.core.inputs import TextInput
+from mirrorbench.models.batching import Ragged
 from mirrorbench.models.packing import (
     BERT_LIKE,
     PackedAttention,
@@ -25,7 +26,6 @@ from mirrorbench.models.packing import (
     position_ids,
 )
 from mirrorbench.models.pooling import Pooling
-from mirrorbench.models.ragged import Ragged
 from mirrorbench.models.transformer import Transformer, load_transformer
 
 CPU = torch.device("cpu")

@@ -6,7 +6,7 @@ from contextlib import closing
 
 import pytest
 
-from mirrorbench.models.prefetch import prefetch
+from mirrorbench.models.batching import prefetch
 
 
 def running() -> list[threading.Thread]:

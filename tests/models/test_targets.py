@@ -18,10 +18,10 @@ from transformers import AutoModel, AutoTokenizer
 
 from mirrorbench.core.errors import UsageError
 from mirrorbench.core.inputs import LostTargets, TextInput
+from mirrorbench.models.batching import Ragged
 from mirrorbench.models.encoder import TransformerEncoder
 from mirrorbench.models.pooling import Pooling
-from mirrorbench.models.ragged import Ragged
-from mirrorbench.models.targets import covering, cut_to, stripped, weights, window
+from mirrorbench.models.targets import covering, cut_to, stripped, target_weights, window
 from mirrorbench.models.transformer import load_transformer
 
 CPU = torch.device("cpu")
@@ -152,7 +152,7 @@ def test_a_cut_keeps_the_template_and_a_piece_of_the_text(
 @given(st.lists(st.sets(st.integers(0, 9), min_size=1), min_size=1, max_size=5))
 def test_weights_average(sets: list[set[int]]) -> None:
     values = np.random.default_rng(0).normal(size=10)
-    found = weights(Ragged.of([sorted(s) for s in sets]), 10) @ values
+    found = target_weights(Ragged.of([sorted(s) for s in sets]), 10) @ values
     np.testing.assert_allclose(found, [np.mean([values[i] for i in s]) for s in sets], atol=1e-6)
 
 

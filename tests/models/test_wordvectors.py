@@ -73,7 +73,7 @@ def test_a_limit_reads_no_further(tmp_path: Path) -> None:
     path = written(tmp_path, b"9 2\nthe 1 2\nthe 7 7\nof 3 4\nbroken\n")
     vectors = read_text(path, limit=2)
     assert vectors.words == ("the", "of")  # of a repeated word the first vector counts
-    np.testing.assert_array_equal(vectors.known("the"), [1, 2])
+    np.testing.assert_array_equal(vectors.vector("the"), [1, 2])
 
 
 def test_compressed_and_damaged(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from mirrorbench.core.errors import UsageError
 from mirrorbench.core.identity import digest
-from mirrorbench.core.inputs import Encoder, TextInput
+from mirrorbench.core.inputs import Encoder, TextInput, as_inputs
 
 
 @dataclass(frozen=True)
@@ -26,9 +26,8 @@ class ObjectEncoder:
 
     def encode(self, inputs: Sequence[TextInput | str]) -> Any:
         """Vectors of whole texts as the object gives them, of shape (n, dimensions)."""
-        texts = [item if isinstance(item, str) else item.text for item in inputs]
         quiet = {"show_progress_bar": False} if _is_sentence_transformer(self.model) else {}
-        return self.model.encode(texts, **quiet)
+        return self.model.encode([item.text for item in as_inputs(inputs)], **quiet)
 
 
 def as_encoder(model: Any) -> Encoder:

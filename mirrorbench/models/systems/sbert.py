@@ -6,62 +6,44 @@ directory). With neither it is the paper's SBERT (paper 1, Table 15).
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mirrorbench.core.errors import ModelUnavailableError
 from mirrorbench.core.hooks import Register, hookimpl
-from mirrorbench.core.registry import unknown_name
 from mirrorbench.core.specs import EncoderSpec
 from mirrorbench.models import backbones
+from mirrorbench.models.systems import EncoderContext, LazyEncoder, checked_params
 
 if TYPE_CHECKING:
     from mirrorbench.core.inputs import Array, TextInput
-    from mirrorbench.models.systems import EncoderContext
 
-KEYS = ("model", "path")
-_ORGANISATION = "sentence-transformers"
 _IGNORED = {"README.md", "onnx", "openvino", ".git", ".gitattributes", ".cache"}
 
 
-class SentenceTransformerEncoder:
-    """A sentence-transformers model; loaded when it first encodes.
+def sentence_transformer(path: Path, context: EncoderContext) -> LazyEncoder:
+    """The encoder of a sentence-transformers model's directory: whole texts, as its own ``encode`` reads them."""
 
-    Args:
-        path: its directory.
-        context: where it is to run.
-    """
-
-    def __init__(self, path: Path, context: EncoderContext) -> None:
-        self.path = path
-        self.context = context
-        self.fingerprint = directory_checksum(path)
-        self._model: Any = None
-
-    def __str__(self) -> str:
-        return self.path.name
-
-    def encode(self, inputs: Sequence[TextInput | str]) -> Array:
-        """Vectors of whole texts as the model's own ``encode`` gives them, float32 of shape (n, dimensions).
-
-        Raises:
-            ModelUnavailableError: sentence-transformers is not installed, or cannot open the directory.
-        """
+    def load() -> Callable[[list[TextInput]], Array]:
         import numpy as np
         import torch
 
         from mirrorbench.core.devices import autocast
 
-        self._model = self._model or _open(self.path, self.context.device)
-        texts = [item if isinstance(item, str) else item.text for item in inputs]
-        with autocast(torch.device(self.context.device), self.context.precision):
-            vectors = self._model.encode(texts, convert_to_tensor=True, show_progress_bar=False)
-        return vectors.float().cpu().numpy().astype(np.float32, copy=False)  # type: ignore[no-any-return]
+        model = _load(path, context.device)
+
+        def encode(inputs: list[TextInput]) -> Array:
+            with autocast(torch.device(context.device), context.precision):
+                vectors = model.encode([i.text for i in inputs], convert_to_tensor=True, show_progress_bar=False)
+            return vectors.float().cpu().numpy().astype(np.float32, copy=False)  # type: ignore[no-any-return]
+
+        return encode
+
+    return LazyEncoder(path, directory_checksum(path), load)
 
 
-def _open(path: Path, device: str) -> Any:
+def _load(path: Path, device: str) -> Any:
     try:
         from sentence_transformers import SentenceTransformer
     except ImportError as error:
@@ -83,42 +65,34 @@ def _open(path: Path, device: str) -> Any:
 
 def directory_checksum(path: Path) -> str:
     """SHA-256 over all files of a model's directory and of its modules' folders, notes and other formats left out."""
-    digest = hashlib.sha256()
-    for file in sorted(file for file in path.rglob("*") if file.is_file()):
-        name = file.relative_to(path)
-        if _IGNORED.isdisjoint(name.parts):
-            digest.update(name.as_posix().encode())
-            with file.open("rb") as stream:
-                digest.update(hashlib.file_digest(stream, "sha256").digest())
-    return digest.hexdigest()
+    named = ((file.relative_to(path), file) for file in sorted(path.rglob("*")) if file.is_file())
+    return backbones.checksum((name.as_posix(), file) for name, file in named if _IGNORED.isdisjoint(name.parts))
 
 
-def open_sbert(spec: EncoderSpec, context: EncoderContext) -> SentenceTransformerEncoder:
+def create_sbert(spec: EncoderSpec, context: EncoderContext) -> LazyEncoder:
     """The encoder of a spec.
 
     Raises:
         UnknownNameError: a key that is not known.
         ModelUnavailableError: the model cannot be had.
     """
-    for key, _ in spec.params:
-        if key not in KEYS:
-            raise unknown_name(f"key of {spec.backbone}", key, list(KEYS))
-    if path := spec.get("path"):
-        directory = Path(str(path)).expanduser().resolve()
+    params: dict[str, Any] = checked_params(spec, model=str, path=str)
+    if params.get("path"):
+        directory = Path(params["path"]).expanduser().resolve()
         if not (directory / "modules.json").is_file() and not (directory / "config.json").is_file():
             raise ModelUnavailableError(
                 f"{spec}: {directory} is no directory of a sentence-transformers model",
                 "It holds modules.json, as written by SentenceTransformer.save().",
             )
     else:
-        name = str(spec.get("model", "sbert"))
+        name = params.get("model", "sbert")
         known = name in backbones.BACKBONES or "/" in name
-        hub = EncoderSpec(name if known else f"{_ORGANISATION}/{name}", spec.revision)
+        hub = EncoderSpec(name if known else f"sentence-transformers/{name}", spec.revision)
         directory = backbones.locate(hub, "en", context.offline)
-    return SentenceTransformerEncoder(directory, context)
+    return sentence_transformer(directory, context)
 
 
 @hookimpl
 def register_encoders(register: Register) -> None:
     """Sentence-transformers."""
-    register("sbert", open_sbert, "a sentence-transformers model; by default the paper's SBERT")
+    register("sbert", create_sbert, "a sentence-transformers model; by default the paper's SBERT")

@@ -13,7 +13,7 @@ from mirrorbench.core.inputs import TextInput
 from mirrorbench.core.specs import EncoderSpec, parse_spec
 from mirrorbench.models import backbones
 from mirrorbench.models.systems import EncoderContext
-from mirrorbench.models.systems.sapbert import open_sapbert
+from mirrorbench.models.systems.sapbert import create_sapbert
 
 NAMES = ["covid-19", "coronavirus infection", "tumor of uterus and of everything else that is near to it"]
 
@@ -28,20 +28,20 @@ def test_vectors_are_the_first_tokens_of_25(random_model: Callable[[str], Path])
     batch = tokenizer(NAMES, padding="max_length", max_length=25, truncation=True, return_tensors="pt")
     with torch.no_grad():
         expected = model(**batch).last_hidden_state[:, 0]
-    encoder = open_sapbert(spec(path), EncoderContext())
+    encoder = create_sapbert(spec(path), EncoderContext())
     np.testing.assert_allclose(encoder.encode([TextInput(name) for name in NAMES]), expected, atol=1e-5)
     np.testing.assert_allclose(encoder.encode(NAMES), expected, atol=1e-5)  # type: ignore[arg-type]
 
 
 def test_the_fingerprint_follows_the_readout(random_model: Callable[[str], Path]) -> None:
     path = random_model("bert")
-    encoders = [open_sapbert(spec(path, **p), EncoderContext()) for p in ({}, {"max_length": 9}, {"pooling": "mean"})]
+    encoders = [create_sapbert(spec(path, **p), EncoderContext()) for p in ({}, {"max_length": 9}, {"pooling": "mean"})]
     assert len({encoder.fingerprint for encoder in encoders}) == 3
 
 
 def test_id_and_errors(random_model: Callable[[str], Path]) -> None:
     assert backbones.BACKBONES["sapbert"].hub_id == "cambridgeltl/SapBERT-from-PubMedBERT-fulltext"
     with pytest.raises(UnknownNameError, match="key of sapbert 'lr'"):
-        open_sapbert(parse_spec("sapbert:lr=1"), EncoderContext())
+        create_sapbert(parse_spec("sapbert:lr=1"), EncoderContext())
     with pytest.raises(UsageError, match="max_length=long"):
-        open_sapbert(spec(random_model("bert"), max_length="long"), EncoderContext())
+        create_sapbert(spec(random_model("bert"), max_length="long"), EncoderContext())

@@ -12,7 +12,7 @@ from mirrorbench.core.inputs import TextInput
 from mirrorbench.core.specs import EncoderSpec, parse_spec
 from mirrorbench.models import backbones
 from mirrorbench.models.systems import EncoderContext
-from mirrorbench.models.systems.sbert import directory_checksum, open_sbert
+from mirrorbench.models.systems.sbert import create_sbert, directory_checksum
 
 TEXTS = ["A man is playing a guitar.", "", "word", "long " * 400, "Ein Satz mit Umlauten: äöü"]
 
@@ -20,7 +20,7 @@ TEXTS = ["A man is playing a guitar.", "", "word", "long " * 400, "Ein Satz mit 
 @pytest.mark.real
 def test_vectors_are_those_of_sentence_transformers(minilm: Path) -> None:
     sentence_transformers = pytest.importorskip("sentence_transformers")
-    encoder = open_sbert(EncoderSpec("sbert", params=(("path", str(minilm)),)), EncoderContext())
+    encoder = create_sbert(EncoderSpec("sbert", params=(("path", str(minilm)),)), EncoderContext())
     vectors = encoder.encode([TextInput(text) for text in TEXTS])
     expected = sentence_transformers.SentenceTransformer(str(minilm), device="cpu").encode(TEXTS)
     assert vectors.dtype == np.float32
@@ -42,7 +42,7 @@ def test_the_models_own_pooling_is_honoured(minilm: Path, tmp_path: Path) -> Non
     )
     assert pooling.read_text() != text
     mean, cls = (
-        open_sbert(EncoderSpec("sbert", params=(("path", str(path)),)), EncoderContext()) for path in (minilm, copy)
+        create_sbert(EncoderSpec("sbert", params=(("path", str(path)),)), EncoderContext()) for path in (minilm, copy)
     )
     assert mean.fingerprint != cls.fingerprint
     assert np.abs(mean.encode(TEXTS[:1]) - cls.encode(TEXTS[:1])).max() > 1e-3
@@ -77,19 +77,19 @@ def test_ids(spec: str, hub_id: str, monkeypatch: pytest.MonkeyPatch, tmp_path: 
         return tmp_path
 
     monkeypatch.setattr(backbones, "locate", locate)
-    open_sbert(parse_spec(spec), EncoderContext())
+    create_sbert(parse_spec(spec), EncoderContext())
     assert asked == [hub_id]
     assert backbones.BACKBONES["sbert"].hub_id == "sentence-transformers/bert-base-nli-mean-tokens"
 
 
 def test_errors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UnknownNameError, match="key of sbert 'pooling'"):
-        open_sbert(parse_spec("sbert:pooling=cls"), EncoderContext())
+        create_sbert(parse_spec("sbert:pooling=cls"), EncoderContext())
     spec = EncoderSpec("sbert", params=(("path", str(tmp_path)),))
     with pytest.raises(ModelUnavailableError, match="no directory of a sentence-transformers model"):
-        open_sbert(spec, EncoderContext())
+        create_sbert(spec, EncoderContext())
     (tmp_path / "modules.json").write_text("[")
-    broken = open_sbert(spec, EncoderContext())
+    broken = create_sbert(spec, EncoderContext())
     with pytest.raises(ModelUnavailableError, match="sentence-transformers cannot open"):
         broken.encode(["a"])
     monkeypatch.setitem(sys.modules, "sentence_transformers", None)
