@@ -11,11 +11,9 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
-from rich.table import Table as RichTable
 from rich.text import Text
 
-from mirrorbench.reports.renderers import markdown, number, with_deviation
-from mirrorbench.reports.renderers.numbers import with_legend, with_marks
+from mirrorbench.reports.renderers import draw, markdown, number
 from mirrorbench.reports.table import Table
 from mirrorbench.runs.cells import Cell, Failure
 
@@ -145,16 +143,4 @@ def print_table(table: Table) -> None:
     if not console.is_terminal:
         sys.stdout.write(markdown(table))
         return
-    styles = {0: "", 1: "bold", 2: "underline"}
-    drawn = RichTable(title=table.title or None, header_style="")
-    drawn.add_column("encoder", no_wrap=True)
-    for head in table.heads():
-        drawn.add_column(head, justify="right")
-    for row, ranks in zip(table.rows, table.ranks(), strict=True):
-        cells = [
-            Text.assemble((with_deviation(s), styles[m]), with_marks(s)) for s, m in zip(row.scores, ranks, strict=True)
-        ]
-        drawn.add_row(row.label, *cells)
-    console.print(drawn)
-    for note in with_legend(table):
-        console.print(Text(note, style="dim"))
+    draw(table, console)

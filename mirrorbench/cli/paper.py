@@ -11,7 +11,6 @@ from mirrorbench.cli.options import DEVICES, PRECISIONS, DataDir, Offline, Plugi
 
 if TYPE_CHECKING:
     from mirrorbench.core.specs import EncoderSpec
-    from mirrorbench.reports.papers.grid import PaperGrid
     from mirrorbench.reports.papers.measured import MeasuredTable
     from mirrorbench.reports.papers.rendering import Content
     from mirrorbench.reports.papers.tables import PaperTable
@@ -60,7 +59,7 @@ def paper(
     from mirrorbench.core.registry import unknown_name
     from mirrorbench.core.specs import PROTOCOLS, parse_spec
     from mirrorbench.reports.papers.reading import PAPERS, find_table
-    from mirrorbench.reports.papers.rendering import check_format
+    from mirrorbench.reports.papers.rendering import check_paper_format
     from mirrorbench.reports.papers.tables import FactTable
 
     if protocol not in PROTOCOLS:
@@ -74,7 +73,7 @@ def paper(
     if standalone and format_ != "latex":
         raise UsageError("--standalone is for --format latex")
     if format_:
-        check_format(format_)  # before anything is measured
+        check_paper_format(format_)  # before anything is measured
     found = find_table(table)
     if isinstance(found, FactTable):
         if run:
@@ -83,10 +82,10 @@ def paper(
         return
     failed = False
     if run:
-        from mirrorbench.reports.papers.planning import requests
+        from mirrorbench.reports.papers.measured import paper_requests
         from mirrorbench.runs.workspace import Workspace
 
-        wanted = requests(found, seeds, protocol, backbone)
+        wanted = paper_requests(found, seeds, protocol, backbone)
         if not wanted:
             raise UsageError(f"{table} has no cell that a run could measure", f"mirrorbench paper {table} says why.")
         workspace = Workspace.create(data_dir, results, device=device, precision=precision, offline=offline)
@@ -96,28 +95,28 @@ def paper(
 
 
 def _compared(table: PaperTable, folder: Path, protocol: str, backbone: EncoderSpec | None) -> MeasuredTable:
-    from mirrorbench.reports.papers.measured import StoredScores, measured_table
+    from mirrorbench.reports.papers.measured import measured_table
     from mirrorbench.runs.results import read_results
 
-    return measured_table(table, StoredScores(read_results(folder) if folder.is_dir() else (), protocol), backbone)
+    return measured_table(table, read_results(folder) if folder.is_dir() else (), protocol, backbone)
 
 
 def _list(paper_name: str, folder: Path, protocol: str, backbone: EncoderSpec | None) -> None:
     """Every table with the number of its cells that are measured in a folder."""
     from mirrorbench.cli.output import print_rows
-    from mirrorbench.reports.papers.measured import StoredScores, measured_table
+    from mirrorbench.reports.papers.measured import measured_table
     from mirrorbench.reports.papers.reading import paper_tables
     from mirrorbench.reports.papers.tables import FactTable
     from mirrorbench.runs.results import read_results
 
-    stored = StoredScores(read_results(folder) if folder.is_dir() else (), protocol)
+    stored = list(read_results(folder)) if folder.is_dir() else []
     rows = []
     for name, table in paper_tables().items():
         if paper_name and not name.startswith(f"{paper_name}/"):
             continue
         measured = "-"
         if not isinstance(table, FactTable):
-            done, total = measured_table(table, stored, backbone).counts
+            done, total = measured_table(table, stored, protocol, backbone).counts
             measured = f"{done} of {total}" if total else "-"
         rows.append([name, measured, table.title])
     print_rows(["table", "measured", "title"], rows)
@@ -141,35 +140,11 @@ def _run(wanted: list[Request], workspace: Workspace) -> bool:
 def _print(content: Content, format_: str, standalone: bool) -> None:
     """In a format; without one drawn on a terminal, as Markdown where another program reads."""
     from mirrorbench.cli.display import console
-    from mirrorbench.reports.papers.rendering import grid, latex, render
+    from mirrorbench.reports.papers.rendering import as_table, render_paper
+    from mirrorbench.reports.renderers import draw
 
-    if standalone:
-        typer.echo(latex(content, standalone=True), nl=False)
-    elif format_ or not console.is_terminal:
-        typer.echo(render(content, format_ or "markdown"), nl=False)
+    if format_ or not console.is_terminal:
+        options = {"standalone": True} if standalone else {}
+        typer.echo(render_paper(content, format_ or "markdown", **options), nl=False)
     else:
-        _draw(grid(content))
-
-
-def _draw(shown: PaperGrid) -> None:
-    from rich.table import Table
-    from rich.text import Text
-
-    from mirrorbench.cli.display import console
-    from mirrorbench.reports.papers.grid import DIFFERS
-
-    styles = {0: "", 1: "bold", 2: "underline"}
-    drawn = Table(title=shown.title, header_style="")
-    drawn.add_column(shown.corner, no_wrap=True)
-    if shown.kinds:
-        drawn.add_column("")
-    for title in shown.titles:
-        drawn.add_column(title, justify="right")
-    for i, line in enumerate(shown.lines):
-        if shown.kinds and line.label and i:
-            drawn.add_section()
-        cells = [Text(c.text + (f" {DIFFERS}" if c.marked else ""), style=styles[c.rank]) for c in line.cells]
-        drawn.add_row(Text(line.label), *([line.kind] if shown.kinds else []), *cells)
-    console.print(drawn)
-    for note in shown.notes:
-        console.print(Text(note, style="dim"))
+        draw(as_table(content), console)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from mirrorbench.core.specs import EncoderSpec, parse_spec
 from mirrorbench.data.catalogue import builtin_suites
 from mirrorbench.models.backbones import label as backbone_label
-from mirrorbench.reports.provenance import provenance
+from mirrorbench.reports.provenance import provenance_notes
 from mirrorbench.reports.table import AVERAGE, Column, Row, Score, Table
 from mirrorbench.runs.cells import Failure
 from mirrorbench.runs.results import Result
@@ -43,9 +43,9 @@ def build_table(
         title: one line.
     """
     results = list(results)
-    by_cell: dict[tuple[str, str, str], list[Result]] = {}
+    by_cell: dict[tuple[str, str, str], dict[int, Result]] = {}
     for result in results:
-        by_cell.setdefault((result.spec, result.protocol, result.task), []).append(result)
+        by_cell.setdefault((result.spec, result.protocol, result.task), {})[result.seed] = result
     names = list(tasks) or _in_order({result.task for result in results}, plugins)
     columns = _with_averages([_column(name, plugins, results) for name in names])
     protocols = list(dict.fromkeys(result.protocol for result in results)) or [""]
@@ -53,33 +53,45 @@ def build_table(
     some = {spec for spec, _ in there}  # one that has results under another protocol only needs no empty row
     specs = [(row, p) for row in rows for p in protocols if (str(row), p) in there or str(row) not in some]
     specs = specs or [(parse_spec(s), p) for s, p in there]
-    labels = _labels([spec for spec, _ in specs], plugins)
+    # Those that would be called alike (``./a/model`` and ``./b/model``) are called by their specs.
+    labels = {spec: row_label(spec, plugins) for spec, _ in specs}
+    alike = Counter(labels.values())
+    labels = {spec: label if alike[label] == 1 else str(spec) for spec, label in labels.items()}
     table_rows = []
     for spec, protocol in specs:
-        cells = {name: by_cell.get((str(spec), protocol, name), []) for name in names}
-        scores = tuple(_average([cells[name] for name in column.average_of or (column.name,)]) for column in columns)
+        cells = {name: by_cell.get((str(spec), protocol, name), {}) for name in names}
+        scores = tuple(mean_over_seeds([cells[name] for name in c.average_of or (c.name,)]) for c in columns)
         label = labels[spec] + (f" [{protocol}]" if len(protocols) > 1 else "")
         table_rows.append(Row(label, str(spec), scores, spec.backbone, spec.method, protocol))
     table_rows += _baselines(columns, results, plugins)
-    notes = [*provenance(results), *_missing(failures, labels, plugins)]
-    return Table(title, tuple(columns), tuple(table_rows), tuple(notes))
-
-
-def _labels(specs: Iterable[EncoderSpec], plugins: Plugins) -> dict[EncoderSpec, str]:
-    """What rows are called; those that would be called alike (``./a/model`` and ``./b/model``) by their specs."""
-    labels = {spec: row_label(spec, plugins) for spec in specs}
-    alike = Counter(labels.values())
-    return {spec: label if alike[label] == 1 else str(spec) for spec, label in labels.items()}
-
-
-def _missing(failures: Sequence[Failure], labels: Mapping[EncoderSpec, str], plugins: Plugins) -> list[str]:
-    """Why cells are empty: a line for all rows (and seeds) that lack a task for the same reason."""
-    lacking: dict[tuple[str, str], dict[str, None]] = {}
+    missing: dict[tuple[str, str], dict[str, None]] = {}  # one line for all rows and seeds that fail alike
     for failure in failures:
-        reason = failure.reason.splitlines()[0]
         label = labels.get(failure.spec) or row_label(failure.spec, plugins)
-        lacking.setdefault((failure.task, reason), {})[label] = None
-    return [f"missing: {', '.join(rows)} on {task}: {reason}" for (task, reason), rows in lacking.items()]
+        missing.setdefault((failure.task, failure.reason.splitlines()[0]), {})[label] = None
+    notes = [f"missing: {', '.join(failed)} on {task}: {reason}" for (task, reason), failed in missing.items()]
+    return Table(title, tuple(columns), tuple(table_rows), (*provenance_notes(results), *notes))
+
+
+def mean_over_seeds(cells: Sequence[Mapping[int, Result]], metric: str = "") -> Score | None:
+    """The mean over tasks within each seed, then over seeds; ``None`` where a task lacks a seed or a score.
+
+    Args:
+        cells: for each task its results by seed.
+        metric: by default each task's main one.
+    """
+    values: list[tuple[int, float]] = []
+    for seed in sorted(set().union(*cells)):
+        found = [cell[seed] for cell in cells if seed in cell]
+        scores = [s for r in found if (s := r.metrics.get(metric) if metric else r.main_score) is not None]
+        if len(scores) < len(cells):
+            return None
+        values.append((seed, statistics.fmean(scores)))
+    if not values:
+        return None
+    means = [value for _, value in values]
+    sd = statistics.stdev(means) if len(means) > 1 else None
+    ids = tuple(cell[seed].cell_id for cell in cells for seed in sorted(cell))
+    return Score(statistics.fmean(means), sd, len(means), ids, tuple(values))
 
 
 def row_label(spec: EncoderSpec, plugins: Plugins) -> str:
@@ -146,20 +158,3 @@ def _with_averages(tasks: Sequence[Column]) -> list[Column]:
             average = tuple(column.name for column in members)
             columns.append(Column(f"{AVERAGE} {suite}", AVERAGE, suite, average_of=average))
     return [*columns, Column(AVERAGE, AVERAGE, average_of=tuple(c.name for c in tasks))]
-
-
-def _average(cells: Sequence[Sequence[Result]]) -> Score | None:
-    """The mean over tasks within each seed, then over seeds; of a single task, the mean over seeds."""
-    by_seed = [{r.seed: r.main_score for r in cell} for cell in cells]
-    if not all(by_seed):
-        return None
-    values: list[tuple[int, float]] = []
-    for seed in sorted(set().union(*by_seed)):
-        scores = [task.get(seed) for task in by_seed]
-        if None in scores:
-            return None
-        values.append((seed, statistics.fmean(score for score in scores if score is not None)))
-    means = [value for _, value in values]
-    sd = statistics.stdev(means) if len(means) > 1 else None
-    ids = tuple(r.cell_id for cell in cells for r in sorted(cell, key=lambda result: result.seed))
-    return Score(statistics.fmean(means), sd, len(means), ids, tuple(values))

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import html
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from mirrorbench.core.errors import UsageError
 from mirrorbench.core.registry import unknown_name
-from mirrorbench.reports.table import DIGITS, Score, Table
+from mirrorbench.reports.renderers import notebook
+from mirrorbench.reports.table import Table
 from mirrorbench.runs.cells import Failure
 from mirrorbench.runs.results import Result
 
@@ -91,23 +90,4 @@ class Leaderboard:
         return self.render("markdown")
 
     def _repr_html_(self) -> str:
-        heads = "".join(f"<th>{html.escape(head)}</th>" for head in ("encoder", *self.table.heads()))
-        body = "".join(
-            f"<tr><td>{html.escape(row.label)}</td>{_cells(row.scores, marks)}</tr>"
-            for row, marks in zip(self.table.rows, self.table.ranks(), strict=True)
-        )
-        notes = "".join(f"<p>{html.escape(note)}</p>" for note in self.table.notes)
-        return f"<table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>{notes}"
-
-
-def _cells(scores: Sequence[Score | None], marks: Sequence[int]) -> str:
-    styles = {0: "{}", 1: "<b>{}</b>", 2: "<u>{}</u>"}
-    shown = [
-        "–" if s is None else styles[mark].format(_number(s.mean) + (f" ± {_number(s.sd)}" if s.sd is not None else ""))
-        for s, mark in zip(scores, marks, strict=True)
-    ]
-    return "".join(f"<td>{text}</td>" for text in shown)
-
-
-def _number(value: float) -> str:
-    return f"{value:.{DIGITS}f}"
+        return notebook(self.table)

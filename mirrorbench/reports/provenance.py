@@ -17,7 +17,7 @@ _NAMED = 8
 """Tasks that a line names before it counts the rest."""
 
 
-def provenance(results: Sequence[Result]) -> list[str]:
+def provenance_notes(results: Sequence[Result]) -> list[str]:
     """Lines to stand under a table: metric, protocol, precision, seeds, corpora, versions, each task's own notes."""
     notes = []
     of_rows: dict[tuple[str, str], set[int]] = {}

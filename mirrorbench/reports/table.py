@@ -1,15 +1,19 @@
-"""Tables as values: rows of encoders, columns of tasks, a score in each cell. No text is made here.
+"""The table model: rows of encoders, columns of tasks, a score in each cell; leaderboards and the papers' tables alike.
 
-A missing cell is missing, not 0. A table can be kept as JSON and rendered anew without its results.
+No text is made here, but best and second are found here alone. A table can be kept as JSON and rendered again without
+its results.
 """
 
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import asdict, dataclass
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
+
+import msgspec
 
 from mirrorbench.core.errors import DataFormatError
 
@@ -18,6 +22,8 @@ INTERVALS = "[low, high]"
 """How the note about intervals begins, for the formats that show none."""
 DIGITS = 3
 """Digits after the point, as the papers print; two scores equal to this many digits share their rank."""
+TABLE_SCHEMA = 1
+"""Version of the JSON layout."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +31,7 @@ class Score:
     """One cell of a table.
 
     Attributes:
-        mean: over seeds.
+        mean: over seeds; NaN for a cell of a paper that holds no number.
         sd: sample standard deviation over seeds; ``None`` for a single one.
         n: number of seeds.
         cell_ids: the results behind it.
@@ -33,6 +39,7 @@ class Score:
         interval: lower and upper end of a confidence interval of the mean, where one was computed; the table's notes
             say of which kind.
         tied: not separable from the best score of its column by the test that the notes name.
+        text: what is printed in place of the number, in a paper's table; ``None`` in a leaderboard.
     """
 
     mean: float
@@ -42,6 +49,7 @@ class Score:
     seeds: tuple[tuple[int, float], ...] = ()
     interval: tuple[float, float] | None = None
     tied: bool = False
+    text: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +86,7 @@ class Row:
         backbone: as the spec names it.
         method: what is done to the backbone; empty for an encoder system.
         protocol: which reading of the experiment.
+        part: in a paper's table ``published``, ``measured`` or ``difference``, each ranked apart; otherwise empty.
     """
 
     label: str
@@ -86,78 +95,88 @@ class Row:
     backbone: str = ""
     method: str = ""
     protocol: str = ""
+    part: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A leaderboard.
+    """A leaderboard, or a table of a paper.
 
     Attributes:
         title: one line.
         columns: tasks, then the average where there is more than one task; of several suites each has its own average.
-        rows: encoders.
+        rows: encoders; a row of a paper goes on, without a label, in the rows of its other parts.
         notes: provenance and caveats, one line each.
+        kind: ``leaderboard``, or of a paper: ``scores`` or ``facts``.
+        corner: head of the labels.
     """
 
     title: str
     columns: tuple[Column, ...]
     rows: tuple[Row, ...]
     notes: tuple[str, ...] = ()
+    kind: Literal["leaderboard", "scores", "facts"] = "leaderboard"
+    corner: str = "encoder"
 
     def ranks(self) -> list[list[int]]:
         """For each row and column 1 for the best score, 2 for the second best, 0 for all others and for missing ones.
 
-        Scores that are printed alike share a rank. A column with a single score ranks nothing.
+        Scores that are printed alike share a rank. A column with a single score ranks nothing, and in a paper's table
+        one whose scores are all alike.
         """
         marks = [[0] * len(self.columns) for _ in self.rows]
         for column in range(len(self.columns)):
-            shown = [round(s.mean, DIGITS) if row.spec and (s := row.scores[column]) else None for row in self.rows]
-            values = sorted({value for value in shown if value is not None}, reverse=True)
-            if sum(value is not None for value in shown) > 1:
-                for row, value in enumerate(shown):
-                    if value is not None and value in values[:2]:
-                        marks[row][column] = values.index(value) + 1
+            for part in {row.part for row in self.rows}:
+                shown = {
+                    i: round(score.mean, DIGITS)
+                    for i, row in enumerate(self.rows)
+                    if row.part == part and row.spec and (score := row.scores[column]) and not math.isnan(score.mean)
+                }
+                best = sorted(set(shown.values()), reverse=True)[:2]
+                if len(shown if self.kind == "leaderboard" else best) > 1:
+                    for i, value in shown.items():
+                        marks[i][column] = best.index(value) + 1 if value in best else 0
         return marks
 
     def heads(self) -> list[str]:
         """Heads for formats that have a single line of them: a title that occurs twice is preceded by its suite."""
         titles = [column.title for column in self.columns]
         return [
-            f"{column.suite} {column.title}".strip() if titles.count(column.title) > 1 else column.title
-            for column in self.columns
+            f"{c.suite} {c.title}".strip() if titles.count(c.title) > 1 or self.kind == "scores" else c.title
+            for c in self.columns
         ]
 
     def groups(self) -> list[tuple[str, int]]:
-        """Suites and how many neighbouring columns each spans; empty where there are fewer than two suites."""
-        if len({column.suite for column in self.columns} - {""}) < 2:
+        """Suites and how many neighbouring columns each spans; empty where there is nothing to tell apart."""
+        if len({column.suite for column in self.columns} - {""}) < (2 if self.kind == "leaderboard" else 1):
             return []
         return [(suite, len(list(columns))) for suite, columns in groupby(self.columns, lambda c: c.suite)]
 
+    def labels(self) -> list[list[str]]:
+        """What stands before the scores, of the head and of each row: a label and, where rows have parts, the part."""
+        parts = any(row.part not in ("", "published") for row in self.rows)
+        return [[self.corner, ""][: 1 + parts], *([row.label, row.part][: 1 + parts] for row in self.rows)]
+
     def blocks(self) -> list[int]:
         """Rows at which another backbone begins; empty where no backbone has more than one row."""
+        if self.kind != "leaderboard":
+            starts = [i for i, row in enumerate(self.rows) if row.label and i]
+            return starts if len(self.labels()[0]) > 1 else []
         names = [row.backbone for row in self.rows]
         starts = [i for i in range(1, len(names)) if names[i] != names[i - 1]]
         return starts if len(starts) + 1 < len(names) else []
 
 
-TABLE_SCHEMA = 1
-"""Version of the object's layout."""
+_ROW = ("spec", "backbone", "method", "protocol")
 
 
 def to_object(table: Table) -> dict[str, Any]:
-    """A table as a JSON object; scores are keyed by the column's name."""
-    names = [column.name for column in table.columns]
-    rows = [
-        {
-            "encoder": row.label,
-            "spec": row.spec,
-            "backbone": row.backbone,
-            "method": row.method,
-            "protocol": row.protocol,
-            "scores": {n: asdict(s) if s else None for n, s in zip(names, row.scores, strict=True)},
-        }
-        for row in table.rows
-    ]
+    """A leaderboard as a JSON object; scores are keyed by the column's name."""
+    rows = []
+    for row in table.rows:
+        scores = [score and {k: v for k, v in asdict(score).items() if k != "text"} for score in row.scores]
+        texts = {"encoder": row.label, **{name: getattr(row, name) for name in _ROW}}
+        rows.append({**texts, "scores": dict(zip([column.name for column in table.columns], scores, strict=True))})
     columns = [asdict(column) for column in table.columns]
     return {"schema": TABLE_SCHEMA, "title": table.title, "columns": columns, "rows": rows, "notes": list(table.notes)}
 
@@ -174,40 +193,13 @@ def read_table(path: Path) -> Table:
             raise DataFormatError(f"{path} is a single result", "Name the folder that it lies in.")
         if data["schema"] != TABLE_SCHEMA:
             raise DataFormatError(f"{path} has schema {data['schema']!r}; this version reads schema {TABLE_SCHEMA}")
-        columns = tuple(_column(column) for column in data["columns"])
-        rows = tuple(_row(row, columns) for row in data["rows"])
-        return Table(str(data["title"]), columns, rows, tuple(map(str, data["notes"])))
+        columns = msgspec.convert(data["columns"], tuple[Column, ...])
+        rows = []
+        for row in data["rows"]:
+            scores = msgspec.convert([row["scores"][c.name] for c in columns], tuple[Score | None, ...])
+            rows.append(Row(str(row["encoder"]), scores=scores, **{name: str(row[name]) for name in _ROW}))
+        return Table(str(data["title"]), columns, tuple(rows), tuple(map(str, data["notes"])))
     except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
         raise DataFormatError(
             f"{path} is no table: {type(error).__name__}: {error}", "Make one: mirrorbench leaderboard --format json"
         ) from error
-
-
-def _column(data: dict[str, Any]) -> Column:
-    texts = {name: str(data[name]) for name in ("name", "title", "suite", "level", "metric")}
-    return Column(languages=_texts(data["languages"]), average_of=_texts(data["average_of"]), **texts)
-
-
-def _row(data: dict[str, Any], columns: tuple[Column, ...]) -> Row:
-    texts = {name: str(data[name]) for name in ("spec", "backbone", "method", "protocol")}
-    scores = tuple(_score(data["scores"][column.name]) for column in columns)
-    return Row(label=str(data["encoder"]), scores=scores, **texts)
-
-
-def _score(data: dict[str, Any] | None) -> Score | None:
-    if data is None:
-        return None
-    interval = data["interval"]
-    return Score(
-        mean=float(data["mean"]),
-        sd=None if data["sd"] is None else float(data["sd"]),
-        n=int(data["n"]),
-        cell_ids=_texts(data["cell_ids"]),
-        seeds=tuple((int(seed), float(value)) for seed, value in data["seeds"]),
-        interval=None if interval is None else (float(interval[0]), float(interval[1])),
-        tied=bool(data["tied"]),
-    )
-
-
-def _texts(values: list[Any]) -> tuple[str, ...]:
-    return tuple(str(value) for value in values)

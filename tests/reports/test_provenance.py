@@ -5,7 +5,7 @@ from dataclasses import replace
 from stored import stored
 
 from mirrorbench.core.plugins import Plugins
-from mirrorbench.reports.provenance import mixtures, provenance, without_repeats
+from mirrorbench.reports.provenance import mixtures, provenance_notes, without_repeats
 from mirrorbench.runs.results import Result
 
 
@@ -49,8 +49,8 @@ def test_seeds_of_different_corpora_are_no_score(plugins: Plugins) -> None:
 def test_the_number_of_seeds_is_that_of_each_row() -> None:
     rows = [("bert+mirror", 3), ("roberta+mirror", 2), ("bert", 1)]
     results = [stored(spec, task, 0.5, seed) for spec, n in rows for seed in range(n) for task in ("stsb", "sts12")]
-    assert "± sample standard deviation over 2 or 3 seeds." in provenance(results)[0]
-    assert "seeds" not in provenance(results[-2:])[0]
+    assert "± sample standard deviation over 2 or 3 seeds." in provenance_notes(results)[0]
+    assert "seeds" not in provenance_notes(results[-2:])[0]
 
 
 def test_the_last_of_two_results_of_one_name_stays() -> None:
@@ -64,10 +64,10 @@ def test_a_line_says_who_made_the_results_and_when() -> None:
     environment = {"mirrorbench": "0.1.0", "packages": {"torch": "2.9"}, "device": "cpu"}
     first = stored("bert", "stsb", 0.5, environment=environment, created="2026-01-02T03:04:05+00:00")
     second = replace(first, created="2026-01-05T00:00:00+00:00", environment={**environment, "device": "cuda"})
-    assert "1 result of 2026-01-02: mirrorbench 0.1.0, torch 2.9; cpu." in provenance([first])
+    assert "1 result of 2026-01-02: mirrorbench 0.1.0, torch 2.9; cpu." in provenance_notes([first])
     line = "2 results of 2026-01-02 to 2026-01-05: mirrorbench 0.1.0, torch 2.9; cpu, cuda."
-    assert line in provenance([first, second])
-    assert provenance([]) == []
+    assert line in provenance_notes([first, second])
+    assert provenance_notes([]) == []
 
 
 def test_a_line_says_which_checkout_made_the_results() -> None:
@@ -78,9 +78,8 @@ def test_a_line_says_which_checkout_made_the_results() -> None:
         (None, "0.1.0,"),
     ):
         environment = {"mirrorbench": "0.1.0", "packages": {"torch": "2.9"}, "device": "cpu", "git": git}
-        (line,) = (
-            text for text in provenance([stored("bert", "stsb", 0.5, environment=environment)]) if "result" in text
-        )
+        notes = provenance_notes([stored("bert", "stsb", 0.5, environment=environment)])
+        (line,) = (text for text in notes if "result" in text)
         assert f"mirrorbench {shown} torch 2.9" in line
 
 
@@ -90,14 +89,14 @@ def test_a_row_that_mixes_corpora_is_told_apart() -> None:
         return replace(result, cell=result.cell | {"corpus": {"name": corpus, "n": 1000}})
 
     alike = [tuned("stsb", "a"), tuned("sts12", "a"), stored("bert", "stsb", 0.5)]
-    assert "Tuned on: a (1,000 strings)." in provenance(alike)
+    assert "Tuned on: a (1,000 strings)." in provenance_notes(alike)
     mixed = [*alike, tuned("simlex999", "b")]
-    assert "Tuned on: a (1,000 strings) for stsb, sts12; b (1,000 strings) for simlex999." in provenance(mixed)
+    assert "Tuned on: a (1,000 strings) for stsb, sts12; b (1,000 strings) for simlex999." in provenance_notes(mixed)
     both = [tuned("stsb", "a"), tuned("stsb", "b")]  # no row mixes: these are two
-    assert "Tuned on: a (1,000 strings), b (1,000 strings)." in provenance(both)
+    assert "Tuned on: a (1,000 strings), b (1,000 strings)." in provenance_notes(both)
     many = [*(tuned(f"bli-{n}", "a") for n in range(10)), tuned("simlex999", "b")]
     expected = ", ".join(f"bli-{n}" for n in range(7)) + " and 3 more; b"
-    assert any(expected in line for line in provenance(many))
+    assert any(expected in line for line in provenance_notes(many))
 
 
 def test_the_share_of_test_items_that_were_tuned_on() -> None:
@@ -105,5 +104,5 @@ def test_the_share_of_test_items_that_were_tuned_on() -> None:
         return replace(stored("bert", task, 0.5, seed), overlap={"any_text": share, "all_texts": 0.0})
 
     results = [seen("stsb", 0.1), seen("stsb", 0.16, 1), seen("sickr", 0), stored("bert", "sts12", 0.5)]
-    assert "Test items with a text that was tuned on: stsb 16.0%." in provenance(results)
-    assert not any("tuned on" in line for line in provenance(results[2:]))
+    assert "Test items with a text that was tuned on: stsb 16.0%." in provenance_notes(results)
+    assert not any("tuned on" in line for line in provenance_notes(results[2:]))

@@ -1,4 +1,4 @@
-"""Published and measured, side by side.
+"""Published and measured, side by side, and what must be run to measure a table.
 
 A measured score is the mean over seeds of the mean over tasks. It is said to differ from the published value only where
 that is more than the noise of the seeds: by more than two sample standard deviations and by more than one unit of the
@@ -9,13 +9,15 @@ not tuned has no such noise, so the digit alone decides.
 from __future__ import annotations
 
 import json
-import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from mirrorbench.core.specs import EncoderSpec
+from mirrorbench.reports.build import mean_over_seeds
 from mirrorbench.reports.papers.tables import PaperTable, Printed, Target
-from mirrorbench.runs.plan import papers_row
+from mirrorbench.reports.provenance import without_repeats
+from mirrorbench.reports.table import Score
+from mirrorbench.runs.plan import Request, papers_row
 from mirrorbench.runs.results import Result
 
 NOISE = 2.0
@@ -25,30 +27,15 @@ _FUZZ = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
-    """A measured score.
+class PaperCell:
+    """What is printed and what was measured, in the task's own unit.
 
-    Attributes:
-        mean: over seeds, in the task's own unit.
-        sd: sample standard deviation over seeds, ``None`` for a single one.
-        seeds: how many.
-        tuned: whether the encoder was tuned, so that seeds matter.
-        cell_ids: the results behind it.
+    ``tuned`` says whether seeds matter, ``comparable`` whether the two values may be compared.
     """
 
-    mean: float
-    sd: float | None = None
-    seeds: int = 1
-    tuned: bool = True
-    cell_ids: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class PaperCell:
-    """A cell: what is printed, what was measured (``None``: nothing), and whether the two may be compared."""
-
     printed: Printed
-    measured: Measured | None = None
+    measured: Score | None = None
+    tuned: bool = True
     comparable: bool = True
 
     @property
@@ -64,7 +51,7 @@ class PaperCell:
         if self.difference is None or self.measured is None or not self.comparable:
             return None
         size = abs(self.difference)
-        if not self.measured.tuned:
+        if not self.tuned:
             return size > self.printed.unit + _FUZZ
         if self.measured.sd is None:
             return None
@@ -96,95 +83,84 @@ class MeasuredTable:
         return sum(self.cells[r][c].measured is not None for r, c in targets), len(targets)
 
 
-class StoredScores:
-    """Stored results, looked up by encoder and task.
-
-    Args:
-        results: any number of them.
-        protocol: those of another protocol are left out.
-    """
-
-    def __init__(self, results: Iterable[Result], protocol: str = "paper") -> None:
-        self._protocol = protocol
-        self._cells: dict[tuple[str, str], dict[int, Result]] = {}
-        for result in results:
-            if result.protocol == protocol:
-                seeds = self._cells.setdefault((result.spec, result.task), {})
-                # The same cell may lie in several folders: the latest stays.
-                if result.seed not in seeds or seeds[result.seed].created < result.created:
-                    seeds[result.seed] = result
-
-    def find(self, target: Target) -> list[dict[int, Result]]:
-        """For each task of a target its results by seed; empty where a task has none."""
-        spec = str(papers_row(target.spec, self._protocol))
-        found = [self._cells.get((spec, task), {}) for task in target.tasks]
-        return found if all(found) else []
-
-
-def measured_table(table: PaperTable, results: StoredScores, backbone: EncoderSpec | None = None) -> MeasuredTable:
+def measured_table(
+    table: PaperTable, results: Iterable[Result], protocol: str = "paper", backbone: EncoderSpec | None = None
+) -> MeasuredTable:
     """Put measured scores beside the published ones.
 
     Args:
         table: as published.
-        results: what was measured.
+        results: what was measured; the latest of each cell counts.
+        protocol: results of another one are left out.
         backbone: look for rows on this backbone instead of the papers'; such scores are not held against the published.
     """
-    cells = [[PaperCell(printed, None, backbone is None) for printed in row.printed] for row in table.rows]
+    stored: dict[tuple[str, str], dict[int, Result]] = {}
+    for result in without_repeats(result for result in results if result.protocol == protocol):
+        stored.setdefault((result.spec, result.task), {})[result.seed] = result
+    cells = [[PaperCell(printed, comparable=backbone is None) for printed in row.printed] for row in table.rows]
     used: dict[str, Result] = {}
     notes: dict[str, None] = {}
     for (r, c), target in table.targets(backbone).items():
-        found = results.find(target)
-        reason = _unfit(found, target)
-        if reason:
+        spec = str(papers_row(target.spec, protocol))
+        found = [stored.get((spec, task), {}) for task in target.tasks]
+        if not all(found):
+            continue
+        if reason := _unfit(found, target):
             notes[reason] = None
-        elif found:
-            used |= {result.cell_id: result for task in found for result in task.values()}
-            cells[r][c] = PaperCell(table.rows[r].printed[c], _measured(found, target), backbone is None)
+            continue
+        own = {result.cell_id: result for task in found for result in task.values()}
+        used |= own
+        score = mean_over_seeds(found, target.metric)
+        tuned = any(result.cell.get("recipe") for result in own.values())
+        cells[r][c] = PaperCell(table.rows[r].printed[c], score, tuned, backbone is None)
     for r, row in enumerate(cells):
-        for c in range(len(row)):
-            if not table.rows[r].printed[c].absent and (measured := _difference(table, cells, r, c)):
-                row[c] = PaperCell(row[c].printed, measured, comparable=False)
+        for c, cell in enumerate(row):
+            if not cell.printed.absent and (score := _difference(table, cells, r, c)):
+                row[c] = PaperCell(cell.printed, score, comparable=False)
     return MeasuredTable(table, tuple(map(tuple, cells)), tuple(used.values()), backbone, tuple(notes))
 
 
-def _unfit(found: Sequence[dict[int, Result]], target: Target) -> str:
+def _unfit(found: Sequence[Mapping[int, Result]], target: Target) -> str:
     """Why results must not make up a score: they lack the metric, or were not made alike; empty where they may."""
-    for task, seeds in zip(target.tasks, found, strict=False):
+    for task, seeds in zip(target.tasks, found, strict=True):
         if any(result.metrics.get(target.metric) is None for result in seeds.values()):
             return f"{task}: the results have no {target.metric}"
-        made = {(json.dumps(r.data, sort_keys=True), r.experiment) for r in seeds.values()}
-        if len(made) > 1:
+        if len({(json.dumps(r.data, sort_keys=True), r.experiment) for r in seeds.values()}) > 1:
             return f"{target.spec} on {task}: the seeds differ in data, recipe, corpus or precision"
     if len({frozenset(seeds) for seeds in found}) > 1:
         return f"{target.spec}: not all tasks have the same seeds"
     return ""
 
 
-def _measured(found: Sequence[dict[int, Result]], target: Target) -> Measured:
-    values = []
-    for seed in sorted(found[0]):
-        scores = [task[seed].metrics[target.metric] for task in found]
-        values.append(statistics.fmean(score for score in scores if score is not None))
-    results = [result for task in found for result in task.values()]
-    return Measured(
-        mean=statistics.fmean(values),
-        sd=statistics.stdev(values) if len(values) > 1 else None,
-        seeds=len(values),
-        tuned=any(result.cell.get("recipe") for result in results),
-        cell_ids=tuple(result.cell_id for result in results),
-    )
-
-
-def _difference(table: PaperTable, cells: Sequence[Sequence[PaperCell]], row: int, column: int) -> Measured | None:
+def _difference(table: PaperTable, cells: Sequence[Sequence[PaperCell]], row: int, column: int) -> Score | None:
     """The measured counterpart of a printed difference, ``None`` where the column is none or a part is missing."""
     pair = table.columns[column].difference
     if pair is None:
         return None
     first, second = pair
     other = row if first != second else table.rows[row].against
-    if other is None:
-        return None
-    one, two = cells[row][first].measured, cells[other][second].measured
+    one, two = cells[row][first].measured, None if other is None else cells[other][second].measured
     if one is None or two is None:
         return None
-    return Measured(one.mean - two.mean, None, one.seeds, one.tuned, (*one.cell_ids, *two.cell_ids))
+    return Score(one.mean - two.mean, None, one.n, (*one.cell_ids, *two.cell_ids))
+
+
+def paper_requests(
+    table: PaperTable, seeds: int, protocol: str = "paper", backbone: EncoderSpec | None = None
+) -> list[Request]:
+    """Requests that cover the measurable cells of a table and no others: one for each set of tasks.
+
+    Args:
+        table: the table.
+        seeds: runs of each tuned encoder.
+        protocol: ``paper`` or ``released``.
+        backbone: takes the place of the papers'; rows that are encoder systems are then left out.
+    """
+    tasks: dict[EncoderSpec, dict[str, None]] = {}
+    for target in table.targets(backbone).values():
+        if backbone is None or target.spec.method:
+            tasks.setdefault(papers_row(target.spec, protocol), {}).update(dict.fromkeys(target.tasks))
+    by_tasks: dict[tuple[str, ...], list[EncoderSpec]] = {}
+    for spec, names in tasks.items():
+        by_tasks.setdefault(tuple(names), []).append(spec)
+    return [Request(tuple(specs), names, tuple(range(seeds)), "", protocol) for names, specs in by_tasks.items()]

@@ -1,126 +1,153 @@
-"""The papers' tables as text: Markdown, LaTeX, CSV and JSON."""
+"""The papers' tables as tables of the one model, with their notes; and as text: Markdown, LaTeX, CSV and JSON."""
 
 from __future__ import annotations
 
 import csv
 import io
 import json
-from collections.abc import Callable
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from typing import Any
 
 from mirrorbench.core.errors import UsageError
-from mirrorbench.reports.papers.grid import DIFFERS, Line, PaperGrid, comparison_grid, fact_grid
-from mirrorbench.reports.papers.measured import MeasuredTable
-from mirrorbench.reports.papers.tables import FactTable
-from mirrorbench.reports.renderers.markdown import escape_markdown
-from mirrorbench.reports.renderers.tex import escape_latex, framed
+from mirrorbench.reports.papers.measured import NOISE, MeasuredTable, PaperCell
+from mirrorbench.reports.papers.tables import SCALES, FactTable, PaperTable, Printed
+from mirrorbench.reports.provenance import provenance_notes
+from mirrorbench.reports.renderers import latex, markdown, number
+from mirrorbench.reports.table import Column, Row, Score, Table
 
 Content = MeasuredTable | FactTable
 
+DIFFERS = "≠"
+"""Marks a difference that is more than the noise of the seeds."""
 
-def grid(content: Content) -> PaperGrid:
-    """The content as lines of short texts."""
-    return fact_grid(content) if isinstance(content, FactTable) else comparison_grid(content)
+ILLEGIBLE = "?"
+"""Stands where the paper prints something that our copies do not show."""
 
-
-def check_format(format_: str) -> None:
-    """Whether there is such a format.
-
-    Raises:
-        UsageError: there is not.
-    """
-    if format_ not in PAPER_FORMATS:
-        raise UsageError(f"the papers' tables have no format {format_!r}", f"Formats: {', '.join(PAPER_FORMATS)}")
+_DIGITS = {"fraction": 3, "percent": 2, "raw": 3}
 
 
-def render(content: Content, format_: str) -> str:
-    """Text in one of ``PAPER_FORMATS``.
-
-    Raises:
-        UsageError: there is no such format.
-    """
-    check_format(format_)
-    return PAPER_FORMATS[format_](content)
-
-
-def markdown(content: Content) -> str:
-    """A GitHub table with its notes."""
-    from tabulate import tabulate
-
-    shown = grid(content)
-    marks = {0: "{}", 1: "**{}**", 2: "<u>{}</u>"}
-    rows = [
-        [
-            escape_markdown(line.label),
-            *([line.kind] if shown.kinds else []),
-            *(
-                marks[c.rank].format(escape_markdown(c.text)) + (f" {DIFFERS}" if c.marked else "")
-                for c in line.cells
-            ),
-        ]
-        for line in shown.lines
-    ]  # fmt: skip
-    heads = [shown.corner, *([""] if shown.kinds else []), *map(escape_markdown, shown.titles)]
-    align = ["left"] * (len(heads) - len(shown.heads)) + ["right"] * len(shown.heads)
-    text = tabulate(rows, headers=heads, tablefmt="github", disable_numparse=True, colalign=align)
-    notes = "".join(f"\n\n{escape_markdown(note)}" for note in shown.notes)
-    return f"**{escape_markdown(shown.title)}**\n\n{text}{notes}\n"
+def as_table(content: Content) -> Table:
+    """A table of facts as it is printed; otherwise published values and, below them, what was measured."""
+    paper = content if isinstance(content, FactTable) else content.table
+    title = f"{paper.title} ({paper.where})"
+    if isinstance(content, FactTable):
+        columns = tuple(Column(head, head) for head in content.columns)
+        rows = [Row(label, "", tuple(map(_text, values))) for label, values, _ in content.rows]
+        return Table(title, columns, tuple(rows), content.notes, "facts", content.head)
+    columns = tuple(Column(c.title, c.head, c.group) for c in content.table.columns)
+    return Table(title, columns, tuple(_rows(content)), tuple(_notes(content)), "scores", "model")
 
 
-# Not among the letters of pdflatex's fonts; escape_latex leaves their code points.
-_SYMBOLS = {"[U+2713]": r"$\surd$", "[U+2717]": r"$\times$", "[U+2260]": r"$\neq$"}
+def _text(text: str, value: float = math.nan) -> Score:
+    """A cell that is printed as it is; ``value``, as printed, ranks it."""
+    return Score(value, None, 0, text=text)
 
 
-def latex(content: Content, standalone: bool = False) -> str:
-    """A booktabs table, to be pasted into a paper that loads ``booktabs``; ``standalone`` is a whole document."""
-    shown = grid(content)
-    before = 2 if shown.kinds else 1
-    types = "l" * before + ("l" if isinstance(content, FactTable) else "c") * len(shown.heads)
-    tabular = [rf"\begin{{tabular}}{{{types}}}", r"\toprule", *_latex_head(shown, before), r"\midrule"]
-    for i, line in enumerate(shown.lines):
-        if shown.kinds and line.label and i:
-            tabular.append(r"\addlinespace")
-        tabular.append(_latex_line(line, shown.kinds))
-    tabular += [r"\bottomrule", r"\end{tabular}"]
-    return framed(tabular, _latex_text(" ".join([f"{shown.title}.", *shown.notes])), standalone)
+def _rows(content: MeasuredTable) -> list[Row]:
+    """For each row of the paper one of published values, and where it was measured one or two more."""
+    table, rows = content.table, []
+    digits = _digits(table)
+    ranked = [table.scale != "raw" and not column.difference for column in table.columns]
+
+    def measured(cell: PaperCell, column: int) -> Score | None:
+        if cell.measured is None:
+            return None
+        mean, sd = cell.measured.mean, cell.measured.sd
+        if table.columns[column].difference:
+            return _text(_signed(mean, table.scale, digits[column]))
+        text = _number(mean, table.scale, digits[column])
+        text += "" if sd is None else f" ± {_number(sd, table.scale, digits[column])}"
+        return _text(text, round(mean * SCALES[table.scale], digits[column]) if ranked[column] else math.nan)
+
+    def difference(cell: PaperCell, column: int) -> Score | None:
+        if cell.measured is None or table.columns[column].difference:
+            return _text("")
+        if cell.difference is None:
+            return None
+        mark = f" {DIFFERS}" if cell.differs else ""
+        return _text(_signed(cell.difference, table.scale, digits[column]) + mark)
+
+    for row, cells in zip(table.rows, content.cells, strict=True):
+        values = (cell.printed.value if ok else None for cell, ok in zip(cells, ranked, strict=True))
+        printed = (
+            None
+            if cell.printed.absent
+            else _text(cell.printed.text or ILLEGIBLE, math.nan if v is None else v * SCALES[table.scale])
+            for cell, v in zip(cells, values, strict=True)
+        )
+        rows.append(Row(row.label, row.label, tuple(printed), part="published"))
+        if any(cell.measured for cell in cells):
+            rows.append(Row("", row.label, tuple(map(measured, cells, range(len(cells)))), part="measured"))
+            if content.backbone is None and any(cell.difference is not None for cell in cells):
+                rows.append(Row("", "", tuple(map(difference, cells, range(len(cells)))), part="difference"))
+    return rows
 
 
-def _latex_head(shown: PaperGrid, before: int) -> list[str]:
-    blank = [""] * (before - 1)
-    lines = [" & ".join([_latex_text(shown.corner), *blank, *map(_latex_text, shown.heads)]) + r" \\"]
-    if not shown.groups:
-        return lines
-    spans = [rf"\multicolumn{{{n}}}{{c}}{{{_latex_text(group)}}}" for group, n in shown.groups]
-    rules, first = [], before + 1
-    for group, n in shown.groups:
-        rules += [rf"\cmidrule(lr){{{first}-{first + n - 1}}}"] if group else []
-        first += n
-    return [" & ".join(["", *blank, *spans]).lstrip() + r" \\", " ".join(rules), *lines]
+def _number(value: float, scale: str, digits: int) -> str:
+    """A score as the papers print it: ``.743``, but ``0.16`` where it is a percentage."""
+    value *= SCALES[scale]
+    return f"{value:z.{digits}f}" if scale == "percent" else number(value, digits)
 
 
-def _latex_line(line: Line, kinds: bool) -> str:
-    marks = {0: "{}", 1: r"\textbf{{{}}}", 2: r"\underline{{{}}}"}
-    cells = [
-        marks[c.rank].format(_latex_text(c.text.replace("-", "−") if _is_number(c.text) else c.text))
-        + (r"\,$\neq$" if c.marked else "")
-        for c in line.cells
+def _signed(value: float, scale: str, digits: int) -> str:
+    text = _number(value, scale, digits)
+    return text if text.startswith("-") else f"+{text}"
+
+
+def _digits(table: PaperTable) -> list[int]:
+    """Digits after the point in each column: as most of it is printed; where nothing is, as most of the table is."""
+
+    def usual(cells: Iterable[Printed]) -> int | None:
+        counts = Counter(len(cell.text.partition(".")[2]) for cell in cells if cell.value is not None)
+        return counts.most_common(1)[0][0] if counts else None
+
+    default = usual(cell for row in table.rows for cell in row.printed) or _DIGITS[table.scale]
+    return [usual(row.printed[i] for row in table.rows) or default for i in range(len(table.columns))]
+
+
+def _notes(content: MeasuredTable) -> list[str]:
+    table = content.table
+
+    def cell(row: int, column: int) -> str:
+        return f"{table.rows[row].label} (row {row + 1}), {table.columns[column].title}"
+
+    notes = [*table.notes, *(f"{row.label}: {row.note}." for row in table.rows if row.note)]
+    reasons: dict[str, list[str]] = {}
+    for column in table.columns:
+        if column.unavailable:
+            reasons.setdefault(column.unavailable, []).append(column.title)
+    notes += [f"Not measurable: {', '.join(heads)}: {reason}." for reason, heads in reasons.items()]
+    notes += [
+        f"Inconsistent: {cell(x.row, x.column)}: the printed values give {x.recomputed}; {x.note}."
+        for x in table.inconsistencies
     ]
-    return " & ".join([_latex_text(line.label), *([line.kind] if kinds else []), *cells]) + r" \\"
+    elsewhere: dict[tuple[int, str], list[str]] = {}
+    for x in table.disagreements:
+        elsewhere.setdefault((x.row, x.where), []).append(f"{table.columns[x.column].title}: {x.note}")
+    notes += [
+        f"Elsewhere otherwise ({where}): {table.rows[row].label} (row {row + 1}), {'; '.join(said)}."
+        for (row, where), said in elsewhere.items()
+    ]
+    if any(not p.text for row in table.rows for p in row.printed):
+        notes.append(f"{ILLEGIBLE}: not legible, or not printed as a number, in the copies that this was typed from.")
+    analyses = sorted({column.analysis for column in table.columns if column.analysis})
+    notes += [f"Not scores of tasks: see mirrorbench analyze {name}." for name in analyses]
+    if content.results and content.backbone is not None:
+        notes.append(
+            f"Measured with {content.backbone} in place of the paper's models: compare the shape, not the values."
+        )
+    elif content.results:
+        notes.append(
+            f"{DIFFERS}: differs by more than {NOISE:g} standard deviations over seeds and one unit of the last digit; "
+            "untuned encoders have no seeds, so the digit decides; of a single seed of a tuned one nothing is said."
+        )
+    return [*notes, *content.notes, *(provenance_notes(content.results) if content.results else ())]
 
 
-def _is_number(text: str) -> bool:
-    return text.strip("+-.0123456789± ") == ""
-
-
-def _latex_text(text: str) -> str:
-    text = escape_latex(text)
-    for code, symbol in _SYMBOLS.items():
-        text = text.replace(code, symbol)
-    return text
-
-
-def comma_separated(content: Content) -> str:
+def _comma_separated(content: Content) -> str:
     """CSV, one line a cell, in full precision and the tasks' own units; of a table of facts, the table."""
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
@@ -128,26 +155,30 @@ def comma_separated(content: Content) -> str:
         writer.writerow([content.head, *content.columns])
         writer.writerows([label, *values] for label, values, _ in content.rows)
         return stream.getvalue()
-    cells = as_object(content)["cells"]
+    cells = _cells(content)
     writer.writerow(cells[0])
-    for cell in cells:
-        writer.writerow(["" if v is None else " ".join(v) if isinstance(v, list) else v for v in cell.values()])
+    writer.writerows([" ".join(v) if isinstance(v, list) else v for v in cell.values()] for cell in cells)
     return stream.getvalue()
 
 
-def as_json(content: Content) -> str:
-    """Everything as JSON."""
-    value = asdict(content) if isinstance(content, FactTable) else as_object(content)
+def _json(content: Content) -> str:
+    """Everything as JSON; ``cells`` is one flat object a cell, in printed order."""
+    value = asdict(content) if isinstance(content, FactTable) else _object(content)
     return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
 
 
-def as_object(comparison: MeasuredTable) -> dict[str, Any]:
-    """A comparison as a JSON object; ``cells`` is one flat object a cell, in printed order."""
-    table = comparison.table
+def _object(content: MeasuredTable) -> dict[str, Any]:
+    table, (done, total) = content.table, content.counts
+    head = {"table": table.name, "title": table.title, "where": table.where, "scale": table.scale}
+    counts = {"backbone": str(content.backbone) if content.backbone else None, "measured": done, "measurable": total}
+    return {**head, **counts, "cells": _cells(content), "notes": _notes(content)}
+
+
+def _cells(content: MeasuredTable) -> list[dict[str, Any]]:
     cells = []
-    for r, (row, line) in enumerate(zip(table.rows, comparison.cells, strict=True)):
-        for c, (column, cell) in enumerate(zip(table.columns, line, strict=True)):
-            target, measured = table.target(r, c, comparison.backbone), cell.measured
+    for r, (row, line) in enumerate(zip(content.table.rows, content.cells, strict=True)):
+        for c, (column, cell) in enumerate(zip(content.table.columns, line, strict=True)):
+            target, measured = content.table.target(r, c, content.backbone), cell.measured
             cells.append(
                 {
                     "row": r + 1,
@@ -160,22 +191,38 @@ def as_object(comparison: MeasuredTable) -> dict[str, Any]:
                     "published": cell.printed.value,
                     "measured": measured.mean if measured else None,
                     "sd": measured.sd if measured else None,
-                    "seeds": measured.seeds if measured else None,
+                    "seeds": measured.n if measured else None,
                     "difference": cell.difference,
                     "differs": cell.differs,
                     "cell_ids": list(measured.cell_ids) if measured else [],
                 }
             )
-    done, total = comparison.counts
-    head = {"table": table.name, "title": table.title, "where": table.where, "scale": table.scale}
-    backbone = str(comparison.backbone) if comparison.backbone else None
-    notes = list(comparison_grid(comparison).notes)
-    return {**head, "backbone": backbone, "measured": done, "measurable": total, "cells": cells, "notes": notes}
+    return cells
 
 
-PAPER_FORMATS: dict[str, Callable[[Content], str]] = {
-    "markdown": markdown,
-    "latex": latex,
-    "csv": comma_separated,
-    "json": as_json,
+PAPER_FORMATS: dict[str, Callable[..., str]] = {
+    "markdown": lambda content: markdown(as_table(content)),
+    "latex": lambda content, **options: latex(as_table(content), **options),
+    "csv": _comma_separated,
+    "json": _json,
 }
+
+
+def check_paper_format(format_: str) -> None:
+    """Whether there is such a format.
+
+    Raises:
+        UsageError: there is not.
+    """
+    if format_ not in PAPER_FORMATS:
+        raise UsageError(f"the papers' tables have no format {format_!r}", f"Formats: {', '.join(PAPER_FORMATS)}")
+
+
+def render_paper(content: Content, format_: str, **options: bool) -> str:
+    """Text in one of ``PAPER_FORMATS``; ``standalone`` is an option of ``latex``.
+
+    Raises:
+        UsageError: there is no such format.
+    """
+    check_paper_format(format_)
+    return PAPER_FORMATS[format_](content, **options)

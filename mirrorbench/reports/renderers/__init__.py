@@ -6,16 +6,12 @@ The best score of a column is bold, the second underlined; what is not separable
 from __future__ import annotations
 
 from mirrorbench.core.hooks import Register, hookimpl
-from mirrorbench.reports.renderers.markdown import markdown
-from mirrorbench.reports.renderers.numbers import MISSING, TIED, number, with_deviation, with_legend
-from mirrorbench.reports.renderers.page import html
+from mirrorbench.reports.renderers.page import html, notebook
+from mirrorbench.reports.renderers.terminal import draw
 from mirrorbench.reports.renderers.tex import escape_latex, latex
-from mirrorbench.reports.renderers.values import as_json, comma_separated
+from mirrorbench.reports.renderers.text import as_json, comma_separated, markdown, number
 
-__all__ = [
-    "MISSING", "TIED", "as_json", "comma_separated", "escape_latex", "html", "latex", "markdown", "number",
-    "with_deviation", "with_legend",
-]  # fmt: skip
+__all__ = ["as_json", "comma_separated", "draw", "escape_latex", "html", "latex", "markdown", "notebook", "number"]
 
 
 @hookimpl

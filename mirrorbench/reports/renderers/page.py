@@ -1,4 +1,4 @@
-"""HTML: a leaderboard as one page without network, to sort, filter and copy from.
+"""HTML: a leaderboard as one page without network, to sort, filter and copy from, and as a notebook shows it.
 
 The page is a template (``template/``) around the table's values as JSON. It stands and reads as a plain table where
 scripts are off; its script builds every text as a text node, and the content security policy of the page lets only
@@ -10,15 +10,12 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from html import escape
 from importlib.resources import files
-from string import Template
 from typing import Any
 
-from mirrorbench.reports.renderers.markdown import escape_markdown
-from mirrorbench.reports.renderers.numbers import MISSING, TIED, number, with_deviation, with_legend
-from mirrorbench.reports.renderers.tex import caption, escape_latex
-from mirrorbench.reports.table import DIGITS, Score, Table, to_object
+from mirrorbench.reports.renderers.tex import caption, escape_latex, render_template
+from mirrorbench.reports.renderers.text import MISSING, TIED, escape_markdown, with_deviation, with_legend
+from mirrorbench.reports.table import DIGITS, Table, to_object
 
 DEFAULT_TITLE = "Leaderboard"
 
@@ -26,18 +23,33 @@ DEFAULT_TITLE = "Leaderboard"
 def html(table: Table) -> str:
     """One self-contained page: sort by a column, filter by suite, level, language and encoder, copy what is shown."""
     folder = files("mirrorbench.reports.renderers") / "template"
-    parts = {name: (folder / f"page.{name}").read_text(encoding="utf-8") for name in ("html", "css", "js")}
-    return Template(parts["html"]).substitute(
-        title=escape(_line(table.title) or DEFAULT_TITLE),
-        style=parts["css"],
-        style_hash=_checksum(parts["css"]),
-        script=parts["js"],
-        script_hash=_checksum(parts["js"]),
-        data=_embedded(_data(table)),
-        head=_head(table),
-        body=_body(table),
-        notes="".join(f"<li>{escape(_line(note))}</li>" for note in with_legend(table)),
-    )
+    style, script = ((folder / f"page.{name}").read_text(encoding="utf-8") for name in ("css", "js"))
+    # No "<" ends the script element, and ASCII holds no line end that JavaScript knows and JSON does not.
+    data = json.dumps(_data(table), ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+    for char in "<>&":
+        data = data.replace(char, f"\\u{ord(char):04x}")
+    return render_template(
+        "page.html", title=_line(table.title) or DEFAULT_TITLE, style=style, style_hash=_checksum(style),
+        script=script, script_hash=_checksum(script), data=data, **_board(table),
+    )  # fmt: skip
+
+
+def notebook(table: Table) -> str:
+    """The table and its notes alone."""
+    return render_template("notebook.html", **_board(table))
+
+
+def _board(table: Table) -> dict[str, Any]:
+    """What ``board.html`` shows."""
+    rows = []
+    for row, ranks in zip(table.rows, table.ranks(), strict=True):
+        cells = []
+        for score, rank in zip(row.scores, ranks, strict=True):
+            mean, _, deviation = with_deviation(score).partition(" ± ")
+            cells.append((mean.replace("-", "−"), deviation, rank, TIED if score and score.tied else ""))
+        rows.append((_line(row.label), cells))
+    notes = map(_line, with_legend(table))
+    return {"groups": table.groups(), "corner": table.corner, "columns": table.columns, "rows": rows, "notes": notes}
 
 
 def _data(table: Table) -> dict[str, Any]:
@@ -67,38 +79,3 @@ def _line(text: str) -> str:
 def _checksum(text: str) -> str:
     """As a content security policy names a script or style."""
     return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
-
-
-def _embedded(data: dict[str, Any]) -> str:
-    """JSON that ends no script element and holds no line end that JavaScript knows and JSON does not."""
-    text = json.dumps(data, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
-    return text.replace("<", r"\u003c").replace(">", r"\u003e").replace("&", r"\u0026")
-
-
-def _head(table: Table) -> str:
-    groups = "".join(
-        f'<th scope="colgroup" colspan="{n}"><span>{escape(suite)}</span></th>' if suite else f'<td colspan="{n}"></td>'
-        for suite, n in table.groups()
-    )
-    first = f"<tr><td></td>{groups}</tr>" if groups else ""
-    titles = "".join(f'<th scope="col">{escape(column.title)}</th>' for column in table.columns)
-    return f'{first}<tr><th scope="col">encoder</th>{titles}</tr>'
-
-
-def _body(table: Table) -> str:
-    rows = []
-    for row, ranks in zip(table.rows, table.ranks(), strict=True):
-        cells = "".join(_cell(score, rank) for score, rank in zip(row.scores, ranks, strict=True))
-        rows.append(f'<tr><th scope="row"><span class="encoder">{escape(_line(row.label))}</span></th>{cells}</tr>')
-    return "\n".join(rows)
-
-
-_MARKS = {0: "{}", 1: "<b>{}</b>", 2: "<u>{}</u>"}
-
-
-def _cell(score: Score | None, rank: int) -> str:
-    if score is None:
-        return f"<td>{MISSING}</td>"
-    mean, rest = number(score.mean), with_deviation(score).removeprefix(number(score.mean))
-    deviation = f" <small>{rest.strip()}</small>" if rest else ""
-    return f"<td>{_MARKS[rank].format(mean.replace('-', '−'))}{deviation}{TIED if score.tied else ''}</td>"

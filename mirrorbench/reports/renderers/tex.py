@@ -1,13 +1,17 @@
-"""LaTeX with booktabs rules, to be pasted into a paper, or as a document of its own."""
+"""LaTeX with booktabs rules, to be pasted into a paper, or as a document of its own (``template/table.tex``)."""
 
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Sequence
+from functools import lru_cache
 from itertools import accumulate
+from typing import TYPE_CHECKING, Any
 
-from mirrorbench.reports.renderers.numbers import TIED, number, with_deviation, with_legend
+from mirrorbench.reports.renderers.text import TIED, number, with_deviation, with_legend
 from mirrorbench.reports.table import DIGITS, INTERVALS, Score, Table
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 _ESCAPES = {
     "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
@@ -15,17 +19,10 @@ _ESCAPES = {
     ">": r"$>$", "|": r"$|$", '"': r"\textquotedbl{}", "×": r"$\times$", "→": r"$\rightarrow$", "≤": r"$\leq$",
     "≥": r"$\geq$", "−": "$-$", "…": r"\ldots{}", "†": r"$^\dagger$", "‘": "`", "’": "'", "“": "``", "”": "''",
     "α": r"$\alpha$", "β": r"$\beta$", "κ": r"$\kappa$", "λ": r"$\lambda$", "μ": r"$\mu$", "ρ": r"$\rho$",
-    "σ": r"$\sigma$", "τ": r"$\tau$",
+    "σ": r"$\sigma$", "τ": r"$\tau$", "≠": r"$\neq$", "✓": r"$\surd$", "✗": r"$\times$",
 }  # fmt: skip
 _LAST_LATIN = "\u017f"  # T1 has Latin letters up to here
-_PREAMBLE = r"""\documentclass{article}
-\usepackage[T1]{fontenc}
-\IfFileExists{lmodern.sty}{\usepackage{lmodern}}{}
-\usepackage[a4paper,landscape,margin=15mm]{geometry}
-\usepackage{booktabs}
-\usepackage{graphicx}
-"""
-_SIUNITX_SETUP = r"\sisetup{print-zero-integer=false, text-series-to-math=true, propagate-math-font=true}"
+_MARKS = ("{}", r"\textbf{{{}}}", r"\underline{{{}}}")
 
 
 def escape_latex(text: str) -> str:
@@ -47,140 +44,113 @@ def latex(table: Table, siunitx: bool = False, standalone: bool = False) -> str:
     Args:
         table: what to render.
         siunitx: align numbers at the point by siunitx's ``S`` columns (version 3); the paper must load it.
-        standalone: a whole document; otherwise a ``table`` for a paper that loads ``booktabs``.
+        standalone: a whole document, on whose page a wide table is made to fit; otherwise a ``table`` for a paper that
+            loads ``booktabs``.
     """
     aligned = siunitx and bool(table.rows)
-    tabular = [
-        rf"\begin{{tabular}}{{l{_column_types(table, aligned)}}}",
-        r"\toprule",
-        *_head(table, aligned),
-        r"\midrule",
-        *_body(table, aligned),
-        r"\bottomrule",
-        r"\end{tabular}",
-    ]
-    return framed(tabular, escape_latex(caption(table)), standalone, aligned)
-
-
-def framed(tabular: Sequence[str], caption: str, standalone: bool, siunitx: bool = False) -> str:
-    """The lines of a ``tabular`` as a ``table`` with its caption, both in LaTeX.
-
-    Args:
-        tabular: its lines.
-        caption: text; empty for none.
-        standalone: a whole document, on whose page a wide table is made to fit.
-        siunitx: whether there are ``S`` columns.
-    """
-    fit = [r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%", *tabular, "}"]
-    lines = [
-        rf"\begin{{table}}[{'h' if standalone else 't'}]",
-        r"\centering",
-        r"\small",
-        *([_SIUNITX_SETUP] if siunitx else []),
-        *(fit if standalone else tabular),
-        *([rf"\caption{{{caption}}}"] if caption else []),
-        r"\end{table}",
-    ]
-    if standalone:
-        packages = _PREAMBLE + ("\\usepackage{siunitx}\n" if siunitx else "")
-        lines = [packages + r"\begin{document}", *lines, r"\end{document}"]
-    return "\n".join(lines) + "\n"
+    # With siunitx, deviations take a column of their own.
+    spread = [aligned and any(s and s.sd is not None for s in scores) for scores in _columns(table)]
+    labels, *_ = table.labels()
+    types = "l" * len(labels)
+    if aligned:
+        types += "".join(_siunitx_type(s, wide) for s, wide in zip(_columns(table), spread, strict=True))
+    else:
+        types += ("l" if table.kind == "facts" else "c") * len(table.columns)
+    return render_template(
+        "table.tex", types=types, head=_head(table, spread, aligned), body=_body(table, spread, aligned),
+        caption=escape_latex(caption(table)), standalone=standalone, siunitx=aligned,
+    )  # fmt: skip
 
 
 def caption(table: Table) -> str:
     """Title and notes as the sentences of one caption, less the note about intervals, which LaTeX does not show."""
     notes = [note for note in with_legend(table) if not note.startswith(INTERVALS)]
-    return " ".join(map(_sentence, filter(None, (table.title.strip(), *notes))))
-
-
-def _sentence(text: str) -> str:
-    return text.strip() if text.rstrip().endswith((".", "!", "?", ":")) else f"{text.strip()}."
-
-
-def _deviates(table: Table) -> list[bool]:
-    """For each column whether any score has a standard deviation: with siunitx it takes a column of its own."""
-    return [any(s and s.sd is not None for s in scores) for scores in _columns(table)]
+    sentences = (text.strip() for text in (table.title, *notes))
+    return " ".join(s if s.endswith((".", "!", "?", ":")) else f"{s}." for s in sentences if s)
 
 
 def _columns(table: Table) -> list[list[Score | None]]:
     return [[row.scores[i] for row in table.rows] for i in range(len(table.columns))]
 
 
-def _column_types(table: Table, aligned: bool) -> str:
-    if not aligned:
-        return "c" * len(table.columns)
-    types = []
-    for scores, deviates in zip(_columns(table), _deviates(table), strict=True):
-        shown = [number(s.mean) for s in scores if s] or [number(0.0)]
-        sign = "-" if any(text.startswith("-") for text in shown) else ""
-        whole = max(len(text.lstrip("-").split(".")[0]) for text in shown)
-        types.append(f"S[table-format={sign}{whole}.{DIGITS}]" + ("@{}l" if deviates else ""))
-    return "".join(types)
+def _siunitx_type(scores: list[Score | None], spread: bool) -> str:
+    shown = [number(s.mean) for s in scores if s] or [number(0.0)]
+    sign = "-" if any(text.startswith("-") for text in shown) else ""
+    whole = max(len(text.lstrip("-").split(".")[0]) for text in shown)
+    return f"S[table-format={sign}{whole}.{DIGITS}]" + ("@{}l" if spread else "")
 
 
-def _head(table: Table, aligned: bool) -> list[str]:
-    widths = [2 if aligned and deviates else 1 for deviates in _deviates(table)]
-    titles = [_spanning(escape_latex(c.title), w, aligned) for c, w in zip(table.columns, widths, strict=True)]
-    lines = [" & ".join(["encoder", *titles]) + r" \\"]
-    groups = table.groups()
-    if groups:
+def _head(table: Table, spread: list[bool], aligned: bool) -> list[str]:
+    titles = []
+    for column, wide in zip(table.columns, spread, strict=True):
+        title = escape_latex(column.title)
+        titles.append(rf"\multicolumn{{2}}{{c}}{{{title}}}" if wide else f"{{{title}}}" if aligned else title)
+    labels = list(map(escape_latex, table.labels()[0]))
+    lines = [" & ".join([*labels, *titles]) + r" \\"]
+    if groups := table.groups():
         ends = list(accumulate(n for _, n in groups))
-        spans = [sum(widths[end - n : end]) for (_, n), end in zip(groups, ends, strict=True)]
-        lasts = [1 + last for last in accumulate(spans)]
-        heads = [
-            rf"\multicolumn{{{span}}}{{c}}{{{escape_latex(suite)}}}"
-            for (suite, _), span in zip(groups, spans, strict=True)
-        ]
+        spans = [n + sum(spread[end - n : end]) for (_, n), end in zip(groups, ends, strict=True)]
+        suites = [(escape_latex(suite), span) for (suite, _), span in zip(groups, spans, strict=True)]
+        heads = [rf"\multicolumn{{{span}}}{{c}}{{{suite}}}" for suite, span in suites]
+        lasts = [len(labels) + end for end in accumulate(spans)]
         rules = [
-            rf"\cmidrule(lr){{{last - span + 1}-{last}}}"
-            for (suite, _), span, last in zip(groups, spans, lasts, strict=True)
-            if suite
+            rf"\cmidrule(lr){{{last - n + 1}-{last}}}" for (suite, n), last in zip(suites, lasts, strict=True) if suite
         ]
-        lines = [" & ".join(["", *heads]).lstrip() + r" \\", " ".join(rules), *lines]
+        lines = [" & ".join([*("" for _ in labels), *heads]).lstrip() + r" \\", " ".join(rules), *lines]
     return lines
 
 
-def _spanning(text: str, width: int, aligned: bool) -> str:
-    if width > 1:
-        return rf"\multicolumn{{{width}}}{{c}}{{{text}}}"
-    return f"{{{text}}}" if aligned else text
-
-
-def _body(table: Table, aligned: bool) -> list[str]:
-    lines = []
-    breaks = table.blocks()
-    deviates = _deviates(table)
-    for i, (row, ranks) in enumerate(zip(table.rows, table.ranks(), strict=True)):
+def _body(table: Table, spread: list[bool], aligned: bool) -> list[str]:
+    lines, breaks = [], table.blocks()
+    for i, (label, row, ranks) in enumerate(zip(table.labels()[1:], table.rows, table.ranks(), strict=True)):
         if i in breaks:
-            lines.append(r"\midrule")
-        if aligned:
-            cells = [_aligned_cell(*cell) for cell in zip(row.scores, ranks, deviates, strict=True)]
-        else:
-            cells = [_cell(*cell) for cell in zip(row.scores, ranks, strict=True)]
-        lines.append(" & ".join([escape_latex(row.label), *cells]) + r" \\")
+            lines.append(r"\midrule" if table.kind == "leaderboard" else r"\addlinespace")
+        cells = [
+            _siunitx_cell(s, rank, wide) if aligned else _cell(s, rank)
+            for s, rank, wide in zip(row.scores, ranks, spread, strict=True)
+        ]
+        lines.append(" & ".join([*map(escape_latex, label), *cells]) + r" \\")
     return lines
-
-
-_MARKS = {0: "{}", 1: r"\textbf{{{}}}", 2: r"\underline{{{}}}"}
 
 
 def _cell(score: Score | None, rank: int) -> str:
-    # In text a "-" is a hyphen; a minus is mathematics.
-    text = escape_latex(with_deviation(score).replace("-", "−"))
+    text = with_deviation(score)
+    if text.strip("+-.0123456789± ≠") == "":  # in text a "-" is a hyphen; a minus is mathematics
+        text = text.replace("-", "−")
+    text = escape_latex(text).replace(r" $\neq$", r"\,$\neq$")
     return _MARKS[rank].format(text) + (escape_latex(TIED) if score and score.tied else "")
 
 
-def _aligned_cell(score: Score | None, rank: int, deviates: bool) -> str:
+def _siunitx_cell(score: Score | None, rank: int, spread: bool) -> str:
     """A number for an ``S`` column and, in a column of its own, its deviation."""
     if score is None:
-        return r"\multicolumn{2}{c}{--}" if deviates else "{--}"
+        return r"\multicolumn{2}{c}{--}" if spread else "{--}"
     mean = number(score.mean)
     tied = escape_latex(TIED) if score.tied else ""
     # siunitx takes no number inside a command: the line under it is drawn afterwards, backwards from its end.
     after = rf"\llap{{\underline{{\phantom{{{mean.lstrip('-')}}}}}}}" if rank == 2 else ""
     bold = r"\bfseries " if rank == 1 else ""
-    if not deviates:
+    if not spread:
         hanging = rf"\rlap{{{tied}}}" if tied else ""
         return f"{bold}{mean}" + (f" {{{after}{hanging}}}" if after or tied else "")
-    spread = rf"{bold}\,$\pm$\,{number(score.sd)}" if score.sd is not None else ""
-    return f"{bold}{mean}" + (f" {{{after}}}" if after else "") + f" & {spread}{tied}"
+    deviation = rf"{bold}\,$\pm$\,{number(score.sd)}" if score.sd is not None else ""
+    return f"{bold}{mean}" + (f" {{{after}}}" if after else "") + f" & {deviation}{tied}"
+
+
+def render_template(name: str, **values: Any) -> str:
+    """A template with its values; what goes into HTML is escaped."""
+    return _environment(name.endswith(".html")).get_template(name).render(values)
+
+
+@lru_cache
+def _environment(html: bool) -> Environment:
+    from jinja2 import Environment, PackageLoader
+
+    loader = PackageLoader("mirrorbench.reports.renderers", "template")
+    marks: dict[str, Any] = {} if html else {
+        "block_start_string": "((*", "block_end_string": "*))",
+        "variable_start_string": "(((", "variable_end_string": ")))",
+    }  # fmt: skip
+    return Environment(
+        loader=loader, autoescape=html, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True, **marks
+    )

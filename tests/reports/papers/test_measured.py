@@ -10,9 +10,10 @@ from paper_results import result
 from mirrorbench.core.errors import UsageError
 from mirrorbench.core.specs import parse_spec
 from mirrorbench.data.catalogue import builtin_suites
-from mirrorbench.reports.papers.measured import Measured, MeasuredTable, PaperCell, StoredScores, measured_table
+from mirrorbench.reports.papers.measured import MeasuredTable, PaperCell, measured_table
 from mirrorbench.reports.papers.reading import find_table
 from mirrorbench.reports.papers.tables import PaperTable, Printed
+from mirrorbench.reports.table import Score
 from mirrorbench.runs.results import Result
 
 STS = builtin_suites()["sts"]
@@ -26,7 +27,7 @@ def table(name: str) -> PaperTable:
 
 
 def joined(name: str, results: Iterable[Result], backbone: str = "", protocol: str = "paper") -> MeasuredTable:
-    return measured_table(table(name), StoredScores(results, protocol), parse_spec(backbone) if backbone else None)
+    return measured_table(table(name), results, protocol, parse_spec(backbone) if backbone else None)
 
 
 def sts(spec: str, shift: float = 0.0) -> list[Result]:
@@ -42,7 +43,7 @@ def test_means_deviations_and_averages_are_those_of_a_naive_loop() -> None:
     values = list(SEEDS.values())
     mean = sum(values) / 3
     sd = math.sqrt(sum((v - mean) ** 2 for v in values) / 2)
-    assert (row[0].measured.mean, row[0].measured.sd, row[0].measured.seeds) == pytest.approx((mean, sd, 3))
+    assert (row[0].measured.mean, row[0].measured.sd, row[0].measured.n) == pytest.approx((mean, sd, 3))
     by_seed = [sum(v + i / 100 for i in range(7)) / 7 for v in values]
     assert row[7].measured.mean == pytest.approx(sum(by_seed) / 3)
     assert row[7].measured.sd == pytest.approx(statistics.stdev(by_seed))
@@ -67,21 +68,25 @@ def test_seeds_that_not_every_task_has_make_no_average() -> None:
 @pytest.mark.parametrize(
     ("published", "measured", "differs"),
     [
-        (0.743, Measured(0.760, 0.005, 3), True),
-        (0.743, Measured(0.752, 0.005, 3), False),  # within two standard deviations
-        (0.743, Measured(0.7435, 0.0001, 3), False),  # within a unit of the last digit
-        (0.743, Measured(0.744, 0.0, 3), False),  # exactly a unit
-        (0.743, Measured(0.7441, 0.0, 3), True),
-        (0.743, Measured(0.900), None),  # a single seed says nothing
-        (0.743, Measured(0.745, tuned=False), True),  # no seeds, no noise
-        (0.743, Measured(0.7437, tuned=False), False),
-        (None, Measured(0.5, 0.1, 3), None),
+        (0.743, Score(0.760, 0.005, 3), True),
+        (0.743, Score(0.752, 0.005, 3), False),  # within two standard deviations
+        (0.743, Score(0.7435, 0.0001, 3), False),  # within a unit of the last digit
+        (0.743, Score(0.744, 0.0, 3), False),  # exactly a unit
+        (0.743, Score(0.7441, 0.0, 3), True),
+        (0.743, Score(0.900, None, 1), None),  # a single seed says nothing
+        (None, Score(0.5, 0.1, 3), None),
         (0.743, None, None),
     ],
 )
-def test_what_counts_as_a_difference(published: float | None, measured: Measured | None, differs: bool | None) -> None:
+def test_what_counts_as_a_difference(published: float | None, measured: Score | None, differs: bool | None) -> None:
     printed = Printed(".743", published, 0.001) if published else Printed("")
     assert PaperCell(printed, measured).differs is differs
+
+
+def test_an_encoder_that_is_not_tuned_has_no_noise() -> None:
+    printed = Printed(".743", 0.743, 0.001)
+    assert PaperCell(printed, Score(0.745, None, 1), tuned=False).differs is True
+    assert PaperCell(printed, Score(0.7437, None, 1), tuned=False).differs is False
 
 
 def test_on_another_backbone_nothing_is_held_against_the_paper() -> None:

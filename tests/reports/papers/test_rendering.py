@@ -13,9 +13,9 @@ from paper_results import result
 
 from mirrorbench.core.errors import UsageError
 from mirrorbench.core.specs import parse_spec
-from mirrorbench.reports.papers.measured import MeasuredTable, StoredScores, measured_table
+from mirrorbench.reports.papers.measured import MeasuredTable, measured_table
 from mirrorbench.reports.papers.reading import find_table, paper_tables
-from mirrorbench.reports.papers.rendering import PAPER_FORMATS, Content, latex, render
+from mirrorbench.reports.papers.rendering import PAPER_FORMATS, Content, render_paper
 from mirrorbench.reports.papers.tables import FactTable, PaperTable
 from mirrorbench.runs.results import Result
 
@@ -34,7 +34,7 @@ def measured(table: PaperTable, backbone: str = "") -> MeasuredTable:
                 if one.metrics[target.metric] is None:
                     one.metrics[target.metric] = value + 0.1 + seed / 1000
                 found[str(target.spec), task, seed] = one  # type: ignore[index]
-    return measured_table(table, StoredScores(found.values()), spec)
+    return measured_table(table, found.values(), backbone=spec)
 
 
 def everything() -> list[Content]:
@@ -54,7 +54,7 @@ def test_published_measured_and_difference_stand_below_each_other() -> None:
         for task in table.columns[0].tasks
         for seed, value in enumerate((0.700, 0.702, 0.704))
     ]
-    lines = render(measured_table(table, StoredScores(results)), "markdown").splitlines()
+    lines = render_paper(measured_table(table, results), "markdown").splitlines()
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("|")]
     assert rows[0] == ["model", "", "avg. ρ", "change"]
     assert rows[2:6] == [
@@ -68,7 +68,7 @@ def test_published_measured_and_difference_stand_below_each_other() -> None:
 
 
 def test_without_results_only_the_published_values_stand_there() -> None:
-    text = render(measured_table(paper_table("mirrorwic/table9"), StoredScores([])), "markdown")
+    text = render_paper(measured_table(paper_table("mirrorwic/table9"), []), "markdown")
     assert "published" not in text
     assert re.search(r"BERT \+ MirrorWiC +\|( +\? \|){5} +\*\*70\.84\*\* \| +\? \|", text)
     assert "?: not legible" in text
@@ -78,35 +78,35 @@ def test_scores_are_shown_in_the_papers_scale() -> None:
     table = paper_table("mirrorwic/table7")
     results = [result("bert+mirrorwic", "wic", score, seed, metric="dev_accuracy")
                for seed, score in enumerate((0.7194, 0.7196))]  # fmt: skip
-    text = render(measured_table(table, StoredScores(results)), "markdown")
+    text = render_paper(measured_table(table, results), "markdown")
     assert "71.95 ± 0.01" in text
     assert "+0.01" in text
 
 
 def test_on_another_backbone_no_difference_is_marked() -> None:
-    text = render(measured(paper_table("mirror-bert/table7"), "tiny"), "markdown")
+    text = render_paper(measured(paper_table("mirror-bert/table7"), "tiny"), "markdown")
     assert "≠" not in text
     assert "difference" not in text
     assert "Measured with tiny in place of the paper's models" in text
 
 
 def test_notes_say_where_sources_disagree() -> None:
-    text = render(measured_table(paper_table("mirror-bert/table1"), StoredScores([])), "markdown")
+    text = render_paper(measured_table(paper_table("mirror-bert/table1"), []), "markdown")
     assert "Elsewhere otherwise (poster/table1): fastText (row 1), EN: .434 on the poster" in text
-    text = render(measured_table(paper_table("mirror-bert/table4"), StoredScores([])), "markdown")
+    text = render_paper(measured_table(paper_table("mirror-bert/table4"), []), "markdown")
     assert "Inconsistent: BERT (row 1), avg.: the printed values give .535" in text
 
 
 @pytest.mark.parametrize("format_", PAPER_FORMATS)
 def test_every_table_in_every_format(format_: str) -> None:
     for content in everything():
-        assert len(render(content, format_).splitlines()) >= 2
+        assert len(render_paper(content, format_).splitlines()) >= 2
 
 
 def test_csv_and_json_hold_every_cell_in_full_precision() -> None:
     comparison = measured(paper_table("mirror-bert/table2"))
-    rows = list(csv.DictReader(io.StringIO(render(comparison, "csv"))))
-    cells = json.loads(render(comparison, "json"))["cells"]
+    rows = list(csv.DictReader(io.StringIO(render_paper(comparison, "csv"))))
+    cells = json.loads(render_paper(comparison, "json"))["cells"]
     assert len(rows) == len(cells) == 50
     for row, cell in zip(rows, cells, strict=True):
         assert float(row["published"]) == cell["published"] == float(cell["printed"])
@@ -115,22 +115,27 @@ def test_csv_and_json_hold_every_cell_in_full_precision() -> None:
         assert cell["differs"] is (cell["encoder"] != "")
     assert rows[0]["encoder"] == "sapbert"
     assert rows[1]["column"] == "NCBI @5"
-    facts = list(csv.reader(io.StringIO(render(paper_tables()["mirrorwic/table12"], "csv"))))  # type: ignore[arg-type]
+    facts = list(csv.reader(io.StringIO(render_paper(paper_tables()["mirrorwic/table12"], "csv"))))  # type: ignore[arg-type]
     assert facts[1] == ["BERT", "110M", "bert-base-uncased"]
 
 
 def test_latex_spans_groups() -> None:
-    text = latex(measured_table(paper_table("mirror-bert/table2"), StoredScores([])))
+    text = render_paper(measured_table(paper_table("mirror-bert/table2"), []), "latex")
     assert r"\multicolumn{2}{c}{NCBI} & \multicolumn{2}{c}{BC5-d}" in text
     assert r"\cmidrule(lr){2-3} \cmidrule(lr){4-5}" in text
-    assert r"\cmidrule(lr){3-4} \cmidrule(lr){5-6}" in latex(measured(paper_table("mirror-bert/table2")))
+    assert r"\cmidrule(lr){3-4} \cmidrule(lr){5-6}" in render_paper(
+        measured(paper_table("mirror-bert/table2")), "latex"
+    )
 
 
 def test_latex_of_every_table_compiles(tmp_path: Path) -> None:
     if not shutil.which("pdflatex"):
         pytest.skip("pdflatex is not installed")
-    tables = [re.search(r"\\begin{table}.*\\end{table}", latex(c, True), re.DOTALL) for c in everything()]
-    head = latex(everything()[0], True).partition(r"\begin{table}")[0]
+    tables = [
+        re.search(r"\\begin{table}.*\\end{table}", render_paper(c, "latex", standalone=True), re.DOTALL)
+        for c in everything()
+    ]
+    head = render_paper(everything()[0], "latex", standalone=True).partition(r"\begin{table}")[0]
     body = "\n\\clearpage\n".join(match[0] for match in tables if match)
     (tmp_path / "all.tex").write_text(f"{head}{body}\n\\end{{document}}\n", encoding="utf-8")
     command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "all.tex"]
@@ -144,4 +149,4 @@ def test_latex_of_every_table_compiles(tmp_path: Path) -> None:
 
 def test_an_unknown_format_is_named() -> None:
     with pytest.raises(UsageError, match="no format 'html'"):
-        render(measured_table(paper_table("mirror-bert/table1"), StoredScores([])), "html")
+        render_paper(measured_table(paper_table("mirror-bert/table1"), []), "html")

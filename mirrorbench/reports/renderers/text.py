@@ -1,0 +1,106 @@
+"""Numbers as text; Markdown as GitHub reads it, CSV and JSON."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+
+from mirrorbench.reports.table import DIGITS, Score, Table, to_object
+
+MISSING = "–"
+TIED = "†"
+"""Marks a score that is not separable from the best one."""
+
+# Characters that Markdown could take for markup; "_" only at the edge of a word, "]" only where a link would follow.
+_SPECIAL = re.compile(
+    r"[\\`*|<$]|&(?=[#A-Za-z0-9])|~(?=~)|\](?=\()|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])|^(?:[#>+-]|\d+[.)])(?=\s)"
+)
+_MARKS = ("{}", "**{}**", "<u>{}</u>")
+
+
+def number(value: float, digits: int = DIGITS) -> str:
+    """A score as the papers print it: ``.743``, ``-.012``, ``1.000``."""
+    text = f"{value:z.{digits}f}"  # z: what rounds to zero has no sign
+    return text.replace("0.", ".", 1) if abs(float(text)) < 1 else text
+
+
+def with_deviation(score: Score | None) -> str:
+    """A score and, where there are several seeds, its standard deviation: ``.743 ± .002``."""
+    if score is None or score.text is not None:
+        return MISSING if score is None else score.text or ""
+    return number(score.mean) if score.sd is None else f"{number(score.mean)} ± {number(score.sd)}"
+
+
+def with_marks(score: Score | None) -> str:
+    """What statistics add to a score, where they were asked for: its interval, and a dagger where it is tied."""
+    if score is None:
+        return ""
+    interval = f" [{number(score.interval[0])}, {number(score.interval[1])}]" if score.interval else ""
+    return interval + (TIED if score.tied else "")
+
+
+def with_legend(table: Table) -> list[str]:
+    """The table's notes, one of which explains the dagger where one stands."""
+    notes = list(table.notes)
+    if any(score and score.tied for row in table.rows for score in row.scores):
+        explained = [note for note in notes if note.startswith("Tied")]
+        place = notes.index(explained[0]) if explained else len(notes)
+        notes[place : place + 1] = [f"{TIED} {(explained or ['Not separable from the best of its column.'])[0]}"]
+    return notes
+
+
+def escape_markdown(text: str) -> str:
+    """Text that stands in a rendered page, or in a cell of a table, as it is."""
+    return _SPECIAL.sub(lambda match: "\\" + match[0], " ".join(text.split()))
+
+
+def markdown(table: Table) -> str:
+    """A GitHub table: bold best, ``<u>`` second."""
+    from tabulate import tabulate
+
+    head, *labels = table.labels()
+    rows = [
+        [
+            *map(escape_markdown, label),
+            *(
+                _MARKS[rank].format(escape_markdown(with_deviation(s))) + with_marks(s)
+                for s, rank in zip(row.scores, ranks, strict=True)
+            ),
+        ]
+        for label, row, ranks in zip(labels, table.rows, table.ranks(), strict=True)
+    ]
+    text = tabulate(
+        rows,
+        headers=[*head, *map(escape_markdown, table.heads())],
+        tablefmt="pipe" if table.kind == "leaderboard" else "github",
+        disable_numparse=True,
+        colalign=["left"] * len(head) + ["right"] * len(table.columns) if rows else None,
+    )
+    title = f"**{escape_markdown(table.title)}**\n\n" if table.title else ""
+    notes = "".join(f"\n\n{escape_markdown(note)}" for note in with_legend(table))
+    return f"{title}{text}{notes}\n"
+
+
+def comma_separated(table: Table) -> str:
+    """CSV with full precision: encoder, spec, then for each column mean, standard deviation and number of seeds.
+
+    Where the table holds confidence intervals, their ends (``low``, ``high``) follow.
+    """
+    stream = io.StringIO()
+    writer = csv.writer(stream, lineterminator="\n")
+    intervals = any(score and score.interval for row in table.rows for score in row.scores)
+    parts = ("", " sd", " seeds", *((" low", " high") if intervals else ()))
+    writer.writerow(["encoder", "spec", *(f"{column.name}{part}" for column in table.columns for part in parts)])
+    for row in table.rows:
+        values: list[float | None] = []
+        for s in row.scores:
+            values += ([s.mean, s.sd, s.n, *(s.interval or (None, None))] if s else [None] * 5)[: len(parts)]
+        writer.writerow([row.label, row.spec, *values])
+    return stream.getvalue()
+
+
+def as_json(table: Table) -> str:
+    """The table's values as JSON, which ``mirrorbench leaderboard`` also reads."""
+    return json.dumps(to_object(table), indent=2, ensure_ascii=False) + "\n"
