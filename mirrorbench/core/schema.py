@@ -72,7 +72,10 @@ def problem_at(path: Path, content: Located, message: str, schema: Any = None) -
                 text += _nearest(words[1], sorted({key for kind in kinds for key in _fields(kind)}))
                 found = found.value.get(words[1], found) if isinstance(found.value, dict) else found
             elif said.endswith("possible values"):
-                text += _nearest(words[1], [str(value) for kind in kinds for value in getattr(kind, "values", ())])
+                text += _nearest(
+                    words[1],
+                    [str(value) for kind in kinds for value in getattr(kind, "values", (getattr(kind, "tag", ""),))],
+                )
             break
     return DataFormatError(f"{path}, line {found.line}: {f'{name}: ' if name else ''}{text}")
 
@@ -95,12 +98,15 @@ def _follow(content: Located, schema: Any, place: str) -> tuple[Located, list[An
 
 
 def _members(kind: Any, content: Located) -> Iterator[Any]:
-    """A type, or those of a union that a value may belong to, by its tag."""
-    for member in getattr(kind, "types", (kind,)):
+    """A type, or those of a union that a value may belong to, by its tag; all of them where no tag is that one."""
+    members = getattr(kind, "types", (kind,))
+    fitting = []
+    for member in members:
         tag = getattr(member, "tag_field", None)
         stated = content.value.get(tag) if tag and isinstance(content.value, dict) else None
         if stated is None or stated.value == member.tag:
-            yield member
+            fitting.append(member)
+    yield from fitting or members
 
 
 def _fields(kind: Any) -> dict[str, Any]:

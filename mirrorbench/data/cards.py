@@ -6,32 +6,90 @@ A card is a YAML file; ``cardfile`` reads it strictly. ``catalogue`` knows those
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
 from urllib.parse import quote
 
+import msgspec
+
 from mirrorbench.core.errors import DataFormatError
+from mirrorbench.data.textfiles import shown
 
 CORPUS_KIND = "corpus"
 """The card kind of raw tuning strings; every other kind is a task kind."""
+
+COMMIT, SHA256 = r"[0-9a-f]{40}", r"[0-9a-f]{64}"
+MAX_NAME = 100
+"""Bytes in a name or in a part of a path; file systems take 255, and stores add to them."""
 
 EMBEDDED_DATA = Path(__file__).resolve().parents[1] / "embedded" / "data"
 """Where the files that ship inside the package lie."""
 
 
-@dataclass(frozen=True, slots=True)
-class GithubSource:
+def relative_path(value: str) -> str:
+    """A path that can lead nowhere but below the folder it is for.
+
+    Raises:
+        ValueError: it is none.
+    """
+    path = PurePosixPath(value)
+    if not value:
+        raise ValueError("a path is missing")
+    if not value.isprintable() or any(len(part.encode()) > MAX_NAME for part in path.parts):
+        raise ValueError(f"{shown(value)} cannot be a path")
+    if path.is_absolute() or ".." in path.parts or "\\" in value or ":" in value or str(path) != value:
+        raise ValueError(f"{value!r} must be a plain relative path, without '..'")
+    if any(part.startswith(".") for part in path.parts):
+        raise ValueError(f"{value!r} must not be hidden")
+    return value
+
+
+def matching(value: str, pattern: str, wanted: str) -> str:
+    """A text that a pattern matches as a whole.
+
+    Raises:
+        ValueError: it does not; the message says that it is not what is ``wanted``.
+    """
+    if not re.fullmatch(pattern, value, re.ASCII):
+        raise ValueError(f"{shown(value)} is not {wanted}")
+    return value
+
+
+_REPO = r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*"
+_URL = r"https?://[^\s]+"
+
+
+class Source(msgspec.Struct, frozen=True, tag_field="kind", forbid_unknown_fields=True):
+    """Where a file can be had; in a card a mapping, whose ``kind`` says which of these classes it is."""
+
+    @property
+    def place(self) -> str:
+        """Where a person finds the file and its neighbours."""
+        raise NotImplementedError
+
+    def describe(self) -> str:
+        """One line for messages: the very file."""
+        return str(getattr(self, "url", self.place))
+
+
+class GithubSource(Source, frozen=True, tag="github"):
     """A file in a GitHub repository at a pinned commit."""
 
     repo: str
     commit: str
     path: str
 
+    def __post_init__(self) -> None:
+        matching(self.repo, _REPO, "a repository (owner/name)")
+        matching(self.commit, COMMIT, "a commit (40 hex digits)")
+        relative_path(self.path)
+
     @property
     def place(self) -> str:
-        """Where a person finds the file and its neighbours."""
+        """Where a person finds the file."""
         return f"https://github.com/{self.repo}/tree/{self.commit}/{PurePosixPath(self.path).parent}"
 
     @property
@@ -39,13 +97,8 @@ class GithubSource:
         """Where the raw bytes are served."""
         return f"https://raw.githubusercontent.com/{self.repo}/{self.commit}/{quote(self.path)}"
 
-    def describe(self) -> str:
-        """One line for messages: the very file."""
-        return self.url
 
-
-@dataclass(frozen=True, slots=True)
-class HuggingFaceSource:
+class HuggingFaceSource(Source, frozen=True, tag="huggingface"):
     """A file of a Hugging Face data set at a pinned revision, the original byte for byte.
 
     ``HF_ENDPOINT`` names a mirror, as it does for the Hugging Face libraries.
@@ -55,9 +108,14 @@ class HuggingFaceSource:
     revision: str
     path: str
 
+    def __post_init__(self) -> None:
+        matching(self.repo, _REPO, "a data set (owner/name)")
+        matching(self.revision, COMMIT, "a revision (40 hex digits)")
+        relative_path(self.path)
+
     @property
     def place(self) -> str:
-        """Where a person finds the file and its neighbours."""
+        """Where a person finds the file."""
         return f"https://huggingface.co/datasets/{self.repo}/tree/{self.revision}"
 
     @property
@@ -66,13 +124,96 @@ class HuggingFaceSource:
         endpoint = os.environ.get("HF_ENDPOINT", "https://huggingface.co").rstrip("/")
         return f"{endpoint}/datasets/{self.repo}/resolve/{self.revision}/{quote(self.path)}"
 
-    def describe(self) -> str:
-        """One line for messages: the very file."""
+
+class UrlSource(Source, frozen=True, tag="url"):
+    """The official address of the file itself."""
+
+    url: str
+
+    def __post_init__(self) -> None:
+        matching(self.url, _URL, "an http or https address")
+
+    @property
+    def place(self) -> str:
+        """Where a person finds the file."""
         return self.url
 
 
-@dataclass(frozen=True, slots=True)
-class DatasetSource:
+class ArchiveSource(Source, frozen=True, tag="archive"):
+    """A member of a tar or zip archive.
+
+    Attributes:
+        url: the address of the archive.
+        member: its name; a folder in front of it may be left out where the rest is unique in the archive.
+        sha256: the checksum of the archive, empty where it is not known (the member's own checksum still holds).
+        size: the size of the archive in bytes, where it is known.
+    """
+
+    url: str
+    member: str
+    sha256: str = ""
+    size: int | None = None
+
+    def __post_init__(self) -> None:
+        matching(self.url, _URL, "an http or https address")
+        relative_path(self.member)
+        if self.sha256:
+            matching(self.sha256, SHA256, "64 hex digits")
+
+    @property
+    def place(self) -> str:
+        """Where a person finds the file."""
+        return self.url
+
+    def describe(self) -> str:
+        """One line for messages."""
+        return f"{self.url} (archive; member {self.member})"
+
+
+class PackageSource(Source, frozen=True, tag="package"):
+    """A file that ships inside the installed package, under ``mirrorbench/embedded/data``; read in place."""
+
+    path: str
+
+    def __post_init__(self) -> None:
+        relative_path(self.path)
+
+    @property
+    def location(self) -> Path:
+        """The file inside the installed package."""
+        return EMBEDDED_DATA / self.path
+
+    @property
+    def place(self) -> str:
+        """Where a person finds the file."""
+        return "the mirrorbench package"
+
+    def describe(self) -> str:
+        """One line for messages."""
+        return f"embedded in mirrorbench ({self.path})"
+
+
+class BesideSource(Source, frozen=True):
+    """A file of one's own that lies beside its card; read in place. ``path`` is absolute. No card names it."""
+
+    path: str
+
+    @property
+    def location(self) -> Path:
+        """The file."""
+        return Path(self.path)
+
+    @property
+    def place(self) -> str:
+        """Where a person finds the file."""
+        return "the folder of its card"
+
+    def describe(self) -> str:
+        """One line for messages."""
+        return f"beside its card ({self.path})"
+
+
+class DatasetSource(Source, frozen=True):
     """A split of a Hugging Face data set at a pinned revision, as the library ``datasets`` reads it (see ``hub``).
 
     Attributes:
@@ -89,95 +230,12 @@ class DatasetSource:
 
     @property
     def place(self) -> str:
-        """Where a person finds the data set."""
+        """Where a person finds the file."""
         return f"https://huggingface.co/datasets/{self.repo}/tree/{self.revision}"
 
     def describe(self) -> str:
-        """One line for messages: the id, as a card or ``mirrorbench data fetch`` takes it."""
+        """One line for messages."""
         return "/".join(filter(None, [f"hf:{self.repo}@{self.revision}", self.config, self.split]))
-
-
-@dataclass(frozen=True, slots=True)
-class UrlSource:
-    """The official address of the file itself."""
-
-    url: str
-
-    @property
-    def place(self) -> str:
-        """Where a person finds the file."""
-        return self.url
-
-    def describe(self) -> str:
-        """One line for messages: the very file."""
-        return self.url
-
-
-@dataclass(frozen=True, slots=True)
-class ArchiveSource:
-    """A member of a tar or zip archive.
-
-    Attributes:
-        url: the address of the archive.
-        member: the member's name; a folder in front of it may be left out where the rest is unique in the
-            archive.
-        sha256: the checksum of the archive, empty where it is not known (the member's own checksum still
-            holds).
-        size: the size of the archive in bytes, where it is known.
-    """
-
-    url: str
-    member: str
-    sha256: str = ""
-    size: int | None = None
-
-    @property
-    def place(self) -> str:
-        """Where a person finds the archive."""
-        return self.url
-
-    def describe(self) -> str:
-        """One line for messages: the very file."""
-        return f"{self.url} (archive; member {self.member})"
-
-
-@dataclass(frozen=True, slots=True)
-class PackageSource:
-    """A file that ships inside the installed package, under ``mirrorbench/embedded/data``; read in place."""
-
-    path: str
-
-    @property
-    def place(self) -> str:
-        """Where a person finds the file."""
-        return "the mirrorbench package"
-
-    @property
-    def location(self) -> Path:
-        """The file inside the installed package."""
-        return EMBEDDED_DATA / self.path
-
-    def describe(self) -> str:
-        """One line for messages: the very file."""
-        return f"embedded in mirrorbench ({self.path})"
-
-
-class BesideSource(PackageSource):
-    """A file of one's own that lies beside its card; read in place. ``path`` is absolute."""
-
-    __slots__ = ()
-
-    @property
-    def place(self) -> str:
-        """Where a person finds the file."""
-        return "the folder of its card"
-
-    def describe(self) -> str:
-        """One line for messages: the very file."""
-        return f"beside its card ({self.path})"
-
-
-Source = GithubSource | HuggingFaceSource | DatasetSource | UrlSource | ArchiveSource | PackageSource
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,6 +284,12 @@ class Converted:
     def identity(self) -> str:
         """The name under which the file stands in the data identity of a result."""
         return f"hf:{self.source.repo}@{self.source.revision}/{self.source.path}"
+
+    @property
+    def file(self) -> DataFile:
+        """The file in the store."""
+        path = f"converted/{self.source.revision[:12]}/{self.source.path}"
+        return DataFile(path=path, sha256="", size=None, sources=(self.source,), unverified=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,13 +362,7 @@ class Card:
 
 
 def whole_number(options: Mapping[str, Any], key: str, default: int, least: int = 0) -> int:
-    """An option that is a whole number.
-
-    Args:
-        options: of the card.
-        key: the option.
-        default: what it is where the card does not name it.
-        least: what it must be at least.
+    """An option of a card that is a whole number, at least ``least``.
 
     Raises:
         DataFormatError: it is something else, or less.
@@ -316,7 +374,7 @@ def whole_number(options: Mapping[str, Any], key: str, default: int, least: int 
 
 
 def text_option(options: Mapping[str, Any], key: str) -> str:
-    """An option that is a word and cannot be left out.
+    """An option of a card that is a text and cannot be left out.
 
     Raises:
         DataFormatError: it is missing, empty or no text.

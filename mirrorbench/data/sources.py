@@ -18,7 +18,18 @@ from urllib.parse import urlsplit
 from mirrorbench.core.errors import DataUnavailableError, MirrorbenchError, StorageError
 from mirrorbench.core.files import writing
 from mirrorbench.data.archives import MEMBER_LIMIT, extract_member
-from mirrorbench.data.cards import ArchiveSource, Card, DataFile, DatasetSource, PackageSource, Source
+from mirrorbench.data.cards import (
+    ArchiveSource,
+    BesideSource,
+    Card,
+    DataFile,
+    DatasetSource,
+    GithubSource,
+    HuggingFaceSource,
+    PackageSource,
+    Source,
+    UrlSource,
+)
 from mirrorbench.data.textfiles import sha256_of
 
 DOWNLOAD_TIMEOUT = 30
@@ -117,7 +128,7 @@ class Fetcher:
 
     def _fetch_from(self, source: Source, file: DataFile, target: Path) -> None:
         limit = MEMBER_LIMIT if file.size is None else file.size
-        if isinstance(source, PackageSource):
+        if isinstance(source, PackageSource | BesideSource):
             if not source.location.is_file():
                 raise _SourceError("this installation does not carry it")
             got = source.location
@@ -127,6 +138,7 @@ class Fetcher:
         elif isinstance(source, DatasetSource):
             got = self._exported(source)
         else:
+            assert isinstance(source, GithubSource | HuggingFaceSource | UrlSource)
             got = self._download(source.url, file.sha256, limit)
         found = sha256_of(got)
         if file.sha256 and found != file.sha256:

@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from mirrorbench.core.errors import DataIntegrityError, DataUnavailableError, StorageError
 from mirrorbench.core.files import writing
-from mirrorbench.data.cards import Card, DataFile, PackageSource
+from mirrorbench.data.cards import BesideSource, Card, DataFile, PackageSource
 from mirrorbench.data.textfiles import sha256_of
 
 FileState = Literal["present", "missing", "altered"]
@@ -140,7 +140,7 @@ class DataStore:
         stored = self.root / card.folder / file.path
         if not stored.exists():
             for source in file.sources:
-                if isinstance(source, PackageSource) and source.location.is_file():
+                if isinstance(source, PackageSource | BesideSource) and source.location.is_file():
                     return source.location
         return stored
 
@@ -177,7 +177,7 @@ class DataStore:
             DataIntegrityError: a file is here, but truncated or altered.
         """
         files = card.files_of(card.split)
-        copy = _converted_file(card)
+        copy = card.converted.file if card.converted else None
         if not self._complete(card, files) and not (copy and self._complete(card, (copy,))):
             self.fetch(card, card.split)
         if copy is None or card.converted is None or self._complete(card, files):
@@ -208,7 +208,7 @@ class DataStore:
             SHA-256 by file path, or by ``hf:<repo>@<revision>/<path>`` where only the converted copy is here.
         """
         files = card.files_of(card.split)
-        copy = _converted_file(card)
+        copy = card.converted.file if card.converted else None
         if card.converted and copy and not self._complete(card, files) and self._complete(card, (copy,)):
             return {card.converted.identity: self._found(card, copy)}
         return {file.path: file.sha256 or self._found(card, file) for file in self._held(card, files)}
@@ -247,7 +247,7 @@ class DataStore:
         try:
             return self._collect(card, files)
         except DataUnavailableError as error:
-            copy = _converted_file(card)
+            copy = card.converted.file if card.converted else None
             if copy is None or self.offline:
                 raise
             try:
@@ -361,11 +361,3 @@ class DataStore:
         if card.folder not in self._records:
             self._records[card.folder] = CardRecord(self.root / card.folder / ".verified.json")
         return self._records[card.folder]
-
-
-def _converted_file(card: Card) -> DataFile | None:
-    if card.converted is None:
-        return None
-    source = card.converted.source
-    path = f"converted/{source.revision[:12]}/{source.path}"
-    return DataFile(path=path, sha256="", size=None, sources=(source,), unverified=True)

@@ -72,5 +72,5 @@ def test_a_card_says_so_with_true_or_false(tmp_path: Path) -> None:
     path.write_text(text.replace("VALUE", "true"))
     assert load_card(path).files[0].optional
     path.write_text(text.replace("VALUE", "maybe"))
-    with pytest.raises(DataFormatError, match="'optional' must be true or false"):
+    with pytest.raises(DataFormatError, match="optional: must be of type bool"):
         load_card(path)
