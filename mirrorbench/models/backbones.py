@@ -151,8 +151,10 @@ def locate(spec: EncoderSpec, language: str, offline: bool) -> Path:
         offline: look at the local cache only.
 
     Raises:
+        UnknownNameError: the name is nearly a short name.
         ModelUnavailableError: the message says what was asked, where it was looked for, and what to do.
     """
+    check_name(spec)
     known = BACKBONES.get(spec.backbone)
     if spec.is_path or (not known and os.path.isdir(spec.backbone)):
         return _local(Path(spec.backbone).expanduser(), spec)

@@ -142,12 +142,13 @@ def expand_ladder(spec: EncoderSpec, level: str, plugins: Plugins, protocol: str
     says itself, other than where the spec says otherwise. Under ``released`` the mean is over padding too.
 
     Raises:
-        UsageError: a bare backbone carries a key of the tuning.
+        UsageError: a bare backbone carries a key of the tuning, or its name is nearly a short name.
     """
     if spec.backbone in plugins.encoders:
         if spec.method:
             raise UsageError(f"{spec}: {spec.backbone} is an encoder of its own and takes no method")
         return (spec,)
+    backbones.check_name(spec, plugins.encoders.names())
     if spec.method:
         plugins.methods.entry(spec.method)
         return (spec,)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mirrorbench.core.errors import ModelUnavailableError
+from mirrorbench.core.errors import ModelUnavailableError, UnknownNameError
 from mirrorbench.core.specs import parse_spec
 from mirrorbench.models import backbones
 
@@ -49,11 +49,14 @@ def test_local_directories(
 
 
 def test_a_directory_without_dot_wins_over_the_hub(
-    random_model: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+    random_model: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     path = random_model("electra")
     monkeypatch.chdir(path.parent)
     assert backbones.locate(parse_spec("electra"), "en", offline=True) == path.resolve()
+    (tmp_path / "tinny").symlink_to(path)
+    monkeypatch.chdir(tmp_path)
+    assert backbones.locate(parse_spec("tinny"), "en", offline=True) == path.resolve()
 
 
 def test_what_is_no_model_directory(tmp_path: Path) -> None:
@@ -86,6 +89,23 @@ def unreachable(kind: type[Exception]) -> Callable[..., None]:
         raise kind("cannot reach the hub\nand more")
 
     return download
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [("tinny", "tiny"), ("tinny@main+mirror", "tiny"), ("RoBERTa", "roberta"), ("xlm-r", "xlmr"), ("statik", "static")],
+)
+def test_a_mistyped_name_is_told_before_the_hub_is_asked(name: str, meant: str) -> None:
+    with pytest.raises(UnknownNameError, match="unknown encoder") as caught:
+        backbones.check_name(parse_spec(name), ["static"])
+    assert f"Did you mean {meant}" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    "name", ["tiny", "bert-base-cased", "camembert-base", "roberta-large", "distilbert-base-cased", "gpt2", "org/tinny"]
+)
+def test_names_that_the_hub_may_know(name: str) -> None:
+    backbones.check_name(parse_spec(name))
 
 
 def test_what_is_neither_name_nor_id() -> None:
