@@ -13,7 +13,7 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
-from itertools import count, islice
+from itertools import islice
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
@@ -74,12 +74,11 @@ def encode_texts(
     workspace.reporter.stage(f"encode {source}", 0, "texts")
     if isinstance(output, Path):
         return encode_file(inputs, encoder, output, restart, workspace.reporter.advance)
-    rows = dimensions = 0
-    for chunk, vectors, _ in encoded_chunks(inputs, encoder):
+
+    def write(chunk: list[TextInput], vectors: Array) -> None:
         output.writelines("[" + ",".join(map(str, vector)) + "]\n" for vector in vectors)  # as short as float32 allows
-        rows, dimensions = rows + len(chunk), vectors.shape[1]
-        workspace.reporter.advance(len(chunk))
-    return EncodedFile(rows, 0, dimensions)
+
+    return _encode_chunks(inputs, encoder, write, None, workspace.reporter.advance)
 
 
 def check_vector_file(output: Path) -> None:
@@ -123,17 +122,10 @@ def encode_file(
         left.unlink()
     identity = {"encoder": encoder.fingerprint, "computation": COMPUTATION}
     identity |= {name: str(getattr(encoder, name, "")) for name in ("pooling", "precision")}
-    rows = before = dimensions = 0
     try:
         with writing(part / output.name, output) as file, _WRITERS[output.suffix](file) as write:
-            for chunk, vectors, stored in encoded_chunks(inputs, encoder, part / digest(identity)):
-                if rows and vectors.shape[1] != dimensions:
-                    raise UsageError(f"the encoder's vectors have {vectors.shape[1]} and {dimensions} dimensions")
-                write(chunk, vectors)
-                rows, dimensions = rows + len(chunk), vectors.shape[1]
-                before += len(chunk) if stored else 0
-                advance(len(chunk))
-            if not rows:
+            done = _encode_chunks(inputs, encoder, write, part / digest(identity), advance)
+            if not done.rows:
                 raise UsageError("the input holds no text, so there is nothing to encode")
         os.replace(part / output.name, output)
         sync_folder(output.parent)
@@ -141,29 +133,33 @@ def encode_file(
     finally:
         with suppress(OSError):  # goes if nothing was encoded
             part.rmdir()
-    return EncodedFile(rows, before, dimensions)
+    return done
 
 
-def encoded_chunks(
-    inputs: Iterable[TextInput], encoder: Encoder, store: Path | None = None
-) -> Iterator[tuple[list[TextInput], Array, bool]]:
-    """Chunks of inputs, their vectors, and whether these were in ``store``, which has an embedding cache a chunk."""
-    stream = iter(inputs)
-    for number in count():
-        chunk = list(islice(stream, ROWS_PER_CHUNK))
-        if not chunk:
-            return
+def _encode_chunks(
+    inputs: Iterable[TextInput], encoder: Encoder, write: WriteChunk, store: Path | None, advance: Callable[[int], None]
+) -> EncodedFile:
+    """Encode and write a stream; ``store`` is a folder with an embedding cache for each chunk."""
+    stream, number = iter(inputs), 0
+    rows = before = dimensions = 0
+    while chunk := list(islice(stream, ROWS_PER_CHUNK)):
         distinct = list(dict.fromkeys(chunk))
         cache = EmbeddingCache(store / f"{number:08}") if store else None
         if cache and not cache.missing(distinct):
-            yield chunk, cache.get(chunk), True
-            continue
-        vectors = encode_checked(encoder, distinct, "the encoder")
-        if cache:  # all of it anew: what a text is encoded with may change the last digits of its vector
-            shutil.rmtree(cache.folder, ignore_errors=True)
-            cache.put(distinct, vectors)
+            vectors = cache.get(distinct)
+            before += len(chunk)
+        else:
+            vectors = encode_checked(encoder, distinct, "the encoder")
+            if cache:  # all of it anew: what a text is encoded with may change the last digits of its vector
+                shutil.rmtree(cache.folder, ignore_errors=True)
+                cache.put(distinct, vectors)
+        if rows and vectors.shape[1] != dimensions:
+            raise UsageError(f"the encoder's vectors have {vectors.shape[1]} and {dimensions} dimensions")
         place = {item: row for row, item in enumerate(distinct)}
-        yield chunk, vectors[[place[item] for item in chunk]], False
+        write(chunk, vectors[[place[item] for item in chunk]])
+        rows, dimensions, number = rows + len(chunk), vectors.shape[1], number + 1
+        advance(len(chunk))
+    return EncodedFile(rows, before, dimensions)
 
 
 @contextmanager
@@ -174,16 +170,16 @@ def _npy(file: IO[bytes]) -> Iterator[WriteChunk]:
     def write(inputs: list[TextInput], vectors: Array) -> None:
         nonlocal rows, dimensions
         if not rows:
-            head(0, vectors.shape[1])
+            head(vectors.shape)
         rows, dimensions = rows + len(vectors), vectors.shape[1]
         file.write(np.ascontiguousarray(vectors, dtype="<f4").tobytes())
 
-    def head(n: int, d: int) -> None:
-        np.lib.format.write_array_header_1_0(file, {"descr": "<f4", "fortran_order": False, "shape": (n, d)})
+    def head(shape: tuple[int, ...]) -> None:
+        np.lib.format.write_array_header_1_0(file, {"descr": "<f4", "fortran_order": False, "shape": shape})
 
     yield write
     file.seek(0)
-    head(rows, dimensions)
+    head((rows, dimensions))
 
 
 @contextmanager

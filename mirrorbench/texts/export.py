@@ -31,6 +31,17 @@ class UploadError(MirrorbenchError):
     """The encoder is on disk but could not be uploaded."""
 
 
+def check_exportable(pooling: Pooling) -> None:
+    """Whether other libraries can pool so.
+
+    Raises:
+        UsageError: they cannot.
+    """
+    if pooling.mode == "mean-padded":
+        problem = "pooling=mean-padded averages over padding too, which no other library does"
+        raise UsageError(f"{problem}, so it cannot be exported", "Use pooling=mean.")
+
+
 def check_output(output: Path, force: bool) -> None:
     """Whether a directory may be written.
 
@@ -42,10 +53,8 @@ def check_output(output: Path, force: bool) -> None:
     if not output.is_dir() or not any(output.iterdir()):
         return
     if not (output / DESCRIPTION).is_file():
-        raise UsageError(
-            f"{output} is not empty, and what it holds is no encoder of mirrorbench's; it is left alone",
-            "Name another --output.",
-        )
+        problem = f"{output} is not empty, and what it holds is no encoder of mirrorbench's; it is left alone"
+        raise UsageError(problem, "Name another --output.")
     if not force:
         raise UsageError(f"{output} already holds an encoder", "Replace it with --force, or name another --output.")
 
@@ -78,105 +87,74 @@ def replacing(output: Path) -> Iterator[Path]:
             shutil.rmtree(old, ignore_errors=True)
 
 
-def check_exportable(pooling: Pooling) -> None:
-    """Whether other libraries can pool as this pooling does.
-
-    Raises:
-        UsageError: they cannot.
-    """
-    if pooling.mode == "mean-padded":
-        raise UsageError(
-            "pooling=mean-padded averages over padding too, which no other library does, so it cannot be exported",
-            "Use pooling=mean.",
-        )
-
-
 def write_encoder(folder: Path, transformer: Transformer, pooling: Pooling, description: dict[str, Any]) -> None:
-    """Write everything but the card.
+    """Write everything but the card into an empty directory; ``description`` goes into ``mirrorbench.json``."""
+    from safetensors.torch import save_file
 
-    Args:
-        folder: an empty directory.
-        transformer: the tuned model.
-        pooling: how its vectors are read.
-        description: goes into ``mirrorbench.json``, beside the pooling.
-    """
     from mirrorbench.models.transformer import quiet_transformers
 
     with quiet_transformers():
         transformer.model.save_pretrained(folder)
         transformer.tokenizer.save_pretrained(folder)
-    several = pooling.layers != "-1:"
-    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    config.pop("output_hidden_states", None)
-    if several:
-        config["output_hidden_states"] = True  # or sentence-transformers would not see the lower layers
-    _write_json(folder / "config.json", config)
-    settings = json.loads((folder / "tokenizer_config.json").read_text(encoding="utf-8"))
-    _write_json(folder / "tokenizer_config.json", {**settings, "model_max_length": pooling.max_length})
-    _write_json(
-        folder / "sentence_bert_config.json", {"max_seq_length": pooling.max_length, "do_lower_case": False}
-    )  # fmt: skip
-    _write_json(
-        folder / "config_sentence_transformers.json",
-        {"prompts": {}, "default_prompt_name": None, "similarity_fn_name": "cosine"},
+    config, tokenizer = (
+        json.loads((folder / f"{name}.json").read_text(encoding="utf-8")) for name in ("config", "tokenizer_config")
     )
-    modules: list[tuple[str, dict[str, Any], dict[str, torch.Tensor]]] = [("Transformer", {}, {})]
-    if several:
-        modules.append(_layer_weights(transformer, pooling.layers))
-    if pooling.mode == "target":
-        modules.append(_word_weights(transformer))
-    size, cls = int(transformer.model.config.hidden_size), pooling.mode == "cls"
-    modules.append(("Pooling", {
-        "word_embedding_dimension": size, "pooling_mode_cls_token": cls, "pooling_mode_mean_tokens": not cls,
-        "pooling_mode_max_tokens": False, "pooling_mode_mean_sqrt_len_tokens": False,
-    }, {}))  # fmt: skip
-    listed = []
-    for number, (kind, settings, weights) in enumerate(modules):
-        path = f"{number}_{kind}" if number else ""
-        # The modules' names that every version of sentence-transformers resolves:
-        listed.append(
-            {"idx": number, "name": str(number), "path": path, "type": f"sentence_transformers.models.{kind}"}
-        )
-        if path:
-            _write_json(folder / path / "config.json", settings)
+    config.pop("output_hidden_states", None)
+    if pooling.layers != "-1:":
+        config["output_hidden_states"] = True  # or sentence-transformers would not see the lower layers
+    files: dict[str, Any] = {
+        "config.json": config,
+        "tokenizer_config.json": {**tokenizer, "model_max_length": pooling.max_length},
+        "sentence_bert_config.json": {"max_seq_length": pooling.max_length, "do_lower_case": False},
+        "config_sentence_transformers.json": {
+            "prompts": {}, "default_prompt_name": None, "similarity_fn_name": "cosine",
+        },
+        "modules.json": [
+            # The modules' names that every version of sentence-transformers resolves.
+            {"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"}
+        ],
+        DESCRIPTION: {
+            "readout": {"pooling": pooling.mode, "layers": pooling.layers, "max_length": pooling.max_length},
+            **description,
+        },
+    }  # fmt: skip
+    for number, (kind, settings, weights) in enumerate(_modules(transformer, pooling), start=1):
+        path = f"{number}_{kind}"
+        module = {"idx": number, "name": str(number), "path": path, "type": f"sentence_transformers.models.{kind}"}
+        files["modules.json"].append(module)
+        files[f"{path}/config.json"] = settings
+        (folder / path).mkdir()
         if weights:
-            from safetensors.torch import save_file
-
             save_file(weights, folder / path / "model.safetensors")
-    _write_json(folder / "modules.json", listed)
-    own = {"pooling": pooling.mode, "layers": pooling.layers, "max_length": pooling.max_length}
-    _write_json(folder / DESCRIPTION, {"readout": own, **description})
+    for name, value in files.items():
+        (folder / name).write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
-def _layer_weights(transformer: Transformer, layers: str) -> tuple[str, dict[str, Any], dict[str, torch.Tensor]]:
-    """The mean over a slice of the layers, as weights of 1 and 0."""
+def _modules(
+    transformer: Transformer, pooling: Pooling
+) -> Iterator[tuple[str, dict[str, Any], dict[str, torch.Tensor]]]:
+    """What sentence-transformers does after the transformer: a module's kind, settings and weights."""
     import torch
 
-    n, size = int(transformer.model.config.num_hidden_layers), int(transformer.model.config.hidden_size)
-    chosen = torch.zeros(n + 1)
-    chosen[parse_layers(layers)] = 1
-    settings = {"word_embedding_dimension": size, "layer_start": 0, "num_hidden_layers": n}
-    return "WeightedLayerPooling", settings, {"layer_weights": chosen}
-
-
-def _word_weights(transformer: Transformer) -> tuple[str, dict[str, Any], dict[str, torch.Tensor]]:
-    """Weights of 0 for the tokens that the tokenizer puts around a text: ``target`` leaves them out."""
-    import torch
-
-    tokenizer = transformer.tokenizer
-    around = [tokenizer.cls_token_id, tokenizer.sep_token_id, tokenizer.bos_token_id, tokenizer.eos_token_id]
-    ids = sorted({token for token in (*around, tokenizer.pad_token_id) if token is not None})
-    vocabulary: list[str] = tokenizer.convert_ids_to_tokens(range(len(tokenizer)))
-    weights = torch.ones(len(tokenizer), 1)
-    weights[ids] = 0
-    left_out = {vocabulary[token]: 0.0 for token in ids}
-    settings = {"vocab": vocabulary, "word_weights": left_out, "unknown_word_weight": 1.0}
-    return "WordWeights", settings, {"emb_layer.weight": weights}
-
-
-def _write_json(path: Path, value: Any) -> None:
-    path.parent.mkdir(exist_ok=True)
-    path.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    config, tokenizer = transformer.model.config, transformer.tokenizer
+    n, size, cls = int(config.num_hidden_layers), int(config.hidden_size), pooling.mode == "cls"
+    if pooling.layers != "-1:":  # the mean over a slice of the layers, as weights of 1 and 0
+        chosen = torch.zeros(n + 1)
+        chosen[parse_layers(pooling.layers)] = 1
+        settings = {"word_embedding_dimension": size, "layer_start": 0, "num_hidden_layers": n}
+        yield "WeightedLayerPooling", settings, {"layer_weights": chosen}
+    if pooling.mode == "target":  # leaves out the tokens that the tokenizer puts around a text: weights of 0
+        around = [tokenizer.cls_token_id, tokenizer.sep_token_id, tokenizer.bos_token_id, tokenizer.eos_token_id]
+        ids = sorted({token for token in (*around, tokenizer.pad_token_id) if token is not None})
+        vocabulary: list[str] = tokenizer.convert_ids_to_tokens(range(len(tokenizer)))
+        ones = torch.ones(len(tokenizer), 1)
+        ones[ids] = 0
+        left_out = {vocabulary[token]: 0.0 for token in ids}
+        words = {"vocab": vocabulary, "word_weights": left_out, "unknown_word_weight": 1.0}
+        yield "WordWeights", words, {"emb_layer.weight": ones}
+    modes = {"cls_token": cls, "mean_tokens": not cls, "max_tokens": False, "mean_sqrt_len_tokens": False}
+    flags = {f"pooling_mode_{mode}": on for mode, on in modes.items()}
+    yield "Pooling", {"word_embedding_dimension": size, **flags}, {}
 
 
 def check_repository(repo: str, offline: bool) -> None:

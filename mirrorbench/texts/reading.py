@@ -17,7 +17,7 @@ import re
 import sys
 import zlib
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import nullcontext
 from pathlib import Path
 from typing import IO, Any, cast
 
@@ -33,7 +33,8 @@ _FORMATS = {
     ".pq": "parquet",
 }  # fmt: skip
 _USUAL_COLUMNS = ("text", "sentence")  # taken where none is named and there are several
-_BRACKET = re.compile(r"\\([\[\]\\])|([\[\]])")
+_ESCAPED = (r"\[", r"\]", "\\\\")
+_BRACKET = re.compile(r"(\\[\[\]\\]|[\[\]])")
 
 
 def read_texts(source: str, column: str = "") -> Iterator[str]:
@@ -48,34 +49,29 @@ def read_pairs(source: str, columns: Sequence[str]) -> Iterator[tuple[str, str]]
     return ((_text(left, source, number), _text(right, source, number)) for number, (left, right) in rows)
 
 
-def read_words_in_context(source: str, column: str = "", spans: Sequence[str] = ()) -> Iterator[TextInput]:
-    """Words in context: the target is marked in its text, or two columns hold its span.
+def read_inputs(
+    source: str, column: str = "", in_context: bool = False, spans: Sequence[str] = ()
+) -> Iterator[TextInput]:
+    """What is to be encoded: texts, or words in context.
 
     Args:
         source: the file, or ``-``.
         column: of the text.
-        spans: the columns of the target's first character (from 0) and of the one after its last; without them the
-            target stands in square brackets, as ``parse_marked`` reads them.
+        in_context: the target stands in square brackets in its text, as ``parse_marked`` reads them.
+        spans: the columns of a target's first character (from 0) and of the one after its last, instead of brackets.
 
     Raises:
         DataFormatError: a text without a target, or a span outside its text; otherwise as ``read_rows``.
         UsageError: span columns without the text's column.
     """
-    if not spans:
-        rows = read_rows(source, (column,) if column else ())
-        return (parse_marked(_text(value, source, number), f"{source}, line {number}") for number, (value,) in rows)
-    if not column:
+    if spans and not column:
         raise UsageError("--span-columns says where targets are, but not in which text", "Add --column NAME.")
-    return (_spanned(source, number, *values) for number, values in read_rows(source, (column, *spans)))
-
-
-def read_inputs(
-    source: str, column: str = "", in_context: bool = False, spans: Sequence[str] = ()
-) -> Iterator[TextInput]:
-    """What is to be encoded: texts, or words in context where these are asked for or span columns are named."""
-    if in_context or spans:
-        return read_words_in_context(source, column, spans)
-    return map(TextInput, read_texts(source, column))
+    if spans:
+        return (_spanned(source, number, *values) for number, values in read_rows(source, (column, *spans)))
+    if not in_context:
+        return map(TextInput, read_texts(source, column))
+    rows = read_rows(source, (column,) if column else ())
+    return (parse_marked(_text(value, source, number), f"{source}, line {number}") for number, (value,) in rows)
 
 
 def _spanned(source: str, number: int, value: Any, *span: Any) -> TextInput:
@@ -83,12 +79,10 @@ def _spanned(source: str, number: int, value: Any, *span: Any) -> TextInput:
     for position in span:
         whole = position.strip().isdecimal() if isinstance(position, str) else type(position) is int
         if not whole:
-            raise DataFormatError(f"{source}, line {number}: {position!r} is no position of a character.")
+            raise _wrong(source, number, f"{position!r} is no position of a character")
     start, end = map(int, span)
     if not 0 <= start < end <= len(text):
-        raise DataFormatError(
-            f"{source}, line {number}: the span {start}:{end} lies outside its text of {len(text)} characters."
-        )
+        raise _wrong(source, number, f"the span {start}:{end} lies outside its text of {len(text)} characters")
     return TextInput(text, ((start, end),))
 
 
@@ -103,18 +97,15 @@ def parse_marked(text: str, where: str = "the text") -> TextInput:
     >>> parse_marked("the [bank] of the river")
     TextInput(text='the bank of the river', spans=((4, 8),), language='')
     """
-    plain, end = "", 0
+    plain = ""
     bounds: list[int] = []
-    for mark in _BRACKET.finditer(text):
-        plain += text[end : mark.start()] + (mark[1] or "")
-        end = mark.end()
-        if mark[2]:
-            if (mark[2] == "[") == len(bounds) % 2:
-                raise DataFormatError(
-                    f"{where}: the brackets do not match.", hint="A bracket of the text is written \\["
-                )
+    for piece in _BRACKET.split(text):
+        if piece not in ("[", "]"):
+            plain += piece[-1] if piece in _ESCAPED else piece
+        elif (piece == "[") == len(bounds) % 2:
+            raise DataFormatError(f"{where}: the brackets do not match.", "A bracket of the text is written \\[")
+        else:
             bounds.append(len(plain))
-    plain += text[end:]
     spans = tuple(zip(bounds[::2], bounds[1::2], strict=False))
     if len(bounds) % 2 or not spans or any(not plain[a:b].strip() for a, b in spans):
         raise DataFormatError(f"{where}: no target word in square brackets.", hint="Mark it: the [bank] of the river")
@@ -131,7 +122,7 @@ def split_pair(text: str) -> tuple[str, str] | None:
 def _text(value: Any, source: str, number: int) -> str:
     if not isinstance(value, str):
         kind = "empty (null)" if value is None else f"of type {type(value).__name__}, not a text"
-        raise DataFormatError(f"{source}, line {number}: the value is {kind}.")
+        raise _wrong(source, number, f"the value is {kind}")
     return value
 
 
@@ -175,33 +166,29 @@ def read_rows(source: str, columns: Sequence[str] = ()) -> Iterator[tuple[int, t
 
 def _lines(source: str) -> Iterator[tuple[int, str]]:
     """The lines of a file, numbered from 1, without their ends."""
-    with _opened(source) as stream:
-        for number, raw in enumerate(stream, start=1):
-            if b"\0" in raw:
-                raise DataFormatError(f"{source}, line {number}: a NUL byte; this is not a text file.")
-            try:
-                text = raw.decode("utf-8-sig" if number == 1 else "utf-8")
-            except UnicodeDecodeError as error:
-                raise DataFormatError(
-                    f"{source}, line {number}: byte 0x{raw[error.start]:02x} is not valid UTF-8.",
-                    hint="Convert the file to UTF-8, e.g. with: iconv -f latin1 -t utf-8 FILE > NEWFILE",
-                ) from None
-            yield number, text.removesuffix("\n").removesuffix("\r")
-
-
-@contextmanager
-def _opened(source: str) -> Iterator[IO[bytes]]:
+    path = Path(source).expanduser()
     try:
-        if source == STDIN:
-            yield sys.stdin.buffer
-            return
-        path = Path(source).expanduser()
-        with cast("IO[bytes]", gzip.open(path) if path.suffix == ".gz" else path.open("rb")) as stream:
-            yield stream
+        with (
+            nullcontext(sys.stdin.buffer)
+            if source == STDIN
+            else cast("IO[bytes]", gzip.open(path) if path.suffix == ".gz" else path.open("rb")) as stream
+        ):
+            for number, raw in enumerate(stream, start=1):
+                if b"\0" in raw:
+                    raise _wrong(source, number, "a NUL byte; this is not a text file")
+                text = raw.decode("utf-8-sig" if number == 1 else "utf-8")
+                yield number, text.removesuffix("\n").removesuffix("\r")
+    except UnicodeDecodeError as error:
+        hint = "Convert the file to UTF-8, e.g. with: iconv -f latin1 -t utf-8 FILE > NEWFILE"
+        raise _wrong(source, number, f"byte 0x{raw[error.start]:02x} is not valid UTF-8", hint) from None
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise DataFormatError(f"{source}: the gzip stream is damaged ({error}).") from None
     except OSError as error:
         raise DataUnavailableError(f"Cannot read {source}: {error.strerror}.") from None
+
+
+def _wrong(source: str, number: int, problem: str, hint: str = "") -> DataFormatError:
+    return DataFormatError(f"{source}, line {number}: {problem}.", hint)
 
 
 def _json_rows(source: str, columns: Sequence[str]) -> Iterator[tuple[int, tuple[Any, ...]]]:
@@ -211,13 +198,11 @@ def _json_rows(source: str, columns: Sequence[str]) -> Iterator[tuple[int, tuple
         try:
             row = json.loads(line)
         except (ValueError, RecursionError) as error:
-            raise DataFormatError(f"{source}, line {number}: not JSON ({error}).") from None
+            raise _wrong(source, number, f"not JSON ({error})") from None
         if not isinstance(row, dict):
-            raise DataFormatError(
-                f"{source}, line {number}: not a JSON object.", hint='Each line is an object, like {"text": "..."}.'
-            )
-        columns = columns or _only_column([key for key, value in row.items() if isinstance(value, str)], source)
-        _check_columns(columns, row, f"{source}, line {number}")
+            raise _wrong(source, number, "not a JSON object", 'Each line is an object, like {"text": "..."}.')
+        texts = [] if columns else [name for name, value in row.items() if isinstance(value, str)]
+        columns = _chosen(columns, row, texts, f"{source}, line {number}")
         yield number, tuple(row[column] for column in columns)
 
 
@@ -233,15 +218,13 @@ def _table_rows(source: str, columns: Sequence[str], kind: str) -> Iterator[tupl
             if not row:  # an empty line, as many files end with; an empty text in one column is written ""
                 continue
             if not places:
-                columns = columns or _only_column(row, source)
-                _check_columns(columns, row, source)
-                places = [row.index(column) for column in columns]
+                places = [row.index(column) for column in _chosen(columns, row, row, source)]
             elif len(row) <= max(places):
-                raise DataFormatError(f"{source}, line {reader.line_num}: there is no column {max(places)} (from 0).")
+                raise _wrong(source, reader.line_num, f"there is no column {max(places)} (from 0)")
             else:
                 yield reader.line_num, tuple(row[place] for place in places)
     except csv.Error as error:
-        raise DataFormatError(f"{source}, line {reader.line_num}: {error}.") from None
+        raise _wrong(source, reader.line_num, str(error)) from None
 
 
 def _parquet_rows(source: str, columns: Sequence[str]) -> Iterator[tuple[int, tuple[Any, ...]]]:
@@ -250,8 +233,7 @@ def _parquet_rows(source: str, columns: Sequence[str]) -> Iterator[tuple[int, tu
         with parquet.ParquetFile(Path(source).expanduser()) as file:
             schema = file.schema_arrow
             strings = [f.name for f in schema if str(f.type) in ("string", "large_string", "string_view")]
-            columns = columns or _only_column(strings, source)
-            _check_columns(columns, schema.names, source)
+            columns = _chosen(columns, schema.names, strings, source)
             number = 0
             for batch in file.iter_batches(batch_size=1024, columns=list(dict.fromkeys(columns))):
                 for values in zip(*(batch.column(column).to_pylist() for column in columns), strict=True):
@@ -261,20 +243,17 @@ def _parquet_rows(source: str, columns: Sequence[str]) -> Iterator[tuple[int, tu
         raise DataFormatError(f"{source} cannot be read as Parquet: {str(error).splitlines()[0]}") from None
 
 
-def _only_column(names: Sequence[str], source: str) -> Sequence[str]:
-    usual = [name for name in _USUAL_COLUMNS if name in names]
-    if usual or len(names) == 1:
-        return usual[:1] or names
-    raise UsageError(
-        f"{source} has {'several columns' if names else 'no column of text'}, and none is named",
-        f"Add --column NAME; there are: {', '.join(names)}" if names else "",
-    )
-
-
-def _check_columns(columns: Sequence[str], names: Collection[str], where: str) -> None:
+def _chosen(columns: Sequence[str], names: Collection[str], texts: Sequence[str], where: str) -> Sequence[str]:
+    """The columns to read: those named, if they are there, or else the one of ``texts`` that is meant."""
+    if not columns:
+        columns = [name for name in _USUAL_COLUMNS if name in texts][:1] or texts
+        if len(columns) != 1:
+            hint = f"Add --column NAME; there are: {', '.join(texts)}" if texts else ""
+            raise UsageError(f"{where} has {'several columns' if texts else 'no column of text'}, none is named", hint)
     for column in columns:
         if column not in names:
             raise DataFormatError(f"{where} has no column {column!r}.", hint=f"It has: {', '.join(names)}")
+    return columns
 
 
 def pyarrow() -> tuple[Any, Any]:

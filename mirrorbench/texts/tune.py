@@ -54,15 +54,14 @@ class TunedEncoder:
 
     def _repr_html_(self) -> str:
         """The report as a small table for notebooks."""
-        caption = html.escape(f"{self.spec}, tuned on {self.corpus['n']:,} lines: {self.folder}")
+        from tabulate import tabulate
+
+        lines = f"{self.corpus['n']:,} lines"
+        caption = f"<p>{html.escape(f'{self.spec}, tuned on {lines}: {self.folder}')}</p>"
         if self.held_out is None:
-            return f"<p>{caption}</p>"
-        rows = "".join(
-            f"<tr><th>{title} ({better})</th><td>{before:.3f}</td><td>{after:.3f}</td></tr>"
-            for title, before, after, better in self.held_out.rows()
-        )
-        head = "<tr><th></th><th>before</th><th>after</th></tr>"
-        return f"<table><caption>{caption}</caption>{head}{rows}</table>"
+            return caption
+        rows = [(f"{title} ({better})", f"{a:.3f}", f"{b:.3f}") for title, a, b, better in self.held_out.rows()]
+        return caption + tabulate(rows, ("", "before", "after"), tablefmt="html", disable_numparse=True)
 
 
 def tune_texts(
@@ -131,13 +130,7 @@ def tune_texts(
 
 
 def resolve_method(spec: EncoderSpec, level: str, pairs: bool | None, plugins: Plugins) -> EncoderSpec:
-    """The spec with its method.
-
-    Args:
-        spec: as written.
-        level: picks the method where the spec names none.
-        pairs: whether the texts are pairs, ``None`` where that is not known yet.
-        plugins: what is registered.
+    """The spec with its method; ``pairs`` says whether the texts are pairs, ``None`` where that is not known yet.
 
     Raises:
         UsageError: the spec is nothing that can be tuned, names a corpus of its own, or does not suit the texts.
@@ -145,9 +138,8 @@ def resolve_method(spec: EncoderSpec, level: str, pairs: bool | None, plugins: P
     if level not in LEVELS:
         raise unknown_name("level", level, list(LEVELS))
     if spec.backbone in plugins.encoders:
-        raise UsageError(
-            f"{spec}: {spec.backbone} is an encoder of its own and is not tuned", "Name a backbone: roberta, ./model"
-        )
+        problem = f"{spec}: {spec.backbone} is an encoder of its own and is not tuned"
+        raise UsageError(problem, "Name a backbone: roberta, ./model")
     if spec.get("corpus") is not None:
         raise UsageError(f"{spec}: the texts to tune on are those of the file", "Leave corpus= out of the spec.")
     if not spec.method:
@@ -155,9 +147,8 @@ def resolve_method(spec: EncoderSpec, level: str, pairs: bool | None, plugins: P
     if not plugins.methods[spec.method].tunes:
         raise UsageError(f"{spec}: +{spec.method} tunes nothing", f"Write {spec.with_method(SINGLE)}")
     if pairs is False and spec.method == PAIRS:
-        raise UsageError(
-            f"{spec} tunes on pairs, but the lines are no pairs", "Write text1||text2, or name two columns."
-        )
+        problem = f"{spec} tunes on pairs, but the lines are no pairs"
+        raise UsageError(problem, "Write text1||text2, or name two columns.")
     if pairs and spec.method in (SINGLE, IN_CONTEXT):
         raise UsageError(f"{spec} tunes on single texts, but these are pairs", f"Write {spec.with_method(PAIRS)}")
     return spec

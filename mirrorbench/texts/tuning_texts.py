@@ -64,42 +64,34 @@ def read_tuning_texts(
         DataUnavailableError: the file cannot be read.
         DataFormatError: its content does not follow its format.
     """
-    name, given = "texts", source
+    name, lines = "texts", cast("Iterable[str | tuple[str, ...]]", source)
     if isinstance(source, str | Path):
         if len(columns) > 2:
             raise UsageError("texts are in one column, pairs in two", f"Got {len(columns)}: {', '.join(columns)}")
         name = "standard input" if source == STDIN else f"./{Path(source).name}"
         if len(columns) == 2:
-            return _collect(name, read_pairs(str(source), columns), held_out, seed)
-        given = [text for text in read_texts(str(source), *columns) if text.strip()]
-    lines = list(cast("Sequence[str | tuple[str, str]]", given))
-    texts = [line for line in lines if isinstance(line, str)]
-    if len(texts) < len(lines):
-        odd = [line for line in lines if not isinstance(line, str) and not _is_pair(line)]
-        if odd or texts:
-            hint = f"Not so: {odd[0]!r:.90}" if odd else "Some are strings, and some are pairs."
-            raise UsageError("what to tune on must be strings, or pairs of two strings", hint)
-        return _collect(name, cast("list[tuple[str, str]]", lines), held_out, seed)
+            lines = read_pairs(str(source), columns)
+        else:
+            lines = (text for text in read_texts(str(source), *columns) if text.strip())
+    given = list(lines)
+    texts = [line for line in given if isinstance(line, str)]
+    odd = [line for line in given if not isinstance(line, str) and not _is_pair(line)]
+    if odd or 0 < len(texts) < len(given):
+        hint = f"Not so: {odd[0]!r:.90}" if odd else "Some are strings, and some are pairs."
+        raise UsageError("what to tune on must be strings, or pairs of two strings", hint)
     pairs = [None if raw else split_pair(text) for text in texts]
     found = [pair for pair in pairs if pair]
-    if found and len(found) == len(texts):
-        return _collect(name, found, held_out, seed)
-    if 2 * len(found) > len(texts):
+    if len(texts) < 2 * len(found) < 2 * len(texts):
         raise UsageError(
             f"{name}: {len(found)} of {len(texts)} lines are pairs (text1||text2), "
             f"but not {texts[pairs.index(None)]!r:.90}",
             "Make all lines pairs, or none. To tune on the lines as they are, name the method: BACKBONE+mirror",
         )
-    return _collect(name, ((text,) for text in texts), held_out, seed)
-
-
-def _is_pair(value: object) -> bool:
-    return isinstance(value, tuple | list) and len(value) == 2 and all(isinstance(text, str) for text in value)
-
-
-def _collect(name: str, lines: Iterable[tuple[str, ...]], held_out: int | None, seed: int) -> TuningTexts:
-    read = [tuple(" ".join(text.split("\t")).strip() for text in line) for line in lines]
-    read = [line for line in read if all(line)]
+    if texts:
+        given = [*found] if len(found) == len(texts) else [(text,) for text in texts]
+    # A tab stands between the texts of a pair; a text of several lines is one text.
+    stripped = (tuple(" ".join(text.split("\t")).strip() for text in line) for line in given)
+    read = [line for line in stripped if all(line)]
     distinct = list(dict.fromkeys(read))
     n = min(HELD_OUT, int(len(distinct) * HELD_OUT_SHARE)) if held_out is None else held_out
     if n < 0:
@@ -107,11 +99,13 @@ def _collect(name: str, lines: Iterable[tuple[str, ...]], held_out: int | None, 
     if n == 1:  # there is no uniformity of one text
         n = 0 if held_out is None else 2
     if len(distinct) - n < 2:
-        raise TuningError(
-            f"{name} holds {len(distinct)} distinct lines, of which {n} are to be held out: too few to tune on",
-            "Tuning needs at least two lines; thousands are usual.",
-        )
+        problem = f"{name} holds {len(distinct)} distinct lines, of which {n} are to be held out: too few to tune on"
+        raise TuningError(problem, "Tuning needs at least two lines; thousands are usual.")
     chosen = set(np.random.default_rng(seed).permutation(len(distinct))[:n].tolist())
     train = tuple(line for row, line in enumerate(distinct) if row not in chosen)
     aside = tuple(line for row, line in enumerate(distinct) if row in chosen)
     return TuningTexts(name, train, aside, len(distinct[0]) == 2, len(read), len(read) - len(distinct))
+
+
+def _is_pair(value: object) -> bool:
+    return isinstance(value, tuple | list) and len(value) == 2 and all(isinstance(text, str) for text in value)

@@ -14,10 +14,10 @@ from mirrorbench.core.errors import DataFormatError, UsageError
 from mirrorbench.core.inputs import TextInput
 from mirrorbench.texts.reading import (
     parse_marked,
+    read_inputs,
     read_pairs,
     read_rows,
     read_texts,
-    read_words_in_context,
     split_pair,
 )
 
@@ -144,7 +144,7 @@ def test_no_marks(text: str) -> None:
 
 
 @given(st.text(), st.text(min_size=1).filter(str.strip), st.text())
-def test_any_text_can_be_parse_marked(before: str, target: str, after: str) -> None:
+def test_any_text_can_be_marked(before: str, target: str, after: str) -> None:
     def escaped(text: str) -> str:
         return "".join("\\" + c if c in "[]\\" else c for c in text)
 
@@ -156,13 +156,13 @@ def test_span_columns(tmp_path: Path) -> None:
     file = tmp_path / "a.jsonl"
     good = {"s": "the bank", "from": 4, "to": "8"}
     file.write_text(json.dumps(good) + "\n")
-    assert list(read_words_in_context(str(file), "s", ("from", "to"))) == [TextInput("the bank", ((4, 8),))]
+    assert list(read_inputs(str(file), "s", spans=("from", "to"))) == [TextInput("the bank", ((4, 8),))]
     with pytest.raises(UsageError, match="--column"):
-        list(read_words_in_context(str(file), "", ("from", "to")))
+        list(read_inputs(str(file), "", spans=("from", "to")))
     for wrong in ({"to": 9}, {"from": 8}, {"from": -1}, {"from": 1.5}, {"from": True}, {"to": None}):
         file.write_text(json.dumps({**good, **wrong}) + "\n")
         with pytest.raises(DataFormatError, match="line 1"):
-            list(read_words_in_context(str(file), "s", ("from", "to")))
+            list(read_inputs(str(file), "s", spans=("from", "to")))
 
 
 def test_texts_keep_their_places(tmp_path: Path) -> None:
