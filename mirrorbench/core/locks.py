@@ -117,7 +117,7 @@ def _has_ended(owner: OwnerRecord) -> bool:
         if space != ("" if here == _INITIAL_PID_NAMESPACE else f"{here:x}"):
             return False
     try:
-        return host == socket.gethostname() and psutil.Process(owner.pid).status() == psutil.STATUS_ZOMBIE
+        return host == socket.gethostname() and bool(psutil.Process(owner.pid).status() == psutil.STATUS_ZOMBIE)
     except psutil.NoSuchProcess:
         return True
     except psutil.Error:

@@ -167,10 +167,11 @@ class ResultStore:
                     _move_aside(path, cell.id)
                 _move(aside, path)
 
-    def sweep(self, cell: Cell) -> None:
-        """Remove what a killed process left half-written; only for who holds the lease of the cell's group."""
-        for left in self.path(cell).parent.glob(f"{TEMPORARY}*"):
-            left.unlink(missing_ok=True)
+    def sweep(self, *cells: Cell) -> None:
+        """Remove what a killed process left half-written; only for the holder of the lease of the cells' group."""
+        for folder in {self.path(cell).parent for cell in cells}:
+            for left in folder.glob(f"{TEMPORARY}*"):
+                left.unlink(missing_ok=True)
 
     def write(self, cell: Cell, result: Result, scores: Scores) -> Path:
         """Store a result and its predictions.

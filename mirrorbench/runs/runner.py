@@ -108,8 +108,8 @@ class Runner:
     ) -> Iterator[CellOutcome]:
         with lease:
             pending = []
+            self.results.sweep(*cells)
             for cell in cells:
-                self.results.sweep(cell)
                 if stored := self.results.find(cell):  # by another process, since the run began
                     yield CellOutcome(cell, stored, computed=False)
                     continue

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from mirrorbench import hookimpl
 from mirrorbench.core.errors import MirrorbenchError, UsageError
 from mirrorbench.runs.cells import CellGroup, CellOutcome, failed
-from mirrorbench.runs.executors import RETRIES, GroupOutcome, Job, compute, deaf_to_interrupts
+from mirrorbench.runs.executors import RETRIES, GroupOutcome, Job, compute, interrupts_blocked
 
 if TYPE_CHECKING:
     from mirrorbench.core.hooks import Register
@@ -135,7 +135,7 @@ class _Array:
         import submitit
 
         try:
-            with deaf_to_interrupts(), self.executor.batch():
+            with interrupts_blocked(), self.executor.batch():
                 for part in parts:
                     part.job = self.executor.submit(compute_all, self.job.context, part.groups)
         except submitit.core.utils.FailedJobError as error:  # an unknown partition, more than an account may have ...

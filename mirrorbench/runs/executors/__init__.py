@@ -1,4 +1,4 @@
-"""Where a plan's groups of cells are computed: jobs for executors, and what their workers need.
+"""Where a plan's groups of cells are computed: jobs for executors, and what their workers call.
 
 An executor (hook ``register_executors``) is a function from a ``Job`` to the outcomes of its cells. It hands each group
 to a worker, in whatever process, and the worker calls ``compute``: that builds a workspace from a small
@@ -55,10 +55,7 @@ class Job:
     @classmethod
     def of(cls, workspace: Workspace, groups: Sequence[CellGroup], corpora: Mapping[CorpusRef, Corpus]) -> Job:
         """The job of computing groups of cells, with those corpora only that they are tuned on."""
-        models = [
-            model for cells in groups for cell in cells for model in (cell.model, *dict(cell.model.members).values())
-        ]
-        wanted = {model.corpus for model in models}
+        wanted = {model.corpus for cells in groups for cell in cells for model in cell.model.with_members()}
         own = {ref: corpus for ref, corpus in corpora.items() if ref in wanted}
         return cls(tuple(groups), own, workspace.context(), workspace.options, workspace.reporter, workspace)
 
@@ -90,60 +87,41 @@ class Job:
             self.workspace.cache.save_corpus(ref.sha256, corpus.texts)
 
 
-@contextmanager
-def deaf_to_interrupts() -> Iterator[None]:
-    """Processes that are started inside never hear Ctrl-C, which a terminal sends to them too: their parent decides."""
-    if not hasattr(signal, "pthread_sigmask"):  # Windows
-        yield
-        return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # what is blocked stays so in a new process
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
 Execute = Callable[[Job], Iterator[CellOutcome]]
 """An executor: yields the outcome of every cell of the job, in any order."""
 
 
-class SharedCorpora(Mapping[CorpusRef, Corpus]):
-    """The corpora that ``Job.share`` put into the cache."""
+class SharedCorpora(dict[CorpusRef, Corpus]):
+    """The corpora that ``Job.share`` put into the cache, read when they are first asked for."""
 
     def __init__(self, cache: Cache) -> None:
+        super().__init__()
         self.cache = cache
-        self._read: dict[CorpusRef, Corpus] = {}
 
-    def __getitem__(self, ref: CorpusRef) -> Corpus:
-        if ref not in self._read:
-            self._read[ref] = self._found(ref)
-        return self._read[ref]
-
-    def _found(self, ref: CorpusRef) -> Corpus:
+    def __missing__(self, ref: CorpusRef) -> Corpus:
         texts = self.cache.corpus(ref.sha256)
         if texts is None:
             raise StorageError(
                 f"the corpus {ref.name} is not in the cache {self.cache.root} of this worker",
                 "Workers need the cache folder of the run: name one on a shared file system, MIRRORBENCH_CACHE=DIR.",
             )
-        return Corpus(ref.name, texts, ref.sha256, "the cache", len(texts), 0)
-
-    def __iter__(self) -> Iterator[CorpusRef]:
-        raise TypeError("the corpora in a cache are found by their checksum only")
-
-    def __len__(self) -> int:
-        raise TypeError("the corpora in a cache are found by their checksum only")
+        self[ref] = Corpus(ref.name, texts, ref.sha256, "the cache", len(texts), 0)
+        return self[ref]
 
 
-class NoteCollector(Silent):
-    """A reporter that keeps what is worth saying."""
+class NoteReporter(Silent):
+    """The reporter of a worker: passes on what is worth saying, and nothing else.
 
-    def __init__(self) -> None:
-        self.notes: list[str] = []
+    Args:
+        send: called with each note.
+    """
+
+    def __init__(self, send: Callable[[str], None]) -> None:
+        self.send = send
 
     def note(self, message: str) -> None:
         """Something worth saying that stops nothing."""
-        self.notes.append(message)
+        self.send(message)
 
 
 @dataclass(frozen=True)
@@ -154,17 +132,31 @@ class GroupOutcome:
     notes: tuple[str, ...] = ()
 
 
+def compute(context: WorkerContext, cells: CellGroup) -> GroupOutcome:
+    """What a worker of any executor calls: compute a group, or wait for the process that is at work on it.
+
+    The process keeps what it loaded for the next group of the same context.
+    """
+    runner, corpora = _worker(context)
+    notes: list[str] = []
+    runner.workspace.reporter = NoteReporter(notes.append)
+    return GroupOutcome(tuple(runner.compute([cells], corpora)), tuple(notes))
+
+
 @cache
 def _worker(context: WorkerContext) -> tuple[Runner, SharedCorpora]:
     workspace = context.workspace()
     return workspace.runner(), SharedCorpora(workspace.cache)
 
 
-def compute(context: WorkerContext, cells: CellGroup) -> GroupOutcome:
-    """What a worker of any executor calls: compute a group, or wait for whoever is at work on it.
-
-    The process keeps what it loaded for the next group of the same context.
-    """
-    runner, corpora = _worker(context)
-    notes = runner.workspace.reporter = NoteCollector()
-    return GroupOutcome(tuple(runner.compute([cells], corpora)), tuple(notes.notes))
+@contextmanager
+def interrupts_blocked() -> Iterator[None]:
+    """Processes started inside never see Ctrl-C, which a terminal sends to them too: their parent decides."""
+    if not hasattr(signal, "pthread_sigmask"):  # Windows
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # what is blocked stays so in a new process
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

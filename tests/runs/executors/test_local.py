@@ -15,8 +15,7 @@ from mirrorbench.core.locks import Leases
 from mirrorbench.core.specs import parse_spec
 from mirrorbench.runs.cells import ModelRef
 from mirrorbench.runs.executors import Job
-from mirrorbench.runs.executors.local import devices_for
-from mirrorbench.runs.executors.pool import serve
+from mirrorbench.runs.executors.local import devices_for, serve
 from mirrorbench.runs.workspace import WorkerContext, Workspace
 
 
