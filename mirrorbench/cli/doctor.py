@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 
 import typer
@@ -18,12 +19,12 @@ def doctor(
     """
     from mirrorbench.cli.output import in_bytes, print_json
     from mirrorbench.data.store import DataStore
-    from mirrorbench.runs import diagnosis
+    from mirrorbench.runs import environment
     from mirrorbench.runs.builtin import plugins
 
     data = DataStore(data_dir, offline=True)
-    versions, folders, lacking = diagnosis.versions(), diagnosis.folders(data), diagnosis.lacking(data)
-    extras = {name: diagnosis.package_version(package) for name, (package, _) in diagnosis.EXTRAS.items()}
+    versions, folders, lacking = environment.versions(), environment.folders(data), environment.lacking(data)
+    extras = {name: environment.package_version(package) for name, (package, _) in environment.EXTRAS.items()}
     third = [row for row in plugins().listing() if row["distribution"] != "built in"]
     problems = [f"{name} is not installed" for name, found in versions.items() if not found]
     problems += [f"the folder {folder.path} cannot be written" for folder in folders if not folder.writable]
@@ -31,33 +32,33 @@ def doctor(
         report = {
             "versions": versions,
             "extras": extras,
-            "devices": diagnosis.devices(),
+            "devices": environment.devices(),
             "folders": {f.name: {"path": str(f.path), "bytes": f.size, "free": f.free} for f in folders},
-            "hub": diagnosis.hub(offline),
+            "hub": environment.hub(offline),
             "plugins": third,
             "missing": lacking,
-            "environment": diagnosis.environment(),
+            "environment": {name: os.environ.get(name, "") for name in environment.VARIABLES},
             "problems": problems,
         }
         print_json(report)
         raise typer.Exit(1 if problems else 0)
     _section("Versions", [(name, found or "not installed") for name, found in versions.items()])
     _section("Extras", [
-        (name, found or f"not installed; for {diagnosis.EXTRAS[name][1]}: pip install 'mirrorbench[{name}]'")
+        (name, found or f"not installed; for {environment.EXTRAS[name][1]}: pip install 'mirrorbench[{name}]'")
         for name, found in extras.items()
     ])  # fmt: skip
-    _section("Devices (auto takes the first)", [tuple(line.split(": ", 1)) for line in diagnosis.devices()])
+    _section("Devices (auto takes the first)", [tuple(line.split(": ", 1)) for line in environment.devices()])
     _section("Folders", [
         (f.name, f"{f.path}: {in_bytes(f.size) if f.exists else 'not there yet'}, {in_bytes(f.free)} free"
                  + ("" if f.writable else ", CANNOT BE WRITTEN"))
         for f in folders
     ])  # fmt: skip
-    _section("Hub", [("models", diagnosis.hub(offline))])
+    _section("Hub", [("models", environment.hub(offline))])
     _section("Plugins", [(row["name"], f"{row['distribution']}: {', '.join(row['hooks'])}") for row in third])
     _section("Data", [(suite, _missing(tasks)) for suite, tasks in lacking.items()])
-    values = diagnosis.environment()
+    values = {name: os.environ.get(name, "") for name in environment.VARIABLES}
     _section("Environment", [
-        (name, values[name] or f"not set ({meaning})") for name, meaning in diagnosis.VARIABLES.items()
+        (name, values[name] or f"not set ({meaning})") for name, meaning in environment.VARIABLES.items()
     ])  # fmt: skip
     typer.echo("Everything that is needed is here." if not problems else f"Problems: {'; '.join(problems)}")
     raise typer.Exit(1 if problems else 0)

@@ -144,7 +144,7 @@ class EmbeddingCache:
     """Vectors of one encoder (weights, pooling, precision) by input, in shards that are memory-mapped.
 
     A shard is two files: the vectors, and the keys of their inputs, written last, so that a shard without keys is
-    one that died half-written. Its name is the hash of both, so that two processes that fill one shelf write either
+    one that died half-written. Its name is the hash of both, so that two processes that fill one folder write either
     different files or twice the same, and damage shows.
 
     Args:
@@ -153,9 +153,9 @@ class EmbeddingCache:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._where: dict[bytes, tuple[int, int]] = {}
+        self._rows: dict[bytes, tuple[int, int]] = {}  # shard and row by the input's key
         self._shards: list[Array] = []
-        self._unchecked: dict[int, str] = {}  # shards by number, with their names, until they are first used
+        self._unchecked: dict[int, str] = {}  # names of shards that have not been used yet, by number
         for keys_file in sorted(folder.glob("*.keys.npy")):
             name = keys_file.name.removesuffix(".keys.npy")
             if not SHARD.fullmatch(name):
@@ -169,34 +169,25 @@ class EmbeddingCache:
                 self._add(keys, vectors)
 
     def _add(self, keys: NDArray[np.uint8], vectors: Array) -> None:
-        data = keys.tobytes()
-        shard = len(self._shards)
+        data, shard = keys.tobytes(), len(self._shards)
         self._shards.append(vectors)
         for row in range(len(keys)):
-            self._where[data[row * KEY_BYTES : (row + 1) * KEY_BYTES]] = (shard, row)
+            self._rows[data[row * KEY_BYTES : (row + 1) * KEY_BYTES]] = (shard, row)
 
     def _drop(self, name: str) -> None:
         _logger.warning("Vectors in %s are damaged (%s); they are computed again.", self.folder, name)
         for suffix in (".keys.npy", ".npy"):
             (self.folder / f"{name}{suffix}").unlink(missing_ok=True)
 
-    def _check(self, shard: int) -> None:
-        """Compare a shard with its name, once; a damaged one leaves the shelf."""
-        name = self._unchecked.pop(shard)
-        try:
-            whole = shard_name(np.load(self.folder / f"{name}.keys.npy"), self._shards[shard]) == name
-        except (OSError, ValueError, EOFError):  # another process found the damage first
-            whole = False
-        if not whole:
-            self._where = {key: place for key, place in self._where.items() if place[0] != shard}
-            self._drop(name)
-
     def missing(self, inputs: Sequence[TextInput]) -> list[TextInput]:
         """Those inputs whose vectors are not here undamaged, in their order."""
         keys = [item.key() for item in inputs]
-        for shard in sorted({self._where[key][0] for key in keys if key in self._where} & self._unchecked.keys()):
-            self._check(shard)
-        return [item for item, key in zip(inputs, keys, strict=True) if key not in self._where]
+        for shard in sorted({self._rows[key][0] for key in keys if key in self._rows} & self._unchecked.keys()):
+            name = self._unchecked.pop(shard)  # each is compared with its name once
+            if not is_whole(self.folder, name, self._shards[shard]):
+                self._rows = {key: place for key, place in self._rows.items() if place[0] != shard}
+                self._drop(name)
+        return [item for item, key in zip(inputs, keys, strict=True) if key not in self._rows]
 
     def put(self, inputs: Sequence[TextInput], vectors: Array) -> None:
         """Add the vectors of inputs, shape (len(inputs), dimensions).
@@ -204,7 +195,7 @@ class EmbeddingCache:
         Raises:
             StorageError: the folder cannot be written, or the disk is full.
         """
-        keys = _key_array([item.key() for item in inputs])
+        keys = np.frombuffer(b"".join(item.key() for item in inputs), dtype=np.uint8).reshape(-1, KEY_BYTES)
         name = shard_name(keys, vectors)
         for suffix, array in ((".npy", vectors), (".keys.npy", keys)):
             with writing(self.folder / f"{name}{suffix}", self.folder.parent) as sink:
@@ -213,21 +204,15 @@ class EmbeddingCache:
 
     def get(self, inputs: Sequence[TextInput]) -> Array:
         """Vectors of inputs that are all here, float32 of shape (len(inputs), dimensions)."""
-        places = [self._where[item.key()] for item in inputs]
-        if not places:
+        places = np.array([self._rows[item.key()] for item in inputs]).reshape(-1, 2)
+        if not len(places):
             return np.empty((0, 0), dtype=np.float32)
-        # Not of the first shard of all: it may be a damaged one that has left the shelf.
-        result = np.empty((len(places), self._shards[places[0][0]].shape[1]), dtype=np.float32)
-        shards = np.array([shard for shard, _ in places])
-        rows = np.array([row for _, row in places])
-        for shard in np.unique(shards):
-            here = shards == shard
-            result[here] = self._shards[shard][rows[here]]
+        # Not of the first shard of all: it may be a damaged one that was dropped.
+        result = np.empty((len(places), self._shards[places[0, 0]].shape[1]), dtype=np.float32)
+        for shard in np.unique(places[:, 0]):
+            here = places[:, 0] == shard
+            result[here] = self._shards[shard][places[here, 1]]
         return result
-
-
-def _key_array(keys: Sequence[bytes]) -> NDArray[np.uint8]:
-    return np.frombuffer(b"".join(keys), dtype=np.uint8).reshape(-1, KEY_BYTES)
 
 
 def shard_name(keys: NDArray[np.uint8], vectors: Array) -> str:
@@ -236,3 +221,12 @@ def shard_name(keys: NDArray[np.uint8], vectors: Array) -> str:
     digest.update(f"{vectors.dtype.str} {vectors.shape}".encode())
     digest.update(np.ascontiguousarray(vectors).view(np.uint8).data)
     return digest.hexdigest()
+
+
+def is_whole(folder: Path, name: str, vectors: Array | None = None) -> bool:
+    """Whether a shard's keys and vectors (read, if they are not given) are those of its name."""
+    try:
+        keys = np.load(folder / f"{name}.keys.npy")
+        return shard_name(keys, np.load(folder / f"{name}.npy") if vectors is None else vectors) == name
+    except (OSError, ValueError, EOFError):
+        return False

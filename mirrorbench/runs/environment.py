@@ -1,40 +1,75 @@
-"""What a result says about where it came from: versions, device, git commit."""
+"""What results and ``mirrorbench doctor`` say of where they are: versions, devices, folders, the hub, variables."""
 
 from __future__ import annotations
 
+import os
 import platform
+import shutil
 import subprocess
+from contextlib import suppress
+from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import mirrorbench
-
 if TYPE_CHECKING:
     import torch
 
-_PACKAGES = ("torch", "transformers", "tokenizers", "numpy", "scipy", "scikit-learn", "sentence-transformers")
+    from mirrorbench.data.store import DataStore
+
+_IN_RESULTS = ("torch", "transformers", "tokenizers", "numpy", "scipy", "scikit-learn", "sentence-transformers")
+_NEEDED = ("torch", "transformers", "tokenizers", "huggingface_hub", "numpy", "scipy", "scikit-learn")
+EXTRAS = {
+    "sbert": ("sentence-transformers", "encoder sbert"),
+    "static": ("gensim", "fastText binaries"),
+    "words": ("wordfreq", "corpora of frequent words"),
+    "parquet": ("pyarrow", "Parquet files"),
+    "frames": ("pandas", "DataFrames"),
+    "figures": ("matplotlib", "figures of mirrorbench analyze"),
+    "hub": ("datasets", "corpora and tasks from data sets of the Hugging Face hub"),
+}
+"""Extras of the distribution: the package that each brings, and for what."""
+
+VARIABLES = {
+    "MIRRORBENCH_DATA": "folder of data files",
+    "MIRRORBENCH_CACHE": "folder of tuned models and vectors",
+    "MIRRORBENCH_DISABLE_PLUGINS": "names of plugins that are not loaded, with commas",
+    "MIRRORBENCH_STRICT_PLUGINS": "1: a broken plugin is an error",
+    "MIRRORBENCH_DEBUG": "1: errors keep their traceback",
+    "HF_HOME": "folder of models from the hub",
+    "HF_HUB_CACHE": "likewise, for the models alone",
+    "HF_ENDPOINT": "address of the hub",
+    "HF_HUB_OFFLINE": "1: the hub is never asked",
+    "OMP_NUM_THREADS": "threads of torch on the processor",
+    "CUDA_VISIBLE_DEVICES": "GPUs that torch sees",
+}
+"""Every environment variable that changes what mirrorbench does, and how."""
+
+HUB_TIMEOUT = 5.0
+"""Seconds that the hub has to answer."""
 
 
 def describe(device: torch.device) -> dict[str, Any]:
-    """Versions of what computes, the device, and the commit of a mirrorbench checkout (null outside one)."""
+    """The ``environment`` of a result; ``git`` is the commit of a checkout, null outside one."""
+    import mirrorbench
     from mirrorbench.core.devices import describe as describe_device
 
     return {
         "mirrorbench": mirrorbench.__version__,
         "python": platform.python_version(),
         "platform": platform.platform(),
-        "packages": {name: found for name in _PACKAGES if (found := _version(name))},
+        "packages": {name: found for name in _IN_RESULTS if (found := package_version(name))},
         "device": str(device),
         "device_name": describe_device(device),
         "git": _commit(),
     }
 
 
-def _version(package: str) -> str:
+def package_version(name: str) -> str:
+    """The version of an installed distribution, empty where there is none."""
     try:
-        return version(package)
+        return version(name)
     except PackageNotFoundError:
         return ""
 
@@ -44,11 +79,90 @@ def _commit() -> str | None:
     checkout = Path(__file__).resolve().parents[2]
     if not (checkout / ".git").exists():
         return None
+    command = ["git", "-C", str(checkout), "describe", "--always", "--dirty", "--abbrev=40"]
     try:
-        out = subprocess.run(
-            ["git", "-C", str(checkout), "describe", "--always", "--dirty", "--abbrev=40"],
-            capture_output=True, text=True, timeout=10, check=True,
-        )  # fmt: skip
+        out = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True)
     except (OSError, subprocess.SubprocessError):
         return None
     return out.stdout.strip() or None
+
+
+def versions() -> dict[str, str]:
+    """Versions of Python and the packages that compute; empty for one that is not installed."""
+    import mirrorbench
+
+    python = f"{platform.python_version()} on {platform.platform()}"
+    packages = {name: package_version(name) for name in _NEEDED}
+    return {"mirrorbench": mirrorbench.__version__, "python": python, **packages}
+
+
+def devices() -> list[str]:
+    """Devices that torch can use, the one that ``auto`` takes first."""
+    import torch
+
+    from mirrorbench.core.devices import describe as describe_device
+    from mirrorbench.core.devices import pick_device
+
+    best = pick_device("auto")
+    names = [f"cuda:{n}" for n in range(torch.cuda.device_count())] if torch.cuda.is_available() else []
+    names += ["mps"] if torch.backends.mps.is_available() else []
+    found = [torch.device(name) for name in (*names, "cpu")]
+    return [f"{d}: {describe_device(d)}" for d in sorted(found, key=lambda d: d.type != best.type)]
+
+
+@dataclass(frozen=True, slots=True)
+class FolderState:
+    """A folder that mirrorbench uses: whether it is there, can be written, what it holds and what is free (bytes)."""
+
+    name: str
+    path: Path
+    exists: bool
+    writable: bool
+    size: int
+    free: int
+
+
+def folders(data: DataStore) -> list[FolderState]:
+    """The data, the cache, and the hub's own cache."""
+    from huggingface_hub.constants import HF_HUB_CACHE
+
+    from mirrorbench.core.files import cache_root
+
+    found = []
+    for name, path in {"data": data.root, "cache": cache_root(), "hub": Path(HF_HUB_CACHE)}.items():
+        above = next(parent for parent in (path, *path.parents) if parent.exists())
+        used = 0
+        for file in path.rglob("*") if path.is_dir() else ():
+            # Files of the hub's cache are links to blobs: each blob counts once.
+            with suppress(OSError):  # another process has just removed it
+                used += file.stat().st_size if file.is_file() and not file.is_symlink() else 0
+        free = shutil.disk_usage(above).free
+        found.append(FolderState(name, path, path.is_dir(), os.access(above, os.W_OK), used, free))
+    return found
+
+
+def hub(offline: bool) -> str:
+    """Whether the hub answers: one request of at most ``HUB_TIMEOUT`` seconds, none if offline."""
+    from huggingface_hub import HfApi
+    from huggingface_hub.constants import is_offline_mode
+
+    if offline or is_offline_mode():
+        return f"not asked ({'--offline' if offline else 'HF_HUB_OFFLINE'})"
+    api = HfApi()
+    try:
+        api.model_info("bert-base-uncased", timeout=HUB_TIMEOUT)
+    except Exception as error:  # any failure of any network layer means the same here
+        first = (str(error).strip().splitlines() or [""])[0]
+        return f"{api.endpoint} not reachable ({type(error).__name__}: {first[:80]})"
+    return f"{api.endpoint} reachable"
+
+
+def lacking(data: DataStore) -> dict[str, list[str]]:
+    """For each suite the tasks whose data files are not all here."""
+    from mirrorbench.data.catalogue import builtin_cards, builtin_suites
+
+    cards = builtin_cards()
+    return {
+        suite: [task for task in tasks if task in cards and set(data.status(cards[task]).values()) - {"present"}]
+        for suite, tasks in builtin_suites().items()
+    }

@@ -1,4 +1,4 @@
-"""Upkeep of the cache: what is in it, whether it is whole, and what may go. Everything in it can be made again."""
+"""Maintenance of the cache: what is in it, whether it is whole, and what may go. Everything in it can be made again."""
 
 from __future__ import annotations
 
@@ -17,108 +17,90 @@ import numpy as np
 
 from mirrorbench.core.errors import StorageError
 from mirrorbench.core.files import TEMPORARY, damaged_files
-from mirrorbench.runs.cache import SHARD, Cache, shard_name
+from mirrorbench.runs.cache import SHARD, Cache, is_whole
 
-ENTRY_KINDS = ("models", "embeddings", "corpora")
 LEFTOVER_AGE = 86_400.0
-"""Seconds after which a temporary file belongs to nobody who is still writing."""
+"""Seconds after which a temporary file belongs to no process that is still writing."""
 
 
 @dataclass(frozen=True, slots=True)
 class CacheEntry:
-    """One thing in the cache.
-
-    Attributes:
-        kind: ``models``, ``embeddings`` or ``corpora``; ``leftovers`` for what a killed process left.
-        key: its name.
-        path: its folder or file.
-        size: bytes.
-        used: when it was last written or, where the file system keeps count, read; seconds since 1970.
-        what: the encoder spec of a model, the number of vectors, the number of bytes.
-    """
+    """One thing in the cache."""
 
     kind: str
+    """``models``, ``embeddings`` or ``corpora``; ``leftovers`` for what a killed process left."""
     key: str
     path: Path
     size: int
+    """Bytes."""
     used: float
+    """When it was last written or, where the file system keeps count, read; seconds since 1970."""
     what: str
+    """The encoder spec of a model, the number of vectors, the number of bytes."""
 
 
 def entries(cache: Cache) -> list[CacheEntry]:
     """Everything in the cache, the largest first."""
-    found = [entry for kind in ENTRY_KINDS for entry in _of_kind(cache, kind)]
+    found = [entry for kind in ("models", "embeddings", "corpora") for entry in _of_kind(cache, kind)]
     return sorted(found, key=lambda entry: (-entry.size, entry.key))
 
 
 def damage(cache: Cache, entry: CacheEntry) -> str:
     """What is wrong with an entry, found by hashing it; empty if it is whole. Nothing is changed."""
-    with _unnoticed(entry.path):
+    with _access_times_kept(entry.path):
         if entry.kind == "models":
             return damaged_files(entry.path)
         if entry.kind == "corpora":
             return "" if cache.corpus(entry.key) is not None else "its strings are not those of its checksum"
         if entry.kind == "embeddings":
-            broken = [name for name in _shards(entry.path) if not _whole(entry.path, name)]
-            return f"{len(broken)} of its files ({', '.join(name[:12] for name in broken)})" if broken else ""
+            broken = [name[:12] for name in _shards(entry.path) if not is_whole(entry.path, name)]
+            return f"{len(broken)} of its files ({', '.join(broken)})" if broken else ""
     return "an unfinished file"
 
 
 def prunable(cache: Cache, older_than: float | None = None, everything: bool = False) -> list[CacheEntry]:
-    """What may go.
+    """What may go: leftovers of killed processes always, never what a running process holds.
 
     Args:
         cache: the cache.
         older_than: also what was not used for this many days.
         everything: also everything else.
-
-    Returns:
-        Leftovers of killed processes always; never what a running process holds.
     """
-    chosen = []
+    now, chosen = time.time(), []
     for entry in entries(cache):
-        age = time.time() - entry.used
         if entry.kind == "leftovers":
-            goes = age > LEFTOVER_AGE
+            if now - entry.used > LEFTOVER_AGE:
+                chosen.append(entry)
         else:
-            asked = everything or (older_than is not None and age > older_than * 86_400)
-            goes = asked and not _in_use(cache, entry)
-        if goes:
-            chosen.append(entry)
+            asked = everything or (older_than is not None and now - entry.used > older_than * 86_400)
+            if asked and (lease := cache.leases.take(entry.key)):
+                with lease:
+                    chosen.append(entry)
     return chosen
 
 
 def remove(entry: CacheEntry) -> None:
-    """Remove an entry; a folder first takes another name, so that nobody opens half of it.
+    """Remove an entry; a folder first takes another name, so that no process opens half of it.
 
     Raises:
         StorageError: it may not be removed.
     """
     try:
-        if entry.path.is_dir():
-            # A new one each time: an earlier removal may have been killed in the middle.
-            doomed = Path(tempfile.mkdtemp(prefix=f"{TEMPORARY}gone-", dir=entry.path.parent))
-            try:
-                entry.path.rename(doomed / "entry")
-            finally:
-                shutil.rmtree(doomed)
-        else:
+        if not entry.path.is_dir():
             entry.path.unlink()
+            return
+        # A new one each time: an earlier removal may have been killed in the middle.
+        doomed = Path(tempfile.mkdtemp(prefix=f"{TEMPORARY}gone-", dir=entry.path.parent))
+        try:
+            entry.path.rename(doomed / "entry")
+        finally:
+            shutil.rmtree(doomed)
     except FileNotFoundError:  # another process was faster
         return
     except OSError as error:
         raise StorageError(
             f"{entry.path} cannot be removed: {error.strerror}", "It belongs to another user, or the disk is read-only."
         ) from error
-
-
-def _in_use(cache: Cache, entry: CacheEntry) -> bool:
-    """Whether a living process holds the lease of an entry; one that a dead process left counts for nothing."""
-    lease = cache.leases.take(entry.key)
-    if lease is None:
-        return True
-    with lease:
-        return False
 
 
 def _of_kind(cache: Cache, kind: str) -> Iterator[CacheEntry]:
@@ -129,7 +111,7 @@ def _of_kind(cache: Cache, kind: str) -> Iterator[CacheEntry]:
         elif path.suffix == ".json" if kind == "corpora" else path.is_dir():  # else nothing of ours, but .DS_Store ...
             for left in sorted(path.glob(f"{TEMPORARY}*")) if kind == "embeddings" else ():
                 yield _entry("leftovers", left.name, left)
-            with _unnoticed(path):
+            with _access_times_kept(path):
                 what = _what(kind, path)
             yield _entry(kind, path.name.removesuffix(".json"), path, what)
 
@@ -151,7 +133,7 @@ def _stats(path: Path) -> list[tuple[Path, os.stat_result]]:
 
 
 @contextmanager
-def _unnoticed(path: Path) -> Iterator[None]:
+def _access_times_kept(path: Path) -> Iterator[None]:
     """What is read inside keeps the time of its last access: to list or verify an entry is no use of it."""
     before = _stats(path)
     yield
@@ -161,31 +143,21 @@ def _unnoticed(path: Path) -> Iterator[None]:
 
 
 def _what(kind: str, path: Path) -> str:
+    if kind == "corpora":
+        return "strings of a corpus"
     if kind == "models":
         try:
             made = json.loads((path / "mirrorbench.json").read_text(encoding="utf-8"))
             return f"{made['spec']} seed {made['seed']}"
         except (OSError, ValueError, KeyError):
             return "unreadable"
-    if kind == "embeddings":
-        n = d = 0
-        for name in _shards(path):
-            try:
-                shape = np.load(path / f"{name}.npy", mmap_mode="r").shape
-            except (OSError, ValueError, EOFError):
-                continue
-            n, d = n + shape[0], shape[1]
-        return f"{n:,} vectors of {d} dimensions" if n else "nothing that this version reads"
-    return "strings of a corpus"
+    shapes = []
+    for name in _shards(path):
+        with suppress(OSError, ValueError, EOFError):
+            shapes.append(np.load(path / f"{name}.npy", mmap_mode="r").shape)
+    n = sum(shape[0] for shape in shapes)
+    return f"{n:,} vectors of {shapes[-1][1]} dimensions" if n else "nothing that this version reads"
 
 
 def _shards(folder: Path) -> list[str]:
     return sorted(path.stem for path in folder.glob("*.npy") if SHARD.fullmatch(path.stem))
-
-
-def _whole(folder: Path, name: str) -> bool:
-    try:
-        keys, vectors = np.load(folder / f"{name}.keys.npy"), np.load(folder / f"{name}.npy")
-    except (OSError, ValueError, EOFError):
-        return False
-    return shard_name(keys, vectors) == name

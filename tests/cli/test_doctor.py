@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import mirrorbench as package
-from mirrorbench.runs import diagnosis
+from mirrorbench.runs import environment
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -38,10 +38,10 @@ def test_offline(mirrorbench: Callable, tmp_path: Path) -> None:
 def test_every_extra_is_looked_at(mirrorbench: Callable) -> None:
     declared = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
     brought = {name: re.split("[^a-z0-9-]", packages[0])[0] for name, packages in declared.items()}
-    assert {name: package for name, (package, _) in diagnosis.EXTRAS.items()} == {
+    assert {name: package for name, (package, _) in environment.EXTRAS.items()} == {
         name: package for name, package in brought.items() if name not in ("test", "dev")
     }
-    assert set(report(mirrorbench, "--offline")["extras"]) == set(diagnosis.EXTRAS)
+    assert set(report(mirrorbench, "--offline")["extras"]) == set(environment.EXTRAS)
 
 
 def test_the_page(mirrorbench: Callable, tmp_path: Path) -> None:
@@ -49,7 +49,7 @@ def test_the_page(mirrorbench: Callable, tmp_path: Path) -> None:
     assert said.code == 0
     for part in ("Versions", "Folders", "Hub", "Data", "Environment", str(tmp_path / "elsewhere"), "complete"):
         assert part in said.out
-    for name in diagnosis.VARIABLES:
+    for name in environment.VARIABLES:
         assert name in said.out
 
 
@@ -74,12 +74,12 @@ def test_the_hub_is_asked(mirrorbench: Callable, monkeypatch: pytest.MonkeyPatch
     address = f"http://127.0.0.1:{server.server_port}"
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
     monkeypatch.setattr("huggingface_hub.hf_api.constants.ENDPOINT", address)
-    assert diagnosis.hub(False) == f"{address} reachable"
+    assert environment.hub(False) == f"{address} reachable"
     assert [path for path in asked if "models" in path] == ["/api/models/bert-base-uncased"]
     server.shutdown()
     server.server_close()
-    assert "not reachable" in diagnosis.hub(False)
-    assert diagnosis.hub(True).startswith("not asked")
+    assert "not reachable" in environment.hub(False)
+    assert environment.hub(True).startswith("not asked")
 
 
 def test_every_variable_that_the_code_reads_is_listed() -> None:
@@ -90,7 +90,7 @@ def test_every_variable_that_the_code_reads_is_listed() -> None:
         for name in re.findall(r"\"(MIRRORBENCH_[A-Z_]+)\"", file.read_text(encoding="utf-8"))
     }
     assert read
-    assert read <= set(diagnosis.VARIABLES)
+    assert read <= set(environment.VARIABLES)
 
 
 def test_a_folder_that_cannot_be_written(mirrorbench: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
