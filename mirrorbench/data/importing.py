@@ -8,30 +8,20 @@ from __future__ import annotations
 
 import hashlib
 import os
-import shutil
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from mirrorbench.core.errors import DataFormatError, DataIntegrityError, UsageError
 from mirrorbench.core.files import writing
-from mirrorbench.data.archives import (
-    MEMBER_LIMIT,
-    Member,
-    OpenArchive,
-    is_archive,
-    open_archive,
-    read_member,
-)
+from mirrorbench.data.archives import MEMBER_LIMIT, open_archive
 from mirrorbench.data.cards import ArchiveSource, Card, DataFile
 from mirrorbench.data.store import DataStore
-from mirrorbench.data.textfiles import sha256_of
+from mirrorbench.data.textfiles import pieces, sha256_of
 
 ARCHIVE_LIMIT = 256 << 20
 """Bytes that an archive may have to be looked into, unless a card knows its checksum."""
-
-Wanted = tuple[Card, DataFile]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,48 +67,11 @@ class ImportReport:
         return sum(len(card.imported) for card in self.cards.values())
 
 
-@dataclass
-class _Index:
-    """What is wanted, by size, by checksum, and by path where the checksum is not known."""
-
-    sizes: set[int] = field(default_factory=set)
-    by_sha256: dict[str, list[Wanted]] = field(default_factory=dict)
-    by_path: list[Wanted] = field(default_factory=list)
-    archives: set[str] = field(default_factory=set)
-
-    @classmethod
-    def of(cls, cards: Iterable[Card]) -> _Index:
-        index = cls()
-        for card in cards:
-            for file in card.files:
-                if file.size is None:
-                    index.by_path.append((card, file))
-                else:
-                    index.sizes.add(file.size)
-                    index.by_sha256.setdefault(file.sha256, []).append((card, file))
-                for source in file.sources:
-                    if isinstance(source, ArchiveSource) and source.sha256:
-                        index.archives.add(source.sha256)
-        return index
-
-    def named(self, path: str) -> list[Wanted]:
-        """The files of unknown checksum that a path (with forward slashes) ends in."""
-        return [(card, file) for card, file in self.by_path if f"/{path}".endswith(f"/{file.path}")]
-
-
 def import_folder(folder: Path, store: DataStore, cards: Mapping[str, Card]) -> ImportReport:
     """Find the original files of cards anywhere under a folder and copy them into the store.
 
-    Nothing in the folder is changed, and nothing in the store is replaced: a file that the store holds with
-    another content is reported as altered.
-
-    Args:
-        folder: searched with all its subfolders; linked folders are not followed.
-        store: where the files go.
-        cards: the cards whose files are looked for.
-
-    Returns:
-        what was found, and what each card still lacks.
+    Nothing in the folder is changed, and nothing in the store is replaced: a file that the store holds with another
+    content is reported as altered. Linked folders are not followed.
 
     Raises:
         UsageError: there is no such folder.
@@ -126,88 +79,94 @@ def import_folder(folder: Path, store: DataStore, cards: Mapping[str, Card]) -> 
     """
     if not folder.is_dir():
         raise UsageError(f"Cannot import from {folder}: there is no such folder.")
-    return _Importer(store, _Index.of(cards.values())).run(folder, cards)
+    importer = _Importer(store, cards.values())
+    folder = folder.resolve()  # so that its own name counts where paths are compared
+    n_files = n_recognised = 0
+    for path in _walk(folder, store.root):
+        n_files += 1
+        relative, size = path.relative_to(folder.parent).as_posix(), path.stat().st_size
+        found = importer.take(relative, size, str(path), lambda limit, path=path: pieces(path))  # type: ignore[misc]
+        if path.name.lower().endswith((".zip", ".tar", ".tgz", ".tar.gz")):
+            found = importer.look_into(path) or found
+        n_recognised += found
+    outcome = {name: importer.outcome(card) for name, card in cards.items()}
+    return ImportReport(folder, outcome, n_files, n_recognised, tuple(importer.problems))
 
 
 class _Importer:
-    def __init__(self, store: DataStore, index: _Index) -> None:
+    """Knows what is wanted: by size, by checksum, and by path where the checksum is not known."""
+
+    def __init__(self, store: DataStore, cards: Iterable[Card]) -> None:
         self._store = store
-        self._index = index
+        self._by_sha256: dict[str, list[tuple[Card, DataFile]]] = {}
+        self._by_path: list[tuple[Card, DataFile]] = []
+        self._sizes: set[int] = set()
+        self._archives: set[str] = set()
         self._imported: dict[str, list[str]] = {}
-        self._problems: list[str] = []
+        self.problems: list[str] = []
+        for card in cards:
+            for file in card.files:
+                if file.size is None:
+                    self._by_path.append((card, file))
+                else:
+                    self._sizes.add(file.size)
+                    self._by_sha256.setdefault(file.sha256, []).append((card, file))
+                self._archives |= {source.sha256 for source in file.sources if isinstance(source, ArchiveSource)}
 
-    def run(self, folder: Path, cards: Mapping[str, Card]) -> ImportReport:
-        folder = folder.resolve()  # so that its own name counts where paths are compared
-        n_files = n_recognised = 0
-        for path in _walk(folder, self._store.root):
-            n_files += 1
-            found = self._plain(path, path.relative_to(folder.parent).as_posix())
-            if is_archive(path):
-                found = self._archive(path) or found
-            n_recognised += found
-        outcome = {name: self._outcome(card) for name, card in cards.items()}
-        return ImportReport(folder, outcome, n_files, n_recognised, tuple(self._problems))
+    def take(self, name: str, size: int, origin: str, read: Callable[[int], Iterable[bytes]]) -> bool:
+        """Copy a file to wherever it is wanted.
 
-    def _plain(self, path: Path, relative: str) -> bool:
-        named = self._index.named(relative)
-        if not named and path.stat().st_size not in self._index.sizes:
+        Args:
+            name: its path in the folder or archive, with forward slashes.
+            size: in bytes.
+            origin: where it comes from, for people.
+            read: its content in pieces, up to a limit.
+
+        Returns:
+            whether it is a file of a card.
+        """
+        named = [(card, file) for card, file in self._by_path if f"/{name}".endswith(f"/{file.path}")]
+        if not named and size not in self._sizes:
             return False
-        sha256 = sha256_of(path)
+        limit = MEMBER_LIMIT if named else size
+        digest = hashlib.sha256()
+        for piece in read(limit):
+            digest.update(piece)
         # A file whose checksum some card knows is that file, whatever its name promises.
-        wanted = self._index.by_sha256.get(sha256) or named
+        wanted = self._by_sha256.get(digest.hexdigest()) or named
         for card, file in wanted:
-            if self._lacks(card, file):
-                with writing(self._store.root / card.folder / file.path) as sink, path.open("rb") as stream:
-                    shutil.copyfileobj(stream, sink, 1 << 20)
-                self._adopt(card, file, sha256, str(path))
+            if self._store.state(card, file) == "missing":
+                with writing(self._store.root / card.folder / file.path) as sink:
+                    sink.writelines(read(limit))
+                self._store.adopt(card, file, digest.hexdigest(), origin)
+                self._imported.setdefault(card.name, []).append(file.path)
         return bool(wanted)
 
-    def _archive(self, path: Path) -> bool:
-        if path.stat().st_size > ARCHIVE_LIMIT and sha256_of(path) not in self._index.archives:
-            self._problems.append(f"{path}: not looked into, it is larger than {ARCHIVE_LIMIT >> 20} MiB")
+    def look_into(self, path: Path) -> bool:
+        """Take over the members of an archive; whether one is a file of a card."""
+        if path.stat().st_size > ARCHIVE_LIMIT and sha256_of(path) not in self._archives:
+            self.problems.append(f"{path}: not looked into, it is larger than {ARCHIVE_LIMIT >> 20} MiB")
             return False
         try:
             with open_archive(path) as archive:
-                return any([self._member(archive, member, path) for member in archive.members])
+                found = [
+                    self.take(name, size, f"{path}: {name}", lambda limit, name=name: archive.read(name, limit))  # type: ignore[misc]
+                    for name, size in archive.sizes.items()
+                ]
+                return any(found)
         except (DataFormatError, DataIntegrityError) as error:
-            self._problems.append(error.message)
+            self.problems.append(error.message)
             return False
 
-    def _member(self, archive: OpenArchive, member: Member, path: Path) -> bool:
-        named = self._index.named(member.name)
-        if not named and member.size not in self._index.sizes:
-            return False
-        limit = MEMBER_LIMIT if named else member.size
-        digest = hashlib.sha256()
-        for chunk in read_member(archive, member, limit, path):
-            digest.update(chunk)
-        sha256 = digest.hexdigest()
-        wanted = self._index.by_sha256.get(sha256) or named
-        for card, file in wanted:
-            if self._lacks(card, file):
-                with writing(self._store.root / card.folder / file.path) as sink:
-                    for chunk in read_member(archive, member, limit, path):
-                        sink.write(chunk)
-                self._adopt(card, file, sha256, f"{path}: {member.name}")
-        return bool(wanted)
-
-    def _lacks(self, card: Card, file: DataFile) -> bool:
-        return self._store.state(card, file) == "missing"
-
-    def _adopt(self, card: Card, file: DataFile, sha256: str, origin: str) -> None:
-        self._store.adopt(card, file, sha256, origin)
-        self._imported.setdefault(card.name, []).append(file.path)
-
-    def _outcome(self, card: Card) -> CardImport:
+    def outcome(self, card: Card) -> CardImport:
+        """What the store holds of a card now."""
         states = self._store.status(card)
         optional = {file.path for file in card.files if file.optional}
         missing = tuple(path for path, state in states.items() if state == "missing" and path not in optional)
         altered = tuple(path for path, state in states.items() if state == "altered")
-        state: Literal["complete", "incomplete", "absent"] = "incomplete"
+        state: Literal["complete", "incomplete", "absent"] = "incomplete" if missing or altered else "complete"
         if set(states.values()) == {"missing"}:
             state = "absent"
-        elif not missing and not altered:
-            state = "complete"
         return CardImport(card.name, state, tuple(self._imported.get(card.name, ())), missing, altered)
 
 

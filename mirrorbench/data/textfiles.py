@@ -8,6 +8,7 @@ import json
 import math
 import re
 import zlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,19 +25,25 @@ MAX_UNPACKED = 1 << 30
 """Bytes that a gzipped text may have once it is decompressed: a file of a megabyte can hold a gigabyte of zeros."""
 
 
-def sha256_of(path: Path) -> str:
-    """The SHA-256 of a file's bytes, as 64 hexadecimal digits; the file is read in pieces of 1 MiB.
+def pieces(path: Path) -> Iterator[bytes]:
+    """The content of a file, in pieces of 1 MiB.
 
     Raises:
         DataUnavailableError: the file cannot be read.
     """
-    digest = hashlib.sha256()
     try:
         with path.open("rb") as stream:
             while chunk := stream.read(_CHUNK):
-                digest.update(chunk)
+                yield chunk
     except OSError as error:
         raise DataUnavailableError(f"Cannot read {path}: {error.strerror}.") from None
+
+
+def sha256_of(path: Path) -> str:
+    """The SHA-256 of a file's bytes, as 64 hexadecimal digits."""
+    digest = hashlib.sha256()
+    for piece in pieces(path):
+        digest.update(piece)
     return digest.hexdigest()
 
 

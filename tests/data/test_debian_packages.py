@@ -25,7 +25,7 @@ def test_the_files_of_a_package(tmp_path: Path) -> None:
     control, data = archive({"./control": b"c"}, "w:xz"), archive({"./usr/share/words/a.txt": b"content"}, "w:xz")
     path.write_bytes(package(("debian-binary", b"2.0\n"), ("control.tar.xz", control + b"x"), ("data.tar.xz", data)))
     with open_archive(path) as opened:
-        assert [(m.name, m.size) for m in opened.members] == [("./usr/share/words/a.txt", 7)]
+        assert opened.sizes == {"./usr/share/words/a.txt": 7}
     extract_member(path, "usr/share/words/a.txt", tmp_path / "a.txt")
     assert (tmp_path / "a.txt").read_bytes() == b"content"
 

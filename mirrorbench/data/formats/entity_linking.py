@@ -11,7 +11,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from mirrorbench.core.errors import DataFormatError
-from mirrorbench.data.archives import MEMBER_LIMIT, open_archive, read_member
+from mirrorbench.data.archives import MEMBER_LIMIT, open_archive
 from mirrorbench.data.cards import only_file, text_option
 from mirrorbench.data.formats.columns import Columns, by_name
 from mirrorbench.data.items import Linking, Mention
@@ -32,13 +32,13 @@ def parse_biosyn(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[
     folder, dictionary = text_option(options, "mentions"), text_option(options, "dictionary")
     documents: dict[str, list[str]] = {}
     with open_archive(path) as archive:
-        for member in archive.members:  # in the archive's order: a gzipped tar can only be read forwards
-            place = PurePosixPath(member.name)
+        for member in archive.sizes:  # in the archive's order: a gzipped tar can only be read forwards
+            place = PurePosixPath(member)
             if (place.suffix == ".concept" and place.parent.name == folder) or place.name == dictionary:
-                content = b"".join(read_member(archive, member, MEMBER_LIMIT, path))
+                content = b"".join(archive.read(member, MEMBER_LIMIT))
                 if place.name in documents:
-                    raise DataFormatError(f"{path}: a second file {place.name}, {member.name}.")
-                documents[place.name] = decode_lines(content, f"{path}, {member.name}")
+                    raise DataFormatError(f"{path}: a second file {place.name}, {member}.")
+                documents[place.name] = decode_lines(content, f"{path}, {member}")
     names = _dictionary(documents.pop(dictionary, []), f"{path}, {dictionary}")
     if not documents or not names:
         raise DataFormatError(f"{path} holds no {folder}/*.concept, or no {dictionary}.")
