@@ -1,8 +1,7 @@
 """The store: one folder of original files, each handed out only once its checksum has been seen.
 
 Layout: ``<root>/<folder of the card>/<file path>``. Beside the files of a card lies ``.verified.json``: size,
-    modification time
-and checksum of each file that was hashed, so that a run does not hash hundreds of megabytes again.
+modification time, checksum and source of each file that was hashed, so that a run does not hash it again.
 """
 
 from __future__ import annotations
@@ -10,9 +9,11 @@ from __future__ import annotations
 import json
 import logging
 import os
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
+
+import msgspec
 
 from mirrorbench.core.errors import DataIntegrityError, DataUnavailableError, StorageError
 from mirrorbench.core.files import writing
@@ -26,70 +27,13 @@ UNVERIFIED = "unverified"
 _logger = logging.getLogger(__name__)
 
 
-_logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class FileRecord:
-    """What a file was when it was hashed last.
-
-    Attributes:
-        size: in bytes.
-        mtime_ns: its modification time; a file that changed has another one.
-        sha256: its checksum.
-        source: where it came from, for people.
-    """
+class FileRecord(msgspec.Struct, frozen=True):
+    """What a file was when it was hashed last; a file that changed has another size or modification time."""
 
     size: int
     mtime_ns: int
     sha256: str
     source: str = ""
-
-
-class CardRecord:
-    """The remembered files of one card, kept in one small JSON file.
-
-    It saves time and pins files whose checksum the card does not know. Where it is missing or damaged the
-    files are hashed again; where it cannot be written (a shared, read-only store) nothing is remembered.
-
-    Args:
-        path: the JSON file.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._entries: dict[str, FileRecord] = {}
-        try:
-            raw = json.loads(path.read_text(encoding="utf-8"))
-            self._entries = {name: FileRecord(**seen) for name, seen in raw.items()}
-        except (OSError, ValueError, TypeError, AttributeError):
-            pass
-
-    def get(self, name: str) -> FileRecord | None:
-        """What is remembered of a file, by its path in the card."""
-        return self._entries.get(name)
-
-    def put(self, name: str, seen: FileRecord) -> None:
-        """Remember a file."""
-        self._entries[name] = seen
-        self._write()
-
-    def drop(self, name: str) -> None:
-        """Forget a file."""
-        if self._entries.pop(name, None) is not None:
-            self._write()
-
-    def distrust(self) -> None:
-        """Have every file hashed again at the next look, without forgetting what its checksum must be."""
-        self._entries = {name: FileRecord(old.size, -1, old.sha256, old.source) for name, old in self._entries.items()}
-
-    def _write(self) -> None:
-        content = {name: asdict(seen) for name, seen in sorted(self._entries.items())}
-        try:
-            with writing(self._path) as sink:
-                sink.write(json.dumps(content, indent=1).encode())
-        except StorageError as error:
-            _logger.debug("checksums are not remembered: %s", error)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,95 +76,65 @@ class DataStore:
     def __init__(self, root: Path | None = None, offline: bool = False) -> None:
         self.root = data_root() if root is None else Path(root).expanduser()
         self.offline = offline
-        self._records: dict[str, CardRecord] = {}
+        self._records: dict[str, dict[str, FileRecord]] = {}
         self._sought: set[Path] = set()  # optional files that no source had: asked for once in a run
+        self._resolved: dict[str, tuple[Card, ResolvedData]] = {}
 
-    def location(self, card: Card, file: DataFile) -> Path:
-        """Where a file lies, or would lie; a file in the package is read there unless the store has it."""
-        stored = self.root / card.folder / file.path
-        if not stored.exists():
-            for source in file.sources:
-                if isinstance(source, PackageSource | BesideSource) and source.location.is_file():
-                    return source.location
-        return stored
+    def resolve(self, card: Card) -> ResolvedData:
+        """The data of the split that the card scores: the originals, or the converted copy as a last resort.
 
-    def path(self, card: Card, file: DataFile) -> Path:
-        """A verified file, fetched if it is not here and that is permitted.
+        They are fetched if they are not here and that is permitted. The converted copy is taken if it is here and the
+        originals are not, or if no source of the originals can be reached. It is never taken silently: there is a
+        warning, and ``checksums`` says so. A card's data are looked for once; afterwards the answer is remembered.
 
         Raises:
-            DataUnavailableError: it is not here and cannot be had.
-            DataIntegrityError: it is here, but truncated or altered.
+            DataUnavailableError: neither can be had.
+            DataIntegrityError: a file is here, but truncated or altered.
         """
-        return self._collect(card, (file,))[file.path]
+        known = self._resolved.get(card.name)
+        if known and known[0] == card:
+            return known[1]
+        originals = card.files_of(card.split)
+        if not self._complete(card, originals) and not self._copy_alone(card):
+            self.fetch(card, card.split)
+        files, parser, options = originals, card.parser, dict(card.options)
+        if card.converted and self._copy_alone(card):
+            _logger.warning(
+                "%s: scored on a converted copy (%s), not the originals.", card.name, card.converted.identity
+            )
+            files, parser = (card.converted.file,), "table"
+            options = {**card.converted.options, "rows": card.converted.rows}
+        paths = self._collect(card, files)
+        verified = not any(file.unverified for file in files)
+        data = ResolvedData(paths, parser, options, self.checksums(card), verified)
+        self._resolved[card.name] = card, data
+        return data
+
+    def checksums(self, card: Card) -> dict[str, str]:
+        """What identifies the data that the card scores, without reading the data.
+
+        The checksums come from the card. For a file whose checksum no card knows, it is ``unverified:`` and what was
+        found at the first fetch, or ``unverified`` before; so take the identity of a result after ``resolve``.
+
+        Returns:
+            SHA-256 by file path, or by ``hf:<repo>@<revision>/<path>`` where only the converted copy is here.
+        """
+        known = self._resolved.get(card.name)
+        if known and known[0] == card:
+            return dict(known[1].checksums)
+        if card.converted and self._copy_alone(card):
+            return {card.converted.identity: self._found(card, card.converted.file)}
+        held = self._held(card, card.files_of(card.split))
+        return {file.path: file.sha256 or self._found(card, file) for file in held}
 
     def files(self, card: Card, split: str | None = None) -> dict[str, Path]:
-        """The verified original files of a card by their path, fetched where that is needed and permitted.
-
-        Args:
-            card: the card.
-            split: only the files of this split; ``None`` for all.
+        """The verified original files of a card, or of one split, by their path; fetched where that is permitted.
 
         Raises:
             DataUnavailableError: files are not here and cannot be had.
             DataIntegrityError: a file is here, but truncated or altered.
         """
         return self._collect(card, card.files_of(split))
-
-    def resolve(self, card: Card) -> ResolvedData:
-        """The data of the split that the card scores: the originals, or the converted copy as a last resort.
-
-        The converted copy is taken if it is here and the originals are not, or if no source of the originals
-        can be reached. It is never taken silently: there is a warning, and ``checksums`` says so.
-
-        Raises:
-            DataUnavailableError: neither can be had.
-            DataIntegrityError: a file is here, but truncated or altered.
-        """
-        files = card.files_of(card.split)
-        copy = card.converted.file if card.converted else None
-        if not self._complete(card, files) and not (copy and self._complete(card, (copy,))):
-            self.fetch(card, card.split)
-        if copy is None or card.converted is None or self._complete(card, files):
-            return ResolvedData(
-                files=self._collect(card, files),
-                parser=card.parser,
-                options=dict(card.options),
-                checksums=self.checksums(card),
-                verified=not any(file.unverified for file in files),
-            )
-        _logger.warning("%s: scored on a converted copy (%s), not the originals.", card.name, card.converted.identity)
-        return ResolvedData(
-            files=self._collect(card, (copy,)),
-            parser="table",
-            options={**card.converted.options, "rows": card.converted.rows},
-            checksums=self.checksums(card),
-            verified=False,
-        )
-
-    def checksums(self, card: Card) -> dict[str, str]:
-        """What identifies the data that the card scores, without reading the data.
-
-        The checksums come from the card. For a file whose checksum no card knows, it is ``unverified:`` and
-        what was found at the first fetch, or ``unverified`` before; so take the identity of a result after
-        ``resolve``.
-
-        Returns:
-            SHA-256 by file path, or by ``hf:<repo>@<revision>/<path>`` where only the converted copy is here.
-        """
-        files = card.files_of(card.split)
-        copy = card.converted.file if card.converted else None
-        if card.converted and copy and not self._complete(card, files) and self._complete(card, (copy,)):
-            return {card.converted.identity: self._found(card, copy)}
-        return {file.path: file.sha256 or self._found(card, file) for file in self._held(card, files)}
-
-    def status(self, card: Card) -> dict[str, FileState]:
-        """Whether each original file is here and intact; hashes only what was not hashed before."""
-        return {file.path: self.state(card, file) for file in card.files}
-
-    def verify(self, card: Card) -> dict[str, FileState]:
-        """As ``status``, but hashes every file again."""
-        self._record(card).distrust()
-        return self.status(card)
 
     def fetch(self, card: Card, split: str | None = None, force: bool = False) -> dict[str, Path]:
         """Fetch what is missing; with ``force`` also what was altered, which is kept as ``NAME.altered``.
@@ -239,6 +153,7 @@ class DataStore:
             DataUnavailableError: a file cannot be had.
             DataIntegrityError: a file was altered, and ``force`` is not set.
         """
+        self._forget(card)
         files = card.files_of(split)
         if force:
             for file in files:
@@ -247,51 +162,74 @@ class DataStore:
         try:
             return self._collect(card, files)
         except DataUnavailableError as error:
-            copy = card.converted.file if card.converted else None
-            if copy is None or self.offline:
+            if card.converted is None or self.offline:
                 raise
             try:
-                return self._collect(card, (copy,))
+                return self._collect(card, (card.converted.file,))
             except DataUnavailableError as second:
                 message = f"{error.message}\nNor can the converted copy be had:\n{second.message}"
                 raise DataUnavailableError(message, error.hint) from second
 
-    def adopt(self, card: Card, file: DataFile, sha256: str, source: str) -> None:
-        """Record a file that was put at its place and hashed on the way.
+    def status(self, card: Card) -> dict[str, FileState]:
+        """Whether each original file is here and intact; hashes only what was not hashed before."""
+        return {file.path: self.state(card, file) for file in card.files}
 
-        Args:
-            card: the card.
-            file: the file, at ``root/card/path``.
-            sha256: the checksum that was found.
-            source: where it came from, for people.
-        """
+    def verify(self, card: Card) -> dict[str, FileState]:
+        """As ``status``, but hashes every file again."""
+        self._forget(card)
+        records = self._records_of(card)
+        records.update({path: msgspec.structs.replace(record, mtime_ns=-1) for path, record in records.items()})
+        return self.status(card)
+
+    def state(self, card: Card, file: DataFile) -> FileState:
+        """Whether a file is here and intact; it is hashed only if it changed since it was hashed last."""
+        path = self._location(card, file)
+        if not path.is_file():
+            return "missing"
+        stat = path.stat()
+        if file.size is not None and stat.st_size != file.size:
+            return "altered"
+        known = self._records_of(card).get(file.path)
+        if known is None or (known.size, known.mtime_ns) != (stat.st_size, stat.st_mtime_ns):
+            found = sha256_of(path)
+            if found != (file.sha256 or (known.sha256 if known else found)):
+                return "altered"
+            known = FileRecord(stat.st_size, stat.st_mtime_ns, found, known.source if known else "")
+            self._remember(card, file, known)
+        return "present" if file.sha256 in ("", known.sha256) else "altered"
+
+    def adopt(self, card: Card, file: DataFile, sha256: str, source: str) -> None:
+        """Record a file that was put at ``root/folder/path`` and hashed on the way, and where it came from."""
         stat = (self.root / card.folder / file.path).stat()
-        self._record(card).put(file.path, FileRecord(stat.st_size, stat.st_mtime_ns, sha256, source))
+        self._remember(card, file, FileRecord(stat.st_size, stat.st_mtime_ns, sha256, source))
+
+    def _location(self, card: Card, file: DataFile) -> Path:
+        """Where a file lies, or would lie; one in the package or beside its card is read there unless it is stored."""
+        stored = self.root / card.folder / file.path
+        if not stored.exists():
+            for source in file.sources:
+                if isinstance(source, PackageSource | BesideSource) and source.location.is_file():
+                    return source.location
+        return stored
 
     def _collect(self, card: Card, files: tuple[DataFile, ...]) -> dict[str, Path]:
-        missing = [file for file in files if self._usable(card, file) is None]
-        if missing:
+        """The files by their path, fetched where they are missing."""
+        states = [(file, self.state(card, file)) for file in files]
+        for file, state in states:
+            if state == "altered":
+                raise self._altered(card, file)
+        if missing := [file for file, state in states if state == "missing"]:
             self._fetch(card, missing)
-        return {file.path: self.location(card, file) for file in self._held(card, files)}
-
-    def _held(self, card: Card, files: tuple[DataFile, ...]) -> list[DataFile]:
-        """The files without those that are optional and not here."""
-        return [file for file in files if not file.optional or self.state(card, file) != "missing"]
-
-    def _usable(self, card: Card, file: DataFile) -> Path | None:
-        state = self.state(card, file)
-        if state == "altered":
-            raise self._altered(card, file)
-        return self.location(card, file) if state == "present" else None
+        return {file.path: self._location(card, file) for file in self._held(card, files)}
 
     def _fetch(self, card: Card, files: list[DataFile]) -> None:
-        from mirrorbench.data.sources import Fetcher, NoSourceError, unavailable
+        from mirrorbench.data.sources import NoSourceError, fetching, unavailable
 
         if self.offline:
             if needed := [file for file in files if not file.optional]:
                 raise unavailable(card, needed, [], offline=True)
             return
-        with Fetcher(self.root) as fetcher:
+        with fetching(self.root) as fetcher:
             for index, file in enumerate(files):
                 target = self.root / card.folder / file.path
                 if target in self._sought:
@@ -299,36 +237,27 @@ class DataStore:
                 try:
                     source = fetcher.fetch(file, target)
                 except NoSourceError as error:
-                    if file.optional:
-                        self._sought.add(target)
-                        continue
-                    raise unavailable(card, files[index:], error.failures) from error
-                self.adopt(card, file, sha256_of(target), source.describe())
+                    if not file.optional:
+                        raise unavailable(card, files[index:], error.failures) from error
+                    self._sought.add(target)
+                else:
+                    self.adopt(card, file, sha256_of(target), source.describe())
+
+    def _held(self, card: Card, files: tuple[DataFile, ...]) -> list[DataFile]:
+        """The files without those that are optional and not here."""
+        return [file for file in files if not file.optional or self.state(card, file) != "missing"]
 
     def _complete(self, card: Card, files: tuple[DataFile, ...]) -> bool:
         return all(self.state(card, file) != "missing" for file in files if not file.optional)
 
-    def state(self, card: Card, file: DataFile) -> FileState:
-        """Whether a file is here and intact; it is hashed only if it changed since it was hashed last."""
-        path = self.location(card, file)
-        if not path.is_file():
-            return "missing"
-        stat = path.stat()
-        if file.size is not None and stat.st_size != file.size:
-            return "altered"
-        seen = self._record(card).get(file.path)
-        if seen is None or (seen.size, seen.mtime_ns) != (stat.st_size, stat.st_mtime_ns):
-            found = sha256_of(path)
-            expected = file.sha256 or (seen.sha256 if seen else found)
-            if found != expected:
-                return "altered"
-            origin = seen.source if seen else ""
-            seen = FileRecord(stat.st_size, stat.st_mtime_ns, found, origin)
-            self._record(card).put(file.path, seen)
-        return "present" if file.sha256 in ("", seen.sha256) else "altered"
+    def _copy_alone(self, card: Card) -> bool:
+        """Whether the converted copy is here and the originals are not."""
+        if card.converted is None or self._complete(card, card.files_of(card.split)):
+            return False
+        return self._complete(card, (card.converted.file,))
 
     def _altered(self, card: Card, file: DataFile) -> DataIntegrityError:
-        path = self.location(card, file)
+        path = self._location(card, file)
         size = path.stat().st_size
         expected = file.sha256 or self._found(card, file).removeprefix(f"{UNVERIFIED}:")
         wanted = "" if file.size is None else f"{file.size} bytes, "
@@ -341,8 +270,7 @@ class DataStore:
 
     def _set_aside(self, card: Card, file: DataFile) -> None:
         path = self.root / card.folder / file.path
-        kept = path.with_name(f"{path.name}.altered")
-        number = 1
+        kept, number = path.with_name(f"{path.name}.altered"), 1
         while kept.exists():
             number += 1
             kept = path.with_name(f"{path.name}.altered{number}")
@@ -350,14 +278,36 @@ class DataStore:
             path.rename(kept)
         except OSError as error:
             raise StorageError(f"Cannot rename {path} to {kept.name}: {error.strerror}.") from error
-        self._record(card).drop(file.path)
+        self._remember(card, file, None)
 
     def _found(self, card: Card, file: DataFile) -> str:
         """What the data identity says of a file whose checksum was not known beforehand."""
-        seen = self._record(card).get(file.path)
-        return f"{UNVERIFIED}:{seen.sha256}" if seen else UNVERIFIED
+        known = self._records_of(card).get(file.path)
+        return f"{UNVERIFIED}:{known.sha256}" if known else UNVERIFIED
 
-    def _record(self, card: Card) -> CardRecord:
+    def _forget(self, card: Card) -> None:
+        """Have data looked for again, of this card and those that share its files."""
+        self._resolved = {name: known for name, known in self._resolved.items() if known[0].folder != card.folder}
+
+    def _records_of(self, card: Card) -> dict[str, FileRecord]:
+        """What is remembered of the files in a card's folder; where it is damaged, the files are hashed again."""
         if card.folder not in self._records:
-            self._records[card.folder] = CardRecord(self.root / card.folder / ".verified.json")
+            try:
+                written = (self.root / card.folder / ".verified.json").read_bytes()
+                self._records[card.folder] = msgspec.json.decode(written, type=dict[str, FileRecord])
+            except (OSError, msgspec.MsgspecError):
+                self._records[card.folder] = {}
         return self._records[card.folder]
+
+    def _remember(self, card: Card, file: DataFile, record: FileRecord | None) -> None:
+        """Write down a file's record, or that there is none; in a store that cannot be written, nothing."""
+        self._forget(card)
+        records = self._records_of(card)
+        records.pop(file.path, None)
+        if record is not None:
+            records[file.path] = record
+        try:
+            with writing(self.root / card.folder / ".verified.json") as sink:
+                sink.write(json.dumps(msgspec.to_builtins(dict(sorted(records.items()))), indent=1).encode())
+        except StorageError as error:
+            _logger.debug("checksums are not remembered: %s", error)

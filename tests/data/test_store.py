@@ -46,7 +46,7 @@ class TestFetching:
         server.pages["/a.txt"] = CONTENT
         card = make_card(make_file(CONTENT, UrlSource(f"{server.url}/a.txt")))
         store = DataStore(tmp_path / "store")
-        path = store.path(card, card.files[0])
+        (path,) = store.files(card).values()
         assert path == tmp_path / "store" / "toy" / "a.txt"
         assert path.read_bytes() == CONTENT
         assert store.files(card) == {"a.txt": path}
@@ -62,7 +62,7 @@ class TestFetching:
         names = ("none.txt", "wrong.txt", "long.txt", "right.txt")
         file = make_file(CONTENT, *(UrlSource(f"{server.url}/{name}") for name in names))
         card = make_card(file)
-        assert DataStore(tmp_path).path(card, file).read_bytes() == CONTENT
+        assert DataStore(tmp_path).files(card)["a.txt"].read_bytes() == CONTENT
         assert server.asked == [
             "/none.txt",
             "/none.txt",
@@ -77,7 +77,7 @@ class TestFetching:
     ) -> None:
         server.pages["/a.txt"], server.failures["/a.txt"] = CONTENT, 1
         file = make_file(CONTENT, UrlSource(f"{server.url}/a.txt"))
-        assert DataStore(tmp_path).path(make_card(file), file).is_file()
+        assert DataStore(tmp_path).files(make_card(file))["a.txt"].is_file()
 
     def test_an_archive_is_downloaded_once_for_all_its_members(
         self, server: Any, tmp_path: Path, make_card: MakeCard, make_file: MakeFile
