@@ -9,25 +9,27 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from mirrorbench.api import evaluate as evaluate
+    from mirrorbench.api import leaderboard as leaderboard
+    from mirrorbench.api import load as load
+    from mirrorbench.api import run as run
+    from mirrorbench.api import tune as tune
     from mirrorbench.core.hooks import hookimpl as hookimpl
-    from mirrorbench.session import evaluate as evaluate
-    from mirrorbench.session import leaderboard as leaderboard
-    from mirrorbench.session import load as load
-    from mirrorbench.session import run as run
-    from mirrorbench.session import tune as tune
+    from mirrorbench.session import Session as Session
 
 __version__ = "0.1.0"
 
 _EXPORTS = {
-    "evaluate": "mirrorbench.session",
-    "leaderboard": "mirrorbench.session",
-    "load": "mirrorbench.session",
-    "run": "mirrorbench.session",
-    "tune": "mirrorbench.session",
+    "Session": "mirrorbench.session",
+    "evaluate": "mirrorbench.api",
+    "leaderboard": "mirrorbench.api",
+    "load": "mirrorbench.api",
+    "run": "mirrorbench.api",
+    "tune": "mirrorbench.api",
     "hookimpl": "mirrorbench.core.hooks",
 }
 
-__all__ = ["__version__", "evaluate", "hookimpl", "leaderboard", "load", "run", "tune"]
+__all__ = ["Session", "__version__", "evaluate", "hookimpl", "leaderboard", "load", "run", "tune"]
 
 
 def __getattr__(name: str) -> Any:

@@ -1,318 +1,408 @@
-"""mirrorbench in Python: as short as on the command line."""
+"""What the command line and the functions of ``mirrorbench`` call: a run, its tables, comparisons and analyses."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
-from mirrorbench.core.inputs import Array, Encoder, TextInput, check_vectors
+from mirrorbench.core.errors import UsageError
+from mirrorbench.core.registry import unknown_name
+from mirrorbench.core.specs import PROTOCOLS, EncoderSpec, parse_spec, split_names
+from mirrorbench.models.text_encoder import TextEncoder
+from mirrorbench.runs.workspace import Workspace
 
 if TYPE_CHECKING:
+    from mirrorbench.analysis.report import Analysis
     from mirrorbench.core.plugins import Plugins
     from mirrorbench.core.progress import Reporter
-    from mirrorbench.core.specs import EncoderSpec
     from mirrorbench.reports.leaderboard import Leaderboard
+    from mirrorbench.reports.papers.measured import MeasuredTable
+    from mirrorbench.reports.papers.tables import FactTable, PaperTable
+    from mirrorbench.reports.statistics import PairedTest
+    from mirrorbench.reports.statistics.encoders import EncoderComparison
+    from mirrorbench.runs.cells import Outcome
+    from mirrorbench.runs.plan import Plan
+    from mirrorbench.texts.encode import EncodedFile
     from mirrorbench.texts.tune import TunedEncoder
 
+Specs = str | Path | EncoderSpec | Sequence[str | Path | EncoderSpec]
+"""Encoder specs as written or parsed, or directories; one or several."""
 
-class TextEncoder:
-    """An encoder as ``load`` gives it: plain strings, or words in context, to vectors.
 
-    Args:
-        encoder: what does the work.
-        name: what it was loaded as.
+@dataclass(frozen=True)
+class RunPlan:
+    """A run before it is computed.
+
+    Attributes:
+        plan: its cells.
+        tasks: the columns of its table.
+        title: of its table, empty for none.
     """
 
-    def __init__(self, encoder: Encoder, name: str = "encoder") -> None:
-        self.encoder = encoder
-        self.name = name
-
-    def __repr__(self) -> str:
-        return f"<mirrorbench encoder {self.name}>"
-
-    @property
-    def fingerprint(self) -> str:
-        """Changes whenever the vectors of some text would: with the weights, the pooling or the precision."""
-        from mirrorbench.core.identity import digest
-        from mirrorbench.models.pooling import Pooling
-
-        pooling = getattr(self.encoder, "pooling", None)
-        if not isinstance(pooling, Pooling):
-            return self.encoder.fingerprint
-        precision = getattr(self.encoder, "precision", "")
-        return digest({"encoder": self.encoder.fingerprint, "readout": str(pooling), "precision": precision})
-
-    def encode(self, texts: Sequence[str | TextInput]) -> Array:
-        """One vector a text: float32 of shape (len(texts), dimensions).
-
-        Raises:
-            UsageError: ``texts`` is a single string.
-            EncodingError: the encoder gave anything else.
-        """
-        from mirrorbench.core.errors import UsageError
-
-        if isinstance(texts, str):
-            raise UsageError("encode() takes a list of texts, and got one string", "Write encode([text]).")
-        inputs = [TextInput(text) if isinstance(text, str) else text for text in texts]
-        return check_vectors(self.encoder.encode(inputs), len(inputs), "the encoder")
+    plan: Plan
+    tasks: tuple[str, ...]
+    title: str = ""
 
 
-def load(
-    spec: str | Path, level: str = "sentence", device: str = "auto", data_dir: str | Path | None = None,
-    offline: bool = False,
-) -> TextEncoder:  # fmt: skip
-    """An encoder from its spec.
-
-    A tuned encoder (``roberta+mirror``) is taken from the cache, or tuned now with seed 0, on the corpus that its spec
-    names or the level's own.
+class Session:
+    """Plugins, folders, device and executor, set once, and everything that mirrorbench does with them.
 
     Args:
-        spec: as on the command line, or a directory; a bare backbone is read out by mean pooling, at level ``wic`` at
-            the target word (mean of the top four layers), a directory of ``mirrorbench tune`` as it says itself.
-        level: ``word``, ``phrase``, ``sentence`` or ``wic``; picks the recipe of a tuned encoder.
+        results: the folder of results.
+        data_dir: the folder of data files; by default ``MIRRORBENCH_DATA`` or the platform's data directory.
+        cache: the folder of tuned models and embeddings; by default ``MIRRORBENCH_CACHE`` or the platform's.
         device: ``auto``, ``cpu``, ``cuda``, ``cuda:N`` or ``mps``.
-        data_dir: where data files are kept; by default ``MIRRORBENCH_DATA`` or the platform's data directory.
+        precision: ``auto`` (bf16 on CUDA, else fp32), ``fp32`` or ``bf16``.
         offline: open no socket.
+        deterministic: on a GPU only algorithms that repeat bit for bit.
+        executor: where cells are computed: ``NAME[:KEY=VALUE,...]``.
+        workers: worker processes; by default this process, or one for each GPU.
+        address: where the executor's cluster is.
+        plugins: by default the built-in and the installed ones.
+        reporter: is told of progress; by default nobody is.
 
-    Returns:
-        An object whose ``encode(texts)`` gives float32 of shape (len(texts), dimensions).
+    Attributes:
+        workspace: all of it, resolved.
 
     Raises:
-        UsageError: the spec is malformed.
-        ModelUnavailableError: the backbone cannot be had.
-        DataUnavailableError: the corpus cannot be had.
+        UsageError: no such executor. (Device and precision are checked when they are first needed.)
     """
-    from mirrorbench.runs.workspace import Workspace
 
-    parsed = _spec(spec)
-    workspace = Workspace.create(data_dir, device=device, offline=offline)
-    return TextEncoder(workspace.load(parsed, level), str(parsed))
-
-
-def tune(
-    texts: str | Path | Sequence[str] | Sequence[tuple[str, str]],
-    encoder: str | Path = "roberta",
-    output: str | Path = "my-encoder",
-    *,
-    level: str = "sentence",
-    columns: Sequence[str] = (),
-    seed: int = 0,
-    held_out: int | None = None,
-    device: str = "auto",
-    precision: str = "auto",
-    force: bool = False,
-    offline: bool = False,
-    reporter: Reporter | None = None,
-) -> TunedEncoder:
-    """Tune a language model on texts of your own and write an encoder directory, as ``mirrorbench tune`` does.
-
-    Args:
-        texts: a file, a list of texts, or a list of pairs of texts.
-        encoder: a spec; without a method it is tuned by Mirror-BERT, on pairs with the two texts as the two views.
-        output: the directory; it opens in ``load``, ``SentenceTransformer`` and ``AutoModel.from_pretrained``.
-        level: picks the recipe.
-        columns: of a file with columns: one for texts, two for pairs.
-        seed: of the tuning, and of what is held out.
-        held_out: how many texts to report on instead of tuning on them; by default 500, at most a tenth.
-        device: as for ``load``.
-        precision: ``auto``, ``fp32`` or ``bf16``.
-        force: replace an encoder that is in ``output``.
-        offline: open no socket.
-        reporter: hears of the progress.
-
-    Returns:
-        The directory, the recipe, and the report on the held-out texts.
-
-    Raises:
-        UsageError: a malformed spec, or an output that is not empty.
-        ModelUnavailableError: the backbone cannot be had.
-        TuningError: too few texts.
-    """
-    from mirrorbench.runs.workspace import Workspace
-    from mirrorbench.texts.tune import tune_texts
-
-    workspace = Workspace.create(device=device, precision=precision, offline=offline, reporter=reporter)
-    return tune_texts(
-        texts, _spec(encoder), Path(output), workspace, level=level, columns=columns, seed=seed, held_out=held_out,
-        force=force,
-    )  # fmt: skip
-
-
-def run(
-    encoders: str | Path | Sequence[str | Path] = "tiny",
-    tasks: str | Sequence[str] = "quick",
-    *,
-    seeds: int = 1,
-    corpus: str = "",
-    protocol: str = "paper",
-    device: str = "auto",
-    precision: str = "auto",
-    data_dir: str | Path | None = None,
-    output: str | Path = "results",
-    offline: bool = False,
-    reporter: Reporter | None = None,
-) -> Leaderboard:
-    """Train, evaluate and store, as ``mirrorbench run`` does; what is stored already is not computed again.
-
-    Args:
-        encoders: one spec or several; a bare backbone is the papers' ladder.
-        tasks: tasks and suites: a list, or one string with commas.
-        seeds: runs of each tuned encoder.
-        corpus: to tune on, by default each task's own.
-        protocol: ``paper`` or ``released``.
-        device: as for ``load``.
-        precision: ``auto``, ``fp32`` or ``bf16``.
-        data_dir: where data files are kept.
-        output: where results go.
-        offline: open no socket.
-        reporter: hears of the progress.
-
-    Returns:
-        The leaderboard; ``results["stsb"]`` is the score of a single encoder, ``to_frame()`` a DataFrame.
-
-    Raises:
-        UsageError: the request is wrong. What fails later is among ``failures``, and stops nothing else.
-    """
-    from mirrorbench.runs.builtin import plugins
-
-    specs = [encoders] if isinstance(encoders, str | Path) else encoders
-    return _run(
-        tuple(_spec(spec) for spec in specs), tasks, plugins(), Path(output), None, seeds=seeds, corpus=corpus,
-        protocol=protocol, device=device, precision=precision, data_dir=data_dir, offline=offline, reporter=reporter,
-    )  # fmt: skip
-
-
-def evaluate(
-    encoder: Any,
-    tasks: str | Sequence[str] = "quick",
-    *,
-    name: str = "",
-    output: str | Path | None = None,
-    protocol: str = "paper",
-    device: str = "auto",
-    precision: str = "auto",
-    data_dir: str | Path | None = None,
-    offline: bool = False,
-    reporter: Reporter | None = None,
-) -> Leaderboard:
-    """Scores of one encoder: a spec, what ``load`` gave, a SentenceTransformer, or anything with ``encode(texts)``.
-
-    Args:
-        encoder: the encoder; a bare backbone is the papers' ladder, and has a row for each of its rungs.
-        tasks: tasks and suites: a list, or one string with commas.
-        name: what an object is called in the table; by default its class.
-        output: where results go; by default nowhere.
-        protocol: ``paper`` or ``released``.
-        device: where a spec is computed; an object computes where it is.
-        precision: of a spec.
-        data_dir: where data files are kept.
-        offline: open no socket.
-        reporter: hears of the progress.
-
-    Returns:
-        The scores: ``evaluate(model, "stsb")["stsb"]``.
-
-    Raises:
-        UsageError: the request is wrong, or the object has no ``encode``.
-    """
-    from mirrorbench.core.specs import EncoderSpec
-    from mirrorbench.models.systems.objects import as_encoder
-    from mirrorbench.runs.builtin import plugins
-
-    registered, cache = plugins(), None
-    with ExitStack() as stack:
-        folder = Path(output or stack.enter_context(TemporaryDirectory()))
-        if isinstance(encoder, str | Path):
-            spec = _spec(encoder)
-        else:
-            model: Any = as_encoder(encoder)
-            if not model.fingerprint:  # nothing says when its vectors change, so none of them is kept
-                cache = Path(stack.enter_context(TemporaryDirectory()))
-                model = _Anonymous(model)
-            spec = EncoderSpec(name or getattr(encoder, "name", "") or type(encoder).__name__)
-            registered = registered.extended("register_encoders", spec.backbone, lambda spec, context: model)
-        return _run(
-            (spec,), tasks, registered, folder, cache, seeds=1, corpus="", protocol=protocol, device=device,
-            precision=precision, data_dir=data_dir, offline=offline, reporter=reporter,
+    def __init__(
+        self,
+        results: str | Path = "results",
+        *,
+        data_dir: str | Path | None = None,
+        cache: str | Path | None = None,
+        device: str = "auto",
+        precision: str = "auto",
+        offline: bool = False,
+        deterministic: bool = False,
+        executor: str = "local",
+        workers: int | None = None,
+        address: str = "",
+        plugins: Plugins | None = None,
+        reporter: Reporter | None = None,
+    ) -> None:
+        self.workspace = Workspace.create(
+            data_dir, results, cache, device, precision, offline, deterministic, executor, workers, address, plugins,
+            reporter,
         )  # fmt: skip
 
+    def plan(
+        self, encoders: Specs = (), tasks: str | Sequence[str] = (), *, seeds: int | None = None, corpus: str = "",
+        protocol: str = "", grid: str = "", fetch: bool = True,
+    ) -> RunPlan:  # fmt: skip
+        """What ``run`` with the same arguments would compute; with ``fetch=False`` nothing is downloaded for it."""
+        from mirrorbench.runs import grids
+        from mirrorbench.runs.plan import Request, expand_tasks
 
-def leaderboard(
-    results: str | Path | Sequence[str | Path] = "results",
-    tasks: str | Sequence[str] = (),
-    *,
-    allow_mixed: bool = False,
-) -> Leaderboard:
-    """Stored results as a table, as ``mirrorbench leaderboard`` shows them.
+        space, specs, names = self.workspace, as_specs(encoders), as_names(tasks)
+        if not grid:
+            columns = expand_tasks(names or ["quick"], space.plugins)
+            specs = specs or (EncoderSpec("tiny"),)
+            request = Request(specs, columns, tuple(range(1 if seeds is None else seeds)), corpus, protocol or "paper")
+            return RunPlan(space.plan(request, fetch=fetch), columns)
+        for spec in specs:
+            if spec.method or spec.params:
+                problem = f"--encoder {spec}: beside a grid file it names a backbone and no more"
+                raise UsageError(problem, f"Write --encoder {spec.backbone}")
+        precision = "" if space.precision == "auto" else space.precision
+        overrides = grids.Overrides(specs, tuple(names), tuple(range(seeds or 0)), corpus, protocol, precision)
+        read = grids.read_grid(grids.find_grid(grid), space.plugins, overrides)
+        columns = tuple(dict.fromkeys(task for block in read.blocks for task in block.request.tasks))
+        return RunPlan(grids.plan_grid(read, space, fetch), columns, read.title)
 
-    Args:
-        results: a folder of results, or several.
-        tasks: columns: tasks and suites; by default all.
-        allow_mixed: also results of other data, models or protocols in one table; its notes then say so.
+    def run(
+        self, encoders: Specs = (), tasks: str | Sequence[str] = (), *, seeds: int | None = None, corpus: str = "",
+        protocol: str = "", grid: str = "",
+    ) -> Leaderboard:  # fmt: skip
+        """Train, evaluate and store; what is stored already is not computed again.
 
-    Raises:
-        UsageError: a folder is missing or holds no results, or they cannot be compared.
-    """
-    from dataclasses import replace
+        Args:
+            encoders: one spec or several; a bare backbone is the papers' ladder. By default ``tiny``, the model inside
+                the package; with a grid its own, and what is given here names backbones in their place.
+            tasks: tasks and suites, a list or one string with commas; by default ``quick``, or the grid's.
+            seeds: runs of each tuned encoder; by default one, or the grid's.
+            corpus: to tune on; by default each task's own, or the grid's.
+            protocol: ``paper`` (default) or ``released``.
+            grid: a grid file, or the name of one that comes with the package.
 
-    from mirrorbench.reports.build import build_table
-    from mirrorbench.reports.leaderboard import Leaderboard
-    from mirrorbench.reports.selection import Choice, select
-    from mirrorbench.runs.builtin import plugins
-    from mirrorbench.runs.plan import expand_tasks
+        Returns:
+            The leaderboard; ``run(...)["stsb"]`` is the score of a single encoder, ``to_frame()`` a DataFrame.
 
-    registered = plugins()
-    folders = [Path(folder) for folder in ([results] if isinstance(results, str | Path) else results)]
-    names = expand_tasks(_names(tasks), registered)
-    selection = select(folders, registered, Choice(names, allow_mixed=allow_mixed))
-    table = build_table(selection.results, registered, names, selection.rows)
-    table = replace(table, notes=(*table.notes, *selection.notes))
-    return Leaderboard(table, selection.results, (), registered)
+        Raises:
+            UsageError: the request is wrong. What fails later is among ``failures``, and stops nothing else.
+        """
+        return self.execute(self.plan(encoders, tasks, seeds=seeds, corpus=corpus, protocol=protocol, grid=grid))
+
+    def execute(self, run: RunPlan) -> Leaderboard:
+        """Compute what ``plan`` returned, as ``run`` does."""
+        from mirrorbench.reports.build import build_table
+        from mirrorbench.reports.leaderboard import Leaderboard
+
+        plugins, outcome = self.workspace.plugins, self.workspace.execute(run.plan)
+        table = build_table(outcome.results, plugins, run.tasks, run.plan.rows, outcome.failures, run.title)
+        return Leaderboard(table, outcome.results, outcome.failures, plugins)
+
+    def leaderboard(
+        self, results: str | Path | Sequence[str | Path] = (), tasks: str | Sequence[str] = (), *, encoders: Specs = (),
+        table: str = "", metric: str = "", protocol: str = "", intervals: bool = False, ties: bool = False,
+        without_overlap: bool = False, allow_mixed: bool = False, title: str = "",
+    ) -> Leaderboard:  # fmt: skip
+        """Stored results as a table.
+
+        Args:
+            results: folders of results, or a table as the format ``json`` wrote it; by default the session's folder.
+            tasks: columns: tasks and suites; by default all.
+            encoders: rows; what a spec leaves open may be anything (``bert``: every row of BERT). By default all.
+            table: rows and columns of a table of the papers.
+            metric: shown in place of each task's main one.
+            protocol: only results under it.
+            intervals: add confidence intervals over test items.
+            ties: mark what is not separable from a column's best.
+            without_overlap: score without the test items whose texts were tuned on.
+            allow_mixed: also results of other data, models or protocols in one table; its notes then say so.
+            title: of the table.
+
+        Raises:
+            UsageError: a folder is missing or holds no results, or they cannot be compared.
+        """
+        from mirrorbench.reports.selection import Choice
+        from mirrorbench.reports.stored import Statistics, stored_leaderboard
+        from mirrorbench.runs.plan import expand_tasks
+
+        plugins, names = self.workspace.plugins, as_names(tasks)
+        choice = Choice(
+            expand_tasks(names, plugins), as_specs(encoders), protocol=protocol, metrics={"": metric} if metric else {},
+            allow_mixed=allow_mixed,
+        )  # fmt: skip
+        folders = [Path(results)] if isinstance(results, str | Path) else [Path(folder) for folder in results]
+        statistics = Statistics(intervals, ties, without_overlap)
+        found = stored_leaderboard(folders or [self.workspace.results.root], choice, plugins, statistics, table)
+        return replace(found, table=replace(found.table, title=title or found.table.title))
+
+    def compare(
+        self, first: str, second: str, tasks: str | Sequence[str] = (), *, results: Sequence[str | Path] = (),
+        test: PairedTest | str = "auto", protocol: str = "", resamples: int = 10_000, seed: int = 0,
+        allow_mixed: bool = False,
+    ) -> EncoderComparison:  # fmt: skip
+        """Compare two encoders item by item, from stored results: difference, interval, paired test.
+
+        Args:
+            first: an encoder spec that has results.
+            second: another, or the same one in another folder.
+            tasks: tasks and suites; by default all that both have.
+            results: the folder of both, or that of the first and that of the second; by default the session's.
+            test: ``auto``, ``bootstrap``, ``permutation`` or ``mcnemar``.
+            protocol: only results under it.
+            resamples: of bootstraps and permutation tests.
+            seed: of the resamples.
+            allow_mixed: also what was computed from other data or protocols.
+
+        Raises:
+            UsageError: no results of one of them, or results that cannot be compared.
+        """
+        from mirrorbench.reports.statistics import PairedTest
+        from mirrorbench.reports.statistics.encoders import compare_encoders
+        from mirrorbench.reports.statistics.stored import read_stored, results_of
+        from mirrorbench.runs.plan import expand_tasks
+
+        plugins, folders = self.workspace.plugins, [Path(f) for f in results] or [self.workspace.results.root]
+        if len(folders) > 2:
+            problem = f"--results was given {len(folders)} times"
+            raise UsageError(problem, "Once for both encoders, or twice: A's, then B's.")
+        one, other = (
+            results_of(spec, read_stored([folder]), protocol, folder)
+            for spec, folder in ((first, folders[0]), (second, folders[-1]))
+        )
+        if first == second and len(folders) == 1:
+            raise UsageError(f"{first} is compared with itself", "Name another encoder, or two folders: -r OLD -r NEW")
+        names = expand_tasks(as_names(tasks), plugins) or tuple(
+            dict.fromkeys(entry.result.task for entry in (*one, *other))
+        )
+        return compare_encoders(one, other, names, plugins, PairedTest(test), resamples, seed, allow_mixed)
+
+    def paper(self, table: str, *, encoder: str = "", protocol: str = "paper") -> MeasuredTable | FactTable:
+        """A table or figure of the papers: published, measured (from the session's results), difference.
+
+        Args:
+            table: ``mirror-bert/table3`` and the like.
+            encoder: this backbone in place of the paper's in every row.
+            protocol: of the results.
+
+        Raises:
+            UsageError: no such table or protocol.
+        """
+        from mirrorbench.reports.papers.reading import find_table
+
+        return self._measured({table: find_table(table)}, encoder, protocol)[table]
+
+    def papers(
+        self, paper: str = "", *, encoder: str = "", protocol: str = "paper"
+    ) -> dict[str, MeasuredTable | FactTable]:
+        """All tables and figures by name, or those of one paper (``mirrorwic``); arguments as of ``paper``."""
+        from mirrorbench.reports.papers.reading import paper_tables
+
+        tables = {n: table for n, table in paper_tables().items() if not paper or n.startswith(f"{paper}/")}
+        return self._measured(tables, encoder, protocol)
+
+    def _measured(
+        self, tables: Mapping[str, PaperTable | FactTable], encoder: str, protocol: str
+    ) -> dict[str, MeasuredTable | FactTable]:
+        from mirrorbench.reports.papers.measured import measured_table
+        from mirrorbench.reports.papers.tables import FactTable
+        from mirrorbench.runs.results import read_results
+
+        _check_protocol(protocol)
+        backbone = parse_spec(encoder) if encoder else None
+        root = self.workspace.results.root
+        results = list(read_results(root)) if root.is_dir() else []
+        return {
+            name: table if isinstance(table, FactTable) else measured_table(table, results, protocol, backbone)
+            for name, table in tables.items()
+        }
+
+    def run_paper(self, table: str, *, encoder: str = "", seeds: int = 1, protocol: str = "paper") -> Outcome:
+        """Measure the cells of a table of the papers that are not stored yet; arguments as of ``paper``.
+
+        Raises:
+            UsageError: also where the table has no cell that a run could measure.
+        """
+        from mirrorbench.reports.papers.measured import paper_requests
+        from mirrorbench.reports.papers.reading import find_table
+        from mirrorbench.reports.papers.tables import FactTable
+
+        _check_protocol(protocol)
+        found = find_table(table)
+        if isinstance(found, FactTable):
+            raise UsageError(f"{table} describes models or hyper-parameters: there is nothing to run")
+        wanted = paper_requests(found, seeds, protocol, parse_spec(encoder) if encoder else None)
+        if not wanted:
+            raise UsageError(f"{table} has no cell that a run could measure", f"mirrorbench paper {table} says why.")
+        return self.workspace.execute(self.workspace.plan(*wanted))
+
+    def load(self, spec: str | Path, level: str = "sentence") -> TextEncoder:
+        """An encoder from its spec; a tuned one is taken from the cache, or tuned now with seed 0.
+
+        Args:
+            spec: as on the command line, or a directory; a bare backbone is read out by mean pooling, at level ``wic``
+                at the target word (mean of the top four layers), a directory of ``mirrorbench tune`` as it says itself.
+            level: ``word``, ``phrase``, ``sentence`` or ``wic``; picks the recipe and the corpus of a tuned encoder.
+
+        Returns:
+            An object whose ``encode(texts)`` gives float32 of shape (len(texts), dimensions).
+
+        Raises:
+            UsageError: the spec is malformed.
+            ModelUnavailableError: the backbone cannot be had.
+            DataUnavailableError: the corpus cannot be had.
+        """
+        encoder, row = self.workspace.load(as_spec(spec), level)
+        return TextEncoder(encoder, str(row))
+
+    def tune(
+        self,
+        texts: str | Path | Sequence[str] | Sequence[tuple[str, str]],
+        encoder: str | Path = "roberta",
+        output: str | Path = "my-encoder",
+        *,
+        level: str = "sentence",
+        columns: Sequence[str] = (),
+        seed: int = 0,
+        held_out: int | None = None,
+        force: bool = False,
+    ) -> TunedEncoder:
+        """Tune a language model on texts of your own and write an encoder directory.
+
+        Args:
+            texts: a file, a list of texts, or a list of pairs of texts.
+            encoder: a spec; without a method it is tuned by Mirror-BERT, on pairs with the two texts as the two views.
+            output: the directory; it opens in ``load``, ``SentenceTransformer`` and ``AutoModel.from_pretrained``.
+            level: picks the recipe.
+            columns: of a file with columns: one for texts, two for pairs.
+            seed: of the tuning, and of what is held out.
+            held_out: how many texts to report on instead of tuning on them; by default 500, at most a tenth.
+            force: replace an encoder that is in ``output``.
+
+        Returns:
+            The directory, the recipe, and the report on the held-out texts.
+
+        Raises:
+            UsageError: a malformed spec, or an output that is not empty.
+            ModelUnavailableError: the backbone cannot be had.
+            TuningError: too few texts.
+        """
+        from mirrorbench.texts.tune import tune_texts
+
+        return tune_texts(
+            texts, as_spec(encoder), Path(output), self.workspace, level=level, columns=columns, seed=seed,
+            held_out=held_out, force=force,
+        )  # fmt: skip
+
+    def encode(
+        self, texts: str, encoder: str | Path, output: Path | IO[str], *, column: str = "",
+        words_in_context: bool = False, spans: Sequence[str] = (), level: str = "", restart: bool = False,
+    ) -> EncodedFile:  # fmt: skip
+        """Vectors of the texts of a file of any length; an interrupted call goes on where it was.
+
+        Args:
+            texts: one text a line; or .jsonl, .tsv, .csv, .parquet; .gz too; ``-`` is standard input.
+            encoder: a spec, or a directory.
+            output: a file (.npy or .parquet), or a stream for one line of JSON a vector.
+            column: of the texts.
+            words_in_context: encode the word in [brackets] in each text.
+            spans: columns of the target's first character and of the one after its last, instead of brackets.
+            level: picks the recipe of a tuned encoder; by default ``sentence``.
+            restart: begin anew where a run was interrupted.
+
+        Raises:
+            UsageError: the arguments do not go together, or an unfinished output of another call is there.
+            DataFormatError: the file cannot be read as that.
+        """
+        from mirrorbench.texts.encode import encode_texts
+
+        return encode_texts(
+            texts, as_spec(encoder), output, self.workspace, column=column, words_in_context=words_in_context,
+            spans=spans, level=level, restart=restart,
+        )  # fmt: skip
+
+    def analyze(self, kind: str, **options: Any) -> Analysis:
+        """One analysis: its numbers, and a way to draw them.
+
+        Args:
+            kind: ``isotropy``, ``layers``, ``similarity``, ``projection``, ``roc``, ``errors``, ``curves`` or
+                ``frequency`` (``mirrorbench.analysis.KINDS``).
+            options: of that kind, as ``mirrorbench analyze KIND --help`` lists them.
+
+        Raises:
+            UsageError: another kind, an option that it does not have, or nothing to analyse.
+        """
+        from mirrorbench.analysis import analyze
+
+        return analyze(self.workspace, kind, **options)
 
 
-class _Anonymous:
-    """An encoder without an identity, under one that is used once."""
-
-    def __init__(self, encoder: Encoder) -> None:
-        from uuid import uuid4
-
-        self.encode = encoder.encode
-        self.fingerprint = uuid4().hex
-
-
-def _run(
-    specs: tuple[EncoderSpec, ...], tasks: str | Sequence[str], registered: Plugins, output: Path, cache: Path | None,
-    *, seeds: int, corpus: str, protocol: str, device: str, precision: str, data_dir: str | Path | None, offline: bool,
-    reporter: Reporter | None,
-) -> Leaderboard:  # fmt: skip
-    """Plan, run, and make the table."""
-    from mirrorbench.core.errors import UsageError
-    from mirrorbench.reports.build import build_table
-    from mirrorbench.reports.leaderboard import Leaderboard
-    from mirrorbench.runs.plan import Request, expand_tasks
-    from mirrorbench.runs.workspace import Workspace
-
-    names = expand_tasks(_names(tasks), registered)
-    if not names:
-        raise UsageError("no task is named", "mirrorbench list tasks")
-    workspace = Workspace.create(
-        data_dir, output, cache, device, precision, offline, workers=1, plugins=registered, reporter=reporter
-    )
-    plan = workspace.plan(Request(specs, names, tuple(range(seeds)), corpus, protocol))
-    outcome = workspace.execute(plan)
-    table = build_table(outcome.results, registered, names, plan.rows, outcome.failures)
-    return Leaderboard(table, outcome.results, outcome.failures, registered)
-
-
-def _spec(encoder: str | Path) -> EncoderSpec:
+def as_spec(encoder: str | Path | EncoderSpec) -> EncoderSpec:
     """A spec as written, or a directory whose path may hold what means something in a spec."""
-    from mirrorbench.core.specs import EncoderSpec, parse_spec
-
+    if isinstance(encoder, EncoderSpec):
+        return encoder
     return EncoderSpec(str(encoder.absolute())) if isinstance(encoder, Path) else parse_spec(encoder)
 
 
-def _names(names: str | Sequence[str]) -> list[str]:
-    return [n.strip() for n in (names.split(",") if isinstance(names, str) else names) if n.strip()]
+def as_specs(encoders: Specs) -> tuple[EncoderSpec, ...]:
+    """Distinct specs of one or several encoders."""
+    several = [encoders] if isinstance(encoders, str | Path | EncoderSpec) else encoders
+    return tuple(dict.fromkeys(as_spec(encoder) for encoder in several))
+
+
+def as_names(names: str | Sequence[str]) -> list[str]:
+    """Names of tasks or suites from a list, or from one text with commas."""
+    return split_names([names] if isinstance(names, str) else names)
+
+
+def _check_protocol(protocol: str) -> None:
+    if protocol not in PROTOCOLS:
+        raise unknown_name("protocol", protocol, list(PROTOCOLS))

@@ -10,9 +10,8 @@ import re
 import pytest
 from pages import PAGES, ROOT, own_commands, parsed
 
-from mirrorbench.cli.options import split_names
 from mirrorbench.core.plugins import Plugins
-from mirrorbench.core.specs import parse_spec
+from mirrorbench.core.specs import parse_spec, split_names
 from mirrorbench.runs.grids import find_grid
 from mirrorbench.runs.plan import expand_tasks
 

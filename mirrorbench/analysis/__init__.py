@@ -6,13 +6,11 @@ Pure functions of arrays hold the numbers, ``figures`` draws them, ``kinds`` bri
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from mirrorbench.analysis.report import Analysis
-    from mirrorbench.core.progress import Reporter
     from mirrorbench.runs.workspace import Workspace
 
 _STUDY: dict[str, Any] = {"encoders": ("tiny",), "task": "", "corpus": "", "seed": 0, "protocol": "paper"}
@@ -32,19 +30,12 @@ KINDS: dict[str, dict[str, Any]] = {
 """The options of each kind of analysis, with their defaults."""
 
 
-def analyze(
-    workspace: Workspace,
-    kind: str,
-    *,
-    display: Callable[[int], AbstractContextManager[Reporter]] | None = None,
-    **options: Any,
-) -> Analysis:
+def analyze(workspace: Workspace, kind: str, **options: Any) -> Analysis:
     """One analysis: its numbers, and a way to draw them.
 
     Args:
         workspace: where to compute, and where data and results are.
         kind: a key of ``KINDS``.
-        display: opens a reporter for so many cells, which replaces the workspace's.
         options: of that kind. ``encoders`` are specs (a bare backbone is the ladder of the task's level), ``task``
             picks level, language and tuning corpus, ``texts`` names a corpus or a file, ``results`` are folders.
 
@@ -64,16 +55,11 @@ def analyze(
             raise unknown_name(f"option of the analysis {kind}", name, list(KINDS[kind]))
     given = KINDS[kind] | options
     function: Callable[..., Analysis] = getattr(kinds, kind)
-    with ExitStack() as stack:
-        study = None
-        if "encoders" in given:
-            study = Study(workspace, *(given.pop(name) for name in _STUDY))
-        if display:
-            workspace.reporter = stack.enter_context(display(len(study.plan.cells) if study else 0))
-        if study is None:
-            return function(workspace, **given)
-        try:
-            found = function(study, **given)
-        except NothingAnalysedError:
-            found = Analysis(kind, [], {}, None)
-        return replace(found, document={**study.describe(), **found.document}, failures=study.failures)
+    if "encoders" not in given:
+        return function(workspace, **given)
+    study = Study(workspace, *(given.pop(name) for name in _STUDY))
+    try:
+        found = function(study, **given)
+    except NothingAnalysedError:
+        found = Analysis(kind, [], {}, None)
+    return replace(found, document={**study.describe(), **found.document}, failures=study.failures)

@@ -17,9 +17,9 @@ from mirrorbench.cli.options import (
     PluginFiles,
     Protocol,
     encoders_option,
-    split_names,
     tasks_option,
 )
+from mirrorbench.core.specs import split_names
 
 app = typer.Typer(
     help="Numbers and figures: what tuning does to a space of vectors, and where it helps.", no_args_is_help=True
@@ -90,18 +90,16 @@ def _command(declared: Callable[..., None]) -> None:
 
 def _analyze(kind: str, options: dict[str, Any], where: dict[str, Any], output: Path, format_: str) -> None:
     """Compute, print the table, write the files, and say what failed."""
-    from mirrorbench.analysis import analyze
     from mirrorbench.analysis.report import cell_text
-    from mirrorbench.cli.display import reporter
+    from mirrorbench.cli.display import progress_display
     from mirrorbench.cli.output import print_rows
-    from mirrorbench.runs.workspace import Workspace
+    from mirrorbench.session import Session
 
     formats = _figure_formats(format_)
     if "tasks" in options:
         options["tasks"] = split_names(options["tasks"])
-    if "results" in where:
-        where["output"] = where.pop("results")
-    found = analyze(Workspace.create(**where), kind, display=reporter, **options)
+    with progress_display() as display:
+        found = Session(reporter=display, **where).analyze(kind, **options)
     if found.summary:
         typer.echo(found.summary)
     if table := found.rows if found.table is None else found.table:

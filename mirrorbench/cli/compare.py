@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import sys
 from collections.abc import Sequence
@@ -11,13 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mirrorbench.cli.options import Json, PluginFiles, split_names, tasks_option
+from mirrorbench.cli.options import Json, PluginFiles, tasks_option
+from mirrorbench.cli.output import print_json, print_rows
 from mirrorbench.reports.statistics import PairedTest
 
 if TYPE_CHECKING:
     from mirrorbench.reports.statistics.encoders import EncoderComparison
     from mirrorbench.reports.statistics.significance import Interval
-    from mirrorbench.reports.statistics.stored import Stored
 
 
 Results = Annotated[
@@ -61,57 +60,19 @@ def compare(
 
     `mirrorbench compare tiny+mirror tiny+base:pooling=mean`
     """
-    from mirrorbench.core.errors import UsageError
-    from mirrorbench.reports.statistics.encoders import compare_encoders
-    from mirrorbench.reports.statistics.stored import read_stored
-    from mirrorbench.runs.builtin import plugins
-    from mirrorbench.runs.plan import expand_tasks
+    from mirrorbench.session import Session
 
-    folders = results or [Path("results")]
-    if len(folders) > 2:
-        raise UsageError(
-            f"--results was given {len(folders)} times", "Once for both encoders, or twice: A's, then B's."
-        )
-    registered = plugins()
-    names = expand_tasks(split_names(tasks), registered) if tasks else ()
-    one = _results_of(first, read_stored(folders[:1]), protocol, folders[0])
-    other = _results_of(second, read_stored(folders[-1:]), protocol, folders[-1])
-    if str(first) == str(second) and len(folders) == 1:
-        raise UsageError(f"{first} is compared with itself", "Name another encoder, or two folders: -r OLD -r NEW")
-    found = compare_encoders(one, other, names or _tasks_of(one, other), registered, test, resamples, seed, allow_mixed)
+    found = Session().compare(
+        first, second, tasks or (), results=results or (), test=test, protocol=protocol, resamples=resamples, seed=seed,
+        allow_mixed=allow_mixed,
+    )  # fmt: skip
     if as_json:
-        typer.echo(json.dumps(_as_json(first, second, found), indent=2, ensure_ascii=False))
+        print_json(_as_json(first, second, found))
     else:
         _print(first, second, found, resamples)
 
 
-def _results_of(spec: str, stored: Sequence[Stored], protocol: str, folder: Path) -> list[Stored]:
-    """The results of an encoder.
-
-    Raises:
-        UsageError: there are none, or of several protocols.
-    """
-    from mirrorbench.core.errors import UsageError
-    from mirrorbench.core.registry import unknown_name
-    from mirrorbench.core.specs import parse_spec
-
-    name = str(parse_spec(spec))
-    own = [entry for entry in stored if entry.result.spec == name and protocol in ("", entry.result.protocol)]
-    if not own:
-        specs = sorted({entry.result.spec for entry in stored if protocol in ("", entry.result.protocol)})
-        raise unknown_name(f"encoder among the results in {folder}:", name, specs)
-    protocols = sorted({entry.result.protocol for entry in own})
-    if len(protocols) > 1:
-        raise UsageError(f"{name} has results of the protocols {' and '.join(protocols)}", "Choose one with --protocol")
-    return own
-
-
-def _tasks_of(one: Sequence[Stored], other: Sequence[Stored]) -> list[str]:
-    return list(dict.fromkeys(entry.result.task for entry in (*one, *other)))
-
-
 def _print(first: str, second: str, found: EncoderComparison, resamples: int) -> None:
-    from mirrorbench.cli.output import print_rows
     from mirrorbench.reports.statistics.significance import LEVEL
 
     typer.echo(f"A: {first}\nB: {second}\n")

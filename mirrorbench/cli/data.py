@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mirrorbench.cli.options import DataDir, Json, Offline, PluginFiles, split_names
+from mirrorbench.cli.options import DataDir, Json, Offline, PluginFiles
 from mirrorbench.cli.output import print_json, print_rows
+from mirrorbench.core.specs import split_names
 
 if TYPE_CHECKING:
     from mirrorbench.core.errors import MirrorbenchError

@@ -13,11 +13,13 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
+from mirrorbench.core.progress import Reporter
 from mirrorbench.reports.renderers import draw, markdown, number
 from mirrorbench.reports.table import Table
 from mirrorbench.runs.cells import Cell, Failure
 
 if TYPE_CHECKING:
+    from mirrorbench.reports.leaderboard import Leaderboard
     from mirrorbench.runs.cells import Outcome
 
 console = Console()
@@ -33,23 +35,26 @@ PLAIN_INTERVAL = 15.0
 """Seconds between two progress lines of one stage where there is no terminal."""
 
 
-class Display:
+class Display(Reporter):
     """Reports a run: a live display on a terminal, lines elsewhere; all on standard error.
 
     Args:
-        total: number of cells.
         progress: the live display, ``None`` off a terminal.
     """
 
-    def __init__(self, total: int, progress: Progress | None) -> None:
-        self.total = total
-        self.done = 0
-        self.cached = 0
+    def __init__(self, progress: Progress | None = None) -> None:
+        self.total = self.done = self.cached = 0
         self.progress = progress
         self._stage: TaskID | None = None
-        self._cells = progress.add_task("cells", total=total, rate="") if progress and total else None
+        self._cells: TaskID | None = None
         self._name, self._unit, self._size = "", "", 0
         self._count, self._started, self._shown = 0, 0.0, 0.0
+
+    def begin(self, cells: int) -> None:
+        """A plan is about to be computed."""
+        self.total = cells
+        if self.progress and cells:
+            self._cells = self.progress.add_task("cells", total=cells, rate="")
 
     def stage(self, name: str, total: int, unit: str) -> None:
         """A stage begins."""
@@ -100,8 +105,8 @@ class Display:
         target = self.progress.console if self.progress else errors
         target.print(Text(text), soft_wrap=True)
 
-    def finish(self, outcome: Outcome, root: Path) -> None:
-        """The last words: what was done, what failed and why, where it all lies."""
+    def finish(self, outcome: Outcome | Leaderboard, root: Path) -> None:
+        """Say at the end what was done, what failed and why, and where it lies."""
         if outcome.failures:
             errors.print()
             reasons: dict[tuple[str, str], list[str]] = {}
@@ -125,17 +130,17 @@ class Display:
 
 
 @contextmanager
-def reporter(total: int) -> Iterator[Display]:
-    """A display for a run of ``total`` cells; live only where standard error is a terminal."""
+def progress_display() -> Iterator[Display]:
+    """A display for a run; live only where standard error is a terminal."""
     if not errors.is_terminal:
-        yield Display(total, None)
+        yield Display()
         return
     progress = Progress(
         TextColumn("{task.description}"), BarColumn(bar_width=30), MofNCompleteColumn(),
         TextColumn("{task.fields[rate]}"), TimeRemainingColumn(), console=errors, transient=True,
     )  # fmt: skip
     with progress:
-        yield Display(total, progress)
+        yield Display(progress)
 
 
 def print_table(table: Table) -> None:

@@ -8,7 +8,8 @@ from typing import Annotated
 
 import typer
 
-from mirrorbench.cli.options import DataDir, Device, Encoder, Offline, PluginFiles, split_names
+from mirrorbench.cli.options import DataDir, Device, Encoder, Offline, PluginFiles
+from mirrorbench.core.specs import split_names
 
 Source = Annotated[
     str,
@@ -52,22 +53,20 @@ def encode(
 
     `echo "the [bank] of the river" | mirrorbench encode - -e bert --words-in-context`
     """
-    from mirrorbench.cli.display import errors, reporter
+    from mirrorbench.cli.display import errors, progress_display
     from mirrorbench.cli.output import on_interrupt
     from mirrorbench.core.errors import UsageError
-    from mirrorbench.core.specs import parse_spec
-    from mirrorbench.runs.workspace import Workspace
-    from mirrorbench.texts.encode import encode_texts
+    from mirrorbench.session import Session
 
     spans = split_names([span_columns])
     if len(spans) not in (0, 2):
         raise UsageError(f"--span-columns {span_columns} names {len(spans)} columns", "Write START,END.")
     again = "; the same command goes on from there" if output else ""
-    with on_interrupt(f"Interrupted{again}."), reporter(0) as display:
-        workspace = Workspace.create(data_dir, device=device, offline=offline, reporter=display)
-        done = encode_texts(
-            texts, parse_spec(encoder), output or sys.stdout, workspace, column=column,
-            words_in_context=words_in_context, spans=spans, level=level, restart=restart,
+    with on_interrupt(f"Interrupted{again}."), progress_display() as display:
+        session = Session(data_dir=data_dir, device=device, offline=offline, reporter=display)
+        done = session.encode(
+            texts, encoder, output or sys.stdout, column=column, words_in_context=words_in_context, spans=spans,
+            level=level, restart=restart,
         )  # fmt: skip
     if output:
         resumed = f", {done.before:,} of them before this run" if done.before else ""

@@ -67,18 +67,3 @@ def tasks_option(help_: str, default: str) -> Any:
         default: what stands there if none is given.
     """
     return typer.Option("--tasks", "-t", metavar="NAME,...", help=help_, show_default=default)
-
-
-def split_names(values: list[str]) -> list[str]:
-    """Names from options that may be repeated and may hold commas: ``["sts,wic", "bel"]``.
-
-    After a task with options (``bli-en-fr:train=1k,self_learning=5,sts``) a part with a ``=`` is another option.
-    """
-    names: list[str] = []
-    for value in values:
-        for part in filter(None, map(str.strip, value.split(","))):
-            if "=" in part and ":" not in part and names and ":" in names[-1]:
-                names[-1] += f",{part}"
-            else:
-                names.append(part)
-    return names

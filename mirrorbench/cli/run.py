@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,19 +16,18 @@ from mirrorbench.cli.options import (
     Offline,
     PluginFiles,
     encoders_option,
-    split_names,
     tasks_option,
 )
 from mirrorbench.core.errors import UsageError
+from mirrorbench.core.specs import split_names
 
 if TYPE_CHECKING:
-    from mirrorbench.core.specs import EncoderSpec
     from mirrorbench.runs.cells import Cell
     from mirrorbench.runs.plan import Plan
     from mirrorbench.runs.results import ResultStore
-    from mirrorbench.runs.workspace import Workspace
 
-EMBEDDED_ENCODER, EMBEDDED_SUITE, EMBEDDED_SEEDS = "tiny", "quick", 3
+EMBEDDED_SEEDS = 3
+"""Runs of each tuned encoder where nothing is asked for; the model and the data are those inside the package."""
 
 GridName = Annotated[
     str | None,
@@ -112,101 +110,36 @@ def run(
 
     `mirrorbench run mirror-bert-table12 --encoder tiny --dry-run`
     """  # fmt: skip
-    from mirrorbench.cli.output import on_interrupt_go_on
-    from mirrorbench.core.specs import parse_spec
-    from mirrorbench.runs.workspace import Workspace
+    from mirrorbench.cli.display import print_table, progress_display
+    from mirrorbench.cli.output import on_interrupt_go_on, print_or_write
+    from mirrorbench.session import Session
 
-    workspace = Workspace.create(
-        data_dir,
-        output,
-        device=device,
-        precision=precision or "auto",
-        offline=offline or dry_run,
-        deterministic=deterministic,
-        executor=executor,
-        workers=workers,
-        address=address,
-    )
-    chosen = workspace.numeric_precision
-    specs = tuple(dict.fromkeys(parse_spec(text) for text in encoder or []))
-    names = tuple(split_names(tasks or []))
+    names = split_names(tasks or [])
     if tasks and not names:
         raise UsageError("--tasks names no task", "mirrorbench list tasks; without --tasks: the embedded ones.")
-    said = _Said(specs, names, seeds, corpus, protocol, precision and chosen)
-    with on_interrupt_go_on(workspace.results.root):
-        asked = _plan(grid, said, workspace, fetch=not dry_run)
+    if not (grid or encoder or names):
+        seeds = seeds or EMBEDDED_SEEDS
+    with on_interrupt_go_on(output), progress_display() as display:
+        session = Session(
+            output, data_dir=data_dir, device=device, precision=precision or "auto", offline=offline or dry_run,
+            deterministic=deterministic, executor=executor, workers=workers, address=address, reporter=display,
+        )  # fmt: skip
+        planned = session.plan(
+            encoder or (), names, seeds=seeds, corpus=corpus, protocol=protocol, grid=grid or "", fetch=not dry_run
+        )
         if dry_run:
-            _show_plan(asked.plan, workspace.results, offline)
+            _print_plan(planned.plan, session.workspace.results, offline)
             return
-        failed = _execute(asked, workspace)
-    raise typer.Exit(1 if failed else 0)
+        board = session.execute(planned)
+    if board.results:
+        print_table(board.table)
+        for suffix, format_ in ((".md", "markdown"), (".tex", "latex")):
+            print_or_write(board.render(format_), output / f"leaderboard{suffix}")
+    display.finish(board, output)
+    raise typer.Exit(1 if board.failures else 0)
 
 
-@dataclass(frozen=True)
-class _Said:
-    """What stands on the command line; empty where nothing does."""
-
-    encoders: tuple[EncoderSpec, ...]
-    tasks: tuple[str, ...]
-    seeds: int | None
-    corpus: str
-    protocol: str
-    precision: str
-
-
-@dataclass(frozen=True)
-class _Asked:
-    """A plan and how its table looks."""
-
-    plan: Plan
-    tasks: tuple[str, ...]
-    title: str = ""
-
-
-def _plan(grid: str | None, said: _Said, workspace: Workspace, *, fetch: bool) -> _Asked:
-    """The plan of a grid file under the options, or of the options alone."""
-    from mirrorbench.core.specs import parse_spec
-    from mirrorbench.runs.grids import Overrides, find_grid, plan_grid, read_grid
-    from mirrorbench.runs.plan import Request, expand_tasks
-
-    if grid is None:
-        count = said.seeds or (1 if said.encoders or said.tasks else EMBEDDED_SEEDS)
-        names = expand_tasks(said.tasks or [EMBEDDED_SUITE], workspace.plugins)
-        encoders = said.encoders or (parse_spec(EMBEDDED_ENCODER),)
-        request = Request(encoders, names, tuple(range(count)), said.corpus, said.protocol or "paper")
-        return _Asked(workspace.plan(request, fetch=fetch), names)
-    for spec in said.encoders:
-        if spec.method or spec.params:
-            bare = f"--encoder {spec.backbone}"
-            raise UsageError(f"--encoder {spec}: beside a grid file it names a backbone and no more", f"Write {bare}")
-    seeds = tuple(range(said.seeds or 0))
-    overrides = Overrides(said.encoders, said.tasks, seeds, said.corpus, said.protocol, said.precision)
-    read = read_grid(find_grid(grid), workspace.plugins, overrides)
-    plan = plan_grid(read, workspace, fetch)
-    return _Asked(plan, tuple(dict.fromkeys(t for block in read.blocks for t in block.request.tasks)), read.title)
-
-
-def _execute(asked: _Asked, workspace: Workspace) -> bool:
-    """Run a plan with a progress display, print and write its table; whether anything failed."""
-    from mirrorbench.cli.display import print_table, reporter
-    from mirrorbench.core.files import writing
-    from mirrorbench.reports.build import build_table
-
-    plan, root, registered = asked.plan, workspace.results.root, workspace.plugins
-    with reporter(len(plan.cells)) as display:
-        workspace.reporter = display
-        outcome = workspace.execute(plan)
-    table = build_table(outcome.results, registered, asked.tasks, plan.rows, outcome.failures, asked.title)
-    if outcome.results:
-        print_table(table)
-        for suffix, renderer in ((".md", "markdown"), (".tex", "latex")):
-            with writing(root / f"leaderboard{suffix}") as sink:
-                sink.write(registered.renderers[renderer](table).encode())
-    display.finish(outcome, root)
-    return bool(outcome.failures)
-
-
-def _show_plan(plan: Plan, store: ResultStore, offline: bool) -> None:
+def _print_plan(plan: Plan, store: ResultStore, offline: bool) -> None:
     from mirrorbench.cli.display import say
 
     done, waiting = 0, []

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mirrorbench.cli.options import Device, Encoder, Offline, PluginFiles, Precision, split_names
+from mirrorbench.cli.options import Device, Encoder, Offline, PluginFiles, Precision
+from mirrorbench.core.specs import split_names
 
 if TYPE_CHECKING:
     from mirrorbench.texts.tune import TunedEncoder
@@ -58,13 +59,13 @@ def tune(
     `mirrorbench tune pairs.jsonl.gz -c question,answer -e roberta:epochs=2 -o qa-encoder --push-to-hub me/qa-encoder`
     """
     import mirrorbench
-    from mirrorbench.cli.display import reporter
+    from mirrorbench.cli.display import progress_display
     from mirrorbench.cli.output import on_interrupt
     from mirrorbench.texts.export import check_repository, upload
 
     if push_to_hub:
         check_repository(push_to_hub, offline)
-    with on_interrupt(f"Interrupted; nothing was written to {output}."), reporter(0) as display:
+    with on_interrupt(f"Interrupted; nothing was written to {output}."), progress_display() as display:
         tuned = mirrorbench.tune(
             texts, encoder, output, level=level, columns=split_names(column or []), seed=seed, held_out=held_out,
             device=device, precision=precision, force=force, offline=offline, reporter=display,

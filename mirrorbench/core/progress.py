@@ -1,15 +1,18 @@
-"""What a run tells whoever watches it. The command line draws it; libraries may ignore it."""
+"""Progress of a run, as events. The command line draws them; libraries may ignore them."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from mirrorbench.runs.cells import Cell, Failure
 
 
-class Reporter(Protocol):
-    """Receives the events of a run, in order and from one thread."""
+class Reporter:
+    """Receives the events of a run, in order and from one thread; this one ignores them, subclasses use some."""
+
+    def begin(self, cells: int) -> None:
+        """A plan of so many cells is about to be computed."""
 
     def stage(self, name: str, total: int, unit: str) -> None:
         """A stage begins (``train roberta+mirror``): ``total`` units of work (strings, texts)."""
@@ -25,22 +28,3 @@ class Reporter(Protocol):
 
     def note(self, message: str) -> None:
         """Something worth saying that stops nothing."""
-
-
-class Silent:
-    """Tells nobody."""
-
-    def stage(self, name: str, total: int, unit: str) -> None:
-        """Nothing."""
-
-    def advance(self, n: int) -> None:
-        """Nothing."""
-
-    def cell(self, cell: Cell, score: float | None, cached: bool) -> None:
-        """Nothing."""
-
-    def failure(self, failure: Failure) -> None:
-        """Nothing."""
-
-    def note(self, message: str) -> None:
-        """Nothing."""

@@ -7,6 +7,7 @@ of recipes (``mirrorbench.training.recipes``) and poolings (``mirrorbench.models
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from math import isfinite
 from typing import Any
@@ -148,6 +149,21 @@ def parse_params(tail: str, whole: str) -> tuple[tuple[str, Value], ...]:
             raise UsageError(f"the key {key!r} stands twice in {whole!r}", "Write each key once.")
         params[key] = parse_value(_unquote(value))
     return tuple(params.items())
+
+
+def split_names(values: Iterable[str]) -> list[str]:
+    """Names from texts that may hold several with commas between them: ``["sts,wic", "bel"]``.
+
+    After a task with options (``bli-en-fr:train=1k,self_learning=5,sts``) a part with a ``=`` is another option.
+    """
+    names: list[str] = []
+    for value in values:
+        for part in filter(None, map(str.strip, value.split(","))):
+            if "=" in part and ":" not in part and names and ":" in names[-1]:
+                names[-1] += f",{part}"
+            else:
+                names.append(part)
+    return names
 
 
 def parse_value(text: str) -> Value:

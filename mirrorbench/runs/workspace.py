@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mirrorbench.core.plugins import Plugins
-from mirrorbench.core.progress import Reporter, Silent
+from mirrorbench.core.progress import Reporter
 from mirrorbench.core.registry import unknown_name
 from mirrorbench.core.specs import LEVELS, EncoderSpec, Value, parse_params
 from mirrorbench.data.store import DataStore
@@ -62,7 +62,7 @@ class Workspace:
     deterministic: bool = False
     executor: str = "local"
     options: dict[str, Value] = field(default_factory=dict)
-    reporter: Reporter = field(default_factory=Silent)
+    reporter: Reporter = field(default_factory=Reporter)
 
     @classmethod
     def create(
@@ -121,7 +121,7 @@ class Workspace:
             deterministic,
             name,
             options,
-            reporter or Silent(),
+            reporter or Reporter(),
         )
 
     @cached_property
@@ -192,8 +192,8 @@ class Workspace:
         planner = Planner(self, fetch)
         return merged([planner.plan(request) for request in requests])
 
-    def load(self, spec: EncoderSpec, level: str = "sentence") -> Encoder:
-        """An encoder; a tuned one is taken from the cache, or tuned now with seed 0.
+    def load(self, spec: EncoderSpec, level: str = "sentence") -> tuple[Encoder, EncoderSpec]:
+        """An encoder and the row that its spec stands for; a tuned one is taken from the cache, or tuned with seed 0.
 
         Args:
             spec: a bare backbone is read out by mean pooling, at level ``wic`` at the target word, a directory of
@@ -216,7 +216,7 @@ class Workspace:
             spec = ladder[0] if single or LADDERS[level][0][1]["pooling"] == "target" else spec.with_method("base")
         planner, request = Planner(self), Request((spec,), ())
         model, pooling = planner.models(request, spec, level)[0]
-        return self.loader.load(model, pooling, planner.precision(request, model), planner.corpora)[0]
+        return self.loader.load(model, pooling, planner.precision(request, model), planner.corpora)[0], spec
 
     def execute(self, plan: Plan) -> Outcome:
         """Compute the cells of a plan that are not stored yet, where the executor says.
@@ -229,6 +229,7 @@ class Workspace:
         execute: Execute = self.plugins.executors[self.executor]
         done: dict[Cell, Result] = {}  # not by id: two specs may mean the same, and each has a row of its own
         failures = list(plan.failures)
+        self.reporter.begin(len(plan.cells))
         for failure in failures:
             self.reporter.failure(failure)
         groups: list[CellGroup] = []

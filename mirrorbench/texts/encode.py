@@ -70,7 +70,7 @@ def encode_texts(
     if isinstance(output, Path):
         check_vector_file(output)
     inputs = read_inputs(source, column, in_context, spans)
-    encoder = workspace.load(spec, "wic" if in_context else level or "sentence")
+    encoder = workspace.load(spec, "wic" if in_context else level or "sentence")[0]
     workspace.reporter.stage(f"encode {source}", 0, "texts")
     if isinstance(output, Path):
         return encode_file(inputs, encoder, output, restart, workspace.reporter.advance)

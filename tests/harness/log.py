@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from mirrorbench.core.progress import Reporter
 from mirrorbench.runs.cells import Cell, Failure
 
 
-class Log:
+class Log(Reporter):
     """Remembers the events of a run.
 
     Attributes:

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from mirrorbench.cli.options import split_names
 from mirrorbench.core.errors import MirrorbenchError, UnknownNameError, UsageError
+from mirrorbench.core.specs import split_names
 from mirrorbench.data.catalogue import builtin_cards
 from mirrorbench.data.importing import import_folder
 from mirrorbench.data.store import DataStore

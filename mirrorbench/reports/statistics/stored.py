@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mirrorbench.core.errors import UsageError
+from mirrorbench.core.registry import unknown_name
+from mirrorbench.core.specs import parse_spec
 from mirrorbench.reports.statistics.items import ItemScores, item_scores, read_predictions
 from mirrorbench.runs.results import Result, read_result, result_files
 
@@ -44,3 +46,22 @@ def read_stored(folders: Iterable[Path]) -> list[Stored]:
             raise UsageError(f"there is no folder of results {folder}", "Make some: mirrorbench run")
         found += [Stored(read_result(path), path) for path in result_files(folder)]
     return found
+
+
+def results_of(spec: str, stored: Iterable[Stored], protocol: str, folder: Path) -> list[Stored]:
+    """The results of one encoder under one protocol (empty: whichever it has).
+
+    Raises:
+        UsageError: there are none, or of several protocols.
+    """
+    name = str(parse_spec(spec))
+    known = [entry for entry in stored if protocol in ("", entry.result.protocol)]
+    own = [entry for entry in known if entry.result.spec == name]
+    if not own:
+        raise unknown_name(
+            f"encoder among the results in {folder}:", name, sorted({entry.result.spec for entry in known})
+        )
+    protocols = sorted({entry.result.protocol for entry in own})
+    if len(protocols) > 1:
+        raise UsageError(f"{name} has results of the protocols {' and '.join(protocols)}", "Choose one with --protocol")
+    return own

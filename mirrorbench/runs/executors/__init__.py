@@ -16,7 +16,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from mirrorbench.core.errors import StorageError, UsageError
-from mirrorbench.core.progress import Reporter, Silent
+from mirrorbench.core.progress import Reporter
 from mirrorbench.core.registry import unknown_name
 from mirrorbench.core.specs import Value
 from mirrorbench.data.corpora import Corpus

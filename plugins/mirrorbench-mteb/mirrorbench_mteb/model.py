@@ -10,9 +10,10 @@ from mteb.models.abs_encoder import AbsEncoder
 from mteb.models.model_meta import ModelMeta, ScoringFunction
 from numpy.typing import NDArray
 
+from mirrorbench.api import load
 from mirrorbench.core.specs import parse_spec
+from mirrorbench.models.text_encoder import TextEncoder
 from mirrorbench.runs.results import slug
-from mirrorbench.session import TextEncoder, load
 
 ORGANISATION = "mirrorbench"
 
