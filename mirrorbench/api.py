@@ -10,8 +10,8 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from mirrorbench.core.errors import UsageError
-from mirrorbench.core.specs import EncoderSpec
-from mirrorbench.session import Session, Specs, as_names, as_spec
+from mirrorbench.core.specs import EncoderSpec, Specs, as_names, as_spec
+from mirrorbench.session import Session
 
 if TYPE_CHECKING:
     from mirrorbench.core.progress import Reporter

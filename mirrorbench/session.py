@@ -9,7 +9,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from mirrorbench.core.errors import UsageError
 from mirrorbench.core.registry import unknown_name
-from mirrorbench.core.specs import PROTOCOLS, EncoderSpec, parse_spec, split_names
+from mirrorbench.core.specs import PROTOCOLS, EncoderSpec, Specs, as_names, as_spec, as_specs, parse_spec
 from mirrorbench.models.text_encoder import TextEncoder
 from mirrorbench.runs.workspace import Workspace
 
@@ -26,9 +26,6 @@ if TYPE_CHECKING:
     from mirrorbench.runs.plan import Plan
     from mirrorbench.texts.encode import EncodedFile
     from mirrorbench.texts.tune import TunedEncoder
-
-Specs = str | Path | EncoderSpec | Sequence[str | Path | EncoderSpec]
-"""Encoder specs as written or parsed, or directories; one or several."""
 
 
 @dataclass(frozen=True)
@@ -383,24 +380,6 @@ class Session:
         from mirrorbench.analysis import analyze
 
         return analyze(self.workspace, kind, **options)
-
-
-def as_spec(encoder: str | Path | EncoderSpec) -> EncoderSpec:
-    """A spec as written, or a directory whose path may hold what means something in a spec."""
-    if isinstance(encoder, EncoderSpec):
-        return encoder
-    return EncoderSpec(str(encoder.absolute())) if isinstance(encoder, Path) else parse_spec(encoder)
-
-
-def as_specs(encoders: Specs) -> tuple[EncoderSpec, ...]:
-    """Distinct specs of one or several encoders."""
-    several = [encoders] if isinstance(encoders, str | Path | EncoderSpec) else encoders
-    return tuple(dict.fromkeys(as_spec(encoder) for encoder in several))
-
-
-def as_names(names: str | Sequence[str]) -> list[str]:
-    """Names of tasks or suites from a list, or from one text with commas."""
-    return split_names([names] if isinstance(names, str) else names)
 
 
 def _check_protocol(protocol: str) -> None:

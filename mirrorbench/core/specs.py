@@ -7,9 +7,10 @@ of recipes (``mirrorbench.training.recipes``) and poolings (``mirrorbench.models
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from math import isfinite
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote
 
@@ -136,6 +137,28 @@ def _unquote(text: str) -> str:
         raise UsageError(f"the escapes in {text!r} are not UTF-8") from None
     _check_text(plain)
     return plain
+
+
+Specs = str | Path | EncoderSpec | Sequence[str | Path | EncoderSpec]
+"""Encoder specs as written or parsed, or directories; one or several."""
+
+
+def as_spec(encoder: str | Path | EncoderSpec) -> EncoderSpec:
+    """A spec as written, or a directory whose path may hold what means something in a spec."""
+    if isinstance(encoder, EncoderSpec):
+        return encoder
+    return EncoderSpec(str(encoder.absolute())) if isinstance(encoder, Path) else parse_spec(encoder)
+
+
+def as_specs(encoders: Specs) -> tuple[EncoderSpec, ...]:
+    """Distinct specs of one or several encoders."""
+    several = [encoders] if isinstance(encoders, str | Path | EncoderSpec) else encoders
+    return tuple(dict.fromkeys(as_spec(encoder) for encoder in several))
+
+
+def as_names(names: str | Sequence[str]) -> list[str]:
+    """Names of tasks or suites from a list, or from one text with commas."""
+    return split_names([names] if isinstance(names, str) else names)
 
 
 def parse_params(tail: str, whole: str) -> tuple[tuple[str, Value], ...]:
