@@ -93,12 +93,14 @@ class Study:
     protocol: str = "paper"
     failures: list[Failure] = field(default_factory=list)
 
-    @cached_property
-    def plan(self) -> Plan:
-        """One cell for each row."""
+    def __post_init__(self) -> None:
         expand_tasks([self.task], self.workspace.plugins)  # the error for a name that is none
         if self.task not in self.workspace.plugins.tasks:
             raise UsageError(f"{self.task} is a suite; an analysis is of one task", "mirrorbench list suites")
+
+    @cached_property
+    def plan(self) -> Plan:
+        """One cell for each row."""
         specs = tuple(dict.fromkeys(s if isinstance(s, EncoderSpec) else parse_spec(s) for s in self.encoders))
         plan = self.workspace.plan(Request(specs, (self.task,), (self.seed,), self.corpus, self.protocol))
         self.failures += plan.failures
