@@ -109,7 +109,7 @@ class SharedCorpora(dict[CorpusRef, Corpus]):
         return self[ref]
 
 
-class NoteReporter(Silent):
+class NoteReporter(Reporter):
     """The reporter of a worker: passes on what is worth saying, and nothing else.
 
     Args:
