@@ -98,7 +98,7 @@ def _faiss(
 def resampling(table: Table, rounds: int) -> None:
     """A bootstrap of Spearman's correlation, all resamples at once, against one after the other."""
     try:
-        from mirrorbench.reports.statistics.resampling import Spearman, bootstrap
+        from mirrorbench.reports.statistics.resampling import bootstrap, weighted_spearman
     except ImportError:
         print("\nNot measured: this version has no vectorised bootstrap.")
         return
@@ -117,5 +117,5 @@ def resampling(table: Table, rounds: int) -> None:
         return found
 
     table.title(f"Bootstrap of Spearman's correlation: {RESAMPLES} resamples of {ITEMS} items")
-    own, other = alternate([lambda: bootstrap(Spearman(scores, gold), RESAMPLES), loop], rounds)
+    own, other = alternate([lambda: bootstrap(weighted_spearman(scores, gold), ITEMS, RESAMPLES), loop], rounds)
     table.add("bootstrap", "all at once", "a loop with scipy", own, other)

@@ -79,12 +79,11 @@ def _print(first: str, second: str, found: EncoderComparison, resamples: int) ->
     head = ("task", "metric", "items", "A", "sd A (seeds)", "B", "sd B (seeds)", "A - B",
             f"{LEVEL:.0%} interval (items)", "test", "p", "p (Holm)", "verdict")  # fmt: skip
     rows = []
-    for entry in found.tasks:
-        d = entry.difference
+    for d in found.tasks:
         rows.append([
-            entry.task, entry.metric, f"{d.n:,}", f"{d.first.mean:.4f}", _deviation(d.first.sd, d.first.seeds),
-            f"{d.second.mean:.4f}", _deviation(d.second.sd, d.second.seeds), f"{d.value:+.4f}", _ends(d.interval),
-            d.test.value, _p(d.p), _p(entry.corrected), entry.verdict,
+            d.task, d.metric, f"{d.n:,}", f"{d.first.mean:.4f}", _deviation(d.first.sd, d.first.seeds),
+            f"{d.second.mean:.4f}", _deviation(d.second.sd, d.second.seeds), f"{d.difference:+.4f}", _ends(d.interval),
+            d.test.value, _p(d.p), _p(d.corrected), d.verdict,
         ])  # fmt: skip
     if average := found.average:
         rows.append(["avg.", "", "", f"{average.first:.4f}", "", f"{average.second:.4f}", "",
@@ -134,12 +133,11 @@ def _as_json(first: str, second: str, found: EncoderComparison) -> dict[str, Any
     from dataclasses import asdict
 
     rows = []
-    for entry in found.tasks:
-        d = entry.difference
+    for d in found.tasks:
         rows.append({
-            "task": entry.task, "metric": entry.metric, "n_items": d.n, "left_out": d.left_out, "a": asdict(d.first),
-            "b": asdict(d.second), "difference": d.value, "interval": asdict(d.interval) if d.interval else None,
-            "test": d.test.value, "p": d.p, "p_holm": entry.corrected, "verdict": entry.verdict,
+            "task": d.task, "metric": d.metric, "n_items": d.n, "left_out": d.left_out, "a": asdict(d.first),
+            "b": asdict(d.second), "difference": d.difference, "interval": asdict(d.interval) if d.interval else None,
+            "test": d.test.value, "p": d.p, "p_holm": d.corrected, "verdict": d.verdict,
         })  # fmt: skip
     average = asdict(found.average) if found.average else None
     return {"a": first, "b": second, "tasks": rows, "average": average, "notes": list(found.notes)}

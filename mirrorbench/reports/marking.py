@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from mirrorbench.reports.statistics import PairedTest
+from mirrorbench.reports.statistics.encoders import drawn_means, paired_p, suited
 from mirrorbench.reports.statistics.items import ItemScores, common
-from mirrorbench.reports.statistics.paired import drawn_means, paired_p, suited
-from mirrorbench.reports.statistics.resampling import Floats
+from mirrorbench.reports.statistics.resampling import FloatArray
 from mirrorbench.reports.statistics.significance import LEVEL, bootstrap_p, holm, percentile_interval
-from mirrorbench.reports.table import INTERVALS, Score, Table
+from mirrorbench.reports.table import INTERVALS, Table
 
 if TYPE_CHECKING:
     from mirrorbench.core.plugins import Plugins
@@ -40,22 +40,28 @@ class Marker:
     def __init__(
         self, table: Table, items: Mapping[str, ItemScores], plugins: Plugins, resamples: int = TABLE_RESAMPLES
     ) -> None:
-        self._table, self._items, self._plugins, self._resamples = table, items, plugins, resamples
+        self._table, self._plugins, self._resamples = table, plugins, resamples
         names = [column.name for column in table.columns]
         self._parts = [[names.index(n) for n in c.average_of] or [i] for i, c in enumerate(table.columns)]
-        self._drawn: dict[tuple[int, int], Floats] = {}
+        self._seeds = {  # of each row and task the items of its seeds
+            (r, c): [items[cell] for cell in score.cell_ids]
+            for r, row in enumerate(table.rows)
+            for c, score in enumerate(row.scores)
+            if score is not None and all(cell in items for cell in score.cell_ids)
+        }
+        self._drawn: dict[tuple[int, int], FloatArray] = {}
 
     def mark(self, intervals: bool = False, ties: bool = False) -> Table:
         """The table with the intervals and ties that are asked for, and notes that say what they are."""
         table = self._table
-        cells: list[list[Score | None]] = [list(row.scores) for row in table.rows]
-        for column in range(len(table.columns)):
-            tied = self._tied(column) if ties else set()
-            for row, scores in enumerate(cells):
-                if (score := scores[column]) is not None:
-                    interval = self._interval(row, column) if intervals else None
-                    scores[column] = replace(score, interval=interval, tied=row in tied)
-        rows = tuple(replace(row, scores=tuple(scores)) for row, scores in zip(table.rows, cells, strict=True))
+        tied = [self._tied(column) if ties else set() for column in range(len(table.columns))]
+        rows = []
+        for r, row in enumerate(table.rows):
+            scores = [
+                s and replace(s, interval=self._interval(r, c) if intervals else None, tied=r in tied[c])
+                for c, s in enumerate(row.scores)
+            ]
+            rows.append(replace(row, scores=tuple(scores)))
         notes = []
         if intervals:
             notes.append(
@@ -68,42 +74,38 @@ class Marker:
                 "wrong answers of one seed each, permutation for other means and correlations, bootstrap for AUC and "
                 f"averages), Holm-corrected within the column, level {1 - LEVEL:.2f}."
             )
-        if (intervals or ties) and (unknown := self._unknown()):
-            notes.append(f"Not marked, since their metric cannot be computed anew from predictions: {unknown}.")
-        return replace(table, rows=rows, notes=(*table.notes, *notes))
-
-    def _seeds(self, row: int, task: int) -> list[ItemScores] | None:
-        """The items of a cell, one entry a seed."""
-        score = self._table.rows[row].scores[task]
-        if score is None or not all(cell in self._items for cell in score.cell_ids):
-            return None
-        return [self._items[cell] for cell in score.cell_ids]
+        unknown = {
+            column.title: None
+            for c, column in enumerate(table.columns)
+            if any(row.spec and row.scores[c] and not self._known(r, c) for r, row in enumerate(table.rows))
+        }
+        if (intervals or ties) and unknown:
+            notes.append(
+                f"Not marked, since their metric cannot be computed anew from predictions: {', '.join(unknown)}."
+            )
+        return replace(table, rows=tuple(rows), notes=(*table.notes, *notes))
 
     def _known(self, row: int, column: int) -> bool:
-        scores = self._table.rows[row].scores
-        return scores[column] is not None and all(self._seeds(row, task) for task in self._parts[column])
+        return self._table.rows[row].scores[column] is not None and all(
+            self._seeds.get((row, task)) for task in self._parts[column]
+        )
 
-    def _draw(self, row: int, task: int) -> Floats:
+    def _draw(self, row: int, task: int) -> FloatArray:
         """A cell on its resamples: the same for each row with the same items, independent from task to task."""
         if (row, task) not in self._drawn:
-            seeds = self._seeds(row, task) or []
-            self._drawn[row, task] = drawn_means(seeds, self._plugins, self._resamples, task)
+            self._drawn[row, task] = drawn_means(self._seeds[row, task], self._plugins, self._resamples, task)
         return self._drawn[row, task]
 
     def _interval(self, row: int, column: int) -> tuple[float, float] | None:
         if not self._known(row, column):
             return None
-        drawn: Floats = np.mean([self._draw(row, task) for task in self._parts[column]], axis=0)
-        interval = percentile_interval(drawn)
+        interval = percentile_interval(np.mean([self._draw(row, task) for task in self._parts[column]], axis=0))
         return (interval.low, interval.high) if interval else None
 
     def _tied(self, column: int) -> set[int]:
         """Rows that are not separable from the best of the column, itself left out."""
-        means = {
-            row: score.mean
-            for row in range(len(self._table.rows))
-            if (score := self._table.rows[row].scores[column]) is not None and self._known(row, column)
-        }
+        scores = enumerate(row.scores[column] for row in self._table.rows)
+        means = {row: score.mean for row, score in scores if score is not None and self._known(row, column)}
         if len(means) < 2:
             return set()
         best = max(means, key=means.__getitem__)
@@ -114,7 +116,7 @@ class Marker:
         """The p-value of the paired test of two rows."""
         tasks = self._parts[column]
         if tasks == [column]:
-            a, b = common([self._seeds(best, column) or [], self._seeds(other, column) or []])
+            a, b = common([self._seeds[best, column], self._seeds[other, column]])
             if not a[0].ids:
                 return None
             test = suited(PairedTest.auto, a, b)
@@ -122,22 +124,10 @@ class Marker:
                 return paired_p(a, b, test, self._resamples, column)
         return bootstrap_p(np.mean([self._difference(best, other, task) for task in tasks], axis=0))
 
-    def _difference(self, best: int, other: int, task: int) -> Floats:
+    def _difference(self, best: int, other: int, task: int) -> FloatArray:
         """Of two rows on the same resamples of the items that both have."""
-        mine, theirs = self._seeds(best, task) or [], self._seeds(other, task) or []
+        mine, theirs = self._seeds[best, task], self._seeds[other, task]
         if len({items.ids for items in (*mine, *theirs)}) == 1:
             return self._draw(best, task) - self._draw(other, task)
         a, b = (drawn_means(s, self._plugins, self._resamples, task) for s in common([mine, theirs]))
         return a - b
-
-    def _unknown(self) -> str:
-        columns = self._table.columns
-        lacking = [
-            column.title
-            for index, column in enumerate(columns)
-            if any(
-                row.spec and row.scores[index] is not None and not self._known(i, index)
-                for i, row in enumerate(self._table.rows)
-            )
-        ]
-        return ", ".join(dict.fromkeys(lacking))

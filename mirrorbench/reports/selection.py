@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,7 +12,8 @@ from mirrorbench.core.errors import DataFormatError, UsageError
 from mirrorbench.core.registry import unknown_name
 from mirrorbench.core.specs import EncoderSpec, parse_spec
 from mirrorbench.reports.provenance import mixtures, without_repeats
-from mirrorbench.runs.results import Result, read_result, result_files
+from mirrorbench.reports.statistics.stored import Stored, read_stored
+from mirrorbench.runs.results import Result
 
 if TYPE_CHECKING:
     from mirrorbench.core.plugins import Plugins
@@ -47,32 +49,24 @@ EVERYTHING = Choice()
 
 @dataclass(frozen=True)
 class Selection:
-    """Results that stand in a table.
+    """Results that stand in a table: each cell once, their encoders in the order of the table, and what was mixed."""
 
-    Attributes:
-        results: each cell once.
-        rows: their encoders in the order of the table.
-        files: the file of each result, by ``cell_id``; predictions lie beside it.
-        notes: what was mixed although it cannot be compared.
-    """
-
-    results: tuple[Result, ...]
+    stored: tuple[Stored, ...]
     rows: tuple[EncoderSpec, ...]
-    files: Mapping[str, Path]
     notes: tuple[str, ...] = ()
 
-    def items(self, plugins: Plugins) -> dict[str, ItemScores]:
-        """What is behind each score, by ``cell_id``; a score that cannot be computed anew is left out."""
-        from mirrorbench.reports.statistics.items import item_scores, read_predictions
+    @property
+    def results(self) -> tuple[Result, ...]:
+        """Without where they lie."""
+        return tuple(entry.result for entry in self.stored)
 
+    def items(self, plugins: Plugins) -> dict[str, ItemScores]:
+        """What is behind each score, by ``cell_id``; a score that cannot be computed again is left out."""
         found: dict[str, ItemScores] = {}
-        for result in self.results:
-            try:
-                items = item_scores(result, read_predictions(self.files[result.cell_id]), plugins)
-            except DataFormatError:  # result files without their predictions are fine for a table
-                continue
-            if items is not None:
-                found[result.cell_id] = items
+        for entry in self.stored:
+            with suppress(DataFormatError):  # result files without their predictions are fine for a table
+                if items := entry.items(plugins):
+                    found[entry.result.cell_id] = items
         return found
 
 
@@ -89,16 +83,13 @@ def select(folders: Sequence[Path], plugins: Plugins, choice: Choice = EVERYTHIN
             cannot be compared.
         DataFormatError: a file is no result.
     """
-    for folder in folders:
-        if not folder.is_dir():
-            raise UsageError(f"there is no folder of results {folder}", "Make some: mirrorbench run")
-    read = [(path, read_result(path)) for folder in folders for path in result_files(folder)]
-    where = ", ".join(map(str, folders))
-    if not read:
+    stored, where = read_stored(folders), ", ".join(map(str, folders))
+    if not stored:
         raise UsageError(f"no results in {where}", "Make some: mirrorbench run")
-    kept = [r for _, r in read if (not choice.tasks or r.task in choice.tasks) and choice.protocol in ("", r.protocol)]
+    read = [entry.result for entry in stored]
+    kept = [r for r in read if (not choice.tasks or r.task in choice.tasks) and choice.protocol in ("", r.protocol)]
     if not kept:
-        held = ", ".join(sorted({r.task for _, r in read}))
+        held = ", ".join(sorted({r.task for r in read}))
         raise UsageError(f"no results in {where} for the tasks or protocol asked for", f"There are results on: {held}")
     chosen = _chosen(_ordered(kept, plugins), choice.encoders, choice.rows)
     shown, wanted = {"": "", **choice.metrics}, frozenset(chosen)
@@ -113,9 +104,10 @@ def select(folders: Sequence[Path], plugins: Plugins, choice: Choice = EVERYTHIN
             "Name fewer folders, select with --tasks, --encoder or --protocol, run again what differs,\n"
             "or mix them all the same with --allow-mixed: the table then says so.",
         )
-    files = {result.cell_id: path for path, result in reversed(read)}
+    paths = {entry.result.cell_id: entry.path for entry in reversed(stored)}
+    shown_once = tuple(Stored(result, paths[result.cell_id]) for result in without_repeats(kept))
     notes = tuple(f"Mixed, not comparable: {reason}. The newest of each seed counts." for reason in mixed)
-    return Selection(tuple(without_repeats(kept)), tuple(chosen), files, notes)
+    return Selection(shown_once, tuple(chosen), notes)
 
 
 def _ordered(results: Sequence[Result], plugins: Plugins) -> list[EncoderSpec]:

@@ -45,7 +45,7 @@ def stored_leaderboard(
     results, notes = list(selection.results), list(selection.notes)
     items = selection.items(plugins) if any(astuple(statistics)) else {}
     if statistics.without_overlap:
-        from mirrorbench.reports.statistics.contaminated import without_overlap
+        from mirrorbench.reports.statistics.items import without_overlap
 
         results, items, lines = without_overlap(results, items, plugins)
         notes += lines

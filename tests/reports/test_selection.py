@@ -27,7 +27,7 @@ def test_everything_by_default(folder: Path, plugins: Plugins) -> None:
     selection = select([folder], plugins)
     assert len(selection.results) == 8
     assert sorted(specs(selection)) == sorted(SPECS)
-    assert set(selection.files) == {result.cell_id for result in selection.results}
+    assert all(entry.path.is_file() for entry in selection.stored)
     assert selection.notes == ()
     assert selection.items(plugins) == {}  # these have no predictions beside them
 

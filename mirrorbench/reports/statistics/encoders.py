@@ -1,8 +1,16 @@
-"""Two encoders on all tasks that both have results for."""
+"""Two encoders on the same items: the difference of their scores on each task, its interval, and a paired test.
+
+Several seeds: the score of an encoder is the mean of its seeds' scores, as in a table, and every resample or
+permutation of items is applied to all seeds at once. So intervals and tests say what other *items* would have done,
+given these seeds; what other *seeds* would do is what the standard deviation says (Reimers and Gurevych, EMNLP 2017).
+The two are never pooled: three seeds on one test set are not three times as many items, and tests that take them for
+that find differences where there are none (Dror et al., ACL 2018, on dependent observations).
+"""
 
 from __future__ import annotations
 
 import json
+import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -11,53 +19,83 @@ import numpy as np
 
 from mirrorbench.core.errors import UsageError
 from mirrorbench.reports.statistics import PairedTest
-from mirrorbench.reports.statistics.items import ItemScores
-from mirrorbench.reports.statistics.paired import Difference, difference
-from mirrorbench.reports.statistics.resampling import RESAMPLES
-from mirrorbench.reports.statistics.significance import LEVEL, Interval, bootstrap_p, holm, percentile_interval
-from mirrorbench.reports.statistics.stored import Stored
+from mirrorbench.reports.statistics.items import MEAN, ItemScores, common, scores_on, statistic_of
+from mirrorbench.reports.statistics.resampling import RESAMPLES, FloatArray, bootstrap
+from mirrorbench.reports.statistics.significance import (
+    LEVEL,
+    Interval,
+    bootstrap_p,
+    correlation_permutation,
+    holm,
+    mcnemar,
+    mean_permutation,
+    percentile_interval,
+)
 from mirrorbench.runs.results import Result
 
 if TYPE_CHECKING:
     from mirrorbench.core.plugins import Plugins
+    from mirrorbench.reports.statistics.stored import Stored
 
+CORRELATIONS = ("spearman", "pearson", "uncentred_pearson")
 FIRST, SECOND, NEITHER = "A better", "B better", "not separable"
+
+
+@dataclass(frozen=True, slots=True)
+class SeedMean:
+    """A score over seeds: mean, sample standard deviation (``None`` for one seed), and number of seeds."""
+
+    mean: float
+    sd: float | None
+    seeds: int
 
 
 @dataclass(frozen=True)
 class TaskComparison:
-    """Two encoders on one task.
+    """Two encoders on one task: the first less the second.
 
     Attributes:
         task: its name.
         metric: the metric that is compared.
-        difference: scores, difference, interval, test and p-value.
+        n: items that both have.
+        left_out: items that only some have.
+        first: score of the first encoder on these items.
+        second: score of the second.
+        interval: bootstrap interval of the difference over items; ``None`` where undefined.
+        test: which test was made.
+        p: its two-sided p-value, not corrected; ``None`` where undefined.
+        drawn: the difference on the resamples.
         corrected: the p-value corrected for the number of tasks (Holm); ``None`` where undefined.
     """
 
     task: str
     metric: str
-    difference: Difference
+    n: int
+    left_out: int
+    first: SeedMean
+    second: SeedMean
+    interval: Interval | None
+    test: PairedTest
+    p: float | None
+    drawn: FloatArray
     corrected: float | None = None
+
+    @property
+    def difference(self) -> float:
+        """First less second."""
+        return self.first.mean - self.second.mean
 
     @property
     def verdict(self) -> str:
         """Which encoder is better at the level of the tests, if they can be told apart."""
         if self.corrected is None or self.corrected >= 1 - LEVEL:
             return NEITHER
-        return FIRST if self.difference.value > 0 else SECOND
+        return FIRST if self.difference > 0 else SECOND
 
 
 @dataclass(frozen=True)
-class Average:
-    """The mean difference over tasks, each resampled independently.
-
-    Attributes:
-        first: the first encoder's mean over tasks.
-        second: the second's.
-        interval: bootstrap interval of the difference.
-        p: of a paired bootstrap; one test, so it is not corrected.
-    """
+class AverageComparison:
+    """Mean scores over tasks, and a paired bootstrap of their difference, each task resampled independently."""
 
     first: float
     second: float
@@ -67,16 +105,10 @@ class Average:
 
 @dataclass(frozen=True)
 class EncoderComparison:
-    """Two encoders.
-
-    Attributes:
-        tasks: one for each task that could be compared.
-        average: over them, where there are several.
-        notes: what was left out, and why.
-    """
+    """Two encoders: each task that could be compared, the average of several, and what was left out, and why."""
 
     tasks: tuple[TaskComparison, ...]
-    average: Average | None
+    average: AverageComparison | None
     notes: tuple[str, ...]
 
 
@@ -107,10 +139,9 @@ def compare_encoders(
     Raises:
         UsageError: there is nothing to compare, the results do not belong together, or the test does not suit them.
     """
-    pairs = {task: ([x for x in first if x.result.task == task], [x for x in second if x.result.task == task])
-             for task in tasks}  # fmt: skip
+    pairs = {task: [[x for x in side if x.result.task == task] for side in (first, second)] for task in tasks}
     shared = [task for task, (a, b) in pairs.items() if a and b]
-    mixed = [reason for task in shared for reason in incomparable([x.result for side in pairs[task] for x in side])]
+    mixed = [reason for task in shared for reason in _incomparable([x.result for side in pairs[task] for x in side])]
     mixed += [
         f"{task}: the seeds of {name} differ in recipe, corpus or precision"
         for task in shared
@@ -129,48 +160,116 @@ def compare_encoders(
     compared: list[TaskComparison] = []
     for index, task in enumerate(shared):
         advance(task)
-        a, b = (_behind(side, plugins) for side in pairs[task])
-        if a is None or b is None:
+        a, b = ([entry.items(plugins) for entry in side] for side in pairs[task])
+        if any(items is None for items in (*a, *b)):
             notes.append(f"{task}: not compared, since a score is undefined or cannot be computed from its predictions")
             continue
-        found = difference(a, b, plugins, test, resamples, seed + index)
-        compared.append(TaskComparison(task, pairs[task][0][0].result.main_metric, found))
+        metric = pairs[task][0][0].result.main_metric
+        found = compare_items(
+            [x for x in a if x], [x for x in b if x], plugins, test, resamples, seed + index, task, metric
+        )
+        compared.append(found)
         if found.left_out:
             notes.append(f"{task}: {found.left_out} items that only one of them has are left out")
     if not compared:
         raise UsageError("there is no task on which both can be compared" + "".join(f"\n  {n}" for n in notes))
-    return EncoderComparison(_corrected(compared), _average(compared), tuple(notes))
+    p_values = {entry.task: entry.p for entry in compared if entry.p is not None}
+    corrected = dict(zip(p_values, holm(list(p_values.values())), strict=True))
+    compared = [replace(entry, corrected=corrected.get(entry.task)) for entry in compared]
+    return EncoderComparison(tuple(compared), _average(compared) if len(compared) > 1 else None, tuple(notes))
 
 
-def incomparable(results: Sequence[Result]) -> list[str]:
+def _incomparable(results: Sequence[Result]) -> list[str]:
     """Why results on one task cannot be compared: other data or another reading of the experiment."""
-    task = results[0].task
     several = (
         (lambda r: json.dumps(r.data.get("files"), sort_keys=True), "different data (checksums)"),
         (lambda r: str(r.data.get("version")), "different versions of the task"),
         (lambda r: r.protocol, f"protocols {' and '.join(sorted({r.protocol for r in results}))}"),
         (lambda r: r.main_metric, f"metrics {' and '.join(sorted({r.main_metric for r in results}))}"),
     )
-    return [f"{task}: {what}" for key, what in several if len({key(result) for result in results}) > 1]
+    return [f"{results[0].task}: {what}" for key, what in several if len({key(result) for result in results}) > 1]
 
 
-def _behind(stored: Sequence[Stored], plugins: Plugins) -> list[ItemScores] | None:
-    seeds = [entry.items(plugins) for entry in stored]
-    known = [items for items in seeds if items is not None]
-    return known if len(known) == len(seeds) else None
+def _average(compared: Sequence[TaskComparison]) -> AverageComparison:
+    drawn = np.mean([entry.drawn for entry in compared], axis=0)
+    first = float(np.mean([entry.first.mean for entry in compared]))
+    second = float(np.mean([entry.second.mean for entry in compared]))
+    return AverageComparison(first, second, percentile_interval(drawn), bootstrap_p(drawn))
 
 
-def _corrected(compared: Sequence[TaskComparison]) -> tuple[TaskComparison, ...]:
-    p_values = {entry.task: p for entry in compared if (p := entry.difference.p) is not None}
-    corrected = dict(zip(p_values, holm(list(p_values.values())), strict=True))
-    return tuple(replace(entry, corrected=corrected.get(entry.task)) for entry in compared)
+def compare_items(
+    first: Sequence[ItemScores],
+    second: Sequence[ItemScores],
+    plugins: Plugins,
+    test: PairedTest = PairedTest.auto,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+    task: str = "",
+    metric: str = "",
+) -> TaskComparison:
+    """Compare two encoders, one entry a seed, on the items that both have.
+
+    Raises:
+        UsageError: the test does not suit the score.
+        DataFormatError: the items are not the same, though their ids are.
+    """
+    a, b = common([first, second])
+    n = len(a[0].ids)
+    if not n:
+        raise UsageError("the two encoders have no item in common")
+    everything = frozenset[str]().union(*(items.ids for items in (*first, *second)))
+    # One after the other, on the same resamples: what is in memory at once stays small.
+    drawn = drawn_means(a, plugins, resamples, seed) - drawn_means(b, plugins, resamples, seed)
+    made = suited(test, a, b)
+    p = bootstrap_p(drawn) if made is PairedTest.bootstrap else paired_p(a, b, made, resamples, seed)
+    return TaskComparison(
+        task, metric, n, len(everything) - n, mean_of_seeds(a, plugins), mean_of_seeds(b, plugins),
+        percentile_interval(drawn), made, p, drawn,
+    )  # fmt: skip
 
 
-def _average(compared: Sequence[TaskComparison]) -> Average | None:
-    if len(compared) < 2:
-        return None
-    drawn = np.mean([entry.difference.drawn for entry in compared], axis=0)
-    first, second = (
-        float(np.mean([getattr(entry.difference, side).mean for entry in compared])) for side in ("first", "second")
-    )
-    return Average(first, second, percentile_interval(drawn), bootstrap_p(drawn))
+def mean_of_seeds(seeds: Sequence[ItemScores], plugins: Plugins) -> SeedMean:
+    """The score of an encoder on the items that its seeds share."""
+    values = scores_on(common([seeds])[0], plugins)
+    return SeedMean(statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else None, len(values))
+
+
+def drawn_means(seeds: Sequence[ItemScores], plugins: Plugins, resamples: int = RESAMPLES, seed: int = 0) -> FloatArray:
+    """The score of an encoder (mean over seeds) on bootstrap resamples of its items, shape (resamples,).
+
+    Equal ids and ``seed`` give equal resamples: the difference of two encoders' values is a paired bootstrap.
+    """
+    (aligned,) = common([seeds])
+    means: FloatArray = bootstrap(statistic_of(aligned, plugins), len(aligned[0].ids), resamples, seed).mean(axis=0)
+    return means
+
+
+def suited(test: PairedTest, first: Sequence[ItemScores], second: Sequence[ItemScores]) -> PairedTest:
+    """The test that is meant by ``auto``, or the one asked for, if it suits.
+
+    Raises:
+        UsageError: McNemar's test for anything but right or wrong of one seed each, or a permutation test for a
+            metric that is neither a mean nor a correlation.
+    """
+    kind, hits = first[0].kind, first[0].hits and second[0].hits
+    exact, permutable = hits and len(first) == len(second) == 1, kind == MEAN or kind in CORRELATIONS
+    if test is PairedTest.auto:
+        return PairedTest.mcnemar if exact else PairedTest.permutation if permutable else PairedTest.bootstrap
+    if test is PairedTest.mcnemar and not exact:
+        what = "several seeds" if hits else f"a score that is no accuracy ({kind})"
+        raise UsageError(f"McNemar's test compares right and wrong answers of one seed each, not {what}")
+    if test is PairedTest.permutation and not permutable:
+        raise UsageError(f"there is no permutation test for {kind}; the bootstrap suits every metric")
+    return test
+
+
+def paired_p(
+    first: Sequence[ItemScores], second: Sequence[ItemScores], test: PairedTest, resamples: int, seed: int
+) -> float | None:
+    """The p-value of McNemar's or a permutation test on the same items in the same order (``common``)."""
+    if test is PairedTest.mcnemar:
+        return mcnemar(first[0].values > 0, second[0].values > 0)
+    a, b = (np.stack([items.values for items in seeds]) for seeds in (first, second))
+    if first[0].kind == MEAN:
+        return mean_permutation(a, b, resamples, seed)
+    return correlation_permutation(a, b, first[0].gold, first[0].kind, resamples, seed)

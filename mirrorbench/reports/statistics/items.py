@@ -1,4 +1,4 @@
-"""What a stored score is made of, item by item, so that it can be computed anew on other items."""
+"""What a stored score is made of, item by item, so that it can be computed again on other items."""
 
 from __future__ import annotations
 
@@ -15,21 +15,29 @@ from numpy.typing import NDArray
 
 from mirrorbench.core.errors import DataFormatError
 from mirrorbench.data.contamination import NONE
-from mirrorbench.reports.statistics.resampling import Auc, Each, Floats, Mean, Pearson, Spearman, Statistic, estimate
+from mirrorbench.reports.statistics.resampling import (
+    FloatArray,
+    Statistic,
+    weighted_auc,
+    weighted_mean,
+    weighted_pearson,
+    weighted_spearman,
+    written_out,
+)
 from mirrorbench.runs.results import Result
 
 if TYPE_CHECKING:
     from mirrorbench.core.plugins import Plugins
 
 MEAN = "mean"
-_STATISTICS: dict[str, Callable[[Floats, Floats], Statistic]] = {
-    "spearman": Spearman,
-    "pearson": Pearson,
-    "uncentred_pearson": partial(Pearson, centred=False),
-    "auc": Auc,
+_STATISTICS: dict[str, Callable[[FloatArray, FloatArray], Statistic]] = {
+    "spearman": weighted_spearman,
+    "pearson": weighted_pearson,
+    "uncentred_pearson": partial(weighted_pearson, centred=False),
+    "auc": weighted_auc,
 }
 _TOLERANCE = 1e-6
-"""How near a score computed anew must come to the stored one; predictions may be stored as float32."""
+"""How near a score computed again must come to the stored one; predictions may be stored as float32."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +48,7 @@ class ItemScores:
         kind: how the score follows from them: ``mean`` of the values, or a correlation or other metric with the gold.
         ids: identifiers, n of them, all different.
         values: shape (n,).
-        gold: shape (n,); empty for a mean.
+        gold: shape (n,); zeros for a mean.
         hits: whether each item is right or wrong and nothing between: value 0 is wrong.
         overlap: how much of each item is in the tuning corpus (``mirrorbench.data.contamination``), shape (n,);
             ``None`` where nothing was tuned or nobody knows.
@@ -48,42 +56,34 @@ class ItemScores:
 
     kind: str
     ids: tuple[str, ...]
-    values: Floats
-    gold: Floats
+    values: FloatArray
+    gold: FloatArray
     hits: bool = False
     overlap: NDArray[np.int8] | None = None
 
-    def only(self, keep: NDArray[np.bool_]) -> ItemScores:
-        """Some of the items, ``keep`` of shape (n,)."""
-        ids = tuple(item for item, kept in zip(self.ids, keep, strict=True) if kept)
-        gold = self.gold[keep] if len(self.gold) else self.gold
-        overlap = None if self.overlap is None else self.overlap[keep]
-        return replace(self, ids=ids, values=self.values[keep], gold=gold, overlap=overlap)
-
-    def without(self, items: frozenset[str]) -> ItemScores:
-        """Those that are not among ``items``."""
-        return self.only(np.array([item not in items for item in self.ids], dtype=bool))
+    def only(self, keep: NDArray[Any] | Sequence[int]) -> ItemScores:
+        """Some of the items, by a mask or in the order of their numbers."""
+        rows = np.arange(len(self.ids))[np.asarray(keep, dtype=None if len(keep) else np.int64)]
+        overlap = None if self.overlap is None else self.overlap[rows]
+        ids = tuple(self.ids[row] for row in rows)
+        return replace(self, ids=ids, values=self.values[rows], gold=self.gold[rows], overlap=overlap)
 
     @property
     def seen(self) -> frozenset[str]:
         """Items of which any text is in the tuning corpus."""
         if self.overlap is None:
             return frozenset()
-        return frozenset(item for item, found in zip(self.ids, self.overlap.tolist(), strict=True) if found > NONE)
+        return frozenset(self.ids[row] for row in (self.overlap > NONE).nonzero()[0])
 
 
 def read_predictions(path: Path) -> dict[str, NDArray[Any]]:
-    """The arrays stored beside a result.
-
-    Args:
-        path: of the result file.
+    """The arrays stored beside a result file.
 
     Raises:
         DataFormatError: there are none, or they cannot be read.
     """
-    file = path.with_suffix(".npz")
     try:
-        with np.load(file, allow_pickle=False) as arrays:
+        with np.load(path.with_suffix(".npz"), allow_pickle=False) as arrays:
             return {name: arrays[name] for name in arrays.files}
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
         raise DataFormatError(
@@ -92,46 +92,41 @@ def read_predictions(path: Path) -> dict[str, NDArray[Any]]:
 
 
 def item_scores(result: Result, arrays: Mapping[str, NDArray[Any]], plugins: Plugins) -> ItemScores | None:
-    """The items behind a result's main score.
+    """The items behind a result's main score, from its predictions.
 
-    Args:
-        result: with its ``main_metric`` and ``main_score``.
-        arrays: its predictions.
-        plugins: whose metrics may be the main one.
-
-    Returns:
-        The items; ``None`` where the score cannot be computed anew from what is stored: an undefined score, or a
-        metric whose parts are not stored.
+    ``None`` where the score is undefined, or cannot be computed again from what is stored.
     """
     if result.main_score is None:
         return None
     found = _items(result.main_metric, arrays, plugins)
     if found is None or not found.ids:
         return None
-    again = estimate(statistic(found.kind, found.values, found.gold, plugins))[0]
     # A task may mean something else by a metric's name: what does not give the stored score is not what it was.
-    return found if abs(again - result.main_score) < _TOLERANCE else None
+    return found if abs(scores_on([found], plugins)[0] - result.main_score) < _TOLERANCE else None
 
 
-def statistic(kind: str, values: Floats, gold: Floats, plugins: Plugins) -> Statistic:
-    """The metric ``kind`` as a function of weights.
-
-    Args:
-        kind: of ``ItemScores``.
-        values: shape (n,) or (e, n).
-        gold: shape (n,).
-        plugins: whose metrics may be meant.
-    """
+def statistic_of(seeds: Sequence[ItemScores], plugins: Plugins) -> Statistic:
+    """The metric of several seeds (or encoders) on the same items, as a function of the items' weights."""
+    kind, gold, values = seeds[0].kind, seeds[0].gold, np.stack([items.values for items in seeds])
     if kind == MEAN:
-        return Mean(values)
-    return _STATISTICS[kind](values, gold) if kind in _STATISTICS else Each(plugins.metrics[kind], values, gold)
+        return weighted_mean(values)
+    return _STATISTICS[kind](values, gold) if kind in _STATISTICS else written_out(plugins.metrics[kind], values, gold)
+
+
+def scores_on(seeds: Sequence[ItemScores], plugins: Plugins) -> list[float]:
+    """The metric of each seed on its items; NaN where it is undefined."""
+    return [float(value) for value in statistic_of(seeds, plugins)(np.ones((1, len(seeds[0].ids))))[:, 0]]
 
 
 def _items(metric: str, arrays: Mapping[str, NDArray[Any]], plugins: Plugins) -> ItemScores | None:
     split, _, rest = metric.rpartition("_")
     if split in ("train", "dev", "test") and "splits" in arrays:
-        within = _of_split(rest, arrays)
-        return within.only(arrays["splits"] == split) if within else None
+        # A threshold was chosen on one of the splits; its decisions stand as they were made.
+        if rest == "accuracy":
+            return _with(arrays, MEAN, arrays["predictions"] == arrays["gold"], hits=True).only(
+                arrays["splits"] == split
+            )
+        return _with(arrays, rest, arrays["scores"]).only(arrays["splits"] == split) if rest in _STATISTICS else None
     if match := re.fullmatch(r"(nn_)?(?:accuracy@(\d+)|mrr)", metric):
         name = f"{match[1] or ''}rank"
         if name not in arrays:
@@ -141,16 +136,7 @@ def _items(metric: str, arrays: Mapping[str, NDArray[Any]], plugins: Plugins) ->
     if metric == "accuracy":
         return _mean(arrays, arrays["scores"], bool(np.isin(arrays["scores"], (0, 1)).all()))
     kind = metric.removeprefix("subtask1_")
-    if kind in _STATISTICS or kind in plugins.metrics:
-        return _with(arrays, kind, arrays["scores"], arrays["gold"])
-    return None
-
-
-def _of_split(metric: str, arrays: Mapping[str, NDArray[Any]]) -> ItemScores | None:
-    """All splits of a task that chooses a threshold on one of them; its decisions stand as they were made."""
-    if metric == "accuracy":
-        return _with(arrays, MEAN, arrays["predictions"] == arrays["gold"], np.empty(0), True)
-    return _with(arrays, metric, arrays["scores"], arrays["gold"]) if metric in _STATISTICS else None
+    return _with(arrays, kind, arrays["scores"]) if kind in _STATISTICS or kind in plugins.metrics else None
 
 
 def _mean(arrays: Mapping[str, NDArray[Any]], values: NDArray[Any], hits: bool) -> ItemScores:
@@ -159,15 +145,13 @@ def _mean(arrays: Mapping[str, NDArray[Any]], values: NDArray[Any], hits: bool) 
     if "fold" in arrays:
         _, fold, sizes = np.unique(arrays["fold"], return_inverse=True, return_counts=True)
         values = values * len(values) / (len(sizes) * sizes[fold])
-    return _with(arrays, MEAN, values, np.empty(0), hits)
+    return _with(arrays, MEAN, values, hits)
 
 
-def _with(
-    arrays: Mapping[str, NDArray[Any]], kind: str, values: NDArray[Any], gold: NDArray[Any], hits: bool = False
-) -> ItemScores:
+def _with(arrays: Mapping[str, NDArray[Any]], kind: str, values: NDArray[Any], hits: bool = False) -> ItemScores:
     ids = tuple(map(str, arrays["ids"].tolist()))
-    overlap: NDArray[np.int8] | None = arrays.get("overlap")
-    return ItemScores(kind, ids, values.astype(np.float64), gold.astype(np.float64), hits, overlap)
+    gold = np.zeros(len(ids)) if kind == MEAN else arrays["gold"].astype(np.float64)
+    return ItemScores(kind, ids, values.astype(np.float64), gold, hits, arrays.get("overlap"))
 
 
 def common(encoders: Sequence[Sequence[ItemScores]]) -> list[list[ItemScores]]:
@@ -177,12 +161,11 @@ def common(encoders: Sequence[Sequence[ItemScores]]) -> list[list[ItemScores]]:
         DataFormatError: scores of different kinds, or items whose gold differs.
     """
     every = [items for seeds in encoders for items in seeds]
-    first = every[0]
-    if all(items.ids == first.ids for items in every):
-        aligned = [list(seeds) for seeds in encoders]
-    else:
+    first, aligned = every[0], [list(seeds) for seeds in encoders]
+    if any(items.ids != first.ids for items in every):
         shared = frozenset(first.ids).intersection(*(items.ids for items in every))
-        aligned = [[_ordered(items, [i for i in first.ids if i in shared]) for items in seeds] for seeds in encoders]
+        order = [item for item in first.ids if item in shared]
+        aligned = [[_ordered(items, order) for items in seeds] for seeds in encoders]
     gold = aligned[0][0].gold
     for items in (items for seeds in aligned for items in seeds):
         if items.kind != first.kind or not np.array_equal(items.gold, gold, equal_nan=True):
@@ -192,7 +175,39 @@ def common(encoders: Sequence[Sequence[ItemScores]]) -> list[list[ItemScores]]:
 
 def _ordered(items: ItemScores, ids: Sequence[str]) -> ItemScores:
     row = {item: index for index, item in enumerate(items.ids)}
-    order = [row[item] for item in ids]
-    overlap = None if items.overlap is None else items.overlap[order]
-    gold = items.gold[order] if len(items.gold) else items.gold
-    return replace(items, ids=tuple(ids), values=items.values[order], gold=gold, overlap=overlap)
+    return items.only([row[item] for item in ids])
+
+
+def without_overlap(
+    results: Sequence[Result], items: Mapping[str, ItemScores], plugins: Plugins
+) -> tuple[list[Result], dict[str, ItemScores], list[str]]:
+    """Results scored again on the items of which no encoder was tuned on a text.
+
+    All encoders of a task are scored on the same items: one that was not tuned loses the same items as the others, or
+    the scores could not be compared.
+
+    Returns:
+        The results with their new main scores; what is behind them, by ``cell_id`` as in ``items``; and a line for each
+        task that says which items count. A result that cannot be scored again is left out, and the lines say so.
+    """
+    seen: dict[str, set[str]] = {}
+    for result in results:
+        if found := items.get(result.cell_id):
+            seen.setdefault(result.task, set()).update(found.seen)
+    kept: list[Result] = []
+    behind: dict[str, ItemScores] = {}
+    lines: dict[str, None] = {}
+    for result in results:
+        found = items.get(result.cell_id)
+        if found is None or (result.cell.get("corpus") and found.overlap is None):
+            reason = "its items are not stored" if found is None else "its overlap is unknown (run it again)"
+            lines[f"missing: {result.spec} on {result.task}: {reason}."] = None
+            continue
+        left = found.only([row for row, item in enumerate(found.ids) if item not in seen[result.task]])
+        value = scores_on([left], plugins)[0] if left.ids else None
+        value = None if value is None or np.isnan(value) else value
+        metrics = {result.main_metric: value}
+        kept.append(replace(result, main_score=value, metrics=metrics, n_items=len(left.ids), overlap=None))
+        behind[result.cell_id] = left
+        lines[f"{result.task}: {len(left.ids):,} of {len(found.ids):,} items, of which no text was tuned on."] = None
+    return kept, behind, list(lines)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from mirrorbench.reports.statistics.resampling import RESAMPLES, Floats, chunks
+from mirrorbench.reports.statistics.resampling import RESAMPLES, FloatArray, chunks
 
 LEVEL = 0.95
 """Confidence of an interval; 1 less this is the level of the tests."""
@@ -31,38 +31,33 @@ class Interval:
     high: float
 
 
-def percentile_interval(values: Floats, level: float = LEVEL) -> Interval | None:
+def percentile_interval(values: FloatArray, level: float = LEVEL) -> Interval | None:
     """The percentile interval of a bootstrap (Efron and Tibshirani 1993, section 13.3).
 
-    Args:
-        values: one statistic on the resamples, shape (resamples,); those that are NaN are left out.
-        level: confidence, between 0 and 1.
-
-    Returns:
-        The interval; ``None`` where more than one resample in 20 is undefined.
+    Of values that are NaN nothing is said; where more than one resample in 20 is, there is no interval.
     """
-    defined = values[~np.isnan(values)]
-    if len(defined) < max(1, _DEFINED * len(values)):
+    defined = _defined(values)
+    if defined is None:
         return None
     low, high = np.quantile(defined, [(1 - level) / 2, (1 + level) / 2])
     return Interval(float(low), float(high))
 
 
-def bootstrap_p(differences: Floats) -> float | None:
+def bootstrap_p(differences: FloatArray) -> float | None:
     """Two-sided p-value of a paired bootstrap: the level at which the percentile interval would touch zero.
 
-    Args:
-        differences: of two encoders on the same resamples, shape (resamples,); those that are NaN are left out.
-
-    Returns:
-        Between 0 and 1, never 0: the sample itself counts as one resample more (Davison and Hinkley 1997, chapter
-        4). ``None`` where more than one resample in 20 is undefined.
+    Never 0: the sample itself counts as one resample more (Davison and Hinkley 1997, chapter 4).
     """
-    defined = differences[~np.isnan(differences)]
-    if len(defined) < max(1, _DEFINED * len(differences)):
+    defined = _defined(differences)
+    if defined is None:
         return None
     tail = min(np.count_nonzero(defined <= 0), np.count_nonzero(defined >= 0))
     return min(1.0, 2 * float(tail + 1) / (len(defined) + 1))
+
+
+def _defined(values: FloatArray) -> FloatArray | None:
+    defined: FloatArray = values[~np.isnan(values)]
+    return defined if len(defined) >= max(1, _DEFINED * len(values)) else None
 
 
 def correlation_permutation(
@@ -81,17 +76,8 @@ def correlation_permutation(
     Pearson (Deutsch et al. 2021). With several seeds the statistic is the difference of mean correlations, what a table
     shows; an item is swapped in all seeds at once, so the test stays one over items.
 
-    Args:
-        first: scores of one encoder, shape (seeds, n), or (n,) for one seed.
-        second: of another on the same items, any number of seeds.
-        gold: shape (n,).
-        metric: ``spearman``, ``pearson``, or ``uncentred_pearson`` (scaled but not centred).
-        resamples: how many random permutations.
-        seed: of the permutations.
-
-    Returns:
-        Between 0 and 1, never 0: the sample itself counts as one permutation. ``None`` where a correlation is
-        undefined.
+    Scores have shape (seeds, n), any number of seeds, or (n,); ``metric`` is ``spearman``, ``pearson`` or
+    ``uncentred_pearson`` (scaled but not centred). ``None`` where a correlation is undefined.
     """
     centred = metric != "uncentred_pearson"
     a, b, (g,) = (_standardised(values, metric == "spearman", centred) for values in (first, second, gold))
@@ -101,19 +87,19 @@ def correlation_permutation(
     x, y = np.repeat(a, len(b), axis=0), np.tile(b, (len(a), 1))
     n = x.shape[1]
 
-    def correlations(xg: Floats, sx: Floats, xx: Floats) -> Floats:
+    def correlations(xg: FloatArray, sx: FloatArray, xx: FloatArray) -> FloatArray:
         variance = xx - sx * sx / n if centred else xx
         defined = variance > 1e-12 * n  # a swap may leave a handful of items with one score for all
         values = np.zeros_like(xg)
         np.divide(xg, np.sqrt(n * np.abs(variance)), out=values, where=defined)
         return values
 
-    def difference(swapped: Floats) -> Floats:
+    def difference(swapped: FloatArray) -> FloatArray:
         # Swapping is linear in an indicator, and so are all sums: one matrix product computes them for every item.
         moved = [swapped @ part.T for part in ((y - x) * g, y - x, y * y - x * x)]
         here = [(p.sum(axis=1) + m) for p, m in zip((x * g, x, x * x), moved, strict=True)]
         there = [(p.sum(axis=1) - m) for p, m in zip((y * g, y, y * y), moved, strict=True)]
-        means: Floats = (correlations(*here) - correlations(*there)).mean(axis=1)
+        means: FloatArray = (correlations(*here) - correlations(*there)).mean(axis=1)
         return means
 
     return _permutation_p(difference, n, resamples, seed)
@@ -122,27 +108,17 @@ def correlation_permutation(
 def mean_permutation(first: ArrayLike, second: ArrayLike, resamples: int = RESAMPLES, seed: int = 0) -> float:
     """Two-sided p-value of a paired permutation test between two means over items (accuracies, reciprocal ranks).
 
-    Each item's difference changes its sign at random (Dror et al. 2018). With several seeds an item's
-    value is its mean over them. For hits and misses of one seed each this is McNemar's test; use the exact one.
-
-    Args:
-        first: per-item values of one encoder, shape (seeds, n), or (n,) for one seed.
-        second: of another on the same items, any number of seeds.
-        resamples: how many random permutations.
-        seed: of the permutations.
+    Each item's difference changes its sign at random (Dror et al. 2018); with several seeds an item's value is its mean
+    over them. For hits and misses of one seed each this is McNemar's test; use the exact one.
     """
     d = np.atleast_2d(np.asarray(first, np.float64)).mean(axis=0) - np.atleast_2d(second).mean(axis=0)
     return _permutation_p(lambda swapped: d.sum() - 2 * (swapped @ d), len(d), resamples, seed)
 
 
 def mcnemar(first: ArrayLike, second: ArrayLike) -> float:
-    """Two-sided p-value of McNemar's exact test between two accuracies (Dror et al. 2018).
+    """Two-sided p-value of McNemar's exact test between two accuracies, from hits and misses (Dror et al. 2018).
 
     Of the items that one encoder alone has right, either should have half.
-
-    Args:
-        first: n hits (1) and misses (0) of one encoder.
-        second: of another on the same items.
     """
     from scipy.stats import binomtest
 
@@ -163,7 +139,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return [float(value) for value in corrected]
 
 
-def _permutation_p(difference: Callable[[Floats], Floats], n: int, resamples: int, seed: int) -> float:
+def _permutation_p(difference: Callable[[FloatArray], FloatArray], n: int, resamples: int, seed: int) -> float:
     """How often a random swap gives at least the difference that no swap gives; ``difference`` takes (rows, n)."""
     rng = np.random.default_rng(seed)
     observed = abs(float(difference(np.zeros((1, n)))[0]))
@@ -175,7 +151,7 @@ def _permutation_p(difference: Callable[[Floats], Floats], n: int, resamples: in
     return (extreme + 1) / (resamples + 1)
 
 
-def _standardised(values: ArrayLike, ranked: bool, centred: bool) -> Floats:
+def _standardised(values: ArrayLike, ranked: bool, centred: bool) -> FloatArray:
     """Rows of mean 0 and variance 1 (or only of mean square 1); NaN where a row is constant."""
     from scipy.stats import rankdata
 
@@ -188,5 +164,5 @@ def _standardised(values: ArrayLike, ranked: bool, centred: bool) -> Floats:
     else:
         constant = ~rows.any(axis=1, keepdims=True)
     scale = np.sqrt((rows * rows).mean(axis=1, keepdims=True))
-    result: Floats = np.divide(rows, scale, out=np.full_like(rows, np.nan), where=~constant)
+    result: FloatArray = np.divide(rows, scale, out=np.full_like(rows, np.nan), where=~constant)
     return result

@@ -7,7 +7,7 @@ import pytest
 from comparison_samples import correlated, made
 
 from mirrorbench.core.plugins import Plugins
-from mirrorbench.reports.statistics.contaminated import without_overlap
+from mirrorbench.reports.statistics.items import without_overlap
 from mirrorbench.tasks.metrics import spearman
 
 GOLD = np.arange(12.0)

@@ -13,8 +13,7 @@ from sklearn.metrics import roc_auc_score
 from mirrorbench import hookimpl
 from mirrorbench.core.errors import DataFormatError, UsageError
 from mirrorbench.core.plugins import Plugins
-from mirrorbench.reports.statistics.items import MEAN, ItemScores, common, item_scores, read_predictions, statistic
-from mirrorbench.reports.statistics.resampling import estimate
+from mirrorbench.reports.statistics.items import MEAN, ItemScores, common, item_scores, read_predictions, scores_on
 from mirrorbench.reports.statistics.stored import read_stored
 from mirrorbench.tasks.metrics import pearson, spearman, uncentred_pearson
 
@@ -64,7 +63,7 @@ CASES: list[tuple[str, Arrays, float | None]] = [
 def test_scores_are_computed_anew_from_predictions(metric: str, arrays: Arrays, value: float, plugins: Plugins) -> None:
     items = item_scores(made("a", "t", value, metric=metric), arrays, plugins)
     assert items is not None
-    assert estimate(statistic(items.kind, items.values, items.gold, plugins))[0] == pytest.approx(value)
+    assert scores_on([items], plugins)[0] == pytest.approx(value)
     expected = TEST if metric.startswith("test") else ~TEST if metric.startswith("dev") else np.ones(N, bool)
     assert items.ids == tuple(IDS[expected])
     assert items.hits == ("accuracy" in metric)
@@ -99,16 +98,16 @@ def test_a_plugins_metric_counts_too(plugins: Plugins) -> None:
     items = item_scores(made("a", "t", float(np.median(SCORES * GOLD)), metric="median"), PAIRS, plugins)
     assert items is not None
     keep = SCORES > 0
-    found = estimate(statistic(items.kind, items.values, items.gold, plugins), keep)
+    found = scores_on([items.only(keep)], plugins)
     assert found[0] == np.median((SCORES * GOLD)[keep])
 
 
 def test_what_was_seen_can_be_left_out() -> None:
-    items = ItemScores(MEAN, ("a", "b", "c"), np.array([1.0, 0, 1]), np.empty(0), True, np.array([0, 1, 2], np.int8))
+    items = ItemScores(MEAN, ("a", "b", "c"), np.array([1.0, 0, 1]), np.zeros(3), True, np.array([0, 1, 2], np.int8))
     assert items.seen == {"b", "c"}
-    left = items.without(items.seen | {"z"})
+    left = items.only([row for row, item in enumerate(items.ids) if item not in items.seen])
     assert (left.ids, left.values.tolist(), left.seen) == (("a",), [1.0], frozenset())
-    assert ItemScores(MEAN, ("a",), np.ones(1), np.empty(0)).seen == frozenset()
+    assert ItemScores(MEAN, ("a",), np.ones(1), np.zeros(1)).seen == frozenset()
 
 
 def pair(ids: str, gold: list[float], kind: str = "spearman") -> ItemScores:

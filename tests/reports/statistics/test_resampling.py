@@ -12,15 +12,14 @@ from scipy import stats
 from sklearn.metrics import roc_auc_score
 
 from mirrorbench.reports.statistics.resampling import (
-    Auc,
-    Each,
-    Mean,
-    Pearson,
-    Spearman,
     Statistic,
     bootstrap,
     chunks,
-    estimate,
+    weighted_auc,
+    weighted_mean,
+    weighted_pearson,
+    weighted_spearman,
+    written_out,
 )
 from mirrorbench.tasks.metrics import uncentred_pearson
 
@@ -45,17 +44,17 @@ def cosine(x: Floats, y: Floats) -> float:
 
 
 CASES: list[tuple[Callable[[Floats, Floats], Statistic], Metric, bool]] = [
-    (Spearman, correlation(stats.spearmanr), False),
-    (Pearson, correlation(stats.pearsonr), False),
-    (lambda x, y: Pearson(x, y, centred=False), cosine, False),
-    (Auc, auc, True),
-    (lambda x, y: Mean(x), lambda x, y: float(x.mean()), False),
-    (lambda x, y: Each(lambda s, g: float(np.median(s * g)), x, y), lambda x, y: float(np.median(x * y)), False),
+    (weighted_spearman, correlation(stats.spearmanr), False),
+    (weighted_pearson, correlation(stats.pearsonr), False),
+    (lambda x, y: weighted_pearson(x, y, centred=False), cosine, False),
+    (weighted_auc, auc, True),
+    (lambda x, y: weighted_mean(x), lambda x, y: float(x.mean()), False),
+    (lambda x, y: written_out(lambda s, g: float(np.median(s * g)), x, y), lambda x, y: float(np.median(x * y)), False),
 ]
 IDS = ["spearman", "pearson", "uncentred", "auc", "mean", "any"]
 
 
-def written_out(metric: Metric, scores: Floats, gold: Floats, weights: Floats) -> Floats:
+def one_by_one(metric: Metric, scores: Floats, gold: Floats, weights: Floats) -> Floats:
     """Each resample as an array of items, scored one after the other."""
     return np.array(
         [
@@ -79,7 +78,7 @@ def test_resamples_score_as_if_they_were_written_out(
     weights = np.stack([np.bincount(rng.integers(0, n, n), minlength=n) for _ in range(50)]).astype(float)
     got = statistic(scores, gold)(weights)
     assert got.shape == (3, 50)
-    np.testing.assert_allclose(got, written_out(metric, scores, gold, weights), rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(got, one_by_one(metric, scores, gold, weights), rtol=1e-9, atol=1e-12)
 
 
 @settings(max_examples=40)
@@ -95,12 +94,12 @@ def test_small_samples_with_many_ties(scores: Floats, gold: Floats, weights: Flo
         expected = np.full((2, 4), np.nan)
         for column, row in enumerate(weights):
             if row.any():
-                expected[:, column] = written_out(metric, scores, labels, row[None])[:, 0]
+                expected[:, column] = one_by_one(metric, scores, labels, row[None])[:, 0]
         np.testing.assert_allclose(make(scores, labels)(weights), expected, rtol=1e-7, atol=1e-9)
 
 
 def test_a_mean_of_nothing_is_undefined() -> None:
-    assert np.isnan(Mean([1.0, 2.0])(np.zeros((1, 2)))).all()
+    assert np.isnan(weighted_mean([1.0, 2.0])(np.zeros((1, 2)))).all()
 
 
 @pytest.mark.parametrize(("statistic", "metric", "binary"), CASES[:4], ids=IDS[:4])
@@ -110,8 +109,7 @@ def test_a_subset_is_weights_of_0_and_1(statistic: Callable, metric: Metric, bin
     scores = np.round(rng.normal(size=(2, 30)) + gold, 1)
     keep = rng.random(30) < 0.6
     found = statistic(scores, gold)
-    assert estimate(found, keep) == pytest.approx([metric(row[keep], gold[keep]) for row in scores])
-    assert estimate(found) == pytest.approx([metric(row, gold) for row in scores])
+    assert found(keep.astype(float)[None])[:, 0] == pytest.approx([metric(row[keep], gold[keep]) for row in scores])
 
 
 @pytest.mark.parametrize("binary", [False, True])
@@ -125,20 +123,20 @@ def test_the_bootstrap_is_that_of_scipy(binary: bool) -> None:
         (np.arange(60),), lambda drawn: metric(scores[drawn], gold[drawn]), n_resamples=99, vectorized=False,
         method="percentile", random_state=np.random.default_rng(7),
     )  # fmt: skip
-    ours = bootstrap((Auc if binary else Spearman)(scores, gold), 99, seed=7)
+    ours = bootstrap((weighted_auc if binary else weighted_spearman)(scores, gold), 60, 99, seed=7)
     assert ours[0] == pytest.approx(theirs.bootstrap_distribution)
 
 
 def test_equal_seeds_give_equal_resamples_and_others_do_not() -> None:
     values = np.random.default_rng(0).normal(size=(2, 5000))
-    statistic = Mean(values)
+    statistic = weighted_mean(values)
     assert len(list(chunks(5000, 100))) > 1  # several chunks, one stream of random numbers
-    once, again, other = (bootstrap(statistic, 100, seed) for seed in (0, 0, 1))
+    once, again, other = (bootstrap(statistic, 5000, 100, seed) for seed in (0, 0, 1))
     assert once.shape == (2, 100)
     assert np.array_equal(once, again)
     assert not np.array_equal(once, other)
     assert len(np.unique(once)) == 200
-    alone = bootstrap(Mean(values[1]), 100, 0)
+    alone = bootstrap(weighted_mean(values[1]), 5000, 100, 0)
     assert np.allclose(alone[0], once[1])  # encoders share their resamples
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy import stats
 
-from mirrorbench.reports.statistics.resampling import Mean, Spearman, bootstrap
+from mirrorbench.reports.statistics.resampling import bootstrap, weighted_mean, weighted_spearman
 from mirrorbench.reports.statistics.significance import (
     Interval,
     bootstrap_p,
@@ -36,7 +36,7 @@ def test_the_interval_is_that_of_scipy() -> None:
         (np.arange(80),), lambda drawn: stats.spearmanr(scores[drawn], gold[drawn])[0], n_resamples=200,
         vectorized=False, confidence_level=0.9, method="percentile", random_state=np.random.default_rng(5),
     ).confidence_interval  # fmt: skip
-    ours = percentile_interval(bootstrap(Spearman(scores, gold), 200, seed=5)[0], 0.9)
+    ours = percentile_interval(bootstrap(weighted_spearman(scores, gold), len(gold), 200, seed=5)[0], 0.9)
     assert ours == Interval(pytest.approx(theirs.low), pytest.approx(theirs.high))
 
 
@@ -62,7 +62,7 @@ def test_the_p_value_is_where_the_interval_touches_zero(values: list[int]) -> No
 
 def test_interval_and_p_value_agree() -> None:
     gold, good, bad = sample(np.random.default_rng(4), 150, 1.0, 1.25)
-    drawn = bootstrap(Spearman(np.stack([good, bad]), gold), 4000)
+    drawn = bootstrap(weighted_spearman(np.stack([good, bad]), gold), len(gold), 4000)
     differences = drawn[0] - drawn[1]
     p = bootstrap_p(differences)
     assert p is not None
@@ -197,10 +197,10 @@ def test_intervals_hold_the_truth_as_often_as_they_say() -> None:
     held = held_mean = 0
     for seed in range(400):
         gold, scores = sample(rng, 120, noise)
-        interval = percentile_interval(bootstrap(Spearman(scores, gold), 400, seed)[0])
+        interval = percentile_interval(bootstrap(weighted_spearman(scores, gold), len(gold), 400, seed)[0])
         assert interval is not None
         held += interval.low <= truth <= interval.high
-        interval = percentile_interval(bootstrap(Mean(rng.random(120) < 0.7), 400, seed)[0])
+        interval = percentile_interval(bootstrap(weighted_mean(rng.random(120) < 0.7), 120, 400, seed)[0])
         assert interval is not None
         held_mean += interval.low <= 0.7 <= interval.high
     assert held / 400 == pytest.approx(0.95, abs=0.03)
@@ -215,7 +215,7 @@ def test_tests_of_equal_encoders_reject_one_in_twenty() -> None:
         p = correlation_permutation(a, 3 * b + 1, gold, resamples=300, seed=seed)
         assert p is not None
         rejected["permutation"] += p < 0.05
-        drawn = bootstrap(Spearman(np.stack([a, b]), gold), 300, seed)
+        drawn = bootstrap(weighted_spearman(np.stack([a, b]), gold), len(gold), 300, seed)
         p = bootstrap_p(drawn[0] - drawn[1])
         assert p is not None
         rejected["bootstrap"] += p < 0.05

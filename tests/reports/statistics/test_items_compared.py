@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from mirrorbench.core.errors import UsageError
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.reports.statistics import PairedTest
+from mirrorbench.reports.statistics.encoders import compare_items, drawn_means, mean_of_seeds
 from mirrorbench.reports.statistics.items import MEAN, ItemScores
-from mirrorbench.reports.statistics.paired import difference, drawn_means, mean_of_seeds
 from mirrorbench.reports.statistics.significance import Interval, correlation_permutation, mcnemar, mean_permutation
 from mirrorbench.tasks.metrics import spearman
 
@@ -26,7 +26,7 @@ def pairs(noise: float, seed: int, kind: str = "spearman", gold: Floats = GOLD) 
 
 
 def hits(share: float, seed: int) -> ItemScores:
-    return ItemScores(MEAN, IDS, (np.random.default_rng(seed).random(N) < share).astype(float), np.empty(0), True)
+    return ItemScores(MEAN, IDS, (np.random.default_rng(seed).random(N) < share).astype(float), np.zeros(N), True)
 
 
 def test_a_score_is_the_mean_over_seeds_and_not_that_of_mean_predictions(plugins: Plugins) -> None:
@@ -53,12 +53,12 @@ def test_resamples_are_the_same_items_for_all_seeds_and_encoders(plugins: Plugin
             statistics.fmean(spearman(x.values[drawn], GOLD[drawn]) or 0 for x in side) for side in (first, second)
         ]
         expected.append(means[0] - means[1])
-    found = difference(first, second, plugins, resamples=60, seed=9)
+    found = compare_items(first, second, plugins, resamples=60, seed=9)
     assert found.drawn == pytest.approx(np.array(expected))
     assert found.drawn == pytest.approx(
         drawn_means(first, plugins, 60, seed=9) - drawn_means(second, plugins, 60, seed=9)
     )
-    assert found.value == pytest.approx(found.first.mean - found.second.mean)
+    assert found.difference == pytest.approx(found.first.mean - found.second.mean)
     low, high = np.quantile(expected, [0.025, 0.975])
     assert found.interval == Interval(pytest.approx(low), pytest.approx(high))
     assert (found.n, found.left_out, found.first.seeds, found.second.seeds) == (N, 0, 2, 1)
@@ -67,19 +67,19 @@ def test_resamples_are_the_same_items_for_all_seeds_and_encoders(plugins: Plugin
 def test_each_score_gets_the_test_that_suits_it(plugins: Plugins) -> None:
     labels = (GOLD > 0).astype(float)
     one, other = hits(0.8, 1), hits(0.5, 2)
-    found = difference([one], [other], plugins, resamples=100)
+    found = compare_items([one], [other], plugins, resamples=100)
     assert (found.test, found.p) == (PairedTest.mcnemar, mcnemar(one.values, other.values))
-    found = difference([one, hits(0.8, 3)], [other], plugins, resamples=100, seed=4)
+    found = compare_items([one, hits(0.8, 3)], [other], plugins, resamples=100, seed=4)
     both = np.stack([one.values, hits(0.8, 3).values])
     assert (found.test, found.p) == (PairedTest.permutation, mean_permutation(both, other.values, 100, 4))
     a, b = pairs(0.5, 1), pairs(1.5, 2)
-    found = difference([a], [b], plugins, resamples=100, seed=4)
+    found = compare_items([a], [b], plugins, resamples=100, seed=4)
     expected = correlation_permutation(a.values, b.values, GOLD, "spearman", 100, 4)
     assert (found.test, found.p) == (PairedTest.permutation, expected)
-    found = difference([pairs(0.5, 1, "auc", labels)], [pairs(1.5, 2, "auc", labels)], plugins, resamples=100)
+    found = compare_items([pairs(0.5, 1, "auc", labels)], [pairs(1.5, 2, "auc", labels)], plugins, resamples=100)
     tail = min((found.drawn <= 0).sum(), (found.drawn >= 0).sum())
     assert (found.test, found.p) == (PairedTest.bootstrap, pytest.approx(2 * (tail + 1) / 101))
-    assert difference([a], [b], plugins, PairedTest.bootstrap, 100).test is PairedTest.bootstrap
+    assert compare_items([a], [b], plugins, PairedTest.bootstrap, 100).test is PairedTest.bootstrap
 
 
 @pytest.mark.parametrize(
@@ -95,15 +95,15 @@ def test_a_test_that_does_not_suit(
     test: PairedTest, first: list[ItemScores], second: list[ItemScores], message: str, plugins: Plugins
 ) -> None:
     with pytest.raises(UsageError, match=message):
-        difference(first, second, plugins, test, 10)
+        compare_items(first, second, plugins, test, 10)
 
 
 def test_what_only_one_has_is_left_out(plugins: Plugins) -> None:
     a, b = pairs(0.5, 1), pairs(1.0, 2)
     keep = np.arange(N) < 25
-    found = difference([a], [b.only(keep)], plugins, resamples=50)
-    same = difference([a.only(keep)], [b.only(keep)], plugins, resamples=50)
+    found = compare_items([a], [b.only(keep)], plugins, resamples=50)
+    same = compare_items([a.only(keep)], [b.only(keep)], plugins, resamples=50)
     assert (found.n, found.left_out, same.left_out) == (25, 15, 0)
-    assert (found.value, found.p, found.interval) == (same.value, same.p, same.interval)
+    assert (found.difference, found.p, found.interval) == (same.difference, same.p, same.interval)
     with pytest.raises(UsageError, match="no item in common"):
-        difference([a.only(keep)], [b.only(~keep)], plugins, resamples=50)
+        compare_items([a.only(keep)], [b.only(~keep)], plugins, resamples=50)
