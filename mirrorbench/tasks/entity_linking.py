@@ -95,7 +95,7 @@ def _link(linking: Linking, vectors: Vectors, similarity: str) -> tuple[NDArray[
     parts = list(dict.fromkeys(part for mention in linking.mentions for part in mention.parts))
     queries = vectors([TextInput(part) for part in parts])
     keys = vectors([TextInput(name) for name in linking.names])
-    found = topk(queries, keys, DEPTH, similarity)[0]
+    found = topk(queries, keys, DEPTH, similarity, device=vectors.device)[0]
     neighbours = dict(zip(parts, found.tolist(), strict=True))
     ranks = [
         max(_first_hit(neighbours[part], mention, linking.ids) for part in mention.parts)

@@ -17,7 +17,7 @@ from mirrorbench.data.formats import parse
 from mirrorbench.data.generated import generated_corpora
 from mirrorbench.data.items import Lexicon, WordPair
 from mirrorbench.tasks.base import Scores, TaskInfo, TaskKind, Vectors
-from mirrorbench.tasks.mapping import learn, normalise
+from mirrorbench.tasks.mapping import learn_mapping, normalise
 from mirrorbench.tasks.metrics import accuracy_at, mean_reciprocal_rank
 from mirrorbench.tasks.neighbours import neighbourhood, ranks
 
@@ -132,12 +132,14 @@ class LexiconInduction(TaskKind[Lexicon]):
         asked = list(dict.fromkeys(word for word, _ in items.test))
         if not train or not test:
             raise EncodingError(f"task {self.name}: the encoder has no vectors for any pair of the dictionary")
-        rotation = learn(source.vectors, target.vectors, _rows(train, source, target), self.self_learning)
+        device = vectors.device
+        pairs = _rows(train, source, target)
+        rotation = learn_mapping(source.vectors, target.vectors, pairs, self.self_learning, device=device)
         mapped = source.vectors @ rotation
-        crowding = neighbourhood(target.vectors, mapped, NEIGHBOURS)
+        crowding = neighbourhood(target.vectors, mapped, NEIGHBOURS, device)
         left, right = _rows(test, source, target)
-        by_csls = ranks(mapped[left], target.vectors, right, crowding / 2)
-        by_cosine = ranks(mapped[left], target.vectors, right)
+        by_csls = ranks(mapped[left], target.vectors, right, crowding / 2, device)
+        by_cosine = ranks(mapped[left], target.vectors, right, device=device)
         word_ranks = _best_by_word(test, by_csls)
         first = np.array(list(word_ranks.values()))
         nearest = np.array(list(_best_by_word(test, by_cosine).values()))

@@ -2,49 +2,34 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
 from mirrorbench.tasks.metrics import unit
-from mirrorbench.tasks.neighbours import csls
-
-Floats = NDArray[np.floating[Any]]
-Rows = NDArray[np.int64]
+from mirrorbench.tasks.neighbours import FloatArray, IntArray, csls
 
 
-def normalise(vectors: Floats) -> NDArray[np.float64]:
-    """Unit length, then mean zero, then unit length again: vecmap's ``--normalize unit center unit``.
-
-    Args:
-        vectors: shape (n, d), the whole vocabulary, without words that have no vector.
-
-    Returns:
-        Shape (n, d).
-    """
+def normalise(vectors: FloatArray) -> NDArray[np.float64]:
+    """Unit length, then mean zero over the vocabulary, then unit length again (vecmap: ``unit center unit``)."""
     units = unit(vectors)
     return unit(units - units.mean(axis=0))
 
 
-def procrustes(source: Floats, target: Floats) -> NDArray[np.float64]:
-    """The orthogonal matrix W that brings ``source @ W`` nearest to ``target`` (least squares, Schönemann 1966).
-
-    Args:
-        source: shape (n, d), vectors of the dictionary's source words.
-        target: shape (n, d), vectors of their translations.
-
-    Returns:
-        Shape (d, d).
-    """
+def procrustes(source: FloatArray, target: FloatArray) -> NDArray[np.float64]:
+    """The orthogonal matrix W that brings ``source @ W`` nearest to ``target`` (least squares, Schönemann 1966)."""
     from scipy.linalg import orthogonal_procrustes
 
     rotation: NDArray[np.float64] = orthogonal_procrustes(source, target)[0]
     return rotation
 
 
-def learn(
-    source: Floats, target: Floats, pairs: tuple[Rows, Rows], rounds: int = 0, frequent: int = 10_000
+def learn_mapping(
+    source: FloatArray,
+    target: FloatArray,
+    pairs: tuple[IntArray, IntArray],
+    rounds: int = 0,
+    frequent: int = 10_000,
+    device: str = "cpu",
 ) -> NDArray[np.float64]:
     """A mapping learnt from pairs, and refined by its own translations where ``rounds`` is not 0.
 
@@ -58,6 +43,7 @@ def learn(
         pairs: rows of source and target words of the training dictionary.
         rounds: of self-learning.
         frequent: how many words of each side take part in it.
+        device: where neighbours are searched.
 
     Returns:
         The orthogonal matrix, shape (d, d).
@@ -67,8 +53,8 @@ def learn(
     few, many = source[:frequent], target[:frequent]
     for _ in range(rounds):
         mapped = few @ rotation
-        there = csls(mapped, many, 1)[0][:, 0]
-        back = csls(many, mapped, 1)[0][:, 0]
+        there = csls(mapped, many, 1, device=device)[0][:, 0]
+        back = csls(many, mapped, 1, device=device)[0][:, 0]
         mutual = np.flatnonzero(back[there] == np.arange(len(few)))
         rows = np.concatenate([left, mutual]), np.concatenate([right, there[mutual]])
         rotation = procrustes(source[rows[0]], target[rows[1]])

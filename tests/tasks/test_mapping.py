@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from mirrorbench.tasks.mapping import learn, normalise, procrustes
+from mirrorbench.tasks.mapping import learn_mapping, normalise, procrustes
 
 
 def rotation(d: int, seed: int) -> np.ndarray:
@@ -29,7 +29,7 @@ def test_procrustes_is_the_orthogonal_part_of_the_cross_covariance() -> None:
 def test_a_rotation_is_found_again() -> None:
     source, turn = np.random.default_rng(2).normal(size=(30, 8)), rotation(8, 3)
     rows = np.arange(12)
-    np.testing.assert_allclose(learn(source, source @ turn, (rows, rows)), turn, atol=1e-8)
+    np.testing.assert_allclose(learn_mapping(source, source @ turn, (rows, rows)), turn, atol=1e-8)
 
 
 def test_self_learning_makes_up_for_a_small_dictionary() -> None:
@@ -37,6 +37,6 @@ def test_self_learning_makes_up_for_a_small_dictionary() -> None:
     source, turn = normalise(rng.normal(size=(400, 12))), rotation(12, 5)
     target = normalise(source @ turn + rng.normal(scale=0.03, size=source.shape))
     rows = np.arange(10)  # fewer than dimensions: the mapping is not determined by them
-    errors = [np.linalg.norm(learn(source, target, (rows, rows), rounds) - turn) for rounds in (0, 1, 5)]
+    errors = [np.linalg.norm(learn_mapping(source, target, (rows, rows), rounds) - turn) for rounds in (0, 1, 5)]
     assert errors[0] > errors[1] > errors[2]
     assert errors[2] < 0.2
