@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from contextvars import ContextVar
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING
 
 from mirrorbench.core.errors import UsageError
@@ -106,21 +104,3 @@ def release_memory(device: torch.device) -> None:
 
     if device.type in ("cuda", "mps"):
         torch.get_device_module(device).empty_cache()
-
-
-_CURRENT: ContextVar[str] = ContextVar("mirrorbench_device", default="cpu")
-
-
-@contextmanager
-def computing_on(device: torch.device) -> Iterator[None]:
-    """Let what computes without a model of its own (retrieval) use a device, too."""
-    token = _CURRENT.set(str(device))
-    try:
-        yield
-    finally:
-        _CURRENT.reset(token)
-
-
-def current_device() -> str:
-    """The device of the innermost ``computing_on``; ``cpu`` outside any."""
-    return _CURRENT.get()

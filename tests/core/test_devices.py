@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from mirrorbench.core.devices import autocast, computing_on, current_device, pick_device, pick_precision
+from mirrorbench.core.devices import autocast, pick_device, pick_precision
 from mirrorbench.core.errors import UsageError
 
 CPU = torch.device("cpu")
@@ -50,10 +50,3 @@ def test_autocast_is_on_in_bf16_alone() -> None:
         assert (a @ a).dtype == torch.float32
     with autocast(CPU, "bf16"):
         assert (a @ a).dtype == torch.bfloat16
-
-
-def test_the_device_of_a_computation_ends_with_it() -> None:
-    assert current_device() == "cpu"
-    with computing_on(torch.device("cuda:1")):
-        assert current_device() == "cuda:1"
-    assert current_device() == "cpu"

@@ -1,16 +1,22 @@
+"""The search against full matrices, ties, blocks of a few keys, and its memory."""
+
 from __future__ import annotations
 
 import tracemalloc
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from mirrorbench.core.errors import UsageError
-from mirrorbench.tasks import gpu
-from mirrorbench.tasks import neighbours as search
+from mirrorbench.tasks import neighbours
 from mirrorbench.tasks.neighbours import csls, neighbourhood, ranks, topk
+
+Pair = tuple[np.ndarray, np.ndarray]
 
 
 def cosines(queries: np.ndarray, keys: np.ndarray) -> np.ndarray:
@@ -26,24 +32,19 @@ def best(scores: np.ndarray, k: int) -> np.ndarray:
     return np.argsort(-scores, axis=1, kind="stable")[:, :k]
 
 
+def in_small_blocks(patch: pytest.MonkeyPatch, rows: int = 3, size: int = 7 * 4 * 16) -> None:
+    patch.setitem(neighbours.QUERY_ROWS, "cpu", rows)
+    patch.setitem(neighbours.BLOCK_BYTES, "cpu", size)
+
+
 @pytest.fixture(params=["one block", "many blocks"])
 def blocks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     if request.param == "many blocks":
-        monkeypatch.setattr(search, "_QUERY_ROWS", 3)
-        monkeypatch.setattr(search, "BLOCK_BYTES", 7 * 4 * 16)
-
-
-@pytest.fixture(params=["in NumPy", "on a device"])
-def on_device(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What runs on a GPU, run on the CPU through torch, in blocks of a few keys."""
-    if request.param == "on a device":
-        monkeypatch.setattr(search, "current_device", lambda: "cuda")
-        monkeypatch.setattr(search, "GPU_BLOCK_BYTES", 10 * 4 * 16)
-        monkeypatch.setattr(search, "best_on", lambda device, *rest: gpu.best_on("cpu", *rest))
+        in_small_blocks(monkeypatch)
 
 
 @pytest.fixture
-def vectors() -> tuple[np.ndarray, np.ndarray]:
+def vectors() -> Pair:
     rng = np.random.default_rng(1)
     return rng.normal(size=(10, 16)).astype(np.float32), rng.normal(size=(57, 16)).astype(np.float32)
 
@@ -51,13 +52,13 @@ def vectors() -> tuple[np.ndarray, np.ndarray]:
 @pytest.mark.usefixtures("blocks")
 class TestAgainstTheFullMatrix:
     @pytest.mark.parametrize("k", [1, 5, 57])
-    def test_cosine(self, vectors: tuple[np.ndarray, np.ndarray], k: int) -> None:
+    def test_cosine(self, vectors: Pair, k: int) -> None:
         full = cosines(*vectors)
         indices, scores = topk(*vectors, k)
         np.testing.assert_array_equal(indices, best(full, k))
         np.testing.assert_allclose(scores, np.take_along_axis(full, indices, axis=1), rtol=1e-12)
 
-    def test_dot_product_prefers_long_vectors(self, vectors: tuple[np.ndarray, np.ndarray]) -> None:
+    def test_dot_product_prefers_long_vectors(self, vectors: Pair) -> None:
         queries, keys = vectors
         keys[13] *= 100
         full = queries.astype(float) @ keys.T.astype(float)
@@ -66,12 +67,12 @@ class TestAgainstTheFullMatrix:
         np.testing.assert_allclose(scores, np.take_along_axis(full, indices, axis=1))
         assert (topk(queries, keys, 1)[0] != indices[:, :1]).any()
 
-    def test_penalty(self, vectors: tuple[np.ndarray, np.ndarray]) -> None:
+    def test_penalty(self, vectors: Pair) -> None:
         penalty = np.linspace(0, 1, 57)
         indices, _ = topk(*vectors, 3, penalty=penalty)
         np.testing.assert_array_equal(indices, best(cosines(*vectors) - penalty, 3))
 
-    def test_csls_as_in_the_formula(self, vectors: tuple[np.ndarray, np.ndarray]) -> None:
+    def test_csls_as_in_the_formula(self, vectors: Pair) -> None:
         queries, keys = vectors
         sources = np.concatenate([queries, np.random.default_rng(2).normal(size=(20, 16)).astype(np.float32)])
         full = cosines(queries, keys)
@@ -83,7 +84,7 @@ class TestAgainstTheFullMatrix:
         np.testing.assert_allclose(scores, np.take_along_axis(wanted, indices, axis=1), atol=1e-6)
         np.testing.assert_allclose(neighbourhood(keys, sources, 4), of_key, atol=1e-6)
 
-    def test_ranks(self, vectors: tuple[np.ndarray, np.ndarray]) -> None:
+    def test_ranks(self, vectors: Pair) -> None:
         queries, keys = vectors
         targets = np.arange(10) * 5
         penalty = np.linspace(0, 0.3, 57)
@@ -101,35 +102,38 @@ class TestAgainstTheFullMatrix:
             assert all(row[n] < row[n + 1] for n in range(19) if values[n] == values[n + 1])
             assert ranks(np.repeat(queries[:1], 20, axis=0), keys, indices[0]).tolist() == list(range(1, 21))
 
-
-@pytest.mark.usefixtures("blocks")
-@pytest.mark.parametrize("similarity", ["cosine", "dot"])
-@pytest.mark.parametrize("k", [1, 5, 40, 300])
-def test_of_many_equal_vectors_the_first_come_first(k: int, similarity: str, on_device: None) -> None:
-    """Static vectors give many names of a dictionary one vector: what is known of them is one word, or nothing."""
-    rng = np.random.default_rng(5)
-    keys = rng.normal(size=(300, 16)).astype(np.float32)
-    keys[::3] = keys[0]  # 100 equal ones
-    keys[1::5] = 0  # and 60 others
-    queries = np.concatenate([keys[[0, 7]], -keys[[0]], np.zeros((1, 16), np.float32), rng.normal(size=(3, 16))])
-    full = cosines(queries, keys) if similarity == "cosine" else np.einsum("nd,md->nm", queries, keys.astype(float))
-    indices, scores = topk(queries, keys, k, similarity)
-    np.testing.assert_array_equal(indices, best(full.round(9), k))
-    np.testing.assert_allclose(scores, np.take_along_axis(full, indices, axis=1), atol=1e-12)
+    @pytest.mark.parametrize("similarity", ["cosine", "dot"])
+    @pytest.mark.parametrize("k", [1, 5, 40, 300])
+    def test_of_many_equal_vectors_the_first_come_first(self, k: int, similarity: str) -> None:
+        """Static vectors give many names of a dictionary one vector: what is known of them is one word, or nothing."""
+        rng = np.random.default_rng(5)
+        keys = rng.normal(size=(300, 16)).astype(np.float32)
+        keys[::3] = keys[0]  # 100 equal ones
+        keys[1::5] = 0  # and 60 others
+        queries = np.concatenate([keys[[0, 7]], -keys[[0]], np.zeros((1, 16), np.float32), rng.normal(size=(3, 16))])
+        full = cosines(queries, keys) if similarity == "cosine" else np.einsum("nd,md->nm", queries, keys.astype(float))
+        indices, scores = topk(queries, keys, k, similarity)
+        np.testing.assert_array_equal(indices, best(full.round(9), k))
+        np.testing.assert_allclose(scores, np.take_along_axis(full, indices, axis=1), atol=1e-12)
 
 
 @given(st.integers(1, 30), st.integers(1, 60), st.integers(1, 8), st.integers(0, 10_000))
 def test_blocks_change_nothing(n: int, m: int, k: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
     queries, keys = rng.integers(-2, 3, (n, 3)).astype(np.float32), rng.integers(-2, 3, (m, 3)).astype(np.float32)
+    targets = rng.integers(0, m, n)
     whole = topk(queries, keys, k)
+    places = ranks(queries, keys, targets)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(search, "_QUERY_ROWS", 4)
-        patch.setattr(search, "BLOCK_BYTES", 64)
-        patch.setattr(search, "_SPARE", 60)
+        in_small_blocks(patch, 4, 64)
+        patch.setattr(neighbours, "_SPARE", 60)
         pieces = topk(queries, keys, k)
+        np.testing.assert_array_equal(ranks(queries, keys, targets), places)
     np.testing.assert_array_equal(whole[1], pieces[1])
-    np.testing.assert_allclose(whole[1], -np.sort(-cosines(queries, keys), axis=1)[:, :k], atol=1e-12)
+    full = cosines(queries, keys)
+    np.testing.assert_allclose(whole[1], -np.sort(-full, axis=1)[:, :k], atol=1e-12)
+    for row, target, place in zip(full.round(9), targets, places, strict=True):
+        assert place == 1 + (row > row[target]).sum() + (row[:target] == row[target]).sum()
 
 
 def test_a_zero_vector_is_similar_to_nothing() -> None:
@@ -138,18 +142,47 @@ def test_a_zero_vector_is_similar_to_nothing() -> None:
     assert scores.tolist() == [[0.0, 0.0]]
 
 
-def test_memory_does_not_grow_with_the_product(monkeypatch: pytest.MonkeyPatch) -> None:
-    """12,000 keys squared are 576 MB of scores in float32."""
-    monkeypatch.setattr(search, "BLOCK_BYTES", 4 << 20)
-    keys = np.random.default_rng(0).normal(size=(12_000, 8)).astype(np.float32)
-    topk(keys[:10], keys, 5)
+def memory_of(work: Callable[[], object], patch: pytest.MonkeyPatch) -> tuple[int, int]:
+    """The peak of NumPy's memory, and of a block of scores and the normalised queries, in bytes."""
+    blocks, sizes = neighbours._blocks, []
+
+    def measured(queries: np.ndarray, *rest: Any) -> Iterator[Any]:
+        for rows, columns, products in blocks(queries, *rest):
+            sizes.append(products.nbytes + queries.size * products.itemsize)
+            yield rows, columns, products
+
+    patch.setattr(neighbours, "_blocks", measured)
     tracemalloc.start()
-    indices, _ = topk(keys, keys, 5)
-    ranks(keys[:500], keys, np.arange(500))
+    work()
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert peak < 32 << 20
-    np.testing.assert_array_equal(indices[:, 0], np.arange(12_000))
+    return peak, max(sizes)
+
+
+def test_memory_does_not_grow_with_the_product(monkeypatch: pytest.MonkeyPatch) -> None:
+    """12,000 keys squared are 576 MB of scores in float32."""
+    monkeypatch.setitem(neighbours.BLOCK_BYTES, "cpu", 4 << 20)
+    keys = np.random.default_rng(0).normal(size=(12_000, 8)).astype(np.float32)
+    found: list[np.ndarray] = []
+    peak, block = memory_of(lambda: found.append(topk(keys, keys, 5)[0]), monkeypatch)
+    assert peak < 16 << 20
+    assert block < 5 << 20
+    np.testing.assert_array_equal(found[0][:, 0], np.arange(12_000))
+    peak, block = memory_of(lambda: ranks(keys[:500], keys, np.arange(500)), monkeypatch)
+    assert peak < 16 << 20
+    assert block < 5 << 20
+
+
+def test_many_queries_are_not_copied_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Crowding of keys makes queries of them: a million keys of 768 dimensions would be another 3 GB."""
+    monkeypatch.setitem(neighbours.BLOCK_BYTES, "cpu", 256 << 10)
+    monkeypatch.setattr(neighbours, "UNIT_BYTES", 1 << 20)
+    keys = np.random.default_rng(0).normal(size=(20_000, 256)).astype(np.float32)
+    found: list[np.ndarray] = []
+    peak, block = memory_of(lambda: found.append(neighbourhood(keys, keys[:50], 3)), monkeypatch)
+    assert peak < keys.nbytes // 4
+    assert block < 2 << 20
+    np.testing.assert_allclose(found[0][:500], neighbourhood(keys[:500], keys[:50], 3), atol=1e-7)
 
 
 def test_what_cannot_be_searched() -> None:
@@ -163,32 +196,18 @@ def test_what_cannot_be_searched() -> None:
             neighbourhood(keys, search_in, k)
 
 
-def test_the_device_finds_the_same(vectors: tuple[np.ndarray, np.ndarray], monkeypatch: pytest.MonkeyPatch) -> None:
-    """What runs on a GPU, run on the CPU through torch, in blocks of a few keys."""
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+def test_a_gpu_finds_the_same(vectors: Pair) -> None:
     queries, keys = vectors
     keys[7] = 0
-    penalty = np.linspace(0, 0.5, 57)
-    expected = [topk(queries, keys, 5), topk(queries, keys, 5, "dot"), topk(queries, keys, 5, penalty=penalty)]
-    crowding = neighbourhood(queries, keys, 4)
-    monkeypatch.setattr(search, "current_device", lambda: "cuda")
-    monkeypatch.setattr(search, "GPU_BLOCK_BYTES", 10 * 4 * 16)
-    monkeypatch.setattr(search, "best_on", lambda device, *rest: gpu.best_on("cpu", *rest))
-    found = [topk(queries, keys, 5), topk(queries, keys, 5, "dot"), topk(queries, keys, 5, penalty=penalty)]
-    for here, there in zip(found, expected, strict=True):
-        np.testing.assert_array_equal(here[0], there[0])
-        np.testing.assert_array_equal(here[1], there[1])
-    np.testing.assert_allclose(neighbourhood(queries, keys, 4), crowding, atol=1e-6)
+    penalty, targets = np.linspace(0, 0.5, 57), np.arange(10) * 5
+    for arguments in ((5,), (5, "dot"), (5, "cosine", penalty)):
+        for here, there in zip(topk(*vectors, *arguments), topk(*vectors, *arguments, device="cuda"), strict=False):  # type: ignore[call-overload]
+            np.testing.assert_array_equal(here, there)
+    np.testing.assert_array_equal(ranks(queries, keys, targets), ranks(queries, keys, targets, device="cuda"))
+    np.testing.assert_allclose(neighbourhood(queries, keys, 4, "cuda"), neighbourhood(queries, keys, 4), atol=1e-6)
 
 
-def test_many_queries_are_not_copied_whole(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Crowding of keys makes queries of them: a million keys of 768 dimensions would be another 3 GB."""
-    monkeypatch.setattr(search, "BLOCK_BYTES", 256 << 10)
-    monkeypatch.setattr(search, "UNIT_BYTES", 1 << 20)
-    keys = np.random.default_rng(0).normal(size=(20_000, 256)).astype(np.float32)
-    whole = neighbourhood(keys[:500], keys[:50], 3)
-    tracemalloc.start()
-    found = neighbourhood(keys, keys[:50], 3)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert peak < keys.nbytes // 2
-    np.testing.assert_allclose(found[:500], whole, atol=1e-7)
+@pytest.mark.parametrize(("name", "place"), [("cpu", "cpu"), ("mps", "cpu"), ("cuda:1", "cuda:1")])
+def test_only_cuda_and_the_cpu_compute_in_float64(name: str, place: str) -> None:
+    assert str(neighbours._torch_device(name)) == place
