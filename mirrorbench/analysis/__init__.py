@@ -5,7 +5,6 @@ Pure functions of arrays hold the numbers, ``figures`` draws them, ``kinds`` bri
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -54,12 +53,10 @@ def analyze(workspace: Workspace, kind: str, **options: Any) -> Analysis:
         if name not in KINDS[kind]:
             raise unknown_name(f"option of the analysis {kind}", name, list(KINDS[kind]))
     given = KINDS[kind] | options
-    function: Callable[..., Analysis] = getattr(kinds, kind)
-    if "encoders" not in given:
-        return function(workspace, **given)
-    study = Study(workspace, *(given.pop(name) for name in _STUDY))
+    study = Study(workspace, **{name: given.pop(name) for name in _STUDY if name in given})
     try:
-        found = function(study, **given)
+        found: Analysis = getattr(kinds, kind)(study, **given)
     except NothingAnalysedError:
         found = Analysis(kind, [], {}, None)
-    return replace(found, document={**study.describe(), **found.document}, failures=study.failures)
+    document = study.describe() if study.encoders else {}
+    return replace(found, document={**document, **found.document}, failures=study.failures)

@@ -12,6 +12,7 @@ import statistics
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from mirrorbench.core.specs import EncoderSpec, parse_spec
 from mirrorbench.runs.results import Result
@@ -20,42 +21,21 @@ _BUCKET = re.compile(r"words-en-(\d+)-(\d+)k")
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
-    """The main metric at one value of the setting: mean and sample standard deviation over n seeds."""
-
-    x: float
-    mean: float
-    sd: float | None
-    n: int
-
-
-@dataclass(frozen=True, slots=True)
 class Series:
-    """The curve of one encoder on one task, points by rising x; ``spec`` is without the key that varies."""
+    """The curve of one encoder on one task; ``spec`` is without the key that varies.
+
+    ``points`` stand by rising ``x``: ``mean`` and sample standard deviation ``sd`` of the main metric over ``n`` seeds.
+    """
 
     spec: EncoderSpec
     task: str
     metric: str
     protocol: str
-    points: tuple[Point, ...]
+    points: tuple[dict[str, Any], ...]
 
-
-@dataclass(frozen=True, slots=True)
-class Bucket:
-    """Words of neighbouring frequency, ranks ``start`` to ``end`` in thousands."""
-
-    corpus: str
-    start: int
-    end: int
-    words: int
-    """How many distinct words of the task are in it."""
-    share: float
-    """Of the task's distinct words."""
-
-    def point(self, series: Series) -> Point | None:
-        """The point of a curve that belongs to the bucket."""
-        middle = (self.start + self.end) / 2
-        return next((point for point in series.points if point.x == middle), None)
+    def at(self, x: float) -> dict[str, Any]:
+        """The point at ``x``; mean and deviation are ``None`` where there is none."""
+        return next((point for point in self.points if point["x"] == x), {"mean": None, "sd": None})
 
 
 def setting(result: Result, key: str) -> float | None:
@@ -80,13 +60,7 @@ def curves_over(results: Iterable[Result], key: str) -> list[Series]:
 
 def curves_over_buckets(results: Iterable[Result]) -> list[Series]:
     """Curves over buckets of frequency; the x of a point is the middle of its bucket, in thousands of words."""
-
-    def middle(result: Result) -> float | None:
-        corpus = result.cell.get("corpus")
-        limits = bounds(corpus["name"]) if corpus else None
-        return sum(limits) / 2 if limits else None
-
-    return _curves(results, "corpus", middle, least=1)
+    return _curves(results, "corpus", lambda result: middle((result.cell.get("corpus") or {}).get("name", "")), least=1)
 
 
 def _curves(results: Iterable[Result], key: str, x_of: Callable[[Result], float | None], least: int) -> list[Series]:
@@ -109,8 +83,9 @@ def _curves(results: Iterable[Result], key: str, x_of: Callable[[Result], float 
     ]
 
 
-def _point(x: float, scores: list[float]) -> Point:
-    return Point(x, statistics.fmean(scores), statistics.stdev(scores) if len(scores) > 1 else None, len(scores))
+def _point(x: float, scores: list[float]) -> dict[str, Any]:
+    sd = statistics.stdev(scores) if len(scores) > 1 else None
+    return {"x": x, "mean": statistics.fmean(scores), "sd": sd, "n": len(scores)}
 
 
 def bounds(corpus: str) -> tuple[int, int] | None:
@@ -119,12 +94,14 @@ def bounds(corpus: str) -> tuple[int, int] | None:
     return (int(match[1]), int(match[2])) if match else None
 
 
-def count_words(words: Iterable[str], corpora: Iterable[tuple[str, Sequence[str]]]) -> list[Bucket]:
-    """How the distinct words of a task are spread over buckets (name and words of a corpus each), without case."""
+def middle(corpus: str) -> float | None:
+    """The middle of a bucket in thousands of words, as ``bounds``."""
+    limits = bounds(corpus)
+    return sum(limits) / 2 if limits else None
+
+
+def count_words(words: Iterable[str], buckets: Iterable[tuple[str, Sequence[str]]]) -> list[dict[str, Any]]:
+    """How many, and what share, of a task's distinct words are in each corpus (name and words), without case."""
     own = {word.lower() for word in words}
-    found = []
-    for corpus, members in corpora:
-        start, end = bounds(corpus) or (0, 0)
-        inside = len(own & {member.lower() for member in members})
-        found.append(Bucket(corpus, start, end, inside, inside / len(own) if own else 0.0))
-    return found
+    counts = {corpus: len(own & {member.lower() for member in members}) for corpus, members in buckets}
+    return [{"corpus": name, "words": n, "share": n / len(own) if own else 0.0} for name, n in counts.items()]

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from mirrorbench.analysis.curves import Series, bounds
 from mirrorbench.core.errors import UsageError
 from mirrorbench.core.files import writing
 from mirrorbench.core.registry import unknown_name
@@ -23,11 +24,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from mirrorbench.analysis.curves import Bucket, Series
-    from mirrorbench.analysis.isotropy import Isotropy
-    from mirrorbench.analysis.layers import Layer
-    from mirrorbench.analysis.scores import Change, Distribution, RocCurve, Shift
 
+Rows = Sequence[Mapping[str, Any]]
 FIGURE_FORMATS = ("pdf", "svg", "png")
 COLUMN, PAGE = 3.03, 6.3
 """Width of a column and of a page in inches, so that a figure is printed at its own size."""
@@ -99,16 +97,17 @@ _ROW, _LINE, _LETTER = 0.24, 0.17, 0.06
 """Height of a bar with its label, of a line of a legend, and width of a letter, in inches."""
 
 
-def isotropy_figure(found: Mapping[str, Isotropy]) -> Figure:
+def isotropy_figure(found: Rows) -> Figure:
     """Three measures of each encoder as points beside each other (Mirror-BERT, Table 14, as a figure)."""
     figure, axes = _panels(1, 3, PAGE, 0.75 + _ROW * len(found), sharey=True)
-    measures = {
-        "log isotropy score": [i.log_isotropy for i in found.values()],
-        "mean-vector norm": [i.mean_vector_norm for i in found.values()],
-        "mean cosine": [np.nan if i.mean_cosine is None else i.mean_cosine for i in found.values()],
+    titles = {
+        "log_isotropy": "log isotropy score",
+        "mean_vector_norm": "mean-vector norm",
+        "mean_cosine": "mean cosine",
     }
     rows = np.arange(len(found))
-    for ax, (title, values) in zip(axes, measures.items(), strict=True):
+    for ax, (name, title) in zip(axes, titles.items(), strict=True):
+        values = _column(found, name)
         ax.hlines(rows, 0, values, color="0.75", linewidth=1.5, zorder=1)
         ax.scatter(values, rows, color=[_look(row)["color"] for row in range(len(found))], s=18, zorder=2)
         ax.axvline(0, color="0.4", linewidth=0.6)
@@ -116,22 +115,22 @@ def isotropy_figure(found: Mapping[str, Isotropy]) -> Figure:
         ax.margins(x=0.08)
         ax.spines["left"].set_visible(False)
         ax.tick_params(left=False)
-    axes[0].set_yticks(rows, [_broken(label, 2.0) for label in found])
+    axes[0].set_yticks(rows, [_broken(row["encoder"], 2.0) for row in found])
     axes[0].set_ylim(len(found) - 0.5, -0.5)
     return figure
 
 
-def similarity_figure(found: Mapping[str, Distribution]) -> Figure:
+def similarity_figure(found: Mapping[str, dict[str, Any]]) -> Figure:
     """Histograms of the cosines of each kind of pair, one panel an encoder, on one scale (Mirror-BERT, Figure 7)."""
     figure, axes = _panels(len(found), 1, COLUMN, 0.45 + 0.95 * len(found), sharex=True)
     # Blue for positives and orange for negatives, as in the paper; dissimilar is dashed for print without colour.
     looks = {"negative": (1, "--"), "positive": (0, "-"), "low": (1, "--"), "middle": (4, ":"), "high": (0, "-")}
     for ax, (label, one) in zip(axes, found.items(), strict=True):
-        for band in one.bands:
-            colour, line = looks[band.name]
-            density = np.where(band.density > 0, band.density, np.nan)  # no line along the axis
-            ax.stairs(density, one.edges, fill=True, color=COLOURS[colour], alpha=0.35)
-            ax.stairs(density, one.edges, color=COLOURS[colour], linewidth=0.9, linestyle=line, label=band.name)
+        for band in one["bands"]:
+            colour, line = looks[band["name"]]
+            density = np.where(band["density"] > 0, band["density"], np.nan)  # no line along the axis
+            ax.stairs(density, one["edges"], fill=True, color=COLOURS[colour], alpha=0.35)
+            ax.stairs(density, one["edges"], color=COLOURS[colour], linewidth=0.9, linestyle=line, label=band["name"])
         ax.set_title(_broken(label, COLUMN), loc="left")
         ax.set_yticks([])
         ax.spines["left"].set_visible(False)
@@ -140,21 +139,22 @@ def similarity_figure(found: Mapping[str, Distribution]) -> Figure:
     return _with_legend(figure, axes[0])
 
 
-def layers_figure(found: Mapping[str, Sequence[Layer]], metric: str) -> Figure:
+def layers_figure(found: Mapping[str, Rows], metric: str) -> Figure:
     """Four measures by layer, a line an encoder (MirrorWiC, Figure 2)."""
     from matplotlib.ticker import MaxNLocator
 
     figure, axes = _panels(2, 2, PAGE, 3.4, sharex=True)
-    titles = (metric, "log isotropy score", "random-word similarity", "intra-sentence similarity (adjusted)")
-    names = ("score", "log_isotropy", "random_similarity", "adjusted_intra_similarity")
-    for ax, title in zip(axes, titles, strict=True):
+    titles = {
+        "score": metric,
+        "log_isotropy": "log isotropy score",
+        "random_similarity": "random-word similarity",
+        "adjusted_intra_similarity": "intra-sentence similarity (adjusted)",
+    }
+    for ax, (name, title) in zip(axes, titles.items(), strict=True):
         ax.set_ylabel(_broken(title, 1.6))
-    for number, (label, measured) in enumerate(found.items()):
-        x = [one.layer for one in measured]
-        for ax, name in zip(axes, names, strict=True):
-            values = (getattr(one, name) for one in measured)
-            ax.plot(x, [np.nan if value is None else value for value in values], label=label, **_look(number))
-        _band(axes[2], x, [one.random_similarity for one in measured], [one.random_sd for one in measured], number)
+        for number, (label, measured) in enumerate(found.items()):
+            spread = [row["random_sd"] for row in measured] if name == "random_similarity" else None
+            _line(ax, _column(measured, "layer"), _column(measured, name), number, label, spread)
     for ax in axes[2:]:
         ax.set_xlabel("layer")
         ax.xaxis.set_major_locator(MaxNLocator(integer=True))
@@ -186,12 +186,12 @@ def projection_figure(points: Mapping[str, NDArray[np.float64]], senses: Sequenc
     return _with_legend(figure, axes[0])
 
 
-def roc_figure(found: Mapping[str, RocCurve]) -> Figure:
+def roc_figure(found: Mapping[str, dict[str, Any]]) -> Figure:
     """Share of true positives by share of false positives, the area in the legend (Mirror-BERT, Figure 4)."""
     figure, (ax,) = _panels(1, 1, COLUMN, COLUMN)
     ax.plot([0, 1], [0, 1], color="0.7", linewidth=0.8)
     for number, (label, one) in enumerate(found.items()):
-        ax.plot(one.fpr, one.tpr, label=f"{label}: {one.auc:.3f}", **_look(number) | {"marker": None})
+        ax.plot(one["fpr"], one["tpr"], label=f"{label}: {one['auc']:.3f}", **_look(number) | {"marker": None})
     ax.set(xlim=(-0.005, 1), ylim=(0, 1.005), xlabel="false positive rate", ylabel="true positive rate", box_aspect=1)
     return _with_legend(figure, ax, "area under the curve")
 
@@ -200,57 +200,56 @@ def curves_figure(found: Mapping[str, Series], key: str, log: bool) -> Figure:
     """Scores by a setting of the tuning, with the deviation over seeds (Mirror-BERT, Figure 5; MirrorWiC, Figure 4)."""
     figure, (ax,) = _panels(1, 1, COLUMN, 2.1)
     for number, (label, one) in enumerate(found.items()):
-        x, y = [point.x for point in one.points], [point.mean for point in one.points]
-        ax.plot(x, y, label=label, **_look(number))
-        _band(ax, x, y, [point.sd for point in one.points], number)
+        x, y, spread = ([point[name] for point in one.points] for name in ("x", "mean", "sd"))
+        _line(ax, x, y, number, label, spread)
     if log:
         ax.set_xscale("log")
-        values = sorted({point.x for one in found.values() for point in one.points})
+        values = sorted({point["x"] for one in found.values() for point in one.points})
         ax.set_xticks(values, [f"{value:g}" for value in values], rotation=60 if len(values) > 5 else 0)
         ax.minorticks_off()
     ax.set(xlabel=key.replace("_", " "), ylabel=_metric(found))
     return _with_legend(figure, ax)
 
 
-def frequency_figure(found: Sequence[Bucket], lines: Mapping[str, Series]) -> Figure:
+def frequency_figure(found: Rows, lines: Mapping[str, Series]) -> Figure:
     """Words of a task in each bucket (bars), and scores after tuning on it (lines; Mirror-BERT, Figure 8)."""
     figure, (ax,) = _panels(1, 1, COLUMN, 2.3)
-    x = np.arange(len(found))
-    ax.bar(x, [bucket.words for bucket in found], width=0.8, color="0.82")
-    ax.set_xticks(x, [f"{bucket.start}–{bucket.end}" for bucket in found], rotation=60)
+    ax.bar(np.arange(len(found)), [row["words"] for row in found], width=0.8, color="0.82")
+    ticks = ["–".join(map(str, bounds(row["corpus"]) or ())) for row in found]
+    ax.set_xticks(np.arange(len(found)), ticks, rotation=60)
     ax.set(xlabel="frequency rank (thousands)", ylabel="words of the task")
     if not lines:
         return figure
     scores = ax.twinx()
     scores.spines["right"].set_visible(True)
     scores.set_ylabel(_metric(lines))
-    for number, (label, one) in enumerate(lines.items()):
-        points = {row: point for row, bucket in enumerate(found) if (point := bucket.point(one))}
-        y, spread = [p.mean for p in points.values()], [p.sd or 0.0 for p in points.values()]
-        scores.errorbar(list(points), y, yerr=spread, capsize=2, elinewidth=0.8, label=label, **_look(number))
+    for number, label in enumerate(lines):
+        x = [place for place, row in enumerate(found) if row[label] is not None]
+        y, spread = [found[place][label] for place in x], [found[place][f"{label} sd"] or 0.0 for place in x]
+        scores.errorbar(x, y, yerr=spread, capsize=2, elinewidth=0.8, label=label, **_look(number))
     return _with_legend(figure, scores)
 
 
-def errors_figure(changes: Sequence[Change], labels: tuple[str, str]) -> Figure:
-    """Each changed item by both scores, from each encoder's threshold (MirrorWiC, Table 6, as a figure)."""
+def errors_figure(better: Rows, worse: Rows, labels: tuple[str, str], graded: bool) -> Figure:
+    """Each item by both encoders: scores from each one's threshold (MirrorWiC, Table 6), or errors of the rank."""
     figure, (ax,) = _panels(1, 1, COLUMN, COLUMN)
-    ax.axhline(0, color="0.6", linewidth=0.6)
-    ax.axvline(0, color="0.6", linewidth=0.6)
-    for number, name in enumerate(("corrected", "spoiled")):
-        own = [(c.score_before, c.score_after) for c in changes if c.corrected is (name == "corrected")]
-        _dots(ax, own, number, f"{name} ({len(own)})", s=12)
-    return _between(figure, ax, labels, "score − threshold")
-
-
-def shifts_figure(found: Sequence[Shift], labels: tuple[str, str]) -> Figure:
-    """How far each item lies from its place by the judgements, under both encoders; below the line is better."""
-    figure, (ax,) = _panels(1, 1, COLUMN, COLUMN)
-    ax.plot([0, 1], [0, 1], color="0.6", linewidth=0.6)
-    for number, (name, sign) in enumerate((("nearer", 1), ("further", -1))):
-        own = [(abs(s.before - s.gold), abs(s.after - s.gold)) for s in found if s.gain * sign > 0]
-        _dots(ax, own, number, f"{name} ({len(own)})", s=8, linewidths=0, alpha=0.6, edgecolors="face")
-    ax.set_box_aspect(1)
-    return _between(figure, ax, labels, "error of the rank")
+    if graded:
+        names, measure, look = ("nearer", "further"), "error of the rank", {"s": 8, "linewidths": 0, "alpha": 0.6}
+        ax.plot([0, 1], [0, 1], color="0.6", linewidth=0.6)
+        ax.set_box_aspect(1)
+    else:
+        names, measure, look = ("corrected", "spoiled"), "score − threshold", {"s": 12}
+        ax.axhline(0, color="0.6", linewidth=0.6)
+        ax.axvline(0, color="0.6", linewidth=0.6)
+    for number, (name, rows) in enumerate(zip(names, (better, worse), strict=True)):
+        sides = [
+            [abs(row[f"rank_{side}"] - row["gold_rank"]) if graded else row[f"score_{side}"] for row in rows]
+            for side in ("before", "after")
+        ]
+        _dots(ax, np.transpose(sides), number, f"{name} ({len(rows)})", **look)
+    across, up = (_broken(f"{label}: {measure}", 2.2) for label in labels)
+    ax.set(xlabel=across, ylabel=up)
+    return _with_legend(figure, ax)
 
 
 def _look(number: int) -> dict[str, Any]:
@@ -259,29 +258,31 @@ def _look(number: int) -> dict[str, Any]:
     return {"color": COLOURS[number % len(COLOURS)], "linestyle": LINES[number % len(LINES)], "marker": marker}
 
 
-def _dots(ax: Axes, points: Any, number: int, label: str, **options: Any) -> None:
-    """Points of shape (n, 2)."""
-    x, y = np.asarray(points, dtype=np.float64).reshape(-1, 2).T
-    look = {"color": _look(number)["color"], "marker": _look(number)["marker"]}
-    ax.scatter(x, y, label=label, **{"linewidths": 0.3, "edgecolors": "white", **look, **options})
+def _dots(ax: Axes, points: NDArray[np.float64], number: int, label: str, **options: Any) -> None:
+    """Points of shape (n, 2), bordered in white where they are large."""
+    border: dict[str, Any] = {} if "linewidths" in options else {"linewidths": 0.3, "edgecolors": "white"}
+    look = {key: value for key, value in _look(number).items() if key != "linestyle"}
+    ax.scatter(points[:, 0], points[:, 1], label=label, **look, **border, **options)
 
 
-def _band(ax: Axes, x: Sequence[float], y: Sequence[float], spread: Sequence[float | None], number: int) -> None:
-    """The deviation around a line."""
-    centre, sd = np.array(y), np.array([value or 0.0 for value in spread])
-    ax.fill_between(x, centre - sd, centre + sd, color=_look(number)["color"], alpha=0.2, linewidth=0)
+def _line(
+    ax: Axes, x: Sequence[float], y: Sequence[float], number: int, label: str, spread: Sequence[float | None] | None
+) -> None:
+    """A line with the deviation around it."""
+    ax.plot(x, y, label=label, **_look(number))
+    if spread:
+        centre, sd = np.array(y), np.array([value or 0.0 for value in spread])
+        ax.fill_between(x, centre - sd, centre + sd, color=_look(number)["color"], alpha=0.2, linewidth=0)
+
+
+def _column(rows: Rows, name: str) -> list[float]:
+    """A column with gaps where there is nothing."""
+    return [np.nan if row[name] is None else row[name] for row in rows]
 
 
 def _metric(lines: Mapping[str, Series]) -> str:
     metrics = {one.metric for one in lines.values()}
     return metrics.pop().replace("_", " ") if len(metrics) == 1 else "score"
-
-
-def _between(figure: Figure, ax: Axes, labels: tuple[str, str], measure: str) -> Figure:
-    """The same measure of two encoders on the two axes."""
-    across, up = (_broken(f"{label}: {measure}", 2.2) for label in labels)
-    ax.set(xlabel=across, ylabel=up)
-    return _with_legend(figure, ax)
 
 
 def _with_legend(figure: Figure, ax: Axes, title: str = "") -> Figure:

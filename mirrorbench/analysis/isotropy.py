@@ -7,7 +7,6 @@ Vectors have the shape (n, dimensions) and are not normalised.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,26 +18,10 @@ _BLOCK = 256
 """Directions at a time: bounds the memory at n x 256 numbers."""
 
 
-@dataclass(frozen=True, slots=True)
-class Isotropy:
-    """The isotropy of n vectors."""
+def measure_isotropy(vectors: NDArray[Any]) -> dict[str, Any]:
+    """Every measure of this module, by the name of its column; ``ValueError`` if there are no vectors.
 
-    n: int
-    dimensions: int
-    isotropy: float
-    """Mirror-BERT's Eq. 2, from 0 to 1; 1 is perfectly even."""
-    log_isotropy: float
-    """MirrorWiC's Eq. 2, at most 0."""
-    row_isotropy: float
-    """The score over the rows of the matrix of eigenvectors, as the authors' script computes it."""
-    mean_vector_norm: float
-    """Mirror-BERT's Eq. 3; 0 is centred."""
-    mean_cosine: float | None
-    """Of two different vectors, on average."""
-
-
-def measure_isotropy(vectors: NDArray[Any]) -> Isotropy:
-    """Every measure of this module; ``ValueError`` if there are no vectors.
+    ``isotropy`` is from 0 to 1 (perfectly even), ``mean_vector_norm`` is 0 where vectors are centred.
 
     ``row_isotropy`` is what the script of Mirror-BERT's authors computes (issue 3 of their repository): it goes over
     the rows of the matrix of eigenvectors instead of its columns. A row is a unit vector too, but no principal
@@ -49,15 +32,15 @@ def measure_isotropy(vectors: NDArray[Any]) -> Isotropy:
     rows = _as_float64(vectors)
     log_score = log_isotropy(rows)
     by_row = _log_sums(rows, directions(rows).T, signs=(1,))
-    return Isotropy(
-        n=len(rows),
-        dimensions=rows.shape[1],
-        isotropy=float(np.exp(log_score)),
-        log_isotropy=log_score,
-        row_isotropy=float(np.exp(by_row.min() - by_row.max())),
-        mean_vector_norm=float(np.linalg.norm(rows.mean(axis=0))),
-        mean_cosine=mean_cosine(rows) if len(rows) > 1 else None,
-    )
+    return {
+        "n": len(rows),
+        "dimensions": rows.shape[1],
+        "isotropy": float(np.exp(log_score)),
+        "log_isotropy": log_score,
+        "row_isotropy": float(np.exp(by_row.min() - by_row.max())),
+        "mean_vector_norm": float(np.linalg.norm(rows.mean(axis=0))),
+        "mean_cosine": mean_cosine(rows) if len(rows) > 1 else None,
+    }
 
 
 def log_isotropy(vectors: NDArray[Any]) -> float:
@@ -98,9 +81,5 @@ def _log_sums(rows: NDArray[np.float64], columns: NDArray[np.float64], signs: tu
     """Logarithms of Z(c) for each column c, under each sign."""
     from scipy.special import logsumexp
 
-    sums = []
-    for start in range(0, columns.shape[1], _BLOCK):
-        products = rows @ columns[:, start : start + _BLOCK]
-        sums += [logsumexp(sign * products, axis=0) for sign in signs]
-    result: NDArray[np.float64] = np.concatenate(sums)
-    return result
+    blocks = (rows @ columns[:, start : start + _BLOCK] for start in range(0, columns.shape[1], _BLOCK))
+    return np.concatenate([logsumexp(sign * products, axis=0) for products in blocks for sign in signs])

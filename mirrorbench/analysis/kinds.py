@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from mirrorbench.analysis import figures
-from mirrorbench.analysis.curves import Series, bounds, count_words, curves_over, curves_over_buckets
+from mirrorbench.analysis.curves import Series, bounds, count_words, curves_over, curves_over_buckets, middle
 from mirrorbench.analysis.isotropy import measure_isotropy
-from mirrorbench.analysis.layers import Layer, SentenceWords, measure_layer, words_in
+from mirrorbench.analysis.layers import SentenceWords, measure_layer, words_in
 from mirrorbench.analysis.projection import examples_of, project, read_examples, silhouette
 from mirrorbench.analysis.report import Analysis
 from mirrorbench.analysis.scores import answers, changed_answers, distribution, roc_curve, shared_edges, shifted_ranks
-from mirrorbench.analysis.study import Loaded, NothingAnalysedError, Predictions, Study
+from mirrorbench.analysis.study import NothingAnalysedError, Study
 from mirrorbench.core.errors import UsageError
-from mirrorbench.core.inputs import TextInput
+from mirrorbench.core.inputs import Encoder, PoolingEncoder, TextInput
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.reports.build import row_label
+from mirrorbench.runs.cells import Cell
 from mirrorbench.runs.plan import expand_tasks
 from mirrorbench.runs.results import Result, read_results
-from mirrorbench.runs.workspace import Workspace
 from mirrorbench.tasks import Vectors
 from mirrorbench.tasks.base import score_task
 
@@ -30,9 +30,9 @@ from mirrorbench.tasks.base import score_task
 def isotropy(study: Study, texts: str, limit: int) -> Analysis:
     """How evenly vectors fill their space."""
     inputs, described = study.texts(texts, limit)
-    found = study.of_each(lambda loaded: measure_isotropy(study.encode(loaded, inputs)))
-    rows = [{"encoder": label, **asdict(one)} for label, one in found.items()]
-    return Analysis(f"isotropy-{study.task}", rows, {"texts": described}, partial(figures.isotropy_figure, found))
+    found = study.of_each(lambda cell, encoder: measure_isotropy(study.encode(cell, encoder, inputs)[0]))
+    rows = [{"encoder": label, **numbers} for label, numbers in found.items()]
+    return Analysis(f"isotropy-{study.task}", rows, {"texts": described}, partial(figures.isotropy_figure, rows))
 
 
 def layers(study: Study, texts: str, limit: int) -> Analysis:
@@ -41,30 +41,34 @@ def layers(study: Study, texts: str, limit: int) -> Analysis:
     words = words_in(list(dict.fromkeys(item.text for item in inputs)))
     if not words.inputs:
         raise UsageError(f"the texts of {described['source']} have no two words", "Name sentences: --texts FILE")
-    found = study.of_each(lambda loaded: _layers(study, loaded, words))
+    found = study.of_each(partial(_layers, study, words))
     task = study.workspace.plugins.tasks[study.task]
-    rows = [{"encoder": label, **asdict(one)} for label, measured in found.items() for one in measured]
+    rows = [{"encoder": label, **numbers} for label, measured in found.items() for numbers in measured]
     document = {"metric": task.main_metric, "texts": described, "words": len(words.inputs)}
     title = f"{task.title}: {task.main_metric.replace('_', ' ')}"
     return Analysis(f"layers-{study.task}", rows, document, partial(figures.layers_figure, found, title))
 
 
-def _layers(study: Study, loaded: Loaded, words: SentenceWords) -> list[Layer]:
+def _layers(study: Study, words: SentenceWords, cell: Cell, encoder: Encoder) -> list[dict[str, Any]]:
     """Every layer of a model; the task's texts and the words are read in one pass each for all layers."""
+    if cell.pooling is None or not isinstance(encoder, PoolingEncoder):
+        raise UsageError(
+            f"{cell.spec} is an encoder of its own; its layers cannot be read",
+            "Name a backbone, such as tiny, bert or ./my-model.",
+        )
+    transformer = getattr(encoder, "transformer", None)
+    if transformer is None:
+        raise UsageError(f"{cell.spec} stands for several models here", "Name a task in one language.")
+    poolings = [replace(cell.pooling, layers=str(n)) for n in range(transformer.model.config.num_hidden_layers + 1)]
     plugins = study.workspace.plugins
     task = plugins.tasks[study.task]
     inputs = list(dict.fromkeys(task.inputs(study.items)))
-    own, n = loaded.layers()
-    poolings = [replace(own, layers=str(layer)) for layer in range(n + 1)]
     scores = [
         score_task(task, study.items, Vectors(inputs, array), study.protocol, plugins.metrics).metrics[task.main_metric]
-        for array in study.encode_pooled(loaded, inputs, poolings)
+        for array in study.encode(cell, encoder, inputs, poolings)
     ]
-    arrays = study.encode_pooled(loaded, words.inputs, [replace(pooling, mode="target") for pooling in poolings])
-    return [
-        measure_layer(layer, array, words, value, study.seed)
-        for layer, (array, value) in enumerate(zip(arrays, scores, strict=True))
-    ]
+    arrays = study.encode(cell, encoder, words.inputs, [replace(one, mode="target") for one in poolings])
+    return [measure_layer(n, array, words, scores[n], study.seed) for n, array in enumerate(arrays)]
 
 
 def projection(study: Study, word: str, texts: str, method: str) -> Analysis:
@@ -72,61 +76,59 @@ def projection(study: Study, word: str, texts: str, method: str) -> Analysis:
     if word and texts:
         raise UsageError("--word is looked up in a task, --texts is a file", "Give one of them.")
     examples = examples_of(word, study.items, study.task) if word else read_examples(texts)
-    vectors = study.of_each(lambda loaded: study.encode(loaded, examples.inputs))
+    vectors = study.of_each(lambda cell, encoder: study.encode(cell, encoder, examples.inputs)[0])
     points = {label: project(array, method, study.seed) for label, array in vectors.items()}
     rows = [
-        {"encoder": label, "sense": sense, "text": bracketed(item), "x": float(x), "y": float(y)}
+        {"encoder": label, "sense": sense, "text": bracketed(item), "x": x, "y": y}
         for label, plane in points.items()
-        for sense, item, (x, y) in zip(examples.senses, examples.inputs, plane, strict=True)
+        for sense, item, (x, y) in zip(examples.senses, examples.inputs, plane.tolist(), strict=True)
     ]
+    counts = {"contexts": len(examples.senses), "senses": len(set(examples.senses))}
     table = [
-        {"encoder": label, "contexts": len(array), "senses": len(set(examples.senses)),
-         "silhouette": silhouette(array, examples.senses)}
+        {"encoder": label, **counts, "silhouette": silhouette(array, examples.senses)}
         for label, array in vectors.items()
-    ]  # fmt: skip
+    ]
     document = {"method": method, "source": examples.source, "encodings": table}
-    name = f"projection-{word or 'contexts'}-{method}"
-    return Analysis(
-        name, rows, document, partial(figures.projection_figure, points, examples.senses, method == "pca"), table
-    )
+    draw = partial(figures.projection_figure, points, examples.senses, method == "pca")
+    return Analysis(f"projection-{word or 'contexts'}-{method}", rows, document, draw, table)
 
 
 def similarity(study: Study) -> Analysis:
     """Cosines of similar and dissimilar pairs."""
-    stored = {one.label: one.scored for one in study.predictions()}
+    stored = {one.label: one.arrays for one in study.predictions()}
     edges = shared_edges([arrays["scores"] for arrays in stored.values()])
     try:
         found = {label: distribution(arrays["scores"], arrays["gold"], edges) for label, arrays in stored.items()}
     except ValueError as error:
         raise UsageError(f"the task {study.task} has no kinds of pairs: {error}", "Take a task of pairs.") from error
+    columns = ("n", "mean", "sd", "median")
     rows = [
-        {"encoder": label, "pairs": b.name, "n": b.n, "mean": b.mean, "sd": b.sd, "median": b.median,
-         "auc": one.auc, "overlap": one.overlap}
-        for label, one in found.items() for b in one.bands
+        {"encoder": label, "pairs": band["name"], **{name: band[name] for name in columns},
+         "auc": one["auc"], "overlap": one["overlap"]}
+        for label, one in found.items() for band in one["bands"]
     ]  # fmt: skip
-    document = {"distributions": found}
-    return Analysis(f"similarity-{study.task}", rows, document, partial(figures.similarity_figure, found))
+    draw = partial(figures.similarity_figure, found)
+    return Analysis(f"similarity-{study.task}", rows, {"distributions": found}, draw)
 
 
 def roc(study: Study) -> Analysis:
     """ROC curves of a task with yes and no."""
     try:
-        found = {one.label: roc_curve(one.scored) for one in study.predictions()}
+        found = {one.label: roc_curve(one.arrays) for one in study.predictions()}
     except ValueError as error:
-        raise UsageError(
-            f"the task {study.task} has no ROC curve: {error}", "Take one of yes and no: qnli, wic ..."
-        ) from error
+        hint = "Take one of yes and no: qnli, wic ..."
+        raise UsageError(f"the task {study.task} has no ROC curve: {error}", hint) from error
+    points = ("fpr", "tpr", "threshold")
     rows = [
-        {"encoder": label, "fpr": x, "tpr": y, "threshold": threshold}
+        {"encoder": label, **dict(zip(points, point, strict=True))}
         for label, one in found.items()
-        for x, y, threshold in zip(one.fpr.tolist(), one.tpr.tolist(), one.thresholds.tolist(), strict=True)
+        for point in zip(*(one[name].tolist() for name in points), strict=True)
     ]
     table = [
-        {"encoder": label, "auc": one.auc, "positives": one.positives, "negatives": one.negatives}
+        {"encoder": label, **{name: one[name] for name in ("auc", "positives", "negatives")}}
         for label, one in found.items()
     ]
-    document = {"areas": table}
-    return Analysis(f"roc-{study.task}", rows, document, partial(figures.roc_figure, found), table)
+    return Analysis(f"roc-{study.task}", rows, {"areas": table}, partial(figures.roc_figure, found), table)
 
 
 def errors(study: Study, show: int) -> Analysis:
@@ -138,46 +140,32 @@ def errors(study: Study, show: int) -> Analysis:
             "Name two with their methods: -e BACKBONE+base -e BACKBONE+mirror",
         )
     stored = study.predictions()
-    name = f"errors-{study.task}"
     if len(stored) < 2:
         raise NothingAnalysedError
-    first, second = (one.scored for one in stored)
+    first, second = (one.arrays for one in stored)
     ids = [str(item) for item in first["ids"]]
     if ids != [str(item) for item in second["ids"]]:
         raise UsageError(f"the two encoders were scored on other items of {study.task}", "Run both anew.")
-    document: dict[str, Any] = {"cell_ids": [one.result.cell_id for one in stored]}
-    labels, texts = (stored[0].label, stored[1].label), _texts_of(study.items)
-    before, after = (_answers(one) for one in stored)
+    before, after = (answers(one.arrays, one.result.metrics.get("threshold")) for one in stored)
+    graded = before is None or after is None
     if before is None or after is None:
-        shifts = shifted_ranks(ids, first["gold"], first["scores"], second["scores"])
-        rows: list[dict[str, Any]] = [
-            {"id": s.id, "gold_rank": s.gold, "rank_before": s.before, "rank_after": s.after, "gain": s.gain,
-             "texts": texts.get(s.id, "")}
-            for s in shifts
-        ]  # fmt: skip
-        table = [r for r in rows if r["gain"] > 0][:show] + [r for r in rows if r["gain"] < 0][:show]
-        return Analysis(name, rows, document, partial(figures.shifts_figure, shifts, labels), table)
-    changes = changed_answers(ids, first["gold"], before, after)
-    rows = [asdict(change) | {"texts": texts.get(change.id, "")} for change in changes]
-    corrected = [row for row in rows if row["after"] == row["gold"]]
-    spoiled = [row for row in rows if row["after"] != row["gold"]]
-    counts = {
-        "items": len(ids),
-        "changed": len(rows),
-        "corrected": len(corrected),
-        "new_true_positives": sum(row["gold"] for row in corrected),
-        "spoiled": len(spoiled),
-        "new_false_positives": sum(1 - row["gold"] for row in spoiled),
-    }
+        rows = shifted_ranks(ids, first["gold"], first["scores"], second["scores"])
+        better, worse = [row for row in rows if row["gain"] > 0], [row for row in rows if row["gain"] < 0]
+    else:
+        rows = changed_answers(ids, first["gold"], before, after)
+        better, worse = [r for r in rows if r["after"] == r["gold"]], [r for r in rows if r["after"] != r["gold"]]
+    texts = _texts_of(study.items)
+    for row in rows:
+        row["texts"] = texts.get(row["id"], "")
+    counts = {} if graded else {
+        "items": len(ids), "changed": len(rows),
+        "corrected": len(better), "new_true_positives": sum(row["gold"] for row in better),
+        "spoiled": len(worse), "new_false_positives": sum(1 - row["gold"] for row in worse),
+    }  # fmt: skip
+    document = {"cell_ids": [one.result.cell_id for one in stored], **counts}
+    draw = partial(figures.errors_figure, better, worse, (stored[0].label, stored[1].label), graded)
     summary = "; ".join(f"{key.replace('_', ' ')}: {value}" for key, value in counts.items())
-    return Analysis(
-        name, rows, document | counts, partial(figures.errors_figure, changes, labels),
-        corrected[:show] + spoiled[:show], summary,
-    )  # fmt: skip
-
-
-def _answers(stored: Predictions) -> Any:
-    return answers(stored.scored, stored.result.metrics.get("threshold"))
+    return Analysis(f"errors-{study.task}", rows, document, draw, better[:show] + worse[:show], summary)
 
 
 def _texts_of(items: Any) -> dict[str, str]:
@@ -200,51 +188,50 @@ def bracketed(side: object) -> str:
     return text
 
 
-def curves(workspace: Workspace, results: Sequence[str | Path], x: str, tasks: Sequence[str], log: bool) -> Analysis:
+def curves(study: Study, results: Sequence[str | Path], x: str, tasks: Sequence[str], log: bool) -> Analysis:
     """Scores by a setting of the tuning, from the results of a sweep."""
-    folders = [Path(folder) for folder in results] or [workspace.results.root]
-    found = curves_over(_results(folders, tasks, workspace.plugins), x)
+    plugins = study.workspace.plugins
+    folders = [Path(folder) for folder in results] or [study.workspace.results.root]
+    found = curves_over(_results(folders, tasks, plugins), x)
     if not found:
         raise UsageError(
             f"no encoder has results for two values of {x} here",
             f"Make some: mirrorbench run -e BACKBONE+mirror:{x}=A -e BACKBONE+mirror:{x}=B -t TASK",
         )
-    if log and any(point.x <= 0 for one in found for point in one.points):
+    if log and any(point["x"] <= 0 for one in found for point in one.points):
         raise UsageError(f"{x} is 0 in some results, which has no logarithm", "Leave --log out.")
     rows = [
         {"encoder": str(one.spec), "task": one.task, "protocol": one.protocol, "metric": one.metric,
-         x: int(point.x) if float(point.x).is_integer() else point.x,
-         "mean": point.mean, "sd": point.sd, "seeds": point.n}
+         x: int(point["x"]) if point["x"].is_integer() else point["x"],
+         "mean": point["mean"], "sd": point["sd"], "seeds": point["n"]}
         for one in found for point in one.points
     ]  # fmt: skip
     document = {"x": x, "folders": [str(folder) for folder in folders]}
-    labelled = _labelled(found, workspace.plugins)
-    return Analysis(f"curves-{x}", rows, document, partial(figures.curves_figure, labelled, x, log))
+    draw = partial(figures.curves_figure, _labelled(found, plugins), x, log)
+    return Analysis(f"curves-{x}", rows, document, draw)
 
 
-def frequency(workspace: Workspace, results: Sequence[str | Path], task: str) -> Analysis:
+def frequency(study: Study, results: Sequence[str | Path]) -> Analysis:
     """How a task's words are spread over buckets of frequency, and scores after tuning on each."""
-    plugins, entry = workspace.plugins, workspace.plugins.tasks[task]
-    folders = [Path(folder) for folder in results] or [workspace.results.root]
+    task, plugins = study.task, study.workspace.plugins
+    inputs = plugins.tasks[task].inputs(study.items)
+    folders = [Path(folder) for folder in results] or [study.workspace.results.root]
     there = results or folders[0].is_dir()  # the default folder may be missing: the spread needs no results
     found = curves_over_buckets(_results(folders, [task], plugins)) if there else []
     corpora = [(one.name, one.value.generate()) for one in plugins.corpora if bounds(one.name)]
-    buckets = count_words([item.text for item in entry.inputs(entry.load(workspace.data))], corpora)
+    rows = count_words([item.text for item in inputs], corpora)
     if not found:
-        workspace.reporter.note(
+        study.workspace.reporter.note(
             f"No results of {task} for any bucket; make some: mirrorbench run -e BACKBONE+mirror:corpus="
-            f"{buckets[0].corpus} ... -t {task}"
+            f"{rows[0]['corpus']} ... -t {task}"
         )
+    document = {"task": task, "words": {"outside": 1 - sum(row["share"] for row in rows)}, "series": found}
     labelled = _labelled(found, plugins)
-    rows = []
-    for bucket in buckets:
-        row: dict[str, Any] = {"corpus": bucket.corpus, "words": bucket.words, "share": bucket.share}
+    for row in rows:
         for label, one in labelled.items():
-            point = bucket.point(one)
-            row |= {label: point.mean if point else None, f"{label} sd": point.sd if point else None}
-        rows.append(row)
-    document = {"task": task, "words": {"outside": 1 - sum(bucket.share for bucket in buckets)}, "series": found}
-    return Analysis(f"frequency-{task}", rows, document, partial(figures.frequency_figure, buckets, labelled))
+            point = one.at(middle(row["corpus"]) or 0.0)
+            row |= {label: point["mean"], f"{label} sd": point["sd"]}
+    return Analysis(f"frequency-{task}", rows, document, partial(figures.frequency_figure, rows, labelled))
 
 
 def _results(folders: Sequence[Path], tasks: Sequence[str], plugins: Plugins) -> list[Result]:

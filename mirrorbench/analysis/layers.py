@@ -35,26 +35,6 @@ class SentenceWords:
     """Which word it is, without regard to case, as an index; shape (n,)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Layer:
-    """One layer's measures."""
-
-    layer: int
-    """0 for the embeddings."""
-    score: float | None
-    """On the task, by its main metric; ``None`` where it is undefined."""
-    log_isotropy: float
-    """Of the sentences, each the mean of its words (Figures 2c, 2d)."""
-    random_similarity: float
-    """Cosine of two random words, a word being the mean over its contexts (Figures 2e, 2f)."""
-    random_sd: float | None
-    """Sample standard deviation of that over the samples; ``None`` for one sample."""
-    intra_similarity: float
-    """Cosine of a word and the mean of its sentence's words, averaged within a sentence, then over sentences."""
-    adjusted_intra_similarity: float
-    """The same less ``random_similarity`` (Figures 2g, 2h)."""
-
-
 def words_in(sentences: Sequence[str]) -> SentenceWords:
     """The words of sentences: runs of letters and digits, hyphens and apostrophes inside them included.
 
@@ -75,20 +55,23 @@ def words_in(sentences: Sequence[str]) -> SentenceWords:
 
 def measure_layer(
     layer: int, vectors: NDArray[Any], words: SentenceWords, score: float | None = None, seed: int = 0
-) -> Layer:
-    """The measures of one layer, from its vectors of the words; ``seed`` draws the samples of random words."""
+) -> dict[str, Any]:
+    """The measures of a layer (0: the embeddings) from its vectors of the words, by the names of their columns.
+
+    ``log_isotropy`` is that of the sentences (Figures 2c, 2d), ``random_similarity`` the mean over the samples that the
+    seed draws, with its sample standard deviation (2e, 2f), ``adjusted_intra_similarity`` is less that (2g, 2h).
+    """
     random = random_word_similarity(group_means(vectors, words.form), seed)
     intra = float(intra_sentence_similarity(vectors, words.sentence).mean())
-    baseline = float(random.mean())
-    return Layer(
-        layer=layer,
-        score=score,
-        log_isotropy=log_isotropy(group_means(vectors, words.sentence)),
-        random_similarity=baseline,
-        random_sd=float(random.std(ddof=1)) if len(random) > 1 else None,
-        intra_similarity=intra,
-        adjusted_intra_similarity=intra - baseline,
-    )
+    return {
+        "layer": layer,
+        "score": score,
+        "log_isotropy": log_isotropy(group_means(vectors, words.sentence)),
+        "random_similarity": float(random.mean()),
+        "random_sd": float(random.std(ddof=1)) if len(random) > 1 else None,
+        "intra_similarity": intra,
+        "adjusted_intra_similarity": intra - float(random.mean()),
+    }
 
 
 def group_means(vectors: NDArray[Any], group: NDArray[np.int64]) -> NDArray[np.float64]:

@@ -16,13 +16,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mirrorbench.analysis import figures
+from mirrorbench.analysis.figures import Rows
 from mirrorbench.core.files import writing
 from mirrorbench.runs.cells import Failure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-Rows = Sequence[Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -80,33 +79,24 @@ def write_numbers(stem: Path, rows: Rows, document: Mapping[str, Any]) -> list[P
     writer.writeheader()
     writer.writerows(plain(row) for row in rows)  # an empty field where there is nothing
     content = json.dumps(plain({**document, "rows": list(rows)}), indent=2, ensure_ascii=False)
-    files = {stem.with_name(f"{stem.name}.csv"): text.getvalue(), stem.with_name(f"{stem.name}.json"): content}
-    for path, data in files.items():
-        with writing(path) as sink:
+    files = []
+    for suffix, data in (("csv", text.getvalue()), ("json", content)):
+        files.append(stem.with_name(f"{stem.name}.{suffix}"))
+        with writing(files[-1]) as sink:
             sink.write(data.encode())
-    return list(files)
+    return files
 
 
 def plain(value: Any) -> Any:
     """A value as JSON has it: arrays are lists, NaN is null, infinity is a string."""
     if is_dataclass(value) and not isinstance(value, type):
-        return plain(asdict(value))
+        value = asdict(value)
+    if isinstance(value, np.ndarray | np.generic):
+        value = value.tolist()
     if isinstance(value, Mapping):
         return {str(key): plain(v) for key, v in value.items()}
-    if isinstance(value, np.ndarray | np.generic):
-        return plain(value.tolist())
     if isinstance(value, list | tuple):
         return [plain(v) for v in value]
     if isinstance(value, float) and not math.isfinite(value):
-        return None if math.isnan(value) else ("inf" if value > 0 else "-inf")
+        return None if math.isnan(value) else str(value)
     return value
-
-
-def cell_text(value: Any) -> str:
-    """A value in a table on the screen: numbers with four significant digits, a dash where there is none."""
-    value = plain(value)
-    if value is None:
-        return "–"
-    if not isinstance(value, float):
-        return str(value)
-    return f"{value:.4f}" if 0.001 <= abs(value) < 1000 or value == 0 else f"{value:.4g}"

@@ -8,7 +8,6 @@ counts the answers that tuning changes.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,78 +21,6 @@ GRADES = ("low", "middle", "high")
 """Bands of graded judgements: thirds of the range of the gold scale."""
 Answers = tuple[NDArray[np.int64], NDArray[np.float64]]
 """Yes (1) or no (0) to each item, and each score less the encoder's threshold; above 0 is a yes."""
-
-
-@dataclass(frozen=True, slots=True)
-class Band:
-    """The similarities of the n pairs of one kind: ``negative`` or ``positive``, or one of ``GRADES``."""
-
-    name: str
-    n: int
-    mean: float
-    sd: float | None
-    """Sample standard deviation; ``None`` for a single pair."""
-    median: float
-    density: NDArray[np.float64]
-    """Of the histogram; its integral is 1."""
-
-
-@dataclass(frozen=True, slots=True)
-class Distribution:
-    """The similarities of one encoder, by kind of pair."""
-
-    bands: tuple[Band, ...]
-    """From dissimilar to similar; empty ones are left out."""
-    edges: NDArray[np.float64]
-    """Of the bins of all histograms."""
-    overlap: float
-    """Shared area of the histograms of the lowest and the highest band, from 0 (parted) to 1 (alike)."""
-    auc: float | None
-    """How often a pair of the highest band scores above one of the lowest."""
-
-
-@dataclass(frozen=True, slots=True)
-class RocCurve:
-    """How a score tells positives from negatives at every threshold; thresholds fall, the first is infinite."""
-
-    fpr: NDArray[np.float64]
-    tpr: NDArray[np.float64]
-    thresholds: NDArray[np.float64]
-    auc: float
-    positives: int
-    negatives: int
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """An item to which the second encoder gives another answer; scores count from each encoder's own threshold."""
-
-    id: str
-    gold: int
-    before: int
-    after: int
-    score_before: float
-    score_after: float
-
-    @property
-    def corrected(self) -> bool:
-        """Whether the second encoder is right (else the first was)."""
-        return self.after == self.gold
-
-
-@dataclass(frozen=True, slots=True)
-class Shift:
-    """The ranks of an item of a graded task by the judgements and by two encoders, from 0 (least similar) to 1."""
-
-    id: str
-    gold: float
-    before: float
-    after: float
-
-    @property
-    def gain(self) -> float:
-        """How much nearer to the judgement's rank the second encoder is; negative where it is further away."""
-        return abs(self.before - self.gold) - abs(self.after - self.gold)
 
 
 def bands_of(gold: ArrayLike) -> tuple[tuple[str, ...], NDArray[np.int64]]:
@@ -121,39 +48,47 @@ def shared_edges(cosines: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
     return edges
 
 
-def distribution(cosines: NDArray[np.float64], gold: ArrayLike, edges: NDArray[np.float64]) -> Distribution:
-    """How an encoder's similarities are distributed within each kind of pair; see ``bands_of`` and ``shared_edges``."""
+def distribution(cosines: NDArray[np.float64], gold: ArrayLike, edges: NDArray[np.float64]) -> dict[str, Any]:
+    """How an encoder's similarities are distributed within each kind of pair; see ``bands_of`` and ``shared_edges``.
+
+    Returns:
+        ``bands`` from dissimilar to similar, empty ones left out, each with the ``density`` of its histogram;
+        ``overlap``, the shared area of the lowest and the highest histogram, from 0 (parted) to 1 (alike); ``auc``, how
+        often a pair of the highest band scores above one of the lowest.
+    """
     names, kind = bands_of(gold)
-    bands = []
+    bands: list[dict[str, Any]] = []
     for index, name in enumerate(names):
         own = cosines[kind == index]
         if len(own):
             sd = float(own.std(ddof=1)) if len(own) > 1 else None
             density = np.histogram(own, edges, density=True)[0]
-            bands.append(Band(name, len(own), float(own.mean()), sd, float(np.median(own)), density))
-    overlap = float((np.minimum(bands[0].density, bands[-1].density) * np.diff(edges)).sum())
+            numbers = {"n": len(own), "mean": float(own.mean()), "sd": sd, "median": float(np.median(own))}
+            bands.append({"name": name, **numbers, "density": density})
+    overlap = float((np.minimum(bands[0]["density"], bands[-1]["density"]) * np.diff(edges)).sum())
     extreme = (kind == 0) | (kind == len(names) - 1)
-    return Distribution(tuple(bands), edges, overlap, auc(cosines[extreme], kind[extreme] > 0))
+    area = auc(cosines[extreme], kind[extreme] > 0)
+    return {"bands": bands, "edges": edges, "overlap": overlap, "auc": area}
 
 
-def roc_curve(predictions: Mapping[str, NDArray[Any]]) -> RocCurve:
+def roc_curve(predictions: Mapping[str, NDArray[Any]]) -> dict[str, Any]:
     """The ROC curve of stored predictions: its stored points, or those of their scores; unknown gold (NaN) aside.
+
+    Returns:
+        Arrays ``fpr``, ``tpr`` and ``threshold`` (falling, the first infinite); ``auc``, ``positives``, ``negatives``.
 
     Raises:
         ValueError: gold is not 0 and 1, or one of them is missing.
     """
     scores, gold = predictions["scores"], predictions["gold"]
-    known = ~np.isnan(gold)
-    scores, gold = scores[known], gold[known]
+    scores, gold = scores[~np.isnan(gold)], gold[~np.isnan(gold)]
     if set(np.unique(gold)) != {0.0, 1.0}:
         raise ValueError("a ROC curve needs labels 0 and 1, and both of them")
     points = predictions if "roc_fpr" in predictions else roc_points(scores, gold)
-    area = auc(scores, gold)
-    assert area is not None  # both labels occur
-    positives = int(gold.sum())
-    return RocCurve(
-        points["roc_fpr"], points["roc_tpr"], points["roc_thresholds"], area, positives, len(gold) - positives
-    )
+    return {
+        "fpr": points["roc_fpr"], "tpr": points["roc_tpr"], "threshold": points["roc_thresholds"],
+        "auc": auc(scores, gold), "positives": int(gold.sum()), "negatives": len(gold) - int(gold.sum()),
+    }  # fmt: skip
 
 
 def answers(predictions: Mapping[str, NDArray[Any]], threshold: float | None = None) -> Answers | None:
@@ -174,24 +109,31 @@ def answers(predictions: Mapping[str, NDArray[Any]], threshold: float | None = N
     return (scores > cut).astype(np.int64), scores - cut
 
 
-def changed_answers(ids: Sequence[str], gold: ArrayLike, before: Answers, after: Answers) -> list[Change]:
+def changed_answers(ids: Sequence[str], gold: ArrayLike, before: Answers, after: Answers) -> list[dict[str, Any]]:
     """The items whose answers differ, the largest change of the score first.
 
     The paper's scores are "isotropy-adjusted" by the similarity of random words. Here they count from each encoder's
     own threshold, so that their sign is the answer and the two encoders can be compared.
     """
-    right = np.asarray(gold, dtype=np.int64)
-    columns = (ids, *(array.tolist() for array in (right, before[0], after[0], before[1], after[1])))
-    found = [change for row in zip(*columns, strict=True) if (change := Change(*row)).before != change.after]
-    return sorted(found, key=lambda change: -abs(change.score_after - change.score_before))
+    names = ("id", "gold", "before", "after", "score_before", "score_after")
+    arrays = (np.asarray(gold, dtype=np.int64), before[0], after[0], before[1], after[1])
+    rows = [dict(zip(names, row, strict=True)) for row in zip(ids, *(a.tolist() for a in arrays), strict=True)]
+    changed = [row for row in rows if row["before"] != row["after"]]
+    return sorted(changed, key=lambda row: -abs(row["score_after"] - row["score_before"]))
 
 
 def shifted_ranks(
     ids: Sequence[str], gold: ArrayLike, before: NDArray[np.float64], after: NDArray[np.float64]
-) -> list[Shift]:
-    """How far each of at least two items moved towards its place, the largest moves of either direction first."""
+) -> list[dict[str, Any]]:
+    """Ranks of at least two items by judgements and encoders, from 0 (least similar) to 1, the largest moves first.
+
+    ``gain`` is how much nearer to the judgement's rank the second encoder is; negative where it is further away.
+    """
     from scipy.stats import rankdata
 
-    ranks = [(rankdata(values) - 1) / (len(ids) - 1) for values in (gold, before, after)]
-    shifts = [Shift(item, *(float(rank[row]) for rank in ranks)) for row, item in enumerate(ids)]
-    return sorted(shifts, key=lambda shift: -abs(shift.gain))
+    ranks = [((rankdata(values) - 1) / (len(ids) - 1)).tolist() for values in (gold, before, after)]
+    rows = [
+        {"id": item, "gold_rank": g, "rank_before": b, "rank_after": a, "gain": abs(b - g) - abs(a - g)}
+        for item, g, b, a in zip(ids, *ranks, strict=True)
+    ]
+    return sorted(rows, key=lambda row: -abs(row["gain"]))

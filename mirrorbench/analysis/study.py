@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeVar
@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from mirrorbench.core.errors import EncodingError, MirrorbenchError, UsageError
+from mirrorbench.core.errors import UsageError
 from mirrorbench.core.inputs import Array, Encoder, PoolingEncoder, TextInput, encode_checked
 from mirrorbench.core.specs import EncoderSpec, parse_spec
 from mirrorbench.data.corpora import read_corpus
@@ -33,43 +33,12 @@ class NothingAnalysedError(Exception):
 
 
 @dataclass(frozen=True)
-class Loaded:
-    """An encoder in memory, the cell that it was planned as, and how the papers would call it."""
-
-    label: str
-    cell: Cell
-    encoder: Encoder
-
-    def layers(self) -> tuple[Pooling, int]:
-        """How its vectors are read, and how many layers its model has, the embeddings not counted."""
-        if self.cell.pooling is None or not isinstance(self.encoder, PoolingEncoder):
-            raise UsageError(
-                f"{self.cell.spec} is an encoder of its own; its layers cannot be read",
-                "Name a backbone, such as tiny, bert or ./my-model.",
-            )
-        transformer = getattr(self.encoder, "transformer", None)
-        if transformer is None:
-            raise UsageError(f"{self.cell.spec} stands for several models here", "Name a task in one language.")
-        return self.cell.pooling, int(transformer.model.config.num_hidden_layers)
-
-
-@dataclass(frozen=True)
 class Predictions:
-    """What an encoder left on a task: its label, the stored result, and the arrays beside it."""
+    """What an encoder left on a task: its label, the stored result, and the arrays behind the main score."""
 
     label: str
     result: Result
-    arrays: Mapping[str, NDArray[Any]]
-
-    @cached_property
-    def scored(self) -> dict[str, NDArray[Any]]:
-        """The arrays behind the main score: those of its split, where a task has several, with known answers."""
-        n = len(self.arrays["ids"])
-        keep = ~np.isnan(self.arrays["gold"])
-        splits = self.arrays.get("splits")
-        if splits is not None and (own := keep & (splits == self.result.main_metric.partition("_")[0])).any():
-            keep = own
-        return {name: array[keep] if len(array) == n else array for name, array in self.arrays.items()}
+    arrays: dict[str, NDArray[Any]]
 
 
 @dataclass
@@ -86,8 +55,8 @@ class Study:
     """
 
     workspace: Workspace
-    encoders: Sequence[str | EncoderSpec]
-    task: str
+    encoders: Sequence[str | EncoderSpec] = ()
+    task: str = ""
     corpus: str = ""
     seed: int = 0
     protocol: str = "paper"
@@ -149,65 +118,54 @@ class Study:
         checksum = hashlib.sha256(b"".join(item.key() for item in inputs)).hexdigest()
         return inputs, {"source": source or self.task, "n": len(inputs), "sha256": checksum}
 
-    def of_each(self, measure: Callable[[Loaded], T]) -> dict[str, T]:
-        """What is found of each encoder, by its label; the error of one stops no other."""
+    def of_each(self, measure: Callable[[Cell, Encoder], T]) -> dict[str, T]:
+        """What is found of each encoder, by its label; whatever a model or plugin raises stops no other encoder."""
         found = {}
-        for loaded in self._load():
+        for cell in self.plan.cells:
             try:
-                found[loaded.label] = measure(loaded)
+                encoder, _ = self.workspace.loader.load(cell.model, cell.pooling, cell.precision, self.plan.corpora)
+                found[self.label(cell.spec)] = measure(cell, encoder)
             except UsageError:
                 raise
-            except MirrorbenchError as error:
-                self._failed(loaded.cell, error)
+            except Exception as error:
+                self.failures.append(Failure.of(error, cell.spec, cell.task, cell.seed))
         if not found:
             raise NothingAnalysedError
         return found
 
-    def _load(self) -> Iterator[Loaded]:
-        for cell in self.plan.cells:
-            try:
-                encoder, _ = self.workspace.loader.load(cell.model, cell.pooling, cell.precision, self.plan.corpora)
-            except UsageError:
-                raise
-            except Exception as error:  # whatever a model or plugin raises is this encoder's failure
-                self._failed(cell, error)
-            else:
-                yield Loaded(self.label(cell.spec), cell, encoder)
-
-    def _failed(self, cell: Cell, error: Exception) -> None:
-        self.failures.append(Failure.of(error, cell.spec, cell.task, cell.seed))
-
-    def encode(self, loaded: Loaded, inputs: Sequence[TextInput]) -> Array:
-        """Vectors of inputs as the encoder's row reads them, shape (n, dimensions)."""
-        if loaded.cell.pooling is not None:
-            return self.encode_pooled(loaded, inputs, [loaded.cell.pooling])[0]
-        self.workspace.reporter.stage(f"encode {loaded.cell.spec}", len(inputs), "texts")
+    def encode(
+        self, cell: Cell, encoder: Encoder, inputs: Sequence[TextInput], poolings: Sequence[Pooling] = ()
+    ) -> list[Array]:
+        """Vectors of inputs under each pooling, all from one pass; by default as the encoder's row reads them."""
+        self.workspace.reporter.stage(f"encode {cell.spec}", len(inputs), "texts")
+        if cell.pooling is not None and isinstance(encoder, PoolingEncoder):
+            return encoder.encode_pooled(inputs, poolings or [cell.pooling], self.workspace.reporter.advance)
         arrays = []
         for start in range(0, len(inputs), _CHUNK):
-            chunk = inputs[start : start + _CHUNK]
-            arrays.append(encode_checked(loaded.encoder, chunk, f"the encoder {loaded.cell.spec}"))
-            self.workspace.reporter.advance(len(chunk))
-        return np.concatenate(arrays)
-
-    def encode_pooled(self, loaded: Loaded, inputs: Sequence[TextInput], poolings: Sequence[Pooling]) -> list[Array]:
-        """Vectors of inputs under several poolings, all from one pass: for each shape (n, dimensions)."""
-        if not isinstance(loaded.encoder, PoolingEncoder):
-            raise EncodingError(f"the encoder {loaded.cell.spec} has no layers to read")
-        self.workspace.reporter.stage(f"encode {loaded.cell.spec}", len(inputs), "texts")
-        return loaded.encoder.encode_pooled(inputs, poolings, self.workspace.reporter.advance)
+            arrays.append(encode_checked(encoder, inputs[start : start + _CHUNK], f"the encoder {cell.spec}"))
+            self.workspace.reporter.advance(len(arrays[-1]))
+        return [np.concatenate(arrays)]
 
     def predictions(self) -> list[Predictions]:
         """What each encoder left on the task, from the result store; what is not there yet is computed and stored."""
         outcome = self.workspace.execute(self.plan)
         self.failures[:] = outcome.failures
+        if not outcome.results:
+            raise NothingAnalysedError
         cells = {str(cell.spec): cell for cell in self.plan.cells}
         found = []
         for result in outcome.results:
-            cell = cells[result.spec]
-            path = self.workspace.results.path(cell)
+            path = self.workspace.results.path(cells[result.spec])
             if not path.is_file() or read_result(path).cell_id != result.cell_id:  # a result of another identity
                 path = path.with_name(f"{path.stem}.{result.cell_id[:12]}.json")
-            found.append(Predictions(self.label(cell.spec), result, read_predictions(path)))
-        if not found:
-            raise NothingAnalysedError
+            arrays = scored(read_predictions(path), result.main_metric)
+            found.append(Predictions(self.label(cells[result.spec].spec), result, arrays))
         return found
+
+
+def scored(arrays: dict[str, NDArray[Any]], metric: str) -> dict[str, NDArray[Any]]:
+    """The arrays behind a metric: items of its split, where a task has several, with known answers."""
+    n, keep = len(arrays["ids"]), ~np.isnan(arrays["gold"])
+    if "splits" in arrays and (own := keep & (arrays["splits"] == metric.partition("_")[0])).any():
+        keep = own
+    return {name: array[keep] if len(array) == n else array for name, array in arrays.items()}

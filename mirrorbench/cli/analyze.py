@@ -90,7 +90,6 @@ def _command(declared: Callable[..., None]) -> None:
 
 def _analyze(kind: str, options: dict[str, Any], where: dict[str, Any], output: Path, format_: str) -> None:
     """Compute, print the table, write the files, and say what failed."""
-    from mirrorbench.analysis.report import cell_text
     from mirrorbench.cli.display import progress_display
     from mirrorbench.cli.output import print_rows
     from mirrorbench.session import Session
@@ -111,6 +110,15 @@ def _analyze(kind: str, options: dict[str, Any], where: dict[str, Any], output: 
         typer.echo(f"Failed: {failure.spec} on {failure.task}: {failure.reason}\n{failure.hint}".rstrip(), err=True)
     if found.failures:
         raise typer.Exit(1)
+
+
+def cell_text(value: Any) -> str:
+    """A value on the screen: numbers with four significant digits, a dash where there is none."""
+    if value is None or value != value:  # NaN
+        return "–"
+    if not isinstance(value, float):
+        return str(value)
+    return f"{value:.4f}" if 0.001 <= abs(value) < 1000 or value == 0 else f"{value:.4g}"
 
 
 def _figure_formats(text: str) -> tuple[str, ...]:

@@ -5,8 +5,6 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from sklearn.metrics.pairwise import cosine_similarity
 
 from mirrorbench.analysis import isotropy as module
@@ -41,11 +39,11 @@ def test_the_score_is_that_of_explicit_loops(seed: int) -> None:
     vectors = space(seed=seed)
     assert log_isotropy(vectors) == pytest.approx(naive_log(vectors), abs=1e-9)
     found = measure_isotropy(vectors)
-    assert found.isotropy == pytest.approx(math.exp(naive_log(vectors)))
-    assert (found.n, found.dimensions) == vectors.shape
+    assert found["isotropy"] == pytest.approx(math.exp(naive_log(vectors)))
+    assert (found["n"], found["dimensions"]) == vectors.shape
 
 
-@given(st.integers(0, 2**31))
+@pytest.mark.parametrize("seed", range(5))
 def test_signs_and_order_of_eigenvectors_do_not_matter(seed: int) -> None:
     vectors = space(shift=0.8)
     rng = np.random.default_rng(seed)
@@ -82,8 +80,8 @@ def test_rows_as_the_posted_script_reads_them() -> None:
     vectors = space()
     v = vectors.astype(np.float64)
     sums = [sum(math.exp(float(row @ c)) for row in v) for c in directions(v)]
-    assert measure_isotropy(vectors).row_isotropy == pytest.approx(min(sums) / max(sums))
-    assert measure_isotropy(vectors).row_isotropy > measure_isotropy(vectors).isotropy
+    assert measure_isotropy(vectors)["row_isotropy"] == pytest.approx(min(sums) / max(sums))
+    assert measure_isotropy(vectors)["row_isotropy"] > measure_isotropy(vectors)["isotropy"]
 
 
 def test_large_vectors_overflow_nothing() -> None:
@@ -91,14 +89,14 @@ def test_large_vectors_overflow_nothing() -> None:
     found = measure_isotropy(vectors)
     top = vectors.astype(np.float64) @ directions(vectors)
     highest = np.abs(top).max()  # max and min of log Z lie within log n of the largest and the smallest exponent
-    assert math.isfinite(found.log_isotropy)
-    assert -2 * highest - 2 * math.log(len(vectors)) <= found.log_isotropy < -1000
-    assert found.isotropy == 0
+    assert math.isfinite(found["log_isotropy"])
+    assert -2 * highest - 2 * math.log(len(vectors)) <= found["log_isotropy"] < -1000
+    assert found["isotropy"] == 0
 
 
 def test_a_perfectly_even_space_has_score_one() -> None:
     d = 5
-    assert measure_isotropy(np.vstack([np.eye(d), -np.eye(d)])).isotropy == pytest.approx(1)
+    assert measure_isotropy(np.vstack([np.eye(d), -np.eye(d)]))["isotropy"] == pytest.approx(1)
 
 
 def test_fewer_vectors_than_dimensions() -> None:
@@ -118,7 +116,7 @@ def test_more_directions_than_a_block(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_mean_vector_norm_and_mean_cosine_of_loops() -> None:
     vectors = space(n=12)
     mean = [sum(float(row[k]) for row in vectors) / len(vectors) for k in range(vectors.shape[1])]
-    assert measure_isotropy(vectors).mean_vector_norm == pytest.approx(math.sqrt(sum(x * x for x in mean)))
+    assert measure_isotropy(vectors)["mean_vector_norm"] == pytest.approx(math.sqrt(sum(x * x for x in mean)))
     cosines = cosine_similarity(vectors.astype(np.float64))
     pairs = [cosines[i, j] for i in range(12) for j in range(12) if i != j]
     assert mean_cosine(vectors) == pytest.approx(sum(pairs) / len(pairs))
@@ -126,7 +124,7 @@ def test_mean_vector_norm_and_mean_cosine_of_loops() -> None:
 
 def test_zero_vectors_and_a_single_one() -> None:
     assert mean_cosine(np.array([[1.0, 0], [0, 0], [1, 0]])) == pytest.approx(1 / 3)
-    assert measure_isotropy(np.array([[1.0, 2.0]])).mean_cosine is None
+    assert measure_isotropy(np.array([[1.0, 2.0]]))["mean_cosine"] is None
 
 
 @pytest.mark.parametrize("wrong", [np.empty((0, 3)), np.ones(3)])
@@ -143,7 +141,7 @@ def test_the_measures_agree_on_the_vectors_of_a_model(random_model: Callable) ->
     vectors = mirrorbench.load(str(random_model("bert"))).encode([f"text number {n}" for n in range(20)])
     centred = vectors - vectors.mean(axis=0)
     cone, even = measure_isotropy(vectors), measure_isotropy(centred)
-    assert cone.log_isotropy < even.log_isotropy
-    assert cone.mean_vector_norm > even.mean_vector_norm
-    assert cone.mean_cosine > even.mean_cosine
+    assert cone["log_isotropy"] < even["log_isotropy"]
+    assert cone["mean_vector_norm"] > even["mean_vector_norm"]
+    assert cone["mean_cosine"] > even["mean_cosine"]
     assert np.linalg.norm(unit(vectors), axis=1) == pytest.approx(np.ones(20))

@@ -78,10 +78,10 @@ def test_a_layer_joins_its_measures() -> None:
     words = words_in(SENTENCES)
     vectors = vectors_of(len(words.inputs))
     layer = measure_layer(2, vectors, words, score=0.5)
-    assert (layer.layer, layer.score, layer.random_sd) == (2, 0.5, None)
-    assert layer.adjusted_intra_similarity == pytest.approx(layer.intra_similarity - layer.random_similarity)
+    assert (layer["layer"], layer["score"], layer["random_sd"]) == (2, 0.5, None)
+    assert layer["adjusted_intra_similarity"] == pytest.approx(layer["intra_similarity"] - layer["random_similarity"])
     sentences = [vectors[words.sentence == s].astype(np.float64).mean(0) for s in range(3)]
-    assert layer.log_isotropy == pytest.approx(log_isotropy(np.array(sentences)))
+    assert layer["log_isotropy"] == pytest.approx(log_isotropy(np.array(sentences)))
     by_form = [vectors[words.form == f].astype(np.float64).mean(0) for f in range(7)]
     pairs = [cos(a, b) for a, b in combinations(by_form, 2)]
-    assert layer.random_similarity == pytest.approx(np.mean(pairs))
+    assert layer["random_similarity"] == pytest.approx(np.mean(pairs))

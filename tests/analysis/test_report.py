@@ -6,8 +6,9 @@ from pathlib import Path
 
 import numpy as np
 
-from mirrorbench.analysis.isotropy import measure_isotropy
-from mirrorbench.analysis.report import cell_text, plain, write_numbers
+from mirrorbench.analysis.curves import Series
+from mirrorbench.analysis.report import Analysis, plain, write_numbers
+from mirrorbench.core.specs import parse_spec
 
 
 def test_numbers_are_read_back(tmp_path: Path) -> None:
@@ -34,8 +35,10 @@ def test_an_empty_table_is_a_table(tmp_path: Path) -> None:
 
 
 def test_values_of_results_are_plain() -> None:
-    assert plain(measure_isotropy(np.eye(2)))["n"] == 2
     assert plain({"a": (np.bool_(True), [np.float64("-inf")])}) == {"a": [True, ["-inf"]]}
-    assert [cell_text(v) for v in (None, 0.5, 0.00012345, 12345.6, 3, "x", float("nan"), 0.0)] == [
-        "–", "0.5000", "0.0001234", "1.235e+04", "3", "x", "–", "0.0000",
-    ]  # fmt: skip
+    assert plain(Series(parse_spec("b+mirror"), "t", "m", "paper", ()))["spec"]["backbone"] == "b"
+
+
+def test_where_all_encoders_failed_nothing_is_written(tmp_path: Path) -> None:
+    assert Analysis("x", [], {}, None).write(tmp_path / "new", ["pdf"]) == []
+    assert not (tmp_path / "new").exists()

@@ -15,6 +15,7 @@ from sklearn.metrics import roc_auc_score
 from toys import PLUGIN
 
 from mirrorbench.analysis import figures
+from mirrorbench.cli.analyze import cell_text
 from mirrorbench.core.inputs import TextInput
 
 PLAIN = "tiny+base:pooling=mean"
@@ -46,7 +47,7 @@ def test_isotropy_of_the_embedded_model(analyze: Callable, folder: Path) -> None
     first, second = table(said)
     assert (first["encoder"], second["encoder"]) == ("tiny-mp", "tiny-CLS")
     vectors = mirrorbench.load("tiny").encode(texts)
-    assert float(first["log isotropy"]) == pytest.approx(measure_isotropy(vectors).log_isotropy, abs=1e-3)
+    assert float(first["log isotropy"]) == pytest.approx(measure_isotropy(vectors)["log_isotropy"], abs=1e-3)
     norm = float(np.linalg.norm(vectors.astype(np.float64).mean(axis=0)))
     assert float(rows(folder / "analysis" / "isotropy-quick-sts.csv")[0]["mean_vector_norm"]) == pytest.approx(norm)
     document = json.loads((folder / "analysis" / "isotropy-quick-sts.json").read_text())
@@ -101,20 +102,16 @@ def test_predictions_are_computed_once(analyze: Callable, folder: Path) -> None:
     assert np.corrcoef(np.array(ranks).T)[0, 1] == pytest.approx(spearmanr(stored["scores"], gold)[0])
 
 
-def test_roc_of_words_in_context(analyze: Callable, folder: Path, random_model: Callable) -> None:
-    said = analyze("roc", "-e", f"{random_model('bert')}+base:pooling=target", "-f", "png")
+def test_roc_and_projection_of_words_in_context(analyze: Callable, folder: Path, random_model: Callable) -> None:
+    model = f"{random_model('bert')}+base:pooling=target"
+    said = analyze("roc", "-e", model, "-f", "none")
     assert said.code == 0
     (path,) = (folder / "results").rglob("seed-0.npz")
     stored = np.load(path)
     test = stored["splits"] == "train"  # the embedded part of the data is scored on its train split
-    assert float(table(said)[0]["auc"]) == pytest.approx(
-        roc_auc_score(stored["gold"][test], stored["scores"][test]), abs=1e-4
-    )
+    area = roc_auc_score(stored["gold"][test], stored["scores"][test])
+    assert float(table(said)[0]["auc"]) == pytest.approx(area, abs=1e-4)
     assert rows(folder / "analysis" / "roc-quick-wic.csv")[0]["threshold"] == "inf"
-
-
-def test_projection_and_its_mistakes(analyze: Callable, folder: Path, random_model: Callable) -> None:
-    model = f"{random_model('bert')}+base:pooling=target"
     said = analyze("projection", "-e", model, "--method", "pca", "-f", "png")
     assert said.code == 0
     assert len(rows(folder / "analysis" / "projection-contexts-pca.csv")) == 36
@@ -140,8 +137,9 @@ def test_curves_of_a_sweep(toys: Callable, analyze: Callable, folder: Path, rand
     stored = [json.loads(p.read_text()) for p in (folder / "results").rglob("cats/seed-*.json")]
     four = [one["main_score"] for one in stored if one["cell"]["corpus"]["n"] == 4]
     assert float(found[0]["mean"]) == pytest.approx(np.mean(four))
-    assert analyze("curves", "results", "--x", "lr").code == 2
-    assert "two values of lr" in analyze("curves", "results", "--x", "lr").err
+    said = analyze("curves", "results", "--x", "lr")
+    assert said.code == 2
+    assert "two values of lr" in said.err
 
 
 def test_frequency_without_results(analyze: Callable, folder: Path) -> None:
@@ -187,6 +185,12 @@ def test_without_matplotlib_the_numbers_remain(
     assert said.code == 0
     assert "mirrorbench[figures]" in said.err
     assert [path.suffix for path in sorted((folder / "analysis").iterdir())] == [".csv", ".json"]
+
+
+def test_values_on_the_screen() -> None:
+    assert [cell_text(v) for v in (None, 0.5, 0.00012345, 12345.6, 3, "x", float("nan"), 0.0)] == [
+        "–", "0.5000", "0.0001234", "1.235e+04", "3", "x", "–", "0.0000",
+    ]  # fmt: skip
 
 
 def test_an_encoder_that_fails_stops_no_other(analyze: Callable, folder: Path) -> None:

@@ -1,0 +1,202 @@
+from __future__ import annotations
+
+import statistics
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from scipy.stats import spearmanr
+from sklearn.metrics import roc_auc_score
+
+from mirrorbench.analysis.scores import (
+    FEWEST,
+    MOST,
+    answers,
+    bands_of,
+    changed_answers,
+    distribution,
+    roc_curve,
+    shared_edges,
+    shifted_ranks,
+)
+from mirrorbench.core.inputs import TextInput
+from mirrorbench.data.items import Pair
+from mirrorbench.tasks import PairClassification, Vectors
+
+RNG = np.random.default_rng(5)
+GOLD = RNG.integers(0, 2, 80).astype(np.float64)
+SCORES = np.round(RNG.normal(GOLD * 0.7, 1), 1)  # with ties
+
+
+def test_labels_are_negative_and_positive() -> None:
+    names, kind = bands_of([1, 0, 1.0])
+    assert names == ("negative", "positive")
+    assert kind.tolist() == [1, 0, 1]
+
+
+def test_grades_are_thirds_of_their_range() -> None:
+    names, kind = bands_of([0, 1.6, 1.7, 3.3, 3.4, 5])
+    assert [names[k] for k in kind] == ["low", "low", "middle", "middle", "high", "high"]
+
+
+def test_one_judgement_for_all_is_an_error() -> None:
+    with pytest.raises(ValueError, match="same judgement"):
+        bands_of([2.0, 2.0])
+
+
+def test_distribution_of_loops() -> None:
+    rng = np.random.default_rng(0)
+    gold = rng.integers(0, 2, 200)
+    cosines = np.clip(rng.normal(0.4 + 0.2 * gold, 0.15), -1, 1)
+    edges = shared_edges([cosines])
+    found = distribution(cosines, gold, edges)
+    for band, label in zip(found["bands"], (0, 1), strict=True):
+        own = [c for c, g in zip(cosines.tolist(), gold.tolist(), strict=True) if g == label]
+        assert band["n"] == len(own)
+        assert band["mean"] == pytest.approx(statistics.fmean(own))
+        assert band["sd"] == pytest.approx(statistics.stdev(own))
+        assert band["median"] == pytest.approx(statistics.median(own))
+        counts = [sum(low <= c < high for c in own) for low, high in pairwise(edges)]
+        assert band["density"] * np.diff(edges) * len(own) == pytest.approx(counts)
+    assert found["auc"] == pytest.approx(roc_auc_score(gold, cosines))
+    shared = [
+        min(a, b) * (high - low)
+        for a, b, low, high in zip(*(band["density"] for band in found["bands"]), edges[:-1], edges[1:], strict=True)
+    ]
+    assert found["overlap"] == pytest.approx(sum(shared))
+    assert 0 < found["overlap"] < 1
+
+
+def test_parted_and_equal_bands() -> None:
+    parted = np.array([0.1, 0.15, 0.8, 0.9])
+    edges = shared_edges([parted])
+    assert distribution(parted, [0, 0, 1, 1], edges)["overlap"] == 0
+    same = np.array([0.1, 0.9, 0.1, 0.9])
+    assert distribution(same, [0, 0, 1, 1], shared_edges([same]))["overlap"] == pytest.approx(1)
+
+
+def test_graded_bands_compare_their_ends() -> None:
+    gold = np.array([0, 0.5, 2.5, 4.5, 5])
+    cosines = np.array([0.2, 0.6, 0.99, 0.5, 0.9])
+    found = distribution(cosines, gold, shared_edges([cosines]))
+    assert [band["name"] for band in found["bands"]] == ["low", "middle", "high"]
+    assert found["bands"][1]["sd"] is None
+    assert found["auc"] == pytest.approx(0.75)  # of four pairs only .6 > .5 is wrong
+
+
+@pytest.mark.parametrize(("n", "bins"), [(5, FEWEST), (1000, 20), (10**6, MOST)])
+def test_edges_hold_everything(n: int, bins: int) -> None:
+    cosines = [np.linspace(-0.2, 0.5, n), np.array([0.9])]
+    edges = shared_edges(cosines)
+    assert len(edges) == bins + 1
+    assert edges[0] < -0.2
+    assert edges[-1] > 0.9
+
+
+def test_equal_cosines_have_edges_too() -> None:
+    assert (np.diff(shared_edges([np.full(3, 0.5)])) > 0).all()
+
+
+def naive_points(scores: np.ndarray, gold: np.ndarray) -> set[tuple[float, float]]:
+    points = {(0.0, 0.0)}
+    for threshold in scores:
+        hit = [bool(s >= threshold) for s in scores]
+        tp = sum(h and g == 1 for h, g in zip(hit, gold, strict=True))
+        fp = sum(h and g == 0 for h, g in zip(hit, gold, strict=True))
+        points.add((fp / (gold == 0).sum(), tp / (gold == 1).sum()))
+    return points
+
+
+def test_points_and_area_of_loops() -> None:
+    found = roc_curve({"scores": SCORES, "gold": GOLD})
+    assert set(zip(found["fpr"].tolist(), found["tpr"].tolist(), strict=True)) <= naive_points(SCORES, GOLD)
+    wins = [float(p > n) + 0.5 * (p == n) for p in SCORES[GOLD == 1] for n in SCORES[GOLD == 0]]
+    assert found["auc"] == pytest.approx(sum(wins) / len(wins)) == roc_auc_score(GOLD, SCORES)
+    assert np.trapezoid(found["tpr"], found["fpr"]) == pytest.approx(
+        found["auc"]
+    )  # points left out lie on straight lines
+    assert (found["positives"], found["negatives"]) == ((GOLD == 1).sum(), (GOLD == 0).sum())
+
+
+def test_secret_labels_are_left_out() -> None:
+    gold = np.append(GOLD, [np.nan, np.nan])
+    scores = np.append(SCORES, [9.0, -9.0])
+    assert roc_curve({"scores": scores, "gold": gold})["auc"] == roc_curve({"scores": SCORES, "gold": GOLD})["auc"]
+
+
+def test_stored_points_are_taken() -> None:
+    pairs = [Pair(str(n), f"left {n}", f"right {n}", gold) for n, gold in enumerate(GOLD)]
+    task = PairClassification("yes-no", pairs)
+    inputs = [TextInput(text) for pair in pairs for text in (pair.left, pair.right)]
+    vectors = Vectors(inputs, RNG.normal(size=(len(inputs), 3)).astype(np.float32))
+    scores = task.score(pairs, vectors)
+    stored = {"scores": scores.scores, "gold": scores.gold, **scores.extra}
+    assert roc_curve(stored)["fpr"] is stored["roc_fpr"]
+    assert roc_curve(stored)["auc"] == pytest.approx(scores.metrics["auc"])
+
+
+@pytest.mark.parametrize("gold", [[0, 1, 2], [1, 1, 1], [0.0, np.nan, 0.0]])
+def test_other_judgements_have_no_curve(gold: list[float]) -> None:
+    with pytest.raises(ValueError, match="labels 0 and 1"):
+        roc_curve({"scores": np.array([0.1, 0.2, 0.3]), "gold": np.array(gold, dtype=np.float64)})
+
+
+def arrays(scores: list[float], gold: list[float], **extra: np.ndarray) -> dict[str, np.ndarray]:
+    return {"scores": np.array(scores), "gold": np.array(gold, dtype=np.float64), **extra}
+
+
+def test_answers_of_every_kind_of_task() -> None:
+    decided = arrays([0.9, 0.2], [1, np.nan], predictions=np.array([1, 0], dtype=np.int8))
+    found = answers(decided, 0.4)
+    assert found is not None
+    assert (found[0].tolist(), found[1].tolist()) == ([1, 0], pytest.approx([0.5, -0.2]))
+    hits = answers(arrays([1.0, 0.0], [1, 1]))
+    assert hits is not None
+    assert (hits[0].tolist(), hits[1].tolist()) == ([1, 0], [0.5, -0.5])
+    labels = answers(arrays([0.9, 0.8, 0.3], [1, 1, 0]))
+    assert labels is not None
+    assert labels[0].tolist() == [1, 1, 0]
+    assert 0.3 < 0.3 - labels[1][2] < 0.8
+    assert answers(arrays([0.1, 0.2, 0.4], [0, 2.5, 5])) is None
+
+
+def test_changes_of_loops() -> None:
+    rng = np.random.default_rng(2)
+    n = 60
+    gold = rng.integers(0, 2, n)
+    scores = rng.normal(size=n), rng.normal(size=n) + gold
+    cuts = 0.1, 0.6
+    before, after = ((s > c).astype(np.int64) for s, c in zip(scores, cuts, strict=True))
+    ids = [f"i{row}" for row in range(n)]
+    found = changed_answers(ids, gold, (before, scores[0] - cuts[0]), (after, scores[1] - cuts[1]))
+    changed = [row for row in range(n) if before[row] != after[row]]
+    assert {c["id"] for c in found} == {ids[row] for row in changed}
+    assert {c["id"] for c in found if c["after"] == c["gold"]} == {
+        ids[row] for row in changed if after[row] == gold[row]
+    }
+    # as many more right answers as the accuracies differ
+    assert sum(1 if c["after"] == c["gold"] else -1 for c in found) == (after == gold).sum() - (before == gold).sum()
+    for change in found:
+        assert (change["score_before"] > 0) == bool(change["before"])
+        assert (change["score_after"] > 0) == bool(change["after"])
+    sizes = [abs(c["score_after"] - c["score_before"]) for c in found]
+    assert sizes == sorted(sizes, reverse=True)
+
+
+def test_shifts_of_ranks() -> None:
+    gold, before, after = [0.0, 1.0, 2.0, 3.0], np.array([4.0, 3.0, 2.0, 1.0]), np.array([1.0, 2.0, 3.0, 4.0])
+    found = {shift["id"]: shift for shift in shifted_ranks(list("abcd"), gold, before, after)}
+    assert found["a"]["gain"] == pytest.approx(1)
+    assert found["b"]["gain"] == pytest.approx(1 / 3)
+    assert all(shift["rank_after"] == shift["gold_rank"] for shift in found.values())
+    gains = [abs(shift["gain"]) for shift in shifted_ranks(list("abcd"), gold, before, after)]
+    assert gains == sorted(gains, reverse=True)
+
+
+def test_ranks_are_those_of_the_correlation() -> None:
+    """Spearman's correlation is Pearson's of these ranks, ties given their mean."""
+    rng = np.random.default_rng(4)
+    gold, scores = rng.integers(0, 5, 40).astype(float), rng.normal(size=40)
+    found = shifted_ranks([str(n) for n in range(40)], gold, scores, -scores)
+    correlation = np.corrcoef([s["gold_rank"] for s in found], [s["rank_before"] for s in found])[0, 1]
+    assert correlation == pytest.approx(spearmanr(gold, scores)[0])
