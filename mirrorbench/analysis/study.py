@@ -63,8 +63,7 @@ class Study:
     failures: list[Failure] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        expand_tasks([self.task], self.workspace.plugins)  # the error for a name that is none
-        if self.task not in self.workspace.plugins.tasks:
+        if self.task and expand_tasks([self.task], self.workspace.plugins) != (self.task,):
             raise UsageError(f"{self.task} is a suite; an analysis is of one task", "mirrorbench list suites")
 
     @cached_property
