@@ -1,15 +1,14 @@
 """YAML with line numbers, and without YAML's traps: what could grow, run code or mean two things is refused.
 
-Anchors, aliases, tags, merge keys and repeated keys are refused before anything is built of them, and so is deep
-nesting. A plain value is read by the rules of encoder specs, not by those of YAML 1.1: ``2e-5`` is a number, ``on`` and
-``no`` and dates are words; a quoted value is a string.
+Anchors, aliases, tags, merge keys, repeated keys and deep nesting are refused before anything is built of them. A plain
+value is read by the rules of encoder specs, not by those of YAML 1.1: ``2e-5`` is a number, ``on`` and ``no`` and dates
+are words; a quoted value is a string.
 """
 
 from __future__ import annotations
 
-import re
 import reprlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,9 +18,7 @@ from mirrorbench.core.specs import Value, parse_value
 
 MAX_BYTES = 1 << 20
 MAX_DEPTH = 50
-"""Levels of nesting; a few hundred thousand would overflow the stack of the fast parser, which ends the process."""
-
-_MARK = re.compile(r"[&*!](?<=[\s\[{,:?][&*!])\S")  # where an anchor, an alias or a tag could be; text may look so too
+"""Levels of nesting; unlimited nesting would overflow the stack."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,21 +60,23 @@ def read_yaml(path: Path, plain: Callable[[str], Value | None] = plain_value) ->
     """
     import yaml
 
-    text = _text_of(path)
     loader: Any = getattr(yaml, "CBaseLoader", yaml.BaseLoader)  # the fast one, where PyYAML was built with libyaml
+    found = None
     try:
-        if _is_suspect(text):
-            _check(path, text, loader)
-        node = yaml.compose(text, Loader=loader)
-    except yaml.composer.ComposerError as error:
-        raise _at(path, error.problem_mark, "a second document; one file is one document") from None
+        events = yaml.parse(_text_of(path), Loader=loader)
+        for event in events:
+            if isinstance(event, yaml.DocumentStartEvent):
+                if found is not None:
+                    raise _at(path, event, "a second document; one file is one document")
+                found = _node(next(events), events, path, plain, 0)
     except yaml.MarkedYAMLError as error:
-        raise _at(path, error.problem_mark, f"not valid YAML: {error.problem}") from None
+        line = f", line {error.problem_mark.line + 1}" if error.problem_mark else ""
+        raise DataFormatError(f"{path}{line}: not valid YAML: {error.problem}") from None
     except yaml.YAMLError as error:
         raise DataFormatError(f"{path} is not valid YAML: {' '.join(str(error).split())[:300]}") from None
-    if node is None:
+    if found is None:
         raise DataFormatError(f"{path} is empty")
-    return _located(node, path, plain)
+    return found
 
 
 def _text_of(path: Path) -> str:
@@ -95,50 +94,42 @@ def _text_of(path: Path) -> str:
         raise DataFormatError(f"{path}, line {line}: byte 0x{data[error.start]:02x} is not valid UTF-8") from None
 
 
-def _is_suspect(text: str) -> bool:
-    """Whether anchors, tags or deep nesting are possible; to look closely at every file would double the time."""
-    flow = text.count("[") + text.count("{")
-    block = max(len(line) - len(line.lstrip(" -?:")) for line in text.split("\n"))  # a level takes a character
-    return flow > MAX_DEPTH or block > MAX_DEPTH or _MARK.search(f"\n{text}") is not None
-
-
-def _check(path: Path, text: str, loader: Any) -> None:
-    """Refuse what shows before anything is built."""
+def _node(
+    event: Any, events: Iterator[Any], path: Path, plain: Callable[[str], Value | None], depth: int
+) -> Located:
+    """The value that begins with an event, and uses up its other events."""
     import yaml
 
-    depth = 0
-    for event in yaml.parse(text, Loader=loader):
-        if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
-            raise _at(path, event.start_mark, "anchors and aliases are not allowed")
-        if (tag := getattr(event, "tag", None)) is not None:
-            raise _at(path, event.start_mark, f"the tag {reprlib.repr(tag)}; tags are not allowed")
-        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
-        if depth > MAX_DEPTH:
-            raise _at(path, event.start_mark, f"nested more than {MAX_DEPTH} levels deep")
-
-
-def _located(node: Any, path: Path, plain: Callable[[str], Value | None]) -> Located:
-    line = node.start_mark.line + 1
-    if node.id == "sequence":
-        return Located(tuple(_located(item, path, plain) for item in node.value), line)
-    if node.id == "scalar":
-        if node.style in ("'", '"', "|", ">"):
-            return Located(str(node.value), line)
+    if isinstance(event, yaml.AliasEvent) or event.anchor:
+        raise _at(path, event, "anchors and aliases are not allowed")
+    if event.tag is not None:
+        raise _at(path, event, f"the tag {reprlib.repr(event.tag)}; tags are not allowed")
+    if isinstance(event, yaml.CollectionStartEvent) and depth >= MAX_DEPTH:
+        raise _at(path, event, f"nested more than {MAX_DEPTH} levels deep")
+    line = event.start_mark.line + 1
+    if isinstance(event, yaml.ScalarEvent):
         try:
-            return Located(plain(str(node.value)), line)
+            return Located(str(event.value) if event.style in ("'", '"', "|", ">") else plain(str(event.value)), line)
         except UsageError as error:
-            raise _at(path, node.start_mark, error.message) from None
-    found: dict[str, Located] = {}
-    for key, value in node.value:
-        if key.id != "scalar":
-            raise _at(path, key.start_mark, "a key must be a word")
-        if key.value == "<<":
-            raise _at(path, key.start_mark, "merge keys (<<) are not allowed")
-        if key.value in found:
-            raise _at(path, key.start_mark, f"the key {reprlib.repr(key.value)} stands twice")
-        found[str(key.value)] = _located(value, path, plain)
-    return Located(found, line)
+            raise _at(path, event, error.message) from None
+    items: list[Located] = []
+    members: dict[str, Located] = {}
+    for key in events:
+        if isinstance(key, yaml.CollectionEndEvent):
+            break
+        if isinstance(event, yaml.SequenceStartEvent):
+            items.append(_node(key, events, path, plain, depth + 1))
+            continue
+        if not isinstance(key, yaml.ScalarEvent):
+            raise _at(path, key, "a key must be a word")
+        name = str(_node(key, events, path, str, depth + 1).value)
+        if name == "<<":
+            raise _at(path, key, "merge keys (<<) are not allowed")
+        if name in members:
+            raise _at(path, key, f"the key {reprlib.repr(name)} stands twice")
+        members[name] = _node(next(events), events, path, plain, depth + 1)
+    return Located(tuple(items) if isinstance(event, yaml.SequenceStartEvent) else members, line)
 
 
-def _at(path: Path, mark: Any, problem: str) -> DataFormatError:
-    return DataFormatError(f"{path}, line {mark.line + 1}: {problem}" if mark else f"{path}: {problem}")
+def _at(path: Path, event: Any, problem: str) -> DataFormatError:
+    return DataFormatError(f"{path}, line {event.start_mark.line + 1}: {problem}")

@@ -170,7 +170,7 @@ def test_a_wrong_card_is_an_error_that_names_file_and_key(tmp_path: Path, change
         ("a: " + "[" * 300_000, "nested more than 50 levels deep"),
         ("{a: " * 250_000, "nested more than 50 levels deep"),
         ("- " * 300_000, "nested more than 50 levels deep"),
-        ("? " * 60 + "a", "nested more than 50 levels deep"),
+        ("? " * 60 + "a", "a key must be a word"),
         ("a: !!map [1]\n", "tags are not allowed"),
         ("a: " + "9" * 5000, "has 5000 digits"),
         ("a: 0x" + "f" * 5000, "unknown key 'a'"),
