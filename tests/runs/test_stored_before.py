@@ -18,8 +18,8 @@ def test_results_of_an_earlier_version_are_found(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr("mirrorbench.runs.loading.EncoderLoader.load", lambda *_: pytest.fail("computed anew"))
     log = Log()
     board = Session(
-        tmp_path / "results", data_dir=tmp_path / "data", cache=tmp_path / "cache", device="cpu", offline=True, workers=1,
-        reporter=log,
+        tmp_path / "results", data_dir=tmp_path / "data", cache=tmp_path / "cache", device="cpu", offline=True,
+        workers=1, reporter=log,
     ).run("tiny", "quick", seeds=1)  # fmt: skip
     assert board.failures == ()
     assert len(log.lines) == len(list(BEFORE.rglob("seed-0.json"))) == 9
