@@ -94,9 +94,7 @@ def _text_of(path: Path) -> str:
         raise DataFormatError(f"{path}, line {line}: byte 0x{data[error.start]:02x} is not valid UTF-8") from None
 
 
-def _node(
-    event: Any, events: Iterator[Any], path: Path, plain: Callable[[str], Value | None], depth: int
-) -> Located:
+def _node(event: Any, events: Iterator[Any], path: Path, plain: Callable[[str], Value | None], depth: int) -> Located:
     """The value that begins with an event, and uses up its other events."""
     import yaml
 
