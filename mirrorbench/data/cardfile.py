@@ -185,7 +185,7 @@ def _own_file(folder: Path, name: str) -> DataFile:
     path = folder / relative_path(name)
     if not path.is_file():
         raise ValueError(f"there is no {path} - at `$.files`")
-    return DataFile(path=name, sha256=sha256_of(path), size=path.stat().st_size, sources=(BesideSource(str(path)),))
+    return DataFile(path=name, sha256=sha256_of(path), size=path.stat().st_size, sources=(BesideSource(path),))
 
 
 def _file(file: _File, card: _Card) -> DataFile:

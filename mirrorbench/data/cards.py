@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, ClassVar
 from urllib.parse import quote
 
 import msgspec
@@ -63,21 +63,34 @@ _URL = r"https?://[^\s]+"
 
 
 class Source(msgspec.Struct, frozen=True, tag_field="kind", forbid_unknown_fields=True):
-    """Where a file can be had; in a card a mapping, whose ``kind`` says which of these classes it is."""
+    """Where a file can be had; in a card a mapping, whose ``kind`` says which of these classes it is.
+
+    ``_PLACE`` and ``_LINE`` are filled with the source's own values and ``folder`` and ``quoted``, of its path.
+    """
+
+    _PLACE: ClassVar[str] = ""
+    _LINE: ClassVar[str] = ""
 
     @property
     def place(self) -> str:
         """Where a person finds the file and its neighbours."""
-        raise NotImplementedError
+        return self._filled(self._PLACE)
 
     def describe(self) -> str:
-        """One line for messages: the very file."""
-        return str(getattr(self, "url", self.place))
+        """One line for messages: the very file; of a web source the address where its bytes are served."""
+        return self._filled(self._LINE)
+
+    def _filled(self, template: str) -> str:
+        path = PurePosixPath(getattr(self, "path", ""))
+        hub = os.environ.get("HF_ENDPOINT", "https://huggingface.co").rstrip("/")  # as for the hub's own libraries
+        return template.format(**msgspec.structs.asdict(self), folder=path.parent, quoted=quote(str(path)), hub=hub)
 
 
 class GithubSource(Source, frozen=True, tag="github"):
     """A file in a GitHub repository at a pinned commit."""
 
+    _PLACE = "https://github.com/{repo}/tree/{commit}/{folder}"
+    _LINE = "https://raw.githubusercontent.com/{repo}/{commit}/{quoted}"
     repo: str
     commit: str
     path: str
@@ -87,23 +100,12 @@ class GithubSource(Source, frozen=True, tag="github"):
         matching(self.commit, COMMIT, "a commit (40 hex digits)")
         relative_path(self.path)
 
-    @property
-    def place(self) -> str:
-        """Where a person finds the file."""
-        return f"https://github.com/{self.repo}/tree/{self.commit}/{PurePosixPath(self.path).parent}"
-
-    @property
-    def url(self) -> str:
-        """Where the raw bytes are served."""
-        return f"https://raw.githubusercontent.com/{self.repo}/{self.commit}/{quote(self.path)}"
-
 
 class HuggingFaceSource(Source, frozen=True, tag="huggingface"):
-    """A file of a Hugging Face data set at a pinned revision, the original byte for byte.
+    """A file of a Hugging Face data set at a pinned revision, the original byte for byte."""
 
-    ``HF_ENDPOINT`` names a mirror, as it does for the Hugging Face libraries.
-    """
-
+    _PLACE = "https://huggingface.co/datasets/{repo}/tree/{revision}"
+    _LINE = "{hub}/datasets/{repo}/resolve/{revision}/{quoted}"
     repo: str
     revision: str
     path: str
@@ -113,30 +115,15 @@ class HuggingFaceSource(Source, frozen=True, tag="huggingface"):
         matching(self.revision, COMMIT, "a revision (40 hex digits)")
         relative_path(self.path)
 
-    @property
-    def place(self) -> str:
-        """Where a person finds the file."""
-        return f"https://huggingface.co/datasets/{self.repo}/tree/{self.revision}"
-
-    @property
-    def url(self) -> str:
-        """Where the raw bytes are served."""
-        endpoint = os.environ.get("HF_ENDPOINT", "https://huggingface.co").rstrip("/")
-        return f"{endpoint}/datasets/{self.repo}/resolve/{self.revision}/{quote(self.path)}"
-
 
 class UrlSource(Source, frozen=True, tag="url"):
     """The official address of the file itself."""
 
+    _PLACE = _LINE = "{url}"
     url: str
 
     def __post_init__(self) -> None:
         matching(self.url, _URL, "an http or https address")
-
-    @property
-    def place(self) -> str:
-        """Where a person finds the file."""
-        return self.url
 
 
 class ArchiveSource(Source, frozen=True, tag="archive"):
@@ -149,6 +136,8 @@ class ArchiveSource(Source, frozen=True, tag="archive"):
         size: the size of the archive in bytes, where it is known.
     """
 
+    _PLACE = "{url}"
+    _LINE = "{url} (archive; member {member})"
     url: str
     member: str
     sha256: str = ""
@@ -160,19 +149,12 @@ class ArchiveSource(Source, frozen=True, tag="archive"):
         if self.sha256:
             matching(self.sha256, SHA256, "64 hex digits")
 
-    @property
-    def place(self) -> str:
-        """Where a person finds the file."""
-        return self.url
-
-    def describe(self) -> str:
-        """One line for messages."""
-        return f"{self.url} (archive; member {self.member})"
-
 
 class PackageSource(Source, frozen=True, tag="package"):
     """A file that ships inside the installed package, under ``mirrorbench/embedded/data``; read in place."""
 
+    _PLACE = "the mirrorbench package"
+    _LINE = "embedded in mirrorbench ({path})"
     path: str
 
     def __post_init__(self) -> None:
@@ -183,58 +165,26 @@ class PackageSource(Source, frozen=True, tag="package"):
         """The file inside the installed package."""
         return EMBEDDED_DATA / self.path
 
-    @property
-    def place(self) -> str:
-        """Where a person finds the file."""
-        return "the mirrorbench package"
-
-    def describe(self) -> str:
-        """One line for messages."""
-        return f"embedded in mirrorbench ({self.path})"
-
 
 class BesideSource(Source, frozen=True):
-    """A file of one's own that lies beside its card; read in place. ``path`` is absolute. No card names it."""
+    """A file of one's own that lies beside its card; read in place. No card names it."""
 
-    path: str
-
-    @property
-    def location(self) -> Path:
-        """The file."""
-        return Path(self.path)
-
-    @property
-    def place(self) -> str:
-        """Where a person finds the file."""
-        return "the folder of its card"
-
-    def describe(self) -> str:
-        """One line for messages."""
-        return f"beside its card ({self.path})"
+    _PLACE = "the folder of its card"
+    _LINE = "beside its card ({location})"
+    location: Path
 
 
 class DatasetSource(Source, frozen=True):
-    """A split of a Hugging Face data set at a pinned revision, as the library ``datasets`` reads it (see ``hub``).
+    """A split of a Hugging Face data set at a pinned revision, as the library ``datasets`` reads it (see ``hub``)."""
 
-    Attributes:
-        repo: ``owner/name``.
-        revision: a commit, 40 hexadecimal digits.
-        config: the configuration (subset), empty for the only one.
-        split: the split.
-    """
-
+    _PLACE = "https://huggingface.co/datasets/{repo}/tree/{revision}"
     repo: str
     revision: str
     config: str
     split: str
 
-    @property
-    def place(self) -> str:
-        """Where a person finds the file."""
-        return f"https://huggingface.co/datasets/{self.repo}/tree/{self.revision}"
-
     def describe(self) -> str:
-        """One line for messages."""
+        """The id, as a card or ``mirrorbench data fetch`` takes it."""
         return "/".join(filter(None, [f"hf:{self.repo}@{self.revision}", self.config, self.split]))
 
 

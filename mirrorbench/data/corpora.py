@@ -16,8 +16,6 @@ from mirrorbench.data.hub import hub_card, is_hub_id
 from mirrorbench.data.store import DataStore
 from mirrorbench.data.textfiles import is_text, parse_json, read_lines, shown
 
-_OPTIONS = {"separator", "column", "skip", "take"}
-
 
 @dataclass(frozen=True, slots=True)
 class GeneratedCorpus:
@@ -99,46 +97,54 @@ def read_corpus(
         DataFormatError: no string in it, not UTF-8, or not a text file.
     """
     name = str(name_or_path)
-    if not isinstance(name_or_path, Path) and len(parts := _parts(name, cards)) > 1:
+    if isinstance(name_or_path, Path) or len(parts := _parts(name, cards)) == 1:
+        source, lines = _source_and_lines(name_or_path, store, cards, strip)
+        if not lines:
+            raise DataFormatError(f"The corpus {name} ({source}) holds no text.", hint="It needs one string a line.")
+        return _corpus(name, source, lines, len(lines), 0, deduplicate, size)
+    if 0 < size < len(parts):
+        raise UsageError(f"The corpus {name} joins {len(parts)} corpora; {size} strings cannot be shared among them.")
+    shares = [size * (i + 1) // len(parts) - size * i // len(parts) for i in range(len(parts))]
+    read = [
+        read_corpus(part, store, cards, deduplicate=deduplicate, strip=strip, size=share)
+        for part, share in zip(parts, shares, strict=True)
+    ]
+    texts = [text for corpus in read for text in corpus.texts]
+    n_lines, n_duplicates = sum(corpus.n_lines for corpus in read), sum(corpus.n_duplicates for corpus in read)
+    return _corpus(name, ", ".join(corpus.source for corpus in read), texts, n_lines, n_duplicates, deduplicate, 0)
 
-        def read(part: str, share: int) -> Corpus:
-            return read_corpus(part, store, cards, deduplicate=deduplicate, strip=strip, size=share)
 
-        return _joint(name, parts, deduplicate, size, read)
-    source, lines = _found(name_or_path, store, cards, strip)
-    return _corpus(name, source, lines, deduplicate, size)
-
-
-def _found(
-    name_or_path: str | Path, store: DataStore, cards: Mapping[str, Card | GeneratedCorpus], strip: bool
-) -> tuple[str, list[str]]:
-    """Where one corpus is, and its strings that are not blank."""
-    found = _meant(name_or_path, cards)
-    if isinstance(found, GeneratedCorpus):
-        return "generated", [text.strip() if strip else text for text in found.generate() if text.strip()]
-    if isinstance(found, Path):
-        return str(found), _lines(found, {}, strip)
-    data = store.resolve(found)
-    source = ", ".join(f"{found.name}/{path}" for path in data.files)
-    return source, [text for path in data.files.values() for text in _lines(path, found.options, strip)]
+def _corpus(
+    name: str, source: str, lines: list[str], n_lines: int, n_duplicates: int, deduplicate: bool, size: int
+) -> Corpus:
+    """Strings as a corpus, the first ``size`` of them; those that repeat an earlier one add to ``n_duplicates``."""
+    distinct = dict.fromkeys(lines)
+    texts = tuple(distinct) if deduplicate else tuple(lines)
+    if size > len(texts):
+        kind = "distinct strings" if deduplicate else "strings"
+        raise UsageError(f"The corpus {name} has {len(texts)} {kind}, fewer than the {size} that were asked for.")
+    texts = texts[: size or None]
+    return Corpus(name, texts, corpus_checksum(texts), source, n_lines, n_duplicates + len(lines) - len(distinct))
 
 
 def check_corpus(name: str, cards: Mapping[str, Card | GeneratedCorpus]) -> None:
-    """Check that a name means a corpus, or several; nothing is read or fetched.
-
-    Args:
-        name: as for ``read_corpus``.
-        cards: likewise.
+    """Check that a name means a corpus, or several, as for ``read_corpus``; nothing is read or fetched.
 
     Raises:
         UnknownNameError: neither a corpus nor a file.
         UsageError: a folder, or a malformed id of the hub.
     """
     for part in _parts(name, cards):
-        _meant(part, cards)
+        _find(part, cards)
 
 
-def _meant(name_or_path: str | Path, cards: Mapping[str, Card | GeneratedCorpus]) -> Card | GeneratedCorpus | Path:
+def _parts(name: str, cards: Mapping[str, Card | GeneratedCorpus]) -> list[str]:
+    """The corpora that a name joins by ``+``; itself where it names one, or a file."""
+    parts = name.split("+")
+    return [name] if name in cards or not all(parts) or os.path.exists(Path(name).expanduser()) else parts
+
+
+def _find(name_or_path: str | Path, cards: Mapping[str, Card | GeneratedCorpus]) -> Card | GeneratedCorpus | Path:
     """What one name stands for: a corpus, one of the hub, or a file."""
     name = str(name_or_path)
     if not isinstance(name_or_path, Path):
@@ -146,7 +152,10 @@ def _meant(name_or_path: str | Path, cards: Mapping[str, Card | GeneratedCorpus]
         if isinstance(card, GeneratedCorpus) or (card is not None and card.kind == CORPUS_KIND):
             return card
         if card is None and is_hub_id(name):
-            return _hub_corpus(name)
+            card = hub_card(name)
+            if "column" not in card.options:
+                raise UsageError(f"The corpus {name!r} names no column.", f"Write {name}#COLUMN, e.g. {name}#text")
+            return card
     path = Path(name_or_path).expanduser()
     if os.path.isdir(path):  # unlike Path.is_dir, it takes a name that is too long for the file system
         raise UsageError(f"The corpus {name!r} is a folder.", "Name one text file, one string a line.")
@@ -156,35 +165,18 @@ def _meant(name_or_path: str | Path, cards: Mapping[str, Card | GeneratedCorpus]
     return path
 
 
-def _parts(name: str, cards: Mapping[str, Card | GeneratedCorpus]) -> list[str]:
-    """The corpora that a name joins by ``+``; itself where it names one, or a file."""
-    parts = name.split("+")
-    return [name] if name in cards or not all(parts) or os.path.exists(Path(name).expanduser()) else parts
-
-
-def _joint(name: str, parts: Sequence[str], deduplicate: bool, size: int, read: Callable[[str, int], Corpus]) -> Corpus:
-    """Several corpora one after the other, in equal shares of ``size``; of texts in two of them the first counts."""
-    if 0 < size < len(parts):
-        raise UsageError(f"The corpus {name} joins {len(parts)} corpora; {size} strings cannot be shared among them.")
-    shares = [size * (i + 1) // len(parts) - size * i // len(parts) for i in range(len(parts))]
-    corpora = [read(part, share) for part, share in zip(parts, shares, strict=True)]
-    every = [text for corpus in corpora for text in corpus.texts]
-    texts = tuple(dict.fromkeys(every) if deduplicate else every)
-    return Corpus(
-        name=name,
-        texts=texts,
-        sha256=corpus_checksum(texts),
-        source=", ".join(corpus.source for corpus in corpora),
-        n_lines=sum(corpus.n_lines for corpus in corpora),
-        n_duplicates=sum(corpus.n_duplicates for corpus in corpora) + len(every) - len(dict.fromkeys(every)),
-    )
-
-
-def _hub_corpus(name: str) -> Card:
-    card = hub_card(name)
-    if "column" not in card.options:
-        raise UsageError(f"The corpus {name!r} names no column.", f"Write {name}#COLUMN, e.g. {name}#text")
-    return card
+def _source_and_lines(
+    name_or_path: str | Path, store: DataStore, cards: Mapping[str, Card | GeneratedCorpus], strip: bool
+) -> tuple[str, list[str]]:
+    """Where one corpus is, and its strings that are not blank."""
+    found = _find(name_or_path, cards)
+    if isinstance(found, GeneratedCorpus):
+        return "generated", [text.strip() if strip else text for text in found.generate() if text.strip()]
+    if isinstance(found, Path):
+        return str(found), _lines(found, {}, strip)
+    files = store.resolve(found).files
+    source = ", ".join(f"{found.name}/{path}" for path in files)
+    return source, [text for path in files.values() for text in _lines(path, found.options, strip)]
 
 
 def _lines(path: Path, options: Mapping[str, Any], strip: bool) -> list[str]:
@@ -192,56 +184,35 @@ def _lines(path: Path, options: Mapping[str, Any], strip: bool) -> list[str]:
 
     ``column`` is a number from 0, of a line cut at the separator, or a name, of JSON lines.
     """
-    if unknown := set(options) - _OPTIONS:
+    if unknown := set(options) - {"separator", "column", "skip", "take"}:
         raise DataFormatError(f"Parser 'lines': unknown options {', '.join(sorted(unknown))}.")
     skip = whole_number(options, "skip", 0)
     texts = read_lines(path)[skip:]
     if "column" in options:
-        cut = _value if isinstance(options["column"], str) else _cut
-        texts = [cut(text, options, path, line) for line, text in enumerate(texts, start=skip + 1)]
+        cut = _json_value if isinstance(options["column"], str) else _field
+        texts = [cut(text, options, f"{path}, line {line}") for line, text in enumerate(texts, start=skip + 1)]
     kept = [text.strip() if strip else text for text in texts if text.strip()]
     return kept[: whole_number(options, "take", len(kept))]
 
 
-def _cut(text: str, options: Mapping[str, Any], path: Path, line: int) -> str:
+def _field(text: str, options: Mapping[str, Any], where: str) -> str:
     column = whole_number(options, "column", 0)
-    separator = text_option(options, "separator") if "separator" in options else "\t"
-    fields = text.split(separator)
+    fields = text.split(text_option(options, "separator") if "separator" in options else "\t")
     if len(fields) <= column:
-        raise DataFormatError(f"{path}, line {line}: there is no column {column} (counted from 0) in {shown(text)}.")
+        raise DataFormatError(f"{where}: there is no column {column} (counted from 0) in {shown(text)}.")
     return fields[column]
 
 
-def _value(text: str, options: Mapping[str, Any], path: Path, line: int) -> str:
+def _json_value(text: str, options: Mapping[str, Any], where: str) -> str:
     """The text in a column of JSON lines, with the line ends in it as spaces; a null counts as blank."""
-    row = parse_json(text, f"{path}, line {line}")
-    column = options["column"]
+    row, column = parse_json(text, where), options["column"]
     if not isinstance(row, dict) or column not in row:
         had = f"It has: {', '.join(row)}" if isinstance(row, dict) else ""
-        raise DataFormatError(f"{path}, line {line}: there is no column {column!r}.", hint=had)
+        raise DataFormatError(f"{where}: there is no column {column!r}.", hint=had)
     value = "" if row[column] is None else row[column]
     if not isinstance(value, str) or not is_text(value):
-        raise DataFormatError(f"{path}, line {line}: column {column!r} holds {shown(repr(value))}, which is no text.")
+        raise DataFormatError(f"{where}: column {column!r} holds {shown(repr(value))}, which is no text.")
     return " ".join(value.splitlines())
-
-
-def _corpus(name: str, source: str, lines: list[str], deduplicate: bool, size: int) -> Corpus:
-    if not lines:
-        raise DataFormatError(f"The corpus {name} ({source}) holds no text.", hint="It needs one string a line.")
-    distinct = dict.fromkeys(lines)
-    texts = tuple(distinct) if deduplicate else tuple(lines)
-    if size > len(texts):
-        kind = "distinct strings" if deduplicate else "strings"
-        raise UsageError(f"The corpus {name} has {len(texts)} {kind}, fewer than the {size} that were asked for.")
-    texts = texts[: size or None]
-    return Corpus(
-        name=name,
-        texts=texts,
-        sha256=corpus_checksum(texts),
-        source=source,
-        n_lines=len(lines),
-        n_duplicates=len(lines) - len(distinct),
-    )
 
 
 def corpus_checksum(texts: Sequence[str]) -> str:
@@ -249,31 +220,22 @@ def corpus_checksum(texts: Sequence[str]) -> str:
     return hashlib.sha256("\n".join(texts).encode()).hexdigest()
 
 
-_WIC_LANGUAGES = ("bg", "da", "de", "et", "fa", "fr", "hr", "it", "ja", "ko", "nl", "zh")
+# What is tuned on where neither the user nor the task says: paper 1, section 3, "Training Resources"; paper 2, section
+# 4: 10k sentences of each language's Wikipedia, for those of XL-WiC.
 _WORD_LANGUAGES = ("ar", "de", "en", "es", "et", "fi", "fr", "he", "hr", "it", "pl", "ru", "tr", "zh")
+_WIC_LANGUAGES = ("bg", "da", "de", "et", "fa", "fr", "hr", "it", "ja", "ko", "nl", "zh")
 DEFAULT_CORPORA = {
     ("sentence", "en"): "sts-sentences",
-    ("sentence", "es"): "wikimatrix-es",
-    ("sentence", "ar"): "wikimatrix-ar",
-    ("sentence", "ru"): "wikimatrix-ru",
+    **{("sentence", language): f"wikimatrix-{language}" for language in ("es", "ar", "ru")},
     **{("word", language): f"words-{language}" for language in _WORD_LANGUAGES},
-    # Paper 2, section 4: 10k sentences of each language's Wikipedia, for those of XL-WiC.
     ("wic", "en"): "wic-sentences",
     **{("wic", language): f"wiki-sentences-{language}" for language in _WIC_LANGUAGES},
 }
 """By level and language (ISO code)."""
 
-# MirrorWiC's code tunes on the whole of the file that came with it.
-_RELEASED = {("wic", "en"): "wic-sentences-20k"}
-
 
 def default_corpus(level: str, language: str, protocol: str) -> str:
-    """The corpus of a level and a language; empty where there is none.
-
-    Args:
-        level: ``word``, ``phrase``, ``sentence`` or ``wic``.
-        language: ISO code.
-        protocol: ``paper`` or ``released``.
-    """
-    usual = DEFAULT_CORPORA.get((level, language), "")
-    return _RELEASED.get((level, language), usual) if protocol == "released" else usual
+    """The corpus of a level and a language (ISO code) under a protocol; empty where there is none."""
+    if (level, language, protocol) == ("wic", "en", "released"):
+        return "wic-sentences-20k"  # MirrorWiC's code tunes on the whole of the file that came with it
+    return DEFAULT_CORPORA.get((level, language), "")

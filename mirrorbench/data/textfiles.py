@@ -8,6 +8,7 @@ import json
 import math
 import re
 import zlib
+from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,8 +19,6 @@ _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?\Z", re.ASCII)
 _CHUNK = 1 << 20
 _SHOWN = 60
 _DIGITS = 9
-_UTF8_MARK = b"\xef\xbb\xbf"
-_UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 
 MAX_UNPACKED = 1 << 30
 """Bytes that a gzipped text may have once it is decompressed: a file of a megabyte can hold a gigabyte of zeros."""
@@ -47,72 +46,6 @@ def sha256_of(path: Path) -> str:
     return digest.hexdigest()
 
 
-def read_lines(path: Path, encoding: str = "utf-8-sig") -> list[str]:
-    r"""Read a text file as a list of lines; see ``decode_lines``. A name ending in ``.gz`` is decompressed.
-
-    Args:
-        path: the file.
-        encoding: the file's encoding; UTF-8 unless a format says otherwise.
-
-    Returns:
-        the lines without their ends.
-
-    Raises:
-        DataFormatError: as for ``decode_lines``; a damaged gzip stream, or one of more than ``MAX_UNPACKED`` bytes.
-        DataUnavailableError: there is no such file, or it cannot be read.
-    """
-    return decode_lines(read_bytes(path), str(path), encoding)
-
-
-def decode_lines(data: bytes, where: str, encoding: str = "utf-8-sig") -> list[str]:
-    r"""Turn the content of a text file into a list of lines.
-
-    Lines end at ``\n`` alone (``str.splitlines`` would also cut at U+2028, U+0085 and form feeds, which occur
-    inside texts); one ``\r`` before it belongs to the line end. A byte order mark at the start is dropped. A
-    last line need not be terminated. Nothing else is stripped. A text whose only line ends are ``\r`` (old Mac) would
-    be a single line, and is refused.
-
-    Args:
-        data: the bytes.
-        where: what they are, for messages: the file's path, or archive and member.
-        encoding: as for ``bytes.decode``.
-
-    Returns:
-        the lines without their ends.
-
-    Raises:
-        DataFormatError: not in that encoding, a NUL byte (so no text), or lines that end in ``\r`` alone.
-    """
-    if data.startswith(_UTF16_MARKS):
-        raise DataFormatError(
-            f"{where} is UTF-16, and {_named(encoding)} is expected.",
-            hint="Convert it, e.g. with: iconv -f utf-16 -t utf-8 FILE > NEWFILE",
-        )
-    if encoding != "utf-8-sig" and data.startswith(_UTF8_MARK):
-        raise DataFormatError(f"{where} begins with the mark of UTF-8, and {_named(encoding)} is expected.")
-    if b"\0" in data:
-        line = data.count(b"\n", 0, data.index(b"\0")) + 1
-        raise DataFormatError(f"{where}, line {line}: a NUL byte; this is not a text file.")
-    try:
-        text = data.decode(encoding)
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        hint = "Convert the file to UTF-8, e.g. with: iconv -f latin1 -t utf-8 FILE > NEWFILE"
-        raise DataFormatError(
-            f"{where}, line {line}: byte 0x{data[error.start]:02x} is not valid {_named(encoding)}.",
-            hint=hint if encoding == "utf-8-sig" else "",
-        ) from None
-    if "\r" in text.removesuffix("\n").removesuffix("\r") and "\n" not in text[:-1]:
-        raise DataFormatError(
-            f"{where}: its lines end in a carriage return alone.",
-            hint="Convert them, e.g. with: tr '\\r' '\\n' < FILE > NEWFILE",
-        )
-    lines = text.split("\n")
-    if lines[-1] == "":
-        lines.pop()
-    return [line.removesuffix("\r") for line in lines]
-
-
 def read_bytes(path: Path) -> bytes:
     """The content of a file, decompressed if its name ends in ``.gz``.
 
@@ -124,22 +57,65 @@ def read_bytes(path: Path) -> bytes:
         if path.suffix != ".gz":
             return path.read_bytes()
         with gzip.open(path) as stream:
-            return _limited(stream, path)
+            data = stream.read(MAX_UNPACKED + 1)
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise DataFormatError(f"{path}: the gzip stream is damaged ({error}).") from None
     except OSError as error:
         raise DataUnavailableError(f"Cannot read {path}: {error.strerror}.") from None
-
-
-def _limited(stream: gzip.GzipFile, path: Path) -> bytes:
-    data = stream.read(MAX_UNPACKED + 1)
     if len(data) > MAX_UNPACKED:
         raise DataFormatError(f"{path} holds more than {MAX_UNPACKED >> 20} MiB once it is decompressed.")
     return data
 
 
-def _named(encoding: str) -> str:
-    return "UTF-8" if encoding == "utf-8-sig" else encoding
+def read_lines(path: Path, encoding: str = "utf-8-sig") -> list[str]:
+    """The lines of a text file, see ``decode_lines``; decompressed if its name ends in ``.gz``."""
+    return decode_lines(read_bytes(path), str(path), encoding)
+
+
+def decode_lines(data: bytes, where: str, encoding: str = "utf-8-sig") -> list[str]:
+    r"""Turn the content of a text file into a list of lines, without their ends.
+
+    Lines end at ``\n`` alone (``str.splitlines`` would also cut at U+2028, U+0085 and form feeds, which occur
+    inside texts); one ``\r`` before it belongs to the line end. A byte order mark at the start is dropped. A
+    last line need not be terminated. Nothing else is stripped. A text whose only line ends are ``\r`` (old Mac) would
+    be a single line, and is refused.
+
+    Args:
+        data: the bytes.
+        where: what they are, for messages: the file's path, or archive and member.
+        encoding: as for ``bytes.decode``.
+
+    Raises:
+        DataFormatError: not in that encoding, a NUL byte (so no text), or lines that end in ``\r`` alone.
+    """
+    is_utf8 = encoding == "utf-8-sig"
+    name = "UTF-8" if is_utf8 else encoding
+    if data.startswith((BOM_UTF16_LE, BOM_UTF16_BE)):
+        raise DataFormatError(
+            f"{where} is UTF-16, and {name} is expected.",
+            hint="Convert it, e.g. with: iconv -f utf-16 -t utf-8 FILE > NEWFILE",
+        )
+    if not is_utf8 and data.startswith(BOM_UTF8):
+        raise DataFormatError(f"{where} begins with the mark of UTF-8, and {name} is expected.")
+    if b"\0" in data:
+        line = data.count(b"\n", 0, data.index(b"\0")) + 1
+        raise DataFormatError(f"{where}, line {line}: a NUL byte; this is not a text file.")
+    try:
+        text = data.decode(encoding)
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        hint = "Convert the file to UTF-8, e.g. with: iconv -f latin1 -t utf-8 FILE > NEWFILE" if is_utf8 else ""
+        message = f"{where}, line {line}: byte 0x{data[error.start]:02x} is not valid {name}."
+        raise DataFormatError(message, hint) from None
+    if "\r" in text.removesuffix("\n").removesuffix("\r") and "\n" not in text[:-1]:
+        raise DataFormatError(
+            f"{where}: its lines end in a carriage return alone.",
+            hint="Convert them, e.g. with: tr '\\r' '\\n' < FILE > NEWFILE",
+        )
+    lines = text.split("\n")
+    if lines[-1] == "":
+        lines.pop()
+    return [line.removesuffix("\r") for line in lines]
 
 
 def shown(text: str) -> str:
@@ -149,11 +125,7 @@ def shown(text: str) -> str:
 
 def is_text(text: str) -> bool:
     """Whether a string is text: JSON can hold halves of a character (lone surrogates), which no file can."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+    return text.encode(errors="ignore").decode() == text
 
 
 def parse_json(text: str, where: str) -> Any:
@@ -162,17 +134,16 @@ def parse_json(text: str, where: str) -> Any:
     Raises:
         DataFormatError: not JSON, a key twice in one object, or nested too deeply; the message begins with ``where``.
     """
+
+    def distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        if len(found := dict(pairs)) != len(pairs):
+            raise ValueError("a key stands twice in one object")
+        return found
+
     try:
-        return json.loads(text, object_pairs_hook=_distinct)
+        return json.loads(text, object_pairs_hook=distinct)
     except (ValueError, RecursionError) as error:
         raise DataFormatError(f"{where}: not JSON ({error}).") from None
-
-
-def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        raise ValueError("a key stands twice in one object")
-    return found
 
 
 class Ids:
@@ -205,15 +176,8 @@ def parse_number(text: str, path: Path | str, line: int, low: float, high: float
 
     Stricter than ``float``: no ``nan``, no ``inf``, no underscores, no digits of other scripts, no spaces.
 
-    Args:
-        text: what the file holds.
-        path: the file, for the message.
-        line: the line number, for the message (from 1).
-        low: the least permitted value.
-        high: the greatest permitted value.
-
     Raises:
-        DataFormatError: not a number, or outside the bounds.
+        DataFormatError: not a number, or outside the bounds; the message names the file and the line (from 1).
     """
     if not _NUMBER.match(text):
         raise DataFormatError(f"{path}, line {line}: {shown(text)} is not a number.")
@@ -224,17 +188,13 @@ def parse_number(text: str, path: Path | str, line: int, low: float, high: float
 
 
 def unmark(text: str, tag: str) -> tuple[str, tuple[tuple[int, int], ...]]:
-    """Take ``<tag>`` and ``</tag>`` out of a text and say where the words were that they enclosed.
-
-    Args:
-        text: the text with its marks.
-        tag: the name of the tag.
+    """Take ``<tag>`` and ``</tag>`` out of a text, and say where the words were that they enclosed.
 
     Returns:
         The text without the marks, otherwise as it was, and the character span of each word in it, rising. A mark that
         is not closed is text.
     """
-    pieces: list[str] = []
+    parts: list[str] = []
     spans: list[tuple[int, int]] = []
     length = done = 0
     opening, closing = f"<{tag}>", f"</{tag}>"
@@ -244,6 +204,6 @@ def unmark(text: str, tag: str) -> tuple[str, tuple[tuple[int, int], ...]]:
         start = length + len(before)
         length = start + len(word)
         spans.append((start, length))
-        pieces += (before, word)
+        parts += (before, word)
         done = end + len(closing)
-    return "".join(pieces) + text[done:], tuple(spans)
+    return "".join(parts) + text[done:], tuple(spans)

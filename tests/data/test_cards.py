@@ -74,9 +74,9 @@ def test_every_kind_of_source_is_read(tmp_path: Path) -> None:
 
 def test_a_hugging_face_mirror_is_respected(monkeypatch: pytest.MonkeyPatch) -> None:
     source = HuggingFaceSource("o/r", COMMIT, "a b.txt")
-    assert source.url == f"https://huggingface.co/datasets/o/r/resolve/{COMMIT}/a%20b.txt"
+    assert source.describe() == f"https://huggingface.co/datasets/o/r/resolve/{COMMIT}/a%20b.txt"
     monkeypatch.setenv("HF_ENDPOINT", "http://mirror/")
-    assert source.url == f"http://mirror/datasets/o/r/resolve/{COMMIT}/a%20b.txt"
+    assert source.describe() == f"http://mirror/datasets/o/r/resolve/{COMMIT}/a%20b.txt"
 
 
 def refusal(path: Path) -> str:
