@@ -15,8 +15,7 @@ from mirrorbench import hookimpl
 from mirrorbench.core.errors import ModelUnavailableError
 from mirrorbench.core.hooks import Register
 from mirrorbench.core.specs import EncoderSpec
-from mirrorbench.models.systems import EncoderContext, LazyEncoder
-from mirrorbench.models.systems.sbert import sentence_transformer
+from mirrorbench.models.systems import EncoderContext, LazyEncoder, sentence_transformer
 
 NAME = "all-MiniLM-L6-v2"
 

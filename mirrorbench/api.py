@@ -82,7 +82,7 @@ def evaluate(
     """
     from uuid import uuid4
 
-    from mirrorbench.models.systems.objects import as_encoder
+    from mirrorbench.models.systems import as_encoder
     from mirrorbench.runs.builtin import plugins
 
     registered, cache = plugins(), None

@@ -218,7 +218,7 @@ def _from_hub(hub_id: str, revision: str, offline: bool) -> Path:
     raise ModelUnavailableError(f"the model {hub_id} has no weights that this program opens")
 
 
-def checksum(named: Iterable[tuple[str, Path]]) -> str:
+def file_hash(named: Iterable[tuple[str, Path]]) -> str:
     """SHA-256 over names and contents of files.
 
     Raises:
@@ -245,7 +245,7 @@ def fingerprint(path: Path) -> str:
     # Notes that a tool leaves beside a model (README, logs) do not change its vectors; training arguments do not
     # either, but telling them apart from tokenizer files by name would be guesswork, so every small file counts.
     patterns = (*_SMALL_FILES, *_WEIGHTS, *_PICKLED_WEIGHTS)
-    return checksum((file.name, file) for file in sorted({f for pattern in patterns for f in path.glob(pattern)}))
+    return file_hash((file.name, file) for file in sorted({f for pattern in patterns for f in path.glob(pattern)}))
 
 
 def configuration(path: Path) -> dict[str, Any]:

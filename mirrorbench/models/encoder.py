@@ -1,22 +1,65 @@
-"""From texts to vectors: the encoder behind ``base``, ``mirror`` and their kin, alone or one a language."""
+"""From texts to vectors: tokenise, batch by length, forward, pool; and what that costs."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import astuple, dataclass
 from typing import Any
 
 import numpy as np
+import torch
+from numpy.typing import NDArray
 
+from mirrorbench.core.devices import autocast, out_of_memory, release_memory
 from mirrorbench.core.errors import EncodingError
 from mirrorbench.core.inputs import Array, LostTargets, TextInput, as_inputs, check_vectors
-from mirrorbench.models.backbones import fingerprint
-from mirrorbench.models.inference import Cost, encode_once
+from mirrorbench.models import backbones, batching
+from mirrorbench.models.batching import Ragged
 from mirrorbench.models.pooling import Pooling
 from mirrorbench.models.transformer import Transformer
 
+TEXTS_PER_CHUNK = 2048
+"""Texts tokenised together, and sorted together by their tokens: while the model reads one chunk the next is made."""
 
-def _unheard(n: int) -> None:
+_Rows = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Work done by an encoder, reported in every result, part of no identity; costs can be added.
+
+    Attributes:
+        texts: texts encoded, once for each pass over them.
+        tokens: their tokens, special tokens included, padding not.
+        positions: what the model computed: tokens and padding.
+        seconds: wall-clock time, tokenising included.
+    """
+
+    texts: int = 0
+    tokens: int = 0
+    positions: int = 0
+    seconds: float = 0.0
+
+    def __add__(self, other: Cost) -> Cost:
+        return Cost(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
+
+    def to_json(self) -> dict[str, float]:
+        """As it stands in results: counts, the share of padding (0 to 1), and speeds per second."""
+        seconds = max(self.seconds, 1e-9)
+        return {
+            "texts": self.texts,
+            "tokens": self.tokens,
+            "padding": round(1 - self.tokens / self.positions if self.positions else 0.0, 4),
+            "seconds": round(self.seconds, 4),
+            "texts_per_second": round(self.texts / seconds, 1),
+            "tokens_per_second": round(self.tokens / seconds, 1),
+        }
+
+
+def _ignore(n: int) -> None:
     """Progress that nobody is told of."""
 
 
@@ -45,14 +88,14 @@ class TransformerEncoder:
     @property
     def fingerprint(self) -> str:
         """Checksum of the weights; the pooling and the precision are identified beside it."""
-        return self._fingerprint or fingerprint(self.transformer.path)
+        return self._fingerprint or backbones.fingerprint(self.transformer.path)
 
     def encode(self, inputs: Sequence[TextInput | str]) -> Array:
         """Vectors of texts, float32 of shape (n, dimensions)."""
         return self.encode_pooled(as_inputs(inputs), [self.pooling])[0]
 
     def encode_pooled(
-        self, inputs: Sequence[TextInput], poolings: Sequence[Pooling], advance: Callable[[int], None] = _unheard
+        self, inputs: Sequence[TextInput], poolings: Sequence[Pooling], advance: Callable[[int], None] = _ignore
     ) -> list[Array]:
         """Vectors of texts under several poolings, in as few passes as their lengths and paddings allow.
 
@@ -65,37 +108,122 @@ class TransformerEncoder:
             For each pooling float32 of shape (n, dimensions).
         """
         started = time.perf_counter()
-        results: dict[Pooling, Array] = {}
+        found: dict[Pooling, Array] = {}
         lengths = list(dict.fromkeys(pooling.max_length for pooling in poolings))
         for length in lengths:
             alike = list(dict.fromkeys(pooling for pooling in poolings if pooling.max_length == length))
-            results |= self._vectors(inputs, alike, advance if length == lengths[-1] else _unheard)
+            vectors, windowed = self._pass(inputs, alike, advance if length == lengths[-1] else _ignore)
+            plain = [pooling for pooling in alike if pooling.mode != "target"]
+            if plain and len(windowed):  # around a target another part of a long text may be kept than at its start
+                for pooling, again in self._pass([inputs[row] for row in windowed], plain, _ignore)[0].items():
+                    vectors[pooling][windowed] = again
+            found |= vectors
         self.cost += Cost(seconds=time.perf_counter() - started)
-        return [results[pooling] for pooling in poolings]
+        return [check_vectors(found[p], len(inputs), f"the model {self.transformer.path.name}") for p in poolings]
 
-    def _vectors(
+    @torch.inference_mode()
+    def _pass(
         self, inputs: Sequence[TextInput], poolings: list[Pooling], advance: Callable[[int], None]
-    ) -> dict[Pooling, Array]:
-        """Vectors under poolings that share their maximum length: one pass, and a second one over few texts.
+    ) -> tuple[dict[Pooling, Array], _Rows]:
+        """One pass over each text under poolings that share their maximum length.
 
-        Around a target another part of a long text may be kept than at its start.
+        Is ``target`` among them, long texts are cut to a window around their target, and the rows of those returned
+        beside the vectors; is ``mean-padded``, all texts are padded to the maximum length.
         """
-        found, windowed, cost = encode_once(self.transformer, inputs, poolings, self.precision, advance)
-        self.cost += cost
-        plain = [pooling for pooling in poolings if pooling.mode != "target"]
-        if plain and len(windowed):
-            cut = [inputs[row] for row in windowed]
-            again, _, cost = encode_once(self.transformer, cut, plain, self.precision, _unheard)
-            self.cost += cost
-            for pooling, vectors in again.items():
-                found[pooling][windowed] = vectors
-        who = f"the model {self.transformer.path.name}"
-        return {pooling: check_vectors(vectors, len(inputs), who) for pooling, vectors in found.items()}
+        transformer, model = self.transformer, self.transformer.model.eval()
+        vectors = {pooling: np.empty((len(inputs), model.config.hidden_size), dtype=np.float32) for pooling in poolings}
+        pad_to = poolings[0].max_length if any(pooling.mode == "mean-padded" for pooling in poolings) else 0
+        located = any(pooling.mode == "target" for pooling in poolings)
+        all_windowed = [np.empty(0, dtype=np.int64)]
+        with closing(batching.prefetch(_chunks(transformer, inputs, poolings[0].max_length, located))) as chunks:
+            for chunk_rows, ids, targets, windowed in chunks:
+                order: list[int] = []
+                pooled: list[list[torch.Tensor]] = []
+                for rows, batch in self._batches(ids, targets, poolings, pad_to):
+                    order += rows
+                    pooled.append(batch)
+                    advance(len(rows))
+                for pooling, batches in zip(poolings, zip(*pooled, strict=True), strict=True):
+                    vectors[pooling][chunk_rows[order]] = torch.cat(batches).cpu().numpy()
+                all_windowed.append(windowed)
+        return vectors, np.sort(np.concatenate(all_windowed))
+
+    def _batches(
+        self, ids: Ragged, targets: Ragged | None, poolings: list[Pooling], pad_to: int
+    ) -> Iterator[tuple[list[int], list[torch.Tensor]]]:
+        """Batches and their vectors; the token budget is halved whenever the device has no memory left for one.
+
+        On a CPU batches are such that vectors do not depend on the other texts; elsewhere such that the device is
+        filled.
+
+        Raises:
+            EncodingError: there is no memory even for one text.
+        """
+        device, lengths, budget = self.transformer.device, ids.lengths, self.transformer.budget
+        waiting = deque(
+            batching.equal_length_batches(lengths, budget, pad_to)
+            if device.type == "cpu"
+            else batching.similar_length_batches(lengths, budget, pad_to, batching.PASS_COST[device.type])
+        )
+        while waiting:
+            rows = waiting.popleft()
+            try:
+                vectors = self._forward(rows, ids, targets, poolings, pad_to)
+            except RuntimeError as error:
+                if not out_of_memory(error):
+                    raise
+                vectors = None  # what failed holds memory until this block is left
+            if vectors is not None:
+                yield rows, vectors
+                continue
+            width = max(pad_to, int(lengths[rows].max()))
+            if len(rows) == 1:
+                raise EncodingError(
+                    f"no memory left on {device} for one text of {width} tokens",
+                    "Add a smaller max_length to the encoder spec, or use --device cpu.",
+                )
+            self.transformer.budget = min(self.transformer.budget, len(rows) * width) // 2
+            release_memory(device)
+            halves = ((batch[: len(batch) // 2], batch[len(batch) // 2 :]) for batch in (rows, *waiting))
+            waiting = deque(half for pair in halves for half in pair if half)
+
+    def _forward(
+        self, rows: list[int], ids: Ragged, targets: Ragged | None, poolings: list[Pooling], pad_to: int
+    ) -> list[torch.Tensor]:
+        """One batch; on a CPU its last text is repeated if it must be, so that no product is of a few rows."""
+        device, n, lengths = self.transformer.device, len(rows), ids.lengths[rows]
+        width = max(pad_to, int(lengths.max()))
+        if device.type == "cpu":
+            rows = rows + rows[-1:] * (-(-batching.MIN_TOKENS // max(1, width)) - n)
+        with autocast(device, self.precision):
+            pooled = self.transformer.forward(
+                ids.take(rows), poolings, pad_to, None if targets is None else targets.take(rows)
+            )
+        self.cost += Cost(n, int(lengths.sum()), len(rows) * width)
+        return [vectors[:n] for vectors in pooled]
 
     def lost_targets(self, inputs: Sequence[TextInput], pooling: Pooling) -> LostTargets:
         """What a ``target`` pooling does not see of the inputs."""
         located = self.transformer.locate(inputs, pooling.max_length)
         return LostTargets(len(located.windowed), located.cut, located.missing)
+
+
+def _chunks(
+    transformer: Transformer, inputs: Sequence[TextInput], max_length: int, located: bool
+) -> Iterator[tuple[_Rows, Ragged, Ragged | None, _Rows]]:
+    """Rows of texts, their token ids and targets, and which are windowed; the texts with most characters come first."""
+    # How many tokens a text has is not known yet; characters tell enough to keep the texts of a chunk alike.
+    characters = np.array([len(item.text) for item in inputs], dtype=np.int64)
+    many = len(inputs) > TEXTS_PER_CHUNK
+    order = np.argsort(-characters, kind="stable") if many else np.arange(len(inputs))
+    for start in range(0, len(order), TEXTS_PER_CHUNK):
+        rows = order[start : start + TEXTS_PER_CHUNK]
+        some = [inputs[row] for row in rows]
+        if located:
+            found = transformer.locate(some, max_length)
+            yield rows, found.ids, found.targets, rows[found.windowed]
+        else:
+            yield rows, transformer.tokenize([item.text for item in some], max_length), None, rows[:0]
 
 
 class LanguageRouter:
@@ -110,12 +238,17 @@ class LanguageRouter:
         self.encoders = encoders
         self.fingerprint = fingerprint
 
+    @property
+    def cost(self) -> Cost:
+        """Of all the encoders that count theirs."""
+        return sum((getattr(encoder, "cost", Cost()) for encoder in self.encoders.values()), Cost())
+
     def encode(self, inputs: Sequence[TextInput]) -> Array:
         """Vectors of inputs, each by the encoder of its language, float32 of shape (n, dimensions)."""
         return self._routed(inputs, lambda encoder, own: [encoder.encode(own)])[0]
 
     def encode_pooled(
-        self, inputs: Sequence[TextInput], poolings: Sequence[Pooling], advance: Callable[[int], None] = _unheard
+        self, inputs: Sequence[TextInput], poolings: Sequence[Pooling], advance: Callable[[int], None] = _ignore
     ) -> list[Array]:
         """As ``encode``, under several poolings: one array for each."""
         return self._routed(inputs, lambda encoder, own: encoder.encode_pooled(own, poolings, advance))
@@ -128,28 +261,19 @@ class LanguageRouter:
         ]
         return LostTargets(*map(sum, zip(*found, strict=True)))
 
-    @property
-    def cost(self) -> Cost:
-        """Of all the encoders that count theirs."""
-        return sum((getattr(encoder, "cost", Cost()) for encoder in self.encoders.values()), Cost())
-
     def _routed(
-        self, inputs: Sequence[TextInput], encode: Callable[[Any, Sequence[TextInput]], list[Array]]
+        self, inputs: Sequence[TextInput], encode: Callable[[Any, list[TextInput]], list[Array]]
     ) -> list[Array]:
-        results: list[Array] = []
-        for language in dict.fromkeys(item.language for item in inputs):
-            if language not in self.encoders:
-                raise EncodingError(
-                    f"a text of language {language!r} has no encoder here; there are: {', '.join(self.encoders)}"
-                )
-            rows = [row for row, item in enumerate(inputs) if item.language == language]
-            arrays = encode(self.encoders[language], [inputs[row] for row in rows])
-            if not results:
-                results = [np.empty((len(inputs), array.shape[1]), dtype=np.float32) for array in arrays]
-            for result, array in zip(results, arrays, strict=True):
-                if array.shape[1] != result.shape[1]:
-                    raise EncodingError(
-                        f"the encoder of {language!r} has {array.shape[1]} dimensions, others have {result.shape[1]}"
-                    )
-                result[rows] = array
-        return results
+        rows: dict[str, list[int]] = {}
+        for row, item in enumerate(inputs):
+            rows.setdefault(item.language, []).append(row)
+        for language in rows.keys() - self.encoders.keys():
+            raise EncodingError(
+                f"a text of language {language!r} has no encoder here; there are: {', '.join(self.encoders)}"
+            )
+        arrays = {lang: encode(self.encoders[lang], [inputs[row] for row in own]) for lang, own in rows.items()}
+        dimensions = {language: found[0].shape[1] for language, found in arrays.items()}
+        if len(set(dimensions.values())) > 1:
+            raise EncodingError(f"the encoders of the languages have different dimensions: {dimensions}")
+        order = np.argsort([row for own in rows.values() for row in own])
+        return [np.concatenate(several)[order] for several in zip(*arrays.values(), strict=True)]

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 from torch.nn import functional as F  # noqa: N812  (torch's own convention)
 from torch.overrides import TorchFunctionMode
 
@@ -28,34 +29,33 @@ BERT_LIKE = ("bert", "roberta", "xlm-roberta", "camembert", "electra")
 def can_pack(model: Any) -> bool:
     """Whether texts may stand end to end in one row of this model."""
     config = model.config
-    causal = getattr(config, "is_decoder", False)
-    return config.model_type in BERT_LIKE and config._attn_implementation == "sdpa" and not causal
+    return uses_plain_masks(config) and not getattr(config, "is_decoder", False)
+
+
+def uses_plain_masks(config: Any) -> bool:
+    """Whether attention is torch's own, and masks nothing but padding."""
+    return config.model_type in BERT_LIKE and config._attn_implementation == "sdpa"
 
 
 @dataclass(frozen=True, slots=True)
 class Packing:
-    """Where the texts of a batch stand, in one row of all their tokens and in a padded matrix.
-
-    Attributes:
-        n: texts.
-        width: tokens of the longest.
-        shortest: tokens of the shortest.
-        starts: where each text starts in the row, and where the last one ends; shape (n + 1,).
-        tokens: for each place of the matrix, row by row, the token that stands there; any where there is none.
-        places: for each token its place in the matrix.
-        real: where the matrix holds tokens, shape (n, width).
-    """
+    """Where the texts of a batch stand, in one row of all their tokens and in a padded matrix, a text a row."""
 
     n: int
     width: int
+    """Tokens of the longest text."""
     shortest: int
-    starts: torch.Tensor
-    tokens: torch.Tensor
-    places: torch.Tensor
-    real: torch.Tensor
+    starts: Tensor
+    """Where each text starts in the row, and where the last one ends; shape (n + 1,)."""
+    tokens: Tensor
+    """For each place of the matrix, row by row, the token that stands there; any where there is none."""
+    places: Tensor
+    """For each token its place in the matrix."""
+    real: Tensor
+    """Where the matrix holds tokens, shape (n, width)."""
 
     @classmethod
-    def of(cls, ids: Ragged, move: Callable[[NDArray[Any]], torch.Tensor]) -> Packing:
+    def of(cls, ids: Ragged, move: Callable[[NDArray[Any]], Tensor]) -> Packing:
         """Of the texts' token ids; ``move`` brings an array to the device."""
         lengths = ids.lengths
         width = int(lengths.max())
@@ -69,12 +69,12 @@ class Packing:
         """Whether all texts are equally long: then row and matrix are the same."""
         return self.shortest == self.width
 
-    def padded(self, values: torch.Tensor) -> torch.Tensor:
+    def padded(self, values: Tensor) -> Tensor:
         """From the row, shape (tokens, ...), to the matrix, shape (n, width, ...)."""
         rows = values if self.even else values.index_select(0, self.tokens)
         return rows.view(self.n, self.width, *values.shape[1:])
 
-    def packed(self, values: torch.Tensor) -> torch.Tensor:
+    def packed(self, values: Tensor) -> Tensor:
         """From the matrix to the row."""
         rows = values.reshape(self.n * self.width, *values.shape[2:])
         return rows if self.even else rows.index_select(0, self.places)
@@ -95,62 +95,37 @@ class PackedAttention(TorchFunctionMode):
         return call(*args, **(kwargs or {}))
 
     def _attention(
-        self,
-        query: torch.Tensor,
-        key: torch.Tensor,
-        value: torch.Tensor,
-        attn_mask: torch.Tensor | None = None,
-        dropout_p: float = 0.0,
-        scale: float | None = None,
-        **options: Any,
-    ) -> torch.Tensor:
-        """Of states of shape (1, heads, tokens, dimensions of a head).
+        self, *states: Tensor, attn_mask: Any = None, dropout_p: float = 0.0, scale: float | None = None, **_: Any
+    ) -> Tensor:
+        """Of query, key and value of shape (1, heads, tokens, dimensions of a head).
 
-        The mask is not looked at: the row holds no padding, and the ends of the texts are known here. ``options`` are
+        The mask is not looked at: the row holds no padding, and the ends of the texts are known here. Other options are
         ``is_causal`` and the like, which no encoder sets.
         """
-        half = query.dtype in (torch.bfloat16, torch.float16)
-        within = nested_attention if query.device.type == "cuda" and half else padded_attention
-        query, key, value = (states[0].transpose(0, 1) for states in (query, key, value))
-        return within(self.packing, query, key, value, dropout_p, scale).transpose(0, 1)[None]
+        half = states[0].dtype in (torch.bfloat16, torch.float16)
+        within = nested_attention if states[0].device.type == "cuda" and half else padded_attention
+        query, key, value = (part[0].transpose(0, 1) for part in states)
+        return within(self.packing, query, key, value, dropout_p=dropout_p, scale=scale).transpose(0, 1)[None]
 
 
-def padded_attention(
-    packing: Packing,
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    dropout_p: float = 0.0,
-    scale: float | None = None,
-) -> torch.Tensor:
+def padded_attention(packing: Packing, *states: Tensor, dropout_p: float = 0.0, scale: float | None = None) -> Tensor:
     """Attention within each text on any device, the shorter ones padded for this one step.
 
-    States have shape (tokens, heads, dimensions of a head); ``scale`` is by default one over the root of the
-    dimensions.
+    Query, key and value have shape (tokens, heads, dimensions of a head).
     """
-    query, key, value = (packing.padded(states).transpose(1, 2) for states in (query, key, value))
+    query, key, value = (packing.padded(part).transpose(1, 2) for part in states)
     mask = None if packing.even else packing.real[:, None, None, :]
     found = F.scaled_dot_product_attention(query, key, value, mask, dropout_p, scale=scale)
     return packing.packed(found.transpose(1, 2))
 
 
-def nested_attention(
-    packing: Packing,
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    dropout_p: float = 0.0,
-    scale: float | None = None,
-) -> torch.Tensor:
+def nested_attention(packing: Packing, *states: Tensor, dropout_p: float = 0.0, scale: float | None = None) -> Tensor:
     """As ``padded_attention``, without padding: what torch has flash attention of variable length for, on CUDA."""
+    nest = torch.nested.nested_tensor_from_jagged
+    # The lengths are known here; torch would ask the device.
     query, key, value = (
-        torch.nested.nested_tensor_from_jagged(
-            states.contiguous(),
-            packing.starts,
-            min_seqlen=packing.shortest,  # known here; torch would ask the device
-            max_seqlen=packing.width,
-        ).transpose(1, 2)
-        for states in (query, key, value)
+        nest(part.contiguous(), packing.starts, min_seqlen=packing.shortest, max_seqlen=packing.width).transpose(1, 2)
+        for part in states
     )
     found = F.scaled_dot_product_attention(query, key, value, dropout_p=dropout_p, scale=scale)
     return found.transpose(1, 2).values()

@@ -18,7 +18,7 @@ from mirrorbench.core.errors import MirrorbenchError, ModelUnavailableError, Usa
 from mirrorbench.core.inputs import TextInput
 from mirrorbench.models.backbones import max_positions
 from mirrorbench.models.batching import TOKEN_BUDGET, Ragged
-from mirrorbench.models.packing import BERT_LIKE, PackedAttention, Packing, position_ids
+from mirrorbench.models.packing import PackedAttention, Packing, position_ids, uses_plain_masks
 from mirrorbench.models.pooling import Pooling, pool
 from mirrorbench.models.targets import LocatedTargets, covering, cut_to, stripped, target_weights
 
@@ -147,8 +147,12 @@ class Transformer:
         real = ids.mask(width)
         tokens = self._moved(ids.padded(width, self.tokenizer.pad_token_id or 0))
         mask = self._moved(real.astype(np.int64))
-        attention_mask = self._attention_mask(mask, bool(real.all()))
-        return self._states(all_layers, input_ids=tokens, attention_mask=attention_mask), mask
+        attention: torch.Tensor | None = mask
+        if uses_plain_masks(self.model.config):
+            # Of a mask of two dimensions transformers asks the device whether it masks anything at all, and waits for
+            # the answer, which the host knows.
+            attention = None if real.all() else mask.bool()[:, None, None, :].expand(-1, -1, width, -1)
+        return self._states(all_layers, input_ids=tokens, attention_mask=attention), mask
 
     def _packed_states(self, ids: Ragged, all_layers: bool) -> _States:
         """As ``_padded_states``, from one row of all tokens."""
@@ -167,17 +171,6 @@ class Transformer:
         if self.device.type == "cuda":
             return tensor.pin_memory().to(self.device, non_blocking=True)
         return tensor.to(self.device)
-
-    def _attention_mask(self, mask: torch.Tensor, whole: bool) -> torch.Tensor | None:
-        """What the model is told of the padding, shape (batch, tokens) unless it can take what it would make of that.
-
-        Of a mask of two dimensions transformers asks the device whether it masks anything at all, and waits for the
-        answer, which the host knows.
-        """
-        config = self.model.config
-        if config.model_type not in BERT_LIKE or config._attn_implementation != "sdpa":
-            return mask
-        return None if whole else mask.bool()[:, None, None, :].expand(-1, -1, mask.shape[1], -1)
 
 
 @contextmanager

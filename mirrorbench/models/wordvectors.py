@@ -1,7 +1,13 @@
-r"""Static word vectors: files in word2vec, GloVe and fastText's text form, and fastText's binaries.
+"""``fasttext`` and ``static``: word vectors as text encoders, a text's vector being the mean over its words.
 
-A file is read once, down to the first ``limit`` words (files list frequent words first), and kept in the cache as a
-plain array that is memory-mapped from then on: loading two gigabytes again costs neither time nor memory.
+Files are in word2vec's, GloVe's and fastText's text form, or fastText binaries. Spec keys: ``path`` (a file; ``{lang}``
+in it stands for the language of the text), ``limit`` (words read from it, 0 for all), ``lower`` (whether texts are
+lower-cased; by default, if the vocabulary is), ``language`` (of texts that name none; by default the task's).
+
+How a text becomes words: it is looked up whole; if unknown, it is cut at spaces, and the punctuation around each piece
+is taken off; a piece that is unknown is cut at the punctuation inside it. Unknown words are left out, unless the file
+has vectors of character n-grams (fastText binaries), and a text without any known word gets a zero vector. A word in
+context is encoded without its context.
 """
 
 from __future__ import annotations
@@ -11,23 +17,32 @@ import hashlib
 import json
 import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 
-from mirrorbench.core.errors import DataFormatError, ModelUnavailableError
+from mirrorbench.core.errors import DataFormatError, ModelUnavailableError, UsageError
 from mirrorbench.core.files import cache_root, writing
+from mirrorbench.core.hooks import Register, hookimpl
 from mirrorbench.core.identity import digest
-from mirrorbench.core.inputs import Array
+from mirrorbench.core.inputs import Array, TextInput, as_inputs
+from mirrorbench.core.specs import EncoderSpec
+from mirrorbench.models.systems import EncoderContext, checked_params
 
 PARSER = 1
 """Version of the reading; raised when the same file would give other vectors, so that no old cache entry is used."""
 
+DEFAULT_WORDS = 200_000
+"""Words read from a file: as many as Glavaš et al. (2019) keep, whose dictionaries paper 1 takes (section 3)."""
+
+_LANGUAGE = "{lang}"
 _HEADER = re.compile(rb"(\d+) (\d+)")
+_EDGES = re.compile(r"^[\W_]+|[\W_]+$")
+_INSIDE = re.compile(r"[\W_]+")
 
 
 @dataclass(frozen=True)
@@ -67,18 +82,116 @@ class WordVectors:
         rows = ft_ngram_hashes(word, self.shortest, self.longest, len(self.ngrams))
         return np.asarray(self.ngrams[rows]).mean(axis=0, dtype=np.float32) if len(rows) else None
 
+    def of_text(self, text: str) -> Array:
+        """The mean vector of a text's known words, zero without any; shape (dimensions,)."""
+        found = [vector for word in self._split(text.strip()) if (vector := self.vector(word)) is not None]
+        return np.mean(found, axis=0, dtype=np.float32) if found else np.zeros(self.vectors.shape[1], np.float32)
 
-def file_checksum(path: Path) -> str:
-    """SHA-256 of a file, remembered in the cache by the file's path, size and time of change.
+    def _split(self, text: str) -> Iterator[str]:
+        if text in self.rows:
+            yield text
+            return
+        for piece in text.split():
+            word = _EDGES.sub("", piece) or piece
+            whole = word in self.rows or self.ngrams is not None
+            yield from [word] if whole else _INSIDE.split(word)
+
+
+class StaticEncoder:
+    """Mean word vectors; the file is only checksummed until the first text comes.
+
+    Args:
+        path: the file, perhaps with ``{lang}`` in it.
+        limit: words read from it, 0 for all.
+        lower: whether texts are lower-cased, ``None`` for what suits the vocabulary.
+        language: of inputs that name none.
 
     Raises:
         ModelUnavailableError: there is no such file.
     """
+
+    def __init__(self, path: Path, limit: int = DEFAULT_WORDS, lower: bool | None = None, language: str = "") -> None:
+        self.path = path
+        self.limit = limit
+        self.lower = lower
+        self.language = language
+        checksums = {file.name: file_checksum(file) for file in self._files()}
+        self.fingerprint = digest({"files": checksums, "limit": limit, "lower": lower, "language": language})
+        self._loaded: dict[Path, WordVectors] = {}
+
+    def encode(self, inputs: Sequence[TextInput | str]) -> Array:
+        """Vectors of texts, float32 of shape (n, dimensions); zero where no word is known.
+
+        Raises:
+            DataFormatError: the file does not follow its format.
+            UsageError: the path has ``{lang}`` and an input's language is not known, or the files of two languages
+                have different dimensions.
+        """
+        rows = []
+        for item in as_inputs(inputs):
+            vectors = self._vectors(item.language)
+            text = " ".join(item.text[start:end] for start, end in item.spans) or item.text
+            lower = vectors.lowercased if self.lower is None else self.lower
+            rows.append(vectors.of_text(text.lower() if lower else text))
+        if len({len(row) for row in rows}) > 1:
+            raise UsageError(f"the files of {self.path} have different dimensions")
+        return np.stack(rows)
+
+    def vocabulary(self, language: str) -> tuple[str, ...]:
+        """The words of the file, or of the language's file, the most frequent first: at most ``limit``."""
+        return self._vectors(language).words
+
+    def _vectors(self, language: str) -> WordVectors:
+        path = self._path(language or self.language)
+        if path not in self._loaded:
+            self._loaded[path] = load_vectors(path, self.limit)
+        return self._loaded[path]
+
+    def _path(self, language: str) -> Path:
+        if _LANGUAGE in str(self.path) and not language:
+            raise UsageError(
+                f"{self.path}: which language {_LANGUAGE} stands for is not known",
+                "Add language=en to the encoder spec.",
+            )
+        return Path(str(self.path).replace(_LANGUAGE, language))
+
+    def _files(self) -> list[Path]:
+        """The file, or all files that the path can stand for."""
+        if _LANGUAGE not in self.path.name:
+            return [self._path(self.language)]
+        found = sorted(self.path.parent.glob(self.path.name.replace(_LANGUAGE, "*")))
+        if not found:
+            raise ModelUnavailableError(f"there is no file of word vectors at {self.path}, whatever the language")
+        return found
+
+
+def create_static(spec: EncoderSpec, context: EncoderContext) -> StaticEncoder:
+    """The encoder of a spec."""
+    params = checked_params(spec, path=str, limit=int, lower=bool, language=str)
+    if "path" not in params:
+        raise UsageError(
+            f"{spec} names no file",
+            f"Write {spec.backbone}:path=cc.en.300.vec; vectors are at https://fasttext.cc/docs/en/crawl-vectors.html",
+        )
+    if params.get("limit", 0) < 0:
+        raise UsageError(f"limit={params['limit']} is not a number of words")
+    return StaticEncoder(**{**params, "path": Path(params["path"]).expanduser()})
+
+
+@hookimpl
+def register_encoders(register: Register) -> None:
+    """Word vectors, under the name of the paper's baseline and under a name for all others."""
+    register("fasttext", create_static, "fastText vectors (.vec or .bin): mean over a text's words")
+    register("static", create_static, "any word vectors as text (word2vec, GloVe): mean over a text's words")
+
+
+def file_checksum(path: Path) -> str:
+    """SHA-256 of a file, remembered in the cache by the file's path, size and time of change."""
     if not path.is_file():
         raise ModelUnavailableError(f"there is no file of word vectors at {path}")
     stat = path.stat()
     key = digest({"path": str(path.resolve()), "size": stat.st_size, "changed": stat.st_mtime_ns})
-    note = _folder() / f"{key}.sha256"
+    note = cache_root() / "vectors" / f"{key}.sha256"
     if note.is_file():
         return note.read_text(encoding="ascii")
     with path.open("rb") as stream:
@@ -89,27 +202,19 @@ def file_checksum(path: Path) -> str:
 
 
 def load_vectors(path: Path, limit: int) -> WordVectors:
-    """The first ``limit`` words of a file, 0 for all.
+    """The first ``limit`` words of a file (files list frequent words first), 0 for all.
 
-    Names ending in ``.bin`` are fastText binaries, all others text; a ``.gz`` is unpacked while it is read. A binary
-    is read whole once (as much memory as the file is large), to be kept with its n-grams.
-
-    Raises:
-        ModelUnavailableError: there is no such file, or no gensim to read a binary with.
-        DataFormatError: the file does not follow its format; the message names file and line.
+    A file is read once and kept in the cache as a plain array that is memory-mapped from then on: loading two gigabytes
+    again costs neither time nor memory. Names ending in ``.bin`` are fastText binaries, which need as much memory as
+    the file is large; all others are text; a ``.gz`` is unpacked while it is read.
     """
-    folder = _folder() / digest({"file": file_checksum(path), "limit": limit, "parser": PARSER})
+    folder = cache_root() / "vectors" / digest({"file": file_checksum(path), "limit": limit, "parser": PARSER})
     if not (folder / "words.json").is_file():
-        read = _read_binary if path.suffix == ".bin" else read_text
-        _save(read(path, limit), folder)
+        _save((_read_binary if path.suffix == ".bin" else read_text)(path, limit), folder)
     about = json.loads((folder / "words.json").read_bytes().decode("utf-8", "surrogatepass"))
     words = tuple(about.pop("words"))
     ngrams = np.load(folder / "ngrams.npy", mmap_mode="r") if about else None
     return WordVectors(words, np.load(folder / "vectors.npy", mmap_mode="r"), ngrams, **about)
-
-
-def _folder() -> Path:
-    return cache_root() / "vectors"
 
 
 def _save(vectors: WordVectors, folder: Path) -> None:
@@ -134,47 +239,40 @@ def read_text(path: Path, limit: int = 0) -> WordVectors:
 
     Raises:
         DataFormatError: a line with another number of columns, something that is no finite number, no line at all, or
-            fewer than the header announces.
+            fewer than the header announces; the message names file and line.
     """
     words: dict[str, Array] = {}
     announced = dimensions = number = 0
-    with _opened(path) as stream, warnings.catch_warnings():
-        warnings.simplefilter("error", DeprecationWarning)  # how NumPy says that a text is no list of numbers
-        for number, line in _lines(stream, path):
-            if number == 1 and (header := _HEADER.fullmatch(line)):
-                announced = int(header[1])
-                continue
-            word, row = _entry(line, dimensions)
-            if not word or not len(row) or not np.isfinite(row).all():
-                raise DataFormatError(
-                    f"{path}, line {number}: expected a word and {dimensions or 'some'} finite numbers, found "
-                    f"{line[:60]!r} ({line.count(b' ') + 1} columns).",
-                    "Each line is a word and its numbers, separated by single spaces.",
-                )
-            dimensions = len(row)
-            words.setdefault(word, row)
-            if len(words) == limit:
-                break
-        else:
-            if number < announced:
-                raise DataFormatError(f"{path} ends at line {number}, but its header announces {announced} words.")
+    try:
+        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as stream, warnings.catch_warnings():
+            warnings.simplefilter("error", DeprecationWarning)  # how NumPy says that a text is no list of numbers
+            for line_number, raw in enumerate(stream, start=1):
+                line = raw.rstrip(b" \r\n").replace(b"\t", b" ")
+                if not line:
+                    continue
+                number = line_number
+                if number == 1 and (header := _HEADER.fullmatch(line)):
+                    announced = int(header[1])
+                    continue
+                word, row = _entry(line, dimensions)
+                if not word or not len(row) or not np.isfinite(row).all():
+                    raise DataFormatError(
+                        f"{path}, line {number}: expected a word and {dimensions or 'some'} finite numbers, found "
+                        f"{line[:60]!r} ({line.count(b' ') + 1} columns).",
+                        "Each line is a word and its numbers, separated by single spaces.",
+                    )
+                dimensions = len(row)
+                words.setdefault(word, row)
+                if len(words) == limit:
+                    break
+            else:
+                if number < announced:
+                    raise DataFormatError(f"{path} ends at line {number}, but its header announces {announced} words.")
+    except (OSError, EOFError) as error:
+        raise DataFormatError(f"{path} cannot be read: {error}") from error
     if not words:
         raise DataFormatError(f"{path} holds no word vectors.", "Each line is a word and its numbers.")
     return WordVectors(tuple(words), np.stack(list(words.values())))
-
-
-def _opened(path: Path) -> IO[bytes]:
-    return gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb")  # type: ignore[return-value]
-
-
-def _lines(stream: IO[bytes], path: Path) -> Iterator[tuple[int, bytes]]:
-    """Lines with their numbers (from 1) and without their ends; blank ones are left out."""
-    try:
-        for number, raw in enumerate(stream, start=1):
-            if line := raw.rstrip(b" \r\n").replace(b"\t", b" "):
-                yield number, line
-    except (OSError, EOFError) as error:
-        raise DataFormatError(f"{path} cannot be read: {error}") from error
 
 
 def _entry(line: bytes, dimensions: int) -> tuple[str, Array]:

@@ -21,7 +21,7 @@ from mirrorbench.core.locks import POLL_SECONDS
 from mirrorbench.data.contamination import Contamination, find_contamination
 from mirrorbench.data.corpora import Corpus
 from mirrorbench.models.backbones import foreign_languages
-from mirrorbench.models.inference import Cost
+from mirrorbench.models.encoder import Cost
 from mirrorbench.models.pooling import Pooling
 from mirrorbench.runs.cells import Cell, CellGroup, CellOutcome, CorpusRef, failed
 from mirrorbench.runs.environment import describe

@@ -12,10 +12,9 @@ import torch
 
 import mirrorbench
 from mirrorbench.core.inputs import TextInput
-from mirrorbench.models import inference
+from mirrorbench.models import encoder as inference
 from mirrorbench.models.batching import MIN_TOKENS
-from mirrorbench.models.encoder import LanguageRouter, TransformerEncoder
-from mirrorbench.models.inference import Cost
+from mirrorbench.models.encoder import Cost, LanguageRouter, TransformerEncoder
 from mirrorbench.models.pooling import Pooling
 from mirrorbench.models.transformer import load_transformer
 
@@ -101,8 +100,10 @@ def test_a_ready_mask_is_what_transformers_makes_itself(architecture: str, rando
     ids = transformer.tokenize(["ab", "abcdef", "abcd"], 20)
     mask = torch.from_numpy(ids.mask(8).astype(np.int64))
     tokens = torch.from_numpy(ids.padded(8, transformer.tokenizer.pad_token_id))
-    ready = transformer._attention_mask(mask, whole=False)
-    assert ready is not None
-    assert ready.dim() == 4
-    found, expected = (transformer.model(input_ids=tokens, attention_mask=m).last_hidden_state for m in (ready, mask))
-    assert torch.equal(found, expected)
+    given: list[torch.Tensor] = []
+    transformer.model.register_forward_pre_hook(
+        lambda model, args, inputs: given.append(inputs["attention_mask"]), with_kwargs=True
+    )
+    (found,), _ = transformer._padded_states(ids, 8, all_layers=False)
+    assert torch.equal(found, transformer.model(input_ids=tokens, attention_mask=mask).last_hidden_state)
+    assert [one.dim() for one in given] == [4, 2]

@@ -12,7 +12,7 @@ from toys import CATS, DOGS, ToyEncoder
 from mirrorbench.core.errors import DataFormatError
 from mirrorbench.data.items import Pair
 from mirrorbench.data.store import DataStore
-from mirrorbench.models.systems.static import StaticEncoder
+from mirrorbench.models.wordvectors import StaticEncoder
 from mirrorbench.tasks import PairSimilarity, Scores, Vectors
 
 

@@ -1,0 +1,229 @@
+"""Encoder systems: encoders of their own beside the backbones, each registered through ``register_encoders``.
+
+``sbert``: any sentence-transformers model, with its own pooling, normalisation and maximum length. Spec keys: ``model``
+(hub id; a name without slash is one of the ``sentence-transformers`` organisation) or ``path`` (a directory). With
+neither it is the paper's SBERT (paper 1, Table 15).
+
+``sapbert``: the released SapBERT, an encoder of biomedical names (Liu et al., NAACL 2021; paper 1, Table 15). Spec
+keys: ``model`` (hub id of another release, such as the cross-lingual ones) or ``path`` (a directory), ``pooling``
+(``cls``; ``mean`` for the release of that name) and ``max_length`` (25 tokens, as in the released code). Training one
+is the method ``sap``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mirrorbench.core.errors import ModelUnavailableError, PluginError, UsageError
+from mirrorbench.core.hooks import Register, hookimpl
+from mirrorbench.core.identity import digest
+from mirrorbench.core.inputs import Encoder, as_inputs
+from mirrorbench.core.registry import unknown_name
+from mirrorbench.core.specs import EncoderSpec
+from mirrorbench.models import backbones
+from mirrorbench.models.pooling import Pooling
+
+if TYPE_CHECKING:
+    from mirrorbench.core.inputs import Array, TextInput
+    from mirrorbench.core.plugins import Plugins
+
+
+@dataclass(frozen=True, slots=True)
+class EncoderContext:
+    """Where an encoder system is to run.
+
+    Attributes:
+        device: ``cpu``, ``cuda:0`` ...
+        precision: ``fp32`` or ``bf16``.
+        offline: open no socket.
+    """
+
+    device: str = "cpu"
+    precision: str = "fp32"
+    offline: bool = False
+
+
+def create_encoder(spec: EncoderSpec, plugins: Plugins, context: EncoderContext) -> Encoder:
+    """An encoder system; its weights are loaded when it first encodes.
+
+    Raises:
+        PluginError: what the plugin returned is no encoder.
+    """
+    entry = plugins.encoders.entry(spec.backbone)
+    encoder = entry.value(spec, context)
+    if not isinstance(encoder, Encoder) or not isinstance(encoder.fingerprint, str):
+        raise PluginError(
+            f"the encoder {entry.name!r} of {entry.origin} has no encode() or no fingerprint",
+            "An encoder needs encode(inputs) -> array (n, d) and a string attribute fingerprint.",
+        )
+    return encoder
+
+
+def checked_params(spec: EncoderSpec, **types: type) -> dict[str, Any]:
+    """The keys of a spec, if each is known and its value of the type it must be; to a text all values are turned."""
+    for key, value in spec.params:
+        if key not in types:
+            raise unknown_name(f"key of {spec.backbone}", key, list(types))
+        if types[key] is not str and type(value) is not types[key]:
+            raise UsageError(f"{key}={value} is not {'a whole number' if types[key] is int else 'true or false'}")
+    return {key: str(value) if types[key] is str else value for key, value in spec.params}
+
+
+@dataclass
+class LazyEncoder:
+    """An encoder whose weights are loaded when it first encodes.
+
+    Attributes:
+        fingerprint: of the weights and all else that changes vectors.
+        load: loads the weights, and returns a function from inputs to vectors.
+        pooling: how it pools, if it says so.
+    """
+
+    fingerprint: str
+    load: Callable[[], Callable[[list[TextInput]], Any]]
+    pooling: Pooling | None = None
+
+    @cached_property
+    def _encode(self) -> Callable[[list[TextInput]], Any]:
+        return self.load()
+
+    def encode(self, inputs: Sequence[TextInput | str]) -> Any:
+        """Vectors of texts, of shape (n, dimensions)."""
+        return self._encode(as_inputs(inputs))
+
+
+def create_sbert(spec: EncoderSpec, context: EncoderContext) -> LazyEncoder:
+    """The encoder of a spec ``sbert``."""
+    params = checked_params(spec, model=str, path=str)
+    if not params.get("path"):
+        name = params.get("model", "sbert")
+        known = name in backbones.BACKBONES or "/" in name
+        hub = EncoderSpec(name if known else f"sentence-transformers/{name}", spec.revision)
+        return sentence_transformer(backbones.locate(hub, "en", context.offline), context)
+    directory = Path(params["path"]).expanduser().resolve()
+    if not (directory / "modules.json").is_file() and not (directory / "config.json").is_file():
+        raise ModelUnavailableError(
+            f"{spec}: {directory} is no directory of a sentence-transformers model",
+            "It holds modules.json, as written by SentenceTransformer.save().",
+        )
+    return sentence_transformer(directory, context)
+
+
+def sentence_transformer(path: Path, context: EncoderContext) -> LazyEncoder:
+    """The encoder of a sentence-transformers model's directory: whole texts, as its own ``encode`` reads them."""
+
+    def load() -> Callable[[list[TextInput]], Array]:
+        import torch
+
+        from mirrorbench.core.devices import autocast
+
+        model = _load_sentence_transformer(path, context.device)
+
+        def encode(inputs: list[TextInput]) -> Array:
+            texts = [item.text for item in inputs]
+            with autocast(torch.device(context.device), context.precision):
+                vectors = model.encode(texts, convert_to_tensor=True, show_progress_bar=False)
+            return vectors.float().cpu().numpy()  # type: ignore[no-any-return]
+
+        return encode
+
+    return LazyEncoder(directory_checksum(path), load)
+
+
+def _load_sentence_transformer(path: Path, device: str) -> Any:
+    try:
+        from sentence_transformers import SentenceTransformer
+    except ImportError as error:
+        raise ModelUnavailableError(
+            "sbert needs the package sentence-transformers, which is not installed",
+            "Install it: pip install 'mirrorbench[sbert]'",
+        ) from error
+    from mirrorbench.models.transformer import quiet_transformers
+
+    try:
+        with quiet_transformers():
+            return SentenceTransformer(str(path), device=device, local_files_only=True, trust_remote_code=False)
+    except (OSError, ValueError, KeyError, ImportError, RuntimeError, AttributeError) as error:
+        first = (str(error).strip().splitlines() or ["no message"])[0]
+        raise ModelUnavailableError(
+            f"sentence-transformers cannot open {path}: {type(error).__name__}: {first[:300]}"
+        ) from error
+
+
+_IGNORED = {"README.md", "onnx", "openvino", ".git", ".gitattributes", ".cache"}
+
+
+def directory_checksum(path: Path) -> str:
+    """SHA-256 over all files of a model's directory and of its modules' folders, notes and other formats left out."""
+    named = ((file.relative_to(path), file) for file in sorted(path.rglob("*")) if file.is_file())
+    return backbones.file_hash((name.as_posix(), file) for name, file in named if _IGNORED.isdisjoint(name.parts))
+
+
+def create_sapbert(spec: EncoderSpec, context: EncoderContext) -> LazyEncoder:
+    """The encoder of a spec ``sapbert``."""
+    params = checked_params(spec, model=str, path=str, pooling=str, max_length=int)
+    path = params.get("path")
+    where = str(Path(path).expanduser().resolve()) if path else params.get("model", "sapbert")
+    directory = backbones.locate(EncoderSpec(where, spec.revision), "en", context.offline)
+    pooling = Pooling(params.get("pooling", "cls"), max_length=params.get("max_length", 25))
+
+    def load() -> Callable[[list[TextInput]], Array]:
+        import torch
+
+        from mirrorbench.models.encoder import TransformerEncoder
+        from mirrorbench.models.transformer import load_transformer
+
+        transformer = load_transformer(directory, torch.device(context.device))
+        return TransformerEncoder(transformer, pooling, context.precision).encode
+
+    identity = {"weights": backbones.fingerprint(directory), "readout": [pooling.mode, pooling.max_length]}
+    return LazyEncoder(digest(identity), load, pooling)
+
+
+@hookimpl
+def register_encoders(register: Register) -> None:
+    """The systems of this module."""
+    register("sbert", create_sbert, "a sentence-transformers model; by default the paper's SBERT")
+    register("sapbert", create_sapbert, "SapBERT: an encoder of biomedical names")
+
+
+def as_encoder(model: Any) -> Encoder:
+    """An object of this process as an encoder: one that is an encoder as it is, others through ``encode(strings)``.
+
+    SentenceTransformers have a fingerprint; of other objects nothing says when their vectors change.
+    """
+    if isinstance(getattr(model, "fingerprint", None), str) and isinstance(model, Encoder):
+        return model
+    if not callable(getattr(model, "encode", None)):
+        raise UsageError(
+            f"a {type(model).__name__} is no encoder: it has no encode(texts)",
+            "Give a spec, what mirrorbench.load returns, or a SentenceTransformer.",
+        )
+    known = any(kind.__name__ == "SentenceTransformer" for kind in type(model).__mro__)
+    quiet = {"show_progress_bar": False} if known else {}
+
+    def encode(inputs: list[TextInput]) -> Any:
+        return model.encode([item.text for item in inputs], **quiet)
+
+    return LazyEncoder(_object_fingerprint(model) if known else "", lambda: encode)
+
+
+def _object_fingerprint(model: Any) -> str:
+    """Changes whenever the vectors of some text could: weights, modules, settings of the tokenizer, prompts."""
+    weights = hashlib.sha256()
+    for name, tensor in model.state_dict().items():
+        weights.update(f"{name} {tuple(tensor.shape)}".encode())
+        weights.update(tensor.detach().cpu().contiguous().float().numpy().tobytes())
+    settings = ("max_seq_length", "default_prompt_name", "prompts", "truncate_dim")
+    tokenizer = getattr(model.tokenizer, "backend_tokenizer", None)
+    return digest({
+        "weights": weights.hexdigest(),
+        "modules": str(model),
+        "settings": [str(getattr(model, name, "")) for name in settings],
+        "tokenizer": hashlib.sha256((tokenizer.to_str() if tokenizer else "").encode()).hexdigest(),
+    })  # fmt: skip

@@ -1,0 +1,119 @@
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from transformers import AutoModel, AutoTokenizer
+
+from mirrorbench.core.errors import ModelUnavailableError, UnknownNameError, UsageError
+from mirrorbench.core.inputs import TextInput
+from mirrorbench.core.specs import EncoderSpec, parse_spec
+from mirrorbench.models import backbones
+from mirrorbench.models.systems import EncoderContext, create_sapbert, create_sbert, directory_checksum
+
+CONTEXT = EncoderContext()
+NAMES = ["covid-19", "coronavirus infection", "tumor of uterus and of everything else that is near to it"]
+TEXTS = ["A man is playing a guitar.", "", "word", "long " * 400, "Ein Satz mit Umlauten: äöü"]
+
+
+def spec(system: str, path: Path, **params: object) -> EncoderSpec:
+    return EncoderSpec(system, params=(("path", str(path)), *params.items()))  # type: ignore[arg-type]
+
+
+def test_sapbert_takes_the_first_tokens_of_25(random_model: Callable[[str], Path]) -> None:
+    path = random_model("bert")
+    tokenizer, model = AutoTokenizer.from_pretrained(path), AutoModel.from_pretrained(path).eval()
+    batch = tokenizer(NAMES, padding="max_length", max_length=25, truncation=True, return_tensors="pt")
+    with torch.no_grad():
+        expected = model(**batch).last_hidden_state[:, 0]
+    encoder = create_sapbert(spec("sapbert", path), CONTEXT)
+    np.testing.assert_allclose(encoder.encode([TextInput(name) for name in NAMES]), expected, atol=1e-5)
+    others = [create_sapbert(spec("sapbert", path, **p), CONTEXT) for p in ({"max_length": 9}, {"pooling": "mean"})]
+    assert len({encoder.fingerprint, *(other.fingerprint for other in others)}) == 3
+
+
+@pytest.mark.real
+def test_sbert_is_sentence_transformers_with_the_models_own_pooling(minilm: Path, tmp_path: Path) -> None:
+    sentence_transformers = pytest.importorskip("sentence_transformers")
+    mean = create_sbert(spec("sbert", minilm), CONTEXT)
+    vectors = mean.encode([TextInput(text) for text in TEXTS])
+    expected = sentence_transformers.SentenceTransformer(str(minilm), device="cpu").encode(TEXTS)
+    assert vectors.dtype == np.float32
+    np.testing.assert_allclose(vectors, expected, atol=1e-6)
+    np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)  # this model's own normalisation
+    shutil.copytree(minilm, tmp_path / "cls")
+    pooling = tmp_path / "cls" / "1_Pooling" / "config.json"
+    text = pooling.read_text()
+    for mode, old, new in (("mean_tokens", "true", "false"), ("cls_token", "false", "true")):
+        assert f'"pooling_mode_{mode}": {old}' in text
+        text = text.replace(f'"pooling_mode_{mode}": {old}', f'"pooling_mode_{mode}": {new}')
+    pooling.write_text(text)
+    cls = create_sbert(spec("sbert", tmp_path / "cls"), CONTEXT)
+    assert mean.fingerprint != cls.fingerprint
+    assert np.abs(vectors[:1] - cls.encode(TEXTS[:1])).max() > 1e-3
+
+
+def test_the_checksum_covers_modules_and_leaves_out_notes(tmp_path: Path) -> None:
+    (tmp_path / "1_Pooling").mkdir()
+    (tmp_path / "modules.json").write_text("[]")
+    (tmp_path / "1_Pooling" / "config.json").write_text("{}")
+    first = directory_checksum(tmp_path)
+    (tmp_path / "README.md").write_text("notes")
+    (tmp_path / "onnx").mkdir()
+    (tmp_path / "onnx" / "model.onnx").write_text("x")
+    assert directory_checksum(tmp_path) == first
+    (tmp_path / "1_Pooling" / "config.json").write_text("{ }")
+    assert directory_checksum(tmp_path) != first
+
+
+@pytest.mark.parametrize(
+    ("system", "hub_id"),
+    [
+        ("sbert", "sbert"),
+        ("sbert:model=all-MiniLM-L6-v2", "sentence-transformers/all-MiniLM-L6-v2"),
+        ("sbert:model=intfloat/e5-small", "intfloat/e5-small"),
+        ("sapbert", "sapbert"),
+        ("sapbert:model=cambridgeltl/SapBERT-UMLS-2020AB-all-lang-from-XLMR",
+         "cambridgeltl/SapBERT-UMLS-2020AB-all-lang-from-XLMR"),
+    ],
+)  # fmt: skip
+def test_ids(system: str, hub_id: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    asked: list[str] = []
+
+    def locate(spec: EncoderSpec, language: str, offline: bool) -> Path:
+        asked.append(spec.backbone)
+        return tmp_path
+
+    monkeypatch.setattr(backbones, "locate", locate)
+    create = create_sapbert if system.startswith("sapbert") else create_sbert
+    create(parse_spec(system), CONTEXT)
+    assert asked == [hub_id]
+
+
+def test_the_papers_models() -> None:
+    assert backbones.BACKBONES["sbert"].hub_id == "sentence-transformers/bert-base-nli-mean-tokens"
+    assert backbones.BACKBONES["sapbert"].hub_id == "cambridgeltl/SapBERT-from-PubMedBERT-fulltext"
+
+
+def test_errors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(UnknownNameError, match="key of sapbert 'lr'"):
+        create_sapbert(parse_spec("sapbert:lr=1"), CONTEXT)
+    with pytest.raises(UsageError, match="max_length=long"):
+        create_sapbert(spec("sapbert", tmp_path, max_length="long"), CONTEXT)
+    with pytest.raises(UnknownNameError, match="key of sbert 'pooling'"):
+        create_sbert(parse_spec("sbert:pooling=cls"), CONTEXT)
+    with pytest.raises(ModelUnavailableError, match="no directory of a sentence-transformers model"):
+        create_sbert(spec("sbert", tmp_path), CONTEXT)
+    (tmp_path / "modules.json").write_text("[")
+    broken = create_sbert(spec("sbert", tmp_path), CONTEXT)
+    with pytest.raises(ModelUnavailableError, match="sentence-transformers cannot open"):
+        broken.encode(["a"])
+    monkeypatch.setitem(sys.modules, "sentence_transformers", None)
+    with pytest.raises(ModelUnavailableError, match="not installed") as caught:
+        broken.encode(["a"])
+    assert "mirrorbench[sbert]" in caught.value.hint
