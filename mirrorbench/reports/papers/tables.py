@@ -19,10 +19,8 @@ ABSENT = "-"
 class Printed:
     """What stands in a cell of the paper.
 
-    Attributes:
-        text: as printed, ``-`` where the paper prints nothing, empty where our copies do not show what it prints.
-        value: in the task's own unit (0.743 for .743 and for 74.3), ``None`` where there is no number.
-        unit: one of the last digit, in the same unit as the value.
+    ``text`` is as printed, ``-`` where the paper prints nothing, empty where our copies do not show what it prints;
+    ``value`` is in the task's own unit (0.743 for .743 and for 74.3), and ``unit`` is one of the last digit.
     """
 
     text: str
@@ -46,10 +44,8 @@ class PaperColumn:
         metric: of the tasks.
         average: numbers of the columns (from 0) that this one averages.
         difference: numbers of two columns; the same twice for the difference to the row that ``against`` names.
-        analysis: what ``mirrorbench analyze`` calls it.
-        corpus: the strings that an analysis is about.
-        params: what the column adds to each row's encoder spec.
-        backbone: what the column puts in the place of each row's backbone.
+        analysis: what ``mirrorbench analyze`` calls it; ``corpus`` are the strings that it is about.
+        params: what the column adds to each row's encoder spec; ``backbone`` takes the place of the row's.
         unavailable: why the column cannot be measured with the data that has cards.
     """
 
@@ -70,25 +66,13 @@ class PaperColumn:
         """Head with its group."""
         return f"{self.group} {self.head}".strip()
 
-    def apply_to(self, spec: EncoderSpec) -> EncoderSpec:
-        """The encoder of a row in this column; one without method (an encoder system) stays as it is."""
-        if not spec.method:
-            return spec
-        spec = spec.with_params(**dict(self.params))
-        return replace(spec, backbone=self.backbone) if self.backbone else spec
-
 
 @dataclass(frozen=True, slots=True)
 class PaperRow:
-    """A row.
+    """A row: its label as printed, the encoder spec (``None`` where none can name it), and a cell for each column.
 
-    Attributes:
-        label: as printed.
-        encoder: the spec, ``None`` where none can name it.
-        printed: in the order of the columns.
-        against: number of the row (from 0) that differences are taken to.
-        defaults: the paper's own values of the keys that the table varies.
-        note: why there is no spec, or where the value is from.
+    ``against`` is the number of the row (from 0) that differences are taken to, ``defaults`` are the paper's own values
+    of the keys that the table varies, ``note`` says why there is no spec, or where the value is from.
     """
 
     label: str
@@ -101,15 +85,7 @@ class PaperRow:
 
 @dataclass(frozen=True, slots=True)
 class Remark:
-    """A cell of which something must be said, ``where`` else it is printed, or what a ``recomputed`` value would be.
-
-    Attributes:
-        row: number of the row, from 0.
-        column: number of the column, from 0.
-        note: in words.
-        where: name of the other table of a disagreement.
-        recomputed: printed form of the recomputed value of an inconsistency.
-    """
+    """A cell (by its numbers from 0) that is printed otherwise in another table, or that ought to be ``recomputed``."""
 
     row: int
     column: int
@@ -145,37 +121,34 @@ class PaperTable:
     disagreements: tuple[Remark, ...] = ()
 
     def target(self, row: int, column: int, backbone: EncoderSpec | None = None) -> Target | None:
-        """What must be measured for a cell; ``None`` where nothing can be.
-
-        Args:
-            row: number of the row, from 0.
-            column: number of the column, from 0.
-            backbone: takes the place of the paper's.
-        """
+        """What must be measured for a cell; ``None`` where nothing can be."""
         line, head = self.rows[row], self.columns[column]
         members = [self.columns[i] for i in head.average] or [head]
         tasks = tuple(task for member in members for task in member.tasks)
         if line.encoder is None or line.printed[column].absent or head.unavailable or not tasks:
             return None
-        spec = members[0].apply_to(line.encoder)
-        spec = _without(spec, dict(line.defaults)) if backbone is None else _moved(spec, backbone, dict(line.defaults))
-        return Target(spec, tasks, members[0].metric)
+        spec, first = line.encoder, members[0]
+        if spec.method:  # an encoder system stays as it is
+            spec = spec.with_params(**dict(first.params))
+            spec = replace(spec, backbone=first.backbone) if first.backbone else spec
+        defaults = dict(line.defaults)
+        if backbone is not None:
+            return Target(_moved(spec, backbone, defaults), tasks, first.metric)
+        # A key that has the paper's own value anyway is left out.
+        kept = tuple((key, value) for key, value in spec.params if key not in defaults or defaults[key] != value)
+        return Target(replace(spec, params=kept), tasks, first.metric)
 
     def targets(self, backbone: EncoderSpec | None = None) -> dict[tuple[int, int], Target]:
         """What must be measured, by row and column."""
         places = ((r, c) for r in range(len(self.rows)) for c in range(len(self.columns)))
-        found = {place: self.target(*place, backbone) for place in places}
-        return {place: target for place, target in found.items() if target is not None}
+        return {place: target for place in places if (target := self.target(*place, backbone)) is not None}
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What a cell of a table is measured by.
+    """What a cell of a table is measured by: the mean of a metric over tasks.
 
-    Attributes:
-        spec: the encoder; a key with the paper's own value is left out, as in ``mirrorbench run``.
-        tasks: averaged over where there are several.
-        metric: of each task.
+    A key of the spec with the paper's own value is left out, as in ``mirrorbench run``.
     """
 
     spec: EncoderSpec
@@ -187,14 +160,8 @@ class Target:
 class FactTable:
     """A table that describes models or hyper-parameters instead of scores.
 
-    Attributes:
-        name: paper and table.
-        title: one line.
-        where: paper, section, number.
-        head: what the rows are.
-        columns: the heads of the values.
-        rows: label, values, and the name of the preset of ours that must agree (empty for none).
-        notes: what a reader must know.
+    ``head`` says what the rows are; a row is a label, its values, and the name of the preset of ours that must agree
+    (empty for none).
     """
 
     name: str
@@ -204,12 +171,6 @@ class FactTable:
     columns: tuple[str, ...]
     rows: tuple[tuple[str, tuple[str, ...], str], ...]
     notes: tuple[str, ...] = ()
-
-
-def _without(spec: EncoderSpec, defaults: Mapping[str, Value]) -> EncoderSpec:
-    """The spec without keys that have the paper's own value anyway."""
-    kept = tuple((key, value) for key, value in spec.params if key not in defaults or defaults[key] != value)
-    return replace(spec, params=kept)
 
 
 def _moved(spec: EncoderSpec, backbone: EncoderSpec, defaults: Mapping[str, Value]) -> EncoderSpec:

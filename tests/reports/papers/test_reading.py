@@ -68,9 +68,9 @@ def test_a_column_changes_the_encoder_and_the_papers_own_value_is_left_out(tmp_p
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("title: A table", "titel: A table", "unknown key 'titel'"),
-        ("kind: scores", "kind: score", "neither 'scores' nor 'facts'"),
-        ("scale: percent", "scale: per-cent", "scale 'per-cent'"),
+        ("title: A table", "titel: A table", "line 2: unknown key 'titel'; did you mean 'title'?"),
+        ("kind: scores", "kind: score", "did you mean 'scores'?"),
+        ("scale: percent", "scale: per-cent", "line 5: scale: 'per-cent'"),
         ("metric: spearman", "notes: []", "twice"),
         ("metric: spearman\n", "", "tasks, but no metric"),
         ("task: sts12}", "task: sts12, suite: sts}", "must have one of the keys"),
@@ -100,7 +100,7 @@ def test_what_is_wrong_is_named(tmp_path: Path, old: str, new: str, message: str
 def test_a_file_that_is_not_there_or_not_a_spec(tmp_path: Path) -> None:
     with pytest.raises(DataFormatError, match="cannot be read"):
         read_paper_table(tmp_path / "none.yaml")
-    with pytest.raises(DataFormatError, match="must be a mapping"):
+    with pytest.raises(DataFormatError, match="must be of type mapping"):
         read_paper_table(write(tmp_path, "- a\n- b\n"))
 
 
