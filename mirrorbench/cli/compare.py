@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from mirrorbench.reports.statistics.significance import Interval
 
 
-Results = Annotated[
+_Results = Annotated[
     list[Path] | None,
     typer.Option(
         "--results",
@@ -28,8 +28,8 @@ Results = Annotated[
         show_default="results",
     ),
 ]
-Tasks = Annotated[list[str] | None, tasks_option("Tasks and suites.", "all that both have")]
-Test = Annotated[
+_Tasks = Annotated[list[str] | None, tasks_option("Tasks and suites.", "all that both have")]
+_Test = Annotated[
     PairedTest,
     typer.Option(
         help="Paired test. auto: McNemar for right and wrong answers of one seed each, permutation for other means "
@@ -41,9 +41,9 @@ Test = Annotated[
 def compare(
     first: Annotated[str, typer.Argument(metavar="A", help="An encoder spec that has results.")],
     second: Annotated[str, typer.Argument(metavar="B", help="Another, or the same one in another folder.")],
-    results: Results = None,
-    tasks: Tasks = None,
-    test: Test = PairedTest.auto,
+    results: _Results = None,
+    tasks: _Tasks = None,
+    test: _Test = PairedTest.auto,
     protocol: Annotated[str, typer.Option(help="Only results of this protocol.", show_default="any")] = "",
     resamples: Annotated[int, typer.Option(min=100, help="Of bootstraps and permutation tests.")] = 10_000,
     seed: Annotated[int, typer.Option(min=0, help="Of the resamples.")] = 0,

@@ -28,7 +28,7 @@ app = typer.Typer(
 
 _WIDE = 120  # a terminal of fewer columns gets no titles: they would be broken into shreds
 
-Names = Annotated[
+_Names = Annotated[
     list[str] | None, typer.Argument(metavar="NAME...", help="Data sets, suites, or hf:OWNER/NAME@COMMIT/SPLIT.")
 ]
 
@@ -60,7 +60,7 @@ def list_data(data_dir: DataDir = None, offline: Offline = False, as_json: Json 
 
 @app.command()
 def fetch(
-    names: Names = None,
+    names: _Names = None,
     everything: Annotated[bool, typer.Option("--all", help="Fetch every data set and corpus.")] = False,
     force: Annotated[
         bool, typer.Option("--force", help="Replace altered files; they are kept as NAME.altered.")
@@ -102,7 +102,7 @@ def import_data(
 
 
 @app.command()
-def verify(names: Names = None, data_dir: DataDir = None, offline: Offline = False) -> None:
+def verify(names: _Names = None, data_dir: DataDir = None, offline: Offline = False) -> None:
     """Hash the files that are here again and compare them with their cards."""
     from mirrorbench.core.errors import DataIntegrityError
     from mirrorbench.data.store import DataStore

@@ -8,20 +8,20 @@ from typing import Annotated
 
 import typer
 
-from mirrorbench.cli.options import DataDir, Device, Encoder, Offline, PluginFiles
+from mirrorbench.cli.options import DataDir, Device, EncoderSpecText, Offline, PluginFiles
 from mirrorbench.core.specs import split_names
 
-Source = Annotated[
+_Source = Annotated[
     str,
     typer.Argument(
         metavar="FILE", help="One text a line; or .jsonl, .tsv, .csv, .parquet; .gz too; - is standard input."
     ),
 ]
-VectorFile = Annotated[
+_VectorFile = Annotated[
     Path | None,
     typer.Option("--output", "-o", metavar="FILE", help=".npy or .parquet.", show_default="JSON lines, printed"),
 ]
-SpanColumns = Annotated[
+_SpanColumns = Annotated[
     str,
     typer.Option(
         "--span-columns", metavar="START,END", help="Columns of the target's characters, instead of brackets."
@@ -30,14 +30,14 @@ SpanColumns = Annotated[
 
 
 def encode(
-    texts: Source,
-    encoder: Encoder,
-    output: VectorFile = None,
+    texts: _Source,
+    encoder: EncoderSpecText,
+    output: _VectorFile = None,
     column: Annotated[str, typer.Option("--column", "-c", metavar="NAME", help="Column of the texts.")] = "",
     words_in_context: Annotated[
         bool, typer.Option("--words-in-context", "-w", help="Encode the word in [brackets] in each text.")
     ] = False,
-    span_columns: SpanColumns = "",
+    span_columns: _SpanColumns = "",
     level: Annotated[
         str, typer.Option(help="word, phrase or sentence: the recipe of a tuned encoder.", show_default="sentence")
     ] = "",

@@ -14,19 +14,19 @@ from mirrorbench.cli.output import print_or_write
 if TYPE_CHECKING:
     from mirrorbench.core.plugins import Plugins
 
-Results = Annotated[
+_Results = Annotated[
     list[Path] | None,
     typer.Argument(help="Folders of results, or a table as --format json wrote it.", show_default="results"),
 ]
-Tasks = Annotated[list[str] | None, tasks_option("Columns: tasks and suites.", "all")]
-Encoders = Annotated[
+_Tasks = Annotated[list[str] | None, tasks_option("Columns: tasks and suites.", "all")]
+_Encoders = Annotated[
     list[str] | None,
     encoders_option("Rows; what a spec leaves open may be anything (bert: every row of BERT). May be repeated.", "all"),
 ]
-TableName = Annotated[
+_TableName = Annotated[
     str, typer.Option(metavar="NAME", help="Rows and columns of a table of the papers (mirrorbench paper lists them).")
 ]
-Format = Annotated[
+_Format = Annotated[
     str,
     typer.Option(
         "--format",
@@ -38,10 +38,10 @@ Format = Annotated[
 
 
 def leaderboard(
-    results: Results = None,
-    tasks: Tasks = None,
-    encoder: Encoders = None,
-    table: TableName = "",
+    results: _Results = None,
+    tasks: _Tasks = None,
+    encoder: _Encoders = None,
+    table: _TableName = "",
     metric: Annotated[str, typer.Option(help="Show this metric.", show_default="each task's main one")] = "",
     protocol: Annotated[str, typer.Option(help="Only results under this protocol.", show_default="any")] = "",
     intervals: Annotated[
@@ -54,7 +54,7 @@ def leaderboard(
     allow_mixed: Annotated[
         bool, typer.Option("--allow-mixed", help="Also results of other data, models or protocols in one table.")
     ] = False,
-    format_: Format = "",
+    format_: _Format = "",
     siunitx: Annotated[bool, typer.Option("--siunitx", help="latex: align numbers by siunitx's S columns.")] = False,
     standalone: Standalone = False,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Write to this file.")] = None,

@@ -7,9 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
-DEVICES = "auto, cpu, cuda, cuda:N or mps."
-PRECISIONS = "auto (bf16 on CUDA, else fp32), fp32 or bf16."
-PROTOCOLS = "paper: as published; released: as the authors' code does it."
+DEVICE_HELP = "auto, cpu, cuda, cuda:N or mps."
+PRECISION_HELP = "auto (bf16 on CUDA, else fp32), fp32 or bf16."
+PROTOCOL_HELP = "paper: as published; released: as the authors' code does it."
 
 
 def _load_plugins(files: list[Path] | None) -> list[Path] | None:
@@ -41,10 +41,12 @@ DataDir = Annotated[
     ),
 ]
 Offline = Annotated[bool, typer.Option("--offline", help="Open no socket: what is not here is an error.")]
-Encoder = Annotated[str, typer.Option("--encoder", "-e", metavar="SPEC", help="BACKBONE[+METHOD][:KEY=VALUE,...].")]
-Device = Annotated[str, typer.Option(help=DEVICES)]
-Precision = Annotated[str, typer.Option(help=PRECISIONS)]
-Protocol = Annotated[str, typer.Option(help=PROTOCOLS)]
+EncoderSpecText = Annotated[
+    str, typer.Option("--encoder", "-e", metavar="SPEC", help="BACKBONE[+METHOD][:KEY=VALUE,...].")
+]
+Device = Annotated[str, typer.Option(help=DEVICE_HELP)]
+Precision = Annotated[str, typer.Option(help=PRECISION_HELP)]
+Protocol = Annotated[str, typer.Option(help=PROTOCOL_HELP)]
 Standalone = Annotated[bool, typer.Option("--standalone", help="latex: a document that compiles.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mirrorbench.cli.options import DEVICES, PRECISIONS, DataDir, Offline, PluginFiles, Protocol, Standalone
+from mirrorbench.cli.options import DEVICE_HELP, PRECISION_HELP, DataDir, Offline, PluginFiles, Protocol, Standalone
 
 if TYPE_CHECKING:
     from mirrorbench.reports.papers.measured import MeasuredTable
@@ -19,30 +19,30 @@ DEFAULT_SEEDS = 1
 """As in ``mirrorbench run``; the papers average three (paper 1, footnote 6)."""
 
 
-TableName = Annotated[
+_TableName = Annotated[
     str, typer.Argument(help="A table (mirror-bert/table3) or a paper (mirrorwic).", show_default="list all")
 ]
-Backbone = Annotated[
+_Backbone = Annotated[
     str,
     typer.Option("--encoder", "-e", metavar="BACKBONE", help="This backbone in every row.", show_default="the paper's"),
 ]
-Format = Annotated[
+_Format = Annotated[
     str,
     typer.Option("--format", "-f", help="markdown, latex, csv or json.", show_default="drawn, or Markdown into a pipe"),
 ]
 
 
 def paper(
-    table: TableName = "",
+    table: _TableName = "",
     results: Annotated[Path, typer.Option("--results", "-o", help="The folder of results.")] = Path("results"),
     run: Annotated[bool, typer.Option("--run", help="Measure the cells that are missing first.")] = False,
-    encoder: Backbone = "",
+    encoder: _Backbone = "",
     seeds: Annotated[int, typer.Option(min=1, help="With --run: runs of each tuned encoder.")] = DEFAULT_SEEDS,
     protocol: Protocol = "paper",
-    format_: Format = "",
+    format_: _Format = "",
     standalone: Standalone = False,
-    device: Annotated[str, typer.Option(help=f"With --run: {DEVICES}")] = "auto",
-    precision: Annotated[str, typer.Option(help=f"With --run: {PRECISIONS}")] = "auto",
+    device: Annotated[str, typer.Option(help=f"With --run: {DEVICE_HELP}")] = "auto",
+    precision: Annotated[str, typer.Option(help=f"With --run: {PRECISION_HELP}")] = "auto",
     data_dir: DataDir = None,
     offline: Offline = False,
     plugin: PluginFiles = None,

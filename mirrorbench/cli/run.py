@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mirrorbench.cli.options import (
-    PRECISIONS,
-    PROTOCOLS,
+    PRECISION_HELP,
+    PROTOCOL_HELP,
     DataDir,
     Device,
     Offline,
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 EMBEDDED_SEEDS = 3
 """Runs of each tuned encoder where nothing is asked for; the model and the data are those inside the package."""
 
-GridName = Annotated[
+_GridName = Annotated[
     str | None,
     typer.Argument(
         metavar="GRID.yaml",
@@ -37,69 +37,69 @@ GridName = Annotated[
         "it says, --encoder the backbones.",
     ),
 ]
-Encoders = Annotated[
+_Encoders = Annotated[
     list[str] | None,
     encoders_option(
         "BACKBONE[@REVISION][+METHOD][:KEY=VALUE,...]; a bare backbone is the ladder. May be repeated.",
         "tiny, the model inside the package",
     ),
 ]
-Tasks = Annotated[
+_Tasks = Annotated[
     list[str] | None,
     tasks_option(
         "Tasks and suites. Some tasks take options: bli-en-fr:train=1k,self_learning=5.",
         "quick, the data inside the package",
     ),
 ]
-Seeds = Annotated[
+_Seeds = Annotated[
     int | None,
     typer.Option(min=1, help="Runs of each tuned encoder.", show_default="1; 3 without --encoder and --tasks"),
 ]
-CorpusName = Annotated[
+_CorpusName = Annotated[
     str,
     typer.Option(
         help="What to tune on: a corpus, a text file, or hf:OWNER/NAME@COMMIT/SPLIT#COLUMN; several joined by +.",
         show_default="each task's own",
     ),
 ]
-Protocol = Annotated[str, typer.Option(help=PROTOCOLS, show_default="paper")]
-Precision = Annotated[str, typer.Option(help=PRECISIONS, show_default="auto")]
-Output = Annotated[Path, typer.Option("--output", "-o", help="Where results go.")]
-Executor = Annotated[
+_Protocol = Annotated[str, typer.Option(help=PROTOCOL_HELP, show_default="paper")]
+_Precision = Annotated[str, typer.Option(help=PRECISION_HELP, show_default="auto")]
+_Output = Annotated[Path, typer.Option("--output", "-o", help="Where results go.")]
+_Executor = Annotated[
     str,
     typer.Option(metavar="NAME[:KEY=VALUE,...]", help="Where to compute: local, or what a plugin adds (ray, slurm)."),
 ]
-Workers = Annotated[
+_Workers = Annotated[
     int | None,
     typer.Option(min=1, help="Worker processes.", show_default="this process, or one for each GPU of --device cuda"),
 ]
-Address = Annotated[str, typer.Option(help="Where the executor's cluster is.", show_default="a local one")]
-Deterministic = Annotated[
+_Address = Annotated[str, typer.Option(help="Where the executor's cluster is.", show_default="a local one")]
+_Deterministic = Annotated[
     bool, typer.Option("--deterministic", help="On a GPU: only algorithms that repeat bit for bit; slower.")
 ]
-DryRun = Annotated[
+_DryRun = Annotated[
     bool,
     typer.Option("--dry-run", help="Show the plan, what is done and about how long the rest takes; compute nothing."),
 ]
 
 
 def run(
-    grid: GridName = None,
-    encoder: Encoders = None,
-    tasks: Tasks = None,
-    seeds: Seeds = None,
-    corpus: CorpusName = "",
-    protocol: Protocol = "",
+    grid: _GridName = None,
+    encoder: _Encoders = None,
+    tasks: _Tasks = None,
+    seeds: _Seeds = None,
+    corpus: _CorpusName = "",
+    protocol: _Protocol = "",
     device: Device = "auto",
-    precision: Precision = "",
+    precision: _Precision = "",
     data_dir: DataDir = None,
-    output: Output = Path("results"),
-    executor: Executor = "local",
-    workers: Workers = None,
-    address: Address = "",
-    deterministic: Deterministic = False,
+    output: _Output = Path("results"),
+    executor: _Executor = "local",
+    workers: _Workers = None,
+    address: _Address = "",
+    deterministic: _Deterministic = False,
     offline: Offline = False,
-    dry_run: DryRun = False,
+    dry_run: _DryRun = False,
     plugin: PluginFiles = None,
 ) -> None:
     """Train, evaluate and print the leaderboard. Without arguments: the embedded model on the embedded data.

@@ -8,25 +8,25 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mirrorbench.cli.options import Device, Encoder, Offline, PluginFiles, Precision
+from mirrorbench.cli.options import Device, EncoderSpecText, Offline, PluginFiles, Precision
 from mirrorbench.core.specs import split_names
 
 if TYPE_CHECKING:
     from mirrorbench.texts.tune import TunedEncoder
 
 
-TextFile = Annotated[
+_TextFile = Annotated[
     str,
     typer.Argument(
         metavar="TEXTFILE",
         help="One text a line, or text1||text2; or .jsonl, .tsv, .csv, .parquet; .gz too; - is standard input.",
     ),
 ]
-Columns = Annotated[
+_Columns = Annotated[
     list[str] | None,
     typer.Option("--column", "-c", metavar="NAME,...", help="Column of the texts; two columns are pairs."),
 ]
-HeldOut = Annotated[
+_HeldOut = Annotated[
     int | None,
     typer.Option(
         "--held-out", min=0, help="Lines kept from the tuning and reported on.", show_default="500, at most 10 %"
@@ -35,13 +35,13 @@ HeldOut = Annotated[
 
 
 def tune(
-    texts: TextFile,
+    texts: _TextFile,
     output: Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Where the encoder goes.")],
-    encoder: Encoder = "roberta",
-    column: Columns = None,
+    encoder: EncoderSpecText = "roberta",
+    column: _Columns = None,
     level: Annotated[str, typer.Option(help="word, phrase, sentence or wic: picks the recipe.")] = "sentence",
     seed: Annotated[int, typer.Option(min=0, help="Of the tuning, and of what is held out.")] = 0,
-    held_out: HeldOut = None,
+    held_out: _HeldOut = None,
     device: Device = "auto",
     precision: Precision = "auto",
     force: Annotated[bool, typer.Option("--force", help="Replace an encoder that is in --output already.")] = False,
