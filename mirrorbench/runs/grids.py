@@ -7,46 +7,40 @@ their plans become one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 from itertools import product
-from math import prod
+from math import isfinite, prod
 from pathlib import Path
-from typing import TYPE_CHECKING, Never
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
+from msgspec import UNSET, UnsetType
 
 from mirrorbench.core.errors import DataFormatError, UsageError
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.registry import unknown_name
-from mirrorbench.core.specs import PROTOCOLS, EncoderSpec, Value, parse_spec, parse_value
-from mirrorbench.core.yamlfile import Located, read_yaml
+from mirrorbench.core.schema import convert, problem_at
+from mirrorbench.core.specs import EncoderSpec, Value, parse_spec, parse_value
+from mirrorbench.core.yamlfile import read_yaml
 from mirrorbench.runs.plan import Plan, Planner, Request, check_spec, expand_tasks, merged
 
 if TYPE_CHECKING:
     from mirrorbench.runs.workspace import Workspace
 
-BLOCK_KEYS = ("encoders", "sweep", "tasks", "seeds", "corpus", "protocol", "precision")
-FILE_KEYS = ("title", "source", "blocks", *BLOCK_KEYS)
-RANGE_KEYS = ("from", "to", "step")
 MAX_RANGE = 1000
 MAX_SWEEP = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class Overrides:
-    """What the command line says in place of a file.
-
-    Attributes:
-        backbones: stand in for the backbone of every encoder that is none of the registered systems.
-        tasks: task and suite names.
-        seeds: the seeds.
-        corpus: name or path.
-        protocol: ``paper`` or ``released``.
-        precision: ``auto``, ``fp32`` or ``bf16``.
-    """
+    """What the command line says in place of a file; empty where it says nothing."""
 
     backbones: tuple[EncoderSpec, ...] = ()
+    """Stand in for the backbone of every encoder that is none of the registered systems."""
     tasks: tuple[str, ...] = ()
+    """Tasks and suites."""
     seeds: tuple[int, ...] = ()
     corpus: str = ""
     protocol: str = ""
@@ -55,12 +49,7 @@ class Overrides:
 
 @dataclass(frozen=True, slots=True)
 class GridBlock:
-    """One request of a grid.
-
-    Attributes:
-        line: where its block starts in the file.
-        request: what it asks for.
-    """
+    """One request of a grid, and the line on which its block starts."""
 
     line: int
     request: Request
@@ -68,17 +57,56 @@ class GridBlock:
 
 @dataclass(frozen=True, slots=True)
 class GridFile:
-    """A grid file, checked and taken apart.
-
-    Attributes:
-        path: the file.
-        title: one line for the table, may be empty.
-        blocks: in the order of the file.
-    """
+    """A grid file, checked and taken apart; the title is for its table, and may be empty."""
 
     path: Path
     title: str
     blocks: tuple[GridBlock, ...]
+
+
+class _Range(msgspec.Struct, forbid_unknown_fields=True, rename={"first": "from", "last": "to"}):
+    """``{from: 0, to: 0.4, step: 0.1}``: both ends belong to it."""
+
+    first: int | float
+    last: int | float
+    step: int | float = 1
+
+    def __post_init__(self) -> None:
+        first, last, step = self.first, self.last, self.step
+        if not all(map(isfinite, (first, last, step))) or step <= 0 or last < first:
+            raise ValueError(f"a range goes up from {first} to {last} by steps above 0, not by {step}")
+        if (count := int((last - first) / step) + 1) > MAX_RANGE:
+            raise ValueError(f"a range of {count:,} values; at most {MAX_RANGE:,}")
+
+    def values(self) -> list[Value]:
+        # In decimals, or 0.1 + 0.1 + 0.1 would not be 0.3.
+        first, last, step = (Decimal(repr(number)) for number in (self.first, self.last, self.step))
+        numbers = [first + step * n for n in range(int((last - first) / step) + 1)]
+        whole = all(number == number.to_integral_value() for number in (first, step))
+        return [int(number) if whole else float(number) for number in numbers]
+
+
+_Plain = str | int | float | bool
+_Swept = _Plain | _Range | list[_Plain | _Range]
+_Encoder = str | dict[str, _Swept]
+_Protocol = Literal["paper", "released"]
+_Precision = Literal["auto", "fp32", "bf16"]
+
+
+class _Block(msgspec.Struct, forbid_unknown_fields=True):
+    encoders: _Encoder | list[_Encoder] | UnsetType = UNSET
+    sweep: dict[str, _Swept] | UnsetType = UNSET
+    tasks: str | list[str] | UnsetType = UNSET
+    seeds: int | _Range | list[int | _Range] | UnsetType = UNSET
+    corpus: str | UnsetType = UNSET
+    protocol: _Protocol | list[_Protocol] | UnsetType = UNSET
+    precision: _Precision | list[_Precision] | UnsetType = UNSET
+
+
+class _File(_Block, forbid_unknown_fields=True):
+    title: str = ""
+    source: str = ""
+    blocks: list[_Block] | UnsetType = UNSET
 
 
 def grids_folder() -> Path:
@@ -95,13 +123,12 @@ def find_grid(name: str) -> Path:
         UnknownNameError: neither.
     """
     path = Path(name).expanduser()
-    shipped = grids_folder() / f"{name}.yaml"
     if path.is_file() or (path.exists() and not path.is_dir()):
         return path
-    if "/" not in name and shipped.is_file():
-        return shipped
-    known = sorted(file.stem for file in grids_folder().glob("*.yaml"))
-    raise unknown_name("grid, and no file,", name, known)
+    known = {file.stem: file for file in sorted(grids_folder().glob("*.yaml"))}
+    if name not in known:
+        raise unknown_name("grid, and no file,", name, list(known))
+    return known[name]
 
 
 def read_grid(path: Path, plugins: Plugins, overrides: Overrides | None = None) -> GridFile:
@@ -124,197 +151,148 @@ def plan_grid(grid: GridFile, workspace: Workspace, fetch: bool = True) -> Plan:
     Raises:
         UsageError: a request is wrong, or two blocks ask for different cells in one place of the results.
     """
-    planner = Planner(workspace, fetch)
-    plans = []
+    planner, plans = Planner(workspace, fetch), []
     for block in grid.blocks:
         try:
             plans.append(planner.plan(block.request))
         except UsageError as error:
-            raise _at(grid.path, block.line, error) from None
+            raise type(error)(f"{grid.path}, line {block.line}: {error.message}", error.hint) from None
     try:
         return merged(plans)
     except UsageError as error:
         raise UsageError(f"{grid.path}: {error.message}", error.hint) from None
 
 
-def _at(path: Path, line: int, error: UsageError) -> UsageError:
-    """The same error with file and line in front."""
-    return type(error)(f"{path}, line {line}: {error.message}", error.hint)
+_Keys = dict[str, tuple[Any, str]]
+"""The keys of a block: their values, and their places in the file as msgspec writes them (``.blocks[0].tasks``)."""
 
 
 class _Reader:
     """Reads one file; every method raises ``UsageError`` with file and line."""
 
     def __init__(self, path: Path, plugins: Plugins, overrides: Overrides) -> None:
-        self.path = path
-        self.plugins = plugins
-        self.overrides = overrides
-
-    def read(self) -> GridFile:
-        """The whole file."""
+        self.path, self.plugins, self.overrides = path, plugins, overrides
         try:
-            root = read_yaml(self.path)
+            self.content = read_yaml(path)
+            self.file = convert(self.content, _File, path)
         except DataFormatError as error:  # a grid is part of the request
             raise UsageError(error.message, error.hint) from None
-        top = self._mapping(root, "a grid", FILE_KEYS)
-        defaults = {key: value for key, value in top.items() if key in BLOCK_KEYS}
-        blocks = self._items(top["blocks"]) if "blocks" in top else [Located({}, root.line)]
-        if not blocks:
-            self._fail(top["blocks"].line, "there are no blocks")
-        for key in ("title", "source"):
-            if key in top and not isinstance(top[key].value, str):
-                self._fail(top[key].line, f"{key} must be a line of text")
-        requests = [
-            GridBlock(block.line, request)
-            for block in blocks
-            for request in self._requests(block.line, defaults | self._mapping(block, "a block", BLOCK_KEYS))
-        ]
-        return GridFile(self.path, str(top["title"].value) if "title" in top else "", tuple(requests))
 
-    def _requests(self, line: int, block: dict[str, Located]) -> Iterator[Request]:
-        """One request for each protocol and precision of a block."""
-        for key in ("encoders", "tasks"):
-            if key not in block and not getattr(self.overrides, key, ()):
-                self._fail(line, f"this block names no {key}", f"Write {key}: in it, or beside blocks.")
-        for key in ("encoders", "tasks", "protocol", "precision"):
-            if key in block and block[key].value == ():
-                self._fail(block[key].line, f"{key}: an empty list")
-        tasks = self._tasks(block)
-        seeds = self.overrides.seeds or self._seeds(block.get("seeds"))
-        corpus = self.overrides.corpus or self._word(block.get("corpus"))
-        protocols = self._choices(block, "protocol", self.overrides.protocol, PROTOCOLS, "paper")
-        precisions = self._choices(block, "precision", self.overrides.precision, ("auto", "fp32", "bf16"), "auto")
+    def read(self) -> GridFile:
+        defaults = self._keys(self.file, "")
+        if self.file.blocks is UNSET:
+            blocks = [(self.content.line, defaults)]
+        elif not self.file.blocks:
+            raise self._error(".blocks", "there are no blocks")
+        else:
+            lines = [block.line for block in self.content.value["blocks"].value]  # type: ignore[index,union-attr,call-overload]
+            own = [self._keys(block, f".blocks[{n}]") for n, block in enumerate(self.file.blocks)]
+            blocks = [(line, defaults | keys) for line, keys in zip(lines, own, strict=True)]
+        requests = [GridBlock(line, request) for line, keys in blocks for request in self._requests(line, keys)]
+        return GridFile(self.path, self.file.title, tuple(requests))
+
+    def _keys(self, block: _Block, place: str) -> _Keys:
+        found = {key: (getattr(block, key), f"{place}.{key}") for key in _Block.__struct_fields__}
+        return {key: (value, where) for key, (value, where) in found.items() if value is not UNSET}
+
+    def _error(self, place: str, problem: str | UsageError, hint: str = "") -> UsageError:
+        if isinstance(problem, UsageError):
+            return self._error(place, problem.message, problem.hint)
+        return UsageError(problem_at(self.path, self.content, f"{problem} - at `${place}`").message, hint)
+
+    def _requests(self, line: int, keys: _Keys) -> Iterator[Request]:
+        """One request for each protocol of a block."""
+        given = self.overrides
+        for key, instead in (("encoders", ()), ("tasks", given.tasks)):
+            if key not in keys and not instead:
+                problem = f"{self.path}, line {line}: this block names no {key}"
+                raise UsageError(problem, f"Write {key}: in it, or beside blocks.")
+        for value, place in keys.values():
+            if value == []:
+                raise self._error(place, "an empty list")
+        precisions = [given.precision] if given.precision else _listed(keys.get("precision", ("auto", ""))[0])
         if len(precisions) > 1:
-            self._fail(block["precision"].line, "a block has one precision", "Use two files and two --output folders.")
-        for protocol in protocols:
-            specs = tuple(dict.fromkeys(self._specs(block, protocol)))
+            raise self._error(
+                keys["precision"][1], "a block has one precision", "Use two files and two --output folders."
+            )
+        tasks = expand_tasks(given.tasks, self.plugins) if given.tasks else self._tasks(*keys["tasks"])
+        seeds = given.seeds or self._seeds(*keys.get("seeds", (1, "")))
+        corpus = given.corpus or keys.get("corpus", ("", ""))[0]
+        for protocol in [given.protocol] if given.protocol else _listed(keys.get("protocol", ("paper", ""))[0]):
+            specs = tuple(dict.fromkeys(self._specs(keys, protocol)))
             yield Request(specs, tasks, seeds, corpus, protocol, precisions[0])
 
-    def _tasks(self, block: dict[str, Located]) -> tuple[str, ...]:
-        if self.overrides.tasks:
-            return expand_tasks(self.overrides.tasks, self.plugins)
+    def _tasks(self, value: Any, place: str) -> tuple[str, ...]:
         names: dict[str, None] = {}
-        for item in self._items(block["tasks"]):
-            name = self._word(item)
+        for n, name in enumerate(_listed(value)):
             try:
                 names.update(dict.fromkeys(expand_tasks([name], self.plugins)))
             except UsageError as error:
-                raise _at(self.path, item.line, error) from None
+                raise self._error(f"{place}[{n}]", error) from None
         return tuple(names)
 
-    def _seeds(self, found: Located | None) -> tuple[int, ...]:
+    def _seeds(self, value: Any, place: str) -> tuple[int, ...]:
         """A number of seeds, counted from 0, or the seeds themselves."""
-        if found is None:
-            return (0,)
-        single = not isinstance(found.value, tuple | dict)
-        values = self._values(found)
-        if any(type(value) is not int or value < single for value in values):
-            self._fail(found.line, "seeds must be whole numbers: how many there are, or a list of them")
-        whole = [int(value) for value in values]
+        single = isinstance(value, int)
+        seeds = self._values(value, place)
+        if any(type(seed) is not int or seed < single for seed in seeds):
+            raise self._error(place, "seeds must be whole numbers: how many there are, or a list of them")
+        whole = [int(seed) for seed in seeds]
         if single and whole[0] > MAX_RANGE:
-            self._fail(found.line, f"{whole[0]:,} seeds; at most {MAX_RANGE:,}")
+            raise self._error(place, f"{whole[0]:,} seeds; at most {MAX_RANGE:,}")
         return tuple(range(whole[0])) if single else tuple(dict.fromkeys(whole))
 
-    def _choices(
-        self, block: dict[str, Located], key: str, given: str, known: Sequence[str], default: str
-    ) -> Sequence[str]:
-        if given:
-            return [given]
-        items = self._items(block[key]) if key in block else []
-        for item in items:
-            if item.value not in known:
-                raise _at(self.path, item.line, unknown_name(key, str(item.value), list(known)))
-        return [str(item.value) for item in items] or [default]
-
-    def _specs(self, block: dict[str, Located], protocol: str) -> Iterator[EncoderSpec]:
+    def _specs(self, keys: _Keys, protocol: str) -> Iterator[EncoderSpec]:
         """The encoder specs of a block, lists and ranges taken apart; the first key varies slowest."""
-        sweep = self._mapping(block["sweep"], "sweep", ()) if "sweep" in block else {}
-        for item in self._items(block["encoders"]):
-            own = self._mapping(item, "an encoder", ()) if isinstance(item.value, dict) else {"encoder": item}
+        (encoders, place), (sweep, sweep_place) = keys["encoders"], keys.get("sweep", ({}, ""))
+        for n, item in enumerate(_listed(encoders)):
+            here = f"{place}[{n}]"
+            own = item if isinstance(item, dict) else {"encoder": item}
             if "encoder" not in own:
-                self._fail(item.line, "this encoder has no key 'encoder', which holds its spec")
+                raise self._error(here, "this encoder has no key 'encoder', which holds its spec")
             if both := [key for key in own if key in sweep]:
-                self._fail(own[both[0]].line, f"{both[0]!r} stands at this encoder and in sweep")
-            keys = {key: value for key, value in (own | sweep).items() if key != "encoder"}
-            for text in self._items(own["encoder"]):
-                for spec in self._backbones(text):
-                    yield from self._swept(spec, keys, text.line, protocol)
+                raise self._error(f"{here}.{both[0]}", f"{both[0]!r} stands at this encoder and in sweep")
+            swept = {key: (value, f"{here}.{key}") for key, value in own.items() if key != "encoder"}
+            swept |= {key: (value, f"{sweep_place}.{key}") for key, value in sweep.items()}
+            for m, text in enumerate(_listed(own["encoder"])):
+                where = f"{here}.encoder[{m}]" if isinstance(item, dict) else here
+                try:
+                    if not isinstance(text, str):
+                        raise UsageError(f"a spec is wanted here, not {text!r}")
+                    spec = parse_spec(text)
+                except UsageError as error:
+                    raise self._error(where, error) from None
+                given = () if spec.backbone in self.plugins.encoders else self.overrides.backbones
+                for b in given or [spec]:
+                    yield from self._swept(
+                        EncoderSpec(b.backbone, b.revision, spec.method, spec.params), swept, where, protocol
+                    )
 
-    def _backbones(self, text: Located) -> Iterable[EncoderSpec]:
-        word = self._word(text)
-        try:
-            spec = parse_spec(word)
-        except UsageError as error:
-            raise _at(self.path, text.line, error) from None
-        if spec.backbone in self.plugins.encoders or not self.overrides.backbones:
-            return [spec]
-        return [EncoderSpec(b.backbone, b.revision, spec.method, spec.params) for b in self.overrides.backbones]
-
-    def _swept(self, spec: EncoderSpec, keys: dict[str, Located], line: int, protocol: str) -> Iterator[EncoderSpec]:
-        for key in keys:
+    def _swept(self, spec: EncoderSpec, keys: _Keys, place: str, protocol: str) -> Iterator[EncoderSpec]:
+        for key, (_, where) in keys.items():
             if spec.get(key) is not None:
-                self._fail(keys[key].line, f"{key!r} stands in {spec} already")
-        swept = [self._values(value) for value in keys.values()]
-        if (count := prod(map(len, swept))) > MAX_SWEEP:
-            self._fail(line, f"a sweep over {count:,} values of {', '.join(keys)}; at most {MAX_SWEEP:,}")
-        for values in product(*swept):
-            full = spec.with_params(**dict(zip(keys, values, strict=True)))
+                raise self._error(where, f"{key!r} stands in {spec} already")
+        values = [self._values(*found) for found in keys.values()]
+        if (count := prod(map(len, values))) > MAX_SWEEP:
+            raise self._error(place, f"a sweep over {count:,} values of {', '.join(keys)}; at most {MAX_SWEEP:,}")
+        for chosen in product(*values):
+            full = spec.with_params(**dict(zip(keys, chosen, strict=True)))
             try:
                 check_spec(full, protocol, self.plugins)
             except UsageError as error:
-                named = [keys[key].line for key in keys if key in error.message]
-                raise _at(self.path, named[0] if named else line, error) from None
+                named = [where for key, (_, where) in keys.items() if key in error.message]
+                raise self._error(named[0] if named else place, error) from None
             yield full
 
-    def _values(self, found: Located) -> list[Value]:
-        """A plain value, a list, or a range; lists may hold ranges."""
-        if isinstance(found.value, tuple):
-            values = [value for item in found.value for value in self._values(item)]
-            if not values:
-                self._fail(found.line, "an empty list")
-            return values
-        if isinstance(found.value, dict):
-            return self._range(found)
-        if found.value is None or found.value == "":
-            self._fail(found.line, "a value is missing")
-        return [parse_value(found.value) if isinstance(found.value, str) else found.value]
+    def _values(self, value: Any, place: str) -> list[Value]:
+        """A plain value, a range, or a list of both, as plain values."""
+        values: list[Value] = []
+        for item in _listed(value):
+            values += item.values() if isinstance(item, _Range) else [item]
+        if not values or "" in values:
+            raise self._error(place, "a value is missing" if values else "an empty list")
+        return [parse_value(item) if isinstance(item, str) else item for item in values]
 
-    def _range(self, found: Located) -> list[Value]:
-        """``{from: 0, to: 0.4, step: 0.1}``: both ends belong to it."""
-        keys = self._mapping(found, "a range", RANGE_KEYS)
-        numbers: list[Decimal] = []
-        for key in RANGE_KEYS:
-            value = keys[key].value if key in keys else 1 if key == "step" else None
-            if isinstance(value, bool) or not isinstance(value, int | float):
-                self._fail(found.line, f"a range needs numbers: from, to, step; {key} is {value!r}")
-            numbers.append(Decimal(repr(value)))  # or 0.1 + 0.1 + 0.1 would not be 0.3
-        first, last, step = numbers
-        if not all(number.is_finite() for number in numbers) or step <= 0 or last < first:
-            self._fail(found.line, f"a range goes up from {first} to {last} by steps above 0, not by {step}")
-        count = int((last - first) / step) + 1
-        if count > MAX_RANGE:
-            self._fail(found.line, f"a range of {count:,} values; at most {MAX_RANGE:,}")
-        values = [first + step * n for n in range(count)]
-        whole = all(number == number.to_integral_value() for number in (first, step))
-        return [int(value) if whole else float(value) for value in values]
 
-    def _mapping(self, found: Located, what: str, known: Sequence[str]) -> dict[str, Located]:
-        if not isinstance(found.value, dict):
-            self._fail(found.line, f"{what} must be a mapping of keys to values")
-        for key, value in found.value.items():
-            if known and key not in known:
-                raise _at(self.path, value.line, unknown_name(f"key of {what}", key, list(known)))
-        return found.value
-
-    def _items(self, found: Located) -> list[Located]:
-        return list(found.value) if isinstance(found.value, tuple) else [found]
-
-    def _word(self, found: Located | None) -> str:
-        if found is None:
-            return ""
-        if not isinstance(found.value, str):
-            self._fail(found.line, "a name is wanted here, not a list, a number or nothing")
-        return found.value
-
-    def _fail(self, line: int, problem: str, hint: str = "") -> Never:
-        raise UsageError(f"{self.path}, line {line}: {problem}", hint)
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]

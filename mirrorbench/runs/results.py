@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from mirrorbench.core.errors import DataFormatError
@@ -108,8 +109,7 @@ class Result:
 
 def slug(spec: EncoderSpec, protocol: str = "paper") -> str:
     """A directory name for a spec."""
-    safe = _directory_name(str(spec))
-    return safe if protocol == "paper" else f"{safe}~{protocol}"
+    return _directory_name(str(spec)) + ("" if protocol == "paper" else f"~{protocol}")
 
 
 def _directory_name(text: str) -> str:
@@ -220,6 +220,25 @@ def _move(path: Path, target: Path) -> None:
                 file.replace(target.with_suffix(suffix))
 
 
+class _Header(msgspec.Struct):
+    schema: Any = None
+
+
+class _StoredPrecision(msgspec.Struct):
+    encoding: str
+
+
+class _StoredCell(msgspec.Struct):
+    """What readers of results rely on in ``Result.cell``."""
+
+    spec: str
+    task: str
+    protocol: str
+    seed: int
+    precision: _StoredPrecision
+    corpus: dict[str, Any] | None = None
+
+
 def read_result(path: Path) -> Result:
     """Read one result file.
 
@@ -227,47 +246,17 @@ def read_result(path: Path) -> Result:
         DataFormatError: it is not a result file, or of a schema that this version does not know.
     """
     try:
-        data = json.loads(path.read_text(encoding="utf-8"), parse_constant=_no_constant)
-        if data.get("schema") != RESULT_SCHEMA:
+        data = path.read_bytes()
+        if (schema := msgspec.json.decode(data, type=_Header).schema) != RESULT_SCHEMA:
             raise DataFormatError(
-                f"{path} has schema {data.get('schema')!r}; this version reads schema {RESULT_SCHEMA}",
+                f"{path} has schema {schema!r}; this version reads schema {RESULT_SCHEMA}",
                 "Move the file away, or use the version of mirrorbench that wrote it.",
             )
-        known = {f.name for f in fields(Result)}
-        result = Result(**{key: value for key, value in data.items() if key in known})
-    except (ValueError, TypeError, AttributeError, RecursionError, OSError) as error:
+        result = msgspec.json.decode(data, type=Result)
+        msgspec.convert(result.cell, _StoredCell)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, OSError) as error:
         raise DataFormatError(f"{path} is not a result file: {error}", "Move it away and run again.") from error
-    if wrong := next(_wrong_types(result), ""):
-        raise DataFormatError(f"{path} is not a result file: {wrong} is missing or of a wrong type", "Move it away.")
     return result
-
-
-_TYPES: dict[str, tuple[type, ...]] = {
-    **dict.fromkeys(("cell", "metrics", "seconds", "cost", "data", "encoder", "environment"), (dict,)),
-    **dict.fromkeys(("cell_id", "main_metric", "created"), (str,)),
-    "main_score": (int, float, type(None)),
-    "n_items": (int,),
-    "coverage": (int, float),
-    "notes": (list,),
-}
-_CELL_TYPES: dict[str, tuple[type, ...]] = {
-    **dict.fromkeys(("spec", "task", "protocol"), (str,)),
-    "seed": (int,),
-    "precision": (dict,),
-    "corpus": (dict, type(None)),
-}
-
-
-def _wrong_types(result: Result) -> Iterator[str]:
-    """What readers of results rely on and would stumble over."""
-    yield from (name for name, types in _TYPES.items() if not isinstance(getattr(result, name), types))
-    yield from (f"cell.{name}" for name, types in _CELL_TYPES.items() if not isinstance(result.cell.get(name), types))
-    if "encoding" not in result.cell["precision"]:
-        yield "cell.precision.encoding"
-
-
-def _no_constant(name: str) -> float:
-    raise ValueError(f"{name} is no number of JSON")
 
 
 def read_results(root: Path) -> Iterator[Result]:
