@@ -36,7 +36,7 @@ BUILTIN_PLUGINS = (
     "mirrorbench.training.augmentations.drophead",
     "mirrorbench.tasks.kinds",
     "mirrorbench.data.generated",
-    "mirrorbench.runs.executors.local",
+    "mirrorbench.runs.executors",
     "mirrorbench.tasks.metrics",
     "mirrorbench.reports.renderers",
 )

@@ -2,74 +2,58 @@
 
 from __future__ import annotations
 
-import statistics
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from statistics import median
 
 from mirrorbench.runs.cells import Cell
 from mirrorbench.runs.results import Result
 
-_Like = tuple[str, str]
-"""A backbone's fingerprint and what is done to it: cells that agree in both cost alike."""
-
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """An estimate.
-
-    Attributes:
-        seconds: for the groups that have like ones, one after the other on the machine that computed those.
-        cells: how many cells that covers.
-        unknown: cells without like ones, which are not in ``seconds``.
-    """
+    """An estimate of the time that cells take."""
 
     seconds: float
+    """One after the other, on the machine that computed the like ones."""
     cells: int
+    """How many cells that covers."""
     unknown: int
+    """Cells without like ones, which are not in ``seconds``."""
 
 
 def estimate(groups: Iterable[Sequence[Cell]], results: Iterable[Result]) -> Estimate:
-    """Estimate the time of groups of cells that share their weights.
+    """The time of groups of cells that share their model, by stored results of any plan.
 
-    Tuning is taken to cost the same per string and epoch, encoding and scoring the same per task; of several like
-    results the median counts.
-
-    Args:
-        groups: the cells to do.
-        results: those that are done, of any plan.
+    Cells with the same backbone and method cost alike: tuning the same per string and epoch, encoding and scoring the
+    same per task; of several like results the median counts.
     """
-    tuning: dict[_Like, list[float]] = defaultdict(list)
-    tasks: dict[tuple[_Like, str], list[float]] = defaultdict(list)
+    tuning: dict[tuple[str, str], list[float]] = defaultdict(list)
+    tasks: dict[tuple[str, str, str], list[float]] = defaultdict(list)
     done = list(results)
-    sharing: dict[str, int] = defaultdict(int)  # results of one encoding, which took its seconds together
-    for result in done:
-        sharing[_encoding(result)] += 1
-    for result in done:
+    # Results of one encoding took its seconds together. (Not by the date: each is stored as soon as it is scored.)
+    encodings = [(result.encoder.get("fingerprint"), result.seconds.get("encode")) for result in done]
+    sharing = Counter(encodings)
+    for result, encoding in zip(done, encodings, strict=True):
         like = (str(result.encoder.get("weights")), str(result.cell.get("method")))
-        share = result.seconds.get("encode", 0.0) / sharing[_encoding(result)]
-        tasks[like, result.task].append(share + result.seconds.get("score", 0.0))
+        encode = result.seconds.get("encode", 0.0) / sharing[encoding]
+        tasks[*like, result.task].append(encode + result.seconds.get("score", 0.0))
         recipe, corpus = result.cell.get("recipe"), result.cell.get("corpus")
         if recipe and corpus:
             tuning[like].append(result.seconds.get("train", 0.0) / (recipe["epochs"] * corpus["n"]))
     seconds, cells, unknown = 0.0, 0, 0
     for group in groups:
-        weights = group[0].model
-        like = (weights.fingerprint, weights.method)
-        known = [cell for cell in group if (like, cell.task) in tasks]
-        if weights.recipe and weights.corpus:
+        model = group[0].model
+        like = (model.fingerprint, model.method)
+        known = [cell for cell in group if (*like, cell.task) in tasks]
+        if model.recipe and model.corpus:
             known = known if like in tuning else []
-            if known:
-                seconds += statistics.median(tuning[like]) * weights.recipe.epochs * weights.corpus.n
-        seconds += sum(statistics.median(tasks[like, cell.task]) for cell in known)
+            seconds += median(tuning[like]) * model.recipe.epochs * model.corpus.n if known else 0.0
+        seconds += sum(median(tasks[*like, cell.task]) for cell in known)
         cells += len(known)
         unknown += len(group) - len(known)
     return Estimate(seconds, cells, unknown)
-
-
-def _encoding(result: Result) -> str:
-    # Not by the date: each is stored as soon as it is scored, the last perhaps minutes after the first.
-    return f"{result.encoder.get('fingerprint')} {result.seconds.get('encode')}"
 
 
 def in_words(seconds: float) -> str:

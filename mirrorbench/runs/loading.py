@@ -26,11 +26,7 @@ if TYPE_CHECKING:
 
 
 class EncoderLoader:
-    """Turns model references into encoders.
-
-    Args:
-        workspace: has the plugins, the cache and the device.
-    """
+    """Turns model references into encoders, with a workspace's plugins and cache, on its device."""
 
     def __init__(self, workspace: Workspace) -> None:
         self.workspace = workspace
@@ -47,12 +43,6 @@ class EncoderLoader:
         self, model: ModelRef, pooling: Pooling | None, precision: str, corpora: Mapping[CorpusRef, Corpus]
     ) -> tuple[Encoder, float]:
         """An encoder, tuned now or found in the cache, and the seconds that its tuning took (0 if nothing is tuned).
-
-        Args:
-            model: what must be in memory.
-            pooling: what its ``encode`` returns; ``None`` for an encoder system.
-            precision: of the encoding.
-            corpora: the strings to tune on.
 
         Raises:
             ModelUnavailableError: the model cannot be opened.

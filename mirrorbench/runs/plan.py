@@ -119,11 +119,7 @@ def merged(plans: Sequence[Plan]) -> Plan:
 
 
 def expand_tasks(names: Iterable[str], plugins: Plugins) -> tuple[str, ...]:
-    """Task names with suites taken apart, without repeats, in the order given.
-
-    Raises:
-        UnknownNameError: neither a task nor a suite has that name.
-    """
+    """Task names with suites taken apart, without repeats, in the order given."""
     suites = builtin_suites()
     found: dict[str, None] = {}
     for name in names:
@@ -174,11 +170,7 @@ def papers_row(spec: EncoderSpec, protocol: str) -> EncoderSpec:
 
 
 def resolve_recipe(spec: EncoderSpec, level: str, architecture: str, protocol: str, plugins: Plugins) -> Recipe:
-    """The recipe of a spec with a method: the paper's preset, then the backbone's own values, then the user's keys.
-
-    Raises:
-        UsageError: a key that the method does not read, or a value out of range.
-    """
+    """The recipe of a spec with a method: the paper's preset, then the backbone's own values, then the user's keys."""
     method: Method = plugins.methods[spec.method]
     if not method.tunes:
         for key, _ in spec.params:
@@ -190,11 +182,7 @@ def resolve_recipe(spec: EncoderSpec, level: str, architecture: str, protocol: s
 
 
 def check_spec(spec: EncoderSpec, protocol: str, plugins: Plugins) -> None:
-    """Check what can be checked of a spec before its backbone is there: names, keys, ranges of values.
-
-    Raises:
-        UsageError: something is wrong with it.
-    """
+    """Check what can be checked of a spec before its backbone is there: names, keys, ranges of values."""
     for row in expand_ladder(spec, "sentence", plugins, protocol):
         if row.method:
             level = plugins.methods[row.method].levels.get("sentence", "sentence")
@@ -204,9 +192,7 @@ def check_spec(spec: EncoderSpec, protocol: str, plugins: Plugins) -> None:
 class Planner:
     """Turns requests into plans; what it has read or could not find it remembers for the next request.
 
-    Args:
-        workspace: has the plugins, the data and the precision.
-        fetch: fetch missing data now; otherwise only look (dry run).
+    Without ``fetch`` missing data are not fetched (dry run).
     """
 
     def __init__(self, workspace: Workspace, fetch: bool = True) -> None:
@@ -313,11 +299,6 @@ class Planner:
             language: picks the monolingual backbone and the corpus.
             corpus: the task's own corpus, if it has one.
             max_length: tokens that the task wants kept of each text, if it says so.
-
-        Raises:
-            UsageError: the spec has keys or values that its method does not take.
-            ModelUnavailableError: the backbone cannot be had.
-            DataUnavailableError: the corpus cannot be had.
         """
         if spec.backbone in self.plugins.encoders:
             if "{lang}" in str(spec.get("path")) and spec.get("language") is None:

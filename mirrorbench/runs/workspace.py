@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     from mirrorbench.runs.plan import Plan, Request
     from mirrorbench.runs.runner import Runner
 
-
 _ENVIRONMENT = (
     "MIRRORBENCH_DISABLE_PLUGINS", "MIRRORBENCH_STRICT_PLUGINS", "HF_HUB_OFFLINE", "HF_HOME", "HF_HUB_CACHE",
     "HF_ENDPOINT",
 )  # fmt: skip
+"""Variables that change what plugins and models a worker finds."""
 
 
 @dataclass
@@ -80,25 +80,10 @@ class Workspace:
         plugins: Plugins | None = None,
         reporter: Reporter | None = None,
     ) -> Workspace:
-        """A workspace from what a user writes.
+        """A workspace from what a user writes; device and precision are checked when they are first needed.
 
-        Args:
-            data_dir: the folder of data files; by default ``MIRRORBENCH_DATA`` or the platform's data directory.
-            output: the folder of results.
-            cache: the folder of tuned models and embeddings; by default ``MIRRORBENCH_CACHE`` or the platform's.
-            device: where to compute.
-            precision: of tuning and encoding.
-            offline: open no socket.
-            deterministic: let torch use deterministic algorithms only.
-            executor: ``NAME[:KEY=VALUE,...]``.
-            workers: the executor's option of that name; with ``local``, 1 stays in this process.
-            address: likewise.
-            plugins: by default those of the process.
-            reporter: is told of progress; by default nobody is.
-
-        Raises:
-            UsageError: no such executor, or options that are not ``KEY=VALUE``. (Device and precision are looked at
-                when they are first needed.)
+        ``None`` is the default of the environment, the executor is ``NAME[:KEY=VALUE,...]``, ``workers`` and
+        ``address`` are its options; one worker of ``local`` is this process.
         """
         from mirrorbench.runs.builtin import plugins as of_the_process
 
@@ -111,37 +96,21 @@ class Workspace:
         if address:
             options["address"] = address
         return cls(
-            registered,
-            DataStore(Path(data_dir) if data_dir else None, offline),
-            ResultStore(Path(output)),
-            Cache(Path(cache) if cache else None),
-            device,
-            precision,
-            offline,
-            deterministic,
-            name,
-            options,
+            registered, DataStore(Path(data_dir) if data_dir else None, offline), ResultStore(Path(output)),
+            Cache(Path(cache) if cache else None), device, precision, offline, deterministic, name, options,
             reporter or Reporter(),
-        )
+        )  # fmt: skip
 
     @cached_property
     def torch_device(self) -> torch.device:
-        """The device that ``device`` stands for.
-
-        Raises:
-            UsageError: an unknown name, or a device that this machine does not have.
-        """
+        """The device that ``device`` stands for, if this machine has it."""
         from mirrorbench.core.devices import pick_device
 
         return pick_device(self.device)
 
     @cached_property
     def numeric_precision(self) -> str:
-        """``fp32`` or ``bf16``: what ``precision`` stands for on the device.
-
-        Raises:
-            UsageError: an unknown precision.
-        """
+        """``fp32`` or ``bf16``: what ``precision`` stands for on the device."""
         from mirrorbench.core.devices import pick_precision
 
         return pick_precision(self.precision, self.torch_device)
@@ -153,21 +122,6 @@ class Workspace:
 
         return EncoderLoader(self)
 
-    def context(self) -> WorkerContext:
-        """What a worker needs to make a workspace like this one: absolute folders, plugin files, number of threads."""
-        import torch
-
-        return WorkerContext(
-            data=self.data.root.absolute(),
-            results=self.results.root.absolute(),
-            cache=self.cache.root.absolute(),
-            device=str(self.torch_device),
-            plugin_files=tuple(self.plugins.files),
-            offline=self.offline,
-            deterministic=self.deterministic,
-            threads=torch.get_num_threads(),
-        )
-
     def runner(self) -> Runner:
         """Computes cells in this process."""
         from mirrorbench.core.devices import use_deterministic_algorithms
@@ -177,12 +131,17 @@ class Workspace:
             use_deterministic_algorithms()
         return Runner(self)
 
-    def plan(self, *requests: Request, fetch: bool = True) -> Plan:
-        """One plan for all requests.
+    def context(self) -> WorkerContext:
+        """What a worker needs to make a workspace like this one."""
+        import torch
 
-        Args:
-            requests: what is asked for.
-            fetch: fetch missing data now; otherwise only look.
+        return WorkerContext(
+            self.data.root.absolute(), self.results.root.absolute(), self.cache.root.absolute(), str(self.torch_device),
+            tuple(self.plugins.files), self.offline, self.deterministic, torch.get_num_threads(),
+        )  # fmt: skip
+
+    def plan(self, *requests: Request, fetch: bool = True) -> Plan:
+        """One plan for all requests; without ``fetch`` missing data are not fetched.
 
         Raises:
             UsageError: a request is wrong, or two ask for different cells in one place of the results.
@@ -195,15 +154,8 @@ class Workspace:
     def load(self, spec: EncoderSpec, level: str = "sentence") -> tuple[Encoder, EncoderSpec]:
         """An encoder and the row that its spec stands for; a tuned one is taken from the cache, or tuned with seed 0.
 
-        Args:
-            spec: a bare backbone is read out by mean pooling, at level ``wic`` at the target word, a directory of
-                ``mirrorbench tune`` as it says itself.
-            level: picks the recipe of a tuned encoder.
-
-        Raises:
-            UsageError: the spec is malformed.
-            ModelUnavailableError: the backbone cannot be had.
-            DataUnavailableError: the corpus cannot be had.
+        A bare backbone is read out by mean pooling, at level ``wic`` at the target word, a directory of ``mirrorbench
+        tune`` as it says itself.
         """
         from mirrorbench.models import backbones
         from mirrorbench.runs.plan import LADDERS, Planner, Request, expand_ladder
@@ -219,11 +171,7 @@ class Workspace:
         return self.loader.load(model, pooling, planner.precision(request, model), planner.corpora)[0], spec
 
     def execute(self, plan: Plan) -> Outcome:
-        """Compute the cells of a plan that are not stored yet, where the executor says.
-
-        Raises:
-            UsageError: an option that the executor does not know.
-        """
+        """Compute the cells of a plan that are not stored yet, where the executor says."""
         from mirrorbench.runs.executors import Execute, Job
 
         execute: Execute = self.plugins.executors[self.executor]
@@ -263,19 +211,7 @@ class Workspace:
 
 @dataclass(frozen=True)
 class WorkerContext:
-    """What a worker needs to compute cells: small, picklable, the same for all groups of a run.
-
-    Attributes:
-        data: the folder of data files.
-        results: the folder of results.
-        cache: the folder of tuned models and embeddings.
-        device: ``cpu``, ``cuda``, ``cuda:1`` ...
-        plugin_files: plugins that are single files.
-        offline: open no socket.
-        deterministic: let torch use deterministic algorithms only.
-        threads: of torch on the CPU; the same everywhere, since sums may depend on it.
-        environment: variables that change what plugins and models are found.
-    """
+    """What a worker needs to compute cells: small, picklable, the same for all groups of a run."""
 
     data: Path
     results: Path
@@ -285,6 +221,7 @@ class WorkerContext:
     offline: bool = False
     deterministic: bool = False
     threads: int = 0
+    """Of torch on the CPU; the same everywhere, since sums may depend on it."""
     environment: tuple[tuple[str, str], ...] = field(
         default_factory=lambda: tuple((name, os.environ[name]) for name in _ENVIRONMENT if name in os.environ)
     )
@@ -303,12 +240,6 @@ class WorkerContext:
         if self.threads:
             torch.set_num_threads(self.threads)
         return Workspace.create(
-            self.data,
-            self.results,
-            self.cache,
-            self.device,
-            offline=self.offline,
-            deterministic=self.deterministic,
-            plugins=registered,
-            reporter=reporter,
-        )
+            self.data, self.results, self.cache, self.device, offline=self.offline, deterministic=self.deterministic,
+            plugins=registered, reporter=reporter,
+        )  # fmt: skip

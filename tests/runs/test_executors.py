@@ -4,19 +4,29 @@ import time
 from collections.abc import Callable, Iterator
 from multiprocessing import active_children, get_context
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
 import torch
-from harness.executors import Bench, Log
+from harness.executors import Bench, Log, bench
+from harness.fixtures import plugins
 
 from mirrorbench.core.errors import UsageError
 from mirrorbench.core.locks import Leases
 from mirrorbench.core.specs import parse_spec
+from mirrorbench.runs import executors
 from mirrorbench.runs.cells import ModelRef
-from mirrorbench.runs.executors import Job
-from mirrorbench.runs.executors.local import devices_for, serve
+from mirrorbench.runs.executors import Job, devices_for, serve
 from mirrorbench.runs.workspace import WorkerContext, Workspace
+
+__all__ = ["bench", "plugins"]
+
+
+@pytest.fixture
+def plugin() -> ModuleType:
+    """The executor ``local`` is tested as those of plugins are."""
+    return executors
 
 
 @pytest.mark.real
