@@ -111,13 +111,13 @@ def test_the_same_cell_in_fresh_processes_is_the_same_to_the_bit(
     spec = f"{random_model('bert')}+mirror:batch_size=8,dropout=0.2,span_mask=3"
     script = SCRIPT.format(tests=str(Path(__file__).parents[1]))
     said, weights = [], []
-    for name, mode in (("one", "usual"), ("two", "usual"), ("three", "deterministic")):
+    for name, mode in (("one", "usual"), ("two", "deterministic")):
         done = subprocess.run(
             [sys.executable, "-c", script, str(tmp_path), spec, mode, name], capture_output=True, text=True, check=True
         )
         said.append(done.stdout)
         weights.append(next((tmp_path / f"{name}-cache").glob("models/*/model.safetensors")).read_bytes())
     assert "spearman" in said[0]
-    assert said[0] == said[1] == said[2]
-    assert weights[0] == weights[1] == weights[2]
-    assert stored(tmp_path / "one") == stored(tmp_path / "two") == stored(tmp_path / "three")
+    assert said[0] == said[1]
+    assert weights[0] == weights[1]
+    assert stored(tmp_path / "one") == stored(tmp_path / "two")

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from harness.comparable import stored
 
-KILLS = 50
+KILLS = 20
 
 
 def start(folder: Path, host: str = "") -> Any:
