@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import tracemalloc
 from collections.abc import Callable
+from threading import Event, Thread
 
 import numpy as np
+import psutil
 from measuring import Table, alternate
 from numpy.typing import NDArray
 
@@ -41,18 +42,27 @@ def retrieval(table: Table, names: int, rounds: int) -> None:
 def _row(
     table: Table, what: str, there: str, own: Callable[[], object], other: Callable[[], object], rounds: int
 ) -> None:
-    """A row whose note compares the peak memory of the two beside their input, counted in runs of their own."""
+    """A row whose note compares the peak memory of the two beside their input, in runs of their own."""
     times = alternate([own, other], rounds, warm_up=False)
     memory = f"{_peak(own):.0f} instead of {_peak(other):.0f} MiB"
     table.add(what, "in chunks", there, *times, memory)
 
 
 def _peak(work: Callable[[], object]) -> float:
-    tracemalloc.start()
+    """By how many MiB the process grows while it works."""
+    process, done, sizes = psutil.Process(), Event(), [0]
+    before = process.memory_info().rss
+
+    def sample() -> None:
+        while not done.wait(0.002):
+            sizes.append(process.memory_info().rss - before)
+
+    sampler = Thread(target=sample)
+    sampler.start()
     work()
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    return peak / 2**20
+    done.set()
+    sampler.join()
+    return max(sizes) / 2**20
 
 
 def _units(vectors: Vectors) -> Vectors:
