@@ -7,11 +7,16 @@ import shlex
 import tomllib
 from pathlib import Path
 
+import numpy as np
 import pytest
 from fresh import Fresh, fresh_environment
 from pages import commands, files
 
+from mirrorbench.core.plugins import Plugins
 from mirrorbench.data.cardfile import load_card
+from mirrorbench.data.store import DataStore
+from mirrorbench.tasks import Vectors
+from mirrorbench.tasks.base import score_task
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "plugins.md"
@@ -30,13 +35,38 @@ def test_the_page_from_the_first_file_to_the_package(tmp_path: Path) -> None:
         offline = ["--no-build-isolation"] if " -m pip " in command else []
         said[command] = environment.run(*shlex.split(command), *offline, cwd=work).stdout
     output = "\n".join(said.values())
-    for expected in ("letters", "word_drop=0.2", "pets", "tiny + Mirror: ", "3 passed", "my-lab", "my-lab-code"):
+    for expected in (
+        "letters",
+        "word_drop=0.2",
+        "pets",
+        "generality",
+        "tiny + Mirror: ",
+        "3 passed",
+        "my-lab",
+        "my-lab-code",
+    ):
         assert expected in output, expected
     (wheel,) = (work / "dist").iterdir()
     assert wheel.name == "mirrorbench_my_lab-0.1.0-py3-none-any.whl"
     entry = tomllib.loads((work / "mirrorbench-my-lab" / "pyproject.toml").read_text(encoding="utf-8"))
     (shown,) = re.findall(r"```toml\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.S)
     assert tomllib.loads(shown)["project"]["entry-points"] == entry["project"]["entry-points"]
+
+
+def test_a_task_of_fifteen_lines(plugins: Plugins, tmp_path: Path) -> None:
+    source = files(PAGE)["generality.py"]
+    assert len(source.splitlines()) <= 15
+    (tmp_path / "generality.py").write_text(source, encoding="utf-8")
+    plugins.add_file(tmp_path / "generality.py")
+    task, store = plugins.tasks["generality"], DataStore(tmp_path, offline=True)
+    assert (task.title, task.languages, task.version) == ("generality", ("en",), 1)
+    items = task.load(store)
+    inputs = task.inputs(items)
+    vectors = Vectors(inputs, np.array([[0, 1], [2, 0], [2, 1], [3, 3]], np.float32))
+    scores = score_task(task, items, vectors, "paper", plugins.metrics)
+    assert scores.scores.tolist() == [1, 4, 5, 18]
+    assert scores.metrics == {"spearman": 1.0}
+    assert task.identity(store)
 
 
 def test_no_block_of_the_page_is_left_out(tmp_path: Path) -> None:

@@ -6,6 +6,18 @@ It says what it needs encoded, gets the vectors, and scores them; so the runner 
 from __future__ import annotations
 
 from mirrorbench.core.inputs import TextInput
+from mirrorbench.data.items import (
+    ContextChange,
+    ContextPair,
+    Disambiguation,
+    Lexicon,
+    Linking,
+    Mention,
+    Occurrence,
+    Pair,
+    RatedContexts,
+    SenseContexts,
+)
 from mirrorbench.tasks.base import Scores, Task, TaskKind, Vectors
 from mirrorbench.tasks.disambiguation import SenseDisambiguation
 from mirrorbench.tasks.entity_linking import EntityLinking
@@ -14,11 +26,21 @@ from mirrorbench.tasks.pair_similarity import PairClassification, PairSimilarity
 from mirrorbench.tasks.word_in_context import SimilarityChange, UsageSimilarity, WordInContext
 
 __all__ = [
+    "ContextChange",
+    "ContextPair",
+    "Disambiguation",
     "EntityLinking",
+    "Lexicon",
     "LexiconInduction",
+    "Linking",
+    "Mention",
+    "Occurrence",
+    "Pair",
     "PairClassification",
     "PairSimilarity",
+    "RatedContexts",
     "Scores",
+    "SenseContexts",
     "SenseDisambiguation",
     "SimilarityChange",
     "Task",

@@ -9,13 +9,14 @@ from math import isfinite
 from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypedDict, TypeVar, Unpack, cast
 
+import numpy as np
+
 from mirrorbench.core.errors import DataFormatError, PluginError
 from mirrorbench.core.identity import checksum
 from mirrorbench.data.cards import whole_number
 from mirrorbench.data.formats import parse
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     from mirrorbench.core.inputs import Array, TextInput
@@ -52,8 +53,8 @@ class Scores:
     Attributes:
         metrics: values by name, as fractions; ``None`` where a metric is undefined.
         ids: identifiers of the n items.
-        scores: the encoder's score for each item, shape (n,).
-        gold: the reference for each item, shape (n,).
+        scores: the encoder's score for each item, shape (n,); may be given as a list.
+        gold: the reference for each item, likewise.
         coverage: share of the data set's items that could be scored.
         notes: what a reader of the numbers must know.
         extra: further per-item arrays, stored beside the scores (names to arrays).
@@ -80,6 +81,8 @@ class Scores:
         if not len(self.ids) == len(self.scores) == len(self.gold):
             counts = f"{len(self.ids)} ids, {len(self.scores)} scores and {len(self.gold)} references"
             raise PluginError(f"a task returned {counts}", "Each item has one of each.")
+        for name in ("scores", "gold"):
+            object.__setattr__(self, name, np.asarray(getattr(self, name), dtype=np.float64))
         # NumPy's numbers cannot be written as JSON.
         plain = {name: None if value is None else float(value) for name, value in self.metrics.items()}
         object.__setattr__(self, "metrics", plain)

@@ -18,7 +18,8 @@ from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.specs import parse_spec
 from mirrorbench.runs.plan import Request
 from mirrorbench.runs.workspace import Workspace
-from mirrorbench.tasks import PairSimilarity, Scores
+from mirrorbench.tasks import PairSimilarity, Scores, Task
+from mirrorbench.tasks.kinds import as_task
 
 HOOK = "import mirrorbench\n@mirrorbench.hookimpl\ndef "
 
@@ -149,6 +150,45 @@ def test_a_wrong_encoder_fails_its_cells_only_and_nothing_of_it_is_stored(plugin
 def test_a_task_that_scores_nonsense(metrics: Any, ids: Iterable[str], message: str) -> None:
     with pytest.raises(PluginError, match=message):
         Scores(metrics, list(ids), np.zeros(1), np.zeros(1))
+
+
+class Norm(Task):
+    """A task that has all that is required."""
+
+    name, level, main_metric = "norm", "word", "spearman"
+
+    def identity(self, data: Any) -> dict[str, str]:
+        return {}
+
+    load = inputs = score = identity  # type: ignore[assignment]
+
+
+@pytest.mark.parametrize(
+    ("attributes", "message"),
+    [
+        ({"name": ""}, r"the task '' \(Norm\) has no name"),
+        ({"level": None}, r"the task 'norm' \(Norm\) has no level"),
+        ({"main_metric": ""}, "has no main_metric"),
+        ({"languages": ()}, "has no languages"),
+        ({"languages": "en"}, "has languages = 'en', which is no tuple"),
+        ({"version": "2"}, "has version = '2', which is no int"),
+        ({"level": "letter"}, "'norm' has the level 'letter'"),
+    ],
+)
+def test_a_task_that_lacks_an_attribute_is_told_which(attributes: dict[str, Any], message: str) -> None:
+    with pytest.raises(PluginError, match=message):
+        as_task(type("Norm", (Norm,), attributes)())
+    assert as_task(Norm()).title == "norm"
+
+
+def test_a_task_without_any_attribute() -> None:
+    bare = type("Bare", (Task,), {name: lambda *_: None for name in ("identity", "load", "inputs", "score")})
+    with pytest.raises(PluginError, match=r"the task '' \(Bare\) has no name"):
+        as_task(bare())
+    bare.name = "bare"  # type: ignore[attr-defined]
+    with pytest.raises(PluginError, match=r"the task 'bare' \(Bare\) has no level") as caught:
+        as_task(bare())
+    assert "level = ..." in str(caught.value)
 
 
 def test_metrics_of_numpy_become_plain_numbers() -> None:
