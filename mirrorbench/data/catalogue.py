@@ -1,7 +1,4 @@
-"""The built-in cards and suites.
-
-In a checkout the cards lie in the top-level ``tasks`` folder beside the package, in a wheel in ``mirrorbench/cards``.
-"""
+"""The built-in cards and suites, each read once per process."""
 
 from __future__ import annotations
 
@@ -16,11 +13,7 @@ from mirrorbench.data.cards import Card
 
 
 def cards_folder() -> Path:
-    """The folder of the built-in cards: ``mirrorbench/cards`` in a wheel, ``tasks`` in a checkout.
-
-    Raises:
-        DataFormatError: neither is there, so the installation is incomplete.
-    """
+    """The folder of the built-in cards: ``mirrorbench/cards`` in a wheel, ``tasks`` beside it in a checkout."""
     package = Path(__file__).resolve().parents[1]
     for folder in (package / "cards", package.parent / "tasks"):
         if (folder / "suites.yaml").is_file():
@@ -33,11 +26,7 @@ def cards_folder() -> Path:
 
 @lru_cache(maxsize=1)
 def builtin_cards() -> Mapping[str, Card]:
-    """All built-in cards by name, in the order of their names; read once per process.
-
-    Raises:
-        DataFormatError: a card is malformed, or two cards share a name.
-    """
+    """All built-in cards by name, in the order of their names."""
     cards: dict[str, Card] = {}
     for path in sorted(cards_folder().glob("*/*.yaml")):
         for card in load_cards(path):
@@ -49,9 +38,5 @@ def builtin_cards() -> Mapping[str, Card]:
 
 @lru_cache(maxsize=1)
 def builtin_suites() -> Mapping[str, tuple[str, ...]]:
-    """The built-in suites: the names of their tasks, in the order in which a table shows them.
-
-    Raises:
-        DataFormatError: ``suites.yaml`` is malformed.
-    """
+    """The built-in suites: the names of their tasks, in the order in which a table shows them."""
     return MappingProxyType(read_suites(cards_folder() / "suites.yaml"))

@@ -2,7 +2,7 @@
 
 Two texts are the same where they are equal after Unicode normalisation (NFKC), case folding, and with every run of
 white space as one space and none at the ends. Punctuation counts. What a corpus holds is its texts, not its labels: an
-item that overlaps was seen, but not its answer.
+contaminated item was seen, but not its answer.
 """
 
 from __future__ import annotations
@@ -33,17 +33,8 @@ class Contamination:
 
     found: Mapping[str, int]
 
-    @property
-    def any_text(self) -> float:
-        """Share of items of which at least one text is in the corpus."""
-        return self._share(SOME)
-
-    @property
-    def all_texts(self) -> float:
-        """Share of items all of whose texts are in the corpus (both sentences of a pair)."""
-        return self._share(ALL)
-
-    def _share(self, least: int) -> float:
+    def share(self, least: int) -> float:
+        """Share of items of which at least ``SOME`` text is in the corpus, or ``ALL`` (both sentences of a pair)."""
         return sum(value >= least for value in self.found.values()) / len(self.found)
 
     def flags(self, ids: Sequence[str]) -> NDArray[np.int8]:
@@ -53,26 +44,21 @@ class Contamination:
     def to_json(self) -> dict[str, Any]:
         """The ``overlap`` object of a result file."""
         return {
-            "n_items": len(self.found),
-            "any_text": self.any_text,
-            "all_texts": self.all_texts,
+            "n_items": len(self.found), "any_text": self.share(SOME), "all_texts": self.share(ALL),
             "normalisation": NORMALISATION,
-        }
+        }  # fmt: skip
 
 
 def find_contamination(texts: Mapping[str, Sequence[str]], corpus: Iterable[str]) -> Contamination | None:
     """Which items have texts that occur in a corpus.
 
     Args:
-        texts: the texts of each item, by its id (``Task.texts``).
+        texts: the texts of each item, by its id (``Task.texts``); where there are none, the answer is ``None``.
         corpus: the strings of the corpus.
-
-    Returns:
-        The overlap; ``None`` where it is unknown: the task does not say which texts its items hold.
     """
     if not texts:
         return None
-    known = _index(tuple(corpus))
+    known = _normalised_texts(tuple(corpus))
     found = {}
     for item, own in texts.items():
         hits = [normalised(text) in known for text in own]
@@ -87,5 +73,5 @@ def normalised(text: str) -> str:
 
 
 @lru_cache(maxsize=4)
-def _index(corpus: tuple[str, ...]) -> frozenset[str]:
+def _normalised_texts(corpus: tuple[str, ...]) -> frozenset[str]:
     return frozenset(map(normalised, corpus))

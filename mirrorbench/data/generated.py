@@ -19,7 +19,6 @@ SHORTEST, LONGEST = 3, 12
 """Characters of a random string. The paper does not say; most of its 10k English words are that long."""
 LONGEST_LIST = 200_000
 """Words in the lists of all languages, where there are so many: what is usual for static vectors."""
-_WORDFREQ_NAMES = {"hr": "sh"}  # wordfreq keeps Croatian with Serbian and Bosnian
 LANGUAGES = ("ar", "de", "en", "es", "fi", "fr", "he", "hr", "it", "pl", "ru", "tr", "zh")
 """Languages of the lists: those of the papers' lexical tasks that wordfreq has."""
 _CHARACTERS = string.ascii_letters + string.digits
@@ -30,15 +29,11 @@ def random_strings() -> list[str]:
 
     They are the same on every machine: of Python's generators, ``random()`` alone promises to keep its sequence.
     """
-    rng = random.Random(2021)
-
-    def below(n: int) -> int:
-        return int(rng.random() * n)
-
+    draw = random.Random(2021).random
     distinct: dict[str, None] = {}
     while len(distinct) < SIZE:
-        length = SHORTEST + below(LONGEST - SHORTEST + 1)
-        distinct["".join(_CHARACTERS[below(len(_CHARACTERS))] for _ in range(length))] = None
+        length = SHORTEST + int(draw() * (LONGEST - SHORTEST + 1))
+        distinct["".join(_CHARACTERS[int(draw() * len(_CHARACTERS))] for _ in range(length))] = None
     return list(distinct)
 
 
@@ -48,9 +43,6 @@ def frequent_words(bucket: int) -> Sequence[str]:
     The paper counts in Wikipedia and released the first bucket only. Here the order is that of wordfreq's large list,
     which counts in Wikipedia among other sources and changes no more; words of equal frequency come in the order of the
     alphabet.
-
-    Raises:
-        DataUnavailableError: wordfreq is not installed.
     """
     return top_words("en", SIZE * N_BUCKETS)[bucket * SIZE : (bucket + 1) * SIZE]
 
@@ -68,7 +60,8 @@ def top_words(language: str, n: int) -> Sequence[str]:
             "lists of frequent words need the package wordfreq, which is not installed",
             "Install it: pip install 'mirrorbench[words]'",
         ) from error
-    words: list[str] = top_n_list(_WORDFREQ_NAMES.get(language, language), n, wordlist="best")
+    # wordfreq keeps Croatian with Serbian and Bosnian
+    words: list[str] = top_n_list("sh" if language == "hr" else language, n, wordlist="best")
     return words
 
 

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 from mirrorbench.core.errors import DataFormatError, DataUnavailableError, UsageError
-from mirrorbench.data.cards import CORPUS_KIND, Card, DataFile, DatasetSource
+from mirrorbench.data.cards import COMMIT, CORPUS_KIND, MAX_NAME, Card, DataFile, DatasetSource
 
 PREFIX = "hf:"
 FOLDER = "hub"
@@ -26,8 +26,6 @@ _ID = re.compile(
     r"(?:/(?P<config>[A-Za-z0-9_][\w.-]*))?/(?P<split>\w[\w.]*)(?:#(?P<column>.+))?",
     re.ASCII,
 )
-_COMMIT = re.compile(r"[0-9a-f]{40}")
-_MAX_PART = 100  # characters of a name; file systems take 255 bytes, and stores add to them
 
 
 def is_hub_id(text: str) -> bool:
@@ -50,14 +48,14 @@ def parse_hub_id(text: str) -> tuple[DatasetSource, str]:
         raise UsageError(f"{text!r} names no split of a data set of the hub", f"Write {HUB_GRAMMAR}.")
     parts = {name: value or "" for name, value in match.groupdict().items()}
     column = parts.pop("column")
-    if not _COMMIT.fullmatch(parts["revision"]):
+    if not re.fullmatch(COMMIT, parts["revision"]):
         raise UsageError(
             f"{text!r} asks for {parts['revision']!r}, which is no commit of 40 hexadecimal digits; branches and tags "
             "move, and the numbers with them",
             f"The commits are at https://huggingface.co/datasets/{parts['repo']}/commits/main",
         )
-    if any(len(part) > _MAX_PART for part in (*parts["repo"].split("/"), parts["config"], parts["split"])):
-        raise UsageError(f"{text!r}: a name has more than {_MAX_PART} characters")
+    if any(len(part) > MAX_NAME for part in (*parts["repo"].split("/"), parts["config"], parts["split"])):
+        raise UsageError(f"{text!r}: a name has more than {MAX_NAME} characters")
     return DatasetSource(**parts), column
 
 
@@ -69,30 +67,14 @@ def hub_file(source: DatasetSource) -> DataFile:
 
 
 def hub_card(text: str) -> Card:
-    """A card for an id as ``--corpus`` takes it.
-
-    Raises:
-        UsageError: as for ``parse_hub_id``.
-    """
+    """A card for an id as ``--corpus`` takes it; raises as ``parse_hub_id`` does."""
     source, column = parse_hub_id(text)
     return Card(
-        name=text,
-        kind=CORPUS_KIND,
-        title="from the Hugging Face hub",
-        level="sentence",
-        languages=(),
-        metric="",
-        parser="lines",
-        files=(hub_file(source),),
-        licence="as the data set's page says.",
-        licence_url="",
-        redistributable=False,
-        citation="",
-        homepage=source.place,
-        version=1,
-        options={"column": column} if column else {},
-        folder=FOLDER,
-    )
+        name=text, kind=CORPUS_KIND, title="from the Hugging Face hub", level="sentence", languages=(), metric="",
+        parser="lines", files=(hub_file(source),), licence="as the data set's page says.", licence_url="",
+        redistributable=False, citation="", homepage=source.place, version=1,
+        options={"column": column} if column else {}, folder=FOLDER,
+    )  # fmt: skip
 
 
 def write_split(source: DatasetSource, write: Callable[[bytes], object]) -> None:
@@ -107,36 +89,30 @@ def write_split(source: DatasetSource, write: Callable[[bytes], object]) -> None
     try:
         import datasets
     except ImportError as error:
-        raise DataUnavailableError(
-            "the package datasets is not installed; install it: pip install 'mirrorbench[hub]'"
-        ) from error
+        message = "the package datasets is not installed; install it: pip install 'mirrorbench[hub]'"
+        raise DataUnavailableError(message) from error
     if os.path.isdir(source.repo):
         # The library would take that folder for the data set, whatever the revision.
         raise DataUnavailableError(f"a folder {source.repo} lies here, which the library would read instead")
     noisy = datasets.is_progress_bar_enabled()
     datasets.disable_progress_bars()
+    config = source.config or None
     try:
-        rows: Any = datasets.load_dataset(
-            source.repo, source.config or None, split=source.split, revision=source.revision
-        )
+        rows: Any = datasets.load_dataset(source.repo, config, split=source.split, revision=source.revision)
     except Exception as error:  # the library and the hub's client raise what they like
         reason = " ".join(str(error).split())[:300]
         raise DataUnavailableError(f"the library datasets says: {type(error).__name__}: {reason}") from error
     finally:
         if noisy:
             datasets.enable_progress_bars()
-    kept = [name for name, feature in rows.features.items() if _is_plain(feature)]
+    kinds = ("string", "large_string", "bool", "int", "uint", "float")  # what JSON can hold as it is
+    kept = [
+        name
+        for name, feature in rows.features.items()
+        if isinstance(feature, datasets.ClassLabel)
+        or (isinstance(feature, datasets.Value) and str(feature.dtype).startswith(kinds))
+    ]
     if not kept:
         raise DataFormatError(f"no column of texts or numbers, but {', '.join(rows.features)}")
     for row in rows.select_columns(kept):
         write(json.dumps(row, ensure_ascii=False).encode() + b"\n")
-
-
-def _is_plain(feature: Any) -> bool:
-    """Whether JSON can hold the values of a column as they are."""
-    import datasets
-
-    kinds = ("string", "large_string", "bool", "int", "uint", "float")
-    return isinstance(feature, datasets.ClassLabel) or (
-        isinstance(feature, datasets.Value) and str(feature.dtype).startswith(kinds)
-    )

@@ -48,7 +48,7 @@ def test_shares_and_flags() -> None:
     found = find_contamination(items, CORPUS)
     assert found is not None
     assert found.found == {"both": ALL, "left": SOME, "right": SOME, "none": NONE, "one text": ALL}
-    assert (found.any_text, found.all_texts) == (4 / 5, 2 / 5)
+    assert (found.share(SOME), found.share(ALL)) == (4 / 5, 2 / 5)
     flags = found.flags(["none", "both", "left"])
     assert flags.tolist() == [0, 2, 1]
     assert flags.dtype == np.int8
@@ -64,7 +64,7 @@ def test_without_texts_nobody_knows() -> None:
 def test_an_item_without_text_does_not_overlap() -> None:
     found = find_contamination({"1": ()}, CORPUS)
     assert found is not None
-    assert found.all_texts == 0
+    assert found.share(ALL) == 0
 
 
 @given(st.text(max_size=30))
@@ -83,8 +83,8 @@ def test_against_a_naive_search() -> None:
     found = find_contamination(items, corpus)
     assert found is not None
     hits = {i: [any(t.lower().split() == c.lower().split() for c in corpus) for t in ts] for i, ts in items.items()}
-    assert found.any_text == sum(any(h) for h in hits.values()) / 50
-    assert found.all_texts == sum(all(h) for h in hits.values()) / 50
+    assert found.share(SOME) == sum(any(h) for h in hits.values()) / 50
+    assert found.share(ALL) == sum(all(h) for h in hits.values()) / 50
 
 
 def target(text: str) -> TextInput:
@@ -147,9 +147,9 @@ def test_a_third_to_a_half_of_sts12_to_15_was_tuned_on(real_store: DataStore, pl
         found = find_contamination(task.texts(pairs), corpus)
         assert found is not None
         naive = [{" ".join(t.casefold().split()) in known for t in (p.left, p.right)} for p in pairs]
-        assert found.any_text == pytest.approx(sum(True in hits for hits in naive) / len(pairs), abs=0.002)
-        assert found.all_texts == pytest.approx(sum(hits == {True} for hits in naive) / len(pairs), abs=0.002)
-        shares[name] = found.any_text
+        assert found.share(SOME) == pytest.approx(sum(True in hits for hits in naive) / len(pairs), abs=0.002)
+        assert found.share(ALL) == pytest.approx(sum(hits == {True} for hits in naive) / len(pairs), abs=0.002)
+        shares[name] = found.share(SOME)
     for name in ("sts12", "sts13", "sts14", "sts15"):
         assert 1 / 3 < shares[name] < 0.55
     assert shares["stsb"] < 0.2

@@ -68,11 +68,7 @@ class WordNet:
             raise DataFormatError(f"WordNet lacks the files {', '.join(absent)}.")
 
     def senses(self, lemma: str, pos: str) -> list[Sense]:
-        """The senses of a lemma in WordNet's order, the most frequent first.
-
-        Args:
-            lemma: in lower case, with underscores for spaces.
-            pos: a key of ``POS``.
+        """The senses of a lemma (lower case, underscores for spaces) in WordNet's order, the most frequent first.
 
         Raises:
             DataFormatError: what index or data say of the lemma does not follow WordNet's format.
@@ -127,23 +123,19 @@ class WordNet:
     def _sense(self, name: str, offset: int, lemma: str) -> Sense:
         fields, gloss = self._entry(name, offset)
         try:
-            return self._read(name, fields, gloss, lemma)
+            words = _words(fields)
+            form, lex_id = next((word, number) for word, number in words if word.lower() == lemma)
+            kind, head = _TYPES[fields[2]], ":"
+            if kind == _SATELLITE:
+                first = 4 + 2 * len(words) + 1
+                pointers = [fields[at : at + 4] for at in range(first, first + 4 * int(fields[first - 1]), 4)]
+                target = next(int(pointer[1]) for pointer in pointers if pointer[0] == "&")
+                word, number = _words(self._entry(name, target)[0])[0]
+                head = f"{word.lower()}:{number:02d}"
+            key = f"{lemma}%{kind}:{fields[1]}:{lex_id:02d}:{head}"
         except (IndexError, ValueError, KeyError, StopIteration):  # a field that is missing, no number, or unknown
             raise self._no_entry(name, offset, f"of {shown(lemma)}") from None
-
-    def _read(self, name: str, fields: list[str], gloss: str, lemma: str) -> Sense:
-        words = _words(fields)
-        form, lex_id = next((word, number) for word, number in words if word.lower() == lemma)
-        kind = _TYPES[fields[2]]
-        head = ":"
-        if kind == _SATELLITE:
-            first = 4 + 2 * len(words) + 1
-            pointers = [fields[at : at + 4] for at in range(first, first + 4 * int(fields[first - 1]), 4)]
-            target = next(int(pointer[1]) for pointer in pointers if pointer[0] == "&")
-            word, number = _words(self._entry(name, target)[0])[0]
-            head = f"{word.lower()}:{number:02d}"
-        definition, examples = _gloss(gloss)
-        return Sense(f"{lemma}%{kind}:{fields[1]}:{lex_id:02d}:{head}", form.replace("_", " "), definition, examples)
+        return Sense(key, form.replace("_", " "), *_gloss(gloss))
 
     def _entry(self, name: str, offset: int) -> tuple[list[str], str]:
         """The fields and the gloss of the entry at a byte offset."""

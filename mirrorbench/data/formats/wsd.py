@@ -21,24 +21,15 @@ _BETWEEN_WORDS = re.compile(r"[_ -]")
 
 
 def parse_wsd(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[Disambiguation]:
-    """Parse one data set of the framework, and what WordNet says of its words.
+    """One data set of the framework (``ALL.data.xml``, ``ALL.gold.key.txt``), and what WordNet says of its words.
 
     The words of a sentence are joined by one space each. A sense's examples are those of its WordNet entry in which
     the word occurs, as its lemma or in an inflected form; one that is written apart there ("look it up") does not
-    count as found.
-
-    Args:
-        files: ``ALL.data.xml`` and ``ALL.gold.key.txt``, and WordNet's files.
-        options: none are used but those of the task.
-
-    Returns:
-        one element.
-
-    Raises:
-        DataFormatError: a file is missing, the XML is malformed, an occurrence has no gold key, or one that is no sense
-            of its lemma and part of speech in this WordNet (then it is not WordNet 3.0), or a key has no occurrence.
+    count as found. A gold key that WordNet does not know is an error (then it is not WordNet 3.0).
     """
-    data, gold = (_the_file(files, ending) for ending in (_DATA, _GOLD))
+    data, gold = (next((p for name, p in files.items() if name.endswith(end)), None) for end in (_DATA, _GOLD))
+    if data is None or gold is None:
+        raise DataFormatError(f"Parser 'wsd': no file *{_GOLD if data else _DATA}.")
     wordnet = WordNet(files)
     keys = _gold_keys(gold)
     senses: dict[str, SenseContexts] = {}
@@ -69,13 +60,6 @@ def _gold_keys(path: Path) -> dict[str, frozenset[str]]:
     ids = Ids()
     rows = ((line, text.split()) for line, text in enumerate(read_lines(path), start=1))
     return {ids.add(row[0], path, line): frozenset(row[1:]) for line, row in rows if row}
-
-
-def _the_file(files: Mapping[str, Path], ending: str) -> Path:
-    for name, path in files.items():
-        if name.endswith(ending):
-            return path
-    raise DataFormatError(f"Parser 'wsd': no file *{ending}.")
 
 
 def _instances(path: Path) -> Iterator[tuple[str, str, str, TextInput]]:
@@ -109,16 +93,9 @@ def _contexts(sense: Sense, lemma: str, pos: str, wordnet: WordNet) -> SenseCont
 
 
 def find(lemma: str, pos: str, text: str, wordnet: WordNet) -> tuple[int, int] | None:
-    """Where a word occurs first in a text, in any of its forms.
+    """The character span where a word occurs first in a text, in any of its forms; ``None`` where it does not occur.
 
-    Args:
-        lemma: in lower case, with underscores for spaces; a hyphen and a space are the same to it.
-        pos: its part of speech, a key of ``wordnet.POS``.
-        text: the text.
-        wordnet: knows the base forms of words.
-
-    Returns:
-        Its character span; ``None`` where it does not occur.
+    ``lemma`` is in lower case, with underscores for spaces; a hyphen and a space are the same to it.
     """
     wanted = _BETWEEN_WORDS.split(lemma)
     found = list(_WORD.finditer(text))
