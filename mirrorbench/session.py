@@ -371,7 +371,7 @@ class Session:
 
         Args:
             kind: ``isotropy``, ``layers``, ``similarity``, ``projection``, ``roc``, ``errors``, ``curves`` or
-                ``frequency`` (``mirrorbench.analysis.KINDS``).
+                ``frequency`` (``mirrorbench.analysis.ANALYSES``).
             options: of that kind, as ``mirrorbench analyze KIND --help`` lists them.
 
         Raises:

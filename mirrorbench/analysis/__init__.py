@@ -16,7 +16,7 @@ _STUDY: dict[str, Any] = {"encoders": ("tiny",), "task": "", "corpus": "", "seed
 BEFORE_AND_AFTER = ("tiny+base:pooling=target,layers=-4:", "tiny+mirrorwic")
 """The embedded model as a reader of words in context, before and after tuning."""
 
-KINDS: dict[str, dict[str, Any]] = {
+ANALYSES: dict[str, dict[str, Any]] = {
     "errors": {**_STUDY, "encoders": BEFORE_AND_AFTER, "task": "quick-wic", "show": 5},
     "curves": {"results": (), "x": "corpus_size", "tasks": (), "log": False},
     "frequency": {"results": (), "task": "quick-simlex"},
@@ -34,7 +34,7 @@ def analyze(workspace: Workspace, kind: str, **options: Any) -> Analysis:
 
     Args:
         workspace: where to compute, and where data and results are.
-        kind: a key of ``KINDS``.
+        kind: a key of ``ANALYSES``.
         options: of that kind. ``encoders`` are specs (a bare backbone is the ladder of the task's level), ``task``
             picks level, language and tuning corpus, ``texts`` names a corpus or a file, ``results`` are folders.
 
@@ -47,12 +47,12 @@ def analyze(workspace: Workspace, kind: str, **options: Any) -> Analysis:
     from mirrorbench.analysis.study import NothingAnalysedError, Study
     from mirrorbench.core.registry import unknown_name
 
-    if kind not in KINDS:
-        raise unknown_name("analysis", kind, list(KINDS))
+    if kind not in ANALYSES:
+        raise unknown_name("analysis", kind, list(ANALYSES))
     for name in options:
-        if name not in KINDS[kind]:
-            raise unknown_name(f"option of the analysis {kind}", name, list(KINDS[kind]))
-    given = KINDS[kind] | options
+        if name not in ANALYSES[kind]:
+            raise unknown_name(f"option of the analysis {kind}", name, list(ANALYSES[kind]))
+    given = ANALYSES[kind] | options
     study = Study(workspace, **{name: given.pop(name) for name in _STUDY if name in given})
     try:
         found: Analysis = getattr(kinds, kind)(study, **given)

@@ -24,9 +24,10 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-
-Rows = Sequence[Mapping[str, Any]]
-FIGURE_FORMATS = ("pdf", "svg", "png")
+TableRows = Sequence[Mapping[str, Any]]
+"""Numbers by the names of their columns."""
+FIGURE_FORMATS: dict[str, dict[str, Any]] = {"pdf": {"CreationDate": None}, "svg": {"Date": None}, "png": {}}
+"""Formats, each with the metadata that keep dates out: the same figure is the same file."""
 COLUMN, PAGE = 3.03, 6.3
 """Width of a column and of a page in inches, so that a figure is printed at its own size."""
 
@@ -85,11 +86,10 @@ def _panels(rows: int, columns: int, width: float, height: float, **shared: Any)
 
 def save(figure: Figure, stem: Path, formats: Sequence[str]) -> list[Path]:
     """Write a figure as ``<stem>.<format>`` for each format; the same figure gives the same bytes."""
-    undated: dict[str, dict[str, Any]] = {"pdf": {"CreationDate": None}, "svg": {"Date": None}, "png": {}}
     files = [stem.with_name(f"{stem.name}.{name}") for name in formats]
     for path, name in zip(files, formats, strict=True):
         with writing(path) as sink:
-            figure.savefig(sink, format=name, metadata=undated[name])
+            figure.savefig(sink, format=name, metadata=FIGURE_FORMATS[name])
     return files
 
 
@@ -97,7 +97,7 @@ _ROW, _LINE, _LETTER = 0.24, 0.17, 0.06
 """Height of a bar with its label, of a line of a legend, and width of a letter, in inches."""
 
 
-def isotropy_figure(found: Rows) -> Figure:
+def isotropy_figure(found: TableRows) -> Figure:
     """Three measures of each encoder as points beside each other (Mirror-BERT, Table 14, as a figure)."""
     figure, axes = _panels(1, 3, PAGE, 0.75 + _ROW * len(found), sharey=True)
     titles = {
@@ -111,8 +111,7 @@ def isotropy_figure(found: Rows) -> Figure:
         ax.hlines(rows, 0, values, color="0.75", linewidth=1.5, zorder=1)
         ax.scatter(values, rows, color=[_look(row)["color"] for row in range(len(found))], s=18, zorder=2)
         ax.axvline(0, color="0.4", linewidth=0.6)
-        ax.set_xlabel(title)
-        ax.margins(x=0.08)
+        ax.set(xlabel=title, xmargin=0.08)
         ax.spines["left"].set_visible(False)
         ax.tick_params(left=False)
     axes[0].set_yticks(rows, [_broken(row["encoder"], 2.0) for row in found])
@@ -139,7 +138,7 @@ def similarity_figure(found: Mapping[str, dict[str, Any]]) -> Figure:
     return _with_legend(figure, axes[0])
 
 
-def layers_figure(found: Mapping[str, Rows], metric: str) -> Figure:
+def layers_figure(found: Mapping[str, TableRows], metric: str) -> Figure:
     """Four measures by layer, a line an encoder (MirrorWiC, Figure 2)."""
     from matplotlib.ticker import MaxNLocator
 
@@ -211,7 +210,7 @@ def curves_figure(found: Mapping[str, Series], key: str, log: bool) -> Figure:
     return _with_legend(figure, ax)
 
 
-def frequency_figure(found: Rows, lines: Mapping[str, Series]) -> Figure:
+def frequency_figure(found: TableRows, lines: Mapping[str, Series]) -> Figure:
     """Words of a task in each bucket (bars), and scores after tuning on it (lines; Mirror-BERT, Figure 8)."""
     figure, (ax,) = _panels(1, 1, COLUMN, 2.3)
     ax.bar(np.arange(len(found)), [row["words"] for row in found], width=0.8, color="0.82")
@@ -230,7 +229,7 @@ def frequency_figure(found: Rows, lines: Mapping[str, Series]) -> Figure:
     return _with_legend(figure, scores)
 
 
-def errors_figure(better: Rows, worse: Rows, labels: tuple[str, str], graded: bool) -> Figure:
+def errors_figure(better: TableRows, worse: TableRows, labels: tuple[str, str], graded: bool) -> Figure:
     """Each item by both encoders: scores from each one's threshold (MirrorWiC, Table 6), or errors of the rank."""
     figure, (ax,) = _panels(1, 1, COLUMN, COLUMN)
     if graded:
@@ -275,7 +274,7 @@ def _line(
         ax.fill_between(x, centre - sd, centre + sd, color=_look(number)["color"], alpha=0.2, linewidth=0)
 
 
-def _column(rows: Rows, name: str) -> list[float]:
+def _column(rows: TableRows, name: str) -> list[float]:
     """A column with gaps where there is nothing."""
     return [np.nan if row[name] is None else row[name] for row in rows]
 

@@ -1,4 +1,4 @@
-"""The kinds of analysis, each with its options in ``KINDS``: a function that returns numbers and a way to draw them."""
+"""The kinds of analysis: each is a function with its options in ``ANALYSES``; it returns numbers and a way to draw."""
 
 from __future__ import annotations
 

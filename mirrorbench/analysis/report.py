@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mirrorbench.analysis import figures
-from mirrorbench.analysis.figures import Rows
+from mirrorbench.analysis.figures import TableRows
 from mirrorbench.core.files import writing
 from mirrorbench.runs.cells import Failure
 
@@ -39,10 +39,10 @@ class Analysis:
     """
 
     name: str
-    rows: Rows
+    rows: TableRows
     document: Mapping[str, Any]
     draw: Callable[[], Figure] | None
-    table: Rows | None = None
+    table: TableRows | None = None
     summary: str = ""
     failures: Sequence[Failure] = field(default=())
 
@@ -63,28 +63,22 @@ class Analysis:
 
         if self.draw is None:
             return []
+        table = io.StringIO()
+        writer = csv.DictWriter(table, list(self.rows[0]) if self.rows else [], lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(plain(row) for row in self.rows)  # an empty field where there is nothing
         stem = Path(folder) / re.sub(r"[^\w.=,-]", "_", self.name)  # a task's name may hold options after a colon
         made = {"version": __version__, "created": datetime.now(UTC).isoformat(timespec="seconds")}
-        files = write_numbers(stem, self.rows, {"analysis": stem.name, **self.document, **made})
+        document = plain({"analysis": stem.name, **self.document, **made, "rows": self.rows})
+        contents = {"csv": table.getvalue(), "json": json.dumps(document, indent=2, ensure_ascii=False)}
+        files = [stem.with_name(f"{stem.name}.{suffix}") for suffix in contents]
+        for path, content in zip(files, contents.values(), strict=True):
+            with writing(path) as sink:
+                sink.write(content.encode())
         if formats:
             with figures.style():
                 files += figures.save(self.draw(), stem, formats)
         return files
-
-
-def write_numbers(stem: Path, rows: Rows, document: Mapping[str, Any]) -> list[Path]:
-    """Write ``<stem>.csv`` (the rows) and ``<stem>.json`` (the document and the rows)."""
-    text = io.StringIO()
-    writer = csv.DictWriter(text, list(rows[0]) if rows else [], lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(plain(row) for row in rows)  # an empty field where there is nothing
-    content = json.dumps(plain({**document, "rows": list(rows)}), indent=2, ensure_ascii=False)
-    files = []
-    for suffix, data in (("csv", text.getvalue()), ("json", content)):
-        files.append(stem.with_name(f"{stem.name}.{suffix}"))
-        with writing(files[-1]) as sink:
-            sink.write(data.encode())
-    return files
 
 
 def plain(value: Any) -> Any:

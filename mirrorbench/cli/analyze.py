@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from mirrorbench.analysis import KINDS
+from mirrorbench.analysis import ANALYSES
 from mirrorbench.cli.options import (
     DataDir,
     Device,
@@ -61,16 +61,16 @@ _OF_ALL = {"output": Path("analysis"), "format_": "", "plugin": None}
 
 
 def _command(declared: Callable[..., None]) -> None:
-    """Makes a command of a function that declares what a kind alone has; defaults are those of ``KINDS``."""
+    """Makes a command of a function that declares what a kind alone has; defaults are those of ``ANALYSES``."""
     kind = declared.__name__
     own = {name: option.annotation for name, option in signature(declared, eval_str=True).parameters.items()}
-    defaults = _OF_ENCODERS | _OF_TASKS | _OF_ALL | KINDS[kind]
-    known = {*KINDS[kind], *_OF_ALL, *(_OF_ENCODERS if "encoders" in KINDS[kind] else ())}
-    known |= {*own, *(_OF_TASKS if "task" in KINDS[kind] else ())}
+    defaults = _OF_ENCODERS | _OF_TASKS | _OF_ALL | ANALYSES[kind]
+    known = {*ANALYSES[kind], *_OF_ALL, *(_OF_ENCODERS if "encoders" in ANALYSES[kind] else ())}
+    known |= {*own, *(_OF_TASKS if "task" in ANALYSES[kind] else ())}
     options = {name: one for name, one in (_FIRST | own | _LAST).items() if name in known}
 
     def command(output: Path, format_: str, plugin: object, **given: Any) -> None:
-        asked = {name: given.pop(name) for name in KINDS[kind]}
+        asked = {name: given.pop(name) for name in ANALYSES[kind]}
         _analyze(kind, {name: value for name, value in asked.items() if value is not None}, given, output, format_)
 
     command.__doc__ = declared.__doc__

@@ -115,7 +115,7 @@ def test_the_same_numbers_are_the_same_files(tmp_path: Path) -> None:
     def draw(stem: str) -> list[bytes]:
         with figures.style():
             figure = figures.curves_figure(_series(2, 0.02), "corpus_size", False)
-            files = figures.save(figure, tmp_path / stem, figures.FIGURE_FORMATS)
+            files = figures.save(figure, tmp_path / stem, list(figures.FIGURE_FORMATS))
         assert [path.name for path in files] == [f"{stem}.pdf", f"{stem}.svg", f"{stem}.png"]
         return [path.read_bytes() for path in files]
 

@@ -5,10 +5,15 @@ import json
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from mirrorbench.analysis.curves import Series
-from mirrorbench.analysis.report import Analysis, plain, write_numbers
+from mirrorbench.analysis.report import Analysis, plain
 from mirrorbench.core.specs import parse_spec
+
+pytest.importorskip("matplotlib", reason="figures need the extra 'figures'")
+
+from matplotlib.figure import Figure
 
 
 def test_numbers_are_read_back(tmp_path: Path) -> None:
@@ -16,8 +21,9 @@ def test_numbers_are_read_back(tmp_path: Path) -> None:
         {"encoder": "a, b", "score": 0.1234567890123, "n": np.int64(3), "sd": None},
         {"encoder": "ü", "score": np.float32(0.5), "n": 4, "sd": float("nan")},
     ]
-    table, document = write_numbers(tmp_path / "new" / "kind-task:x", rows, {"points": np.array([1.0, np.inf])})
-    assert table.name == "kind-task:x.csv"
+    found = Analysis("kind-task:x", rows, {"points": np.array([1.0, np.inf])}, Figure)
+    table, document, figure = found.write(tmp_path / "new", ["svg"])
+    assert (table.name, figure.name) == ("kind-task_x.csv", "kind-task_x.svg")
     with table.open(encoding="utf-8", newline="") as stream:
         read = list(csv.DictReader(stream))
     assert read[0] == {"encoder": "a, b", "score": "0.1234567890123", "n": "3", "sd": ""}
@@ -29,9 +35,11 @@ def test_numbers_are_read_back(tmp_path: Path) -> None:
 
 
 def test_an_empty_table_is_a_table(tmp_path: Path) -> None:
-    table, document = write_numbers(tmp_path / "none", [], {"changed": 0})
+    table, document = Analysis("none", [], {"changed": 0}, Figure).write(tmp_path)
     assert table.read_text() == "\n"
-    assert json.loads(document.read_text()) == {"changed": 0, "rows": []}
+    content = json.loads(document.read_text())
+    assert list(content) == ["analysis", "changed", "version", "created", "rows"]
+    assert content["rows"] == []
 
 
 def test_values_of_results_are_plain() -> None:

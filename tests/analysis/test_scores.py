@@ -28,15 +28,16 @@ GOLD = RNG.integers(0, 2, 80).astype(np.float64)
 SCORES = np.round(RNG.normal(GOLD * 0.7, 1), 1)  # with ties
 
 
-def test_labels_are_negative_and_positive() -> None:
-    names, kind = bands_of([1, 0, 1.0])
-    assert names == ("negative", "positive")
-    assert kind.tolist() == [1, 0, 1]
-
-
-def test_grades_are_thirds_of_their_range() -> None:
-    names, kind = bands_of([0, 1.6, 1.7, 3.3, 3.4, 5])
-    assert [names[k] for k in kind] == ["low", "low", "middle", "middle", "high", "high"]
+@pytest.mark.parametrize(
+    ("gold", "kinds"),
+    [
+        ([1, 0, 1.0], ["positive", "negative", "positive"]),
+        ([0, 1.6, 1.7, 3.3, 3.4, 5], ["low", "low", "middle", "middle", "high", "high"]),
+    ],
+)
+def test_kinds_of_pairs(gold: list[float], kinds: list[str]) -> None:
+    names, kind = bands_of(gold)
+    assert [names[k] for k in kind] == kinds
 
 
 def test_one_judgement_for_all_is_an_error() -> None:
@@ -91,10 +92,7 @@ def test_edges_hold_everything(n: int, bins: int) -> None:
     assert len(edges) == bins + 1
     assert edges[0] < -0.2
     assert edges[-1] > 0.9
-
-
-def test_equal_cosines_have_edges_too() -> None:
-    assert (np.diff(shared_edges([np.full(3, 0.5)])) > 0).all()
+    assert (np.diff(shared_edges([np.full(n, 0.5)])) > 0).all()
 
 
 def naive_points(scores: np.ndarray, gold: np.ndarray) -> set[tuple[float, float]]:
@@ -112,9 +110,8 @@ def test_points_and_area_of_loops() -> None:
     assert set(zip(found["fpr"].tolist(), found["tpr"].tolist(), strict=True)) <= naive_points(SCORES, GOLD)
     wins = [float(p > n) + 0.5 * (p == n) for p in SCORES[GOLD == 1] for n in SCORES[GOLD == 0]]
     assert found["auc"] == pytest.approx(sum(wins) / len(wins)) == roc_auc_score(GOLD, SCORES)
-    assert np.trapezoid(found["tpr"], found["fpr"]) == pytest.approx(
-        found["auc"]
-    )  # points left out lie on straight lines
+    # points left out lie on straight lines
+    assert np.trapezoid(found["tpr"], found["fpr"]) == pytest.approx(found["auc"])
     assert (found["positives"], found["negatives"]) == ((GOLD == 1).sum(), (GOLD == 0).sum())
 
 

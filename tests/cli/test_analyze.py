@@ -42,7 +42,7 @@ def test_isotropy_of_the_embedded_model(analyze: Callable, folder: Path) -> None
 
     texts = [f"sentence number {n} is here" for n in range(12)]
     (folder / "texts.txt").write_text("\n".join(texts), encoding="utf-8")
-    said = analyze("isotropy", "-e", PLAIN, "-e", "tiny+base:pooling=cls", "--texts", "texts.txt", "-f", "pdf,svg,png")
+    said = analyze("isotropy", "-e", PLAIN, "-e", "tiny+base:pooling=cls", "--texts", "texts.txt", "-f", "svg,png")
     assert said.code == 0
     first, second = table(said)
     assert (first["encoder"], second["encoder"]) == ("tiny-mp", "tiny-CLS")
@@ -53,7 +53,7 @@ def test_isotropy_of_the_embedded_model(analyze: Callable, folder: Path) -> None
     document = json.loads((folder / "analysis" / "isotropy-quick-sts.json").read_text())
     assert (document["texts"]["source"], document["texts"]["n"], document["seed"]) == ("texts.txt", 12, 0)
     assert [one["spec"] for one in document["encoders"]] == [PLAIN, "tiny+base:pooling=cls"]
-    for name in figures.FIGURE_FORMATS:
+    for name in ("svg", "png"):
         assert (folder / "analysis" / f"isotropy-quick-sts.{name}").stat().st_size > 1000
 
 
