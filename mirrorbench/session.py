@@ -167,18 +167,17 @@ class Session:
         Raises:
             UsageError: a folder is missing or holds no results, or they cannot be compared.
         """
-        from mirrorbench.reports.selection import Choice
-        from mirrorbench.reports.stored import Statistics, stored_leaderboard
+        from mirrorbench.reports.selection import Choice, stored_leaderboard
         from mirrorbench.runs.plan import expand_tasks
 
         plugins, names = self.workspace.plugins, as_names(tasks)
         choice = Choice(
             expand_tasks(names, plugins), as_specs(encoders), protocol=protocol, metrics={"": metric} if metric else {},
-            allow_mixed=allow_mixed,
+            allow_mixed=allow_mixed, intervals=intervals, ties=ties, without_overlap=without_overlap,
         )  # fmt: skip
+        choice = choice.laid_out(table) if table else choice
         folders = [Path(results)] if isinstance(results, str | Path) else [Path(folder) for folder in results]
-        statistics = Statistics(intervals, ties, without_overlap)
-        found = stored_leaderboard(folders or [self.workspace.results.root], choice, plugins, statistics, table)
+        found = stored_leaderboard(folders or [self.workspace.results.root], choice, plugins)
         return replace(found, table=replace(found.table, title=title or found.table.title))
 
     def compare(
@@ -202,19 +201,16 @@ class Session:
         Raises:
             UsageError: no results of one of them, or results that cannot be compared.
         """
+        from mirrorbench.reports.selection import results_of
         from mirrorbench.reports.statistics import PairedTest
         from mirrorbench.reports.statistics.encoders import compare_encoders
-        from mirrorbench.reports.statistics.stored import read_stored, results_of
         from mirrorbench.runs.plan import expand_tasks
 
         plugins, folders = self.workspace.plugins, [Path(f) for f in results] or [self.workspace.results.root]
         if len(folders) > 2:
             problem = f"--results was given {len(folders)} times"
             raise UsageError(problem, "Once for both encoders, or twice: A's, then B's.")
-        one, other = (
-            results_of(spec, read_stored([folder]), protocol, folder)
-            for spec, folder in ((first, folders[0]), (second, folders[-1]))
-        )
+        one, other = results_of(first, folders[0], protocol), results_of(second, folders[-1], protocol)
         if first == second and len(folders) == 1:
             raise UsageError(f"{first} is compared with itself", "Name another encoder, or two folders: -r OLD -r NEW")
         names = expand_tasks(as_names(tasks), plugins) or tuple(

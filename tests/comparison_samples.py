@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mirrorbench.core.specs import parse_spec
-from mirrorbench.reports.statistics.stored import Stored
+from mirrorbench.reports.selection import Stored
 from mirrorbench.runs.results import Result, slug
 from mirrorbench.tasks.metrics import spearman
 

@@ -1,4 +1,4 @@
-"""Which stored results stand in a table, and whether they may stand in one."""
+"""Stored results: which of them stand in a table, whether they may stand in one, and the leaderboard of them."""
 
 from __future__ import annotations
 
@@ -11,9 +11,12 @@ from typing import TYPE_CHECKING
 from mirrorbench.core.errors import DataFormatError, UsageError
 from mirrorbench.core.registry import unknown_name
 from mirrorbench.core.specs import EncoderSpec, parse_spec
+from mirrorbench.reports.build import build_table
+from mirrorbench.reports.leaderboard import Leaderboard
 from mirrorbench.reports.provenance import mixtures, without_repeats
-from mirrorbench.reports.statistics.stored import Stored, read_stored
-from mirrorbench.runs.results import Result
+from mirrorbench.reports.table import read_table
+from mirrorbench.runs.plan import papers_row
+from mirrorbench.runs.results import Result, read_result, result_files
 
 if TYPE_CHECKING:
     from mirrorbench.core.plugins import Plugins
@@ -24,8 +27,57 @@ _SHOWN = 6
 
 
 @dataclass(frozen=True)
+class Stored:
+    """A result, and where its file lies; its predictions lie beside it."""
+
+    result: Result
+    path: Path
+
+    def items(self, plugins: Plugins) -> ItemScores | None:
+        """What is behind its main score; ``None`` where that cannot be computed again from what is stored.
+
+        Raises:
+            DataFormatError: there are no predictions beside the result.
+        """
+        from mirrorbench.reports.statistics.items import item_scores, read_predictions
+
+        return item_scores(self.result, read_predictions(self.path), plugins)
+
+
+def read_stored(folders: Sequence[Path]) -> list[Stored]:
+    """All results in some folders.
+
+    Raises:
+        UsageError: a folder is not there.
+        DataFormatError: a file is not a result.
+    """
+    for folder in folders:
+        if not folder.is_dir():
+            raise UsageError(f"there is no folder of results {folder}", "Make some: mirrorbench run")
+    return [Stored(read_result(path), path) for folder in folders for path in result_files(folder)]
+
+
+def results_of(spec: str, folder: Path, protocol: str) -> list[Stored]:
+    """The results of one encoder in a folder, under one protocol (empty: whichever it has).
+
+    Raises:
+        UsageError: there are none, or of several protocols.
+    """
+    name = str(parse_spec(spec))
+    known = [entry for entry in read_stored([folder]) if protocol in ("", entry.result.protocol)]
+    own = [entry for entry in known if entry.result.spec == name]
+    if not own:
+        specs = sorted({entry.result.spec for entry in known})
+        raise unknown_name(f"encoder among the results in {folder}:", name, specs)
+    protocols = sorted({entry.result.protocol for entry in own})
+    if len(protocols) > 1:
+        raise UsageError(f"{name} has results of the protocols {' and '.join(protocols)}", "Choose one with --protocol")
+    return own
+
+
+@dataclass(frozen=True)
 class Choice:
-    """Which of the stored results are asked for.
+    """Which of the stored results are asked for, and what is computed from their per-item predictions.
 
     Attributes:
         tasks: names; none for all.
@@ -34,6 +86,9 @@ class Choice:
         protocol: empty for any.
         metrics: what is shown of a task in place of its main metric, by task; under ``""`` of any other task.
         allow_mixed: also results that cannot be compared (``provenance.mixtures``); the notes then say so.
+        intervals: add confidence intervals over items.
+        ties: mark what is not separable from the best.
+        without_overlap: score without the items whose texts were tuned on.
     """
 
     tasks: tuple[str, ...] = ()
@@ -42,41 +97,64 @@ class Choice:
     protocol: str = ""
     metrics: Mapping[str, str] = field(default_factory=dict)
     allow_mixed: bool = False
+    intervals: bool = False
+    ties: bool = False
+    without_overlap: bool = False
+
+    def laid_out(self, name: str) -> Choice:
+        """With the tasks, encoders and metrics of a table of the papers, where they are left open."""
+        from mirrorbench.reports.papers.reading import find_table
+        from mirrorbench.reports.papers.tables import PaperTable
+
+        found = find_table(name)
+        targets = list(found.targets().values()) if isinstance(found, PaperTable) else []
+        if not targets:
+            raise UsageError(f"{name} has no scores that a run could measure", "mirrorbench paper lists the tables.")
+        metrics = {task: target.metric for target in targets for task in target.tasks}
+        rows = tuple(dict.fromkeys(papers_row(target.spec, self.protocol) for target in targets))
+        return replace(self, tasks=self.tasks or tuple(metrics), rows=rows, metrics=self.metrics or metrics)
 
 
 EVERYTHING = Choice()
 
 
-@dataclass(frozen=True)
-class Selection:
-    """Results that stand in a table: each cell once, their encoders in the order of the table, and what was mixed."""
+def stored_leaderboard(sources: Sequence[Path], choice: Choice, plugins: Plugins) -> Leaderboard:
+    """The leaderboard of the results in folders, or the one table in a file that the format ``json`` wrote.
 
-    stored: tuple[Stored, ...]
-    rows: tuple[EncoderSpec, ...]
-    notes: tuple[str, ...] = ()
+    Raises:
+        UsageError: there is nothing to show, or what cannot be shown together.
+        DataFormatError: a file is no result, or no table.
+    """
+    if files := [path for path in sources if path.is_file()]:
+        if len(sources) > 1:
+            raise UsageError(f"{files[0]} is a table, and stands for itself", "Name it alone, or folders of results.")
+        if choice != EVERYTHING:
+            raise UsageError(f"{files[0]} is a finished table", "Selections and statistics need folders of results.")
+        return Leaderboard(read_table(files[0]), (), (), plugins)
+    stored, rows, notes = select(sources, plugins, choice)
+    results = [entry.result for entry in stored]
+    items: dict[str, ItemScores] = {}
+    for entry in stored if choice.intervals or choice.ties or choice.without_overlap else ():
+        with suppress(DataFormatError):  # result files without their predictions are fine for a table
+            if found := entry.items(plugins):
+                items[entry.result.cell_id] = found
+    if choice.without_overlap:
+        from mirrorbench.reports.statistics.items import without_overlap
 
-    @property
-    def results(self) -> tuple[Result, ...]:
-        """Without where they lie."""
-        return tuple(entry.result for entry in self.stored)
+        results, items, lines = without_overlap(results, items, plugins)
+        notes += lines
+    table = build_table(results, plugins, choice.tasks, rows)
+    if choice.intervals or choice.ties:
+        from mirrorbench.reports.marking import Marker
 
-    def items(self, plugins: Plugins) -> dict[str, ItemScores]:
-        """What is behind each score, by ``cell_id``; a score that cannot be computed again is left out."""
-        found: dict[str, ItemScores] = {}
-        for entry in self.stored:
-            with suppress(DataFormatError):  # result files without their predictions are fine for a table
-                if items := entry.items(plugins):
-                    found[entry.result.cell_id] = items
-        return found
+        table = Marker(table, items, plugins).mark(choice.intervals, choice.ties)
+    return Leaderboard(replace(table, notes=(*table.notes, *notes)), tuple(results), (), plugins)
 
 
-def select(folders: Sequence[Path], plugins: Plugins, choice: Choice = EVERYTHING) -> Selection:
-    """Read results, and keep those that are asked for.
-
-    Args:
-        folders: where results are.
-        plugins: for the languages of tasks.
-        choice: what is asked for.
+def select(
+    folders: Sequence[Path], plugins: Plugins, choice: Choice = EVERYTHING
+) -> tuple[list[Stored], list[EncoderSpec], list[str]]:
+    """Results that are asked for: each cell once, their encoders in the order of the table, and what was mixed.
 
     Raises:
         UsageError: a folder is missing; nothing is left; an encoder or metric is not among the results; or they
@@ -91,10 +169,9 @@ def select(folders: Sequence[Path], plugins: Plugins, choice: Choice = EVERYTHIN
     if not kept:
         held = ", ".join(sorted({r.task for r in read}))
         raise UsageError(f"no results in {where} for the tasks or protocol asked for", f"There are results on: {held}")
-    chosen = _chosen(_ordered(kept, plugins), choice.encoders, choice.rows)
-    shown, wanted = {"": "", **choice.metrics}, frozenset(chosen)
-    texts = {text for text in {r.spec for r in kept} if parse_spec(text) in wanted}
-    kept = [_showing(r, shown.get(r.task, shown[""])) for r in kept if r.spec in texts]
+    rows = _chosen(_ordered(kept, plugins), choice)
+    shown, specs = {"": "", **choice.metrics}, {str(spec) for spec in rows}
+    kept = [_showing(r, shown.get(r.task, shown[""])) for r in kept if str(parse_spec(r.spec)) in specs]
     mixed = mixtures(kept, plugins)
     if mixed and not choice.allow_mixed:
         more = f"\n  and {len(mixed) - _SHOWN} more" if len(mixed) > _SHOWN else ""
@@ -105,9 +182,8 @@ def select(folders: Sequence[Path], plugins: Plugins, choice: Choice = EVERYTHIN
             "or mix them all the same with --allow-mixed: the table then says so.",
         )
     paths = {entry.result.cell_id: entry.path for entry in reversed(stored)}
-    shown_once = tuple(Stored(result, paths[result.cell_id]) for result in without_repeats(kept))
-    notes = tuple(f"Mixed, not comparable: {reason}. The newest of each seed counts." for reason in mixed)
-    return Selection(shown_once, tuple(chosen), notes)
+    notes = [f"Mixed, not comparable: {reason}. The newest of each seed counts." for reason in mixed]
+    return [Stored(result, paths[result.cell_id]) for result in without_repeats(kept)], rows, notes
 
 
 def _ordered(results: Sequence[Result], plugins: Plugins) -> list[EncoderSpec]:
@@ -123,21 +199,19 @@ def _ordered(results: Sequence[Result], plugins: Plugins) -> list[EncoderSpec]:
     return sorted(specs, key=place)
 
 
-def _chosen(
-    known: list[EncoderSpec], encoders: Sequence[EncoderSpec], rows: Sequence[EncoderSpec]
-) -> list[EncoderSpec]:
+def _chosen(known: list[EncoderSpec], choice: Choice) -> list[EncoderSpec]:
     """Encoders that are asked for, in the order in which they are asked for."""
-    if rows:
-        known = [spec for spec in rows if spec in known]
+    if choice.rows:
+        known = [spec for spec in choice.rows if spec in known]
         if not known:
             raise UsageError(
-                f"no result belongs to a row of the table asked for; its rows are {', '.join(map(str, rows))}",
+                f"no result belongs to a row of the table asked for; its rows are {', '.join(map(str, choice.rows))}",
                 "With another backbone in its rows: mirrorbench paper TABLE --encoder BACKBONE",
             )
-    if not encoders:
+    if not choice.encoders:
         return known
     chosen: dict[EncoderSpec, None] = {}
-    for wanted in encoders:
+    for wanted in choice.encoders:
         found = [spec for spec in known if _matches(spec, wanted)]
         if not found:
             raise unknown_name("encoder of these results", str(wanted), [str(spec) for spec in known])

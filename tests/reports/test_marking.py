@@ -9,9 +9,9 @@ from comparison_samples import correlated, made, store
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.reports.build import build_table
 from mirrorbench.reports.marking import Marker
+from mirrorbench.reports.selection import Stored
 from mirrorbench.reports.statistics.items import ItemScores
 from mirrorbench.reports.statistics.significance import correlation_permutation, holm
-from mirrorbench.reports.statistics.stored import Stored
 from mirrorbench.reports.table import Table
 from mirrorbench.tasks.metrics import spearman
 

@@ -8,8 +8,9 @@ from stored import stored, write
 
 from mirrorbench.core.errors import UnknownNameError, UsageError
 from mirrorbench.core.plugins import Plugins
-from mirrorbench.core.specs import parse_spec
-from mirrorbench.reports.selection import Choice, Selection, select
+from mirrorbench.core.specs import EncoderSpec, parse_spec
+from mirrorbench.reports.selection import Choice, Stored, select, stored_leaderboard
+from mirrorbench.runs.results import Result
 
 SPECS = ("bert+base:pooling=cls", "bert+mirror", "bert+mirror:drophead=0.2", "roberta+mirror")
 
@@ -19,17 +20,29 @@ def folder(tmp_path: Path) -> Path:
     return write(tmp_path / "a", *(stored(spec, task, 0.5) for spec in SPECS for task in ("stsb", "sts12")))
 
 
-def specs(selection: Selection) -> list[str]:
-    return [str(row) for row in selection.rows]
+Selected = tuple[list[Stored], list[EncoderSpec], list[str]]
+
+
+def specs(selected: Selected) -> list[str]:
+    return [str(row) for row in selected[1]]
+
+
+def results(selected: Selected) -> list[Result]:
+    return [entry.result for entry in selected[0]]
 
 
 def test_everything_by_default(folder: Path, plugins: Plugins) -> None:
     selection = select([folder], plugins)
-    assert len(selection.results) == 8
+    assert len(results(selection)) == 8
     assert sorted(specs(selection)) == sorted(SPECS)
-    assert all(entry.path.is_file() for entry in selection.stored)
-    assert selection.notes == ()
-    assert selection.items(plugins) == {}  # these have no predictions beside them
+    assert all(entry.path.is_file() for entry in selection[0])
+    assert selection[2] == []
+
+
+def test_results_without_predictions_have_no_intervals(folder: Path, plugins: Plugins) -> None:
+    table = stored_leaderboard([folder], Choice(intervals=True), plugins).table
+    assert all(score is None or score.interval is None for row in table.rows for score in row.scores)
+    assert table.notes[-1].startswith("Not marked, since their metric cannot be computed anew")
 
 
 def test_plain_rows_of_a_backbone_come_before_varied_ones(tmp_path: Path, plugins: Plugins) -> None:
@@ -54,7 +67,7 @@ def test_a_spec_leaves_open_what_it_does_not_name(
 ) -> None:
     selection = select([folder], plugins, Choice(encoders=tuple(map(parse_spec, wanted)), tasks=("stsb",)))
     assert tuple(specs(selection)) == expected
-    assert {(r.spec, r.task) for r in selection.results} == {(spec, "stsb") for spec in expected}
+    assert {(r.spec, r.task) for r in results(selection)} == {(spec, "stsb") for spec in expected}
 
 
 def test_rows_of_a_layout_without_results_are_left_out(folder: Path, plugins: Plugins) -> None:
@@ -65,9 +78,9 @@ def test_rows_of_a_layout_without_results_are_left_out(folder: Path, plugins: Pl
 
 def test_another_metric(folder: Path, plugins: Plugins) -> None:
     everywhere = select([folder], plugins, Choice(metrics={"": "pearson"}))
-    assert {(r.main_metric, r.main_score) for r in everywhere.results} == {("pearson", 0.25)}
+    assert {(r.main_metric, r.main_score) for r in results(everywhere)} == {("pearson", 0.25)}
     one = select([folder], plugins, Choice(metrics={"stsb": "pearson"}))
-    assert {(r.task, r.main_score) for r in one.results} == {("stsb", 0.25), ("sts12", 0.5)}
+    assert {(r.task, r.main_score) for r in results(one)} == {("stsb", 0.25), ("sts12", 0.5)}
 
 
 def test_mixed_results_are_refused_unless_that_is_wanted(folder: Path, plugins: Plugins, tmp_path: Path) -> None:
@@ -76,16 +89,16 @@ def test_mixed_results_are_refused_unless_that_is_wanted(folder: Path, plugins: 
     with pytest.raises(UsageError, match="stsb: 2 different versions of its data"):
         select([folder, more], plugins)
     mixed = select([folder, more], plugins, Choice(allow_mixed=True))
-    assert mixed.notes == (
+    assert mixed[2] == [
         "Mixed, not comparable: stsb: 2 different versions of its data. The newest of each seed counts.",
-    )
-    assert [r.main_score for r in mixed.results if (r.spec, r.task) == ("bert+mirror", "stsb")] == [0.9]
-    assert select([folder, more], plugins, Choice(tasks=("sts12",))).notes == ()  # what is mixed is not selected
+    ]
+    assert [r.main_score for r in results(mixed) if (r.spec, r.task) == ("bert+mirror", "stsb")] == [0.9]
+    assert select([folder, more], plugins, Choice(tasks=("sts12",)))[2] == []  # what is mixed is not selected
 
 
 def test_the_same_cell_in_two_folders_counts_once(folder: Path, plugins: Plugins, tmp_path: Path) -> None:
     copy = write(tmp_path / "b", stored("bert+mirror", "stsb", 0.5))
-    assert len(select([folder, copy], plugins).results) == 8
+    assert len(results(select([folder, copy], plugins))) == 8
 
 
 @pytest.mark.parametrize(

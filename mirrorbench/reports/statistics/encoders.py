@@ -35,7 +35,7 @@ from mirrorbench.runs.results import Result
 
 if TYPE_CHECKING:
     from mirrorbench.core.plugins import Plugins
-    from mirrorbench.reports.statistics.stored import Stored
+    from mirrorbench.reports.selection import Stored
 
 CORRELATIONS = ("spearman", "pearson", "uncentred_pearson")
 FIRST, SECOND, NEITHER = "A better", "B better", "not separable"

@@ -9,9 +9,9 @@ from comparison_samples import correlated
 
 from mirrorbench.core.errors import DataFormatError, UsageError
 from mirrorbench.core.plugins import Plugins
+from mirrorbench.reports.selection import Stored
 from mirrorbench.reports.statistics.encoders import EncoderComparison, compare_encoders
 from mirrorbench.reports.statistics.significance import Interval, holm
-from mirrorbench.reports.statistics.stored import Stored
 
 TASKS = ("one", "two", "three")
 

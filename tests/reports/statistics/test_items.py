@@ -13,8 +13,8 @@ from sklearn.metrics import roc_auc_score
 from mirrorbench import hookimpl
 from mirrorbench.core.errors import DataFormatError, UsageError
 from mirrorbench.core.plugins import Plugins
+from mirrorbench.reports.selection import read_stored
 from mirrorbench.reports.statistics.items import MEAN, ItemScores, common, item_scores, read_predictions, scores_on
-from mirrorbench.reports.statistics.stored import read_stored
 from mirrorbench.tasks.metrics import pearson, spearman, uncentred_pearson
 
 Arrays = Mapping[str, NDArray[Any]]
