@@ -15,7 +15,7 @@ from mirrorbench.session import Session
 
 if TYPE_CHECKING:
     from mirrorbench.core.progress import Reporter
-    from mirrorbench.models.text_encoder import TextEncoder
+    from mirrorbench.models.systems import TextEncoder
     from mirrorbench.reports.leaderboard import Leaderboard
     from mirrorbench.texts.tune import TunedEncoder
 

@@ -10,7 +10,7 @@ from typing import IO, TYPE_CHECKING, Any
 from mirrorbench.core.errors import UsageError
 from mirrorbench.core.registry import unknown_name
 from mirrorbench.core.specs import PROTOCOLS, EncoderSpec, Specs, as_names, as_spec, as_specs, parse_spec
-from mirrorbench.models.text_encoder import TextEncoder
+from mirrorbench.models.systems import TextEncoder
 from mirrorbench.runs.workspace import Workspace
 
 if TYPE_CHECKING:

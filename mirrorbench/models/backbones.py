@@ -27,22 +27,16 @@ DESCRIPTION = "mirrorbench.json"
 
 @dataclass(frozen=True, slots=True)
 class Backbone:
-    """What a short name stands for.
-
-    Attributes:
-        name: the short name.
-        label: how the papers' tables call it.
-        hub_id: the model on the hub, or ``EMBEDDED`` for the model inside this package.
-        by_language: hub ids of the monolingual models that the papers use in its place for other languages.
-        presets: recipe values by method and level that this backbone wants instead of the paper's
-            (``{("mirror", "sentence"): {"lr": 1e-4}}``), tuned on development data only.
-    """
+    """What a short name stands for."""
 
     name: str
     label: str
+    """How the papers' tables call it."""
     hub_id: str
     by_language: Mapping[str, str] = field(default_factory=dict)
+    """Hub ids of the monolingual models that the papers use in its place for other languages."""
     presets: Mapping[tuple[str, str], Mapping[str, Value]] = field(default_factory=dict)
+    """Recipe values by method and level, in place of the paper's; tuned on development data only."""
 
 
 # Paper 1, Table 15, and for Korean paper 2, Table 12: "BERT" is the monolingual BERT of each language.
@@ -91,9 +85,6 @@ def check_name(spec: EncoderSpec, systems: Iterable[str] = ()) -> None:
     """Refuse a mistyped short name or encoder system, before the hub is asked for a model of that name.
 
     Models of the hub without an owner (``bert-base-uncased``) are like none of them, and nobody can add any.
-
-    Raises:
-        UnknownNameError: the name stands for nothing here, and is nearly one that does.
     """
     name, known = spec.backbone, [*BACKBONES, *systems]
     if spec.is_path or "/" in name or name in known or os.path.isdir(name):
@@ -121,9 +112,6 @@ def own_pooling(spec: EncoderSpec) -> dict[str, Value]:
     """Pooling, layers and maximum length that a local directory names for itself, as ``mirrorbench tune`` writes them.
 
     Empty for every other backbone: how a plain pretrained model is pooled is the user's choice.
-
-    Raises:
-        ModelUnavailableError: the directory's description is damaged.
     """
     path = Path(spec.backbone).expanduser() / DESCRIPTION
     if spec.backbone in BACKBONES or not path.is_file():
@@ -143,16 +131,9 @@ def foreign_languages(spec: EncoderSpec, languages: Iterable[str]) -> list[str]:
 
 
 def locate(spec: EncoderSpec, language: str, offline: bool) -> Path:
-    """The local directory that holds a backbone's configuration, tokenizer and weights.
+    """The local directory that holds a backbone's configuration, tokenizer and weights; downloaded unless ``offline``.
 
-    Args:
-        spec: names the backbone and, perhaps, its revision.
-        language: the task's language; picks the monolingual model where the papers do.
-        offline: look at the local cache only.
-
-    Raises:
-        UnknownNameError: the name is nearly a short name.
-        ModelUnavailableError: the message says what was asked, where it was looked for, and what to do.
+    The task's language picks the monolingual model where the papers do.
     """
     check_name(spec)
     known = BACKBONES.get(spec.backbone)
@@ -219,11 +200,7 @@ def _from_hub(hub_id: str, revision: str, offline: bool) -> Path:
 
 
 def file_hash(named: Iterable[tuple[str, Path]]) -> str:
-    """SHA-256 over names and contents of files.
-
-    Raises:
-        ModelUnavailableError: a file cannot be read.
-    """
+    """SHA-256 over names and contents of files."""
     digest = hashlib.sha256()
     for name, file in named:
         digest.update(name.encode())
@@ -237,11 +214,7 @@ def file_hash(named: Iterable[tuple[str, Path]]) -> str:
 
 @cache
 def fingerprint(path: Path) -> str:
-    """SHA-256 over a model directory's configuration, tokenizer and weights: changes whenever its vectors could.
-
-    Raises:
-        ModelUnavailableError: a file cannot be read.
-    """
+    """SHA-256 over a model directory's configuration, tokenizer and weights: changes whenever its vectors could."""
     # Notes that a tool leaves beside a model (README, logs) do not change its vectors; training arguments do not
     # either, but telling them apart from tokenizer files by name would be guesswork, so every small file counts.
     patterns = (*_SMALL_FILES, *_WEIGHTS, *_PICKLED_WEIGHTS)
@@ -249,11 +222,7 @@ def fingerprint(path: Path) -> str:
 
 
 def configuration(path: Path) -> dict[str, Any]:
-    """A model directory's ``config.json``.
-
-    Raises:
-        ModelUnavailableError: the file is not a JSON object.
-    """
+    """A model directory's ``config.json``."""
     try:
         config = json.loads((path / "config.json").read_text(encoding="utf-8"))
     except (ValueError, OSError, RecursionError) as error:
@@ -267,11 +236,7 @@ _OFFSET_POSITIONS = ("roberta", "xlm-roberta", "camembert", "roberta-prelayernor
 
 
 def max_positions(setting: Callable[[str], Any]) -> int:
-    """How many tokens a model can take, 0 where nothing says so.
-
-    Args:
-        setting: gives the value of a key of its ``config.json``, ``None`` where it is not there.
-    """
+    """How many tokens a model can take, 0 where nothing says so; ``setting`` gives values of its ``config.json``."""
     stated = setting("max_position_embeddings")
     found: int = stated if isinstance(stated, int) else 0
     # DeBERTa's attention is relative: there is a limit only where absolute positions are added to the embeddings too.

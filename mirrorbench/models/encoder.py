@@ -29,19 +29,16 @@ _Rows = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Work done by an encoder, reported in every result, part of no identity; costs can be added.
-
-    Attributes:
-        texts: texts encoded, once for each pass over them.
-        tokens: their tokens, special tokens included, padding not.
-        positions: what the model computed: tokens and padding.
-        seconds: wall-clock time, tokenising included.
-    """
+    """Work done by an encoder, reported in every result, part of no identity; costs can be added."""
 
     texts: int = 0
+    """Texts encoded, once for each pass over them."""
     tokens: int = 0
+    """Their tokens, special tokens included, padding not."""
     positions: int = 0
+    """What the model computed: tokens and padding."""
     seconds: float = 0.0
+    """Wall-clock time, tokenising included."""
 
     def __add__(self, other: Cost) -> Cost:
         return Cost(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
@@ -155,9 +152,6 @@ class TransformerEncoder:
 
         On a CPU batches are such that vectors do not depend on the other texts; elsewhere such that the device is
         filled.
-
-        Raises:
-            EncodingError: there is no memory even for one text.
         """
         device, lengths, budget = self.transformer.device, ids.lengths, self.transformer.budget
         waiting = deque(

@@ -55,11 +55,7 @@ class Pooling:
 
 
 def parse_layers(text: str) -> slice:
-    """A slice from ``-4:``, ``1:5``, ``:`` or a single index (``-2`` is the last but one layer).
-
-    Raises:
-        UsageError: the text is none of these.
-    """
+    """A slice from ``-4:``, ``1:5``, ``:`` or a single index (``-2`` is the last but one layer)."""
     match = re.fullmatch(r"(-?\d+)|(-?\d+)?:(-?\d+)?", text)
     if not match:
         raise UsageError(f"layers={text} is not a range of layers", "Write -4: (top four), 1:5, or a single layer.")
@@ -72,15 +68,9 @@ def pool(
 ) -> torch.Tensor:
     """The vectors of a batch, in float32 of shape (batch, dimensions).
 
-    Args:
-        hidden_states: embeddings and the output of each layer, each of shape (batch, tokens, dimensions); the last
-            layer alone suffices for ``layers="-1:"``.
-        mask: 1 for tokens, 0 for padding, shape (batch, tokens).
-        pooling: which layers and tokens count.
-        target: weight of each token in the vector of its text's target, shape (batch, tokens); for ``target`` only.
-
-    Raises:
-        UsageError: the range of layers is empty for this model.
+    ``hidden_states`` are the embeddings and the output of each layer, each of shape (batch, tokens, dimensions); the
+    last layer alone suffices for ``layers="-1:"``. ``mask`` is 1 for tokens, 0 for padding; ``target`` the weight of
+    each token in the vector of its text's target, for that mode only; both of shape (batch, tokens).
     """
     import torch
 

@@ -1,4 +1,5 @@
-"""Encoder systems: encoders of their own beside the backbones, each registered through ``register_encoders``.
+"""Encoder systems: encoders of their own beside the backbones, each registered through ``register_encoders``; and
+encoders as Python's users have them: objects with ``encode(texts)``, and what ``mirrorbench.load`` returns.
 
 ``sbert``: any sentence-transformers model, with its own pooling, normalisation and maximum length. Spec keys: ``model``
 (hub id; a name without slash is one of the ``sentence-transformers`` organisation) or ``path`` (a directory). With
@@ -22,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from mirrorbench.core.errors import ModelUnavailableError, PluginError, UsageError
 from mirrorbench.core.hooks import Register, hookimpl
 from mirrorbench.core.identity import digest
-from mirrorbench.core.inputs import Encoder, as_inputs
+from mirrorbench.core.inputs import Encoder, as_inputs, check_vectors
 from mirrorbench.core.registry import unknown_name
 from mirrorbench.core.specs import EncoderSpec
 from mirrorbench.models import backbones
@@ -227,3 +228,40 @@ def _object_fingerprint(model: Any) -> str:
         "settings": [str(getattr(model, name, "")) for name in settings],
         "tokenizer": hashlib.sha256((tokenizer.to_str() if tokenizer else "").encode()).hexdigest(),
     })  # fmt: skip
+
+
+class TextEncoder:
+    """An encoder as ``load`` gives it: plain strings, or words in context, to vectors.
+
+    Args:
+        encoder: what does the work.
+        name: what it was loaded as.
+    """
+
+    def __init__(self, encoder: Encoder, name: str = "encoder") -> None:
+        self.encoder = encoder
+        self.name = name
+
+    def __repr__(self) -> str:
+        return f"<mirrorbench encoder {self.name}>"
+
+    @property
+    def fingerprint(self) -> str:
+        """Changes whenever the vectors of some text would: with the weights, the pooling or the precision."""
+        pooling = getattr(self.encoder, "pooling", None)
+        if not isinstance(pooling, Pooling):
+            return self.encoder.fingerprint
+        precision = getattr(self.encoder, "precision", "")
+        return digest({"encoder": self.encoder.fingerprint, "readout": str(pooling), "precision": precision})
+
+    def encode(self, texts: Sequence[str | TextInput]) -> Array:
+        """One vector a text: float32 of shape (len(texts), dimensions).
+
+        Raises:
+            UsageError: ``texts`` is a single string.
+            EncodingError: the encoder gave anything else.
+        """
+        if isinstance(texts, str):
+            raise UsageError("encode() takes a list of texts, and got one string", "Write encode([text]).")
+        inputs = as_inputs(texts)
+        return check_vectors(self.encoder.encode(inputs), len(inputs), "the encoder")

@@ -20,22 +20,17 @@ Positions = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class LocatedTargets:
-    """Token ids of inputs, and where their targets are.
-
-    Attributes:
-        ids: token ids of each input, special tokens included, not padded.
-        targets: positions of each target's tokens in ``ids``, rising, never empty: where no token stands for the
-            target, all positions.
-        windowed: inputs that were too long and cut to a window around their target.
-        cut: how many targets lost some of their tokens, because they are longer than the window.
-        missing: how many targets no token stands for: the tokenizer drops their characters, or there are none.
-    """
+    """Token ids of inputs, special tokens included, and where their targets are."""
 
     ids: Ragged
     targets: Ragged
+    """Positions of each target's tokens in ``ids``, rising; where no token stands for the target, all positions."""
     windowed: Positions
+    """Inputs that were too long and cut to a window around their target."""
     cut: int
+    """How many targets lost some of their tokens, because they are longer than the window."""
     missing: int
+    """How many targets no token stands for: the tokenizer drops their characters, or there are none."""
 
 
 def stripped(item: TextInput) -> tuple[str, tuple[tuple[int, int], ...]]:
@@ -50,10 +45,7 @@ def stripped(item: TextInput) -> tuple[str, tuple[tuple[int, int], ...]]:
 def covering(offsets: ArrayLike, text: str, spans: Sequence[tuple[int, int]]) -> Positions:
     """Positions of the tokens that stand for a character of the target that is no space.
 
-    Args:
-        offsets: first character of each token and the one after its last, shape (tokens, 2); equal for special tokens.
-        text: the text.
-        spans: of the target, as ``(start, end)``.
+    ``offsets`` are the first character of each token and the one after its last; equal for special tokens.
     """
     wanted = np.zeros(len(text) + 1, dtype=np.int64)
     for start, end in spans:
@@ -80,11 +72,7 @@ def window(n: int, target: Positions, room: int) -> int:
 def cut_to(ids: list[int], target: Positions, max_length: int, special: tuple[int, int]) -> tuple[list[int], Positions]:
     """Token ids cut to a window around their target, and the positions in them of the target's tokens that are kept.
 
-    Args:
-        ids: of the whole text, special tokens included.
-        target: positions of the target's tokens in ``ids``.
-        max_length: tokens to keep, special tokens included.
-        special: how many special tokens the tokenizer puts before and after a text; they stay.
+    The special tokens stay: so many, as ``special`` says, before and after the text.
     """
     if len(ids) <= max_length:
         return ids, target

@@ -29,21 +29,14 @@ _IDS_ONLY = {"padding": False, "return_attention_mask": False, "return_token_typ
 
 @dataclass
 class Transformer:
-    """A backbone in memory: configuration, tokenizer and weights.
-
-    Attributes:
-        path: the directory that it came from.
-        model: in float32, on ``device``, in evaluation mode.
-        tokenizer: its tokenizer.
-        device: where it runs.
-        budget: tokens in a batch of the encoding, padding included; halved when the device runs out of memory.
-    """
+    """A backbone in memory: the directory that it came from, the model in float32, and its tokenizer."""
 
     path: Path
     model: Any
     tokenizer: Any
     device: torch.device
     budget: int = field(init=False)
+    """Tokens in a batch of the encoding, padding included; halved when the device runs out of memory."""
 
     def __post_init__(self) -> None:
         self.budget = TOKEN_BUDGET[self.device.type]
@@ -57,9 +50,6 @@ class Transformer:
         """Token ids of each text, special tokens included, cut to ``max_length``, not padded.
 
         Spaces around a text are stripped: byte-level tokenizers would make tokens of them.
-
-        Raises:
-            UsageError: the model has fewer positions than ``max_length``.
         """
         self._check_length(max_length)
         if not texts:
@@ -71,9 +61,6 @@ class Transformer:
         """Token ids of each input as ``tokenize`` gives them, and where the target is among them.
 
         A text that is too long is cut to a window around its target instead of at its end.
-
-        Raises:
-            UsageError: the model has fewer positions than ``max_length``, or its tokenizer knows no offsets.
         """
         self._check_length(max_length)
         if not self.tokenizer.is_fast:
@@ -195,14 +182,7 @@ def load_transformer(path: Path, device: torch.device, configure: Callable[[Any]
     Weights come from safetensors, or through torch's restricted weights-only unpickler where a model has none (several
     of the papers' backbones); code beside a model is never run. Weights that the files lack would be random numbers:
     that is an error, except for the pooler, which no pooling uses and which masked language models do not have.
-
-    Args:
-        path: as returned by ``mirrorbench.models.backbones.locate``.
-        device: where to put it.
-        configure: may change the configuration before the model is built (dropout rates).
-
-    Raises:
-        ModelUnavailableError: the files are damaged, incomplete or refused, or no text encoder that transformers knows.
+    ``configure`` may change the configuration before the model is built (dropout rates).
     """
     from transformers import AutoConfig, AutoModel, AutoTokenizer
 

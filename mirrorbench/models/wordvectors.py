@@ -47,20 +47,14 @@ _INSIDE = re.compile(r"[\W_]+")
 
 @dataclass(frozen=True)
 class WordVectors:
-    """Words and their vectors.
-
-    Attributes:
-        words: distinct words, the most frequent first.
-        vectors: shape (words, dimensions), perhaps memory-mapped.
-        ngrams: fastText's vectors of character n-grams, for words beyond the vocabulary: one row for each hash bucket.
-        shortest: characters of the shortest n-gram, the brackets around the word counted.
-        longest: of the longest one.
-    """
+    """Distinct words, the most frequent first, and their vectors, perhaps memory-mapped."""
 
     words: tuple[str, ...]
     vectors: Array
     ngrams: Array | None = None
+    """FastText's vectors of character n-grams, for words beyond the vocabulary: one row for each hash bucket."""
     shortest: int = 0
+    """Characters of the shortest n-gram, the brackets around the word counted."""
     longest: int = 0
 
     @cached_property
@@ -100,14 +94,8 @@ class WordVectors:
 class StaticEncoder:
     """Mean word vectors; the file is only checksummed until the first text comes.
 
-    Args:
-        path: the file, perhaps with ``{lang}`` in it.
-        limit: words read from it, 0 for all.
-        lower: whether texts are lower-cased, ``None`` for what suits the vocabulary.
-        language: of inputs that name none.
-
-    Raises:
-        ModelUnavailableError: there is no such file.
+    ``lower``: whether texts are lower-cased, ``None`` for what suits the vocabulary. ``language``: of inputs that name
+    none.
     """
 
     def __init__(self, path: Path, limit: int = DEFAULT_WORDS, lower: bool | None = None, language: str = "") -> None:
@@ -120,13 +108,7 @@ class StaticEncoder:
         self._loaded: dict[Path, WordVectors] = {}
 
     def encode(self, inputs: Sequence[TextInput | str]) -> Array:
-        """Vectors of texts, float32 of shape (n, dimensions); zero where no word is known.
-
-        Raises:
-            DataFormatError: the file does not follow its format.
-            UsageError: the path has ``{lang}`` and an input's language is not known, or the files of two languages
-                have different dimensions.
-        """
+        """Vectors of texts, float32 of shape (n, dimensions); zero where no word is known."""
         rows = []
         for item in as_inputs(inputs):
             vectors = self._vectors(item.language)
@@ -236,10 +218,6 @@ def read_text(path: Path, limit: int = 0) -> WordVectors:
 
     A header is a first line of two whole numbers. A word may hold spaces (GloVe 840B has some): the numbers are
     counted from the end. Of a repeated word the first vector counts, bytes that are no UTF-8 become U+FFFD.
-
-    Raises:
-        DataFormatError: a line with another number of columns, something that is no finite number, no line at all, or
-            fewer than the header announces; the message names file and line.
     """
     words: dict[str, Array] = {}
     announced = dimensions = number = 0

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from mirrorbench.api import load
 from mirrorbench.core.specs import parse_spec
-from mirrorbench.models.text_encoder import TextEncoder
+from mirrorbench.models.systems import TextEncoder
 from mirrorbench.runs.results import slug
 
 ORGANISATION = "mirrorbench"
