@@ -1,5 +1,4 @@
-"""Encoder systems: encoders of their own beside the backbones, each registered through ``register_encoders``; and
-encoders as Python's users have them: objects with ``encode(texts)``, and what ``mirrorbench.load`` returns.
+"""Encoders beside the backbones: encoder systems, objects with ``encode(texts)``, and what ``load`` returns.
 
 ``sbert``: any sentence-transformers model, with its own pooling, normalisation and maximum length. Spec keys: ``model``
 (hub id; a name without slash is one of the ``sentence-transformers`` organisation) or ``path`` (a directory). With

@@ -258,7 +258,7 @@ def test_batches_change_nothing(random_model: Callable[[str], Path]) -> None:
     np.testing.assert_allclose(one.encode(items), np.concatenate([one.encode([i]) for i in items]), atol=1e-5)
 
 
-def test_readouts_of_the_whole_text_do_not_move_with_the_target(random_model: Callable[[str], Path]) -> None:
+def test_poolings_of_the_whole_text_do_not_move_with_the_target(random_model: Callable[[str], Path]) -> None:
     """Asked for together, the mean reads the start of a long text, the target its surroundings."""
     path = random_model("bert")
     item = word_input(WORDS * 6, len(WORDS) * 6 - 1)

@@ -53,7 +53,7 @@ def naive(path: Path, text: str, pooling: Pooling) -> np.ndarray:
 
 
 @architectures
-def test_every_readout_equals_one_text_at_a_time(random_model: Callable[[str], Path], architecture: str) -> None:
+def test_every_pooling_equals_one_text_at_a_time(random_model: Callable[[str], Path], architecture: str) -> None:
     path = random_model(architecture)
     found = encoder(path).encode_pooled([_input(text) for text in TEXTS], POOLINGS)
     for pooling, vectors in zip(POOLINGS, found, strict=True):
