@@ -52,14 +52,9 @@ def _add_method(registry: Registry[Any], origin: str, name: str, method: Any, de
 
 
 def _add_augmentation(
-    registry: Registry[Any],
-    origin: str,
-    name: str,
-    function: Any,
-    on: str = "text",
-    description: str = "",
+    registry: Registry[Any], origin: str, name: str, function: Any, on: str = "text", description: str = "",
     probability: bool = False,
-) -> None:
+) -> None:  # fmt: skip
     registry.add(name, Augmentation(name, function, on, probability), origin, description)
 
 

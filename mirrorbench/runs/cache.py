@@ -47,11 +47,7 @@ _logger = logging.getLogger(__name__)
 
 
 class Cache:
-    """A folder of tuned models, embeddings and corpora.
-
-    Args:
-        root: the folder; ``None`` for ``cache_root()``.
-    """
+    """A folder of tuned models, embeddings and corpora; by default ``cache_root()``."""
 
     def __init__(self, root: Path | None = None) -> None:
         self.root = cache_root() if root is None else root
@@ -71,11 +67,7 @@ class Cache:
         return path
 
     def save_model(self, key: str, transformer: Transformer, description: dict[str, Any]) -> Path:
-        """Store a tuned model: loadable by transformers, with ``mirrorbench.json`` saying what it is.
-
-        Raises:
-            StorageError: the folder cannot be written, or the disk is full.
-        """
+        """Store a tuned model: loadable by transformers, with ``mirrorbench.json`` saying what it is."""
         return again_if_swept(lambda: self._write_model(key, transformer, description))
 
     def _write_model(self, key: str, transformer: Transformer, description: dict[str, Any]) -> Path:
@@ -104,11 +96,7 @@ class Cache:
             shutil.rmtree(left, ignore_errors=True)
 
     def save_corpus(self, sha256: str, texts: Sequence[str]) -> None:
-        """Store the strings of a corpus under their checksum, for workers that cannot read them where they came from.
-
-        Raises:
-            StorageError: the folder cannot be written, or the disk is full.
-        """
+        """Store the strings of a corpus under their checksum, for workers that cannot read them from their source."""
         if self.corpus(sha256) is None:
             with writing(self._corpus_path(sha256), self.root) as sink:
                 sink.write(json.dumps(list(texts), ensure_ascii=True).encode("ascii"))
@@ -146,9 +134,6 @@ class EmbeddingCache:
     A shard is two files: the vectors, and the keys of their inputs, written last, so that a shard without keys is
     one that died half-written. Its name is the hash of both, so that two processes that fill one folder write either
     different files or twice the same, and damage shows.
-
-    Args:
-        folder: the encoder's folder.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -190,11 +175,7 @@ class EmbeddingCache:
         return [item for item, key in zip(inputs, keys, strict=True) if key not in self._rows]
 
     def put(self, inputs: Sequence[TextInput], vectors: Array) -> None:
-        """Add the vectors of inputs, shape (len(inputs), dimensions).
-
-        Raises:
-            StorageError: the folder cannot be written, or the disk is full.
-        """
+        """Add the vectors of inputs, shape (len(inputs), dimensions)."""
         keys = np.frombuffer(b"".join(item.key() for item in inputs), dtype=np.uint8).reshape(-1, KEY_BYTES)
         name = shard_name(keys, vectors)
         for suffix, array in ((".npy", vectors), (".keys.npy", keys)):

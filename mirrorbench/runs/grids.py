@@ -117,11 +117,7 @@ def grids_folder() -> Path:
 
 
 def find_grid(name: str) -> Path:
-    """The grid file of a path, or of the name of one that is shipped (``mirror-bert-table12``).
-
-    Raises:
-        UnknownNameError: neither.
-    """
+    """The grid file of a path, or of the name of one that is shipped (``mirror-bert-table12``)."""
     path = Path(name).expanduser()
     if path.is_file() or (path.exists() and not path.is_dir()):
         return path
@@ -134,11 +130,6 @@ def find_grid(name: str) -> Path:
 def read_grid(path: Path, plugins: Plugins, overrides: Overrides | None = None) -> GridFile:
     """Read and check a grid file; nothing is looked up but names.
 
-    Args:
-        path: the file.
-        plugins: what is registered.
-        overrides: what the command line says instead.
-
     Raises:
         UsageError: the file is not what it should be; the message names file and line.
     """
@@ -146,11 +137,7 @@ def read_grid(path: Path, plugins: Plugins, overrides: Overrides | None = None) 
 
 
 def plan_grid(grid: GridFile, workspace: Workspace, fetch: bool = True) -> Plan:
-    """One plan of all blocks.
-
-    Raises:
-        UsageError: a request is wrong, or two blocks ask for different cells in one place of the results.
-    """
+    """One plan of all blocks."""
     planner, plans = Planner(workspace, fetch), []
     for block in grid.blocks:
         try:
@@ -165,6 +152,9 @@ def plan_grid(grid: GridFile, workspace: Workspace, fetch: bool = True) -> Plan:
 
 _Keys = dict[str, tuple[Any, str]]
 """The keys of a block: their values, and their places in the file as msgspec writes them (``.blocks[0].tasks``)."""
+_DEFAULTS: _Keys = {
+    "sweep": ({}, ""), "seeds": (1, ""), "corpus": ("", ""), "protocol": ("paper", ""), "precision": ("auto", ""),
+}  # fmt: skip
 
 
 class _Reader:
@@ -196,31 +186,32 @@ class _Reader:
         return {key: (value, where) for key, (value, where) in found.items() if value is not UNSET}
 
     def _error(self, place: str, problem: str | UsageError, hint: str = "") -> UsageError:
+        """An error with file and line of a place, or as it is, of the command line's."""
         if isinstance(problem, UsageError):
-            return self._error(place, problem.message, problem.hint)
+            return self._error(place, problem.message, problem.hint) if place else problem
         return UsageError(problem_at(self.path, self.content, f"{problem} - at `${place}`").message, hint)
 
     def _requests(self, line: int, keys: _Keys) -> Iterator[Request]:
         """One request for each protocol of a block."""
-        given = self.overrides
-        for key, instead in (("encoders", ()), ("tasks", given.tasks)):
-            if key not in keys and not instead:
+        given = {
+            key: (getattr(self.overrides, key), "") for key in ("tasks", "seeds", "corpus", "protocol", "precision")
+        }
+        keys = _DEFAULTS | keys | {key: found for key, found in given.items() if found[0]}
+        for key in ("encoders", "tasks"):
+            if key not in keys:
                 problem = f"{self.path}, line {line}: this block names no {key}"
                 raise UsageError(problem, f"Write {key}: in it, or beside blocks.")
         for value, place in keys.values():
             if value == []:
                 raise self._error(place, "an empty list")
-        precisions = [given.precision] if given.precision else _listed(keys.get("precision", ("auto", ""))[0])
-        if len(precisions) > 1:
-            raise self._error(
-                keys["precision"][1], "a block has one precision", "Use two files and two --output folders."
-            )
-        tasks = expand_tasks(given.tasks, self.plugins) if given.tasks else self._tasks(*keys["tasks"])
-        seeds = given.seeds or self._seeds(*keys.get("seeds", (1, "")))
-        corpus = given.corpus or keys.get("corpus", ("", ""))[0]
-        for protocol in [given.protocol] if given.protocol else _listed(keys.get("protocol", ("paper", ""))[0]):
+        precision, *more = _listed(keys["precision"][0])
+        if more:
+            hint = "Use two files and two --output folders."
+            raise self._error(keys["precision"][1], "a block has one precision", hint)
+        tasks, seeds, corpus = self._tasks(*keys["tasks"]), self._seeds(*keys["seeds"]), keys["corpus"][0]
+        for protocol in _listed(keys["protocol"][0]):
             specs = tuple(dict.fromkeys(self._specs(keys, protocol)))
-            yield Request(specs, tasks, seeds, corpus, protocol, precisions[0])
+            yield Request(specs, tasks, seeds, corpus, protocol, precision)
 
     def _tasks(self, value: Any, place: str) -> tuple[str, ...]:
         names: dict[str, None] = {}
@@ -228,7 +219,7 @@ class _Reader:
             try:
                 names.update(dict.fromkeys(expand_tasks([name], self.plugins)))
             except UsageError as error:
-                raise self._error(f"{place}[{n}]", error) from None
+                raise self._error(place and f"{place}[{n}]", error) from None
         return tuple(names)
 
     def _seeds(self, value: Any, place: str) -> tuple[int, ...]:
@@ -244,7 +235,7 @@ class _Reader:
 
     def _specs(self, keys: _Keys, protocol: str) -> Iterator[EncoderSpec]:
         """The encoder specs of a block, lists and ranges taken apart; the first key varies slowest."""
-        (encoders, place), (sweep, sweep_place) = keys["encoders"], keys.get("sweep", ({}, ""))
+        (encoders, place), (sweep, sweep_place) = keys["encoders"], keys["sweep"]
         for n, item in enumerate(_listed(encoders)):
             here = f"{place}[{n}]"
             own = item if isinstance(item, dict) else {"encoder": item}
@@ -264,9 +255,8 @@ class _Reader:
                     raise self._error(where, error) from None
                 given = () if spec.backbone in self.plugins.encoders else self.overrides.backbones
                 for b in given or [spec]:
-                    yield from self._swept(
-                        EncoderSpec(b.backbone, b.revision, spec.method, spec.params), swept, where, protocol
-                    )
+                    full = EncoderSpec(b.backbone, b.revision, spec.method, spec.params)
+                    yield from self._swept(full, swept, where, protocol)
 
     def _swept(self, spec: EncoderSpec, keys: _Keys, place: str, protocol: str) -> Iterator[EncoderSpec]:
         for key, (_, where) in keys.items():
@@ -295,4 +285,4 @@ class _Reader:
 
 
 def _listed(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else [value]
+    return list(value) if isinstance(value, list | tuple) else [value]

@@ -105,16 +105,9 @@ def tune_model(model: ModelRef, texts: Sequence[str], workspace: Workspace) -> t
     reporter.stage(f"tune {model.spec} seed {model.seed}", len(texts) * recipe.epochs, "strings")
     registered: dict[str, Augmentation] = {entry.name: entry.value for entry in plugins.augmentations}
     transformer = open_for_tuning(model.path, recipe, registered, device)
+    pairs = plugins.methods[model.method].pairs
     report = tune_backbone(
-        transformer,
-        texts,
-        recipe,
-        model.seed,
-        registered,
-        model.protocol,
-        model.precision,
-        reporter.advance,
-        plugins.methods[model.method].pairs,
+        transformer, texts, recipe, model.seed, registered, model.protocol, model.precision, reporter.advance, pairs
     )
     description = {
         "spec": str(model.spec),

@@ -59,12 +59,9 @@ def damage(cache: Cache, entry: CacheEntry) -> str:
 
 
 def prunable(cache: Cache, older_than: float | None = None, everything: bool = False) -> list[CacheEntry]:
-    """What may go: leftovers of killed processes always, never what a running process holds.
+    """What may go: leftovers of killed processes, what was not used for ``older_than`` days, or ``everything``.
 
-    Args:
-        cache: the cache.
-        older_than: also what was not used for this many days.
-        everything: also everything else.
+    Never what a running process holds.
     """
     now, chosen = time.time(), []
     for entry in entries(cache):

@@ -5,13 +5,13 @@ Planning reads configurations, checksums and corpora, but loads no model and com
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from mirrorbench.core.errors import ModelUnavailableError, TuningError, UsageError
+from mirrorbench.core.errors import TuningError, UsageError
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.registry import unknown_name
 from mirrorbench.core.specs import PROTOCOLS, EncoderSpec, Value
@@ -27,6 +27,7 @@ from mirrorbench.training.recipes import OUTSIDE_KEYS, RECIPE_KEYS, Recipe, over
 if TYPE_CHECKING:
     from mirrorbench.runs.workspace import Workspace
 
+T = TypeVar("T")
 POOLING_KEYS = ("pooling", "layers", "max_length")
 
 # What a bare backbone stands for: the rows of the papers' tables, from worst to best.
@@ -200,8 +201,7 @@ class Planner:
         self.plugins = workspace.plugins
         self.fetch = fetch
         self._corpora: dict[tuple[str, int, bool], tuple[CorpusRef, Corpus]] = {}
-        self._data: dict[str, tuple[tuple[str, str], ...] | Exception] = {}
-        self._paths: dict[tuple[str, str, str], Path | ModelUnavailableError] = {}
+        self._found: dict[tuple[str, ...], Any] = {}
 
     def plan(self, request: Request) -> Plan:
         """Plan every cell; what cannot be planned becomes a failure and stops nothing else.
@@ -237,35 +237,31 @@ class Planner:
         return dict(self._corpora.values())
 
     def _cells(self, request: Request, spec: EncoderSpec, task: Task) -> list[Cell]:
-        data = self._identified(task)
+        data = self._once(("data", task.name), lambda: self._identified(task))
         return [
             Cell(
-                spec=spec,
-                task=task.name,
-                level=task.level,
-                seed=model.seed,
-                model=model,
-                pooling=pooling,
-                precision=self.precision(request, model),
-                protocol=request.protocol,
-                data=data,
-                task_version=task.version,
+                spec, task.name, task.level, model.seed, model, pooling, self.precision(request, model),
+                request.protocol, data, task.version,
             )
             for model, pooling in self._task_models(request, spec, task)
-        ]
+        ]  # fmt: skip
+
+    def _once(self, key: tuple[str, ...], find: Callable[[], T]) -> T:
+        """What ``find`` returns or raises; asked once for all rows and tasks."""
+        if key not in self._found:
+            try:
+                self._found[key] = find()
+            except Exception as error:
+                self._found[key] = error
+        if isinstance(found := self._found[key], Exception):
+            raise found
+        return cast("T", found)
 
     def _identified(self, task: Task) -> tuple[tuple[str, str], ...]:
-        """Checksums of a task's data; fetched and looked up once a task, also where that fails."""
-        if task.name not in self._data:
-            try:
-                if self.fetch:
-                    task.fetch(self.workspace.data)
-                self._data[task.name] = tuple(sorted(task.identity(self.workspace.data).items()))
-            except Exception as error:
-                self._data[task.name] = error
-        if isinstance(found := self._data[task.name], Exception):
-            raise found
-        return found
+        """Checksums of a task's data, which are fetched first."""
+        if self.fetch:
+            task.fetch(self.workspace.data)
+        return tuple(sorted(task.identity(self.workspace.data).items()))
 
     def _task_models(self, request: Request, spec: EncoderSpec, task: Task) -> list[tuple[ModelRef, Pooling | None]]:
         """As ``models``; where a task's languages have backbones of their own, those of all of them together."""
@@ -307,7 +303,9 @@ class Planner:
             return [(ModelRef(spec, system.fingerprint), None)]
         method: Method = self.plugins.methods[spec.method]
         level = method.levels.get(level, level)
-        path = self._locate(spec, language)
+        offline = self.workspace.offline
+        key = ("backbone", spec.backbone, spec.revision, language)
+        path = self._once(key, lambda: backbones.locate(spec, language, offline))
         architecture = str(backbones.configuration(path).get("model_type", ""))
         recipe = resolve_recipe(spec, level, architecture, request.protocol, self.plugins)
         pooling = Pooling(recipe.pooling, recipe.layers, _max_length(spec, path, max_length))
@@ -328,18 +326,6 @@ class Planner:
 
     def _asked_precision(self, request: Request) -> str:
         return self.workspace.numeric_precision if request.precision == "auto" else request.precision
-
-    def _locate(self, spec: EncoderSpec, language: str) -> Path:
-        """The backbone's directory; looked for once for all rows and tasks, also where that fails."""
-        key = (spec.backbone, spec.revision, language)
-        if key not in self._paths:
-            try:
-                self._paths[key] = backbones.locate(spec, language, self.workspace.offline)
-            except ModelUnavailableError as error:
-                self._paths[key] = error
-        if isinstance(found := self._paths[key], ModelUnavailableError):
-            raise found
-        return found
 
     def _corpus(
         self, request: Request, spec: EncoderSpec, level: str, language: str, own: str, recipe: Recipe

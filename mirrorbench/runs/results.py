@@ -123,11 +123,7 @@ def _directory_name(text: str) -> str:
 
 
 class ResultStore:
-    """A folder of results.
-
-    Args:
-        root: the folder; made when the first result is written.
-    """
+    """A folder of results, made when the first one is written."""
 
     def __init__(self, root: Path) -> None:
         self.root = root.expanduser()
@@ -178,9 +174,6 @@ class ResultStore:
 
         The predictions go first, so that a result file always has them. Whatever lay at the path moves aside: a result
         under its own identity, a file that is none as ``seed-<n>.unreadable.json``.
-
-        Raises:
-            StorageError: the folder cannot be written, or the disk is full.
         """
         return again_if_swept(lambda: self._write(self.path(cell), cell, result, scores))
 

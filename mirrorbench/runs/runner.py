@@ -55,11 +55,7 @@ class _TaskInputs:
 
 
 class Runner:
-    """Computes cells in this process.
-
-    Args:
-        workspace: where everything is.
-    """
+    """Computes cells in this process."""
 
     def __init__(self, workspace: Workspace) -> None:
         self.workspace = workspace
@@ -70,12 +66,7 @@ class Runner:
         self._environment: dict[str, Any] = {}
 
     def compute(self, groups: Sequence[CellGroup], corpora: Mapping[CorpusRef, Corpus]) -> Iterator[CellOutcome]:
-        """Compute groups of cells, those first that no other process is at work on.
-
-        Args:
-            groups: cells that were not stored when last looked.
-            corpora: the strings to tune on.
-        """
+        """Compute groups of cells that were not stored when last looked, those first that no other process has."""
         waiting = deque(groups)
         passed_over = 0
         told = False

@@ -52,14 +52,13 @@ def run(plugins: Plugins, tmp_path: Path) -> Callable[[Plan, str], dict[str, byt
 def test_the_order_of_the_cells_never_matters(plan: Plan, run: Callable[[Plan, str], dict[str, bytes]]) -> None:
     expected = run(plan, "straight")
     assert len(expected) == 2 * len(plan.cells) == 2 * 2 * (2 + 2 + 2)
-    for shuffle in range(2):
-        cells = list(plan.cells)
-        random.Random(shuffle).shuffle(cells)
-        # Whatever state the generators of this process are in.
-        random.seed(shuffle)
-        np.random.seed(shuffle)
-        torch.manual_seed(shuffle)
-        assert run(replace(plan, cells=tuple(cells)), f"shuffled-{shuffle}") == expected
+    cells = list(plan.cells)
+    random.Random(1).shuffle(cells)
+    # Whatever state the generators of this process are in.
+    random.seed(1)
+    np.random.seed(1)
+    torch.manual_seed(1)
+    assert run(replace(plan, cells=tuple(cells)), "shuffled") == expected
 
 
 @pytest.mark.usefixtures("rows_stand_alone")

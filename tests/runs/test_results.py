@@ -95,13 +95,6 @@ def test_a_result_that_moved_aside_comes_back_to_its_place(store: ResultStore) -
     assert {path.name: path.read_bytes() for path in store.path(new).parent.iterdir()} == files
 
 
-def test_writing_again_replaces(store: ResultStore) -> None:
-    for score in (0.1, 0.2):
-        store.write(cell(), result(cell(), score), SCORES)
-    assert names(store) == ["seed-0.json", "seed-0.npz"]
-    assert store.find(cell()) == result(cell(), 0.2)
-
-
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"schema": 1}', '{"schema": 99}', "\udcff"])
 def test_an_unreadable_file_is_no_result_and_is_kept(
     store: ResultStore, content: str, caplog: pytest.LogCaptureFixture
@@ -177,13 +170,6 @@ def test_plain_specs_keep_their_names() -> None:
     assert slug(parse_spec("roberta+mirror")) == "roberta+mirror"
     assert slug(parse_spec("roberta+mirror"), "released") == "roberta+mirror~released"
     assert slug(parse_spec("bert+base:pooling=cls")).startswith("bert+base_pooling=cls-")
-
-
-def test_what_a_killed_process_left_is_swept_away(store: ResultStore) -> None:
-    path = store.write(cell(), result(cell()), SCORES)
-    (path.parent / ".part-xyz").write_text("half")
-    store.sweep(cell())
-    assert names(store) == ["seed-0.json", "seed-0.npz"]
 
 
 @pytest.mark.parametrize("times", [1, 2])

@@ -11,7 +11,6 @@ from bench import Bench
 from harness.log import Log
 from toys import CATS, ToyEncoder, ToyPlugin, toy_tasks
 
-from mirrorbench.runs.builtin import load_plugins
 from mirrorbench.runs.cache import Cache
 from mirrorbench.runs.results import ResultStore
 
@@ -46,17 +45,6 @@ def test_a_ladder_trains_once_per_seed_and_reads_out_in_one_pass(
     again = bench.run(str(bert), seeds=2, log=log)
     assert log.stages == {}
     assert {(r.spec, r.task, r.seed): r.metrics for r in again.results} == scores
-
-
-def test_the_same_run_elsewhere_gives_the_same_numbers(tmp_path: Path, random_model: Callable[[str], Path]) -> None:
-    found = []
-    for name in ("one", "two"):
-        (tmp_path / name).mkdir()
-        bench = Bench(tmp_path / name, load_plugins(discover=False))
-        bench.plugins.add(ToyPlugin(tasks=toy_tasks()), "toys")
-        outcome = bench.run(f"{random_model('bert')}+mirror")
-        found.append([(result.cell_id, result.metrics) for result in outcome.results])
-    assert found[0] == found[1]
 
 
 def test_a_tuning_that_fails_fails_its_cells_alone(
