@@ -53,24 +53,22 @@ def setting(result: Result, key: str) -> float | None:
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
-def curves_over(results: Iterable[Result], key: str) -> list[Series]:
-    """Every curve of at least two points that stored results hold over a key of the spec."""
-    return _curves(results, key, lambda result: setting(result, key), least=2)
+def bucket(result: Result, key: str = "corpus") -> float | None:
+    """The middle of the bucket of frequency that was tuned on, in thousands of words."""
+    return middle((result.cell.get(key) or {}).get("name", ""))
 
 
-def curves_over_buckets(results: Iterable[Result]) -> list[Series]:
-    """Curves over buckets of frequency; the x of a point is the middle of its bucket, in thousands of words."""
-    return _curves(results, "corpus", lambda result: middle((result.cell.get("corpus") or {}).get("name", "")), least=1)
+def curves_over(
+    results: Iterable[Result], key: str, x_of: Callable[[Result, str], float | None] = setting, least: int = 2
+) -> list[Series]:
+    """Every curve of at least so many points that stored results hold over a key of the spec, in their order.
 
-
-def _curves(results: Iterable[Result], key: str, x_of: Callable[[Result], float | None], least: int) -> list[Series]:
-    """Results belong to one curve if their specs differ in ``key`` alone, and task, metric and protocol are the same.
-
-    Curves stand in the order of their first result. An undefined score is left out.
+    Results belong to one curve if their specs differ in ``key`` alone, and task, metric and protocol are the same. An
+    undefined score is left out.
     """
     found: dict[tuple[EncoderSpec, str, str, str], dict[float, dict[int, float]]] = {}
     for result in results:
-        x, y = x_of(result), result.main_score
+        x, y = x_of(result, key), result.main_score
         if x is not None and y is not None:
             spec = parse_spec(result.spec)
             spec = EncoderSpec(spec.backbone, spec.revision, spec.method, tuple(p for p in spec.params if p[0] != key))

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from mirrorbench.analysis import figures
-from mirrorbench.analysis.curves import Series, bounds, count_words, curves_over, curves_over_buckets, middle
+from mirrorbench.analysis.curves import Series, bounds, bucket, count_words, curves_over, middle
 from mirrorbench.analysis.isotropy import measure_isotropy
 from mirrorbench.analysis.layers import SentenceWords, measure_layer, words_in
 from mirrorbench.analysis.projection import examples_of, project, read_examples, silhouette
@@ -217,7 +217,7 @@ def frequency(study: Study, results: Sequence[str | Path]) -> Analysis:
     inputs = plugins.tasks[task].inputs(study.items)
     folders = [Path(folder) for folder in results] or [study.workspace.results.root]
     there = results or folders[0].is_dir()  # the default folder may be missing: the spread needs no results
-    found = curves_over_buckets(_results(folders, [task], plugins)) if there else []
+    found = curves_over(_results(folders, [task], plugins), "corpus", bucket, least=1) if there else []
     corpora = [(one.name, one.value.generate()) for one in plugins.corpora if bounds(one.name)]
     rows = count_words([item.text for item in inputs], corpora)
     if not found:

@@ -40,10 +40,6 @@ def project(vectors: NDArray[Any], method: str = "tsne", seed: int = 0) -> NDArr
 
     Cosines are what tasks compare, so vectors are scaled to length 1 first; t-SNE starts from the first two principal
     components, with a perplexity of 30 or a third of the vectors where they are few.
-
-    Raises:
-        UnknownNameError: another method.
-        UsageError: fewer than four vectors, or UMAP is not installed.
     """
     if method not in METHODS:
         raise unknown_name("projection", method, list(METHODS))
@@ -82,12 +78,7 @@ def silhouette(vectors: NDArray[Any], senses: Sequence[str]) -> float | None:
 
 
 def read_examples(file: str = "") -> SenseExamples:
-    """Contexts from a file of lines ``SENSE<TAB>TEXT`` with ``<t>`` and ``</t>`` around the word; by default our own.
-
-    Raises:
-        UsageError: there is no such file.
-        DataFormatError: a line has another form; the message names it.
-    """
+    """Contexts from a file of lines ``SENSE<TAB>TEXT`` with ``<t>`` and ``</t>`` around the word; by default our own."""
     if file and not os.path.isfile(file):  # unlike Path.is_file, it takes a name that is too long
         raise UsageError(f"there is no file {file}", "Each line holds a sense, a tab, and a <t>marked</t> text.")
     name = file or "examples inside the package"
@@ -108,11 +99,7 @@ def read_examples(file: str = "") -> SenseExamples:
 
 
 def examples_of(word: str, items: object, task: str) -> SenseExamples:
-    """Contexts of a word (a lemma) from a disambiguation task: its occurrences, and the examples of its senses.
-
-    Raises:
-        UsageError: the task is of another kind, or the word has fewer than two senses with contexts there.
-    """
+    """Contexts of a word (a lemma) from a disambiguation task: its occurrences, and the examples of its senses."""
     if not isinstance(items, Disambiguation):
         raise UsageError(f"the task {task} has no senses of {word!r}", "Take --task wsd.")
     found: dict[TextInput, str] = {}

@@ -24,11 +24,7 @@ Answers = tuple[NDArray[np.int64], NDArray[np.float64]]
 
 
 def bands_of(gold: ArrayLike) -> tuple[tuple[str, ...], NDArray[np.int64]]:
-    """The kinds of pairs, and the kind of each pair as an index; a graded scale is cut into thirds of its range.
-
-    Raises:
-        ValueError: all judgements are equal.
-    """
+    """The kinds of pairs, and the kind of each pair as an index; a graded scale is cut into thirds of its range."""
     values = np.asarray(gold, dtype=np.float64)
     low, high = values.min(), values.max()
     if low == high:
@@ -49,12 +45,10 @@ def shared_edges(cosines: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
 
 
 def distribution(cosines: NDArray[np.float64], gold: ArrayLike, edges: NDArray[np.float64]) -> dict[str, Any]:
-    """How an encoder's similarities are distributed within each kind of pair; see ``bands_of`` and ``shared_edges``.
+    """How an encoder's similarities are distributed within each kind of pair that occurs.
 
-    Returns:
-        ``bands`` from dissimilar to similar, empty ones left out, each with the ``density`` of its histogram;
-        ``overlap``, the shared area of the lowest and the highest histogram, from 0 (parted) to 1 (alike); ``auc``, how
-        often a pair of the highest band scores above one of the lowest.
+    ``overlap`` is the shared area of the lowest and the highest histogram, from 0 (parted) to 1 (alike), ``auc`` how
+    often a pair of the highest band scores above one of the lowest.
     """
     names, kind = bands_of(gold)
     bands: list[dict[str, Any]] = []
@@ -72,14 +66,7 @@ def distribution(cosines: NDArray[np.float64], gold: ArrayLike, edges: NDArray[n
 
 
 def roc_curve(predictions: Mapping[str, NDArray[Any]]) -> dict[str, Any]:
-    """The ROC curve of stored predictions: its stored points, or those of their scores; unknown gold (NaN) aside.
-
-    Returns:
-        Arrays ``fpr``, ``tpr`` and ``threshold`` (falling, the first infinite); ``auc``, ``positives``, ``negatives``.
-
-    Raises:
-        ValueError: gold is not 0 and 1, or one of them is missing.
-    """
+    """The ROC curve of stored predictions: its stored points, or those of their scores; unknown gold (NaN) aside."""
     scores, gold = predictions["scores"], predictions["gold"]
     scores, gold = scores[~np.isnan(gold)], gold[~np.isnan(gold)]
     if set(np.unique(gold)) != {0.0, 1.0}:

@@ -43,16 +43,7 @@ class Predictions:
 
 @dataclass
 class Study:
-    """Encoders on a task; what fails is among ``failures``.
-
-    Attributes:
-        workspace: where to compute.
-        encoders: specs; a bare backbone is the ladder of the task's level.
-        task: picks level, language and tuning corpus.
-        corpus: to tune on instead; empty for the task's own.
-        seed: of tuned encoders, and of random samples.
-        protocol: ``paper`` or ``released``.
-    """
+    """Encoders on a task, as a ``Request`` has them; the seed also draws samples. What fails is among ``failures``."""
 
     workspace: Workspace
     encoders: Sequence[str | EncoderSpec] = ()

@@ -5,7 +5,7 @@ import statistics
 import pytest
 from analysed_results import result
 
-from mirrorbench.analysis.curves import bounds, count_words, curves_over, curves_over_buckets, middle, setting
+from mirrorbench.analysis.curves import bounds, bucket, count_words, curves_over, middle, setting
 
 
 def test_points_are_means_over_seeds_by_rising_x() -> None:
@@ -85,7 +85,7 @@ def test_scores_by_bucket() -> None:
         for seed, y in enumerate(ys)
     ]
     stored += [result("b+mirror", 0.9), result("b+base", 0.1)]
-    (found,) = curves_over_buckets(stored)
+    (found,) = curves_over(stored, "corpus", bucket, least=1)
     assert str(found.spec) == "b+mirror"
     assert middle("words-en-10-20k") == 15
     assert found.at(5)["mean"] == 0.6
