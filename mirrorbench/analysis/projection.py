@@ -78,7 +78,7 @@ def silhouette(vectors: NDArray[Any], senses: Sequence[str]) -> float | None:
 
 
 def read_examples(file: str = "") -> SenseExamples:
-    """Contexts from a file of lines ``SENSE<TAB>TEXT`` with ``<t>`` and ``</t>`` around the word; by default our own."""
+    """Contexts from a file of lines ``SENSE<TAB>TEXT`` with ``<t>`` and ``</t>`` around the word, or our own."""
     if file and not os.path.isfile(file):  # unlike Path.is_file, it takes a name that is too long
         raise UsageError(f"there is no file {file}", "Each line holds a sense, a tab, and a <t>marked</t> text.")
     name = file or "examples inside the package"
