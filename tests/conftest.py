@@ -45,15 +45,19 @@ def shared_data() -> Path:
 
 @pytest.fixture(scope="session")
 def originals(shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., DataStore]:
-    """Data stores with the original files of folders of ``shared_data``, each made once; no test may change one."""
+    """A data store with the original files of folders of ``shared_data``, each imported once; no test may change it."""
     from mirrorbench.data.catalogue import builtin_cards
     from mirrorbench.data.importing import import_folder
 
+    made = DataStore(tmp_path_factory.mktemp("originals") / "data", offline=True)
+
     @cache
+    def imported(folder: str) -> None:
+        assert import_folder(shared_data / folder, made, builtin_cards()).problems == ()
+
     def store(*folders: str) -> DataStore:
-        made = DataStore(tmp_path_factory.mktemp("originals") / "data", offline=True)
         for folder in folders:
-            import_folder(shared_data / folder, made, dict(builtin_cards()))
+            imported(folder)
         return made
 
     return store

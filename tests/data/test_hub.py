@@ -16,11 +16,12 @@ from typing import Any
 
 import pytest
 
-from mirrorbench.core.errors import DataFormatError, DataUnavailableError, UsageError
+from mirrorbench.core.errors import DataFormatError, DataIntegrityError, DataUnavailableError, UsageError
 from mirrorbench.data.cardfile import load_card
 from mirrorbench.data.corpora import read_corpus
 from mirrorbench.data.hub import hub_card, hub_file, parse_hub_id
 from mirrorbench.data.store import DataStore
+from mirrorbench.tasks.kinds import as_task
 
 REVISION = "0123456789012345678901234567890123456789"
 TOY = f"hf:owner/toy@{REVISION}"
@@ -134,21 +135,48 @@ def hub() -> Iterator[Hub]:
     running.close()
 
 
-@pytest.fixture
-def command(hub: Hub, tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
-    """The command line in a process of its own, since the hub's client takes its address when it is imported."""
-    own = {"HF_ENDPOINT": hub.url, "HF_HOME": str(tmp_path / "hf"), "no_proxy": "127.0.0.1", "OMP_NUM_THREADS": "1"}
+SEVERAL = """
+import contextlib, io, json, sys
+from mirrorbench.cli import main
+from mirrorbench.runs.builtin import plugins
+done = []
+for arguments in json.loads(sys.argv[1]):
+    plugins.cache_clear()
+    sys.argv = ["mirrorbench", *arguments]
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        try:
+            code = main()
+        except SystemExit as stop:
+            code = stop.code
+    done.append([code or 0, out.getvalue(), err.getvalue()])
+print(json.dumps(done))
+"""
 
-    def call(*arguments: str) -> subprocess.CompletedProcess[str]:
-        environment = {name: value for name, value in os.environ.items() if not name.startswith(("HF_", "PYTHON"))}
-        program = [sys.executable, "-m", "mirrorbench", *arguments]
-        return subprocess.run(program, cwd=tmp_path, env=environment | own, capture_output=True, text=True, check=False)
+
+@pytest.fixture
+def commands(hub: Hub, tmp_path: Path) -> Callable[..., list[tuple[int, str, str]]]:
+    """Runs commands one after the other: code, output, errors of each.
+
+    In a process of their own, since the hub's client takes its address when it is imported.
+    """
+    own = {"HF_ENDPOINT": hub.url, "HF_HOME": str(tmp_path / "hf"), "no_proxy": "127.0.0.1", "OMP_NUM_THREADS": "1"}
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("HF_")} | own
+
+    def call(*each: list[str]) -> list[tuple[int, str, str]]:
+        program = [sys.executable, "-c", SEVERAL, json.dumps(each)]
+        done = subprocess.run(program, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True)
+        return [tuple(one) for one in json.loads(done.stdout.splitlines()[-1])]
 
     return call
 
 
 def test_a_task_and_its_corpus_come_from_the_hub(
-    hub: Hub, command: Callable, tmp_path: Path, random_model: Callable[[str], Path]
+    hub: Hub,
+    commands: Callable,
+    tmp_path: Path,
+    random_model: Callable[[str], Path],
+    request: pytest.FixtureRequest,
 ) -> None:
     (tmp_path / "pairs.yaml").write_text(CARD)
     (tmp_path / "plugin.py").write_text(
@@ -156,10 +184,11 @@ def test_a_task_and_its_corpus_come_from_the_hub(
         "    register(Path(__file__).with_name('pairs.yaml'))\n"
     )
     corpus = f"{TOY}/lines/train#text"
-    run = ["run", "--plugin", "plugin.py", "-e", f"{random_model('bert')}+mirror", "-t", "hub-pairs", "--device", "cpu"]
-    done = command(*run, "--corpus", corpus)
-    assert done.returncode == 0, done.stderr
-    assert f"{corpus} (3 strings)" in " ".join(done.stdout.split())
+    encoder = f"{random_model('bert')}+mirror"
+    run = ["run", "--plugin", "plugin.py", "-e", encoder, "-t", "hub-pairs", "--device", "cpu", "--corpus", corpus]
+    ((code, out, err),) = commands(run)
+    assert code == 0, err
+    assert f"{corpus} (3 strings)" in " ".join(out.split())
     (path,) = (tmp_path / "results").rglob("seed-0.json")
     result = json.loads(path.read_text())
     assert result["n_items"] == len(PAIRS)
@@ -172,37 +201,37 @@ def test_a_task_and_its_corpus_come_from_the_hub(
     rows = [json.loads(line) for line in stored.read_text().splitlines()]
     assert [(row["one"], row["two"], row["score"]) for row in rows] == PAIRS
 
-    asked = len(hub.asked)
-    again = command(*run, "--corpus", corpus, "--offline", "--output", "other")
-    assert again.returncode == 0, again.stderr
-    assert len(hub.asked) == asked
+    request.getfixturevalue("no_network")
+    store = DataStore(tmp_path / "default-data", offline=True)
+    task = as_task(load_card(tmp_path / "pairs.yaml"))
+    assert task.identity(store) == {name: checksum}
+    assert len(task.load(store)) == len(PAIRS)
+    assert read_corpus(corpus, store, {}).texts == strings
 
 
-def test_what_the_command_line_says(hub: Hub, command: Callable, tmp_path: Path) -> None:
-    fetched = command("data", "fetch", f"{TOY}/lines/train")
-    assert fetched.returncode == 0, fetched.stderr
+def test_what_the_command_line_says(commands: Callable, tmp_path: Path) -> None:
+    missing = {
+        f"{TOY}/train": "Config name is missing",
+        f"{TOY}/lines/test": "Unknown split",
+        f"hf:owner/none@{REVISION}/train": "doesn't exist on the Hub",
+    }
+    fetched, path, *failed = commands(
+        ["data", "fetch", f"{TOY}/lines/train"],
+        ["data", "path", f"{TOY}/lines/train"],
+        *(["data", "fetch", identity] for identity in missing),
+    )
+    assert fetched[0] == 0, fetched[2]
     (stored,) = (tmp_path / "default-data" / "hub").rglob("*.jsonl")
     assert set(json.loads(stored.read_text().splitlines()[0])) == {"text", "n"}  # bytes are no text
-    assert command("data", "path", f"{TOY}/lines/train").stdout.strip() == str(stored)
+    assert path[1].strip() == str(stored)
+    for (code, _, err), (identity, message) in zip(failed, missing.items(), strict=True):
+        assert code == 1
+        assert message in " ".join(err.split())
+        assert f"mirrorbench data fetch {identity}" in err
+        assert "Traceback" not in err
     stored.write_text(stored.read_text().replace("a dog", "a fox"))
-    changed = command("data", "overlap", f"{TOY}/lines/train#text", "quick-sts")
-    assert (changed.returncode, "is not the file" in changed.stderr) == (1, True)
-
-
-@pytest.mark.parametrize(
-    ("identity", "message"),
-    [
-        (f"{TOY}/train", "Config name is missing"),
-        (f"{TOY}/lines/test", "Unknown split"),
-        (f"hf:owner/none@{REVISION}/train", "doesn't exist on the Hub"),
-    ],
-)
-def test_what_the_hub_does_not_have(command: Callable, identity: str, message: str) -> None:
-    done = command("data", "fetch", identity)
-    assert done.returncode == 1
-    assert message in done.stderr
-    assert f"mirrorbench data fetch {identity}" in done.stderr
-    assert "Traceback" not in done.stderr
+    with pytest.raises(DataIntegrityError, match="is not the file"):
+        read_corpus(f"{TOY}/lines/train#text", DataStore(tmp_path / "default-data"), {})
 
 
 @pytest.mark.parametrize(
