@@ -1,213 +1,60 @@
-"""mirrorbench in Python."""
+"""What a ``Session`` does beside the functions of ``mirrorbench``, which ``test_api`` tests."""
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
-from html.parser import HTMLParser
-from importlib import import_module
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
-from scipy.stats import spearmanr
-from stored import stored, write
-from toys import CATS, ToyEncoder, ToyPlugin, toy_tasks
 
-import mirrorbench
-from mirrorbench.core.errors import PluginError, UnknownNameError, UsageError
-from mirrorbench.runs import builtin as plugin_manager
+from mirrorbench import Session
+from mirrorbench.core.errors import UsageError
+from mirrorbench.reports.papers.measured import MeasuredTable
 
-ROOT = Path(__file__).resolve().parents[1]
+BEFORE = Path(__file__).parent / "runs" / "stored_before"
 
 
-@pytest.fixture(autouse=True)
-def toys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The toy tasks and encoder, registered in this process."""
-    monkeypatch.chdir(tmp_path)
-    plugin_manager.plugins.cache_clear()
-    plugin_manager.plugins().add(ToyPlugin({"letters": ToyEncoder}, toy_tasks()), "toys")
-    yield
-    plugin_manager.plugins.cache_clear()
+def test_a_session_shows_and_compares_what_is_stored() -> None:
+    session = Session(BEFORE, offline=True)
+    board = session.leaderboard(tasks="quick-sts,quick-simlex", encoders="tiny+base", intervals=True, ties=True)
+    assert [row.label for row in board.table.rows] == ["tiny-CLS", "tiny-mp"]
+    assert all(score is None or score.interval for row in board.table.rows for score in row.scores[:2])
+    assert session.leaderboard(metric="pearson", tasks=["quick-sts"]).table.columns[0].metric == "pearson"
+    found = session.compare("tiny+mirror", "tiny+base:pooling=mean", "quick-simlex", resamples=200)
+    (task,) = found.tasks
+    scores = {result.spec: result.main_score for result in session.leaderboard(tasks="quick-simlex").results}
+    assert task.difference == pytest.approx(scores["tiny+mirror"] - scores["tiny+base:pooling=mean"])
+    with pytest.raises(UsageError, match="compared with itself"):
+        session.compare("tiny+mirror", "tiny+mirror")
 
 
-def cats(encode: Callable[[list[str]], np.ndarray]) -> float:
-    """Spearman's correlation of cosines with the gold scores, from scratch."""
-    left, right = (np.asarray(encode([getattr(p, side) for p in CATS]), dtype=float) for side in ("left", "right"))
-    cosine = (left * right).sum(1) / np.linalg.norm(left, axis=1) / np.linalg.norm(right, axis=1)
-    return float(spearmanr(cosine, [pair.gold for pair in CATS])[0])
+def test_a_session_has_the_papers_tables() -> None:
+    session = Session(BEFORE, offline=True)
+    assert set(session.papers("mirrorwic")) < set(session.papers())
+    table = session.paper("mirror-bert/table3", encoder="tiny")
+    assert isinstance(table, MeasuredTable)
+    assert table.counts[0] == 0  # no STS results are stored there
+    with pytest.raises(UsageError, match="nothing to run"):
+        session.run_paper("mirror-bert/table15")
+    with pytest.raises(UsageError, match="unknown protocol"):
+        session.paper("mirror-bert/table3", protocol="papr")
 
 
-class Counter:
-    """Has ``encode`` and nothing else."""
-
-    def encode(self, texts: list[str]) -> list[list[int]]:
-        return [[len(text), text.count("a"), text.count("t"), text.count("z")] for text in texts]
-
-
-def test_evaluate_a_spec() -> None:
-    results = mirrorbench.evaluate("letters", ["cats", "dogs"])
-    assert results["cats"] == pytest.approx(cats(lambda t: ToyEncoder().encode([_input(x) for x in t])))
-    assert not Path("results").exists()
-    with pytest.raises(UnknownNameError, match="horses"):
-        results["horses"]
-
-
-def test_evaluate_an_object(tmp_path: Path) -> None:
-    results = mirrorbench.evaluate(Counter(), "cats")
-    assert results["cats"] == pytest.approx(cats(Counter().encode))
-    assert results.table.rows[0].label == "Counter"
-    assert mirrorbench.evaluate(Counter(), "cats", name="mine").table.rows[0].label == "mine"
-
-    for name in ("My model, v2", "50% + more: a=b@c"):
-        assert mirrorbench.evaluate(Counter(), "cats", name=name).table.rows[0].label == name
-
-    class Other(Counter):
-        def encode(self, texts: list[str]) -> list[list[int]]:
-            return [[len(text), -text.count("a")] for text in texts]
-
-    Other.__name__ = "Counter"  # nothing of an object without an identity is kept, so none is mistaken for another
-    assert mirrorbench.evaluate(Other(), "cats")["cats"] == pytest.approx(cats(Other().encode))
-    assert not list((tmp_path / "default-cache").glob("embeddings/*"))
-    with pytest.raises(UsageError, match="no encode"):
-        mirrorbench.evaluate(object(), "cats")
-
-
-def test_evaluate_a_sentence_transformer(random_model: Callable[[str], Path]) -> None:
-    from sentence_transformers import SentenceTransformer
-
-    model = SentenceTransformer(str(random_model("bert")), device="cpu")
-    first = mirrorbench.evaluate(model, "cats")
-    assert first["cats"] == pytest.approx(cats(model.encode), abs=1e-6)
-    model[0].model.embeddings.word_embeddings.weight.data.mul_(-1)  # a changed object is another encoder
-    assert mirrorbench.evaluate(model, "cats")["cats"] == pytest.approx(cats(model.encode), abs=1e-6)
-
-
-def test_evaluate_what_load_gave(random_model: Callable[[str], Path]) -> None:
-    for pooling in ("cls", "mean"):  # two poolings of the same weights
-        encoder = mirrorbench.load(f"{random_model('bert')}+base:max_length=32,pooling={pooling}", device="cpu")
-        assert mirrorbench.evaluate(encoder, "cats")["cats"] == pytest.approx(cats(encoder.encode), abs=1e-6)
-
-
-def test_run_stores_and_the_leaderboard_reads() -> None:
-    results = mirrorbench.run("letters", "cats,dogs")
-    assert len(list(Path("results").rglob("seed-0.json"))) == 2
-    again = mirrorbench.leaderboard()
-    assert [row.scores for row in again.table.rows] == [row.scores for row in results.table.rows]
-    assert again["cats"] == results["cats"]
-    import_module("mirrorbench.reports.table")  # the subpackage of the same name stands in nobody's way
-    assert mirrorbench.leaderboard("results", "cats")["cats"] == results["cats"]
-    with pytest.raises(UsageError, match="no folder of results nowhere"):
-        mirrorbench.leaderboard("nowhere")
-
-
-def test_the_leaderboard_refuses_what_cannot_be_compared() -> None:
-    write(Path("one"), stored("letters", "cats", 0.1))
-    write(Path("two"), stored("letters", "cats", 0.2, cell_id="b", data={"files": {"file": "other"}}, created="2027"))
-    with pytest.raises(UsageError, match="cats: 2 different versions of its data"):
-        mirrorbench.leaderboard(["one", "two"])
-    mixed = mirrorbench.leaderboard(["one", "two"], allow_mixed=True)
-    assert mixed["cats"] == 0.2
-    assert "Mixed, not comparable: cats" in mixed.render("markdown")
-
-
-def test_a_run_of_no_tasks_is_refused() -> None:
-    with pytest.raises(UsageError, match="no task is named"):
-        mirrorbench.run("letters", [])
-
-
-def test_failures_are_told_and_stop_nothing(random_model: Callable[[str], Path]) -> None:
-    model = str(random_model("bert"))
-    results = mirrorbench.run([f"{model}+base:max_length=5000", "letters"], "cats", device="cpu")
-    (failure,) = results.failures
-    assert "positions" in failure.reason
-    assert len(results.results) == 1
-    with pytest.raises(UsageError, match="2 encoders"):
-        results["cats"]
-
-
-def test_results_as_a_frame_and_as_html() -> None:
-    pandas = pytest.importorskip("pandas")
-    results = mirrorbench.run("letters", "cats,dogs")
-    frame = results.to_frame()
-    assert isinstance(frame, pandas.DataFrame)
-    assert list(frame["task"]) == ["cats", "dogs"]
-    assert frame.set_index("task")["score"]["cats"] == results["cats"]
-    assert set(frame.columns) >= {"encoder", "seed", "metric", "spearman", "pearson", "n_items"}
-
-    class Cells(HTMLParser):
-        found: list[str]
-
-        def handle_data(self, data: str) -> None:
-            self.found.append(data)
-
-    parser = Cells()
-    parser.found = []
-    parser.feed(results._repr_html_())
-    assert f"{results['cats']:.3f}" in parser.found
-    assert "letters" in parser.found
-    assert "| letters" in repr(results)
-    assert "tabular" in results.render("latex")
-
-
-def test_without_pandas(monkeypatch: pytest.MonkeyPatch) -> None:
-    results = mirrorbench.run("letters", "cats")
-    monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(UsageError, match="pandas"):
-        results.to_frame()
-
-
-def test_load_reads_words_in_context_at_their_target(random_model: Callable[[str], Path]) -> None:
-    from mirrorbench.core.inputs import TextInput
-
-    path = random_model("bert")
-    whole = mirrorbench.load(path, device="cpu")
-    target = mirrorbench.load(path, "wic", device="cpu")
-    item = TextInput("the bank of it", ((4, 8),))
-    assert whole.name.endswith("+base")
-    assert np.abs(whole.encode([item]) - whole.encode(["the bank of it"])).max() == 0
-    assert np.abs(target.encode([item]) - target.encode(["the bank of it"])).max() > 1e-3
-    assert whole.fingerprint != mirrorbench.load(f"{path}+base:pooling=cls", device="cpu").fingerprint
-
-
-def test_mistakes() -> None:
-    encoder = mirrorbench.load("letters")
-    with pytest.raises(UsageError, match="list of texts"):
-        encoder.encode("one string")
-    with pytest.raises(UsageError):
-        mirrorbench.load("tiny", level="novel")
-    with pytest.raises(UnknownNameError, match="dropot"):
-        mirrorbench.load("tiny:dropot=1")
-    with pytest.raises(AttributeError, match="nothing"):
-        mirrorbench.nothing  # noqa: B018
-    assert set(mirrorbench.__all__) <= set(dir(mirrorbench))
-
-
-@pytest.mark.real
-def test_the_example_runs(tmp_path: Path) -> None:
-    example = [sys.executable, str(ROOT / "examples" / "quickstart.py"), str(tmp_path / "out")]
-    env = os.environ | {"HF_HUB_OFFLINE": "1"}
-    done = subprocess.run(example, capture_output=True, text=True, env=env, check=False)
-    assert done.returncode == 0, done.stderr
-    assert "vectors: (3, 256) float32" in done.stdout
-    assert "STS17: 0." in done.stdout
-    assert "tiny-CLS" in done.stdout
-    assert (tmp_path / "out" / "my-encoder" / "modules.json").is_file()
-
-
-def _input(text: str) -> object:
-    from mirrorbench.core.inputs import TextInput
-
-    return TextInput(text)
-
-
-def test_what_is_registered_for_one_call_is_not_there_in_the_next() -> None:
-    registered = plugin_manager.plugins()
-    twin = registered.extended("register_encoders", "mine", lambda spec, context: ToyEncoder(), "a toy")
-    assert twin.encoders.entry("mine").origin == "this process"
-    assert "mine" not in registered.encoders
-    assert twin.tasks.names() == registered.tasks.names()
-    with pytest.raises(PluginError, match="twice"):
-        twin.extended("register_encoders", "letters", lambda spec, context: ToyEncoder())
+def test_a_session_runs_grids_analyses_and_files(tmp_path: Path, random_model: Callable[[str], Path]) -> None:
+    model = random_model("bert")
+    (tmp_path / "grid.yaml").write_text(f"title: a grid\nencoders: {model}+base:pooling=mean\ntasks: quick-sts\n")
+    session = Session(tmp_path / "results", cache=tmp_path / "cache", device="cpu", offline=True, workers=1)
+    planned = session.plan(grid=str(tmp_path / "grid.yaml"), fetch=False)
+    assert (planned.tasks, planned.title, len(planned.plan.cells)) == (("quick-sts",), "a grid", 1)
+    board = session.execute(planned)
+    assert board["quick-sts"] == board.results[0].main_score
+    (row,) = session.analyze("isotropy", encoders=[f"{model}+base"], limit=50).rows
+    assert row["n"] == 50
+    with pytest.raises(UsageError, match="unknown analysis"):
+        session.analyze("isotopy")
+    (tmp_path / "texts.txt").write_text("a text\nanother one\n")
+    done = session.encode(str(tmp_path / "texts.txt"), model, tmp_path / "vectors.npy")
+    vectors = np.load(tmp_path / "vectors.npy")
+    assert (done.rows, done.dimensions) == vectors.shape
+    assert np.array_equal(vectors, session.load(model).encode(["a text", "another one"]))
