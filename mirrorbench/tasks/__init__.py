@@ -6,18 +6,7 @@ It says what it needs encoded, gets the vectors, and scores them; so the runner 
 from __future__ import annotations
 
 from mirrorbench.core.inputs import TextInput
-from mirrorbench.data.items import (
-    ContextChange,
-    ContextPair,
-    Disambiguation,
-    Lexicon,
-    Linking,
-    Mention,
-    Occurrence,
-    Pair,
-    RatedContexts,
-    SenseContexts,
-)
+from mirrorbench.data.items import Pair
 from mirrorbench.tasks.base import Scores, Task, TaskKind, Vectors
 from mirrorbench.tasks.disambiguation import SenseDisambiguation
 from mirrorbench.tasks.entity_linking import EntityLinking
@@ -26,27 +15,7 @@ from mirrorbench.tasks.pair_similarity import PairClassification, PairSimilarity
 from mirrorbench.tasks.word_in_context import SimilarityChange, UsageSimilarity, WordInContext
 
 __all__ = [
-    "ContextChange",
-    "ContextPair",
-    "Disambiguation",
-    "EntityLinking",
-    "Lexicon",
-    "LexiconInduction",
-    "Linking",
-    "Mention",
-    "Occurrence",
-    "Pair",
-    "PairClassification",
-    "PairSimilarity",
-    "RatedContexts",
-    "Scores",
-    "SenseContexts",
-    "SenseDisambiguation",
-    "SimilarityChange",
-    "Task",
-    "TaskKind",
-    "TextInput",
-    "UsageSimilarity",
-    "Vectors",
+    "EntityLinking", "LexiconInduction", "Pair", "PairClassification", "PairSimilarity", "Scores",
+    "SenseDisambiguation", "SimilarityChange", "Task", "TaskKind", "TextInput", "UsageSimilarity", "Vectors",
     "WordInContext",
-]
+]  # fmt: skip

@@ -221,18 +221,12 @@ class TaskKind(Task, Generic[Items]):
         Raises:
             DataFormatError: an option of the card is wrong.
         """
+        info = TaskInfo(
+            title=card.label, level=card.level, languages=card.languages, corpus=str(card.options.get("corpus", "")),
+            main_metric=card.metric, version=card.version,
+        )  # fmt: skip
         options = {key: card.options[key] for key in cls.from_options if key in card.options}
-        task = cls(
-            card.name,
-            lambda data: cls.parsed(card, data),
-            title=card.label,
-            level=card.level,
-            languages=card.languages,
-            corpus=str(card.options.get("corpus", "")),
-            main_metric=card.metric,
-            version=card.version,
-            **options,
-        )
+        task = cls(card.name, lambda data: cls.parsed(card, data), **info, **options)
         task.max_length = whole_number(card.options, "max_length", 0)
         task.card = card
         return task

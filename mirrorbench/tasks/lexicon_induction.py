@@ -19,7 +19,7 @@ from mirrorbench.data.items import Lexicon, WordPair
 from mirrorbench.tasks.base import Scores, TaskInfo, TaskKind, Vectors
 from mirrorbench.tasks.mapping import learn_mapping, normalise
 from mirrorbench.tasks.metrics import accuracy_at, mean_reciprocal_rank
-from mirrorbench.tasks.neighbours import neighbourhood, ranks
+from mirrorbench.tasks.neighbours import IntArray, neighbourhood, ranks
 
 if TYPE_CHECKING:
     from mirrorbench.data.cards import Card
@@ -125,48 +125,39 @@ class LexiconInduction(TaskKind[Lexicon]):
 
     def score(self, items: Lexicon, vectors: Vectors, protocol: str = "paper") -> Scores:
         """Map, rank, and average; the protocol makes no difference here."""
-        words = _vocabularies(items)
-        source, target = (_Space(words[side], vectors(self._inputs(words[side], side))) for side in (0, 1))
-        train = _covered(items.train, source, target)
-        test = _covered(dict.fromkeys(items.test), source, target)
-        asked = list(dict.fromkeys(word for word, _ in items.test))
-        if not train or not test:
+        source, target = (
+            _Space(words, vectors(self._inputs(words, side))) for side, words in enumerate(_vocabularies(items))
+        )
+        train, test = (_rows(pairs, source, target) for pairs in (items.train, dict.fromkeys(items.test)))
+        if not train.size or not test.size:
             raise EncodingError(f"task {self.name}: the encoder has no vectors for any pair of the dictionary")
         device = vectors.device
-        pairs = _rows(train, source, target)
-        rotation = learn_mapping(source.vectors, target.vectors, pairs, self.self_learning, device=device)
-        mapped = source.vectors @ rotation
+        mapped = source.vectors @ learn_mapping(
+            source.vectors, target.vectors, train, self.self_learning, device=device
+        )
         crowding = neighbourhood(target.vectors, mapped, NEIGHBOURS, device)
-        left, right = _rows(test, source, target)
-        by_csls = ranks(mapped[left], target.vectors, right, crowding / 2, device)
-        by_cosine = ranks(mapped[left], target.vectors, right, device=device)
-        word_ranks = _best_by_word(test, by_csls)
-        first = np.array(list(word_ranks.values()))
-        nearest = np.array(list(_best_by_word(test, by_cosine).values()))
-        metrics = {
-            "accuracy@1": accuracy_at(1, first),
-            "accuracy@5": accuracy_at(5, first),
-            "mrr": mean_reciprocal_rank(first),
-            "nn_accuracy@1": accuracy_at(1, nearest),
-            "nn_accuracy@5": accuracy_at(5, nearest),
-            "nn_mrr": mean_reciprocal_rank(nearest),
-            "pair_accuracy@1": accuracy_at(1, by_csls),
-            "pair_mrr": mean_reciprocal_rank(by_csls),
-        }
+        by_csls = ranks(mapped[test[0]], target.vectors, test[1], crowding / 2, device)
+        by_cosine = ranks(mapped[test[0]], target.vectors, test[1], device=device)
+        first, nearest = (_best_by_word(test[0], found) for found in (by_csls, by_cosine))
+        metrics: dict[str, float | None] = {}
+        for prefix, found in (("", first), ("nn_", nearest)):
+            for k in (1, 5):
+                metrics[f"{prefix}accuracy@{k}"] = accuracy_at(k, [*found.values()])
+            metrics[f"{prefix}mrr"] = mean_reciprocal_rank([*found.values()])
+        metrics |= {"pair_accuracy@1": accuracy_at(1, by_csls), "pair_mrr": mean_reciprocal_rank(by_csls)}
         note = (
-            f"CSLS ({NEIGHBOURS} neighbours) among {len(target.words)} words, mapping from {len(train)} of "
+            f"CSLS ({NEIGHBOURS} neighbours) among {len(target.words)} words, mapping from {train.shape[1]} of "
             f"{len(items.train)} pairs; means over covered source words, any translation counts (pair_: over covered "
             f"pairs); out of vocabulary (all-zero vector): {source.n_missing} source, {target.n_missing} target words"
         )
-        hits = (first <= 1).astype(np.float64)
         return Scores(
             metrics,
-            list(word_ranks),
-            hits,
-            np.ones(len(hits)),
-            coverage=len(word_ranks) / len(asked),
+            [source.words[row] for row in first],
+            np.array([rank <= 1 for rank in first.values()]),
+            np.ones(len(first)),
+            coverage=len(first) / len({word for word, _ in items.test}),
             notes=(note,),
-            extra={"rank": first, "nn_rank": nearest},
+            extra={"rank": np.array([*first.values()]), "nn_rank": np.array([*nearest.values()])},
         )
 
 
@@ -206,19 +197,17 @@ def _vocabularies(lexicon: Lexicon) -> tuple[list[str], list[str]]:
     return list(source), list(target)
 
 
-def _covered(pairs: Iterable[WordPair], source: _Space, target: _Space) -> list[WordPair]:
-    return [(left, right) for left, right in pairs if left in source.row and right in target.row]
+def _rows(pairs: Iterable[WordPair], source: _Space, target: _Space) -> IntArray:
+    """Rows of source and target words, shape (2, n), of those pairs whose words both have a vector."""
+    rows = [
+        (source.row[left], target.row[right]) for left, right in pairs if left in source.row and right in target.row
+    ]
+    return np.array(rows, dtype=np.int64).reshape(-1, 2).T
 
 
-def _rows(pairs: list[WordPair], source: _Space, target: _Space) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    left = np.array([source.row[word] for word, _ in pairs], dtype=np.int64)
-    right = np.array([target.row[word] for _, word in pairs], dtype=np.int64)
-    return left, right
-
-
-def _best_by_word(pairs: list[WordPair], found: NDArray[np.int64]) -> dict[str, int]:
-    """The rank of each source word's best translation."""
-    best: dict[str, int] = {}
-    for (word, _), rank in zip(pairs, found.tolist(), strict=True):
+def _best_by_word(words: IntArray, found: IntArray) -> dict[int, int]:
+    """The rank of the best translation of each source word."""
+    best: dict[int, int] = {}
+    for word, rank in zip(words.tolist(), found.tolist(), strict=True):
         best[word] = min(rank, best.get(word, rank))
     return best

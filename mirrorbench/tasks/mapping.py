@@ -6,16 +6,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mirrorbench.tasks.metrics import unit
-from mirrorbench.tasks.neighbours import FloatArray, IntArray, csls
+from mirrorbench.tasks.neighbours import Floats, IntArray, csls
 
 
-def normalise(vectors: FloatArray) -> NDArray[np.float64]:
+def normalise(vectors: Floats) -> NDArray[np.float64]:
     """Unit length, then mean zero over the vocabulary, then unit length again (vecmap: ``unit center unit``)."""
     units = unit(vectors)
     return unit(units - units.mean(axis=0))
 
 
-def procrustes(source: FloatArray, target: FloatArray) -> NDArray[np.float64]:
+def procrustes(source: Floats, target: Floats) -> NDArray[np.float64]:
     """The orthogonal matrix W that brings ``source @ W`` nearest to ``target`` (least squares, Schönemann 1966)."""
     from scipy.linalg import orthogonal_procrustes
 
@@ -24,12 +24,7 @@ def procrustes(source: FloatArray, target: FloatArray) -> NDArray[np.float64]:
 
 
 def learn_mapping(
-    source: FloatArray,
-    target: FloatArray,
-    pairs: tuple[IntArray, IntArray],
-    rounds: int = 0,
-    frequent: int = 10_000,
-    device: str = "cpu",
+    source: Floats, target: Floats, pairs: IntArray, rounds: int = 0, frequent: int = 10_000, device: str = "cpu"
 ) -> NDArray[np.float64]:
     """A mapping learnt from pairs, and refined by its own translations where ``rounds`` is not 0.
 
@@ -40,7 +35,7 @@ def learn_mapping(
     Args:
         source: normalised vectors of the source vocabulary, most frequent first, shape (n, d).
         target: those of the target vocabulary, shape (m, d).
-        pairs: rows of source and target words of the training dictionary.
+        pairs: rows of source and target words of the training dictionary, shape (2, p).
         rounds: of self-learning.
         frequent: how many words of each side take part in it.
         device: where neighbours are searched.
@@ -48,14 +43,13 @@ def learn_mapping(
     Returns:
         The orthogonal matrix, shape (d, d).
     """
-    left, right = pairs
-    rotation = procrustes(source[left], target[right])
+    rotation = procrustes(source[pairs[0]], target[pairs[1]])
     few, many = source[:frequent], target[:frequent]
     for _ in range(rounds):
         mapped = few @ rotation
         there = csls(mapped, many, 1, device=device)[0][:, 0]
         back = csls(many, mapped, 1, device=device)[0][:, 0]
         mutual = np.flatnonzero(back[there] == np.arange(len(few)))
-        rows = np.concatenate([left, mutual]), np.concatenate([right, there[mutual]])
-        rotation = procrustes(source[rows[0]], target[rows[1]])
+        left, right = np.concatenate([pairs, [mutual, there[mutual]]], axis=1)
+        rotation = procrustes(source[left], target[right])
     return rotation

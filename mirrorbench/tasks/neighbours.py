@@ -25,7 +25,7 @@ from mirrorbench.tasks.metrics import unit
 if TYPE_CHECKING:
     import torch
 
-FloatArray = NDArray[np.floating[Any]]
+Floats = NDArray[np.floating[Any]]
 IntArray = NDArray[np.int64]
 
 BLOCK_BYTES = {"cpu": 32 << 20, "cuda": 256 << 20}
@@ -43,11 +43,11 @@ _SPARE = 16  # candidates beyond k that are scored again: more than float32 can 
 
 
 def topk(
-    queries: FloatArray,
-    keys: FloatArray,
+    queries: Floats,
+    keys: Floats,
     k: int,
     similarity: str = "cosine",
-    penalty: NDArray[np.float64] | None = None,
+    penalty: Floats | None = None,
     device: str = "cpu",
 ) -> tuple[IntArray, NDArray[np.float64]]:
     """The k most similar keys of each query.
@@ -90,7 +90,7 @@ def topk(
     return indices, scores
 
 
-def neighbourhood(queries: FloatArray, keys: FloatArray, k: int, device: str = "cpu") -> NDArray[np.float64]:
+def neighbourhood(queries: Floats, keys: Floats, k: int, device: str = "cpu") -> NDArray[np.float64]:
     """The mean cosine of each query, shape (n,), with its k nearest keys: how crowded its surroundings are.
 
     Lample et al. (2018), section 2.3: r(x), the mean similarity of x to its neighbourhood in the other language.
@@ -102,12 +102,7 @@ def neighbourhood(queries: FloatArray, keys: FloatArray, k: int, device: str = "
 
 
 def csls(
-    queries: FloatArray,
-    keys: FloatArray,
-    k: int,
-    sources: FloatArray | None = None,
-    neighbours: int = 10,
-    device: str = "cpu",
+    queries: Floats, keys: Floats, k: int, sources: Floats | None = None, neighbours: int = 10, device: str = "cpu"
 ) -> tuple[IntArray, NDArray[np.float64]]:
     """The k best keys of each query by cross-domain similarity local scaling, 2 cos(x, y) - r(x) - r(y).
 
@@ -131,11 +126,7 @@ def csls(
 
 
 def ranks(
-    queries: FloatArray,
-    keys: FloatArray,
-    targets: IntArray,
-    penalty: NDArray[np.float64] | None = None,
-    device: str = "cpu",
+    queries: Floats, keys: Floats, targets: IntArray, penalty: Floats | None = None, device: str = "cpu"
 ) -> IntArray:
     """The place of one key, the right one, among all keys by their cosine with the query, computed in float64.
 
@@ -187,7 +178,7 @@ class _Equals:
     keys: IntArray
 
     @classmethod
-    def of(cls, keys: FloatArray) -> _Equals | None:
+    def of(cls, keys: Floats) -> _Equals | None:
         """``None`` where no two keys are equal."""
         _, group, sizes = np.unique(keys[:, 0], return_inverse=True, return_counts=True)
         first = np.arange(len(keys))
@@ -198,7 +189,7 @@ class _Equals:
         order = np.argsort(first, kind="stable")
         return cls(np.where(later, _NEVER, 0.0), first[order], order) if later.any() else None
 
-    def spread(self, found: IntArray, scores: FloatArray, k: int) -> tuple[IntArray, NDArray[np.float64]]:
+    def spread(self, found: IntArray, scores: Floats, k: int) -> tuple[IntArray, NDArray[np.float64]]:
         """Keys found for some queries and their scores with up to ``k`` equals in the place of each."""
         begin, end = (np.searchsorted(self.first, found, side)[..., None] for side in ("left", "right"))
         place = begin + np.arange(k)
@@ -206,7 +197,7 @@ class _Equals:
         return keys, np.where(place < end, scores[..., None], -np.inf).reshape(len(found), -1)
 
 
-def _check(keys: FloatArray, k: int, similarity: str) -> None:
+def _check(keys: Floats, k: int, similarity: str) -> None:
     if similarity not in SIMILARITIES:
         raise UsageError(f"similarity {similarity!r} is none of {', '.join(SIMILARITIES)}")
     if not len(keys) or k < 1:
@@ -214,7 +205,7 @@ def _check(keys: FloatArray, k: int, similarity: str) -> None:
 
 
 def _candidates(
-    queries: FloatArray, keys: FloatArray, n: int, similarity: str, penalty: NDArray[np.float64] | None, device: str
+    queries: Floats, keys: Floats, n: int, similarity: str, penalty: Floats | None, device: str
 ) -> tuple[IntArray, NDArray[np.float32]]:
     """The n best keys of each query by float32 products, unordered: indices and scores of shape (queries, n)."""
     import torch
@@ -236,12 +227,7 @@ def _candidates(
 
 
 def _blocks(
-    queries: FloatArray,
-    keys: FloatArray,
-    similarity: str,
-    penalty: NDArray[np.float64] | None,
-    device: str,
-    dtype: torch.dtype,
+    queries: Floats, keys: Floats, similarity: str, penalty: Floats | None, device: str, dtype: torch.dtype
 ) -> Iterator[tuple[slice, slice, torch.Tensor]]:
     """Rows of queries, rows of keys, and their similarities less the keys' penalties, valid until the next."""
     import torch
@@ -264,7 +250,7 @@ def _blocks(
             yield rows, columns, products
 
 
-def _ready(vectors: FloatArray, similarity: str, place: torch.device) -> torch.Tensor:
+def _ready(vectors: Floats, similarity: str, place: torch.device) -> torch.Tensor:
     """Vectors whose dot products are the similarity."""
     import torch
 

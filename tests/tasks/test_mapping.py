@@ -29,14 +29,14 @@ def test_procrustes_is_the_orthogonal_part_of_the_cross_covariance() -> None:
 def test_a_rotation_is_found_again() -> None:
     source, turn = np.random.default_rng(2).normal(size=(30, 8)), rotation(8, 3)
     rows = np.arange(12)
-    np.testing.assert_allclose(learn_mapping(source, source @ turn, (rows, rows)), turn, atol=1e-8)
+    np.testing.assert_allclose(learn_mapping(source, source @ turn, np.stack([rows, rows])), turn, atol=1e-8)
 
 
 def test_self_learning_makes_up_for_a_small_dictionary() -> None:
     rng = np.random.default_rng(4)
     source, turn = normalise(rng.normal(size=(400, 12))), rotation(12, 5)
     target = normalise(source @ turn + rng.normal(scale=0.03, size=source.shape))
-    rows = np.arange(10)  # fewer than dimensions: the mapping is not determined by them
-    errors = [np.linalg.norm(learn_mapping(source, target, (rows, rows), rounds) - turn) for rounds in (0, 1, 5)]
+    rows = np.stack([np.arange(10)] * 2)  # fewer than dimensions: the mapping is not determined by them
+    errors = [np.linalg.norm(learn_mapping(source, target, rows, rounds) - turn) for rounds in (0, 1, 5)]
     assert errors[0] > errors[1] > errors[2]
     assert errors[2] < 0.2
