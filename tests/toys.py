@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import hashlib
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from harness import letters
 from mirrorbench import hookimpl
 from mirrorbench.core.inputs import TextInput
 from mirrorbench.data.items import Pair
-from mirrorbench.tasks import PairSimilarity, Task
+from mirrorbench.tasks import PairSimilarity, Task, Vectors
 
 PLUGIN = Path(letters.__file__)
 """A plugin in a single file, for ``--plugin``."""
@@ -64,6 +65,21 @@ class ToyPlugin:
     def register_tasks(self, register: Any) -> None:
         for task in self.toy_tasks:
             register(task)
+
+
+def vectors_of(task: Task, items: Any, encode: Callable[[TextInput], Any]) -> Vectors:
+    """The vectors that a task asks for, by a function of one input."""
+    inputs = list(dict.fromkeys(task.inputs(items)))
+    return Vectors(inputs, np.array([encode(item) for item in inputs], np.float32))
+
+
+def trigrams(text: str, width: int) -> np.ndarray:
+    """Counts of letter trigrams, hashed: an encoder to which similar spelling is similar meaning."""
+    row = np.zeros(width, np.float32)
+    for start in range(len(text) + 2):
+        gram = f"##{text}##"[start : start + 3]
+        row[hashlib.blake2b(gram.encode(), digest_size=1).digest()[0] % width] += 1
+    return row
 
 
 def toy_tasks() -> list[PairSimilarity]:

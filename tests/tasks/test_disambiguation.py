@@ -6,12 +6,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from toys import vectors_of
 
 from mirrorbench.core.errors import DataFormatError
 from mirrorbench.core.inputs import TextInput
 from mirrorbench.data.items import Disambiguation, Occurrence, SenseContexts
 from mirrorbench.data.store import DataStore
-from mirrorbench.tasks import SenseDisambiguation, Vectors
+from mirrorbench.tasks import SenseDisambiguation
 
 STORE = DataStore(Path("nowhere"), offline=True)
 RNG = np.random.default_rng(1)
@@ -39,9 +40,8 @@ def made_up(n: int = 60) -> Disambiguation:
 def test_the_nearest_candidate_wins(protocol: str) -> None:
     task = SenseDisambiguation("toy", made_up())
     items = task.load(STORE)
-    inputs = list(dict.fromkeys(task.inputs(items)))
-    rows = dict(zip(inputs, RNG.normal(size=(len(inputs), 4)).astype(np.float32), strict=True))
-    scores = task.score(items, Vectors(rows, np.array(list(rows.values()))), protocol)
+    vectors = vectors_of(task, items, lambda item: RNG.normal(size=4))
+    scores = task.score(items, vectors, protocol)
     hits, predicted = [], []
     for word in items.occurrences:
         best, best_cosine = "", -2.0
@@ -49,8 +49,8 @@ def test_the_nearest_candidate_wins(protocol: str) -> None:
             contexts = list(SENSES[key].examples)
             if protocol == "released" or not contexts:
                 contexts.append(SENSES[key].gloss)
-            mean = sum(rows[context].astype(float) for context in contexts) / len(contexts)
-            target = rows[word.target].astype(float)
+            mean = sum(vectors([context])[0].astype(float) for context in contexts) / len(contexts)
+            target = vectors([word.target])[0].astype(float)
             cosine = float(target @ mean) / float(np.linalg.norm(target) * np.linalg.norm(mean))
             if cosine > best_cosine:
                 best, best_cosine = key, cosine
@@ -70,8 +70,7 @@ def test_of_equal_senses_the_most_frequent_one() -> None:
     word = Occurrence("a.1", TextInput("word"), ("s1", "s2", "s3"), frozenset({"s1"}), "a")
     task = SenseDisambiguation("toy", Disambiguation((word,), SENSES))
     items = task.load(STORE)
-    inputs = list(dict.fromkeys(task.inputs(items)))
-    scores = task.score(items, Vectors(inputs, np.ones((len(inputs), 2), dtype=np.float32)))
+    scores = task.score(items, vectors_of(task, items, lambda item: [1, 1]))
     assert scores.extra["predicted"].tolist() == ["s1"]
 
 

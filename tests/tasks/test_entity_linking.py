@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from toys import trigrams, vectors_of
 
 from mirrorbench.core.errors import DataFormatError
 from mirrorbench.core.inputs import TextInput
@@ -14,8 +15,7 @@ from mirrorbench.data.formats import parse
 from mirrorbench.data.importing import import_folder
 from mirrorbench.data.items import Linking, Mention
 from mirrorbench.data.store import DataStore
-from mirrorbench.runs.builtin import plugins
-from mirrorbench.tasks import EntityLinking, Scores, Vectors
+from mirrorbench.tasks import EntityLinking, Scores
 
 NAMES = {"cold": "D1", "common cold": "D1", "flu": "D2|D3", "fever": "D4", "chills": "D5", "cough": "D6", "ache": "D7"}
 PLANE = {
@@ -47,9 +47,7 @@ def linking(*mentions: tuple[str, str], fold: str = "") -> Linking:
 def score(linkings: Sequence[Linking], tmp_path: Path, protocol: str = "paper") -> Scores:
     task = EntityLinking("diseases", linkings)
     items = task.load(DataStore(tmp_path))
-    inputs = list(dict.fromkeys(task.inputs(items)))
-    vectors = Vectors(inputs, np.array([PLANE[item.text] for item in inputs], np.float32))
-    return task.score(items, vectors, protocol)
+    return task.score(items, vectors_of(task, items, lambda item: PLANE[item.text]), protocol)
 
 
 def test_any_shared_id_is_a_hit_and_all_parts_must_hit(tmp_path: Path) -> None:
@@ -113,16 +111,6 @@ def test_empty_or_repeated_items_are_refused(tmp_path: Path) -> None:
         EntityLinking("t", [linking(("a cold", "D1")), linking(("the flu", "D2"))]).load(DataStore(tmp_path))
 
 
-def trigrams(texts: Sequence[str]) -> np.ndarray:
-    """Counts of letter trigrams, hashed: an encoder to which similar spelling is similar meaning."""
-    result = np.zeros((len(texts), 128), np.float32)
-    for row, text in enumerate(texts):
-        for start in range(len(text) + 2):
-            gram = f"##{text}##"[start : start + 3]
-            result[row, hashlib.blake2b(gram.encode(), digest_size=1).digest()[0] % 128] += 1
-    return result
-
-
 @pytest.mark.real
 @pytest.mark.parametrize("protocol", ["paper", "released"])
 def test_a_real_dictionary_agrees_with_the_full_matrix(shared_data: Path, tmp_path: Path, protocol: str) -> None:
@@ -132,8 +120,7 @@ def test_a_real_dictionary_agrees_with_the_full_matrix(shared_data: Path, tmp_pa
     (whole,) = parse(store.resolve(card))
     few = Linking(whole.mentions[::12], whole.names, whole.ids)  # a naive computation takes its time
     task = EntityLinking("few", [few])
-    inputs = list(dict.fromkeys(task.inputs([few])))
-    vectors = Vectors(inputs, trigrams([item.text for item in inputs]))
+    vectors = vectors_of(task, [few], lambda item: trigrams(item.text, 128))
     got = task.score([few], vectors, protocol)
 
     names = vectors([TextInput(name) for name in few.names]).astype(np.float64)
@@ -148,10 +135,3 @@ def test_a_real_dictionary_agrees_with_the_full_matrix(shared_data: Path, tmp_pa
             wanted.append(next((r for r, row in enumerate(order, 1) if few.ids[row] & mention.gold), np.inf))
         assert rank == max(wanted)
     assert 0 < np.mean(got.extra["rank"] <= 5) < 1
-
-
-def test_the_built_in_tasks_are_of_this_kind() -> None:
-    for name in ("ncbi-disease", "askapatient", "cometa-zg", "bc5cdr-chemical-sub"):
-        task = plugins().tasks[name]
-        assert isinstance(task, EntityLinking)
-        assert (task.level, task.main_metric, task.languages) == ("phrase", "accuracy@1", ("en",))

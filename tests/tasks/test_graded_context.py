@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from scipy.stats import pearsonr, spearmanr
+from toys import vectors_of
 
 from mirrorbench.core.errors import DataFormatError
 from mirrorbench.core.inputs import TextInput
@@ -16,6 +17,7 @@ from mirrorbench.data.items import ContextChange, RatedContexts
 from mirrorbench.data.store import DataStore
 from mirrorbench.tasks import SimilarityChange, UsageSimilarity, Vectors
 
+RNG = np.random.default_rng(0)
 STORE = DataStore(Path("nowhere"), offline=True)
 
 
@@ -33,11 +35,6 @@ def changes(ratings: Sequence[tuple[float, float]]) -> list[ContextChange]:
     ]
 
 
-def random_vectors(inputs: Sequence[TextInput]) -> Vectors:
-    distinct = list(dict.fromkeys(inputs))
-    return Vectors(distinct, np.random.default_rng(0).normal(size=(len(distinct), 5)).astype(np.float32))
-
-
 def cosine(a: np.ndarray, b: np.ndarray) -> float:
     return sum(float(x) * float(y) for x, y in zip(a, b, strict=True)) / math.dist(a, a * 0) / math.dist(b, b * 0)
 
@@ -45,7 +42,7 @@ def cosine(a: np.ndarray, b: np.ndarray) -> float:
 def test_usages_are_compared_with_ratings() -> None:
     task = UsageSimilarity("toy", [rated(i, rating) for i, rating in enumerate([1.5, 4, 2, 5, 4, 3])])
     items = task.load(STORE)
-    vectors = random_vectors(task.inputs(items))
+    vectors = vectors_of(task, items, lambda item: RNG.normal(size=5))
     scores = task.score(items, vectors)
     wanted = [cosine(vectors([i.left])[0], vectors([i.right])[0]) for i in items]
     ratings = [i.rating for i in items]
@@ -63,7 +60,7 @@ RATINGS = [(2.0, 7.0), (5.0, 4.0), (9.0, 1.0), (3.0, 3.5), (6.0, 8.0)]
 def test_changes_and_similarities_of_both_subtasks() -> None:
     task = SimilarityChange("toy", changes(RATINGS))
     items = task.load(STORE)
-    vectors = random_vectors(task.inputs(items))
+    vectors = vectors_of(task, items, lambda item: RNG.normal(size=5))
     scores = task.score(items, vectors)
     similar = [
         [cosine(vectors([pair.left])[0], vectors([pair.right])[0]) for pair in (item.first, item.second)]
@@ -104,11 +101,9 @@ def test_the_harmonic_mean_and_a_perfect_encoder() -> None:
 def test_an_encoder_of_texts_is_undefined_not_noise() -> None:
     task = SimilarityChange("toy", changes(RATINGS))
     items = task.load(STORE)
-    rng = np.random.default_rng(0)
-    of_text = {pair.left.text: rng.normal(size=8) for item in items for pair in (item.first, item.second)}
-    inputs = task.inputs(items)
-    noisy = np.array([of_text[item.text] + rng.normal(scale=1e-5, size=8) for item in inputs], dtype=np.float32)
-    scores = task.score(items, Vectors(inputs, noisy))
+    of_text = {item.text: RNG.normal(size=8) for item in task.inputs(items)}
+    noisy = vectors_of(task, items, lambda item: of_text[item.text] + RNG.normal(scale=1e-5, size=8))
+    scores = task.score(items, noisy)
     assert set(scores.metrics.values()) == {None}
     assert "same vector" in scores.notes[0]
 
@@ -121,6 +116,5 @@ def test_items_are_checked() -> None:
     outside = RatedContexts("1", TextInput("a", ((0, 2),)), TextInput("b", ((0, 1),)), 1.0)
     with pytest.raises(DataFormatError, match="not in its text"):
         UsageSimilarity("toy", [outside]).load(STORE)
-    assert UsageSimilarity("toy", [rated(1, 2.0)]).identity(STORE) != UsageSimilarity("toy", [rated(1, 3.0)]).identity(
-        STORE
-    )
+    one, other = (UsageSimilarity("toy", [rated(1, rating)]).identity(STORE) for rating in (2.0, 3.0))
+    assert one != other

@@ -1,11 +1,11 @@
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 import pytest
+from toys import trigrams, vectors_of
 
 from mirrorbench.core.errors import DataFormatError, DataUnavailableError, EncodingError
 from mirrorbench.core.inputs import TextInput
@@ -15,7 +15,7 @@ from mirrorbench.data.importing import import_folder
 from mirrorbench.data.items import Lexicon
 from mirrorbench.data.store import DataStore
 from mirrorbench.runs.builtin import plugins
-from mirrorbench.tasks import LexiconInduction, Scores, Vectors
+from mirrorbench.tasks import LexiconInduction, Scores
 
 Words = Mapping[tuple[str, str], np.ndarray]
 
@@ -31,8 +31,7 @@ def spaces(n: int = 60, d: int = 8, noise: float = 0.9) -> Words:
 def score(lexicon: Lexicon, words: Words, tmp_path: Path, **options: int) -> Scores:
     task = LexiconInduction("xx-yy", lexicon, languages=("xx", "yy"), **options)
     items = task.load(DataStore(tmp_path))
-    inputs = list(dict.fromkeys(task.inputs(items)))
-    return task.score(items, Vectors(inputs, np.array([words[i.language, i.text] for i in inputs], np.float32)))
+    return task.score(items, vectors_of(task, items, lambda item: words[item.language, item.text]))
 
 
 LEXICON = Lexicon(
@@ -147,15 +146,6 @@ def test_an_encoder_with_words_of_its_own_is_asked_for_them() -> None:
     assert LEXICON.source_words == tuple(f"s{i}" for i in range(60))
 
 
-def trigrams(word: str) -> np.ndarray:
-    """Counts of letter trigrams, hashed: an encoder to which similar spelling is similar meaning."""
-    result = np.zeros(64, np.float32)
-    for start in range(len(word) + 2):
-        gram = f"##{word}##"[start : start + 3]
-        result[hashlib.blake2b(gram.encode(), digest_size=1).digest()[0] % 64] += 1
-    return result
-
-
 @pytest.mark.real
 def test_agrees_with_the_definition_on_a_real_dictionary(shared_data: Path, tmp_path: Path) -> None:
     store = DataStore(tmp_path, offline=True)
@@ -163,8 +153,8 @@ def test_agrees_with_the_definition_on_a_real_dictionary(shared_data: Path, tmp_
     import_folder(shared_data / "bli" / "xling-eval" / "en-it", store, {card.name: card})
     whole: Lexicon = parse(store.resolve(card))[0]
     lexicon = Lexicon(whole.train[:500], whole.test[:300])  # a naive computation takes its time
-    words = {("xx", s): trigrams(s) for s, _ in lexicon.train + lexicon.test}
-    words |= {("yy", t): trigrams(t) for _, t in lexicon.train + lexicon.test}
+    words = {("xx", s): trigrams(s, 64) for s, _ in lexicon.train + lexicon.test}
+    words |= {("yy", t): trigrams(t, 64) for _, t in lexicon.train + lexicon.test}
     missing = frozenset(name for _, name in list(words)[::10])
     words = {key: np.zeros(64) if key[1] in missing else vector for key, vector in words.items()}
     got = score(lexicon, words, tmp_path)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from sklearn.metrics import accuracy_score, roc_auc_score
+from toys import vectors_of
 
 from mirrorbench.core.errors import DataFormatError
 from mirrorbench.core.inputs import TextInput
@@ -53,7 +54,7 @@ def test_the_threshold_comes_from_dev_alone() -> None:
         accuracy_score(LABELS["test"], np.array(COSINES[6:]) > 0.675)
     )
     assert scores.metrics["test_auc"] == pytest.approx(roc_auc_score(LABELS["test"], COSINES[6:]))
-    assert scores.notes == ()
+    assert (scores.notes, scores.submission) == ((), "")
     np.testing.assert_allclose(scores.scores, COSINES, atol=1e-6)
     np.testing.assert_array_equal(scores.extra["predictions"], np.array(COSINES) > 0.675)
     assert scores.extra["splits"].tolist() == ["dev"] * 6 + ["test"] * 7
@@ -86,18 +87,15 @@ def test_a_released_threshold_of_exactly_zero_is_none(monkeypatch: pytest.Monkey
     assert "exactly 0" in scores.notes[0]
 
 
-def test_secret_labels_give_predictions_and_a_note() -> None:
-    task, items = task_of({"dev": LABELS["dev"], "test": [None] * 7}, main_metric="dev_accuracy")
+@pytest.mark.parametrize("answers", ["FT", "01"])
+def test_secret_labels_give_answers_in_the_organisers_words_and_a_note(answers: str) -> None:
+    task, items = task_of({"dev": LABELS["dev"], "test": [None] * 7}, answers=answers)
     scores = task.score(items, vectors_for(items, COSINES))
-    assert set(scores.metrics) == {"dev_accuracy", "dev_auc", "threshold"}
+    assert set(scores.metrics) == {"dev_accuracy", "dev_auc", "threshold", "test_accuracy"}
+    assert scores.metrics["test_accuracy"] is None
     assert "only dev has labels" in scores.notes[0]
     assert np.isnan(scores.gold[6:]).all()
-    assert len(scores.extra["predictions"]) == 13
-
-
-def test_inputs_are_both_sides() -> None:
-    task, items = task_of({"dev": [0, 1]})
-    assert task.inputs(items) == [items[0].left, items[0].right, items[1].left, items[1].right]
+    assert scores.submission == "".join(f"{answers[value > 0.675]}\n" for value in COSINES[6:])
 
 
 @pytest.mark.parametrize(
@@ -121,7 +119,6 @@ def test_the_embedded_card(tmp_path: Path) -> None:
     items = task.load(DataStore(tmp_path, offline=True))
     assert {split: sum(p.split == split for p in items) for split in ("dev", "train")} == {"dev": 389, "train": 600}
     random = np.random.default_rng(0)
-    inputs = list(dict.fromkeys(task.inputs(items)))
-    scores = task.score(items, Vectors(inputs, random.normal(size=(len(inputs), 8)).astype(np.float32)), "paper")
+    scores = task.score(items, vectors_of(task, items, lambda item: random.normal(size=8)), "paper")
     assert task.main_metric in scores.metrics
     assert scores.metrics["train_accuracy"] == pytest.approx(0.5, abs=0.08)

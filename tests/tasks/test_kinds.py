@@ -1,3 +1,5 @@
+"""Tasks of cards, and the same tasks under other options."""
+
 from __future__ import annotations
 
 from pathlib import Path
@@ -11,9 +13,28 @@ from mirrorbench.data.importing import import_folder
 from mirrorbench.data.store import DataStore
 from mirrorbench.runs.builtin import plugins
 from mirrorbench.runs.plan import expand_tasks
-from mirrorbench.tasks import LexiconInduction
+from mirrorbench.tasks import EntityLinking, LexiconInduction, PairClassification, SenseDisambiguation, Task
 
 NAME = "bli-it-fr:vocabulary_size=500,self_learning=2"
+
+
+@pytest.mark.parametrize(
+    ("names", "kind", "facts"),
+    [
+        (
+            ("ncbi-disease", "askapatient", "cometa-zg", "bc5cdr-chemical-sub"),
+            EntityLinking,
+            ("phrase", "accuracy@1", ("en",), "umls-names"),
+        ),
+        (("qnli",), PairClassification, ("sentence", "auc", ("en",), "qnli-sentences")),
+        (("wsd",), SenseDisambiguation, ("wic", "accuracy", ("en",), "")),
+    ],
+)
+def test_the_built_in_tasks(names: tuple[str, ...], kind: type[Task], facts: tuple[object, ...]) -> None:
+    for name in names:
+        task = plugins().tasks[name]
+        assert isinstance(task, kind)
+        assert (task.level, task.main_metric, task.languages, task.corpus) == facts
 
 
 def test_a_variant_is_a_task_of_its_own() -> None:
