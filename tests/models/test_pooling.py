@@ -38,6 +38,10 @@ def test_pooling_equals_a_naive_loop(
     np.testing.assert_allclose(found.numpy(), expected, atol=1e-6)
 
 
+def test_what_stands_in_fingerprints_stays() -> None:
+    assert str(Pooling("cls", "0", 9)) == "Readout(pooling='cls', layers='0', max_length=9)"
+
+
 def test_padding_is_read_by_mean_padded_alone(states: tuple[torch.Tensor, ...]) -> None:
     noisy = tuple(torch.where(MASK[:, :, None] == 1, state, 99.0) for state in states)
     for mode, same in (("cls", True), ("mean", True), ("mean-padded", False)):
