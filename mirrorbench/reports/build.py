@@ -22,13 +22,9 @@ if TYPE_CHECKING:
 
 
 def build_table(
-    results: Iterable[Result],
-    plugins: Plugins,
-    tasks: Sequence[str] = (),
-    rows: Sequence[EncoderSpec] = (),
-    failures: Sequence[Failure] = (),
-    title: str = "",
-) -> Table:
+    results: Iterable[Result], plugins: Plugins, tasks: Sequence[str] = (), rows: Sequence[EncoderSpec] = (),
+    failures: Sequence[Failure] = (), title: str = "",
+) -> Table:  # fmt: skip
     """A table of the main scores.
 
     Args:

@@ -19,33 +19,33 @@ _NAMED = 8
 
 def provenance_notes(results: Sequence[Result]) -> list[str]:
     """Lines to stand under a table: metric, protocol, precision, seeds, corpora, versions, each task's own notes."""
-    notes = []
     of_rows: dict[tuple[str, str], set[int]] = {}
+    corpora: dict[str, dict[str, None]] = {}
+    shares: dict[str, float] = {}
     for result in results:
         of_rows.setdefault((result.spec, result.protocol), set()).add(result.seed)
-    seeds = sorted({len(found) for found in of_rows.values()} - {1})
-    metrics = {r.main_metric for r in results}
-    precisions = {str(r.cell["precision"]["encoding"]) for r in results}
-    for names, what in ((metrics, "Metric"), ({r.protocol for r in results}, "protocol"), (precisions, "precision")):
-        if names:
-            notes.append(f"{what}: {', '.join(sorted(names))}")
-    if seeds:
+        if corpus := result.cell.get("corpus"):
+            corpora.setdefault(f"{corpus['name']} ({corpus['n']:,} strings)", {})[result.task] = None
+        share = float((result.overlap or {}).get("any_text") or 0)
+        shares[result.task] = max(share, shares.get(result.task, 0))
+    said = {
+        "Metric": {r.main_metric for r in results},
+        "protocol": {r.protocol for r in results},
+        "precision": {str(r.cell["precision"]["encoding"]) for r in results},
+    }
+    notes = [f"{what}: {', '.join(sorted(names))}" for what, names in said.items() if names]
+    if seeds := sorted({len(found) for found in of_rows.values()} - {1}):
         notes.append(f"± sample standard deviation over {' or '.join(map(str, seeds))} seeds")
     lines = ["; ".join(notes) + "."] if notes else []
-    lines += [*_tuned_on(results), *_overlaps(results), *_made_by(results)]
+    if len({tuple(sorted(tasks)) for tasks in corpora.values()}) > 1:  # one row may mix them
+        named = (f"{corpus} for {_few(list(tasks))}" for corpus, tasks in sorted(corpora.items()))
+        lines.append(f"Tuned on: {'; '.join(named)}.")
+    elif corpora:
+        lines.append(f"Tuned on: {', '.join(sorted(corpora))}.")
+    if seen := ", ".join(f"{task} {share:.1%}" for task, share in shares.items() if share > 0):
+        lines.append(f"Test items with a text that was tuned on: {seen}.")
+    lines += _made_by([r for r in results if r.environment.get("mirrorbench")])
     return lines + sorted({f"{r.task}: {note}" for r in results for note in r.notes})
-
-
-def _tuned_on(results: Sequence[Result]) -> list[str]:
-    """One line: the corpora; where there are several, for which tasks each, since one row may mix them."""
-    tasks: dict[str, dict[str, None]] = {}
-    for result in results:
-        if corpus := result.cell.get("corpus"):
-            tasks.setdefault(f"{corpus['name']} ({corpus['n']:,} strings)", {})[result.task] = None
-    if len({tuple(sorted(names)) for names in tasks.values()}) > 1:
-        named = (f"{corpus} for {_few(list(names))}" for corpus, names in sorted(tasks.items()))
-        return [f"Tuned on: {'; '.join(named)}."]
-    return [f"Tuned on: {', '.join(sorted(tasks))}."] if tasks else []
 
 
 def _few(names: Sequence[str]) -> str:
@@ -54,36 +54,21 @@ def _few(names: Sequence[str]) -> str:
     return f"{', '.join(names[: _NAMED - 1])} and {len(names) - _NAMED + 1} more"
 
 
-def _overlaps(results: Sequence[Result]) -> list[str]:
-    """One line: the largest share of each task's items of which an encoder was tuned on a text."""
-    shares: dict[str, float] = {}
-    for result in results:
-        share = float((result.overlap or {}).get("any_text") or 0)
-        shares[result.task] = max(share, shares.get(result.task, 0))
-    seen = [f"{task} {share:.1%}" for task, share in shares.items() if share > 0]
-    return [f"Test items with a text that was tuned on: {', '.join(seen)}."] if seen else []
-
-
-def _made_by(results: Sequence[Result]) -> list[str]:
+def _made_by(made: Sequence[Result]) -> list[str]:
     """One line: how many results, of which days, made by which versions on which devices."""
-    made = [r for r in results if r.environment.get("mirrorbench")]
     if not made:
         return []
-    tools = {
-        f"mirrorbench {r.environment['mirrorbench']}{_commit(r)}, "
-        f"torch {r.environment.get('packages', {}).get('torch', 'unknown')}"
-        for r in made
-    }
+    tools = set()
+    for result in made:
+        commit, *dirty = str(result.environment.get("git") or "").split("-")
+        git = f" ({'-'.join([commit[:9], *dirty])})" if commit else ""
+        torch = result.environment.get("packages", {}).get("torch", "unknown")
+        tools.add(f"mirrorbench {result.environment['mirrorbench']}{git}, torch {torch}")
     devices = {str(r.environment.get("device", "unknown")) for r in made}
     days = sorted({r.created[:10] for r in made})
     when = days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"
     count = f"{len(made)} results" if len(made) > 1 else "1 result"
     return [f"{count} of {when}: {'; '.join(sorted(tools))}; {', '.join(sorted(devices))}."]
-
-
-def _commit(result: Result) -> str:
-    commit, *dirty = str(result.environment.get("git") or "").split("-")
-    return f" ({'-'.join([commit[:9], *dirty])})" if commit else ""
 
 
 def without_repeats(results: Iterable[Result]) -> list[Result]:
@@ -120,18 +105,13 @@ def mixtures(results: Iterable[Result], plugins: Plugins) -> list[str]:
     experiments = _several(rest, _name, lambda r: r.cell_id)
     told = {name[:3] for name in experiments}
     seeds = _several((r for r in rest if _name(r)[:3] not in told), lambda r: _name(r)[:3], lambda r: r.experiment)
+    what = "different experiments (recipe, corpus or precision)"
     return [
         *([f"protocols {' and '.join(protocols)}"] if len(protocols) > 1 else []),
         *(f"{task}: {n} different versions of its data" for task, n in data.items()),
         *(f"{spec}: {n} different models ({languages})" for (spec, languages), n in models.items()),
-        *(
-            f"{spec} on {task}, seed {seed}: {n} different experiments (recipe, corpus or precision)"
-            for (spec, _, task, seed), n in experiments.items()
-        ),
-        *(
-            f"{spec} on {task}: its seeds are of {n} different experiments (recipe, corpus or precision)"
-            for (spec, _, task), n in seeds.items()
-        ),
+        *(f"{spec} on {task}, seed {seed}: {n} {what}" for (spec, _, task, seed), n in experiments.items()),
+        *(f"{spec} on {task}: its seeds are of {n} {what}" for (spec, _, task), n in seeds.items()),
     ]
 
 

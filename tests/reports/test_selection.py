@@ -90,7 +90,7 @@ def test_mixed_results_are_refused_unless_that_is_wanted(folder: Path, plugins: 
         select([folder, more], plugins)
     mixed = select([folder, more], plugins, Choice(allow_mixed=True))
     assert mixed[2] == [
-        "Mixed, not comparable: stsb: 2 different versions of its data. The newest of each seed counts.",
+        "Mixed, not comparable: stsb: 2 different versions of its data. The newest of each seed counts."
     ]
     assert [r.main_score for r in results(mixed) if (r.spec, r.task) == ("bert+mirror", "stsb")] == [0.9]
     assert select([folder, more], plugins, Choice(tasks=("sts12",)))[2] == []  # what is mixed is not selected

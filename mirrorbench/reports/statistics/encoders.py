@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -113,16 +113,9 @@ class EncoderComparison:
 
 
 def compare_encoders(
-    first: Sequence[Stored],
-    second: Sequence[Stored],
-    tasks: Sequence[str],
-    plugins: Plugins,
-    test: PairedTest = PairedTest.auto,
-    resamples: int = RESAMPLES,
-    seed: int = 0,
-    allow_mixed: bool = False,
-    advance: Callable[[str], None] = lambda task: None,
-) -> EncoderComparison:
+    first: Sequence[Stored], second: Sequence[Stored], tasks: Sequence[str], plugins: Plugins,
+    test: PairedTest = PairedTest.auto, resamples: int = RESAMPLES, seed: int = 0, allow_mixed: bool = False,
+) -> EncoderComparison:  # fmt: skip
     """Compare two encoders task by task.
 
     Args:
@@ -134,7 +127,6 @@ def compare_encoders(
         resamples: of bootstraps and permutation tests.
         seed: of both; each task has another, so that tasks are resampled independently.
         allow_mixed: compare also what was computed from other data or under another protocol.
-        advance: told the name of each task before it is compared.
 
     Raises:
         UsageError: there is nothing to compare, the results do not belong together, or the test does not suit them.
@@ -159,7 +151,6 @@ def compare_encoders(
             notes.append(f"only {name} has: {', '.join(only)}")
     compared: list[TaskComparison] = []
     for index, task in enumerate(shared):
-        advance(task)
         a, b = ([entry.items(plugins) for entry in side] for side in pairs[task])
         if any(items is None for items in (*a, *b)):
             notes.append(f"{task}: not compared, since a score is undefined or cannot be computed from its predictions")
@@ -198,15 +189,9 @@ def _average(compared: Sequence[TaskComparison]) -> AverageComparison:
 
 
 def compare_items(
-    first: Sequence[ItemScores],
-    second: Sequence[ItemScores],
-    plugins: Plugins,
-    test: PairedTest = PairedTest.auto,
-    resamples: int = RESAMPLES,
-    seed: int = 0,
-    task: str = "",
-    metric: str = "",
-) -> TaskComparison:
+    first: Sequence[ItemScores], second: Sequence[ItemScores], plugins: Plugins, test: PairedTest = PairedTest.auto,
+    resamples: int = RESAMPLES, seed: int = 0, task: str = "", metric: str = "",
+) -> TaskComparison:  # fmt: skip
     """Compare two encoders, one entry a seed, on the items that both have.
 
     Raises:

@@ -61,13 +61,9 @@ def _defined(values: FloatArray) -> FloatArray | None:
 
 
 def correlation_permutation(
-    first: ArrayLike,
-    second: ArrayLike,
-    gold: ArrayLike,
-    metric: str = "spearman",
-    resamples: int = RESAMPLES,
+    first: ArrayLike, second: ArrayLike, gold: ArrayLike, metric: str = "spearman", resamples: int = RESAMPLES,
     seed: int = 0,
-) -> float | None:
+) -> float | None:  # fmt: skip
     """Two-sided p-value of a paired permutation test between the correlations of two encoders with the gold.
 
     Under the null hypothesis the encoders are exchangeable on each item: their scores are swapped at random, item by
