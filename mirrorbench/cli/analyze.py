@@ -55,31 +55,32 @@ _LAST: dict[str, Any] = {
     "plugin": PluginFiles,
 }
 """Options that several kinds have, around their own."""
-_OF_ENCODERS = {"device": "auto", "results": Path("results")}
-_OF_TASKS = {"data_dir": None, "offline": False}
-_OF_ALL = {"output": Path("analysis"), "format_": "", "plugin": None}
+_DEFAULTS: dict[str, Any] = {
+    "results": Path("results"), "device": "auto", "data_dir": None, "offline": False, "output": Path("analysis"),
+    "format_": "", "plugin": None,
+}  # fmt: skip
+"""Of what is no option of an analysis itself."""
 
 
 def _command(declared: Callable[..., None]) -> None:
     """Makes a command of a function that declares what a kind alone has; defaults are those of ``ANALYSES``."""
     kind = declared.__name__
     own = {name: option.annotation for name, option in signature(declared, eval_str=True).parameters.items()}
-    defaults = _OF_ENCODERS | _OF_TASKS | _OF_ALL | ANALYSES[kind]
-    known = {*ANALYSES[kind], *_OF_ALL, *(_OF_ENCODERS if "encoders" in ANALYSES[kind] else ())}
-    known |= {*own, *(_OF_TASKS if "task" in ANALYSES[kind] else ())}
-    options = {name: one for name, one in (_FIRST | own | _LAST).items() if name in known}
+    defaults = _DEFAULTS | ANALYSES[kind]
+    if "encoders" not in defaults:
+        del defaults["device"]
+    if "task" not in defaults:
+        del defaults["data_dir"], defaults["offline"]
+    options = {name: one for name, one in (_FIRST | own | _LAST).items() if name in defaults}
 
     def command(output: Path, format_: str, plugin: object, **given: Any) -> None:
-        asked = {name: given.pop(name) for name in ANALYSES[kind]}
-        _analyze(kind, {name: value for name, value in asked.items() if value is not None}, given, output, format_)
+        asked = {name: value for name in ANALYSES[kind] if (value := given.pop(name)) is not None}
+        _analyze(kind, asked, given, output, format_)
 
     command.__doc__ = declared.__doc__
     parameters = [
         Parameter(
-            name,
-            Parameter.KEYWORD_ONLY,
-            annotation=one,
-            default=None if isinstance(defaults[name], tuple) else defaults[name],
+            name, Parameter.KEYWORD_ONLY, annotation=one, default=None if defaults[name] == () else defaults[name]
         )
         for name, one in options.items()
     ]

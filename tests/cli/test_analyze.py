@@ -16,6 +16,7 @@ from toys import PLUGIN
 
 from mirrorbench.analysis import figures
 from mirrorbench.cli.analyze import cell_text
+from mirrorbench.core.errors import UnknownNameError
 from mirrorbench.core.inputs import TextInput
 
 PLAIN = "tiny+base:pooling=mean"
@@ -185,6 +186,18 @@ def test_without_matplotlib_the_numbers_remain(
     assert said.code == 0
     assert "mirrorbench[figures]" in said.err
     assert [path.suffix for path in sorted((folder / "analysis").iterdir())] == [".csv", ".json"]
+
+
+def test_the_same_in_python(folder: Path) -> None:
+    from mirrorbench import Session
+
+    found = Session().analyze("isotropy", encoders=[PLAIN], limit=20)
+    assert [(row["encoder"], row["n"]) for row in found.rows] == [("tiny-mp", 20)]
+    assert [path.name for path in found.write("out")] == ["isotropy-quick-sts.csv", "isotropy-quick-sts.json"]
+    with pytest.raises(UnknownNameError, match="isotropi"):
+        Session().analyze("isotropi")
+    with pytest.raises(UnknownNameError, match="'limits'"):
+        Session().analyze("isotropy", limits=3)
 
 
 def test_values_on_the_screen() -> None:
