@@ -1,14 +1,13 @@
 """Leases: who is at work on what, among processes and machines that share a folder.
 
-A lease is a file that its holder refreshes (filelock's ``SoftFileLease``), made with ``O_CREAT | O_EXCL``: that is
-atomic on local file systems, NFS from version 3, Lustre, GPFS, BeeGFS and SMB, not on folders that a synchroniser
-copies about (Dropbox, rsync), nor on object stores mounted as folders. A lease saves work and guards nothing: every
-file is written under a temporary name and renamed, so that work done twice does no harm.
+A lease is a file that its holder refreshes: filelock's ``SoftFileLease``, made with ``O_CREAT | O_EXCL``, which is
+atomic on local and network file systems, not on folders that are synchronised or object stores. It saves work and
+guards nothing: files are written under a temporary name and renamed, so that work done twice does no harm.
 
 It ends when it is released, when its holder's process has ended (seen at once on the same machine), or when nobody has
-refreshed it for ``LEASE_SECONDS`` of the waiting process's own clock. filelock takes such leases over; what is removed
-here are those of zombies, which it takes for living (Ray leaves killed workers so for minutes), and those on file
-systems that cannot exchange two names (NFS, SMB), where it waits for ever.
+refreshed it for ``LEASE_SECONDS`` of the waiting process's own clock. filelock takes such leases over; removed here are
+those of zombies, which it takes for living (Ray leaves killed workers so for minutes), and those on file systems that
+cannot exchange two names (NFS, SMB), where it waits for ever.
 """
 
 from __future__ import annotations
@@ -33,11 +32,7 @@ _INITIAL_PID_NAMESPACE = 0xEFFFFFFC
 
 
 class Leases:
-    """The leases of a folder.
-
-    Args:
-        folder: where their files lie; never removed, since another process may be about to put one in.
-    """
+    """The leases of a folder, which is never removed: another process may be about to put one in."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -45,21 +40,17 @@ class Leases:
         self._since: dict[str, tuple[tuple[int, int], float]] = {}  # state of a lease's file, and first seen when
 
     def take(self, name: str) -> AbstractContextManager[object] | None:
-        """The lease called ``name``, held already and given back by a ``with``; ``None`` if another process holds it.
-
-        Raises:
-            StorageError: the folder cannot be written, or the disk is full.
-        """
+        """The lease called ``name``, held already and released by ``with``; ``None`` if another process holds it."""
         from filelock import LeaseSettingsMismatch, Timeout
 
         lease = self._lease(name)
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            with suppress(Timeout):
-                return lease.acquire(timeout=0)
-            if self._removed(name):
+            for _ in range(2):
                 with suppress(Timeout):
                     return lease.acquire(timeout=0)
+                if not self._removed(name):
+                    break
             return None
         except (OSError, LeaseSettingsMismatch) as error:
             raise StorageError(
@@ -95,8 +86,7 @@ class Leases:
         from filelock import SoftFileLease
 
         if name not in self._seen:
-            # Not bound to a thread: a lease may be handed to a generator that ends in another one.
-            path = self.folder / f"{name}.lease"
+            path = self.folder / f"{name}.lease"  # not bound to a thread: a generator may end in another one
             self._seen[name] = SoftFileLease(path, lease_duration=LEASE_SECONDS, thread_local=False)
         return self._seen[name]
 

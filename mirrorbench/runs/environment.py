@@ -50,10 +50,10 @@ HUB_TIMEOUT = 5.0
 """Seconds that the hub has to answer."""
 
 
-def describe(device: torch.device) -> dict[str, Any]:
+def describe_environment(device: torch.device) -> dict[str, Any]:
     """The ``environment`` of a result; ``git`` is the commit of a checkout, null outside one."""
     import mirrorbench
-    from mirrorbench.core.devices import describe as describe_device
+    from mirrorbench.core.devices import describe
 
     return {
         "mirrorbench": mirrorbench.__version__,
@@ -61,7 +61,7 @@ def describe(device: torch.device) -> dict[str, Any]:
         "platform": platform.platform(),
         "packages": {name: found for name in _IN_RESULTS if (found := package_version(name))},
         "device": str(device),
-        "device_name": describe_device(device),
+        "device_name": describe(device),
         "git": _commit(),
     }
 
@@ -100,14 +100,13 @@ def devices() -> list[str]:
     """Devices that torch can use, the one that ``auto`` takes first."""
     import torch
 
-    from mirrorbench.core.devices import describe as describe_device
-    from mirrorbench.core.devices import pick_device
+    from mirrorbench.core.devices import describe, pick_device
 
     best = pick_device("auto")
     names = [f"cuda:{n}" for n in range(torch.cuda.device_count())] if torch.cuda.is_available() else []
     names += ["mps"] if torch.backends.mps.is_available() else []
     found = [torch.device(name) for name in (*names, "cpu")]
-    return [f"{d}: {describe_device(d)}" for d in sorted(found, key=lambda d: d.type != best.type)]
+    return [f"{d}: {describe(d)}" for d in sorted(found, key=lambda d: d.type != best.type)]
 
 
 @dataclass(frozen=True, slots=True)

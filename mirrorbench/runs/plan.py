@@ -27,7 +27,7 @@ from mirrorbench.training.recipes import OUTSIDE_KEYS, RECIPE_KEYS, Recipe, over
 if TYPE_CHECKING:
     from mirrorbench.runs.workspace import Workspace
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 POOLING_KEYS = ("pooling", "layers", "max_length")
 
 # What a bare backbone stands for: the rows of the papers' tables, from worst to best.
@@ -246,7 +246,7 @@ class Planner:
             for model, pooling in self._task_models(request, spec, task)
         ]  # fmt: skip
 
-    def _once(self, key: tuple[str, ...], find: Callable[[], T]) -> T:
+    def _once(self, key: tuple[str, ...], find: Callable[[], _T]) -> _T:
         """What ``find`` returns or raises; asked once for all rows and tasks."""
         if key not in self._found:
             try:
@@ -255,7 +255,7 @@ class Planner:
                 self._found[key] = error
         if isinstance(found := self._found[key], Exception):
             raise found
-        return cast("T", found)
+        return cast("_T", found)
 
     def _identified(self, task: Task) -> tuple[tuple[str, str], ...]:
         """Checksums of a task's data, which are fetched first."""

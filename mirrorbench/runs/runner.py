@@ -24,7 +24,7 @@ from mirrorbench.models.backbones import foreign_languages
 from mirrorbench.models.encoder import Cost
 from mirrorbench.models.pooling import Pooling
 from mirrorbench.runs.cells import Cell, CellGroup, CellOutcome, CorpusRef, failed
-from mirrorbench.runs.environment import describe
+from mirrorbench.runs.environment import describe_environment
 from mirrorbench.runs.results import Result
 from mirrorbench.tasks.base import Vectors, score_task
 
@@ -238,7 +238,7 @@ class Runner:
         if cell.task not in self._data:  # what a file is may only be certain once it was read: no published checksum
             self._data[cell.task] = tuple(sorted(task.identity(self.workspace.data).items()))
         cell = replace(cell, data=self._data[cell.task])
-        self._environment = self._environment or describe(self.workspace.torch_device)
+        self._environment = self._environment or describe_environment(self.workspace.torch_device)
         result = Result(
             cell=cell.to_json(),
             cell_id=cell.id,

@@ -346,7 +346,7 @@ def test_a_grid_file(toys: Callable, folder: Path) -> None:
         (["grid.yaml", "--executor", "lcoal"], "unknown executor 'lcoal'", "local"),
         (["grid.yaml", "--executor", "local:wrokers=2"], "unknown executor option 'wrokers'", "workers"),
         (["grid.yaml", "--address", "auto"], "unknown executor option 'address'", "workers"),
-        (["bad.yaml"], "bad.yaml, line 2: unknown key of a grid 'encodrs'", "encoders"),
+        (["bad.yaml"], "bad.yaml, line 2: unknown key 'encodrs'", "encoders"),
     ],
 )
 def test_bad_grids_are_exit_code_2(toys: Callable, folder: Path, arguments: list[str], message: str, hint: str) -> None:
