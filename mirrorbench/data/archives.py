@@ -53,11 +53,7 @@ class Archive:
     opener: Callable[[str], IO[bytes]]
 
     def find(self, name: str) -> str:
-        """The member of a name, or whose path ends so where that is unique (``a.txt`` for ``data/a.txt``).
-
-        Raises:
-            DataFormatError: there is no such regular file, there are several, or its path leads out of the archive.
-        """
+        """The member of a name, or whose path ends so where that is unique (``a.txt`` for ``data/a.txt``)."""
         exact = [member for member in self.sizes if member.removeprefix("./") == name]
         found = exact or [member for member in self.sizes if member.endswith("/" + name)]
         if len(found) != 1:
@@ -69,12 +65,7 @@ class Archive:
         return found[0]
 
     def read(self, member: str, limit: int) -> Iterator[bytes]:
-        """The content of a member in pieces, ending in an error once it yields more than ``limit`` bytes.
-
-        Raises:
-            DataFormatError: the archive is damaged.
-            DataIntegrityError: the member is longer than the limit, whatever size it was declared with.
-        """
+        """The content of a member in pieces, ending in an error once it yields more than ``limit`` bytes."""
         done = 0
         try:
             with self.opener(member) as stream:
@@ -176,13 +167,7 @@ def _tar_stream(stream: IO[bytes]) -> IO[bytes]:
 
 @contextmanager
 def open_archive(path: Path) -> Iterator[Archive]:
-    """Open a tar (also compressed) or zip archive or a Debian package; what it is, its content tells.
-
-    Raises:
-        DataFormatError: none of these, or damaged.
-        DataIntegrityError: it declares an absurd amount of content.
-        DataUnavailableError: there is no such file.
-    """
+    """Open a tar (also compressed) or zip archive or a Debian package; what it is, its content tells."""
     if not path.is_file():
         raise DataUnavailableError(f"There is no archive {path}.")
     with ExitStack() as stack:
@@ -198,13 +183,7 @@ def open_archive(path: Path) -> Iterator[Archive]:
 
 
 def extract_member(path: Path, name: str, target: Path, limit: int = MEMBER_LIMIT) -> None:
-    """Take one member out of an archive (see ``Archive.find``) and write it to a file, atomically.
-
-    Raises:
-        DataFormatError: the archive is damaged, or has no such regular file.
-        DataIntegrityError: the member is larger than the limit, or larger than it claims.
-        StorageError: the target cannot be written.
-    """
+    """Take one member out of an archive (see ``Archive.find``) and write it to a file, atomically."""
     with open_archive(path) as archive:
         member = archive.find(name)
         size = archive.sizes[member]

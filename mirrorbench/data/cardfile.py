@@ -138,11 +138,7 @@ def load_card(path: Path) -> Card:
 
 
 def read_suites(path: Path) -> dict[str, tuple[str, ...]]:
-    """Read the suites: a mapping of suite names to lists of task names.
-
-    Raises:
-        DataFormatError: the file is something else, or a suite names a task twice.
-    """
+    """Read the suites: a mapping of suite names to lists of task names."""
     suites = read(path, dict[str, Annotated[tuple[str, ...], msgspec.Meta(min_length=1)]])
     for name, tasks in suites.items():
         if len(set(tasks)) != len(tasks):
@@ -210,10 +206,6 @@ def expand(raw: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     axis gives a card, the last axis varying fastest, with ``{placeholder}`` replaced in all texts of the file (the
     citation excepted: BibTeX is full of braces). A text that is nothing but one placeholder takes the value as it is,
     so that sizes stay numbers and lists stay lists.
-
-    Raises:
-        DataFormatError: ``variants`` is not a mapping of axes to non-empty lists of mappings, or two axes share a
-            placeholder, or they make more than ``MAX_CARDS`` cards.
     """
     card = {key: value for key, value in raw.items() if key != "variants"}
     if "variants" not in raw:

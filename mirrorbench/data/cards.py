@@ -30,11 +30,7 @@ EMBEDDED_DATA = Path(__file__).resolve().parents[1] / "embedded" / "data"
 
 
 def relative_path(value: str) -> str:
-    """A path that can lead nowhere but below the folder it is for.
-
-    Raises:
-        ValueError: it is none.
-    """
+    """A path that leads nowhere but below the folder it is for; a ``ValueError`` otherwise."""
     path = PurePosixPath(value)
     if not value:
         raise ValueError("a path is missing")
@@ -48,11 +44,7 @@ def relative_path(value: str) -> str:
 
 
 def matching(value: str, pattern: str, wanted: str) -> str:
-    """A text that a pattern matches as a whole.
-
-    Raises:
-        ValueError: it does not; the message says that it is not what is ``wanted``.
-    """
+    """A text that a pattern matches as a whole; a ``ValueError`` otherwise, that it is not what is ``wanted``."""
     if not re.fullmatch(pattern, value, re.ASCII):
         raise ValueError(f"{shown(value)} is not {wanted}")
     return value
@@ -312,11 +304,7 @@ class Card:
 
 
 def whole_number(options: Mapping[str, Any], key: str, default: int, least: int = 0) -> int:
-    """An option of a card that is a whole number, at least ``least``.
-
-    Raises:
-        DataFormatError: it is something else, or less.
-    """
+    """An option of a card that is a whole number, at least ``least``."""
     value = options.get(key, default)
     if type(value) is not int or value < least:
         raise DataFormatError(f"The option {key!r} must be a whole number from {least} on, not {value!r}.")
@@ -324,11 +312,7 @@ def whole_number(options: Mapping[str, Any], key: str, default: int, least: int 
 
 
 def text_option(options: Mapping[str, Any], key: str) -> str:
-    """An option of a card that is a text and cannot be left out.
-
-    Raises:
-        DataFormatError: it is missing, empty or no text.
-    """
+    """An option of a card that is a text and cannot be left out."""
     value = options.get(key)
     if not isinstance(value, str) or not value:
         raise DataFormatError(f"The option {key!r} must be given, as a text; it is {value!r}.")
@@ -336,11 +320,7 @@ def text_option(options: Mapping[str, Any], key: str) -> str:
 
 
 def only_file(files: Mapping[str, Path], parser: str) -> Path:
-    """The file of a format that has one.
-
-    Raises:
-        DataFormatError: there are several, or none.
-    """
+    """The file of a format that has one."""
     if len(files) != 1:
         raise DataFormatError(f"Parser {parser!r}: one file is needed, and the card gives {len(files)}.")
     return next(iter(files.values()))

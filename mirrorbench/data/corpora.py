@@ -128,12 +128,7 @@ def _corpus(
 
 
 def check_corpus(name: str, cards: Mapping[str, Card | GeneratedCorpus]) -> None:
-    """Check that a name means a corpus, or several, as for ``read_corpus``; nothing is read or fetched.
-
-    Raises:
-        UnknownNameError: neither a corpus nor a file.
-        UsageError: a folder, or a malformed id of the hub.
-    """
+    """Check that a name means a corpus, or several, as for ``read_corpus``; nothing is read or fetched."""
     for part in _parts(name, cards):
         _find(part, cards)
 

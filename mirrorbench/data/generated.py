@@ -48,11 +48,7 @@ def frequent_words(bucket: int) -> Sequence[str]:
 
 
 def top_words(language: str, n: int) -> Sequence[str]:
-    """The ``n`` most frequent words of a language, or as many as wordfreq's best list has.
-
-    Raises:
-        DataUnavailableError: wordfreq is not installed.
-    """
+    """The ``n`` most frequent words of a language, or as many as wordfreq's best list has."""
     try:
         from wordfreq import top_n_list
     except ImportError as error:

@@ -36,9 +36,6 @@ def is_hub_id(text: str) -> bool:
 def parse_hub_id(text: str) -> tuple[DatasetSource, str]:
     """The split that an id names, and the column, empty where it names none.
 
-    Raises:
-        UsageError: it does not follow the grammar, or names a branch or tag instead of a commit.
-
     >>> source, column = parse_hub_id("hf:mteb/sts17@" + "0" * 40 + "/en-en/test#sentence1")
     >>> source.repo, source.config, source.split, column
     ('mteb/sts17', 'en-en', 'test', 'sentence1')
@@ -81,10 +78,6 @@ def write_split(source: DatasetSource, write: Callable[[bytes], object]) -> None
     """Write a split as JSON lines: a row a line, its columns of texts, numbers, truth values and labels.
 
     The library ``datasets`` downloads it and keeps its own copy below ``HF_HOME``.
-
-    Raises:
-        DataUnavailableError: the library is not installed, or cannot give the split.
-        DataFormatError: it has no such column.
     """
     try:
         import datasets

@@ -72,10 +72,6 @@ def import_folder(folder: Path, store: DataStore, cards: Mapping[str, Card]) -> 
 
     Nothing in the folder is changed, and nothing in the store is replaced: a file that the store holds with another
     content is reported as altered. Linked folders are not followed.
-
-    Raises:
-        UsageError: there is no such folder.
-        StorageError: the store cannot be written.
     """
     if not folder.is_dir():
         raise UsageError(f"Cannot import from {folder}: there is no such folder.")

@@ -158,11 +158,7 @@ class Disambiguation:
 
 
 def check_targets(task: str, pairs: Iterable[ContextPair | RatedContexts]) -> None:
-    """Check that the target words of a task's items are in their texts.
-
-    Raises:
-        DataFormatError: one of them is not.
-    """
+    """Check that the target words of a task's items are in their texts."""
     for pair in pairs:
         for side in (pair.left, pair.right):
             if not all(0 <= start < end <= len(side.text) for start, end in side.spans):

@@ -58,9 +58,6 @@ def fetching(workspace: Path) -> Iterator[Fetcher]:
 
     Args:
         workspace: the folder under which temporary files lie meanwhile; best on the disk of the store.
-
-    Raises:
-        StorageError: it cannot be written.
     """
     try:
         workspace.mkdir(parents=True, exist_ok=True)
@@ -83,12 +80,7 @@ class Fetcher:
         self._dead_hosts: set[str] = set()
 
     def fetch(self, file: DataFile, target: Path) -> Source:
-        """Bring one file into place, from the first source that has it, which is returned; its checksum is checked.
-
-        Raises:
-            NoSourceError: no source had it; it says why, source by source.
-            StorageError: the target cannot be written.
-        """
+        """Bring one file into place, from the first source that has it, which is returned; its checksum is checked."""
         failures: list[str] = []
         for source in file.sources:
             try:

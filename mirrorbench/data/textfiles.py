@@ -25,11 +25,7 @@ MAX_UNPACKED = 1 << 30
 
 
 def pieces(path: Path) -> Iterator[bytes]:
-    """The content of a file, in pieces of 1 MiB.
-
-    Raises:
-        DataUnavailableError: the file cannot be read.
-    """
+    """The content of a file, in pieces of 1 MiB."""
     try:
         with path.open("rb") as stream:
             while chunk := stream.read(_CHUNK):
@@ -47,12 +43,7 @@ def sha256_of(path: Path) -> str:
 
 
 def read_bytes(path: Path) -> bytes:
-    """The content of a file, decompressed if its name ends in ``.gz``.
-
-    Raises:
-        DataFormatError: a damaged gzip stream, or one of more than ``MAX_UNPACKED`` bytes.
-        DataUnavailableError: there is no such file, or it cannot be read.
-    """
+    """The content of a file, decompressed if its name ends in ``.gz``."""
     try:
         if path.suffix != ".gz":
             return path.read_bytes()
@@ -84,9 +75,6 @@ def decode_lines(data: bytes, where: str, encoding: str = "utf-8-sig") -> list[s
         data: the bytes.
         where: what they are, for messages: the file's path, or archive and member.
         encoding: as for ``bytes.decode``.
-
-    Raises:
-        DataFormatError: not in that encoding, a NUL byte (so no text), or lines that end in ``\r`` alone.
     """
     is_utf8 = encoding == "utf-8-sig"
     name = "UTF-8" if is_utf8 else encoding
@@ -129,11 +117,7 @@ def is_text(text: str) -> bool:
 
 
 def parse_json(text: str, where: str) -> Any:
-    """The value that a JSON text stands for.
-
-    Raises:
-        DataFormatError: not JSON, a key twice in one object, or nested too deeply; the message begins with ``where``.
-    """
+    """The value that a JSON text stands for."""
 
     def distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         if len(found := dict(pairs)) != len(pairs):
@@ -153,11 +137,7 @@ class Ids:
         self._places: dict[str, tuple[Path | str, int]] = {}
 
     def add(self, identity: str, path: Path | str, line: int) -> str:
-        """Take the id of a line, and give it back.
-
-        Raises:
-            DataFormatError: it stood in an earlier line.
-        """
+        """Take the id of a line, and give it back."""
         if identity in self._places:
             first, earlier = self._places[identity]
             where = f"line {earlier}" if first == path else f"{first}, line {earlier}"
@@ -175,9 +155,6 @@ def parse_number(text: str, path: Path | str, line: int, low: float, high: float
     """Read a decimal number between two bounds, both included.
 
     Stricter than ``float``: no ``nan``, no ``inf``, no underscores, no digits of other scripts, no spaces.
-
-    Raises:
-        DataFormatError: not a number, or outside the bounds; the message names the file and the line (from 1).
     """
     if not _NUMBER.match(text):
         raise DataFormatError(f"{path}, line {line}: {shown(text)} is not a number.")

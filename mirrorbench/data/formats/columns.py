@@ -76,11 +76,7 @@ class Columns:
         return self.split(read_lines(path, self.encoding), path, ids)
 
     def split(self, lines: Sequence[str], path: Path | str, ids: Ids | None = None) -> list[TableRow]:
-        """The lines of a file as rows.
-
-        Raises:
-            DataFormatError: another header, or a row with another number of columns than the format has.
-        """
+        """The lines of a file as rows."""
         cut = _csv_fields if self.separator == "," else self._cut
         rows = [(line, cut(text, path, line)) for line, text in enumerate(lines, start=1)]
         names = self.names or range(len(rows[0][1]) if rows else 0)
@@ -123,11 +119,7 @@ def _csv_fields(text: str, path: Path | str, line: int) -> list[str]:
 
 
 def json_rows(path: Path, ids: Ids) -> Iterator[TableRow]:
-    """The rows of a file of JSON lines.
-
-    Raises:
-        DataFormatError: a line is no JSON object.
-    """
+    """The rows of a file of JSON lines."""
     for line, text in enumerate(read_lines(path), start=1):
         values = parse_json(text, f"{path}, line {line}")
         if not isinstance(values, dict):
@@ -136,11 +128,7 @@ def json_rows(path: Path, ids: Ids) -> Iterator[TableRow]:
 
 
 def parallel_lines(path: Path, rows: Sequence[TableRow]) -> list[str]:
-    """The lines of a file that says something of each row of another.
-
-    Raises:
-        DataFormatError: there are more or fewer.
-    """
+    """The lines of a file that says something of each row of another."""
     lines = read_lines(path)
     if len(lines) != len(rows):
         raise DataFormatError(f"{path} has {len(lines)} lines instead of {len(rows)}, one for each item.")
@@ -164,9 +152,6 @@ def by_name(files: Mapping[str, Path], pattern: str, shape: str, needed: Sequenc
             absent, the part is ``data``).
         shape: the same for people.
         needed: the parts that every group must have, the one first that gives the order of the groups.
-
-    Raises:
-        DataFormatError: a file has another name, a part stands twice, or one is missing.
     """
     found: dict[str, dict[str, Path]] = {}
     for name, path in files.items():

@@ -10,12 +10,14 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+import msgspec
+
 from mirrorbench.core.errors import DataFormatError
 from mirrorbench.data.archives import MEMBER_LIMIT, open_archive
 from mirrorbench.data.cards import only_file, text_option
 from mirrorbench.data.formats.columns import Columns, by_name
 from mirrorbench.data.items import Linking, Mention
-from mirrorbench.data.textfiles import decode_lines, is_text, parse_json, read_lines, shown
+from mirrorbench.data.textfiles import decode_lines, read_lines, shown
 
 _NO_ID = "cui-less"
 _Named = tuple[str, frozenset[str]]
@@ -104,29 +106,28 @@ def parse_rescnn(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[
         if not (name := _words(row.text("name"))):
             raise row.error("a name without a letter or digit")
         dictionary[name, frozenset({row.values["id"]})] = None
-    rows = _rescnn_parts(mentions_path)
-    for name, ids in rows["train"] + rows["dev"]:
+    text = "\n".join(read_lines(mentions_path))
+    try:
+        parts = msgspec.json.decode(text, type=_ResCnn)
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise DataFormatError(f"{mentions_path}: no lists train, dev and test of mentions and ids ({error}).") from None
+    for part in ("train", "dev", "test"):
+        for number, (name, ids) in enumerate(getattr(parts, part), start=1):
+            if not all(_split(name)) or not _ids(ids):
+                raise DataFormatError(f"{mentions_path}, {part}, item {number}: an empty mention, or no id.")
+    for name, ids in parts.train + parts.dev:
         if len(_ids(ids)) == 1 and len(_split(name)) == 1:
             dictionary[name, _ids(ids)] = None
-    mentions = [Mention(str(n), _split(name), _ids(ids)) for n, (name, ids) in enumerate(rows["test"], start=1)]
+    mentions = [Mention(str(n), _split(name), _ids(ids)) for n, (name, ids) in enumerate(parts.test, start=1)]
     return [_linking(mentions, dictionary, mentions_path)]
 
 
-def _rescnn_parts(path: Path) -> dict[str, list[tuple[str, str]]]:
-    """The mentions of ResCNN's three parts, each with its ids."""
-    parts = parse_json("\n".join(read_lines(path)), str(path))
-    rows: dict[str, list[tuple[str, str]]] = {}
-    for part in ("train", "dev", "test"):
-        found = parts.get(part) if isinstance(parts, dict) else None
-        if not isinstance(found, list):
-            raise DataFormatError(f"{path}: no list {part!r} of mentions and ids.")
-        for number, row in enumerate(found, start=1):
-            if not isinstance(row, list) or len(row) != 2 or not all(isinstance(text, str) for text in row):
-                raise DataFormatError(f"{path}, {part}, item {number}: not a mention and its ids.")
-            if not all(is_text(text) for text in row) or not all(_split(row[0])) or not _ids(row[1]):
-                raise DataFormatError(f"{path}, {part}, item {number}: an empty mention, no id, or half a character.")
-        rows[part] = [(name, ids) for name, ids in found]
-    return rows
+class _ResCnn(msgspec.Struct):
+    """ResCNN's three parts: mentions, each with its ids."""
+
+    train: list[tuple[str, str]]
+    dev: list[tuple[str, str]]
+    test: list[tuple[str, str]]
 
 
 def _two_files(files: Mapping[str, Path], suffix: str, problem: str) -> tuple[Path, Path]:

@@ -68,11 +68,7 @@ class WordNet:
             raise DataFormatError(f"WordNet lacks the files {', '.join(absent)}.")
 
     def senses(self, lemma: str, pos: str) -> list[Sense]:
-        """The senses of a lemma (lower case, underscores for spaces) in WordNet's order, the most frequent first.
-
-        Raises:
-            DataFormatError: what index or data say of the lemma does not follow WordNet's format.
-        """
+        """The senses of a lemma (lower case, underscores for spaces) in WordNet's order, the most frequent first."""
         name = POS[pos]
         if not (entry := self._indices[name].get(lemma, "").split()):
             return []

@@ -161,7 +161,7 @@ class TestResCnn:
         )
 
     def test_what_breaks_the_format(self, tmp_path: Path) -> None:
-        with pytest.raises(DataFormatError, match="no list 'train' of mentions and ids"):
+        with pytest.raises(DataFormatError, match="no lists train, dev and test"):
             self.read(tmp_path, {"test": []})
         with pytest.raises(DataFormatError, match="line 1: 1 columns instead of 2"):
             self.read(tmp_path, {"train": [], "dev": [], "test": []}, "D1 acids\n")
