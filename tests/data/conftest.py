@@ -1,17 +1,13 @@
-"""Cards, files and a web server made up for the tests of the data layer."""
+"""A web server for the tests of the data layer, and none."""
 
 from __future__ import annotations
 
-import hashlib
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
 
 import pytest
-
-from mirrorbench.data.cards import Card, DataFile, Source
 
 
 class Server:
@@ -67,35 +63,3 @@ def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(socket, "socket", refuse)
     monkeypatch.setattr(socket, "create_connection", refuse)
-
-
-@pytest.fixture
-def make_file() -> Callable[..., DataFile]:
-    def make(content: bytes, *sources: Source, path: str = "a.txt", split: str = "") -> DataFile:
-        return DataFile(path, hashlib.sha256(content).hexdigest(), len(content), split, sources)
-
-    return make
-
-
-@pytest.fixture
-def make_card() -> Callable[..., Card]:
-    def make(*files: DataFile, **changes: Any) -> Card:
-        values: dict[str, Any] = {
-            "name": "toy",
-            "kind": "pair-similarity",
-            "title": "a toy",
-            "level": "sentence",
-            "languages": ("en",),
-            "metric": "spearman",
-            "parser": "sts",
-            "files": files,
-            "licence": "CC0",
-            "licence_url": "https://example.org/cc0",
-            "redistributable": True,
-            "citation": "@misc{toy}",
-            "homepage": "https://example.org",
-            "version": 1,
-        }
-        return Card(**(values | changes))
-
-    return make

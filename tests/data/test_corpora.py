@@ -2,14 +2,13 @@ from __future__ import annotations
 
 import gzip
 import hashlib
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from samples import archive
+from toy_cards import make_card, make_file
 
 from mirrorbench.core.errors import DataFormatError, DataUnavailableError, UnknownNameError, UsageError
-from mirrorbench.data.cards import Card, DataFile
 from mirrorbench.data.catalogue import builtin_cards
 from mirrorbench.data.corpora import DEFAULT_CORPORA, read_corpus
 from mirrorbench.data.importing import import_folder
@@ -94,8 +93,6 @@ def test_a_task_is_no_corpus_and_a_folder_neither(tmp_path: Path, store: DataSto
 
 def test_a_card_cuts_columns_and_takes_the_first(
     store: DataStore,
-    make_card: Callable[..., Card],
-    make_file: Callable[..., DataFile],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -119,8 +116,6 @@ def test_a_card_cuts_columns_and_takes_the_first(
 )
 def test_wrong_options_of_a_card(
     store: DataStore,
-    make_card: Callable[..., Card],
-    make_file: Callable[..., DataFile],
     options: dict[str, object],
     message: str,
 ) -> None:

@@ -6,12 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from toy_cards import make_card, make_file
 from typer.testing import CliRunner
 
 from mirrorbench.cli.data import app
 from mirrorbench.core.errors import DataIntegrityError, DataUnavailableError, UnknownNameError, UsageError
 from mirrorbench.data import catalogue
-from mirrorbench.data.cards import Card, DataFile, UrlSource
+from mirrorbench.data.cards import Card, UrlSource
 from mirrorbench.data.catalogue import builtin_cards
 
 CONTENT = b"one\ttwo\n"
@@ -34,8 +35,6 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
 @pytest.fixture
 def toys(
     server: Any,
-    make_card: Callable[..., Card],
-    make_file: Callable[..., DataFile],
     monkeypatch: pytest.MonkeyPatch,
 ) -> dict[str, Card]:
     server.pages["/a.txt"] = CONTENT

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from samples import archive
+from toy_cards import make_card, make_file
 
 from mirrorbench.core.errors import UsageError
 from mirrorbench.data import importing
@@ -14,13 +15,11 @@ from mirrorbench.data.catalogue import builtin_cards, builtin_suites
 from mirrorbench.data.importing import import_folder
 from mirrorbench.data.store import DataStore
 
-MakeCard = Callable[..., Card]
-MakeFile = Callable[..., DataFile]
 CONTENT = b"one\ttwo\n"
 
 
 @pytest.fixture
-def cards(make_card: MakeCard, make_file: MakeFile) -> dict[str, Card]:
+def cards() -> dict[str, Card]:
     unverified = DataFile("Toy/secret.txt", "", None, unverified=True)
     return {
         "toy": make_card(make_file(CONTENT), make_file(b"b", path="sub/b.txt")),

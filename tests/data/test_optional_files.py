@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from toy_cards import make_card, make_file
 
 from mirrorbench.core.errors import DataFormatError, DataUnavailableError
 from mirrorbench.data.cardfile import load_card
@@ -14,12 +14,9 @@ from mirrorbench.data.cards import Card, DataFile, UrlSource
 from mirrorbench.data.importing import import_folder
 from mirrorbench.data.store import DataStore
 
-MakeCard = Callable[..., Card]
-MakeFile = Callable[..., DataFile]
-
 
 @pytest.fixture
-def card(make_card: MakeCard, make_file: MakeFile, server: Any) -> Card:
+def card(server: Any) -> Card:
     server.pages["/data"] = b"data"
     data = make_file(b"data", UrlSource(f"{server.url}/data"))
     gold = DataFile("gold.txt", "", None, sources=(UrlSource(f"{server.url}/gold"),), unverified=True, optional=True)

@@ -5,12 +5,12 @@ import gzip
 import hashlib
 import json
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from samples import archive
+from toy_cards import make_card, make_file
 
 from mirrorbench.core.errors import DataIntegrityError, DataUnavailableError, StorageError
 from mirrorbench.data import cards as cards_module
@@ -19,8 +19,6 @@ from mirrorbench.data.cards import ArchiveSource, Card, Converted, DataFile, Hug
 from mirrorbench.data.formats import parse
 from mirrorbench.data.store import DataStore, data_root
 
-MakeCard = Callable[..., Card]
-MakeFile = Callable[..., DataFile]
 CONTENT = b"one\ttwo\n"
 
 
@@ -40,9 +38,7 @@ def test_the_root_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch, tm
 
 
 class TestFetching:
-    def test_a_file_is_fetched_once_and_then_found(
-        self, server: Any, tmp_path: Path, make_card: MakeCard, make_file: MakeFile
-    ) -> None:
+    def test_a_file_is_fetched_once_and_then_found(self, server: Any, tmp_path: Path) -> None:
         server.pages["/a.txt"] = CONTENT
         card = make_card(make_file(CONTENT, UrlSource(f"{server.url}/a.txt")))
         store = DataStore(tmp_path / "store")
@@ -55,9 +51,7 @@ class TestFetching:
         left = {entry.name for entry in (tmp_path / "store").iterdir()}
         assert left == {"toy"}, "the temporary folder stayed"
 
-    def test_sources_are_tried_in_order_until_one_has_the_very_file(
-        self, server: Any, tmp_path: Path, make_card: MakeCard, make_file: MakeFile
-    ) -> None:
+    def test_sources_are_tried_in_order_until_one_has_the_very_file(self, server: Any, tmp_path: Path) -> None:
         server.pages |= {"/wrong.txt": b"ONE\tTWO\n", "/long.txt": CONTENT * 9, "/right.txt": CONTENT}
         names = ("none.txt", "wrong.txt", "long.txt", "right.txt")
         file = make_file(CONTENT, *(UrlSource(f"{server.url}/{name}") for name in names))
@@ -72,16 +66,12 @@ class TestFetching:
             "/right.txt",
         ]
 
-    def test_a_failure_that_passes_is_overcome(
-        self, server: Any, tmp_path: Path, make_card: MakeCard, make_file: MakeFile
-    ) -> None:
+    def test_a_failure_that_passes_is_overcome(self, server: Any, tmp_path: Path) -> None:
         server.pages["/a.txt"], server.failures["/a.txt"] = CONTENT, 1
         file = make_file(CONTENT, UrlSource(f"{server.url}/a.txt"))
         assert DataStore(tmp_path).files(make_card(file))["a.txt"].is_file()
 
-    def test_an_archive_is_downloaded_once_for_all_its_members(
-        self, server: Any, tmp_path: Path, make_card: MakeCard, make_file: MakeFile
-    ) -> None:
+    def test_an_archive_is_downloaded_once_for_all_its_members(self, server: Any, tmp_path: Path) -> None:
         packed = archive({"x/a.txt": CONTENT, "x/b.txt": b"b"})
         server.pages["/x.tgz"] = packed
         sha256 = hashlib.sha256(packed).hexdigest()
@@ -93,9 +83,7 @@ class TestFetching:
         assert [path.read_bytes() for path in paths.values()] == [CONTENT, b"b"]
         assert server.asked == ["/x.tgz"]
 
-    def test_the_error_names_sources_reasons_licence_and_commands(
-        self, server: Any, tmp_path: Path, make_card: MakeCard, make_file: MakeFile
-    ) -> None:
+    def test_the_error_names_sources_reasons_licence_and_commands(self, server: Any, tmp_path: Path) -> None:
         server.pages["/wrong.txt"] = b"ONE\tTWO\n"
         gone = f"{server.url}/gone.txt"
         nobody = "http://127.0.0.1:9/a.txt"
@@ -118,9 +106,7 @@ class TestFetching:
             assert part in text
         assert not (tmp_path / "toy" / "a.txt").exists()
 
-    def test_a_host_that_does_not_answer_is_asked_once(
-        self, tmp_path: Path, make_card: MakeCard, make_file: MakeFile, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_a_host_that_does_not_answer_is_asked_once(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("time.sleep", lambda seconds: None)
         monkeypatch.setenv("no_proxy", "127.0.0.1")
         urls = [UrlSource(f"http://127.0.0.1:9/{number}") for number in range(3)]
@@ -128,9 +114,7 @@ class TestFetching:
             DataStore(tmp_path).files(make_card(make_file(CONTENT, *urls)))
 
     @pytest.mark.usefixtures("no_network")
-    def test_offline_opens_no_socket_and_says_what_would_be_needed(
-        self, tmp_path: Path, make_card: MakeCard, make_file: MakeFile
-    ) -> None:
+    def test_offline_opens_no_socket_and_says_what_would_be_needed(self, tmp_path: Path) -> None:
         card = make_card(make_file(CONTENT, UrlSource("http://127.0.0.1:1/a.txt")))
         store = DataStore(tmp_path, offline=True)
         for attempt in (store.files, store.resolve, store.fetch):
@@ -142,18 +126,14 @@ class TestFetching:
         assert store.status(card) == {"a.txt": "missing"}
         assert store.checksums(card) == {"a.txt": card.files[0].sha256}
 
-    def test_a_folder_that_cannot_be_written_is_an_error_of_its_own(
-        self, server: Any, tmp_path: Path, make_card: MakeCard, make_file: MakeFile
-    ) -> None:
+    def test_a_folder_that_cannot_be_written_is_an_error_of_its_own(self, server: Any, tmp_path: Path) -> None:
         server.pages["/a.txt"] = CONTENT
         (tmp_path / "store").write_text("a file where the folder should be")
         card = make_card(make_file(CONTENT, UrlSource(f"{server.url}/a.txt")))
         with pytest.raises(StorageError, match="Cannot write"):
             DataStore(tmp_path / "store").files(card)
 
-    def test_a_file_in_the_package_is_read_in_place(
-        self, tmp_path: Path, make_card: MakeCard, make_file: MakeFile, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_a_file_in_the_package_is_read_in_place(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(cards_module, "EMBEDDED_DATA", tmp_path / "package")
         (tmp_path / "package").mkdir()
         (tmp_path / "package" / "a.txt").write_bytes(CONTENT)
@@ -164,9 +144,7 @@ class TestFetching:
 
 class TestIntegrity:
     @pytest.mark.parametrize("content", [CONTENT[:-1], b"", b"ONE\tTWO\n", CONTENT + b"x"])
-    def test_a_truncated_or_altered_file_is_refused_and_kept(
-        self, tmp_path: Path, make_card: MakeCard, make_file: MakeFile, content: bytes
-    ) -> None:
+    def test_a_truncated_or_altered_file_is_refused_and_kept(self, tmp_path: Path, content: bytes) -> None:
         card = make_card(make_file(CONTENT))
         store = DataStore(tmp_path)
         path = put(store, card, content)
@@ -179,9 +157,7 @@ class TestIntegrity:
         assert store.status(card) == {"a.txt": "altered"}
         assert path.read_bytes() == content
 
-    def test_force_replaces_it_and_keeps_the_old_content(
-        self, server: Any, tmp_path: Path, make_card: MakeCard, make_file: MakeFile
-    ) -> None:
+    def test_force_replaces_it_and_keeps_the_old_content(self, server: Any, tmp_path: Path) -> None:
         server.pages["/a.txt"] = CONTENT
         card = make_card(make_file(CONTENT, UrlSource(f"{server.url}/a.txt")))
         store = DataStore(tmp_path)
@@ -194,9 +170,7 @@ class TestIntegrity:
         assert path.with_name("a.txt.altered").read_bytes() == b"old"
         assert path.with_name("a.txt.altered2").read_bytes() == b"older"
 
-    def test_a_file_is_hashed_once_until_it_changes(
-        self, tmp_path: Path, make_card: MakeCard, make_file: MakeFile, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_a_file_is_hashed_once_until_it_changes(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         hashed: list[Path] = []
         real = store_module.sha256_of
         monkeypatch.setattr(store_module, "sha256_of", lambda path: hashed.append(path) or real(path))
@@ -211,9 +185,7 @@ class TestIntegrity:
         os.utime(path, ns=(1, 1))
         assert DataStore(tmp_path).status(card) == {"a.txt": "altered"}
 
-    def test_a_card_with_a_new_checksum_is_not_deceived_by_the_record(
-        self, tmp_path: Path, make_card: MakeCard, make_file: MakeFile
-    ) -> None:
+    def test_a_card_with_a_new_checksum_is_not_deceived_by_the_record(self, tmp_path: Path) -> None:
         card = make_card(make_file(CONTENT))
         put(DataStore(tmp_path), card, CONTENT)
         DataStore(tmp_path).files(card)
@@ -221,9 +193,7 @@ class TestIntegrity:
         assert DataStore(tmp_path).status(newer) == {"a.txt": "altered"}
 
     @pytest.mark.parametrize("record", ["", "[]", '{"a.txt": 1}', '{"a.txt": {"size": 8}}', "\x00"])
-    def test_a_damaged_record_costs_only_time(
-        self, tmp_path: Path, make_card: MakeCard, make_file: MakeFile, record: str
-    ) -> None:
+    def test_a_damaged_record_costs_only_time(self, tmp_path: Path, record: str) -> None:
         card = make_card(make_file(CONTENT))
         path = put(DataStore(tmp_path), card, CONTENT)
         path.with_name(".verified.json").write_text(record)
@@ -232,9 +202,7 @@ class TestIntegrity:
 
 
 class TestSplits:
-    def test_only_the_split_that_is_scored_is_needed(
-        self, tmp_path: Path, make_card: MakeCard, make_file: MakeFile
-    ) -> None:
+    def test_only_the_split_that_is_scored_is_needed(self, tmp_path: Path) -> None:
         files = [make_file(name.encode(), path=f"{name}.txt", split=name) for name in ("train", "test")]
         card = make_card(*files, options={"split": "test"})
         store = DataStore(tmp_path, offline=True)
@@ -247,7 +215,7 @@ class TestSplits:
 
 
 class TestUnverified:
-    def test_what_was_found_first_is_held_to(self, server: Any, tmp_path: Path, make_card: MakeCard) -> None:
+    def test_what_was_found_first_is_held_to(self, server: Any, tmp_path: Path) -> None:
         server.pages["/a.txt"] = CONTENT
         file = DataFile("a.txt", "", None, sources=(UrlSource(f"{server.url}/a.txt"),), unverified=True)
         card = make_card(file)
@@ -268,7 +236,7 @@ class TestConverted:
     )
 
     @pytest.fixture
-    def card(self, server: Any, make_card: MakeCard, make_file: MakeFile, monkeypatch: pytest.MonkeyPatch) -> Card:
+    def card(self, server: Any, monkeypatch: pytest.MonkeyPatch) -> Card:
         monkeypatch.setenv("HF_ENDPOINT", server.url)
         source = HuggingFaceSource("o/r", "a" * 40, "test.jsonl.gz")
         content = gzip.compress("".join(json.dumps(row) + "\n" for row in self.ROWS).encode())

@@ -1,4 +1,4 @@
-"""Usim, CoSimLex, AM2iCo and XL-WiC on made-up files: spans, labels, and what breaks the formats."""
+"""Formats of words in context on made-up files: spans, labels, and what breaks the formats."""
 
 from __future__ import annotations
 
@@ -150,3 +150,72 @@ def test_xlwic_with_and_without_labels_of_the_test_split(tmp_path: Path) -> None
 def test_what_breaks_xlwic(tmp_path: Path, files: dict[str, str], message: str) -> None:
     with pytest.raises(DataFormatError, match=re.escape(message)):
         run("xlwic", tmp_path, files)
+
+
+WIC = {
+    "dev.data.txt": "board\tN\t2-0\tRoom and board .\tboards x\nrun\tV\t0-1\trun !\tto run\n",
+    "dev.gold.txt": "F\nT\n",
+}
+TSV = {
+    "dev_examples.txt": "zero\t1\tis zero\nfoot\t0\tFoot of hill\n",
+    "dev_definitions.txt": "a digit\nthe lower part\n",
+    "dev_hypernyms.txt": "digit\tnatural_number\n\n",
+    "dev_labels.txt": "T\nF\n",
+}
+
+
+def test_wic(tmp_path: Path) -> None:
+    first, second = run("wic", tmp_path, WIC)
+    assert (first.id, first.label, first.split) == ("dev/1", 0, "dev")
+    assert (first.left.text, words(first.left), words(first.right)) == ("Room and board .", ["board"], ["boards"])
+    assert (second.id, second.label, words(second.left), words(second.right)) == ("dev/2", 1, ["run"], ["run"])
+
+
+def test_wic_without_gold(tmp_path: Path) -> None:
+    pairs = run("wic", tmp_path, {"test.data.txt": WIC["dev.data.txt"]})
+    assert [(p.label, p.split) for p in pairs] == [(None, "test")] * 2
+
+
+@pytest.mark.parametrize(
+    ("subtask", "statements"),
+    [
+        (1, ["zero means a digit", "Foot means the lower part"]),
+        (2, ["zero is a kind of digit, natural number", "Foot is a kind of"]),
+        (3, ["zero is a kind of digit, natural number and means a digit", "Foot means the lower part"]),
+    ],
+)
+def test_wic_tsv(tmp_path: Path, subtask: int, statements: list[str]) -> None:
+    pairs = run("wic-tsv", tmp_path, TSV, subtask=subtask)
+    assert [p.right.text for p in pairs] == statements
+    assert [words(p.left) for p in pairs] == [words(p.right) for p in pairs] == [["zero"], ["Foot"]]
+    assert [p.label for p in pairs] == [1, 0]
+
+
+@pytest.mark.parametrize(
+    ("parser", "changed", "what"),
+    [
+        ("wic", {"dev.data.txt": "a\tN\t0-0\tb\n"}, "line 1: 4 columns instead of 5"),
+        ("wic", {"dev.data.txt": "a\tN\t0\tb\tc\nrun\tV\t0-1\trun !\tto run\n"}, "line 1: '0' is not of the form i-j"),
+        ("wic", {"dev.data.txt": "a\tN\t0-0\tb\tc\nrun\tV\t0-2\trun !\tto run\n"}, "line 2: there is no word 2"),
+        ("wic", {"dev.data.txt": "a\tN\t-1-0\tb\tc\nrun\tV\t0-1\trun !\tto run\n"}, "not of the form i-j"),
+        ("wic", {"dev.data.txt": "a\tN\t1-0\tb  c\tc\nrun\tV\t0-1\trun !\tto run\n"}, "line 1: there is no word 1"),
+        ("wic", {"dev.gold.txt": "F\n"}, "1 lines instead of 2"),
+        ("wic", {"dev.gold.txt": "F\ntrue\n"}, "line 2: the label 'true' is none of T, F"),
+        ("wic", {"valid.data.txt": ""}, "name does not follow"),
+        ("wic", {"train.gold.txt": ""}, "files of train .* lack data"),
+        ("wic-tsv", {"dev_examples.txt": "zero\tis zero\n"}, "line 1: 2 columns instead of 3"),
+        ("wic-tsv", {"dev_examples.txt": "zero\t7\tis zero\nfoot\t0\tFoot\n"}, "line 1: there is no word 7"),
+        ("wic-tsv", {"dev_definitions.txt": "a digit\n"}, "1 lines instead of 2"),
+        ("wic-tsv", {"dev_definitions.txt": "a digit\n \n"}, "line 2: an empty line"),
+        ("wic-tsv", {"dev_labels.txt": "T\n\n"}, "line 2: the label '' is none of T, F"),
+    ],
+)
+def test_what_breaks_wic(tmp_path: Path, parser: str, changed: dict[str, str], what: str) -> None:
+    files = (WIC if parser == "wic" else TSV) | changed
+    with pytest.raises(DataFormatError, match=what):
+        run(parser, tmp_path, files, subtask=3)
+
+
+def test_a_subtask_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(DataFormatError, match="subtask 4"):
+        run("wic-tsv", tmp_path, TSV, subtask=4)

@@ -23,7 +23,7 @@ HOSTILE = [
     b"cui-less", b"a" * 200_000, b"[" * 5000,
 ]  # fmt: skip
 FAST = settings(
-    max_examples=settings().max_examples * 3 // 5, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=settings().max_examples * 3 // 10, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 
 

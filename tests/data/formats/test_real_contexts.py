@@ -11,10 +11,10 @@ import pytest
 
 from mirrorbench.core.inputs import TextInput
 from mirrorbench.data.catalogue import builtin_cards, builtin_suites
-from mirrorbench.data.formats import parse
-from mirrorbench.data.formats.contexts import parse_wic
+from mirrorbench.data.formats import parse, parser_of
 from mirrorbench.data.formats.wordnet import WordNet
 from mirrorbench.data.store import DataStore
+from mirrorbench.tasks.word_in_context import WordInContext
 
 AM2ICO = dict.fromkeys(("ar", "de", "eu", "fi", "id", "ja", "ka", "ko", "ru", "tr", "zh"), (500, 1000))
 AM2ICO |= {"bn": (332, 700), "kk": (276, 400), "ur": (108, 400)}
@@ -51,10 +51,28 @@ def test_rated_sets_have_the_published_sizes(store: DataStore, name: str) -> Non
     assert len(parse(store.resolve(builtin_cards()[name]))) == RATED[name]
 
 
-def test_wic_trains_on_as_much_as_published(shared_data: Path) -> None:
-    folder = shared_data / "wic" / "WiC"
-    files = {name: folder / name for name in ("train.data.txt", "train.gold.txt")}
-    assert len(parse_wic(files, {})) == 5428
+def test_the_real_wic(shared_data: Path) -> None:
+    files = {path.name: path for path in sorted((shared_data / "wic" / "WiC").glob("*.*.txt"))}
+    pairs = parser_of("wic")(files, {})
+    sizes = {split: sum(p.split == split for p in pairs) for split in ("train", "dev", "test")}
+    assert sizes == {"train": 5428, "dev": 638, "test": 1400}
+    for split in ("train", "dev"):
+        assert sum(p.label for p in pairs if p.split == split and p.label is not None) == sizes[split] / 2
+    assert all(" " not in word for p in pairs for side in (p.left, p.right) for word in words(side))
+    WordInContext("wic", pairs).load(DataStore(Path("nowhere"), offline=True))
+
+
+def test_the_real_wic_tsv(shared_data: Path) -> None:
+    files = {path.name: path for path in sorted((shared_data / "wic" / "WiC-TSV" / "en").glob("*/*_*.txt"))}
+    del files["test_domains.txt"]
+    pairs = parser_of("wic-tsv")(files, {"subtask": 3})
+    assert {s: sum(p.split == s for p in pairs) for s in ("train", "dev", "test")} == {
+        "train": 2828, "dev": 389, "test": 1306,
+    }  # fmt: skip
+    written = [line.split("\t")[0] for line in files["dev_examples.txt"].read_text(encoding="utf-8").split("\n")[:-1]]
+    dev = [p for p in pairs if p.split == "dev"]
+    assert [words(p.left)[0].lower() for p in dev] == [word.lower() for word in written]
+    assert sum(p.label == 1 for p in dev) == 198
 
 
 def test_targets_are_where_the_files_mark_them(store: DataStore) -> None:

@@ -1,0 +1,24 @@
+"""Cards and files made up for tests of the data room."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+from mirrorbench.data.cards import Card, DataFile, Source
+
+
+def make_file(content: bytes, *sources: Source, path: str = "a.txt", split: str = "") -> DataFile:
+    """A file of a card that has this content."""
+    return DataFile(path, hashlib.sha256(content).hexdigest(), len(content), split, sources)
+
+
+def make_card(*files: DataFile, **changes: Any) -> Card:
+    """The card ``toy`` of some files."""
+    values: dict[str, Any] = {
+        "name": "toy", "kind": "pair-similarity", "title": "a toy", "level": "sentence", "languages": ("en",),
+        "metric": "spearman", "parser": "sts", "files": files, "licence": "CC0",
+        "licence_url": "https://example.org/cc0", "redistributable": True, "citation": "@misc{toy}",
+        "homepage": "https://example.org", "version": 1,
+    }  # fmt: skip
+    return Card(**(values | changes))
