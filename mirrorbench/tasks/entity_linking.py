@@ -72,12 +72,11 @@ class EntityLinking(TaskKind[Sequence[Linking]]):
         for k in (1, DEPTH):
             metrics[f"accuracy@{k}"] = float(np.mean([accuracy_at(k, ranks) for ranks, _ in found]))
         ranks = np.concatenate([ranks for ranks, _ in found])
-        hits = (ranks <= 1).astype(np.float64)
         return Scores(
             metrics,
             [mention.id for linking in items for mention in linking.mentions],
-            hits,
-            np.ones(len(hits)),
+            (ranks <= 1).astype(np.float64),
+            np.ones(len(ranks)),
             notes=(f"similarity: {similarity}", *_notes(items)),
             extra={
                 "rank": ranks,

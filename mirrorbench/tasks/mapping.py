@@ -32,16 +32,8 @@ def learn_mapping(
     nearest neighbours by CSLS, and the mapping is learnt anew (Artetxe et al. 2018, section 3.2, without the stochastic
     part; Lample et al. 2018, section 2.2, "refinement").
 
-    Args:
-        source: normalised vectors of the source vocabulary, most frequent first, shape (n, d).
-        target: those of the target vocabulary, shape (m, d).
-        pairs: rows of source and target words of the training dictionary, shape (2, p).
-        rounds: of self-learning.
-        frequent: how many words of each side take part in it.
-        device: where neighbours are searched.
-
-    Returns:
-        The orthogonal matrix, shape (d, d).
+    ``source`` and ``target`` are the normalised vectors of the vocabularies, the most frequent words first, of which
+    ``frequent`` take part in self-learning; ``pairs`` are rows of both, shape (2, p).
     """
     rotation = procrustes(source[pairs[0]], target[pairs[1]])
     few, many = source[:frequent], target[:frequent]

@@ -50,21 +50,11 @@ def topk(
     penalty: Floats | None = None,
     device: str = "cpu",
 ) -> tuple[IntArray, NDArray[np.float64]]:
-    """The k most similar keys of each query.
+    """Indices and similarities of the k most similar keys of each query, best first, both of shape (n, min(k, m)).
 
-    Args:
-        queries: shape (n, d).
-        keys: shape (m, d).
-        k: how many; fewer where there are fewer keys.
-        similarity: ``cosine`` (a zero vector is similar to nothing, 0) or ``dot``.
-        penalty: taken off the similarity of each key, shape (m,).
-        device: where blocks are multiplied.
-
-    Returns:
-        Indices of keys, best first, and their similarities less the penalties, both of shape (n, min(k, m)).
-
-    Raises:
-        UsageError: an unknown similarity, no keys, or ``k`` below 1.
+    ``queries`` are of shape (n, d), ``keys`` (m, d); ``penalty``, shape (m,), is taken off the similarity of each key.
+    ``similarity`` is ``cosine`` (a zero vector is similar to nothing, 0) or ``dot``. An unknown one, no keys or ``k``
+    below 1 is a ``UsageError``.
     """
     _check(keys, k, similarity)
     k = min(k, len(keys))
@@ -104,21 +94,11 @@ def neighbourhood(queries: Floats, keys: Floats, k: int, device: str = "cpu") ->
 def csls(
     queries: Floats, keys: Floats, k: int, sources: Floats | None = None, neighbours: int = 10, device: str = "cpu"
 ) -> tuple[IntArray, NDArray[np.float64]]:
-    """The k best keys of each query by cross-domain similarity local scaling, 2 cos(x, y) - r(x) - r(y).
+    """The k best keys of each query by cross-domain similarity local scaling, 2 cos(x, y) - r(x) - r(y), as ``topk``.
 
-    Lample et al. (2018), Eq. 3. Hubs, the keys that are near to everything, lose what makes them so.
-
-    Args:
-        queries: shape (n, d), mapped into the space of the keys.
-        keys: shape (m, d).
-        k: how many.
-        sources: all vectors of the queries' side, among which the neighbours of a key are found, shape (s, d); the
-            queries themselves where there are no others.
-        neighbours: size of the neighbourhoods.
-        device: where blocks are multiplied.
-
-    Returns:
-        Indices of keys, best first, and their CSLS, both of shape (n, min(k, m)).
+    Lample et al. (2018), Eq. 3. Hubs, the keys that are near to everything, lose what makes them so. ``queries`` are
+    mapped into the space of the keys; the neighbours of a key are found among ``sources``, all vectors of the queries'
+    side, or where there are no others the queries themselves.
     """
     crowding = neighbourhood(keys, queries if sources is None else sources, neighbours, device)
     indices, scores = topk(queries, keys, k, penalty=crowding / 2, device=device)
@@ -128,17 +108,10 @@ def csls(
 def ranks(
     queries: Floats, keys: Floats, targets: IntArray, penalty: Floats | None = None, device: str = "cpu"
 ) -> IntArray:
-    """The place of one key, the right one, among all keys by their cosine with the query, computed in float64.
+    """The place from 1 of one key, ``targets[i]``, among all keys by their cosine with query i, computed in float64.
 
-    Args:
-        queries: shape (n, d).
-        keys: shape (m, d).
-        targets: the index of each query's right key, shape (n,).
-        penalty: taken off the cosine of each key, shape (m,); half a key's crowding gives ranks by CSLS.
-        device: where blocks are multiplied.
-
-    Returns:
-        Ranks from 1, shape (n,); of keys that tie, the one with the lower index stands first.
+    ``penalty`` is taken off the cosine of each key; half a key's crowding gives ranks by CSLS. Of keys that tie, the
+    one with the lower index stands first.
     """
     import torch
 
@@ -165,17 +138,14 @@ def ranks(
 
 @dataclass(frozen=True)
 class _Equals:
-    """Keys that are the same vector: one of each is looked for, however many there are, and stands for all.
-
-    Attributes:
-        later: what is taken off each key's similarity, so that only the first of its equals is found, shape (m,).
-        first: the first equal of each key, rising, shape (m,).
-        keys: the key that each of those belongs to, rising among equals.
-    """
+    """Keys that are the same vector: one of each is looked for, however many there are, and stands for all."""
 
     later: NDArray[np.float64]
+    """What is taken off each key's similarity, so that only the first of its equals is found."""
     first: IntArray
+    """The first equal of each key, rising."""
     keys: IntArray
+    """The key that each of those belongs to, rising among equals."""
 
     @classmethod
     def of(cls, keys: Floats) -> _Equals | None:
