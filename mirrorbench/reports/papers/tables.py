@@ -9,7 +9,7 @@ from mirrorbench.core.errors import UsageError
 from mirrorbench.core.specs import EncoderSpec, Value
 
 SCALES = {"fraction": 1.0, "percent": 100.0, "raw": 1.0}
-"""How scores are printed, and by what a score is multiplied to be printed so. ``raw`` is no share of anything."""
+"""What a score is multiplied by to be printed; ``raw`` scores (isotropy) are neither fractions nor percentages."""
 
 ABSENT = "-"
 """What stands in a spec where the paper prints nothing."""

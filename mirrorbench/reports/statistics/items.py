@@ -51,7 +51,7 @@ class ItemScores:
         gold: shape (n,); zeros for a mean.
         hits: whether each item is right or wrong and nothing between: value 0 is wrong.
         overlap: how much of each item is in the tuning corpus (``mirrorbench.data.contamination``), shape (n,);
-            ``None`` where nothing was tuned or nobody knows.
+            ``None`` where nothing was tuned or it is unknown.
     """
 
     kind: str

@@ -67,7 +67,7 @@ def correlation_permutation(
     """Two-sided p-value of a paired permutation test between the correlations of two encoders with the gold.
 
     Under the null hypothesis the encoders are exchangeable on each item: their scores are swapped at random, item by
-    item, and both correlations are computed anew. Cosines of two encoders have different scales, so the scores are
+    item, and both correlations are computed again. Cosines of two encoders have different scales, so the scores are
     standardised first: to ranks for Spearman (not ranked again after a swap), to zero mean and unit variance for
     Pearson (Deutsch et al. 2021). With several seeds the statistic is the difference of mean correlations, what a table
     shows; an item is swapped in all seeds at once, so the test stays one over items.

@@ -10,8 +10,8 @@ from paper_results import result
 from mirrorbench.core.errors import UsageError
 from mirrorbench.core.specs import parse_spec
 from mirrorbench.data.catalogue import builtin_suites
-from mirrorbench.reports.papers.measured import MeasuredTable, PaperCell, measured_table
-from mirrorbench.reports.papers.reading import find_table
+from mirrorbench.reports.papers.measured import MeasuredTable, PaperCell, measured_table, paper_requests
+from mirrorbench.reports.papers.reading import find_table, paper_tables
 from mirrorbench.reports.papers.tables import PaperTable, Printed
 from mirrorbench.reports.table import Score
 from mirrorbench.runs.results import Result
@@ -172,3 +172,29 @@ def test_controlled_dropout_keeps_its_place_on_another_backbone() -> None:
         "tiny+mirror:dropout=0.1,span_mask=0",
         "tiny+mirror:controlled_dropout=0.1,span_mask=0",
     ]
+
+
+@pytest.mark.parametrize("name", [n for n, t in paper_tables().items() if isinstance(t, PaperTable)])
+def test_requests_cover_the_measurable_cells_and_no_others(name: str) -> None:
+    found = table(name)
+    wanted = {(t.spec, task) for t in found.targets().values() for task in t.tasks}
+    made = [(spec, task) for request in paper_requests(found, 2) for spec in request.encoders for task in request.tasks]
+    assert set(made) == wanted
+    assert len(made) == len(wanted)
+    assert all(request.seeds == (0, 1) for request in paper_requests(found, 2))
+
+
+def test_another_backbone_once_a_row_and_no_systems() -> None:
+    (request,) = paper_requests(table("mirror-bert/table3"), 1, backbone=parse_spec("tiny"))
+    assert [str(spec) for spec in request.encoders] == [
+        "tiny+base:pooling=cls", "tiny+base:pooling=mean", "tiny+mirror", "tiny+mirror:drophead=0.2,dropout=0",
+        "tiny+mirror:drophead=0.05,dropout=0",
+    ]  # fmt: skip
+    assert len(request.tasks) == 7
+
+
+def test_released_rows_average_over_padding() -> None:
+    (request,) = paper_requests(table("mirror-bert/table3"), 1, "released", backbone=parse_spec("tiny"))
+    assert [str(spec) for spec in request.encoders][:3] == [
+        "tiny+base:pooling=cls", "tiny+base:pooling=mean-padded", "tiny+mirror",
+    ]  # fmt: skip

@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 import subprocess
+from functools import lru_cache
 from pathlib import Path
 
 import pytest
@@ -37,6 +38,7 @@ def measured(table: PaperTable, backbone: str = "") -> MeasuredTable:
     return measured_table(table, found.values(), backbone=spec)
 
 
+@lru_cache
 def everything() -> list[Content]:
     return [t if isinstance(t, FactTable) else measured(t) for t in paper_tables().values()]
 

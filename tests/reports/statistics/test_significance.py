@@ -5,7 +5,7 @@ from math import comb
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy import stats
@@ -30,16 +30,6 @@ def sample(rng: np.random.Generator, n: int, *noise: float) -> tuple[Floats, ...
     return gold, *(gold + amount * rng.normal(size=n) for amount in noise)
 
 
-def test_the_interval_is_that_of_scipy() -> None:
-    gold, scores = sample(np.random.default_rng(0), 80, 1.0)
-    theirs = stats.bootstrap(
-        (np.arange(80),), lambda drawn: stats.spearmanr(scores[drawn], gold[drawn])[0], n_resamples=200,
-        vectorized=False, confidence_level=0.9, method="percentile", random_state=np.random.default_rng(5),
-    ).confidence_interval  # fmt: skip
-    ours = percentile_interval(bootstrap(weighted_spearman(scores, gold), len(gold), 200, seed=5)[0], 0.9)
-    assert ours == Interval(pytest.approx(theirs.low), pytest.approx(theirs.high))
-
-
 def test_undefined_resamples_are_left_out_unless_they_are_many() -> None:
     values = np.arange(100.0)
     values[:5] = np.nan
@@ -52,6 +42,7 @@ def test_undefined_resamples_are_left_out_unless_they_are_many() -> None:
     assert bootstrap_p(np.array([])) is None
 
 
+@settings(max_examples=40)
 @given(st.lists(st.integers(-3, 6), min_size=1, max_size=40))
 def test_the_p_value_is_where_the_interval_touches_zero(values: list[int]) -> None:
     below, above = sum(v <= 0 for v in values), sum(v >= 0 for v in values)
@@ -149,6 +140,7 @@ def test_mean_permutation_against_scipy() -> None:
     assert p == pytest.approx(theirs.pvalue, abs=4 * np.sqrt(theirs.pvalue / 40_000))
 
 
+@settings(max_examples=40)
 @given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=25))
 def test_mcnemar_is_a_binomial_of_the_discordant_items(pairs: list[tuple[bool, bool]]) -> None:
     wins, losses = sum(a and not b for a, b in pairs), sum(b and not a for a, b in pairs)
@@ -158,18 +150,7 @@ def test_mcnemar_is_a_binomial_of_the_discordant_items(pairs: list[tuple[bool, b
     assert mcnemar(first, second) == pytest.approx(min(1.0, 2 * tail))
 
 
-def test_mcnemar_of_the_textbook() -> None:
-    """25 against 15 discordant items: the exact two-sided p is 0.1539 (binomial with 40 trials)."""
-    first, second = [1] * 25 + [0] * 15 + [1] * 10, [0] * 25 + [1] * 15 + [1] * 10
-    assert mcnemar(first, second) == pytest.approx(0.15386, abs=1e-5)
-
-
-def test_sign_flips_approximate_mcnemar() -> None:
-    rng = np.random.default_rng(12)
-    a, b = rng.random(200) < 0.7, rng.random(200) < 0.6
-    assert mean_permutation(a, b, 20_000) == pytest.approx(mcnemar(a, b), abs=0.01)
-
-
+@settings(max_examples=40)
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=6))
 def test_holm_is_closed_testing_with_bonferroni(p: list[float]) -> None:
     """By definition: a hypothesis is rejected where every set that holds it is rejected by Bonferroni."""
@@ -179,14 +160,11 @@ def test_holm_is_closed_testing_with_bonferroni(p: list[float]) -> None:
         sets = [(hypothesis, *more) for size in range(len(p)) for more in itertools.combinations(others, size)]
         expected.append(max(min(1.0, len(s) * min(p[i] for i in s)) for s in sets))
     assert holm(p) == pytest.approx(expected)
-
-
-def test_holm_of_nothing() -> None:
     assert holm([]) == []
 
 
-# Simulations: data sets are drawn from a known population. 95 % of 400 is 380; an interval of the right level lies
-# within +-2.6 standard errors (+-11) in 99 of 100 simulations, and these have fixed seeds.
+# Simulations: data sets are drawn from a known population. 95 % of 200 is 190; an interval of the right level
+# lies within +-2.6 standard errors (+-8) in 99 of 100 simulations, and these have fixed seeds.
 
 
 def test_intervals_hold_the_truth_as_often_as_they_say() -> None:
@@ -195,7 +173,7 @@ def test_intervals_hold_the_truth_as_often_as_they_say() -> None:
     rho = 1 / np.sqrt(1 + noise**2)
     truth = 6 / np.pi * np.arcsin(rho / 2)  # Spearman's correlation of two normal variables
     held = held_mean = 0
-    for seed in range(400):
+    for seed in range(200):
         gold, scores = sample(rng, 120, noise)
         interval = percentile_interval(bootstrap(weighted_spearman(scores, gold), len(gold), 400, seed)[0])
         assert interval is not None
@@ -203,14 +181,14 @@ def test_intervals_hold_the_truth_as_often_as_they_say() -> None:
         interval = percentile_interval(bootstrap(weighted_mean(rng.random(120) < 0.7), 120, 400, seed)[0])
         assert interval is not None
         held_mean += interval.low <= 0.7 <= interval.high
-    assert held / 400 == pytest.approx(0.95, abs=0.03)
-    assert held_mean / 400 == pytest.approx(0.95, abs=0.03)
+    assert held / 200 == pytest.approx(0.95, abs=0.04)
+    assert held_mean / 200 == pytest.approx(0.95, abs=0.04)
 
 
 def test_tests_of_equal_encoders_reject_one_in_twenty() -> None:
     rng = np.random.default_rng(101)
     rejected = {"permutation": 0, "bootstrap": 0, "mean": 0}
-    for seed in range(400):
+    for seed in range(200):
         gold, a, b = sample(rng, 80, 1.0, 1.0)
         p = correlation_permutation(a, 3 * b + 1, gold, resamples=300, seed=seed)
         assert p is not None
@@ -221,7 +199,7 @@ def test_tests_of_equal_encoders_reject_one_in_twenty() -> None:
         rejected["bootstrap"] += p < 0.05
         rejected["mean"] += mean_permutation(rng.random(80) < 0.6, rng.random(80) < 0.6, 300, seed) < 0.05
     for name, count in rejected.items():
-        assert 0.02 < count / 400 < 0.08, name
+        assert 0.01 < count / 200 < 0.09, name
 
 
 def test_tests_find_a_difference_that_is_there() -> None:
