@@ -127,7 +127,7 @@ def open_for_tuning(
 ) -> Transformer:
     """A backbone built with the rates of the recipe's model augmentations."""
     from mirrorbench.models.transformer import load_transformer
-    from mirrorbench.training.loop import model_augmentations
+    from mirrorbench.training.augmentations import model_augmentations
 
     def configure(config: object) -> None:
         for augmentation, rate in model_augmentations(recipe, registered):

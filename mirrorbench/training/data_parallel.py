@@ -1,14 +1,10 @@
-"""Work that the cores of a CPU do side by side, each a share of it.
-
-One core after the other through all layers of its own texts has nothing to wait for; two cores that share each layer
-wait for each other several times in it, and the second idles while Python calls the next one.
-"""
+"""Work that the cores of a CPU share: each computes its share alone, so that none waits for another in every layer."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import contextmanager
+from functools import cache
 from typing import TypeVar
 
 import torch
@@ -17,50 +13,34 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
-class DataParallelThreads:
-    """As many threads as torch computes with; to be entered as a context.
+@cache
+def _pool(threads: int) -> ThreadPoolExecutor:
+    """The same threads for every tuning: glibc keeps what a thread has freed for that thread."""
+    return ThreadPoolExecutor(threads, thread_name_prefix="mirrorbench-tuning")
 
-    Each share is computed by one of them with as many of torch's own threads as there are to spare, so that what comes
-    out depends on their number alone, and not on who is faster.
+
+def map_shares(function: Callable[[Sequence[T]], R], items: Sequence[T], threads: int) -> list[R]:
+    """The results of n shares, of which share i is ``items[i::n]``; items of similar cost should be neighbours.
+
+    Each share has a thread, and as many of torch's own threads as there are to spare. So results depend on the number
+    of threads alone, not on which is faster.
+
+    Raises:
+        BaseException: what the first share that failed raised, once all are done.
     """
+    n = min(threads, len(items))
+    if n <= 1:
+        return [function(items)]
 
-    def __init__(self) -> None:
-        self.threads = torch.get_num_threads()
-        self._pool = ThreadPoolExecutor(self.threads, thread_name_prefix="mirrorbench-part")
-
-    def __enter__(self) -> DataParallelThreads:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._pool.shutdown(cancel_futures=True)
-
-    def shares(self, items: Sequence[T]) -> list[Sequence[T]]:
-        """One for each thread that has something to do; items of similar cost should stand side by side."""
-        n = min(self.threads, len(items))
-        return [items[start::n] for start in range(n)]
-
-    def map(self, function: Callable[[Sequence[T]], R], shares: Sequence[Sequence[T]]) -> list[R]:
-        """What a function gives for each share; ``shares`` come from the method of that name.
-
-        Raises:
-            BaseException: what the first share that failed raised, once all are done.
-        """
-        if len(shares) == 1:
-            return [function(shares[0])]
-        with self._torchs_threads():
-            jobs = [self._pool.submit(self._one, function, share, self.threads // len(shares)) for share in shares]
-            wait(jobs)
-        return [job.result() for job in jobs]
-
-    @staticmethod
-    def _one(function: Callable[[Sequence[T]], R], share: Sequence[T], threads: int) -> R:
-        torch.set_num_threads(threads)  # of this thread
+    def compute(share: Sequence[T]) -> R:
+        torch.set_num_threads(threads // n)  # of this thread
         return function(share)
 
-    @contextmanager
-    def _torchs_threads(self) -> Iterator[None]:
-        """Whatever the shares set, this thread computes with all afterwards."""
-        try:
-            yield
-        finally:
-            torch.set_num_threads(self.threads)
+    jobs = [_pool(threads).submit(compute, items[start::n]) for start in range(n)]
+    try:
+        wait(jobs)
+    finally:
+        for job in jobs:
+            job.cancel()
+        torch.set_num_threads(threads)  # the shares have set what this thread takes, too
+    return [job.result() for job in jobs]

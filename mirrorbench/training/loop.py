@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Any, cast
 
 import numpy as np
 import torch
@@ -19,21 +18,23 @@ from numpy.typing import NDArray
 
 from mirrorbench.core.devices import out_of_memory, release_memory
 from mirrorbench.core.errors import TuningError
-from mirrorbench.models.batching import prefetch
 from mirrorbench.models.transformer import Transformer
-from mirrorbench.training.augmentations import Augmentation, AugmentationContext, ModelAugmentation, TextFunction
-from mirrorbench.training.cpu_functions import FastCpuFunctions
-from mirrorbench.training.data_parallel import DataParallelThreads
+from mirrorbench.training.augmentations import Augmentation, model_augmentations
+from mirrorbench.training.cpu_functions import fast_cpu_functions
 from mirrorbench.training.losses import LOSSES
-from mirrorbench.training.memory import held_tokens
 from mirrorbench.training.microbatch import MicroBatch, MicroBatchReader
-from mirrorbench.training.optimizer import TuningOptimizer
 from mirrorbench.training.pairs import PairFunction, PairMaker, identical_pairs
 from mirrorbench.training.recipes import Recipe
 from mirrorbench.training.tokenized import PairTokenizer, TokenizedPairs
 
 CHECK_EVERY = 10
 """Steps between two looks at the loss: each look waits for the device."""
+HELD_BYTES = {"cpu": 8 << 30, "mps": 4 << 30}
+"""Memory for activations by device type; on CUDA half of what the device has."""
+_TOKEN_BYTES = 105
+"""Activations kept in float32 for each token, layer and dimension of the hidden states: 79 to 104 in BERT of several
+sizes (dropout on, 20 to 64 tokens a text, a feed-forward width of four times the hidden one), up to 129 at 128 tokens.
+In bf16 they are fewer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,29 +90,6 @@ def batches(n: int, size: int, drop_last: bool, rng: np.random.Generator) -> Ite
         yield from np.array_split(order, min(-(-n // size), n // 2))
 
 
-def augment_texts(
-    texts: Sequence[str], recipe: Recipe, registered: dict[str, Augmentation], more: dict[str, Any],
-    rng: np.random.Generator,
-) -> list[str]:  # fmt: skip
-    """The second view of each string: all text augmentations of the recipe, in the order of their names.
-
-    Args:
-        texts: the strings.
-        recipe: names the augmentations and their rates.
-        registered: augmentations by name.
-        more: ``mask_token``, ``protocol`` and perhaps ``shortest`` of the ``AugmentationContext``.
-        rng: generator.
-    """
-    result = list(texts)
-    for name, rate in recipe.augment:
-        augmentation = registered[name]
-        if augmentation.on == "text" and rate > 0:
-            context = AugmentationContext(rng=rng, rate=rate, **more)
-            function = cast("TextFunction", augmentation.function)
-            result = [function(text, context) for text in result]
-    return result
-
-
 def tune_backbone(
     transformer: Transformer,
     texts: Sequence[str],
@@ -142,67 +120,31 @@ def tune_backbone(
     """
     if len(texts) < 2:
         raise TuningError(f"a corpus of {len(texts)} distinct strings cannot be tuned on", "It needs at least two.")
-    started = time.perf_counter()
-    rng = np.random.default_rng(seed)
-    tokenizer = transformer.tokenizer
     _check_mask_token(transformer, recipe)
-    context = {"mask_token": tokenizer.mask_token or "", "protocol": protocol}
-
-    def augment(some: Sequence[str], **more: int) -> list[str]:
-        return augment_texts(some, recipe, augmentations, {**context, **more}, rng)
-
-    maker = PairMaker(recipe, rng, context["mask_token"], protocol, augment)
-    cuda = [transformer.device] if transformer.device.type == "cuda" else []
-    with torch.random.fork_rng(devices=cuda), ExitStack() as attached:
+    started = time.perf_counter()
+    rng, device = np.random.default_rng(seed), transformer.device
+    maker = PairMaker(recipe, rng, transformer.tokenizer.mask_token or "", protocol, augmentations)
+    tokenizer = PairTokenizer(transformer, maker, augmentations, texts)
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []), ExitStack() as attached:
         torch.manual_seed(seed)
-        if cpu := transformer.device.type == "cpu":
-            attached.enter_context(FastCpuFunctions())
+        if device.type == "cpu":
+            attached.enter_context(fast_cpu_functions())
         on_the_model = model_augmentations(recipe, augmentations)
         for augmentation, rate in on_the_model:
             if detach := augmentation.attach(transformer.model, rate):
                 attached.callback(detach)
         packs = all(getattr(augmentation, "packs", False) for augmentation, rate in on_the_model if rate)
-        beside = attached.enter_context(DataParallelThreads()) if cpu and torch.get_num_threads() > 1 else None
-        loop = _Loop(transformer, recipe, MicroBatchReader(transformer, recipe, precision, packs, beside), seed)
-        tokenizing = PairTokenizer(transformer, recipe, augmentations, protocol, texts, rng)
-        with closing(prefetch(_epochs(texts, pairs, maker, tokenizing))) as batches_ahead:
-            for batch, strings in batches_ahead:
+        loop = _Loop(transformer, recipe, MicroBatchReader(transformer, recipe, precision, packs), seed)
+        for _ in range(recipe.epochs):
+            made = pairs(texts, maker)
+            n, done = len(made.left), 0
+            for batch in tokenizer.batches(made, batches(n, recipe.batch_size, recipe.drop_last, rng)):
                 loop.step(batch)
-                advance(strings)
-        loop.finish()
+                before, done = done, done + len(batch.labels)
+                advance(done * len(texts) // n - before * len(texts) // n)
+        loop.check()
     transformer.model.eval()
     return loop.report(time.perf_counter() - started)
-
-
-def _epochs(
-    texts: Sequence[str], pair: PairFunction, maker: PairMaker, tokenizing: PairTokenizer
-) -> Iterator[tuple[TokenizedPairs, int]]:
-    """The batches of all epochs, each with the number of strings that it stands for.
-
-    All that is random here comes from one generator and in one order, so it does not matter who else is at work.
-    """
-    recipe = maker.recipe
-    for _ in range(recipe.epochs):
-        pairs = pair(texts, maker)
-        n = len(pairs.left)
-        seen = told = 0
-        for batch in tokenizing.batches(pairs, batches(n, recipe.batch_size, recipe.drop_last, maker.rng)):
-            seen += len(batch.labels)
-            yield batch, seen * len(texts) // n - told
-            told = seen * len(texts) // n
-
-
-def model_augmentations(recipe: Recipe, registered: dict[str, Augmentation]) -> list[tuple[ModelAugmentation, float]]:
-    """The recipe's model augmentations and their rates, those that are switched off first.
-
-    The order matters where two set the rates of the same layers: ``dropout=0`` must not undo ``controlled_dropout``.
-    """
-    chosen = [
-        (cast("ModelAugmentation", registered[name].function), rate)
-        for name, rate in recipe.augment
-        if registered[name].on == "model"
-    ]
-    return sorted(chosen, key=lambda pair: pair[1] > 0)
 
 
 def _check_mask_token(transformer: Transformer, recipe: Recipe) -> None:
@@ -223,21 +165,21 @@ class _Loop:
         self.reader = reader
         self.seed = seed
         self.held = held_tokens(transformer)
-        self.optimizer = TuningOptimizer(transformer.model, recipe.lr, recipe.weight_decay)
-        # Padding stands in no text, and is read all the same.
-        self.optimizer.catch_up(np.array([transformer.tokenizer.pad_token_id or 0]))
+        model = transformer.model.train()
+        self.optimizer = torch.optim.AdamW(
+            model.parameters(), lr=recipe.lr, weight_decay=recipe.weight_decay, fused=True
+        )
         self.loss = LOSSES[recipe.loss]
         self.steps = self.strings = self.tokens = self.positions = 0
         self.pending: list[torch.Tensor] = []
         self.losses: list[float] = []
-        transformer.model.train()
 
     def step(self, pairs: TokenizedPairs) -> None:
         """One optimiser step on a batch of pairs."""
-        labels = pairs.labels.to(self.transformer.device, non_blocking=True)
-        for view in (pairs.left, pairs.right):
-            self.optimizer.catch_up(view.ids.values)
-        self.pending.append(self.within_memory(pairs, labels))
+        self.pending.append(self.within_memory(pairs, pairs.labels.to(self.transformer.device, non_blocking=True)))
+        for weight in self.reader.weights:
+            if weight.grad is not None and weight.grad.is_sparse:
+                weight.grad = weight.grad.to_dense()
         self.optimizer.step()
         self.steps += 1
         self.strings += len(pairs.labels)
@@ -271,13 +213,16 @@ class _Loop:
     def differentiate(self, pairs: TokenizedPairs, labels: torch.Tensor) -> torch.Tensor:
         """The loss over a batch of pairs, its gradients added to those of the weights.
 
-        A batch whose activations would take too much memory is read twice: first for its vectors alone, then, part by
-        part, for the gradients of the weights, given those of the vectors (Gao et al. 2021, "Scaling Deep Contrastive
-        Learning Batch Size under Memory Limited Setup"). Both readings draw the same dropout, so the loss over
-        the whole batch and its gradients stay what they are, and memory holds the activations of one part.
+        A batch whose activations would take too much memory is computed twice: first for its vectors alone, then, one
+        micro-batch at a time, for the gradients of the weights, given those of the vectors (Gao et al. 2021, "Scaling
+        Deep Contrastive Learning Batch Size under Memory Limited Setup"). Both times draw the same dropout, so the
+        loss over the whole batch and its gradients stay what they are.
         """
         parts, order = self.split(pairs)
-        whole = sum(self.counted(part) for part in parts) <= self.held
+        computed = [self.reader.positions(part) for part in parts]
+        self.tokens += len(pairs.ids.values)
+        self.positions += sum(computed)
+        whole = sum(computed) <= self.held
         vectors = self.reader.read(parts, keep=whole)
         leaves = [vector.detach().requires_grad_() for vector in vectors]
         loss = self.loss(*_in_order(leaves, order), self.recipe.temperature, labels)
@@ -295,20 +240,8 @@ class _Loop:
         return _in_order(self.reader.read(parts), order)
 
     def split(self, pairs: TokenizedPairs) -> tuple[list[MicroBatch], list[int]]:
-        """Parts of a batch, as of ``MicroBatchReader.split``; the same ones whenever a step is made."""
+        """As of ``MicroBatchReader.split``; the same whenever a step is made."""
         return self.reader.split(pairs, self.held, np.random.default_rng((self.seed, self.steps)))
-
-    def counted(self, part: MicroBatch) -> int:
-        """Positions that the model computes for one part; they and its tokens are added up."""
-        positions = self.reader.positions(part)
-        self.tokens += len(part.view.ids.values)
-        self.positions += positions
-        return positions
-
-    def finish(self) -> None:
-        """Look at the last losses, and leave the weights as they are meant to be."""
-        self.check()
-        self.optimizer.finish()
 
     def check(self) -> None:
         """Look at the losses since the last look.
@@ -334,7 +267,17 @@ class _Loop:
 
 
 def _in_order(vectors: list[torch.Tensor], order: list[int]) -> tuple[torch.Tensor, torch.Tensor]:
-    """First and second views in the order of the pairs, from parts whose halves hold them in ``order``."""
+    """First and second views in the order of the pairs, from micro-batches whose halves hold them in ``order``."""
     halves = [part.chunk(2) for part in vectors]
     back = torch.tensor(order).argsort().to(vectors[0].device, non_blocking=True)
     return torch.cat([half[0] for half in halves])[back], torch.cat([half[1] for half in halves])[back]
+
+
+def held_tokens(transformer: Transformer) -> int:
+    """Tokens whose activations may be held for back-propagation at once, at least 2."""
+    device, config = transformer.device, transformer.model.config
+    if device.type == "cuda":
+        limit = torch.cuda.get_device_properties(device).total_memory // 2
+    else:
+        limit = HELD_BYTES[device.type]
+    return max(2, int(limit // (_TOKEN_BYTES * config.num_hidden_layers * config.hidden_size)))

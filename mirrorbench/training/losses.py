@@ -30,9 +30,7 @@ def infonce(
 
     Each of the 2N vectors is an anchor; its positive is its other view, its 2N - 2 negatives are all other vectors.
     The papers sum over anchors; this is the mean, which only rescales the step. N is at least 2.
-
-    Returns:
-        A scalar. It can be negative: without the positive the fraction may exceed 1.
+    The loss can be negative: without the positive the fraction may exceed 1.
     """
     cosines, same, positive = _similarities(left, right, labels)
     similarity = cosines / temperature
@@ -44,11 +42,7 @@ def infonce(
 def ntxent(
     left: torch.Tensor, right: torch.Tensor, temperature: float, labels: torch.Tensor | None = None
 ) -> torch.Tensor:
-    """NT-Xent as in the papers' released code: as ``infonce``, with the positive in the denominator as well.
-
-    Returns:
-        A non-negative scalar, the mean over all 2N anchors.
-    """
+    """NT-Xent as in the papers' released code: as ``infonce``, with the positive in the denominator as well."""
     cosines, same, positive = _similarities(left, right, labels)
     return _cross_entropy(cosines / temperature, same, positive)
 
@@ -64,10 +58,8 @@ def multi_similarity(
 
         1/alpha log(1 + sum_P exp(-alpha (S - base))) + 1/beta log(1 + sum_N exp(beta (S - base))).
 
-    All vectors of one label are positives of each other. The temperature is not used.
-
-    Returns:
-        A non-negative scalar, the mean over all 2N anchors, those without a hard pair included.
+    All vectors of one label are positives of each other. The mean is over all 2N anchors, those without a hard pair
+    included. The temperature is not used.
     """
     cosines, same, _ = _similarities(left, right, labels)
     oneself = torch.eye(len(cosines), dtype=torch.bool, device=cosines.device)
@@ -91,9 +83,6 @@ def in_batch(
     Each first view is an anchor; among the N second views it must find its own. Against ``ntxent`` the other first
     views are no negatives, and the second views are no anchors. Known as ``MultipleNegativesRankingLoss`` too, with
     1 / tau as its scale.
-
-    Returns:
-        A non-negative scalar, the mean over the N anchors.
     """
     cosines = F.normalize(left.float(), dim=1) @ F.normalize(right.float(), dim=1).T
     own = torch.arange(len(left), device=left.device)

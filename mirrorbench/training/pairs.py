@@ -7,11 +7,12 @@ sentence with a target word and the same sentence with its context masked.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mirrorbench.core.inputs import TextInput
+from mirrorbench.training.augmentations import Augmentation, AugmentationContext, in_use
 
 if TYPE_CHECKING:
     import numpy as np
@@ -44,15 +45,27 @@ class PairMaker:
         rng: the tuning's own generator; the only permitted source of randomness.
         mask_token: how the backbone's tokenizer writes its mask token.
         protocol: ``paper`` or ``released``.
-        augment: all text augmentations of the recipe, applied to each of some strings with draws of their own;
-            ``shortest`` of their ``AugmentationContext`` may be given.
+        augmentations: the registered ones, by name.
     """
 
     recipe: Recipe
     rng: np.random.Generator
     mask_token: str
     protocol: str
-    augment: Callable[..., list[str]]
+    augmentations: Mapping[str, Augmentation]
+
+    def augment(self, texts: Sequence[str], shortest: int = 30) -> list[str]:
+        """The texts after all text augmentations of the recipe in the order of their names, each with its own draws.
+
+        Args:
+            texts: the strings.
+            shortest: as of ``AugmentationContext``.
+        """
+        result = list(texts)
+        for function, rate in in_use(self.recipe, self.augmentations, "text"):
+            context = AugmentationContext(self.rng, rate, self.mask_token, self.protocol, shortest)
+            result = [function(text, context) for text in result]
+        return result
 
     def pairs(self, left: Sequence[str], right: Sequence[str], groups: Sequence[Hashable] | None = None) -> Pairs:
         """Pairs of strings, the second views augmented, and the first ones too under ``sides=2``."""

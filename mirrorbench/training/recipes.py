@@ -1,4 +1,4 @@
-"""Recipes: the hyper-parameters of a method at a level for an architecture, with the papers' values as presets.
+"""Recipes: the hyper-parameters of a tuning. The papers' values stand with the methods, in presets.
 
 Where a number comes from stands beside it. "paper 1" is Mirror-BERT (EMNLP 2021), section 3 and Table 21; "paper 2" is
 MirrorWiC (CoNLL 2021), section 4 and Table 13; "released code" is what the authors' repositories do.
@@ -62,11 +62,12 @@ class Recipe:
         return dict(self.augment).get(augmentation, 0.0)
 
 
-_TYPES: dict[str, type] = {
-    "temperature": float, "epochs": int, "train_max_length": int, "pooling": str, "layers": str, "lr": float,
-    "batch_size": int, "weight_decay": float, "loss": str, "drop_last": bool, "clean_corpus": bool,
-    "sides": int,
+_TYPES = {field.name: str(field.type) for field in fields(Recipe) if field.name != "augment"}
+_LIMITS: dict[str, tuple[float, float]] = {
+    "temperature": (1e-4, 100), "epochs": (1, 10_000), "train_max_length": (3, 100_000), "lr": (0, 1),
+    "batch_size": (2, 1_000_000), "weight_decay": (0, 10), "sides": (1, 2),
 }  # fmt: skip
+RECIPE_KEYS = tuple(_TYPES)
 LOSS_NAMES = ("infonce", "ntxent", "multi-similarity", "in-batch")
 """The losses of ``mirrorbench.training.losses``; named here so that a spec is checked without loading torch."""
 # Keys of a spec that other parts read: the pooling's length, and where the tuning strings come from.
@@ -97,8 +98,7 @@ def override(recipe: Recipe, params: dict[str, Value], augmentations: Mapping[st
         elif key in _TYPES:
             changes[key] = _coerce(key, value)
         else:
-            known = [*_TYPES, *augmentations, *OUTSIDE_KEYS]
-            raise unknown_name("encoder spec key", key, known)
+            raise unknown_name("encoder spec key", key, [*_TYPES, *augmentations, *OUTSIDE_KEYS])
     if rates.get("controlled_dropout") and "dropout" not in params:
         rates["dropout"] = 0.0
     changed = replace(recipe, **changes, augment=tuple(sorted(rates.items())))
@@ -110,12 +110,12 @@ def override(recipe: Recipe, params: dict[str, Value], augmentations: Mapping[st
 
 def _coerce(key: str, value: Value) -> Value:
     want = _TYPES[key]
-    if want is float:
+    if want == "float":
         return _number(key, value)
-    if want is str and not isinstance(value, bool):
+    if want == "str" and not isinstance(value, bool):
         return str(value)
-    if type(value) is not want:
-        raise UsageError(f"{key}={value} is not of type {want.__name__}")
+    if type(value).__name__ != want:
+        raise UsageError(f"{key}={value} is not of type {want}")
     return value
 
 
@@ -126,11 +126,7 @@ def _number(key: str, value: Value) -> float:
 
 
 def _check(recipe: Recipe) -> None:
-    limits: dict[str, tuple[float, float]] = {
-        "temperature": (1e-4, 100), "epochs": (1, 10_000), "train_max_length": (3, 100_000),
-        "lr": (0, 1), "batch_size": (2, 1_000_000), "weight_decay": (0, 10), "sides": (1, 2),
-    }  # fmt: skip
-    for name, (low, high) in limits.items():
+    for name, (low, high) in _LIMITS.items():
         value = getattr(recipe, name)
         if not low <= value <= high:
             raise UsageError(f"{name}={value} is out of range", f"It must lie between {low:g} and {high:g}.")
@@ -138,6 +134,3 @@ def _check(recipe: Recipe) -> None:
         raise unknown_name("loss", recipe.loss, list(LOSS_NAMES))
     if recipe.rate("dropout") and recipe.rate("controlled_dropout"):
         raise UsageError("dropout and controlled_dropout set the same layers", "Set one of them, or one of them to 0.")
-
-
-RECIPE_KEYS = tuple(field.name for field in fields(Recipe) if field.name != "augment")

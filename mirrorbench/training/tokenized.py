@@ -4,114 +4,73 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from mirrorbench.core.errors import TuningError
 from mirrorbench.core.inputs import TextInput
 from mirrorbench.models.batching import Ragged, TokenIds
 from mirrorbench.models.transformer import Transformer
-from mirrorbench.training.augmentations import Augmentation, AugmentationContext, TokenFunction
-from mirrorbench.training.pairs import Pairs
-from mirrorbench.training.recipes import Recipe
-
-
-@dataclass(frozen=True, slots=True)
-class TokenizedView:
-    """One view of each pair.
-
-    Attributes:
-        ids: token ids, special tokens included, not padded.
-        targets: positions of the targets' tokens, where the pooling reads only those.
-    """
-
-    ids: Ragged
-    targets: Ragged | None = None
-
-    def take(self, rows: ArrayLike) -> TokenizedView:
-        """Some of them."""
-        return TokenizedView(self.ids.take(rows), None if self.targets is None else self.targets.take(rows))
+from mirrorbench.training.augmentations import Augmentation, AugmentationContext, in_use
+from mirrorbench.training.pairs import PairMaker, Pairs
 
 
 @dataclass(frozen=True, slots=True)
 class TokenizedPairs:
-    """Both views of some pairs.
+    """Both views of n pairs: rows 0 to n - 1 are the first views, rows n to 2n - 1 the second ones in the same order.
 
     Attributes:
-        left: first views.
-        right: second views.
-        labels: shape (pairs,); pairs of one group have the same label.
+        ids: token ids, special tokens included, not padded.
+        targets: positions of the targets' tokens, where the pooling reads only those.
+        labels: shape (n,); pairs of one group have the same label.
     """
 
-    left: TokenizedView
-    right: TokenizedView
+    ids: Ragged
+    targets: Ragged | None
     labels: torch.Tensor
 
-    def take(self, rows: ArrayLike) -> TokenizedPairs:
-        """Some of them."""
-        chosen = torch.as_tensor(np.asarray(rows, dtype=np.int64))
-        return TokenizedPairs(self.left.take(rows), self.right.take(rows), self.labels[chosen])
+    def take(self, rows: Sequence[int] | NDArray[np.int64]) -> TokenizedPairs:
+        """Some of the pairs."""
+        chosen = np.asarray(rows, dtype=np.int64)
+        both = np.concatenate([chosen, chosen + len(self.labels)])
+        targets = None if self.targets is None else self.targets.take(both)
+        return TokenizedPairs(self.ids.take(both), targets, self.labels[torch.from_numpy(chosen)])
 
     @property
     def lengths(self) -> NDArray[np.int64]:
-        """Tokens of the longer view of each pair."""
-        return np.maximum(self.left.ids.lengths, self.right.ids.lengths)
-
-    def stacked(self) -> TokenizedView:
-        """All first views, then all second views."""
-        ids = Ragged.joined([self.left.ids, self.right.ids])
-        if self.left.targets is None or self.right.targets is None:
-            return TokenizedView(ids)
-        return TokenizedView(ids, Ragged.joined([self.left.targets, self.right.targets]))
+        """Tokens of each view, shape (2, n)."""
+        return self.ids.lengths.reshape(2, -1)
 
 
 class PairTokenizer:
     """Turns pairs of texts into pairs of token ids, and remembers those of the corpus' own strings.
 
     What an augmentation changed is tokenised as text: a mask in the middle of a word changes the tokens around it.
-
-    Args:
-        transformer: its tokenizer does it.
-        recipe: maximum length, pooling, augmentations and sides.
-        registered: augmentations by name.
-        protocol: ``paper`` or ``released``.
-        texts: the strings of the corpus.
-        rng: generator of the token augmentations.
     """
 
     def __init__(
-        self, transformer: Transformer, recipe: Recipe, registered: dict[str, Augmentation], protocol: str,
-        texts: Sequence[str], rng: np.random.Generator,
-    ) -> None:  # fmt: skip
+        self, transformer: Transformer, maker: PairMaker, registered: dict[str, Augmentation], texts: Sequence[str]
+    ) -> None:
         self.transformer = transformer
-        self.recipe = recipe
+        self.recipe = maker.recipe
         self._own = frozenset(texts)
         self._known: dict[TextInput, tuple[TokenIds, TokenIds | None]] = {}
-        self._rng = rng
         tokenizer = transformer.tokenizer
-        special = frozenset(tokenizer.all_special_ids)
-        masks = (tokenizer.mask_token or "", protocol, 0, tokenizer.mask_token_id, special)
-        self._augment = [
-            (
-                cast("TokenFunction", registered[name].function),
-                AugmentationContext(rng, rate, *masks),
-            )
-            for name, rate in recipe.augment
-            if registered[name].on == "tokens" and rate > 0
-        ]
+        plain = AugmentationContext(
+            maker.rng, 0.0, maker.mask_token, maker.protocol,
+            mask_id=tokenizer.mask_token_id, special_ids=frozenset(tokenizer.all_special_ids),
+        )  # fmt: skip
+        chosen = in_use(self.recipe, registered, "tokens")
+        self._augment = [(function, replace(plain, rate=rate)) for function, rate in chosen]
 
     def batches(self, pairs: Pairs, order: Iterator[NDArray[np.int64]]) -> Iterator[TokenizedPairs]:
-        """One epoch's pairs, batch by batch, each tokenised when it is asked for.
+        """One epoch's pairs, batch by batch, each tokenised when it is asked for; ``order`` has the rows of each.
 
         Token augmentations draw for all first views, then for all second views, in the order of the pairs, and before
         the first batch is drawn: so all texts are tokenised at once where there are any.
-
-        Args:
-            pairs: the pairs.
-            order: the indices of each batch.
 
         Raises:
             TuningError: fewer than two pairs.
@@ -122,32 +81,32 @@ class PairTokenizer:
         numbers: dict[Any, int] = {}
         groups = range(n) if pairs.groups is None else pairs.groups
         labels = torch.tensor([numbers.setdefault(group, len(numbers)) for group in groups])
-        if self._augment:
-            left = self._view(pairs.left, self.recipe.sides == 2)
-            everything = TokenizedPairs(left, self._view(pairs.right, True), labels)
-            for rows in order:
+        everything = self._tokenized(pairs.left, pairs.right, labels) if self._augment else None
+        for rows in order:
+            if everything is not None:
                 yield everything.take(rows)
-        else:
-            for rows in order:
-                left = self._view([pairs.left[row] for row in rows], False)
-                right = self._view([pairs.right[row] for row in rows], False)
-                yield TokenizedPairs(left, right, labels[rows])
+            else:
+                left, right = ([view[row] for row in rows] for view in (pairs.left, pairs.right))
+                yield self._tokenized(left, right, labels[torch.from_numpy(rows)])
 
-    def _view(self, inputs: Sequence[TextInput], augmented: bool) -> TokenizedView:
-        """Token ids of some texts, after all token augmentations of the recipe in the order of their names."""
+    def _tokenized(self, left: Sequence[TextInput], right: Sequence[TextInput], labels: torch.Tensor) -> TokenizedPairs:
+        """Token ids of some pairs, after all token augmentations of the recipe in the order of their names."""
+        rows = self._rows([*left, *right])
+        ids: list[Any] = [row for row, _ in rows]
+        targets = [target for _, target in rows if target is not None]
+        first = 0 if self.recipe.sides == 2 else len(left)
+        for views in (slice(first, len(left)), slice(len(left), None)) if self._augment else ():
+            lists = [row.tolist() for row in ids[views]]
+            for function, context in self._augment:
+                lists = [function(row, context) for row in lists]
+            ids[views] = lists
+        return TokenizedPairs(Ragged.of(ids), Ragged.of(targets) if targets else None, labels)
+
+    def _rows(self, inputs: Sequence[TextInput]) -> list[tuple[TokenIds, TokenIds | None]]:
         fresh = [item for item in dict.fromkeys(inputs) if item not in self._known]
         found = dict(zip(fresh, self._tokenize(fresh), strict=True))
         self._known.update((item, row) for item, row in found.items() if not item.spans and item.text in self._own)
-        rows = [found[item] if item in found else self._known[item] for item in inputs]
-        ids = [row for row, _ in rows]
-        targets = [target for _, target in rows if target is not None]
-        view = TokenizedView(Ragged.of(ids), Ragged.of(targets) if targets else None)
-        if not augmented:
-            return view
-        lists = [row.tolist() for row in ids]
-        for function, context in self._augment:
-            lists = [function(row, context) for row in lists]
-        return replace(view, ids=Ragged.of(lists))
+        return [found[item] if item in found else self._known[item] for item in inputs]
 
     def _tokenize(self, inputs: Sequence[TextInput]) -> Iterator[tuple[TokenIds, TokenIds | None]]:
         if self.recipe.pooling == "target":

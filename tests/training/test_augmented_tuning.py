@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ from augmented import AUGMENTATIONS, TEXTS, recipe
 
 from mirrorbench.core.errors import TuningError
 from mirrorbench.runs.loading import open_for_tuning
+from mirrorbench.training.augmentations import Augmentation
 from mirrorbench.training.loop import tune_backbone
 from mirrorbench.training.pairs import PairMaker, Pairs, identical_pairs
 
@@ -69,9 +71,9 @@ def test_other_architectures_tune(architecture: str, random_model: Callable[[str
 
 
 def maker(**params: object) -> PairMaker:
-    return PairMaker(
-        recipe(**params), np.random.default_rng(0), "[MASK]", "paper", lambda some: [f"<{text}>" for text in some]
-    )
+    brackets = Augmentation("brackets", lambda text, context: f"<{text}>")
+    changed = replace(recipe(**params), augment=(("brackets", 1.0),))
+    return PairMaker(changed, np.random.default_rng(0), "[MASK]", "paper", {"brackets": brackets})
 
 
 def test_mirrored_pairs_change_one_side_or_both() -> None:

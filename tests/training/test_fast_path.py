@@ -20,7 +20,7 @@ from mirrorbench.training.loop import _Loop
 from mirrorbench.training.losses import LOSSES
 from mirrorbench.training.microbatch import MicroBatchReader
 from mirrorbench.training.recipes import Recipe
-from mirrorbench.training.tokenized import TokenizedPairs, TokenizedView
+from mirrorbench.training.tokenized import TokenizedPairs
 
 CPU = torch.device("cpu")
 LENGTH = 30
@@ -37,7 +37,7 @@ def opened(path: Path, changed: Recipe) -> Transformer:
 
 
 def gradients(transformer: Transformer) -> dict[str, torch.Tensor]:
-    found = {n: p.grad.clone() for n, p in transformer.model.named_parameters() if p.grad is not None}
+    found = {n: p.grad.to_dense().clone() for n, p in transformer.model.named_parameters() if p.grad is not None}
     transformer.model.zero_grad()
     return found
 
@@ -64,8 +64,7 @@ def plain(transformer: Transformer, left: Sequence[str], right: Sequence[str], c
 
 
 def tokenized(transformer: Transformer, left: Sequence[str], right: Sequence[str]) -> TokenizedPairs:
-    views = [TokenizedView(transformer.tokenize(view, LENGTH)) for view in (left, right)]
-    return TokenizedPairs(*views, torch.arange(len(left)))
+    return TokenizedPairs(transformer.tokenize([*left, *right], LENGTH), None, torch.arange(len(left)))
 
 
 def close(found: dict[str, torch.Tensor], expected: dict[str, torch.Tensor]) -> None:
@@ -75,7 +74,7 @@ def close(found: dict[str, torch.Tensor], expected: dict[str, torch.Tensor]) -> 
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("architecture", ["bert", "roberta", "deberta", "deberta-v2"])
+@pytest.mark.parametrize("architecture", ["bert", "roberta", "deberta-v2"])
 def test_loss_and_gradients_are_those_of_the_plain_loop(
     architecture: str, shape: str, random_model: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -89,7 +88,7 @@ def test_loss_and_gradients_are_those_of_the_plain_loop(
         expected = plain(transformer, left, right, changed)
         wanted = gradients(transformer)
         pairs = tokenized(transformer, left, right)
-        for budget, held in ((1, 10**6), (80, 10**6), (10**5, 10**6), (80, 0)):
+        for budget, held in ((1, 10**6), (10**5, 10**6), (80, 0)):
             monkeypatch.setitem(parts.TOKEN_BUDGET, "cpu", budget)
             loop.held = held or 2 * LENGTH  # below every batch but the smallest
             loss = loop.differentiate(pairs, pairs.labels)
@@ -179,12 +178,12 @@ def test_memory_is_that_of_one_part_whatever_the_batch(
     found = {}
     for held in (10**9, 256):
         loop.held = held
-        for n in (32, 512):
+        for n in (16, 256):
             texts = [f"{TEXTS[i % 100]} {i}" for i in range(n)]
             found[held, n] = held_bytes(loop, tokenized(transformer, texts, texts))
-    matrix = 8 * (2 * 512) ** 2 * 4  # of the loss itself: a few matrices of all vectors by all vectors
-    assert found[10**9, 512] > 10 * found[10**9, 32]
-    assert found[256, 512] < 256 * 90 * 3 * 32 + weights + matrix < found[10**9, 512]
+    matrix = 8 * (2 * 256) ** 2 * 4  # of the loss itself: a few matrices of all vectors by all vectors
+    assert found[10**9, 256] > 10 * found[10**9, 16]
+    assert found[256, 256] < 256 * 90 * 3 * 32 + weights + matrix < found[10**9, 256]
 
 
 class Waits(TorchDispatchMode):
@@ -202,7 +201,7 @@ class Waits(TorchDispatchMode):
 
 
 @pytest.mark.parametrize("loss", sorted(LOSSES))
-@pytest.mark.parametrize("architecture", ["bert", "roberta", "deberta-v2", "electra"])
+@pytest.mark.parametrize("architecture", ["bert", "deberta-v2"])
 def test_no_step_waits_for_the_device(
     architecture: str, loss: str, random_model: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -210,6 +209,7 @@ def test_no_step_waits_for_the_device(
     changed = recipe(dropout=0.1, loss=loss)
     transformer = opened(random_model(architecture), changed)
     loop = _Loop(transformer, changed, MicroBatchReader(transformer, changed, "fp32", packs=True), seed=0)
+    loop.reader.parallel = False  # as on a GPU
     texts = SHAPES["very different lengths"]
     pairs = tokenized(transformer, texts, texts)
     with Waits() as waits:

@@ -7,14 +7,16 @@ one text differ.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from mirrorbench.core.errors import PluginError, UsageError
 
 if TYPE_CHECKING:
     import numpy as np
+
+    from mirrorbench.training.recipes import Recipe
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,3 +101,21 @@ class Augmentation:
         if rate < 0 or (self.probability and rate >= 1):
             limits = "at least 0 and below 1" if self.probability else "at least 0"
             raise UsageError(f"{self.name}={rate:g} is out of range", f"It must be {limits}.")
+
+
+def in_use(recipe: Recipe, registered: Mapping[str, Augmentation], on: str) -> list[tuple[Any, float]]:
+    """The functions of one kind that a recipe uses, and their rates, in the order of their names."""
+    return [
+        (registered[name].function, rate) for name, rate in recipe.augment if registered[name].on == on and rate > 0
+    ]
+
+
+def model_augmentations(
+    recipe: Recipe, registered: Mapping[str, Augmentation]
+) -> list[tuple[ModelAugmentation, float]]:
+    """The recipe's model augmentations and their rates, those that are switched off first.
+
+    The order matters where two set the rates of the same layers: ``dropout=0`` must not undo ``controlled_dropout``.
+    """
+    found = [(registered[name].function, rate) for name, rate in recipe.augment if registered[name].on == "model"]
+    return sorted(cast("list[tuple[ModelAugmentation, float]]", found), key=lambda pair: pair[1] > 0)

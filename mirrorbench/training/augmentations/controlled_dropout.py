@@ -8,90 +8,76 @@ the second views at the same places of the second half; every mask is drawn for 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
 
 from mirrorbench.core.errors import TuningError
 from mirrorbench.core.hooks import Register, hookimpl
 from mirrorbench.training.augmentations.dropout import Dropout
 
+if TYPE_CHECKING:
+    import torch
+
 
 class ControlledDropout(Dropout):
     """Sets one rate in every dropout of the model, and mirrors their masks while the tuning lasts.
 
-    The masks are mirrored where torch computes them, for all architectures alike: dropout layers, functional dropout
-    and the dropout of attention probabilities inside fused attention.
+    Masks are mirrored where torch computes them, for all architectures alike: dropout layers, functional dropout and
+    the dropout of attention probabilities inside fused attention.
     """
 
     packs = False
 
     def attach(self, model: Any, rate: float) -> Callable[[], None] | None:
-        """Check the rates, and mirror the masks of everything that this thread computes from now on.
-
-        Raises:
-            TuningError: as for ``dropout``.
-        """
+        """Check the rates, and mirror the masks of everything that this thread computes from now on."""
         if not rate:
             return None
+        from torch.nn import functional as F  # noqa: N812  (torch's own convention)
+
+        from mirrorbench.training.cpu_functions import ReplacedFunctions
+
         super().attach(model, rate)
-        mode = _mirrored_masks()
-        mode.__enter__()
-        return lambda: mode.__exit__(None, None, None)
+        stack = ExitStack()
+        stack.enter_context(ReplacedFunctions({F.dropout: _dropout, F.scaled_dot_product_attention: _attention}))
+        return stack.close
 
 
-def _mirrored_masks() -> Any:
-    """A torch mode under which the masks of dropout are the same in both halves of a batch."""
-    import torch
-    from torch.nn import functional as F  # noqa: N812  (torch's own convention)
-    from torch.overrides import TorchFunctionMode
+def _dropout(x: torch.Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> torch.Tensor:
+    from torch.nn import functional as F  # noqa: N812
 
-    from mirrorbench.training.attention import attended
+    # What is shared by all rows (DeBERTa's relative positions) has no batch axis, and one mask already.
+    if not training or p == 0 or x.dim() < 3 or len(x) % 2:
+        return F.dropout(x, p, training, inplace)
+    mask = F.dropout(x.new_ones(len(x) // 2, *x.shape[1:]), p)
+    return x * mask.repeat(2, *[1] * (x.dim() - 1))
 
-    def dropout(x: torch.Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> torch.Tensor:
-        # What is shared by all rows (DeBERTa's relative positions) has no batch axis, and one mask already.
-        paired = x.dim() >= 3 and x.shape[0] % 2 == 0
-        if not training or p == 0 or not paired:
-            return F.dropout(x, p, training, inplace)
-        mask = F.dropout(torch.ones_like(x[: len(x) // 2]), p)
-        return x * mask.repeat(2, *[1] * (x.dim() - 1))
 
-    def attention(
-        query: torch.Tensor,
-        key: torch.Tensor,
-        value: torch.Tensor,
-        attn_mask: torch.Tensor | None = None,
-        dropout_p: float = 0.0,
-        is_causal: bool = False,
-        scale: float | None = None,
-        **options: Any,
-    ) -> torch.Tensor:
-        if dropout_p == 0:
-            return F.scaled_dot_product_attention(query, key, value, attn_mask, 0.0, is_causal, scale=scale, **options)
-        if is_causal or options.get("enable_gqa"):
-            raise TuningError(
-                "controlled_dropout knows the attention of encoders only, and this model's is causal or grouped",
-                "Take it out of the encoder spec.",
-            )
-        return attended(query, key, value, attn_mask, scale, lambda weights: dropout(weights, dropout_p))
+def _attention(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attn_mask: torch.Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    **options: Any,
+) -> torch.Tensor:
+    from torch.nn import functional as F  # noqa: N812
 
-    replaced: dict[Any, Callable[..., torch.Tensor]] = {
-        F.dropout: dropout,
-        F.scaled_dot_product_attention: attention,
-    }
+    from mirrorbench.training.cpu_functions import plain_attention
 
-    class MirroredMasks(TorchFunctionMode):
-        def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            return replaced.get(func, func)(*args, **(kwargs or {}))
-
-    return MirroredMasks()
+    if dropout_p == 0:
+        return F.scaled_dot_product_attention(query, key, value, attn_mask, 0.0, is_causal, scale=scale, **options)
+    if is_causal or options.get("enable_gqa"):
+        raise TuningError(
+            "controlled_dropout knows the attention of encoders only, and this model's is causal or grouped",
+            "Take it out of the encoder spec.",
+        )
+    return plain_attention(query, key, value, attn_mask, scale, lambda weights: _dropout(weights, dropout_p))
 
 
 @hookimpl
 def register_augmentations(register: Register) -> None:
     """Controlled dropout, under its spec key."""
-    register(
-        "controlled_dropout",
-        ControlledDropout(),
-        on="model",
-        probability=True,
-        description="dropout with the same masks for both views of a pair; takes the place of dropout",
-    )
+    text = "dropout with the same masks for both views of a pair; takes the place of dropout"
+    register("controlled_dropout", ControlledDropout(), on="model", probability=True, description=text)

@@ -26,18 +26,11 @@ OUTPUT_PROJECTIONS = (
 
 
 def drop_heads(heads: torch.Tensor, rate: float) -> torch.Tensor:
-    """Zero each head of each example with probability ``rate``, and scale up those that are kept.
+    """Zero each head of each example with probability ``rate``; shape (batch, tokens, heads, dimensions of a head).
 
-    As in the paper's released code, the scale is the number of heads over the number *kept*, counted for each example
-    (not 1 / (1 - rate)). Where none is kept the attention adds nothing to that example in that layer; the released
-    code divides by zero there.
-
-    Args:
-        heads: the attention's output, shape (batch, tokens, heads, dimensions of a head).
-        rate: probability, 0 to 1.
-
-    Returns:
-        The same shape.
+    As in the paper's released code, those that are kept are scaled by the number of heads over the number *kept*,
+    counted for each example (not by 1 / (1 - rate)). Where none is kept the attention adds nothing to that example in
+    that layer; the released code divides by zero there.
     """
     import torch
 
@@ -56,14 +49,11 @@ class Drophead:
         """Nothing: the configuration knows no such rate."""
 
     def attach(self, model: Any, rate: float) -> Callable[[], None] | None:
-        """Hook into every self-attention.
-
-        Raises:
-            TuningError: the architecture's attention is not known here.
-        """
+        """Hook into every self-attention."""
         if not rate:
             return None
-        projections = [m for name, m in model.named_modules() if f".{name}".endswith(_SUFFIXES)]
+        suffixes = tuple(f".{name}" for name in OUTPUT_PROJECTIONS)
+        projections = [m for name, m in model.named_modules() if f".{name}".endswith(suffixes)]
         if not projections:
             raise TuningError(
                 f"{type(model).__name__} has no self-attention that drophead knows, so drophead={rate:g} "
@@ -86,9 +76,6 @@ class Drophead:
                 handle.remove()
 
         return detach
-
-
-_SUFFIXES = tuple(f".{name}" for name in OUTPUT_PROJECTIONS)
 
 
 @hookimpl

@@ -25,11 +25,7 @@ class Dropout:
                 setattr(config, key, float(rate))
 
     def attach(self, model: Any, rate: float) -> Callable[[], None] | None:
-        """Check that the model has dropout modules, and that each has the rate asked for.
-
-        Raises:
-            TuningError: it has none, or one has another rate: the two views would not differ as the recipe says.
-        """
+        """Check that the model has dropout modules and give each the rate: or the views differ in another way."""
         import torch
 
         modules = {name: m for name, m in model.named_modules() if isinstance(m, torch.nn.modules.dropout._DropoutNd)}

@@ -15,9 +15,6 @@ def span_mask(text: str, context: AugmentationContext) -> str:
     position never drawn, and the cut made at the first place where the drawn characters occur.
 
     A string of no more than k characters stays as it is: nothing of it would be left.
-
-    Raises:
-        UsageError: the rate is not a whole number of characters.
     """
     k = int(context.rate)
     if k != context.rate:

@@ -15,9 +15,6 @@ def word_shuffle(text: str, context: AugmentationContext) -> str:
     The paper does not define its reordering. This is the word noise of Lample et al. (2018, "Unsupervised Machine
     Translation Using Monolingual Corpora Only", section 2.3): words are sorted by their position plus a number drawn
     uniformly from [0, k + 1). A word is what stands between spaces.
-
-    Raises:
-        UsageError: the rate is not a whole number of places.
     """
     k = int(context.rate)
     if k != context.rate:

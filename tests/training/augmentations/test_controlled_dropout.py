@@ -16,13 +16,12 @@ from mirrorbench.training.loop import _Loop
 from mirrorbench.training.methods.mirror import mirror_preset
 from mirrorbench.training.microbatch import MicroBatchReader
 from mirrorbench.training.recipes import override
-from mirrorbench.training.tokenized import TokenizedPairs, TokenizedView
+from mirrorbench.training.tokenized import TokenizedPairs
 
 
 def identical(transformer: Transformer, texts: list[str]) -> TokenizedPairs:
     """Pairs of identical strings."""
-    view = TokenizedView(transformer.tokenize(texts, 40))
-    return TokenizedPairs(view, view, torch.arange(len(texts)))
+    return TokenizedPairs(transformer.tokenize([*texts, *texts], 40), None, torch.arange(len(texts)))
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
@@ -46,7 +45,7 @@ def test_identical_strings_have_identical_vectors_in_training_mode(
     assert (left - right).abs().amax(1).min() > 1e-3
 
 
-@pytest.mark.parametrize("architecture", ["bert", "roberta", "deberta-v2"])
+@pytest.mark.parametrize("architecture", ["bert", "deberta-v2"])
 def test_identical_strings_in_half_precision(architecture: str, random_model: Callable[[str], Path]) -> None:
     changed = recipe(controlled_dropout=0.2)
     with attached(random_model(architecture), changed) as transformer:

@@ -16,8 +16,8 @@ from mirrorbench.models.pooling import Pooling
 from mirrorbench.models.transformer import Transformer
 from mirrorbench.runs.builtin import load_plugins
 from mirrorbench.runs.loading import open_for_tuning
+from mirrorbench.training.augmentations import model_augmentations
 from mirrorbench.training.augmentations.dropout import Dropout
-from mirrorbench.training.loop import model_augmentations
 from mirrorbench.training.recipes import Recipe
 
 architectures = pytest.mark.parametrize("architecture", ARCHITECTURES)

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from augmented import AUGMENTATIONS
 from hypothesis import given
 from hypothesis import strategies as st
 
 from mirrorbench.core.inputs import TextInput
 from mirrorbench.models.encoder import TransformerEncoder
 from mirrorbench.models.pooling import Pooling
-from mirrorbench.runs.builtin import load_plugins
 from mirrorbench.runs.loading import open_for_tuning
-from mirrorbench.training.augmentations import AugmentationContext
-from mirrorbench.training.augmentations.span_mask import span_mask
 from mirrorbench.training.loop import tune_backbone
 from mirrorbench.training.methods.mirrorwic import mirrorwic_preset, word_spans, words_in_context
 from mirrorbench.training.pairs import PairMaker
@@ -33,14 +31,8 @@ SENTENCES = [
 
 
 def maker(rate: int, seed: int = 0, sides: int = 1, protocol: str = "paper") -> PairMaker:
-    rng = np.random.default_rng(seed)
     recipe = Recipe(0.04, 1, 50, "target", augment=(("span_mask", float(rate)),), sides=sides)
-
-    def augment(texts: Sequence[str], shortest: int) -> list[str]:
-        view = AugmentationContext(rng=rng, rate=rate, mask_token="[MASK]", protocol=protocol, shortest=shortest)
-        return [span_mask(text, view) if rate else text for text in texts]
-
-    return PairMaker(recipe, rng, "[MASK]", protocol, augment)
+    return PairMaker(recipe, np.random.default_rng(seed), "[MASK]", protocol, AUGMENTATIONS)
 
 
 def target(item: TextInput) -> str:
@@ -163,19 +155,16 @@ def test_the_papers_recipe(architecture: str, span: int, dropout: float) -> None
     assert (released.epochs, released.rate("dropout"), released.loss) == (2, 0.4, "ntxent")
 
 
-@pytest.mark.parametrize("architecture", ["bert", "roberta"])
-def test_tuning_draws_the_views_of_a_word_together(random_model: Callable[[str], Path], architecture: str) -> None:
-    registry = load_plugins(discover=False).augmentations
-    registered = {entry.name: entry.value for entry in registry}
-    preset = mirrorwic_preset("wic", architecture, "paper")
-    recipe = override(preset, {"lr": 1e-3, "epochs": 60, "layers": "-2:", "span_mask": 2}, registered)
-    path, cpu = random_model(architecture), torch.device("cpu")
+def test_tuning_draws_the_views_of_a_word_together(random_model: Callable[[str], Path]) -> None:
+    preset = mirrorwic_preset("wic", "roberta", "paper")
+    recipe = override(preset, {"lr": 1e-3, "epochs": 15, "layers": "-2:", "span_mask": 2}, AUGMENTATIONS)
+    path, cpu = random_model("roberta"), torch.device("cpu")
     texts = [f"{a} {b} {c}" for a in ("red", "old", "big") for b in ("cat", "dog") for c in ("ran", "sat", "ate")]
-    transformer = open_for_tuning(path, recipe, registered, cpu)
-    first = tune_backbone(transformer, texts, recipe, 0, registered, pairs=words_in_context)
+    transformer = open_for_tuning(path, recipe, AUGMENTATIONS, cpu)
+    first = tune_backbone(transformer, texts, recipe, 0, AUGMENTATIONS, pairs=words_in_context)
     assert first.losses[-1] < first.losses[0]
     item = TextInput("red dog sat", ((4, 7),))
     tuned = TransformerEncoder(transformer, Pooling("target", "-2:")).encode([item])
-    again = open_for_tuning(path, recipe, registered, cpu)
-    tune_backbone(again, texts, recipe, 0, registered, pairs=words_in_context)
+    again = open_for_tuning(path, recipe, AUGMENTATIONS, cpu)
+    tune_backbone(again, texts, recipe, 0, AUGMENTATIONS, pairs=words_in_context)
     np.testing.assert_array_equal(TransformerEncoder(again, Pooling("target", "-2:")).encode([item]), tuned)

