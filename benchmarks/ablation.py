@@ -19,7 +19,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import nullcontext
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -43,38 +43,9 @@ def _packing() -> Any:
 
 def _data_parallel() -> Any:
     """One micro-batch after the other, each with all threads."""
-    from mirrorbench.training import loop
+    from mirrorbench.training import microbatch
 
-    return patch.object(loop.DataParallelThreads, "__enter__", lambda self: None)
-
-
-def _lazy_optimizer() -> Any:
-    """Torch's AdamW for all rows of the token embedding."""
-    import torch
-
-    from mirrorbench.training import loop
-
-    class Plain:
-        def __init__(self, model: Any, lr: float, weight_decay: float) -> None:
-            self.adamw = torch.optim.AdamW(model.parameters(), lr=lr, weight_decay=weight_decay, fused=True)
-
-        def zero_grad(self) -> None:
-            self.adamw.zero_grad()
-
-        def catch_up(self, tokens: Any) -> None:
-            pass
-
-        def step(self) -> None:
-            for group in self.adamw.param_groups:
-                for weight in group["params"]:
-                    if weight.grad is not None and weight.grad.is_sparse:
-                        weight.grad = weight.grad.to_dense()
-            self.adamw.step()
-
-        def finish(self) -> None:
-            pass
-
-    return patch.object(loop, "TuningOptimizer", Plain)
+    return patch.object(microbatch, "map_shares", lambda function, items, threads: [function(items)])
 
 
 def _attention() -> Any:
@@ -83,15 +54,17 @@ def _attention() -> Any:
 
     from mirrorbench.training import cpu_functions
 
-    return patch.object(cpu_functions, "attention", lambda *args, generator=None, **options:
-                        functional.scaled_dot_product_attention(*args, **options))  # fmt: skip
+    def attention(*args: Any, generator: Any = None, **options: Any) -> Any:
+        return functional.scaled_dot_product_attention(*args, **options)
+
+    return patch.object(cpu_functions, "attention", attention)
 
 
 def _quick_dropout() -> Any:
     """Masks drawn by ``bernoulli_``, as torch does."""
     import torch
 
-    from mirrorbench.training import attention, cpu_functions
+    from mirrorbench.training import cpu_functions
 
     def dropout(x: Any, p: float = 0.5, training: bool = True, inplace: bool = False, generator: Any = None) -> Any:
         if not training or p == 0:
@@ -99,7 +72,7 @@ def _quick_dropout() -> Any:
         mask = torch.empty_like(x).bernoulli_(1 - p, generator=generator).div_(1 - p)
         return x.mul_(mask) if inplace else x * mask
 
-    return _both(patch.object(attention, "dropout", dropout), patch.object(cpu_functions, "dropout", dropout))
+    return patch.object(cpu_functions, "dropout", dropout)
 
 
 def _sparse_embedding() -> Any:
@@ -112,32 +85,19 @@ def _sparse_embedding() -> Any:
 
 
 def _prefetching() -> Any:
-    """Texts are tokenised when they are asked for, in tuning and in encoding."""
+    """Texts to encode are tokenised when they are asked for."""
     from mirrorbench.models import inference
-    from mirrorbench.training import loop
 
     def plain(items: Iterator[Any]) -> Iterator[Any]:
         yield from items
 
-    return _both(patch.object(loop, "ahead", plain), patch.object(inference, "ahead", plain))
-
-
-@contextmanager
-def _both(one: Any, other: Any) -> Iterator[None]:
-    with one, other:
-        yield
-
-
-@contextmanager
-def _nothing() -> Iterator[None]:
-    yield
+    return patch.object(inference, "prefetch", plain)
 
 
 DEVICES: dict[str, Callable[[], Any]] = {
-    "nothing": _nothing,
+    "nothing": nullcontext,
     "packed rows": _packing,
     "side by side": _data_parallel,
-    "touched-rows optimiser": _lazy_optimizer,
     "written-out attention": _attention,
     "quick dropout": _quick_dropout,
     "sparse embedding gradients": _sparse_embedding,
@@ -147,7 +107,7 @@ DEVICES: dict[str, Callable[[], Any]] = {
 
 def tuning(level: str, texts: list[str]) -> Callable[[], object]:
     """A tuning of MiniLM, ready to be started."""
-    from mirrorbench.runs.tuning import prepare
+    from mirrorbench.runs.loading import open_for_tuning
     from models_speed import CPU, recipe
     from speed import model_path
 
@@ -156,7 +116,7 @@ def tuning(level: str, texts: list[str]) -> Callable[[], object]:
 
     registered = {entry.name: entry.value for entry in load_plugins(discover=False).augmentations}
     plan = recipe(level)
-    transformer = prepare(model_path(), plan, registered, CPU)
+    transformer = open_for_tuning(model_path(), plan, registered, CPU)
     tune_backbone(transformer, texts[:16], plan, 0, registered)  # what torch does once
     return lambda: tune_backbone(transformer, texts, plan, 0, registered)
 
