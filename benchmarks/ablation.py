@@ -107,11 +107,11 @@ DEVICES: dict[str, Callable[[], Any]] = {
 
 def tuning(level: str, texts: list[str]) -> Callable[[], object]:
     """A tuning of MiniLM, ready to be started."""
-    from mirrorbench.runs.loading import open_for_tuning
     from models_speed import CPU, recipe
     from speed import model_path
 
     from mirrorbench.runs.builtin import load_plugins
+    from mirrorbench.runs.loading import open_for_tuning
     from mirrorbench.training.loop import tune_backbone
 
     registered = {entry.name: entry.value for entry in load_plugins(discover=False).augmentations}
