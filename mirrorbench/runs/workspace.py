@@ -36,32 +36,21 @@ _ENVIRONMENT = (
 
 @dataclass
 class Workspace:
-    """What every command needs: built by ``create`` from plain arguments.
-
-    Attributes:
-        plugins: what is registered.
-        data: where data files are.
-        results: where results are.
-        cache: tuned models and embeddings.
-        device: as asked for: ``auto``, ``cpu``, ``cuda``, ``cuda:N`` or ``mps``.
-        precision: as asked for: ``auto``, ``fp32`` or ``bf16``.
-        offline: open no socket.
-        deterministic: let torch use deterministic algorithms only.
-        executor: the name of a registered executor.
-        options: the executor's options.
-        reporter: is told of progress.
-    """
+    """What every command needs: built by ``create`` from plain arguments."""
 
     plugins: Plugins
     data: DataStore
     results: ResultStore
     cache: Cache
     device: str = "auto"
+    """As asked for, like ``precision``: see ``torch_device`` and ``numeric_precision``."""
     precision: str = "auto"
     offline: bool = False
     deterministic: bool = False
+    """Let torch use deterministic algorithms only."""
     executor: str = "local"
     options: dict[str, Value] = field(default_factory=dict)
+    """Of the executor."""
     reporter: Reporter = field(default_factory=Reporter)
 
     @classmethod

@@ -153,6 +153,14 @@ def test_options_that_are_wrong(bench: Bench, options: dict[str, Any], message: 
     assert not (bench.folder / "none").exists()
 
 
+def test_deterministic_reaches_torch_in_this_process(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+    monkeypatch.setattr("mirrorbench.core.devices.use_deterministic_algorithms", lambda: asked.append(1))
+    for deterministic in (False, True):
+        Workspace.create(device="cpu", deterministic=deterministic, plugins=bench.plugins).runner()
+        assert len(asked) == deterministic
+
+
 def test_the_text_of_the_command_line(bench: Bench) -> None:
     made = Workspace.create(executor="local:workers=3,cpus=1", workers=2, address="auto", plugins=bench.plugins)
     assert (made.executor, made.options) == ("local", {"workers": 2, "cpus": 1, "address": "auto"})
