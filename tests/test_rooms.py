@@ -14,6 +14,8 @@ ROOMS = ("core", "data", "models", "training", "tasks", "runs", "reports", "anal
 """In the order in which they build on each other (``CONTRIBUTING.md``); ``session`` and ``api`` are modules."""
 KNOWS_CORE_ONLY = ("data", "models")
 LONGEST_FILE = 400
+SAME_NAME = {"run", "tune", "leaderboard"}
+"""Functions of Python and of the command line, one beside the other."""
 
 TREES = {path: ast.parse(path.read_text("utf-8")) for path in sorted(PACKAGE.rglob("*.py"))}
 
@@ -87,3 +89,18 @@ def test_every_module_stands_in_a_room() -> None:
 def test_no_file_is_too_long_to_read() -> None:
     sizes = {str(path.relative_to(PACKAGE)): len(path.read_text("utf-8").splitlines()) for path in TREES}
     assert {name: size for name, size in sizes.items() if size > LONGEST_FILE} == {}
+
+
+def test_no_public_name_means_two_things() -> None:
+    defined: dict[str, set[str]] = {}
+    for path, tree in TREES.items():
+        for node in tree.body:
+            if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+                names = [node.name]
+            else:
+                targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+                names = [target.id for target in targets if isinstance(target, ast.Name)]
+            for name in names:
+                defined.setdefault(name, set()).add(module_of(path))
+    several = {name: modules for name, modules in defined.items() if len(modules) > 1 and name not in SAME_NAME}
+    assert {name: m for name, m in several.items() if not name.startswith(("_", "register_"))} == {}

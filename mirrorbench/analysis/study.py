@@ -23,7 +23,7 @@ from mirrorbench.runs.plan import Plan, Request, expand_tasks
 from mirrorbench.runs.results import Result, read_result
 from mirrorbench.runs.workspace import Workspace
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 _CHUNK = 1024
 """Texts between two signs of progress, for encoders that give none themselves."""
 
@@ -108,7 +108,7 @@ class Study:
         checksum = hashlib.sha256(b"".join(item.key() for item in inputs)).hexdigest()
         return inputs, {"source": source or self.task, "n": len(inputs), "sha256": checksum}
 
-    def of_each(self, measure: Callable[[Cell, Encoder], T]) -> dict[str, T]:
+    def of_each(self, measure: Callable[[Cell, Encoder], _T]) -> dict[str, _T]:
         """What is found of each encoder, by its label; whatever a model or plugin raises stops no other encoder."""
         found = {}
         for cell in self.plan.cells:

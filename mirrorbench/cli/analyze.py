@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from inspect import Parameter, Signature, signature
+from inspect import Parameter, Signature
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from mirrorbench.analysis import ANALYSES
-from mirrorbench.cli.options import (
-    DataDir,
-    Device,
-    Offline,
-    PluginFiles,
-    Protocol,
-    encoders_option,
-    tasks_option,
-)
+from mirrorbench.cli.options import DataDir, Device, Offline, PluginFiles, Protocol, encoders_option, tasks_option
 from mirrorbench.core.specs import split_names
 
-app = typer.Typer(
+analyze_app = typer.Typer(
     help="Numbers and figures: what tuning does to a space of vectors, and where it helps.", no_args_is_help=True
 )
+
+
+def _encoders(help_: str, default: str) -> Any:
+    return Annotated[list[str] | None, encoders_option(help_, default)]
+
 
 _Texts = Annotated[
     str, typer.Option("--texts", metavar="NAME|FILE", help="A corpus or text file.", show_default="the task's texts")
@@ -31,12 +27,9 @@ _Texts = Annotated[
 _Results = Annotated[Path, typer.Option("--results", help="Where results are; what is missing is computed into it.")]
 _Folders = Annotated[list[Path] | None, typer.Argument(help="Folders of results.", show_default="results")]
 _FIRST: dict[str, Any] = {
-    "encoders": Annotated[
-        list[str] | None,
-        encoders_option(
-            "As for `run`; a bare backbone is the ladder. May be repeated.", "tiny, the model inside the package"
-        ),
-    ],
+    "encoders": _encoders(
+        "As for `run`; a bare backbone is the ladder. May be repeated.", "tiny, the model inside the package"
+    ),
     "task": Annotated[
         str, typer.Option("--task", "-t", metavar="NAME", help="Picks texts, level, language and tuning corpus.")
     ],
@@ -62,10 +55,8 @@ _DEFAULTS: dict[str, Any] = {
 """Of what is no option of an analysis itself."""
 
 
-def _command(declared: Callable[..., None]) -> None:
-    """Makes a command of a function that declares what a kind alone has; defaults are those of ``ANALYSES``."""
-    kind = declared.__name__
-    own = {name: option.annotation for name, option in signature(declared, eval_str=True).parameters.items()}
+def _command(kind: str, help_: str, **own: Any) -> None:
+    """Makes the command of a kind from its help and the options that it alone has; defaults are in ``ANALYSES``."""
     defaults = _DEFAULTS | ANALYSES[kind]
     if "encoders" not in defaults:
         del defaults["device"]
@@ -77,16 +68,14 @@ def _command(declared: Callable[..., None]) -> None:
         asked = {name: value for name in ANALYSES[kind] if (value := given.pop(name)) is not None}
         _analyze(kind, asked, given, output, format_)
 
-    command.__doc__ = declared.__doc__
-    parameters = [
+    command.__signature__ = Signature([  # type: ignore[attr-defined]  # what Typer reads
         Parameter(
             name, Parameter.KEYWORD_ONLY, annotation=one, default=None if defaults[name] == () else defaults[name]
         )
         for name, one in options.items()
-    ]
-    command.__signature__ = Signature(parameters)  # type: ignore[attr-defined]  # what Typer reads
+    ])  # fmt: skip
     command.__annotations__ = options
-    app.command(kind)(command)
+    analyze_app.command(kind, help=help_)(command)
 
 
 def _analyze(kind: str, options: dict[str, Any], where: dict[str, Any], output: Path, format_: str) -> None:
@@ -132,100 +121,88 @@ def _figure_formats(text: str) -> tuple[str, ...]:
     return () if text == "none" else check_formats(split_names([text or "pdf"]))
 
 
-@_command
-def errors(
-    encoders: Annotated[
-        list[str] | None, encoders_option("Two of them: before and after.", "tiny before and after MirrorWiC")
-    ],
-    show: Annotated[int, typer.Option(min=0, help="Changed items to print of each kind.")],
-    results: _Results,
-) -> None:
+_command(
+    "errors",
     """Items whose answer changes between two encoders (MirrorWiC, Table 6); for graded tasks, whose rank does.
 
     `mirrorbench analyze errors -e bert+base:pooling=target,layers=-4: -e bert+mirrorwic -t wic`
-    """
-
-
-@_command
-def curves(
-    results: _Folders,
-    x: Annotated[
-        str, typer.Option("--x", metavar="KEY", help="The spec key that varies: corpus_size, dropout, span_mask ...")
-    ],
-    tasks: Annotated[list[str] | None, tasks_option("Only these.", "all")],
-    log: Annotated[bool, typer.Option("--log", help="A logarithmic x axis.")],
-) -> None:
+    """,
+    encoders=_encoders("Two of them: before and after.", "tiny before and after MirrorWiC"),
+    show=Annotated[int, typer.Option(min=0, help="Changed items to print of each kind.")],
+    results=_Results,
+)
+_command(
+    "curves",
     """Scores by a setting of the tuning, from the results of a sweep (Mirror-BERT, Figure 5; MirrorWiC, Figure 4).
 
     `mirrorbench run -e tiny+mirror:corpus_size=100 -e tiny+mirror:corpus_size=300 -t quick-sts --seeds 2`
 
     `mirrorbench analyze curves --x corpus_size`
-    """
-
-
-@_command
-def frequency(results: _Folders) -> None:
+    """,
+    results=_Folders,
+    x=Annotated[
+        str, typer.Option("--x", metavar="KEY", help="The spec key that varies: corpus_size, dropout, span_mask ...")
+    ],
+    tasks=Annotated[list[str] | None, tasks_option("Only these.", "all")],
+    log=Annotated[bool, typer.Option("--log", help="A logarithmic x axis.")],
+)
+_command(
+    "frequency",
     """How a task's words are spread over buckets of frequency, and scores after tuning on each (Mirror-BERT, Figure 8).
 
     `mirrorbench run -e bert+mirror:corpus=words-en-0-10k -e bert+mirror:corpus=words-en-10-20k -t multisimlex-en`
 
     `mirrorbench analyze frequency --task multisimlex-en`
-    """
-
-
-@_command
-def isotropy(
-    texts: _Texts,
-    limit: Annotated[int, typer.Option(min=0, help="Texts to draw at random where there are more; 0: all.")],
-) -> None:
+    """,
+    results=_Folders,
+)
+_command(
+    "isotropy",
     """How evenly vectors fill their space: isotropy score, its logarithm, mean-vector norm (Mirror-BERT, Tables 9, 14).
 
     `mirrorbench analyze isotropy -e bert -t stsb --texts sts-sentences`
-    """
-
-
-@_command
-def similarity(results: _Results) -> None:
+    """,
+    texts=_Texts,
+    limit=Annotated[int, typer.Option(min=0, help="Texts to draw at random where there are more; 0: all.")],
+)
+_command(
+    "similarity",
     """Cosines of similar and dissimilar pairs, before and after tuning (Mirror-BERT, Figure 7).
 
     `mirrorbench analyze similarity -e bert -t qnli`
-    """
-
-
-@_command
-def layers(
-    texts: _Texts,
-    limit: Annotated[int, typer.Option(min=1, help="Sentences to draw at random where there are more.")],
-) -> None:
+    """,
+    results=_Results,
+)
+_command(
+    "layers",
     """Layer by layer: performance, isotropy, random-word and intra-sentence similarity (MirrorWiC, Figure 2).
 
     `mirrorbench analyze layers -e bert -t wic --texts wic-sentences --limit 2000`
-    """
-
-
-@_command
-def projection(
-    word: Annotated[str, typer.Option(help="A lemma of a disambiguation task (`wsd`): all its senses there.")],
-    texts: Annotated[
-        str,
-        typer.Option(
-            "--texts",
-            metavar="FILE",
-            show_default="sentences with spring, inside the package",
-            help="Lines of a sense, a tab, and a text with the word marked: `<t>word</t>`.",
-        ),
-    ],
-    method: Annotated[str, typer.Option(help="tsne, pca, or umap (if umap-learn is installed).")],
-) -> None:
+    """,
+    texts=_Texts,
+    limit=Annotated[int, typer.Option(min=1, help="Sentences to draw at random where there are more.")],
+)
+_command(
+    "projection",
     """The senses of a word in two dimensions (MirrorWiC, Figure 3), and how well they part (silhouette).
 
     `mirrorbench analyze projection -e bert -t wsd --word spring`
-    """
-
-
-@_command
-def roc(results: _Results) -> None:
+    """,
+    word=Annotated[str, typer.Option(help="A lemma of a disambiguation task (`wsd`): all its senses there.")],
+    texts=Annotated[
+        str,
+        typer.Option(
+            "--texts", metavar="FILE", show_default="sentences with spring, inside the package",
+            help="Lines of a sense, a tab, and a text with the word marked: `<t>word</t>`.",
+        ),
+    ],
+    method=Annotated[str, typer.Option(help="tsne, pca, or umap (if umap-learn is installed).")],
+)  # fmt: skip
+_command(
+    "roc",
     """ROC curves of a task with yes and no (Mirror-BERT, Figure 4).
 
     `mirrorbench analyze roc -e roberta -t qnli`
-    """
+    """,
+    results=_Results,
+)

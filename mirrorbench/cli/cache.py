@@ -13,14 +13,14 @@ from mirrorbench.cli.output import in_bytes, print_json, print_rows
 if TYPE_CHECKING:
     from mirrorbench.runs.maintenance import CacheEntry
 
-app = typer.Typer(
+cache_app = typer.Typer(
     name="cache",
     help="Tuned models and vectors that are kept, whether they are whole, and what may go.",
     no_args_is_help=True,
 )
 
 
-@app.command("list")
+@cache_app.command("list")
 def list_cache(as_json: Json = False) -> None:
     """List what is in the cache, the largest first."""
     from mirrorbench.runs.cache import Cache
@@ -40,7 +40,7 @@ def list_cache(as_json: Json = False) -> None:
     typer.echo(f"{cache.root}: {len(found)} entries, {in_bytes(sum(entry.size for entry in found))}")
 
 
-@app.command()
+@cache_app.command()
 def prune(
     older_than: Annotated[
         float | None, typer.Option("--older-than", min=0, metavar="DAYS", help="What was not used for so long.")
@@ -65,8 +65,8 @@ def prune(
     typer.echo(f"{len(chosen)} entries {done}, {in_bytes(sum(entry.size for entry in chosen))}")
 
 
-@app.command()
-def verify() -> None:
+@cache_app.command("verify")
+def verify_cache() -> None:
     """Hash everything in the cache and compare it with its checksums; exit code 1 if something is damaged."""
     from mirrorbench.core.errors import DataIntegrityError
     from mirrorbench.runs.cache import Cache

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from mirrorbench.data.cards import Card
     from mirrorbench.data.importing import ImportReport
 
-app = typer.Typer(
+data_app = typer.Typer(
     name="data",
     help="What data there is, where it comes from, under what licence, and whether it is intact.",
     no_args_is_help=True,
@@ -33,7 +33,7 @@ _Names = Annotated[
 ]
 
 
-@app.command("list")
+@data_app.command("list")
 def list_data(data_dir: DataDir = None, offline: Offline = False, as_json: Json = False) -> None:
     """List all data sets and corpora: kind, licence, and how many of their files are here."""
     from mirrorbench.data.cards import CORPUS_KIND
@@ -58,7 +58,7 @@ def list_data(data_dir: DataDir = None, offline: Offline = False, as_json: Json 
     typer.echo(f"Store: {store.root}")
 
 
-@app.command()
+@data_app.command()
 def fetch(
     names: _Names = None,
     everything: Annotated[bool, typer.Option("--all", help="Fetch every data set and corpus.")] = False,
@@ -86,7 +86,7 @@ def fetch(
     _raise(failures, "Not fetched")
 
 
-@app.command("import")
+@data_app.command("import")
 def import_data(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder that holds original files or archives.")],
     data_dir: DataDir = None,
@@ -101,8 +101,8 @@ def import_data(
     _print_report(import_folder(folder, store, builtin_cards()), store.root)
 
 
-@app.command()
-def verify(names: _Names = None, data_dir: DataDir = None, offline: Offline = False) -> None:
+@data_app.command("verify")
+def verify_data(names: _Names = None, data_dir: DataDir = None, offline: Offline = False) -> None:
     """Hash the files that are here again and compare them with their cards."""
     from mirrorbench.core.errors import DataIntegrityError
     from mirrorbench.data.store import DataStore
@@ -122,7 +122,7 @@ def verify(names: _Names = None, data_dir: DataDir = None, offline: Offline = Fa
         )
 
 
-@app.command()
+@data_app.command()
 def path(
     name: Annotated[str, typer.Argument(metavar="NAME", help="A data set or corpus.")],
     data_dir: DataDir = None,
@@ -136,7 +136,7 @@ def path(
         typer.echo(str(file))
 
 
-@app.command("overlap")
+@data_app.command("overlap")
 def show_overlap(
     corpus: Annotated[str, typer.Argument(metavar="CORPUS", help="A corpus, or a text file of one string a line.")],
     tasks: Annotated[list[str], typer.Argument(metavar="TASK...", help="Tasks or suites.")],

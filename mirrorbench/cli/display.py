@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from mirrorbench.runs.cells import Outcome
 
 console = Console()
-errors = Console(stderr=True)
+stderr = Console(stderr=True)
 
 
 def say(line: str) -> None:
@@ -102,42 +102,42 @@ class Display(Reporter):
 
     def _line(self, text: str) -> None:
         # Text, not markup: a path or an error may hold square brackets.
-        target = self.progress.console if self.progress else errors
+        target = self.progress.console if self.progress else stderr
         target.print(Text(text), soft_wrap=True)
 
     def finish(self, outcome: Outcome | Leaderboard, root: Path) -> None:
         """Say at the end what was done, what failed and why, and where it lies."""
         if outcome.failures:
-            errors.print()
+            stderr.print()
             reasons: dict[tuple[str, str], list[str]] = {}
             for failure in outcome.failures:
                 reasons.setdefault((failure.reason, failure.hint), []).append(f"{failure.spec} on {failure.task}")
             for (reason, hint), cells in reasons.items():
                 names = list(dict.fromkeys(cells))
                 shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
-                errors.print(Text.assemble(("Failed: ", "bold red"), shown), soft_wrap=True)
+                stderr.print(Text.assemble(("Failed: ", "bold red"), shown), soft_wrap=True)
                 # One failure is told in full; of many, only the heart of each, or nothing would be read.
                 text = f"{reason}\n{hint}" if len(reasons) <= 2 else f"{reason.splitlines()[0]}\n{hint}"
-                errors.print(Text("  " + text.strip().replace("\n", "\n  ")), soft_wrap=True)
+                stderr.print(Text("  " + text.strip().replace("\n", "\n  ")), soft_wrap=True)
         if not outcome.results:
-            errors.print("No results.")
+            stderr.print("No results.")
             return
         again = f", {self.cached} of them from earlier runs" if self.cached else ""
         written = (root / "leaderboard.md").is_file()  # mirrorbench paper writes none
         tables = "; table also in leaderboard.md and leaderboard.tex" if written else ""
         count = f"{len(outcome.results)} result{'s' if len(outcome.results) > 1 else ''}"
-        errors.print(Text(f"{count} in {root}{again}{tables}"), soft_wrap=True)
+        stderr.print(Text(f"{count} in {root}{again}{tables}"), soft_wrap=True)
 
 
 @contextmanager
 def progress_display() -> Iterator[Display]:
     """A display for a run; live only where standard error is a terminal."""
-    if not errors.is_terminal:
+    if not stderr.is_terminal:
         yield Display()
         return
     progress = Progress(
         TextColumn("{task.description}"), BarColumn(bar_width=30), MofNCompleteColumn(),
-        TextColumn("{task.fields[rate]}"), TimeRemainingColumn(), console=errors, transient=True,
+        TextColumn("{task.fields[rate]}"), TimeRemainingColumn(), console=stderr, transient=True,
     )  # fmt: skip
     with progress:
         yield Display(progress)

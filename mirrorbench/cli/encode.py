@@ -53,7 +53,7 @@ def encode(
 
     `echo "the [bank] of the river" | mirrorbench encode - -e bert --words-in-context`
     """
-    from mirrorbench.cli.display import errors, progress_display
+    from mirrorbench.cli.display import progress_display, stderr
     from mirrorbench.cli.output import on_interrupt
     from mirrorbench.core.errors import UsageError
     from mirrorbench.session import Session
@@ -71,4 +71,4 @@ def encode(
     if output:
         resumed = f", {done.before:,} of them before this run" if done.before else ""
         shape = f"{output}: {done.rows:,} x {done.dimensions}{resumed}"
-        errors.print(shape, markup=False, highlight=False, soft_wrap=True)
+        stderr.print(shape, markup=False, highlight=False, soft_wrap=True)

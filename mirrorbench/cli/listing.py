@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from mirrorbench.core.plugins import Plugins
 
 
-class Kind(StrEnum):
+class Listed(StrEnum):
     """What can be listed."""
 
     encoders = "encoders"
@@ -30,7 +30,7 @@ class Kind(StrEnum):
     tables = "tables"
 
 
-def list_registered(kind: Kind, as_json: Json = False, plugin: PluginFiles = None) -> None:
+def list_registered(kind: Listed, as_json: Json = False, plugin: PluginFiles = None) -> None:
     """What is registered, and by which plugin."""
     from mirrorbench.runs.builtin import plugins
 
@@ -44,23 +44,23 @@ def list_plugins(as_json: Json = False, plugin: PluginFiles = None) -> None:
     _print(plugins().listing(), as_json)
 
 
-def _rows(kind: Kind, registered: Plugins) -> list[dict[str, Any]]:
-    if kind is Kind.suites:
+def _rows(kind: Listed, registered: Plugins) -> list[dict[str, Any]]:
+    if kind is Listed.suites:
         from mirrorbench.data.catalogue import builtin_suites
 
         return [{"name": name, "tasks": list(tasks)} for name, tasks in builtin_suites().items()]
-    if kind is Kind.tables:
+    if kind is Listed.tables:
         from mirrorbench.reports.papers.reading import paper_tables
 
         return [{"name": name, "title": t.title, "where": t.where} for name, t in paper_tables().items()]
-    if kind is Kind.backbones:
+    if kind is Listed.backbones:
         from mirrorbench.models.backbones import BACKBONES
 
         return [{"name": b.name, "label": b.label, "hub id": b.hub_id} for b in BACKBONES.values()]
     rows = []
     for entry in getattr(registered, kind.value):
         row: dict[str, Any] = {"name": entry.name}
-        if kind is Kind.tasks:
+        if kind is Listed.tasks:
             task = entry.value
             row |= {"level": task.level, "languages": list(task.languages), "metric": task.main_metric}
         rows.append(row | {"description": entry.description, "plugin": entry.origin})

@@ -10,7 +10,7 @@ import typer
 
 from mirrorbench.core.errors import UsageError
 
-app = typer.Typer(
+plugin_app = typer.Typer(
     name="plugin", help="Packages of your own with encoders, tasks and augmentations.", no_args_is_help=True
 )
 
@@ -20,12 +20,12 @@ _FILES = ("pyproject.toml", "README.md", "$module/__init__.py", "$module/pets.ya
 """What the package holds; the template of each is the file of its name in ``cli/templates``."""
 
 
-@app.callback()
+@plugin_app.callback()
 def _root() -> None:
     pass
 
 
-@app.command()
+@plugin_app.command()
 def new(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the plugin: letters, digits, hyphens.")],
     output: Annotated[

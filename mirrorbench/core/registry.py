@@ -9,7 +9,7 @@ from typing import Generic, TypeVar
 
 from mirrorbench.core.errors import DuplicateNameError, PluginError, UnknownNameError
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 
 MOST_NAMED = 30
 """Names that an error lists in full, where a command lists them too."""
@@ -17,7 +17,7 @@ _LISTINGS = {"task": "mirrorbench list tasks", "corpus": "mirrorbench list corpo
 
 
 @dataclass(frozen=True, slots=True)
-class Entry(Generic[T]):
+class Entry(Generic[_T]):
     """One registered thing.
 
     Attributes:
@@ -28,12 +28,12 @@ class Entry(Generic[T]):
     """
 
     name: str
-    value: T
+    value: _T
     origin: str
     description: str
 
 
-class Registry(Generic[T]):
+class Registry(Generic[_T]):
     """Names to values, in the order of registration.
 
     Args:
@@ -42,10 +42,10 @@ class Registry(Generic[T]):
 
     def __init__(self, kind: str) -> None:
         self.kind = kind
-        self._entries: dict[str, Entry[T]] = {}
+        self._entries: dict[str, Entry[_T]] = {}
         self._any_name = False
 
-    def add(self, name: str, value: T, origin: str, description: str = "") -> None:
+    def add(self, name: str, value: _T, origin: str, description: str = "") -> None:
         """Register ``value`` under ``name``; a taken name is a ``DuplicateNameError`` that names both origins."""
         if not (isinstance(name, str) and name) or (not self._any_name and not _can_be_typed(name)):
             raise PluginError(
@@ -68,10 +68,10 @@ class Registry(Generic[T]):
         """Drop what is registered under other names."""
         self._entries = {name: self._entries[name] for name in names}
 
-    def __getitem__(self, name: str) -> T:
+    def __getitem__(self, name: str) -> _T:
         return self.entry(name).value
 
-    def entry(self, name: str) -> Entry[T]:
+    def entry(self, name: str) -> Entry[_T]:
         """The entry called ``name``; otherwise an ``UnknownNameError`` with the nearest names."""
         try:
             return self._entries[name]
@@ -81,7 +81,7 @@ class Registry(Generic[T]):
     def __contains__(self, name: object) -> bool:
         return name in self._entries
 
-    def __iter__(self) -> Iterator[Entry[T]]:
+    def __iter__(self) -> Iterator[Entry[_T]]:
         return iter(self._entries.values())
 
     def __len__(self) -> int:

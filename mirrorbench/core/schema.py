@@ -18,7 +18,7 @@ from mirrorbench.core.errors import DataFormatError
 from mirrorbench.core.specs import Value
 from mirrorbench.core.yamlfile import Located, plain_value, read_yaml
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 
 _PLACE = re.compile(r"(.*?) - at `(?:key in )?\$(.*)`", re.DOTALL)
 _STEP = re.compile(r"\.([^.\[]+)|\[(\d+|\.\.\.)\]")
@@ -31,7 +31,7 @@ _PLAIN = (
 _JSON_TYPES = {"object": "mapping", "array": "list", "null": "nothing"}
 
 
-def read(path: Path, schema: type[T], plain: Callable[[str], Value | None] = plain_value) -> T:
+def read(path: Path, schema: type[_T], plain: Callable[[str], Value | None] = plain_value) -> _T:
     """The content of a YAML file as an object of ``schema``.
 
     Args:
@@ -45,7 +45,7 @@ def read(path: Path, schema: type[T], plain: Callable[[str], Value | None] = pla
     return convert(read_yaml(path, plain), schema, path)
 
 
-def convert(content: Located, schema: type[T], path: Path) -> T:
+def convert(content: Located, schema: type[_T], path: Path) -> _T:
     """Values with their lines, as ``read_yaml`` gives them, as an object of ``schema``; otherwise as ``read``."""
     try:
         return msgspec.convert(content.bare(), schema)

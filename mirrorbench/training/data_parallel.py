@@ -9,7 +9,7 @@ from typing import TypeVar
 
 import torch
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 R = TypeVar("R")
 
 
@@ -19,7 +19,7 @@ def _pool(threads: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(threads, thread_name_prefix="mirrorbench-tuning")
 
 
-def map_shares(function: Callable[[Sequence[T]], R], items: Sequence[T], threads: int) -> list[R]:
+def map_shares(function: Callable[[Sequence[_T]], R], items: Sequence[_T], threads: int) -> list[R]:
     """The results of n shares, of which share i is ``items[i::n]``; items of similar cost should be neighbours.
 
     Each share has a thread, and as many of torch's own threads as there are to spare. So results depend on the number
@@ -32,7 +32,7 @@ def map_shares(function: Callable[[Sequence[T]], R], items: Sequence[T], threads
     if n <= 1:
         return [function(items)]
 
-    def compute(share: Sequence[T]) -> R:
+    def compute(share: Sequence[_T]) -> R:
         torch.set_num_threads(threads // n)  # of this thread
         return function(share)
 

@@ -9,7 +9,7 @@ import pytest
 from toy_cards import make_card, make_file
 from typer.testing import CliRunner
 
-from mirrorbench.cli.data import app
+from mirrorbench.cli.data import data_app as app
 from mirrorbench.core.errors import DataIntegrityError, DataUnavailableError, UnknownNameError, UsageError
 from mirrorbench.data import catalogue
 from mirrorbench.data.cards import Card, UrlSource

@@ -13,7 +13,7 @@ from mirrorbench.core.errors import DataFormatError
 from mirrorbench.data.textfiles import Ids, is_text, parse_json, parse_number, read_lines, shown
 
 Parser = Callable[[Mapping[str, Path], Mapping[str, Any]], list[Any]]
-T = TypeVar("T")
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class TableRow:
         """The decimal number in a column, between the two ends of a scale."""
         return parse_number(self.text(column).strip(), self.path, self.line, *scale)
 
-    def label(self, column: str | int, labels: Mapping[str, T]) -> T:
+    def label(self, column: str | int, labels: Mapping[str, _T]) -> _T:
         """What the word in a column stands for."""
         value = self.values.get(column)
         if not isinstance(value, str) or value not in labels:
