@@ -352,7 +352,7 @@ class Session:
             restart: begin anew where a run was interrupted.
 
         Raises:
-            UsageError: the arguments do not go together, or an unfinished output of another call is there.
+            UsageError: the arguments do not go together, or the output exists already.
             DataFormatError: the file cannot be read as that.
         """
         from mirrorbench.texts.encode import encode_texts

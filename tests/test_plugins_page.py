@@ -1,4 +1,4 @@
-"""Every file and command of docs/plugins.md, in an environment that has nothing but the wheel of mirrorbench."""
+"""Every file and command of docs/plugins.md; its package in an environment that has nothing but mirrorbench's wheel."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from fresh import Fresh, fresh_environment
 from pages import commands, files
+from reader import Shell
 
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.data.cardfile import load_card
@@ -22,33 +23,54 @@ ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "plugins.md"
 
 
-@pytest.mark.real
-def test_the_page_from_the_first_file_to_the_package(tmp_path: Path) -> None:
-    environment: Fresh = fresh_environment(tmp_path, [ROOT])
-    work = tmp_path / "work"
-    work.mkdir()
+COMMANDS = commands(PAGE)
+PACKAGE = next(row for row, command in enumerate(COMMANDS) if command.startswith("mirrorbench plugin new"))
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> Path:
+    """A working directory with the files of the page."""
+    folder = tmp_path / "work"
+    folder.mkdir()
     for name, text in files(PAGE).items():
-        (work / name).write_text(text, encoding="utf-8")
-    said = {}
-    for command in commands(PAGE):
+        (folder / name).write_text(text, encoding="utf-8")
+    return folder
+
+
+@pytest.mark.real
+def test_the_commands_with_one_file(
+    work: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    shell, output = Shell(work, monkeypatch, capsys.readouterr), ""
+    for command in COMMANDS[:PACKAGE]:
+        said = shell(command)
+        assert said.code == 0, (command, said.err)
+        output += said.out
+    for expected in ("letters", "word_drop=0.2", "pets", "generality", "tiny + Mirror: "):
+        assert expected in output, expected
+
+
+@pytest.mark.real
+def test_the_package_in_an_environment_of_its_own(tmp_path: Path, work: Path) -> None:
+    environment: Fresh = fresh_environment(tmp_path, [ROOT])
+    package, said = work / "mirrorbench-my-lab", {}
+    for command in COMMANDS[PACKAGE:]:
         # No network: what builds the package is the hatchling that is here.
         offline = ["--no-build-isolation"] if " -m pip " in command else []
+        tested = " -m pytest " in command
+        if tested:  # the installed files are what is tested
+            (package / "mirrorbench_my_lab").rename(package / "not-imported")
         said[command] = environment.run(*shlex.split(command), *offline, cwd=work).stdout
+        if tested:
+            (package / "not-imported").rename(package / "mirrorbench_my_lab")
     output = "\n".join(said.values())
-    for expected in (
-        "letters",
-        "word_drop=0.2",
-        "pets",
-        "generality",
-        "tiny + Mirror: ",
-        "3 passed",
-        "my-lab",
-        "my-lab-code",
-    ):
+    for expected in ("3 passed", "mirrorbench-my-lab 0.1.0", "my-lab-pets", "my-lab-code"):
         assert expected in output, expected
     (wheel,) = (work / "dist").iterdir()
     assert wheel.name == "mirrorbench_my_lab-0.1.0-py3-none-any.whl"
-    entry = tomllib.loads((work / "mirrorbench-my-lab" / "pyproject.toml").read_text(encoding="utf-8"))
+    assert len((package / "mirrorbench_my_lab" / "pets.yaml").read_text().splitlines()) <= 12
+    entry = tomllib.loads((package / "pyproject.toml").read_text(encoding="utf-8"))
     (shown,) = re.findall(r"```toml\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.S)
     assert tomllib.loads(shown)["project"]["entry-points"] == entry["project"]["entry-points"]
 

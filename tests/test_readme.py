@@ -7,6 +7,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+from reader import Shell
+
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
@@ -38,15 +41,16 @@ def _anchors(page: Path) -> list[str]:
     return [re.sub(r"[^\w\- ]", "", head.lower()).replace(" ", "-") for head in heads]
 
 
-def test_the_plugin_example_of_the_readme_works(tmp_path: Path) -> None:
+def test_the_plugin_example_of_the_readme_works(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     (code,) = [block for block in re.findall(r"```python\n(.*?)```", README, re.S) if "hookimpl" in block]
-    plugin = tmp_path / "pets.py"
-    plugin.write_text(code, encoding="utf-8")
-    command = [sys.executable, "-m", "mirrorbench", "run", "--plugin", str(plugin)]
-    command += ["--encoder", "tiny+base", "--tasks", "pets", "--offline", "--output", str(tmp_path / "results")]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert "pets" in done.stdout
+    (tmp_path / "pets.py").write_text(code, encoding="utf-8")
+    said = Shell(tmp_path, monkeypatch, capsys.readouterr)(
+        "mirrorbench run --plugin pets.py --encoder tiny+base --tasks pets --offline"
+    )
+    assert said.code == 0, said.err
+    assert "pets" in said.out
 
 
 def test_reference_pages_are_what_the_code_says() -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -117,3 +118,12 @@ def test_debugging_shows_the_traceback(mirrorbench: Callable, monkeypatch: pytes
     monkeypatch.setenv("MIRRORBENCH_DEBUG", "1")
     with pytest.raises(UnknownNameError):
         mirrorbench("run", "--tasks", "nothing")
+
+
+def test_completion_knows_the_commands() -> None:
+    env = os.environ | {"_MIRRORBENCH_COMPLETE": "complete_bash", "COMP_WORDS": "mirrorbench en", "COMP_CWORD": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", "import sys; sys.argv[0] = 'mirrorbench'; from mirrorbench.cli import main; main()"],
+        env=env, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.stdout.split() == ["encode"]

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from harness import comparable, letters
-from harness.fixtures import PATIENCE, Command
+from harness.fixtures import PATIENCE, Command, Said
 from harness.log import Log
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.specs import parse_spec
@@ -65,18 +65,21 @@ def bench(plugins: Plugins, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.fixture
-def interrupted(bench: Bench, command: Command) -> Callable[..., Callable[[], tuple[str, str]]]:
+def interrupted(
+    bench: Bench, command: Command, said: Said, monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., Callable[[], tuple[str, str]]]:
     """Presses Ctrl-C in a run under an executor, which the arguments choose; gives what starts the same command again.
 
     The run computes ``cats`` for ``letters`` and ``blocking``, and is interrupted when the one is stored and the other
     waits. Checked: it ends cleanly and says how to go on; begun again, it keeps what was stored, and stores what a run
     without an executor does. Returned by what starts it again: what it printed, and what a run without one prints.
+    Only what is interrupted is a process of its own.
     """
-    cells = ("run", "-t", "cats", "-e", "letters", "-e", "blocking", "--plugin", str(LETTERS), "--offline")
+    cells = ("run", "-t", "cats", "-e", "letters", "-e", "blocking", "--offline")
     first = bench.folder / "results" / "letters" / "cats" / "seed-0.json"
 
     def run(*executor: str) -> Callable[[], tuple[str, str]]:
-        process = command(*cells, *executor)
+        process = command(*cells, "--plugin", str(LETTERS), *executor)
         deadline = time.monotonic() + PATIENCE
         while not (bench.folder / "waiting").exists() or not first.exists():
             assert process.poll() is None, process.communicate()
@@ -86,17 +89,17 @@ def interrupted(bench: Bench, command: Command) -> Callable[..., Callable[[], tu
         _, err = process.communicate(timeout=PATIENCE)
         assert process.returncode == 130, err
         assert "Traceback" not in err, err
-        said = "Interrupted. What is done is stored in results; the same command goes on from there."
-        assert err.count(said) == 1, err
+        message = "Interrupted. What is done is stored in results; the same command goes on from there."
+        assert err.count(message) == 1, err
         kept = first.read_bytes()
 
         def go_on() -> tuple[str, str]:
             (bench.folder / "go").touch()
-            out, err = command(*cells, *executor).communicate(timeout=2 * PATIENCE)
+            _, out, err = said(*cells, *executor)
             assert "2 results in results, 1 of them from earlier runs" in err, err
             assert first.read_bytes() == kept
-            straight = command(*cells, "-o", "straight", MIRRORBENCH_CACHE=str(bench.folder / "fresh"))
-            expected, _ = straight.communicate(timeout=PATIENCE)
+            monkeypatch.setenv("MIRRORBENCH_CACHE", str(bench.folder / "fresh"))
+            _, expected, _ = said(*cells, "-o", "straight")
             assert bench.stored("results") == bench.stored("straight")
             return out, expected
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
+from importlib.metadata import entry_points
 from pathlib import Path
 from types import ModuleType
 
@@ -12,10 +14,12 @@ import pytest
 
 from harness.command import loaded_with
 from harness.terminal import start
+from mirrorbench.cli import add_plugin_commands, app, main
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.runs import builtin as plugin_manager
 
 Command = Callable[..., subprocess.Popen[str]]
+Said = Callable[..., tuple[int, str, str]]
 PATIENCE = 120.0
 """Seconds after which a test gives a command up."""
 
@@ -47,5 +51,28 @@ def command(plugin: ModuleType, plugins: Plugins, tmp_path: Path) -> Command:
     def mirrorbench(*arguments: str, **environment: str) -> subprocess.Popen[str]:
         program = ("harness.command", plugin.__name__)
         return start(*program, *arguments, cwd=tmp_path, **environment)
+
+    return mirrorbench
+
+
+@pytest.fixture
+def said(plugins: Plugins, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Said:
+    """Runs ``mirrorbench`` in this process, with the plugin and in the test's folder: exit code and both streams."""
+    monkeypatch.chdir(tmp_path)
+
+    def mirrorbench(*arguments: str) -> tuple[int, str, str]:
+        commands, groups = list(app.registered_commands), list(app.registered_groups)
+        monkeypatch.setattr(sys, "argv", ["mirrorbench", *arguments])
+        code: object = 0
+        try:
+            if not entry_points(group="mirrorbench"):  # where there are some, main does it
+                add_plugin_commands()
+            main()
+        except SystemExit as stop:
+            code = stop.code
+        finally:
+            app.registered_commands[:], app.registered_groups[:] = commands, groups
+        out, err = capsys.readouterr()
+        return int(code or 0), out, err
 
     return mirrorbench

@@ -16,13 +16,13 @@ sys.path[:0] = [str(HERE), str(HERE.parent), str(HERE.parents[2] / "tests")]
 
 pytest.importorskip("mteb")
 import mirrorbench_mteb
-from harness.fixtures import command, own_folders, plugins
+from harness.fixtures import own_folders, plugins, said
 
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.data.items import Pair
 from mirrorbench.data.store import DataStore
 
-__all__ = ["command", "own_folders", "plugins"]
+__all__ = ["own_folders", "plugins", "said"]
 
 
 @pytest.fixture(autouse=True)

@@ -1,14 +1,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import mteb
 import numpy as np
 import pytest
-from harness.fixtures import PATIENCE, Command
+from harness.fixtures import Said
 from mirrorbench_mteb.evaluation import evaluate
 from mirrorbench_mteb.export import export
 from mirrorbench_mteb.model import MirrorbenchModel
@@ -22,14 +21,15 @@ from mirrorbench.runs.results import read_results
 TUNED = "tiny+mirror:batch_size=20,corpus_size=60"
 
 
-@pytest.fixture
-def results(plugins: Plugins, tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What mirrorbench stored of an encoder that it tuned."""
-    spec = f"{TUNED},corpus=quick-sentences"
-    mirrorbench.run(
-        [spec, "tiny+base:pooling=mean"], "quick-sts,quick-simlex", output=tmp_path / "results", offline=True
-    )
-    return tmp_path / "results"
+    folder = tmp_path_factory.mktemp("results")
+    specs = [f"{TUNED},corpus=quick-sentences", "tiny+base:pooling=mean"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MIRRORBENCH_CACHE", str(folder / "cache"))
+        mirrorbench.run(specs, "quick-sts,quick-simlex", output=folder / "results", offline=True)
+    return folder / "results"
 
 
 def test_mteb_itself_finds_the_score_that_mirrorbench_stored(results: Path, similarity: Any) -> None:
@@ -106,29 +106,19 @@ def test_another_number_of_items_is_another_task(results: Path, tmp_path: Path) 
     assert {why for *_, why in exported.left_out} == {"it has 249 items, and MTEB's STS17 250"}
 
 
-@pytest.fixture
-def run(command: Command) -> Callable[..., tuple[int, str, str]]:
-    """Runs the command offline: exit code and both streams."""
-
-    def run(*arguments: str) -> tuple[int, str, str]:
-        process = command(*arguments, HF_HUB_OFFLINE="1")
-        out, err = process.communicate(timeout=PATIENCE)
-        return process.returncode, out, err
-
-    return run
-
-
-def test_the_commands(results: Path, tmp_path: Path, run: Callable[..., tuple[int, str, str]]) -> None:
-    code, out, err = run("mteb", "export", "results", "-o", "mteb")
+def test_the_commands(results: Path, tmp_path: Path, said: Said, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    monkeypatch.setattr("datasets.config.HF_HUB_OFFLINE", True)
+    code, out, err = said("mteb", "export", str(results), "-o", "mteb")
     assert code == 0, err
     assert len(out.splitlines()) == 2
     assert all((tmp_path / line).is_file() for line in out.splitlines())
     assert "2 of 4 results in 2 files." in err
-    code, _, err = run("mteb", "run", "tiny", "--tasks", "mteb-STS17-en-en,STS12", "--offline")
+    code, _, err = said("mteb", "run", "tiny", "--tasks", "mteb-STS17-en-en,STS12", "--offline")
     assert code == 1, err
     assert "0 of 2 tasks done" in err
     assert "HF_HOME" in err
     assert "Traceback" not in err
-    code, _, err = run("mteb", "run", "tiny", "--tasks", "STSBenchmrk", "--offline")
+    code, _, err = said("mteb", "run", "tiny", "--tasks", "STSBenchmrk", "--offline")
     assert code == 2
     assert "Did you mean STSBenchmark" in err

@@ -14,9 +14,9 @@ sys.path[:0] = [str(HERE.parent), str(HERE.parents[2] / "tests")]
 
 import mirrorbench_ray
 from harness.executors import bench, interrupted
-from harness.fixtures import command, own_folders, plugins
+from harness.fixtures import command, own_folders, plugins, said
 
-__all__ = ["bench", "command", "interrupted", "own_folders", "plugins"]
+__all__ = ["bench", "command", "interrupted", "own_folders", "plugins", "said"]
 
 
 @pytest.fixture

@@ -13,9 +13,9 @@ HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent), str(HERE.parents[2] / "tests")]
 
 import mirrorbench_simcse
-from harness.fixtures import command, own_folders, plugins
+from harness.fixtures import own_folders, plugins, said
 
-__all__ = ["command", "own_folders", "plugins"]
+__all__ = ["own_folders", "plugins", "said"]
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from typing import Any
 import mirrorbench_simcse
 import pytest
 import torch
-from harness.fixtures import PATIENCE, Command
+from harness.fixtures import Said
 
 from mirrorbench.core.errors import TuningError
 from mirrorbench.core.plugins import Plugins
@@ -102,14 +102,13 @@ def test_the_head_refuses_other_layers(plugins: Plugins) -> None:
     assert "simcse_head=0" in caught.value.hint
 
 
-def test_it_tunes_through_the_command_line(command: Command, tmp_path: Path) -> None:
+def test_it_tunes_through_the_command_line(said: Said, tmp_path: Path) -> None:
     (tmp_path / "mine.txt").write_text("\n".join(TEXTS) + "\n", encoding="utf-8")
     assert len(set(TEXTS)) == 60
     run = ["run", "--offline", "--tasks", "quick-sts", "--corpus", "mine.txt"]
     specs = ["--encoder", "tiny+simcse:batch_size=20", "--encoder", "tiny+mirror:batch_size=20"]
-    done = command(*run, *specs)
-    out, err = done.communicate(timeout=PATIENCE)
-    assert done.returncode == 0, err
+    code, out, err = said(*run, *specs)
+    assert code == 0, err
     assert "+ SimCSE" in out
     (result,) = (tmp_path / "results").glob("*simcse*/quick-sts/seed-0.json")
     cell = json.loads(result.read_text(encoding="utf-8"))
