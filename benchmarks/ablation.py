@@ -86,12 +86,12 @@ def _sparse_embedding() -> Any:
 
 def _prefetching() -> Any:
     """Texts to encode are tokenised when they are asked for."""
-    from mirrorbench.models import inference
+    from mirrorbench.models import batching
 
     def plain(items: Iterator[Any]) -> Iterator[Any]:
         yield from items
 
-    return patch.object(inference, "prefetch", plain)
+    return patch.object(batching, "prefetch", plain)
 
 
 DEVICES: dict[str, Callable[[], Any]] = {

@@ -144,6 +144,7 @@ def tune_backbone(
                 advance(done * len(texts) // n - before * len(texts) // n)
         loop.check()
     transformer.model.eval()
+    release_memory(device)
     return loop.report(time.perf_counter() - started)
 
 
