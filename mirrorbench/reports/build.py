@@ -27,16 +27,10 @@ def build_table(
 ) -> Table:  # fmt: skip
     """A table of the main scores.
 
-    Args:
-        results: any number of results.
-        plugins: for the heads of the columns.
-        tasks: columns and their order; by default every task in the results, suite by suite, then the others in the
-            order in which they are registered.
-        rows: rows and their order; by default every encoder in the results, in the order in which they come. Where the
-            results hold several protocols, each encoder has a row for each: they are different experiments. The tasks'
-            baselines follow.
-        failures: noted below the table.
-        title: one line.
+    Columns are the ``tasks``, by default every task in the results, suite by suite, then the others in the order in
+    which they are registered. Rows are by default every encoder in the results, in the order in which they come; where
+    the results hold several protocols, each encoder has a row for each: they are different experiments. The tasks'
+    baselines follow. Failures are noted below the table.
     """
     results = list(results)
     by_cell: dict[tuple[str, str, str], dict[int, Result]] = {}
@@ -71,9 +65,7 @@ def build_table(
 def mean_over_seeds(cells: Sequence[Mapping[int, Result]], metric: str = "") -> Score | None:
     """The mean over tasks within each seed, then over seeds; ``None`` where a task lacks a seed or a score.
 
-    Args:
-        cells: for each task its results by seed.
-        metric: by default each task's main one.
+    Each cell is a task's results by seed; ``metric`` is by default each task's main one.
     """
     values: list[tuple[int, float]] = []
     for seed in sorted(set().union(*cells)):

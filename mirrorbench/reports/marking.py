@@ -28,13 +28,9 @@ TABLE_RESAMPLES = 2_000
 
 
 class Marker:
-    """Computes intervals and ties of the cells of one table.
+    """Computes intervals and ties of a table's cells from the items behind each result, by ``cell_id``.
 
-    Args:
-        table: the table.
-        items: what is behind each result, by ``cell_id``; a cell that lacks some stays unmarked.
-        plugins: whose metrics may be the scores.
-        resamples: of each bootstrap and permutation test.
+    A cell that lacks some stays unmarked.
     """
 
     def __init__(

@@ -60,14 +60,9 @@ class PaperCell:
 
 @dataclass(frozen=True, slots=True)
 class MeasuredTable:
-    """A table of a paper with what was measured.
+    """A table of a paper with what was measured: cells in printed order, and the results that were used.
 
-    Attributes:
-        table: as published.
-        cells: rows of cells, in printed order.
-        results: those that were used.
-        backbone: what took the place of the papers' backbones, ``None`` for nothing.
-        notes: what a reader of the measured scores must know.
+    ``backbone`` took the place of the papers' backbones; ``notes`` say what a reader of the measured scores must know.
     """
 
     table: PaperTable
@@ -86,13 +81,9 @@ class MeasuredTable:
 def measured_table(
     table: PaperTable, results: Iterable[Result], protocol: str = "paper", backbone: EncoderSpec | None = None
 ) -> MeasuredTable:
-    """Put measured scores beside the published ones.
+    """Put measured scores beside the published ones; of results of the same cell the latest counts.
 
-    Args:
-        table: as published.
-        results: what was measured; the latest of each cell counts.
-        protocol: results of another one are left out.
-        backbone: look for rows on this backbone instead of the papers'; such scores are not held against the published.
+    Results of another protocol are left out. Scores on another ``backbone`` are not held against the published ones.
     """
     stored: dict[tuple[str, str], dict[int, Result]] = {}
     for result in without_repeats(result for result in results if result.protocol == protocol):
@@ -150,11 +141,7 @@ def paper_requests(
 ) -> list[Request]:
     """Requests that cover the measurable cells of a table and no others: one for each set of tasks.
 
-    Args:
-        table: the table.
-        seeds: runs of each tuned encoder.
-        protocol: ``paper`` or ``released``.
-        backbone: takes the place of the papers'; rows that are encoder systems are then left out.
+    With another ``backbone`` rows that are encoder systems are left out.
     """
     tasks: dict[EncoderSpec, dict[str, None]] = {}
     for target in table.targets(backbone).values():

@@ -179,24 +179,16 @@ def _cells(content: MeasuredTable) -> list[dict[str, Any]]:
     for r, (row, line) in enumerate(zip(content.table.rows, content.cells, strict=True)):
         for c, (column, cell) in enumerate(zip(content.table.columns, line, strict=True)):
             target, measured = content.table.target(r, c, content.backbone), cell.measured
-            cells.append(
-                {
-                    "row": r + 1,
-                    "label": row.label,
-                    "column": column.title,
-                    "encoder": str(target.spec) if target else None,
-                    "tasks": list(target.tasks) if target else [],
-                    "metric": target.metric if target else None,
-                    "printed": cell.printed.text or None,
-                    "published": cell.printed.value,
-                    "measured": measured.mean if measured else None,
-                    "sd": measured.sd if measured else None,
-                    "seeds": measured.n if measured else None,
-                    "difference": cell.difference,
-                    "differs": cell.differs,
-                    "cell_ids": list(measured.cell_ids) if measured else [],
-                }
-            )
+            wanted = (str(target.spec), list(target.tasks), target.metric) if target else (None, [], None)
+            found = (measured.mean, measured.sd, measured.n) if measured else (None, None, None)
+            cells.append({
+                "row": r + 1, "label": row.label, "column": column.title,
+                **dict(zip(("encoder", "tasks", "metric"), wanted, strict=True)),
+                "printed": cell.printed.text or None, "published": cell.printed.value,
+                **dict(zip(("measured", "sd", "seeds"), found, strict=True)),
+                "difference": cell.difference, "differs": cell.differs,
+                "cell_ids": list(measured.cell_ids) if measured else [],
+            })  # fmt: skip
     return cells
 
 

@@ -35,18 +35,10 @@ class Printed:
 
 @dataclass(frozen=True, slots=True)
 class PaperColumn:
-    """A column: tasks with a metric, an average or difference of other columns, or an analysis.
+    """A column: tasks with a metric, an average or difference of other columns (by their numbers), or an analysis.
 
-    Attributes:
-        head: as printed.
-        group: the head above it, empty for none.
-        tasks: names of the tasks that the score is averaged over, most often one; none for the other kinds.
-        metric: of the tasks.
-        average: numbers of the columns (from 0) that this one averages.
-        difference: numbers of two columns; the same twice for the difference to the row that ``against`` names.
-        analysis: what ``mirrorbench analyze`` calls it; ``corpus`` are the strings that it is about.
-        params: what the column adds to each row's encoder spec; ``backbone`` takes the place of the row's.
-        unavailable: why the column cannot be measured with the data that has cards.
+    A difference of a column with itself is that to the row which ``against`` names. ``params`` are added to each row's
+    encoder spec, ``backbone`` takes the place of the row's; ``unavailable`` says why nothing can be measured here.
     """
 
     head: str
@@ -96,18 +88,10 @@ class Remark:
 
 @dataclass(frozen=True, slots=True)
 class PaperTable:
-    """A table or figure with scores.
+    """A table or figure with scores, in printed order; ``where`` is paper, section and number.
 
-    Attributes:
-        name: paper and table, ``mirror-bert/table3``.
-        title: one line.
-        where: paper, section, number.
-        scale: how scores are printed, a key of ``SCALES``.
-        columns: in printed order.
-        rows: in printed order.
-        notes: what a reader must know.
-        inconsistencies: averages and differences that do not follow from the printed values.
-        disagreements: values that another table has otherwise.
+    ``inconsistencies`` are averages and differences that do not follow from the printed values, ``disagreements``
+    values that another table has otherwise.
     """
 
     name: str

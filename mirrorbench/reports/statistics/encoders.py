@@ -52,20 +52,16 @@ class SeedMean:
 
 @dataclass(frozen=True)
 class TaskComparison:
-    """Two encoders on one task: the first less the second.
+    """Two encoders on one task.
 
     Attributes:
         task: its name.
         metric: the metric that is compared.
-        n: items that both have.
-        left_out: items that only some have.
-        first: score of the first encoder on these items.
-        second: score of the second.
+        n: items that both have; ``left_out`` only some.
+        first: score of the first encoder on these items, ``second`` of the second.
         interval: bootstrap interval of the difference over items; ``None`` where undefined.
-        test: which test was made.
-        p: its two-sided p-value, not corrected; ``None`` where undefined.
+        test: which test was made; ``p`` is its two-sided p-value, ``corrected`` that for the number of tasks (Holm).
         drawn: the difference on the resamples.
-        corrected: the p-value corrected for the number of tasks (Holm); ``None`` where undefined.
     """
 
     task: str
@@ -116,17 +112,10 @@ def compare_encoders(
     first: Sequence[Stored], second: Sequence[Stored], tasks: Sequence[str], plugins: Plugins,
     test: PairedTest = PairedTest.auto, resamples: int = RESAMPLES, seed: int = 0, allow_mixed: bool = False,
 ) -> EncoderComparison:  # fmt: skip
-    """Compare two encoders task by task.
+    """Compare two encoders, with any number of seeds a task, on those of the ``tasks`` that both have.
 
-    Args:
-        first: results of one encoder, any number of seeds a task.
-        second: of another.
-        tasks: which tasks, in the order of the answer; those that one of them lacks are noted.
-        plugins: whose metrics may be the scores.
-        test: which paired test.
-        resamples: of bootstraps and permutation tests.
-        seed: of both; each task has another, so that tasks are resampled independently.
-        allow_mixed: compare also what was computed from other data or under another protocol.
+    Each task is resampled with a seed of its own, so that tasks are resampled independently. ``allow_mixed`` also
+    compares what was computed from other data or under another protocol.
 
     Raises:
         UsageError: there is nothing to compare, the results do not belong together, or the test does not suit them.
@@ -232,9 +221,8 @@ def drawn_means(seeds: Sequence[ItemScores], plugins: Plugins, resamples: int = 
 def suited(test: PairedTest, first: Sequence[ItemScores], second: Sequence[ItemScores]) -> PairedTest:
     """The test that is meant by ``auto``, or the one asked for, if it suits.
 
-    Raises:
-        UsageError: McNemar's test for anything but right or wrong of one seed each, or a permutation test for a
-            metric that is neither a mean nor a correlation.
+    McNemar's test suits right and wrong answers of one seed each, a permutation test means and correlations; anything
+    else is a ``UsageError``.
     """
     kind, hits = first[0].kind, first[0].hits and second[0].hits
     exact, permutable = hits and len(first) == len(second) == 1, kind == MEAN or kind in CORRELATIONS

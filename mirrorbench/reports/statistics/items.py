@@ -46,9 +46,8 @@ class ItemScores:
 
     Attributes:
         kind: how the score follows from them: ``mean`` of the values, or a correlation or other metric with the gold.
-        ids: identifiers, n of them, all different.
-        values: shape (n,).
-        gold: shape (n,); zeros for a mean.
+        ids: identifiers, all different.
+        values: shape (n,), as ``gold``, which is zeros for a mean.
         hits: whether each item is right or wrong and nothing between: value 0 is wrong.
         overlap: how much of each item is in the tuning corpus (``mirrorbench.data.contamination``), shape (n,);
             ``None`` where nothing was tuned or it is unknown.
@@ -183,12 +182,9 @@ def without_overlap(
 ) -> tuple[list[Result], dict[str, ItemScores], list[str]]:
     """Results scored again on the items of which no encoder was tuned on a text.
 
-    All encoders of a task are scored on the same items: one that was not tuned loses the same items as the others, or
-    the scores could not be compared.
-
-    Returns:
-        The results with their new main scores; what is behind them, by ``cell_id`` as in ``items``; and a line for each
-        task that says which items count. A result that cannot be scored again is left out, and the lines say so.
+    All encoders of a task are scored on the same items, or the scores could not be compared. Given back are the results
+    with their new main scores, the items behind them by ``cell_id``, and a line for each task that says which items
+    count, or that a result cannot be scored again and is left out.
     """
     seen: dict[str, set[str]] = {}
     for result in results:
