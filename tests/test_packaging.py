@@ -66,6 +66,7 @@ def test_the_papers_tables_are_in_it(wheel: zipfile.ZipFile) -> None:
     assert tables == {f"{p}/{path.name}" for p in papers for path in (ROOT / "leaderboards" / p).iterdir()}
 
 
-def test_the_skeleton_of_plugins_is_in_it(wheel: zipfile.ZipFile) -> None:
-    templates = (ROOT / "mirrorbench" / "cli" / "templates").glob("*.tmpl")
-    assert {f"mirrorbench/cli/templates/{path.name}" for path in templates} <= set(wheel.namelist())
+@pytest.mark.parametrize("folder", ["cli/templates", "reports/renderers/template"])
+def test_templates_are_in_it(wheel: zipfile.ZipFile, folder: str) -> None:
+    templates = [path for path in (ROOT / "mirrorbench" / folder).iterdir() if path.is_file()]
+    assert {f"mirrorbench/{folder}/{path.name}" for path in templates} <= set(wheel.namelist())
