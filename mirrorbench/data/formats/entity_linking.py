@@ -68,12 +68,12 @@ def parse_askapatient(files: Mapping[str, Path], options: Mapping[str, Any]) -> 
     folds = by_name(files, names, "AskAPatient.fold-<n>.<part>.txt", needed)
     linkings = []
     for fold in sorted(folds, key=int):
-        rows = [row for part in needed for row in columns.read(folds[fold][part])]
-        dictionary = dict.fromkeys((row.text("term").lower(), frozenset({row.text("id")})) for row in rows)
+        rows = {part: columns.read(folds[fold][part]) for part in needed}
+        labels = dict.fromkeys((row.text("term"), row.text("id")) for part in needed for row in rows[part])
+        dictionary = dict.fromkeys((term.lower(), frozenset({identity})) for term, identity in labels)
         mentions = [
             Mention(f"{fold}/{row.line}", (row.text("phrase").lower(),), frozenset({row.text("id")}))
-            for row in rows
-            if row.path == folds[fold]["test"]
+            for row in rows["test"]
         ]
         linkings.append(_linking(mentions, dictionary, f"AskAPatient, fold {fold}", f"fold-{fold}"))
     return linkings

@@ -11,7 +11,7 @@ from mirrorbench.core.errors import DataFormatError
 from mirrorbench.data.cards import whole_number
 from mirrorbench.data.formats.columns import Columns, TableRow, by_name, json_rows, parallel_lines
 from mirrorbench.data.items import Pair
-from mirrorbench.data.textfiles import Ids, parse_number
+from mirrorbench.data.textfiles import Ids, is_text, parse_number
 
 _STS_SCALE = (0, 5)
 
@@ -155,6 +155,8 @@ def _table_pair(row: TableRow, columns: Mapping[str, Any], scale: tuple[float, f
         value = row.values.get(column)
         if isinstance(value, numeric.get(role, ())) and not isinstance(value, bool):
             values[column] = repr(value)
+        elif not isinstance(value, str) or not is_text(value):
+            raise row.error(f"column {column!r} is missing, or no text")
     row = replace(row, values=values)
     found = {role: row.text(column) for role, column in columns.items()}
     gold = row.number(columns["gold"], scale)
