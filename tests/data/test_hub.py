@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import io
 import json
 import os
+import shutil
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from mirrorbench.cli import main
 from mirrorbench.core.errors import DataFormatError, DataIntegrityError, DataUnavailableError, UsageError
 from mirrorbench.data.cardfile import load_card
 from mirrorbench.data.corpora import read_corpus
 from mirrorbench.data.hub import hub_card, hub_file, parse_hub_id
 from mirrorbench.data.store import DataStore
-from mirrorbench.tasks.kinds import as_task
+from mirrorbench.runs.builtin import plugins
 
 REVISION = "0123456789012345678901234567890123456789"
 TOY = f"hf:owner/toy@{REVISION}"
@@ -127,21 +131,11 @@ class Hub:
         self._http.server_close()
 
 
-@pytest.fixture
-def hub() -> Iterator[Hub]:
-    pytest.importorskip("datasets")
-    running = Hub(dataset_files())
-    yield running
-    running.close()
-
-
 SEVERAL = """
 import contextlib, io, json, sys
 from mirrorbench.cli import main
-from mirrorbench.runs.builtin import plugins
 done = []
 for arguments in json.loads(sys.argv[1]):
-    plugins.cache_clear()
     sys.argv = ["mirrorbench", *arguments]
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
@@ -152,31 +146,42 @@ for arguments in json.loads(sys.argv[1]):
     done.append([code or 0, out.getvalue(), err.getvalue()])
 print(json.dumps(done))
 """
+MISSING = {
+    f"{TOY}/train": "Config name is missing",
+    f"{TOY}/lines/test": "Unknown split",
+    f"hf:owner/none@{REVISION}/train": "doesn't exist on the Hub",
+}
 
 
-@pytest.fixture
-def commands(hub: Hub, tmp_path: Path) -> Callable[..., list[tuple[int, str, str]]]:
-    """Runs commands one after the other: code, output, errors of each.
+@dataclass
+class Fetched:
+    """Where commands put what they fetched, and what each of them said: code, output, errors."""
 
-    In a process of their own, since the hub's client takes its address when it is imported.
-    """
-    own = {"HF_ENDPOINT": hub.url, "HF_HOME": str(tmp_path / "hf"), "no_proxy": "127.0.0.1", "OMP_NUM_THREADS": "1"}
+    data: Path
+    said: list[tuple[int, str, str]]
+
+
+@pytest.fixture(scope="module")
+def fetched(tmp_path_factory: pytest.TempPathFactory) -> Fetched:
+    """One process of several commands: the hub's client takes its address when it is imported, which takes long."""
+    pytest.importorskip("datasets")
+    folder, hub = tmp_path_factory.mktemp("hub"), Hub(dataset_files())
+    own = {"HF_ENDPOINT": hub.url, "HF_HOME": str(folder / "hf"), "no_proxy": "127.0.0.1", "OMP_NUM_THREADS": "1"}
     environment = {name: value for name, value in os.environ.items() if not name.startswith("HF_")} | own
-
-    def call(*each: list[str]) -> list[tuple[int, str, str]]:
-        program = [sys.executable, "-c", SEVERAL, json.dumps(each)]
-        done = subprocess.run(program, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True)
-        return [tuple(one) for one in json.loads(done.stdout.splitlines()[-1])]
-
-    return call
+    each = [
+        ["data", "fetch", f"{TOY}/lines/train", f"{TOY}/pairs/test"],
+        ["data", "path", f"{TOY}/lines/train"],
+        *(["data", "fetch", identity] for identity in MISSING),
+    ]
+    program = [sys.executable, "-c", SEVERAL, json.dumps(each)]
+    environment["MIRRORBENCH_DATA"] = str(folder / "data")
+    done = subprocess.run(program, cwd=folder, env=environment, capture_output=True, text=True, check=True)
+    hub.close()
+    return Fetched(folder / "data", json.loads(done.stdout.splitlines()[-1]))
 
 
 def test_a_task_and_its_corpus_come_from_the_hub(
-    hub: Hub,
-    commands: Callable,
-    tmp_path: Path,
-    random_model: Callable[[str], Path],
-    request: pytest.FixtureRequest,
+    fetched: Fetched, tmp_path: Path, random_model: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
     (tmp_path / "pairs.yaml").write_text(CARD)
     (tmp_path / "plugin.py").write_text(
@@ -184,54 +189,44 @@ def test_a_task_and_its_corpus_come_from_the_hub(
         "    register(Path(__file__).with_name('pairs.yaml'))\n"
     )
     corpus = f"{TOY}/lines/train#text"
-    encoder = f"{random_model('bert')}+mirror"
-    run = ["run", "--plugin", "plugin.py", "-e", encoder, "-t", "hub-pairs", "--device", "cpu", "--corpus", corpus]
-    ((code, out, err),) = commands(run)
-    assert code == 0, err
-    assert f"{corpus} (3 strings)" in " ".join(out.split())
+    monkeypatch.chdir(tmp_path)
+    arguments = ["--plugin", "plugin.py", "-e", f"{random_model('bert')}+mirror", "-t", "hub-pairs", "--corpus", corpus]
+    more = ["--device", "cpu", "--offline", "--data-dir", str(fetched.data)]
+    monkeypatch.setattr(sys, "argv", ["mirrorbench", "run", *arguments, *more])
+    plugins.cache_clear()
+    with contextlib.suppress(SystemExit):
+        main()
+    plugins.cache_clear()
+    assert f"{corpus} (3 strings)" in " ".join(capsys.readouterr().out.split())
     (path,) = (tmp_path / "results").rglob("seed-0.json")
     result = json.loads(path.read_text())
     assert result["n_items"] == len(PAIRS)
     strings = ("a cat", "a dog", "two lines")  # no null, no blank, no repetition
     assert result["cell"]["corpus"]["sha256"] == hashlib.sha256("\n".join(strings).encode()).hexdigest()
     ((name, checksum),) = result["data"]["files"].items()
-    stored = tmp_path / "default-data" / "hub" / name
+    stored = fetched.data / "hub" / name
     assert name == f"owner/toy/{REVISION}/pairs/test.jsonl"
     assert checksum == f"unverified:{hashlib.sha256(stored.read_bytes()).hexdigest()}"
     rows = [json.loads(line) for line in stored.read_text().splitlines()]
     assert [(row["one"], row["two"], row["score"]) for row in rows] == PAIRS
 
-    request.getfixturevalue("no_network")
-    store = DataStore(tmp_path / "default-data", offline=True)
-    task = as_task(load_card(tmp_path / "pairs.yaml"))
-    assert task.identity(store) == {name: checksum}
-    assert len(task.load(store)) == len(PAIRS)
-    assert read_corpus(corpus, store, {}).texts == strings
 
-
-def test_what_the_command_line_says(commands: Callable, tmp_path: Path) -> None:
-    missing = {
-        f"{TOY}/train": "Config name is missing",
-        f"{TOY}/lines/test": "Unknown split",
-        f"hf:owner/none@{REVISION}/train": "doesn't exist on the Hub",
-    }
-    fetched, path, *failed = commands(
-        ["data", "fetch", f"{TOY}/lines/train"],
-        ["data", "path", f"{TOY}/lines/train"],
-        *(["data", "fetch", identity] for identity in missing),
-    )
-    assert fetched[0] == 0, fetched[2]
-    (stored,) = (tmp_path / "default-data" / "hub").rglob("*.jsonl")
+def test_what_the_command_line_says(fetched: Fetched, tmp_path: Path) -> None:
+    fetch, path, *failed = fetched.said
+    assert fetch[0] == 0, fetch[2]
+    (stored,) = (fetched.data / "hub").rglob("lines/*.jsonl")
     assert set(json.loads(stored.read_text().splitlines()[0])) == {"text", "n"}  # bytes are no text
     assert path[1].strip() == str(stored)
-    for (code, _, err), (identity, message) in zip(failed, missing.items(), strict=True):
+    for (code, _, err), (identity, message) in zip(failed, MISSING.items(), strict=True):
         assert code == 1
         assert message in " ".join(err.split())
         assert f"mirrorbench data fetch {identity}" in err
         assert "Traceback" not in err
-    stored.write_text(stored.read_text().replace("a dog", "a fox"))
+    changed = DataStore(Path(shutil.copytree(fetched.data, tmp_path / "data")), offline=True)
+    (copy,) = (changed.root / "hub").rglob("lines/*.jsonl")
+    copy.write_text(copy.read_text().replace("a dog", "a fox"))
     with pytest.raises(DataIntegrityError, match="is not the file"):
-        read_corpus(f"{TOY}/lines/train#text", DataStore(tmp_path / "default-data"), {})
+        read_corpus(f"{TOY}/lines/train#text", changed, {})
 
 
 @pytest.mark.parametrize(
