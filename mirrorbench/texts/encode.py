@@ -82,12 +82,7 @@ def encode_texts(
 
 
 def check_vector_file(output: Path) -> None:
-    """Whether vectors can be written under this name.
-
-    Raises:
-        UsageError: an unknown ending, Parquet without pyarrow, or the file exists.
-        StorageError: its folder cannot be made.
-    """
+    """Raise where vectors cannot be written under this name: unknown ending, no pyarrow, existing file, no folder."""
     if output.suffix not in _WRITERS:
         raise UsageError(
             f"--output {output}: what is to be written follows from the name's ending",
@@ -106,13 +101,7 @@ def check_vector_file(output: Path) -> None:
 def encode_file(
     inputs: Iterable[TextInput], encoder: Encoder, output: Path, restart: bool, advance: Callable[[int], None]
 ) -> EncodedFile:
-    """Encode a stream of inputs into a ``.npy`` or ``.parquet`` file.
-
-    Raises:
-        UsageError: there are no inputs, or the encoder's vectors differ in length.
-        EncodingError: the encoder gave anything but finite vectors.
-        StorageError: the output cannot be written.
-    """
+    """Encode a stream of inputs into a ``.npy`` or ``.parquet`` file, going on where an earlier run was interrupted."""
     part = output.with_name(f"{output.name}.part")
     if part.is_file():  # of an earlier version
         part.unlink()

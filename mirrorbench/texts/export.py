@@ -32,22 +32,14 @@ class UploadError(MirrorbenchError):
 
 
 def check_exportable(pooling: Pooling) -> None:
-    """Whether other libraries can pool so.
-
-    Raises:
-        UsageError: they cannot.
-    """
+    """Raise where other libraries cannot pool so."""
     if pooling.mode == "mean-padded":
         problem = "pooling=mean-padded averages over padding too, which no other library does"
         raise UsageError(f"{problem}, so it cannot be exported", "Use pooling=mean.")
 
 
 def check_output(output: Path, force: bool) -> None:
-    """Whether a directory may be written.
-
-    Raises:
-        UsageError: something is there that must not, or not yet, be replaced.
-    """
+    """Raise where something is that must not, or not yet, be replaced."""
     if output.is_file() or output.is_symlink():
         raise UsageError(f"{output} is a file or a link, and the encoder is a directory", "Name another --output.")
     if not output.is_dir() or not any(output.iterdir()):
@@ -61,11 +53,7 @@ def check_output(output: Path, force: bool) -> None:
 
 @contextmanager
 def replacing(output: Path) -> Iterator[Path]:
-    """An empty directory beside ``output`` that takes its place when all is written, and goes if anything fails.
-
-    Raises:
-        StorageError: it cannot be written.
-    """
+    """An empty directory beside ``output`` that takes its place when all is written, and goes if anything fails."""
     problem, hint = f"the encoder cannot be written to {output}", "Free some space, or name another --output."
     old = None
     try:
@@ -158,11 +146,7 @@ def _modules(
 
 
 def check_repository(repo: str, offline: bool) -> None:
-    """Whether an upload to the Hugging Face hub can be tried at all, before anything is computed.
-
-    Raises:
-        UsageError: no name of a repository, or no network wanted.
-    """
+    """Raise where an upload to the Hugging Face hub cannot even be tried: no repository's name, no network wanted."""
     from huggingface_hub.constants import is_offline_mode
     from huggingface_hub.errors import HFValidationError
     from huggingface_hub.utils import validate_repo_id
@@ -177,11 +161,7 @@ def check_repository(repo: str, offline: bool) -> None:
 
 
 def upload(folder: Path, repo: str, private: bool = False) -> str:
-    """Upload a directory in a commit of its own, to a repository that is made if it is not there; its address.
-
-    Raises:
-        UploadError: no network, no right to write; the directory stays as it is.
-    """
+    """Upload a directory in a commit of its own, to a repository that is made if it is not there; its address."""
     from huggingface_hub import HfApi
     from huggingface_hub.errors import HfHubHTTPError, LocalTokenNotFoundError
 

@@ -24,13 +24,7 @@ _PAPERS = {
 
 
 def write_card(folder: Path, tuned: TunedEncoder, backbone: Path | None) -> None:
-    """Write ``README.md`` (the texts that were tuned on, or held out, are not in it).
-
-    Args:
-        folder: where to.
-        tuned: what it is about.
-        backbone: the backbone's directory, whose own card may name its licence.
-    """
+    """Write ``README.md``, without any text that was tuned on or held out; ``backbone`` may have a card of its own."""
     from jinja2 import Environment, StrictUndefined
 
     layers = parse_layers(tuned.pooling.layers)

@@ -130,11 +130,7 @@ def tune_texts(
 
 
 def resolve_method(spec: EncoderSpec, level: str, pairs: bool | None, plugins: Plugins) -> EncoderSpec:
-    """The spec with its method; ``pairs`` says whether the texts are pairs, ``None`` where that is not known yet.
-
-    Raises:
-        UsageError: the spec is nothing that can be tuned, names a corpus of its own, or does not suit the texts.
-    """
+    """The spec with its method; ``pairs`` says whether the texts are pairs, ``None`` where that is not known yet."""
     if level not in LEVELS:
         raise unknown_name("level", level, list(LEVELS))
     if spec.backbone in plugins.encoders:
