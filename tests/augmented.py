@@ -7,13 +7,16 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from mirrorbench.models.transformer import Transformer
 from mirrorbench.runs.builtin import load_plugins
 from mirrorbench.runs.loading import open_for_tuning
 from mirrorbench.training.augmentations import model_augmentations
+from mirrorbench.training.microbatch import in_order
 from mirrorbench.training.recipes import Recipe, override
+from mirrorbench.training.tokenized import TokenizedPairs
 
 AUGMENTATIONS: dict[str, Any] = {entry.name: entry.value for entry in load_plugins(discover=False).augmentations}
 WORDS = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]
@@ -37,3 +40,9 @@ def attached(path: Path, changed: Recipe) -> Iterator[Transformer]:
                 stack.callback(detach)
         transformer.model.train()
         yield transformer
+
+
+def embed(loop: Any, pairs: TokenizedPairs) -> tuple[torch.Tensor, torch.Tensor]:
+    """Vectors of both views in the order of the pairs, as the next step of a tuning computes them."""
+    parts, order = loop.reader.split(pairs, loop.held, np.random.default_rng((loop.seed, loop.steps)))
+    return in_order(loop.reader.read(parts), order)

@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any, cast
 
 import torch
+from torch import Tensor
 from torch.nn import functional as F  # noqa: N812  (torch's own convention)
 from torch.overrides import TorchFunctionMode
 
@@ -44,12 +45,8 @@ def fast_cpu_functions(generator: torch.Generator | None = None) -> ReplacedFunc
 
 
 def dropout(
-    x: torch.Tensor,
-    p: float = 0.5,
-    training: bool = True,
-    inplace: bool = False,
-    generator: torch.Generator | None = None,
-) -> torch.Tensor:
+    x: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False, generator: torch.Generator | None = None
+) -> Tensor:
     """As ``torch.nn.functional.dropout``; ``p`` is rounded to a multiple of 2^-16, and what is kept scaled by that."""
     dropped = round(p * _STEPS)
     if not training or not 0 < dropped < _STEPS or x.device.type != "cpu":
@@ -62,16 +59,9 @@ def dropout(
 
 
 def attention(
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    attn_mask: torch.Tensor | None = None,
-    dropout_p: float = 0.0,
-    is_causal: bool = False,
-    scale: float | None = None,
-    generator: torch.Generator | None = None,
-    **options: Any,
-) -> torch.Tensor:
+    query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None, dropout_p: float = 0.0,
+    is_causal: bool = False, scale: float | None = None, generator: torch.Generator | None = None, **options: Any,
+) -> Tensor:  # fmt: skip
     """As ``torch.nn.functional.scaled_dot_product_attention``, to which all without dropout is left."""
     if not dropout_p or is_causal or any(options.values()) or query.is_nested or query.device.type != "cpu":
         more = {"dropout_p": dropout_p, "is_causal": is_causal, "scale": scale, **options}
@@ -80,13 +70,9 @@ def attention(
 
 
 def plain_attention(
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    attn_mask: torch.Tensor | None,
-    scale: float | None,
-    drop: Callable[[torch.Tensor], torch.Tensor],
-) -> torch.Tensor:
+    query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None, scale: float | None,
+    drop: Callable[[Tensor], Tensor],
+) -> Tensor:  # fmt: skip
     """Attention by its definition; ``drop`` gets the weights, shape (..., queries, keys), the rest is as above."""
     factor = query.shape[-1] ** -0.5 if scale is None else scale
     # The product copies what is not contiguous, and a transposed matrix more slowly.
@@ -99,9 +85,7 @@ def plain_attention(
     return drop(products.softmax(-1)) @ value
 
 
-def embedding(
-    input: torch.Tensor, weight: torch.Tensor, padding_idx: int | None = None, *options: Any, **named: Any
-) -> torch.Tensor:
+def embedding(input: Tensor, weight: Tensor, padding_idx: int | None = None, *options: Any, **named: Any) -> Tensor:
     """As ``torch.nn.functional.embedding``, with a sparse gradient where that is smaller; norms are left to torch."""
     other = any(options[:1]) or any(options[2:]) or any(value for key, value in named.items() if key != "norm_type")
     if other or len(weight) <= input.numel() or not (
@@ -109,20 +93,20 @@ def embedding(
     ):  # fmt: skip
         return F.embedding(input, weight, padding_idx, *options, **named)
     padding = None if padding_idx is None else padding_idx % len(weight)
-    return cast("torch.Tensor", _SparseEmbedding.apply(input, weight, padding))  # type: ignore[no-untyped-call]
+    return cast("Tensor", _SparseEmbedding.apply(input, weight, padding))  # type: ignore[no-untyped-call]
 
 
 class _SparseEmbedding(torch.autograd.Function):
     """Rows of ``weight``; backwards a coalesced sparse tensor, whose rows add up in torch's order, bit for bit."""
 
     @staticmethod
-    def forward(ctx: Any, ids: torch.Tensor, weight: torch.Tensor, padding: int | None) -> torch.Tensor:
+    def forward(ctx: Any, ids: Tensor, weight: Tensor, padding: int | None) -> Tensor:
         ctx.save_for_backward(ids)
         ctx.shape, ctx.padding = weight.shape, padding
         return F.embedding(ids, weight)
 
     @staticmethod
-    def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[None, torch.Tensor, None]:
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[None, Tensor, None]:
         (ids,) = ctx.saved_tensors
         rows, places = ids.unique(return_inverse=True)
         values = torch.ops.aten.embedding_dense_backward(gradients[0], places, len(rows), -1, False)

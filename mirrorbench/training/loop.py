@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from mirrorbench.core.devices import out_of_memory, release_memory
 from mirrorbench.core.errors import TuningError
@@ -22,7 +23,7 @@ from mirrorbench.models.transformer import Transformer
 from mirrorbench.training.augmentations import Augmentation, model_augmentations
 from mirrorbench.training.cpu_functions import fast_cpu_functions
 from mirrorbench.training.losses import LOSSES
-from mirrorbench.training.microbatch import MicroBatch, MicroBatchReader
+from mirrorbench.training.microbatch import MicroBatchReader, in_order
 from mirrorbench.training.pairs import PairFunction, PairMaker, identical_pairs
 from mirrorbench.training.recipes import Recipe
 from mirrorbench.training.tokenized import PairTokenizer, TokenizedPairs
@@ -72,14 +73,10 @@ class TuningReport:
 
 
 def batches(n: int, size: int, drop_last: bool, rng: np.random.Generator) -> Iterator[NDArray[np.int64]]:
-    """One epoch's batches of indices in random order.
+    """One epoch's batches of the indices of n strings, at least 2, in random order.
 
-    Args:
-        n: number of strings, at least 2.
-        size: wanted batch size.
-        drop_last: skip an incomplete last batch; otherwise the strings are spread evenly over the batches, so that
-            none is lost and none sits in a batch with hardly any negatives.
-        rng: generator for the order.
+    With ``drop_last`` an incomplete last batch is skipped; otherwise the strings are spread evenly over the batches, so
+    that none is lost and none sits in a batch with hardly any negatives.
     """
     order = rng.permutation(n)
     if drop_last and n >= size:
@@ -172,7 +169,7 @@ class _Loop:
         )
         self.loss = LOSSES[recipe.loss]
         self.steps = self.strings = self.tokens = self.positions = 0
-        self.pending: list[torch.Tensor] = []
+        self.pending: list[Tensor] = []
         self.losses: list[float] = []
 
     def step(self, pairs: TokenizedPairs) -> None:
@@ -187,7 +184,7 @@ class _Loop:
         if len(self.pending) == CHECK_EVERY:
             self.check()
 
-    def within_memory(self, pairs: TokenizedPairs, labels: torch.Tensor) -> torch.Tensor:
+    def within_memory(self, pairs: TokenizedPairs, labels: Tensor) -> Tensor:
         """As ``differentiate``; while the device runs out of memory, again with half as much held.
 
         Raises:
@@ -211,7 +208,7 @@ class _Loop:
             release_memory(self.transformer.device)
             self.tokens, self.positions = counts
 
-    def differentiate(self, pairs: TokenizedPairs, labels: torch.Tensor) -> torch.Tensor:
+    def differentiate(self, pairs: TokenizedPairs, labels: Tensor) -> Tensor:
         """The loss over a batch of pairs, its gradients added to those of the weights.
 
         A batch whose activations would take too much memory is computed twice: first for its vectors alone, then, one
@@ -219,14 +216,15 @@ class _Loop:
         Deep Contrastive Learning Batch Size under Memory Limited Setup"). Both times draw the same dropout, so the
         loss over the whole batch and its gradients stay what they are.
         """
-        parts, order = self.split(pairs)
+        draws = np.random.default_rng((self.seed, self.steps))  # the same whenever this step is made
+        parts, order = self.reader.split(pairs, self.held, draws)
         computed = [self.reader.positions(part) for part in parts]
         self.tokens += len(pairs.ids.values)
         self.positions += sum(computed)
         whole = sum(computed) <= self.held
         vectors = self.reader.read(parts, keep=whole)
         leaves = [vector.detach().requires_grad_() for vector in vectors]
-        loss = self.loss(*_in_order(leaves, order), self.recipe.temperature, labels)
+        loss = self.loss(*in_order(leaves, order), self.recipe.temperature, labels)
         gradients = torch.autograd.grad(loss, leaves)
         if whole:
             self.reader.differentiate(vectors, gradients)
@@ -234,15 +232,6 @@ class _Loop:
             for part, gradient in zip(parts, gradients, strict=True):
                 self.reader.differentiate(self.reader.read([part]), [gradient])
         return loss.detach()
-
-    def embed(self, pairs: TokenizedPairs) -> tuple[torch.Tensor, torch.Tensor]:
-        """Vectors of both views in the order of the pairs, shape (pairs, dimensions) each."""
-        parts, order = self.split(pairs)
-        return _in_order(self.reader.read(parts), order)
-
-    def split(self, pairs: TokenizedPairs) -> tuple[list[MicroBatch], list[int]]:
-        """As of ``MicroBatchReader.split``; the same whenever a step is made."""
-        return self.reader.split(pairs, self.held, np.random.default_rng((self.seed, self.steps)))
 
     def check(self) -> None:
         """Look at the losses since the last look.
@@ -265,13 +254,6 @@ class _Loop:
         """What was done."""
         padding = 1 - self.tokens / max(1, self.positions)
         return TuningReport(self.steps, self.strings, self.tokens, padding, seconds, tuple(self.losses))
-
-
-def _in_order(vectors: list[torch.Tensor], order: list[int]) -> tuple[torch.Tensor, torch.Tensor]:
-    """First and second views in the order of the pairs, from micro-batches whose halves hold them in ``order``."""
-    halves = [part.chunk(2) for part in vectors]
-    back = torch.tensor(order).argsort().to(vectors[0].device, non_blocking=True)
-    return torch.cat([half[0] for half in halves])[back], torch.cat([half[1] for half in halves])[back]
 
 
 def held_tokens(transformer: Transformer) -> int:

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import torch
+from torch import Tensor
 from torch.nn import functional as F  # noqa: N812  (torch's own convention)
 
 MS_ALPHA, MS_BETA, MS_BASE = 2.0, 50.0, 0.5
@@ -23,9 +24,7 @@ MS_MARGIN = 0.2
 """Euclidean distance by which a negative must be further away than a positive to count as easy (SapBERT)."""
 
 
-def infonce(
-    left: torch.Tensor, right: torch.Tensor, temperature: float, labels: torch.Tensor | None = None
-) -> torch.Tensor:
+def infonce(left: Tensor, right: Tensor, temperature: float, labels: Tensor | None = None) -> Tensor:
     """InfoNCE as Eq. 1 of Mirror-BERT and MirrorWiC: the denominator holds the negatives only.
 
     Each of the 2N vectors is an anchor; its positive is its other view, its 2N - 2 negatives are all other vectors.
@@ -39,17 +38,13 @@ def infonce(
     return (negatives - similarity[rows, positive]).mean()
 
 
-def ntxent(
-    left: torch.Tensor, right: torch.Tensor, temperature: float, labels: torch.Tensor | None = None
-) -> torch.Tensor:
+def ntxent(left: Tensor, right: Tensor, temperature: float, labels: Tensor | None = None) -> Tensor:
     """NT-Xent as in the papers' released code: as ``infonce``, with the positive in the denominator as well."""
     cosines, same, positive = _similarities(left, right, labels)
     return _cross_entropy(cosines / temperature, same, positive)
 
 
-def multi_similarity(
-    left: torch.Tensor, right: torch.Tensor, temperature: float, labels: torch.Tensor | None = None
-) -> torch.Tensor:
+def multi_similarity(left: Tensor, right: Tensor, temperature: float, labels: Tensor | None = None) -> Tensor:
     """The multi-similarity loss (Wang et al. 2019, Eq. 16) over hard pairs mined in the batch, as SapBERT trains.
 
     An anchor's positive and negative are hard together if the negative is not at least ``MS_MARGIN`` further away than
@@ -75,9 +70,7 @@ def multi_similarity(
     return (towards + away).mean()
 
 
-def in_batch(
-    left: torch.Tensor, right: torch.Tensor, temperature: float, labels: torch.Tensor | None = None
-) -> torch.Tensor:
+def in_batch(left: Tensor, right: Tensor, temperature: float, labels: Tensor | None = None) -> Tensor:
     """The cross-entropy over in-batch negatives, in one direction (SimCSE: Gao et al., EMNLP 2021, Eq. 4).
 
     Each first view is an anchor; among the N second views it must find its own. Against ``ntxent`` the other first
@@ -90,21 +83,19 @@ def in_batch(
     return _cross_entropy(cosines / temperature, labels[:, None] == labels[None, :], own)
 
 
-def _cross_entropy(similarity: torch.Tensor, same: torch.Tensor, positive: torch.Tensor) -> torch.Tensor:
+def _cross_entropy(similarity: Tensor, same: Tensor, positive: Tensor) -> Tensor:
     """Of finding each anchor's positive among the columns that do not stand for the same; the mean over anchors."""
     same[torch.arange(len(same), device=same.device), positive] = False
     return F.cross_entropy(similarity.masked_fill(same, float("-inf")), positive)
 
 
-def _softplus_of_sum(exponents: torch.Tensor, chosen: torch.Tensor) -> torch.Tensor:
+def _softplus_of_sum(exponents: Tensor, chosen: Tensor) -> Tensor:
     """log(1 + sum of exp over the chosen entries of each row)."""
     masked = exponents.masked_fill(~chosen, float("-inf"))
     return torch.cat([masked, masked.new_zeros(len(masked), 1)], dim=1).logsumexp(dim=1)
 
 
-def _similarities(
-    left: torch.Tensor, right: torch.Tensor, labels: torch.Tensor | None
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+def _similarities(left: Tensor, right: Tensor, labels: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
     """Cosines of all 2N vectors, which of them stand for the same, and the index of each one's other view."""
     n = len(left)
     vectors = F.normalize(torch.cat([left, right]).float(), dim=1)
@@ -114,7 +105,7 @@ def _similarities(
     return vectors @ vectors.T, twice[:, None] == twice, positive
 
 
-Loss = Callable[[torch.Tensor, torch.Tensor, float, torch.Tensor | None], torch.Tensor]
+Loss = Callable[[Tensor, Tensor, float, Tensor | None], Tensor]
 
 LOSSES: dict[str, Loss] = {
     "infonce": infonce,

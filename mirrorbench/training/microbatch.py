@@ -12,6 +12,7 @@ from functools import partial
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from mirrorbench.core.devices import autocast
 from mirrorbench.models.batching import PASS_COST, TOKEN_BUDGET, even_batches, similar_length_batches
@@ -70,15 +71,15 @@ class MicroBatchReader:
         ids = batch.pairs.ids
         return len(ids.values) if self.packed else len(ids) * max(self.fixed, int(ids.lengths.max()))
 
-    def read(self, batches: Sequence[MicroBatch], keep: bool = True) -> list[torch.Tensor]:
+    def read(self, batches: Sequence[MicroBatch], keep: bool = True) -> list[Tensor]:
         """The vectors of each micro-batch; ``keep`` what ``differentiate`` needs."""
         shares = map_shares(partial(self._vectors, keep=keep), batches, self._threads)
-        vectors: list[torch.Tensor] = [torch.empty(0)] * len(batches)
+        vectors: list[Tensor] = [torch.empty(0)] * len(batches)
         for start, share in enumerate(shares):
             vectors[start :: len(shares)] = share
         return vectors
 
-    def differentiate(self, vectors: Sequence[torch.Tensor], gradients: Sequence[torch.Tensor]) -> None:
+    def differentiate(self, vectors: Sequence[Tensor], gradients: Sequence[Tensor]) -> None:
         """Given the gradients of the vectors that ``read`` kept, add those of the weights to theirs."""
         if not self.parallel:
             torch.autograd.backward(vectors, gradients)
@@ -93,11 +94,11 @@ class MicroBatchReader:
     def _threads(self) -> int:
         return torch.get_num_threads() if self.parallel else 1
 
-    def _vectors(self, batches: Sequence[MicroBatch], keep: bool) -> list[torch.Tensor]:
+    def _vectors(self, batches: Sequence[MicroBatch], keep: bool) -> list[Tensor]:
         with torch.set_grad_enabled(keep):
             return [self._pass(batch) for batch in batches]
 
-    def _pass(self, batch: MicroBatch) -> torch.Tensor:
+    def _pass(self, batch: MicroBatch) -> Tensor:
         pairs = batch.pairs
         forward = partial(self.transformer.forward, pairs.ids, [self.pooling], self.fixed, pairs.targets, self.packed)
         with autocast(self.transformer.device, self.precision):
@@ -107,11 +108,18 @@ class MicroBatchReader:
             torch.manual_seed(batch.seed)
             return forward()[0]
 
-    def _gradients(self, share: Sequence[tuple[torch.Tensor, torch.Tensor]]) -> Sequence[torch.Tensor | None]:
+    def _gradients(self, share: Sequence[tuple[Tensor, Tensor]]) -> Sequence[Tensor | None]:
         vectors, gradients = zip(*share, strict=True)
         return torch.autograd.grad(vectors, self.weights, gradients, allow_unused=True)
 
 
-def _added(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+def _added(one: Tensor, other: Tensor) -> Tensor:
     """The sum of two gradients; torch wants the dense one first."""
     return other + one if one.is_sparse and not other.is_sparse else one + other
+
+
+def in_order(vectors: list[Tensor], order: list[int]) -> tuple[Tensor, Tensor]:
+    """First and second views in the order of the pairs, from micro-batches whose halves hold them in ``order``."""
+    halves = [part.chunk(2) for part in vectors]
+    back = torch.tensor(order).argsort().to(vectors[0].device, non_blocking=True)
+    return torch.cat([half[0] for half in halves])[back], torch.cat([half[1] for half in halves])[back]

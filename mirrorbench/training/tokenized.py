@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from mirrorbench.core.errors import TuningError
 from mirrorbench.core.inputs import TextInput
@@ -30,7 +31,7 @@ class TokenizedPairs:
 
     ids: Ragged
     targets: Ragged | None
-    labels: torch.Tensor
+    labels: Tensor
 
     def take(self, rows: Sequence[int] | NDArray[np.int64]) -> TokenizedPairs:
         """Some of the pairs."""
@@ -89,7 +90,7 @@ class PairTokenizer:
                 left, right = ([view[row] for row in rows] for view in (pairs.left, pairs.right))
                 yield self._tokenized(left, right, labels[torch.from_numpy(rows)])
 
-    def _tokenized(self, left: Sequence[TextInput], right: Sequence[TextInput], labels: torch.Tensor) -> TokenizedPairs:
+    def _tokenized(self, left: Sequence[TextInput], right: Sequence[TextInput], labels: Tensor) -> TokenizedPairs:
         """Token ids of some pairs, after all token augmentations of the recipe in the order of their names."""
         rows = self._rows([*left, *right])
         ids: list[Any] = [row for row, _ in rows]

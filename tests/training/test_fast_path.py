@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import torch
-from augmented import AUGMENTATIONS, TEXTS, attached, recipe
+from augmented import AUGMENTATIONS, TEXTS, attached, embed, recipe
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from mirrorbench.models.transformer import Transformer
@@ -135,9 +135,9 @@ def test_each_part_and_each_step_draws_anew(random_model: Callable[[str], Path])
         for step in (0, 1):
             loop = _Loop(transformer, changed, MicroBatchReader(transformer, changed, "fp32", packs=True), seed=seed)
             loop.steps = step
-            left, right = loop.embed(pairs)
+            left, right = embed(loop, pairs)
             assert not torch.allclose(left, right)
-            assert all(torch.equal(one, other) for one, other in zip((left, right), loop.embed(pairs), strict=True))
+            assert all(torch.equal(one, other) for one, other in zip((left, right), embed(loop, pairs), strict=True))
             found[seed, step] = left.detach()
     assert len({tuple(vectors.flatten().tolist()) for vectors in found.values()}) == 4
 

@@ -16,7 +16,7 @@ from mirrorbench.core.hooks import Register, hookimpl
 from mirrorbench.training.augmentations.dropout import Dropout
 
 if TYPE_CHECKING:
-    import torch
+    from torch import Tensor
 
 
 class ControlledDropout(Dropout):
@@ -42,7 +42,7 @@ class ControlledDropout(Dropout):
         return stack.close
 
 
-def _dropout(x: torch.Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> torch.Tensor:
+def _dropout(x: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     from torch.nn import functional as F  # noqa: N812
 
     # What is shared by all rows (DeBERTa's relative positions) has no batch axis, and one mask already.
@@ -53,15 +53,9 @@ def _dropout(x: torch.Tensor, p: float = 0.5, training: bool = True, inplace: bo
 
 
 def _attention(
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    attn_mask: torch.Tensor | None = None,
-    dropout_p: float = 0.0,
-    is_causal: bool = False,
-    scale: float | None = None,
-    **options: Any,
-) -> torch.Tensor:
+    query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None, dropout_p: float = 0.0,
+    is_causal: bool = False, scale: float | None = None, **options: Any,
+) -> Tensor:  # fmt: skip
     from torch.nn import functional as F  # noqa: N812
 
     from mirrorbench.training.cpu_functions import plain_attention

@@ -14,6 +14,7 @@ from mirrorbench.core.hooks import Register, hookimpl
 
 if TYPE_CHECKING:
     import torch
+    from torch import Tensor
 
 # What the output projection of self-attention is called: what goes into it is the heads side by side, nothing else.
 OUTPUT_PROJECTIONS = (
@@ -25,7 +26,7 @@ OUTPUT_PROJECTIONS = (
 )
 
 
-def drop_heads(heads: torch.Tensor, rate: float) -> torch.Tensor:
+def drop_heads(heads: Tensor, rate: float) -> Tensor:
     """Zero each head of each example with probability ``rate``; shape (batch, tokens, heads, dimensions of a head).
 
     As in the paper's released code, those that are kept are scaled by the number of heads over the number *kept*,
@@ -62,7 +63,7 @@ class Drophead:
             )
         n_heads = model.config.num_attention_heads
 
-        def before(module: torch.nn.Module, inputs: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...] | None:
+        def before(module: torch.nn.Module, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...] | None:
             if not module.training:
                 return None
             (states,) = inputs

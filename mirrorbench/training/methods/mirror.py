@@ -22,13 +22,9 @@ def mirror_preset(level: str, architecture: str, protocol: str) -> Recipe:
     # Appendix B: sentence-level BERT is tuned and tested with mean pooling, all else with [CLS].
     pooling = "mean" if sentence and architecture == "bert" else "cls"
     span = {"word": 0, "phrase": 2}.get(level, 5)
-    recipe = Recipe(
-        temperature=0.2 if level == "word" else 0.04,
-        epochs=1 if sentence else 2,
-        train_max_length=50 if sentence else 25,
-        pooling=pooling,
-        augment=(("dropout", 0.1), ("span_mask", float(span))),
-    )
+    temperature, (epochs, length) = 0.2 if level == "word" else 0.04, (1, 50) if sentence else (2, 25)
+    augment = (("dropout", 0.1), ("span_mask", float(span)))
+    recipe = Recipe(temperature, epochs, train_max_length=length, pooling=pooling, augment=augment)
     if protocol == "released":
         pooling = "mean-padded" if pooling == "mean" else pooling
         recipe = replace(recipe, loss="ntxent", drop_last=True, clean_corpus=False, pooling=pooling)

@@ -38,18 +38,10 @@ def mirrorwic_preset(level: str, architecture: str, protocol: str) -> Recipe:
     positive in the denominator of the loss.
     """
     span, dropout = _MIRRORWIC_RATES.get(architecture, (10, 0.4))
-    recipe = Recipe(
-        temperature=0.04,
-        epochs=1,
-        train_max_length=50,
-        pooling="target",
-        layers="-4:",
-        augment=(("dropout", dropout), ("span_mask", float(span))),
-    )
-    if protocol == "released":
-        augment = (("dropout", 0.4), ("span_mask", float(span)))
-        recipe = replace(recipe, epochs=2, loss="ntxent", augment=augment)
-    return recipe
+    released = protocol == "released"
+    augment = (("dropout", 0.4 if released else dropout), ("span_mask", float(span)))
+    recipe = Recipe(temperature=0.04, epochs=1, train_max_length=50, pooling="target", layers="-4:", augment=augment)
+    return replace(recipe, epochs=2, loss="ntxent") if released else recipe
 
 
 def word_spans(text: str) -> list[Span]:

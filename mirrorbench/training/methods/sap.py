@@ -8,6 +8,7 @@ concept, as SapBERT's paper builds its training data.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import combinations
 
 from mirrorbench.core.errors import TuningError
@@ -27,16 +28,8 @@ def sap_preset(level: str, architecture: str, protocol: str) -> Recipe:
     dropout, which is 0.1 in the BERT family. The same at every level, and for both protocols but for the corpus: its
     lines are pairs of names, so a repeated line is a repeated pair.
     """
-    return Recipe(
-        temperature=0.04,
-        epochs=1,
-        train_max_length=25,
-        pooling="cls",
-        batch_size=256,
-        loss="multi-similarity",
-        augment=(("dropout", 0.1),),
-        clean_corpus=protocol == "paper",
-    )
+    recipe = Recipe(temperature=0.04, epochs=1, train_max_length=25, pooling="cls", augment=(("dropout", 0.1),))
+    return replace(recipe, batch_size=256, loss="multi-similarity", clean_corpus=protocol == "paper")
 
 
 def name_pairs(texts: Sequence[str], maker: PairMaker) -> Pairs:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from augmented import AUGMENTATIONS, TEXTS, attached, recipe
+from augmented import AUGMENTATIONS, TEXTS, attached, embed, recipe
 from random_models import ARCHITECTURES
 from torch.nn import functional as F
 
@@ -33,15 +33,15 @@ def test_identical_strings_have_identical_vectors_in_training_mode(
         loop = _Loop(transformer, changed, MicroBatchReader(transformer, changed, "fp32", packs=False), seed=0)
         texts = [*TEXTS, *TEXTS[:10]]
         pairs = identical(transformer, texts)
-        left, right = loop.embed(pairs)
+        left, right = embed(loop, pairs)
         assert transformer.model.training
         assert torch.equal(left, right)
         # The masks are drawn anew for each pair and each step; only the two views of a pair share them.
         assert (left[:10] - left[len(TEXTS) :]).abs().amax(1).min() > 1e-3
         loop.steps += 1
-        again, _ = loop.embed(pairs)
+        again, _ = embed(loop, pairs)
         assert (again - left).abs().amax(1).min() > 1e-3
-    left, right = loop.embed(pairs)
+    left, right = embed(loop, pairs)
     assert (left - right).abs().amax(1).min() > 1e-3
 
 
@@ -51,7 +51,7 @@ def test_identical_strings_in_half_precision(architecture: str, random_model: Ca
     with attached(random_model(architecture), changed) as transformer:
         loop = _Loop(transformer, changed, MicroBatchReader(transformer, changed, "bf16", packs=False), seed=0)
         pairs = identical(transformer, TEXTS)
-        left, right = loop.embed(pairs)
+        left, right = embed(loop, pairs)
     assert torch.equal(left, right)
 
 
