@@ -71,7 +71,6 @@ class Hub:
 
     def __init__(self, files: dict[str, bytes]) -> None:
         self.files = files
-        self.asked: list[str] = []
         hub = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -80,7 +79,6 @@ class Hub:
             def do_GET(self) -> None:
                 self.rfile.read(int(self.headers.get("Content-Length") or 0))
                 path = self.path.partition("?")[0]
-                hub.asked.append(path)
                 code, body, headers = hub.answer(path)
                 self.send_response(code)
                 for name, value in {"Content-Length": str(len(body)), **headers}.items():

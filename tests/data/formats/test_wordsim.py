@@ -213,7 +213,7 @@ def test_what_breaks_a_dictionary(tmp_path: Path, changes: dict[str, str], messa
 
 
 def test_a_size_that_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(DataFormatError, match="lack train\.freq\.3k"):
+    with pytest.raises(DataFormatError, match=r"lack train\.freq\.3k"):
         read_xling(tmp_path, XLING, "3k")
 
 
