@@ -75,7 +75,7 @@ _OWN = {known.name for known in app.registered_commands} | {known.name for known
 
 
 def add_plugin_commands() -> None:
-    """Make commands of what plugins registered as such; what makes none is a warning, and stops no other command."""
+    """Add the commands of plugins; one that is not a command, or whose name is taken, is skipped with a warning."""
     from mirrorbench.core.plugins import PluginWarning
     from mirrorbench.runs.builtin import plugins
 
@@ -114,14 +114,14 @@ def main() -> None:
         report(error)
         sys.exit(2 if isinstance(error, UsageError | PluginError) else 1)
     except BrokenPipeError:
-        # The reader of our output (head, less) has gone: nothing is left to say, and nobody to say it to.
+        # The program that reads our output (head, less) has ended.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
 
 
 @contextmanager
 def _plain_warnings() -> Iterator[None]:
-    """Warnings of plugins inside are a line, without the place in our code that Python would put around it."""
+    """Warnings of this package are one line inside, without file and line number."""
     usual = warnings.formatwarning
 
     def line_of(

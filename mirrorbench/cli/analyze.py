@@ -21,32 +21,27 @@ def _encoders(help_: str, default: str) -> Any:
     return Annotated[list[str] | None, encoders_option(help_, default)]
 
 
-_Texts = Annotated[
-    str, typer.Option("--texts", metavar="NAME|FILE", help="A corpus or text file.", show_default="the task's texts")
-]
+# fmt: off
+_Texts = Annotated[str, typer.Option(
+    "--texts", metavar="NAME|FILE", help="A corpus or text file.", show_default="the task's texts")]
 _Results = Annotated[Path, typer.Option("--results", help="Where results are; what is missing is computed into it.")]
 _Folders = Annotated[list[Path] | None, typer.Argument(help="Folders of results.", show_default="results")]
 _FIRST: dict[str, Any] = {
     "encoders": _encoders(
-        "As for `run`; a bare backbone is the ladder. May be repeated.", "tiny, the model inside the package"
-    ),
-    "task": Annotated[
-        str, typer.Option("--task", "-t", metavar="NAME", help="Picks texts, level, language and tuning corpus.")
-    ],
+        "As for `run`; a bare backbone is the ladder. May be repeated.", "tiny, the model inside the package"),
+    "task": Annotated[str, typer.Option(
+        "--task", "-t", metavar="NAME", help="Picks texts, level, language and tuning corpus.")],
 }
 _LAST: dict[str, Any] = {
     "corpus": Annotated[str, typer.Option(help="Corpus name or text file to tune on.", show_default="the task's own")],
     "seed": Annotated[int, typer.Option(help="Of the tuning and of random samples.")],
-    "protocol": Protocol,
-    "device": Device,
-    "data_dir": DataDir,
-    "offline": Offline,
+    "protocol": Protocol, "device": Device, "data_dir": DataDir, "offline": Offline,
     "output": Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Where numbers and figures go.")],
-    "format_": Annotated[
-        str, typer.Option("--format", "-f", metavar="NAME,...", help="pdf, svg, png, or none.", show_default="pdf")
-    ],
+    "format_": Annotated[str, typer.Option(
+        "--format", "-f", metavar="NAME,...", help="pdf, svg, png, or none.", show_default="pdf")],
     "plugin": PluginFiles,
 }
+# fmt: on
 """Options that several kinds have, around their own."""
 _DEFAULTS: dict[str, Any] = {
     "results": Path("results"), "device": "auto", "data_dir": None, "offline": False, "output": Path("analysis"),
@@ -55,8 +50,9 @@ _DEFAULTS: dict[str, Any] = {
 """Of what is no option of an analysis itself."""
 
 
-def _command(kind: str, help_: str, **own: Any) -> None:
+def _command(kind: str, summary: str, *examples: str, **own: Any) -> None:
     """Makes the command of a kind from its help and the options that it alone has; defaults are in ``ANALYSES``."""
+    help_ = "\n\n".join((summary, *(f"`mirrorbench {example}`" for example in examples)))
     defaults = _DEFAULTS | ANALYSES[kind]
     if "encoders" not in defaults:
         del defaults["device"]
@@ -123,86 +119,58 @@ def _figure_formats(text: str) -> tuple[str, ...]:
 
 _command(
     "errors",
-    """Items whose answer changes between two encoders (MirrorWiC, Table 6); for graded tasks, whose rank does.
-
-    `mirrorbench analyze errors -e bert+base:pooling=target,layers=-4: -e bert+mirrorwic -t wic`
-    """,
+    "Items whose answer changes between two encoders (MirrorWiC, Table 6); for graded tasks, whose rank does.",
+    "analyze errors -e bert+base:pooling=target,layers=-4: -e bert+mirrorwic -t wic",
     encoders=_encoders("Two of them: before and after.", "tiny before and after MirrorWiC"),
     show=Annotated[int, typer.Option(min=0, help="Changed items to print of each kind.")],
     results=_Results,
-)
+)  # fmt: skip
 _command(
     "curves",
-    """Scores by a setting of the tuning, from the results of a sweep (Mirror-BERT, Figure 5; MirrorWiC, Figure 4).
-
-    `mirrorbench run -e tiny+mirror:corpus_size=100 -e tiny+mirror:corpus_size=300 -t quick-sts --seeds 2`
-
-    `mirrorbench analyze curves --x corpus_size`
-    """,
+    "Scores by a setting of the tuning, from the results of a sweep (Mirror-BERT, Figure 5; MirrorWiC, Figure 4).",
+    "run -e tiny+mirror:corpus_size=100 -e tiny+mirror:corpus_size=300 -t quick-sts --seeds 2",
+    "analyze curves --x corpus_size",
     results=_Folders,
-    x=Annotated[
-        str, typer.Option("--x", metavar="KEY", help="The spec key that varies: corpus_size, dropout, span_mask ...")
-    ],
+    x=Annotated[str, typer.Option(
+        "--x", metavar="KEY", help="The spec key that varies: corpus_size, dropout, span_mask ...")],
     tasks=Annotated[list[str] | None, tasks_option("Only these.", "all")],
     log=Annotated[bool, typer.Option("--log", help="A logarithmic x axis.")],
-)
+)  # fmt: skip
 _command(
     "frequency",
-    """How a task's words are spread over buckets of frequency, and scores after tuning on each (Mirror-BERT, Figure 8).
-
-    `mirrorbench run -e bert+mirror:corpus=words-en-0-10k -e bert+mirror:corpus=words-en-10-20k -t multisimlex-en`
-
-    `mirrorbench analyze frequency --task multisimlex-en`
-    """,
+    "How a task's words are spread over buckets of frequency, and scores after tuning on each (Mirror-BERT, Figure 8).",
+    "run -e bert+mirror:corpus=words-en-0-10k -e bert+mirror:corpus=words-en-10-20k -t multisimlex-en",
+    "analyze frequency --task multisimlex-en",
     results=_Folders,
 )
 _command(
     "isotropy",
-    """How evenly vectors fill their space: isotropy score, its logarithm, mean-vector norm (Mirror-BERT, Tables 9, 14).
-
-    `mirrorbench analyze isotropy -e bert -t stsb --texts sts-sentences`
-    """,
+    "How evenly vectors fill their space: isotropy score, its logarithm, mean-vector norm (Mirror-BERT, Tables 9, 14).",
+    "analyze isotropy -e bert -t stsb --texts sts-sentences",
     texts=_Texts,
     limit=Annotated[int, typer.Option(min=0, help="Texts to draw at random where there are more; 0: all.")],
 )
 _command(
-    "similarity",
-    """Cosines of similar and dissimilar pairs, before and after tuning (Mirror-BERT, Figure 7).
-
-    `mirrorbench analyze similarity -e bert -t qnli`
-    """,
-    results=_Results,
-)
+    "similarity", "Cosines of similar and dissimilar pairs, before and after tuning (Mirror-BERT, Figure 7).",
+    "analyze similarity -e bert -t qnli", results=_Results,
+)  # fmt: skip
 _command(
-    "layers",
-    """Layer by layer: performance, isotropy, random-word and intra-sentence similarity (MirrorWiC, Figure 2).
-
-    `mirrorbench analyze layers -e bert -t wic --texts wic-sentences --limit 2000`
-    """,
+    "layers", "Layer by layer: performance, isotropy, random-word and intra-sentence similarity (MirrorWiC, Figure 2).",
+    "analyze layers -e bert -t wic --texts wic-sentences --limit 2000",
     texts=_Texts,
     limit=Annotated[int, typer.Option(min=1, help="Sentences to draw at random where there are more.")],
-)
+)  # fmt: skip
 _command(
     "projection",
-    """The senses of a word in two dimensions (MirrorWiC, Figure 3), and how well they part (silhouette).
-
-    `mirrorbench analyze projection -e bert -t wsd --word spring`
-    """,
+    "The senses of a word in two dimensions (MirrorWiC, Figure 3), and how well they part (silhouette).",
+    "analyze projection -e bert -t wsd --word spring",
     word=Annotated[str, typer.Option(help="A lemma of a disambiguation task (`wsd`): all its senses there.")],
-    texts=Annotated[
-        str,
-        typer.Option(
-            "--texts", metavar="FILE", show_default="sentences with spring, inside the package",
-            help="Lines of a sense, a tab, and a text with the word marked: `<t>word</t>`.",
-        ),
-    ],
+    texts=Annotated[str, typer.Option(
+        "--texts", metavar="FILE", show_default="sentences with spring, inside the package",
+        help="Lines of a sense, a tab, and a text with the word marked: `<t>word</t>`.")],
     method=Annotated[str, typer.Option(help="tsne, pca, or umap (if umap-learn is installed).")],
 )  # fmt: skip
 _command(
-    "roc",
-    """ROC curves of a task with yes and no (Mirror-BERT, Figure 4).
-
-    `mirrorbench analyze roc -e roberta -t qnli`
-    """,
-    results=_Results,
-)
+    "roc", "ROC curves of a task with yes and no (Mirror-BERT, Figure 4).",
+    "analyze roc -e roberta -t qnli", results=_Results,
+)  # fmt: skip

@@ -13,6 +13,9 @@ from mirrorbench.cli.output import in_bytes, print_json, print_rows
 if TYPE_CHECKING:
     from mirrorbench.runs.maintenance import CacheEntry
 
+_OlderThan = Annotated[float | None, typer.Option(
+    "--older-than", min=0, metavar="DAYS", help="What was not used for so long.")]  # fmt: skip
+
 cache_app = typer.Typer(
     name="cache",
     help="Tuned models and vectors that are kept, whether they are whole, and what may go.",
@@ -29,22 +32,18 @@ def list_cache(as_json: Json = False) -> None:
     cache = Cache()
     found = entries(cache)
     if as_json:
-        rows = [
+        print_json([
             {"kind": e.kind, "key": e.key, "path": str(e.path), "bytes": e.size, "used": e.used, "what": e.what}
             for e in found
-        ]
-        print_json(rows)
+        ])  # fmt: skip
         return
-    if found:
-        _print(found)
+    _print(found)
     typer.echo(f"{cache.root}: {len(found)} entries, {in_bytes(sum(entry.size for entry in found))}")
 
 
 @cache_app.command()
 def prune(
-    older_than: Annotated[
-        float | None, typer.Option("--older-than", min=0, metavar="DAYS", help="What was not used for so long.")
-    ] = None,
+    older_than: _OlderThan = None,
     everything: Annotated[bool, typer.Option("--all", help="Everything.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would go.")] = False,
 ) -> None:
@@ -56,13 +55,13 @@ def prune(
     from mirrorbench.runs.maintenance import prunable, remove
 
     chosen = prunable(Cache(), older_than, everything)
-    if chosen:
-        _print(chosen)
+    _print(chosen)
     if not dry_run:
         for entry in chosen:
             remove(entry)
-    done = "would go" if dry_run else "removed"
-    typer.echo(f"{len(chosen)} entries {done}, {in_bytes(sum(entry.size for entry in chosen))}")
+    typer.echo(
+        f"{len(chosen)} entries {'would go' if dry_run else 'removed'}, {in_bytes(sum(entry.size for entry in chosen))}"
+    )
 
 
 @cache_app.command("verify")
@@ -92,4 +91,5 @@ def _print(found: Sequence[CacheEntry]) -> None:
         (e.kind, e.key[:12], in_bytes(e.size), datetime.fromtimestamp(e.used).strftime("%Y-%m-%d %H:%M"), e.what)
         for e in found
     ]
-    print_rows(("kind", "key", "size", "used", "what"), rows)
+    if rows:
+        print_rows(("kind", "key", "size", "used", "what"), rows)

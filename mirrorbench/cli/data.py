@@ -18,19 +18,23 @@ from mirrorbench.core.specs import split_names
 if TYPE_CHECKING:
     from mirrorbench.core.errors import MirrorbenchError
     from mirrorbench.data.cards import Card
-    from mirrorbench.data.importing import ImportReport
 
 data_app = typer.Typer(
-    name="data",
+    name="data", no_args_is_help=True,
     help="What data there is, where it comes from, under what licence, and whether it is intact.",
-    no_args_is_help=True,
-)
+)  # fmt: skip
 
 _WIDE = 120  # a terminal of fewer columns gets no titles: they would be broken into shreds
-
-_Names = Annotated[
-    list[str] | None, typer.Argument(metavar="NAME...", help="Data sets, suites, or hf:OWNER/NAME@COMMIT/SPLIT.")
-]
+# fmt: off
+_Names = Annotated[list[str] | None, typer.Argument(
+    metavar="NAME...", help="Data sets, suites, or hf:OWNER/NAME@COMMIT/SPLIT.")]
+_Everything = Annotated[bool, typer.Option("--all", help="Fetch every data set and corpus.")]
+_Force = Annotated[bool, typer.Option("--force", help="Replace altered files; they are kept as NAME.altered.")]
+_Folder = Annotated[Path, typer.Argument(metavar="DIR", help="A folder that holds original files or archives.")]
+_Name = Annotated[str, typer.Argument(metavar="NAME", help="A data set or corpus.")]
+_Corpus = Annotated[str, typer.Argument(metavar="CORPUS", help="A corpus, or a text file of one string a line.")]
+_Tasks = Annotated[list[str], typer.Argument(metavar="TASK...", help="Tasks or suites.")]
+# fmt: on
 
 
 @data_app.command("list")
@@ -60,14 +64,9 @@ def list_data(data_dir: DataDir = None, offline: Offline = False, as_json: Json 
 
 @data_app.command()
 def fetch(
-    names: _Names = None,
-    everything: Annotated[bool, typer.Option("--all", help="Fetch every data set and corpus.")] = False,
-    force: Annotated[
-        bool, typer.Option("--force", help="Replace altered files; they are kept as NAME.altered.")
-    ] = False,
-    data_dir: DataDir = None,
+    names: _Names = None, everything: _Everything = False, force: _Force = False, data_dir: DataDir = None,
     offline: Offline = False,
-) -> None:
+) -> None:  # fmt: skip
     """Fetch data sets, corpora or suites from the sources that their cards name."""
     from mirrorbench.core.errors import UsageError
     from mirrorbench.data.store import DataStore
@@ -80,25 +79,33 @@ def fetch(
         files = store.fetch(card, force=force)
         typer.echo(f"{name}: complete, {len(files)} of its files in {store.root / card.folder}")
 
-    failures = _each({card.name: card for card in _cards(names or ())}, fetch_one)
+    failures = _failures({card.name: card for card in _cards(names or ())}, fetch_one)
     for name in failures:
         typer.echo(f"{name}: failed")
     _raise(failures, "Not fetched")
 
 
 @data_app.command("import")
-def import_data(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder that holds original files or archives.")],
-    data_dir: DataDir = None,
-    offline: Offline = False,
-) -> None:
+def import_data(folder: _Folder, data_dir: DataDir = None, offline: Offline = False) -> None:
     """Take original files over from a folder, wherever they lie under it, recognised by checksum."""
     from mirrorbench.data.catalogue import builtin_cards
     from mirrorbench.data.importing import import_folder
     from mirrorbench.data.store import DataStore
 
     store = DataStore(data_dir, offline)
-    _print_report(import_folder(folder, store, builtin_cards()), store.root)
+    report = import_folder(folder, store, builtin_cards())
+    known = [card for card in report.cards.values() if card.state != "absent" or card.imported]
+    rows = []
+    for card in known:
+        lacks = [f"{word} {', '.join(n)}" for word, n in (("lacks", card.missing), ("altered", card.altered)) if n]
+        rows.append((card.name, card.state, str(len(card.imported)), "; ".join(lacks)))
+    print_rows(("name", "state", "imported", "remarks"), rows)
+    if absent := [card.name for card in report.cards.values() if card not in known]:
+        typer.echo(f"Nothing found of: {', '.join(absent)}")
+    for problem in report.problems:
+        typer.echo(f"Problem: {problem}")
+    counts = f"{report.n_files} files looked at, {report.n_recognised} recognised, {report.n_imported} copied"
+    typer.echo(f"{counts} into {store.root}")
 
 
 @data_app.command("verify")
@@ -108,26 +115,20 @@ def verify_data(names: _Names = None, data_dir: DataDir = None, offline: Offline
     from mirrorbench.data.store import DataStore
 
     store = DataStore(data_dir, offline)
-    found = {card.name: store.verify(card) for card in _cards(names or ())}
-    if not names:  # only what is here at all
-        found = {name: states for name, states in found.items() if set(states.values()) != {"missing"}}
+    states = {card.name: store.verify(card) for card in _cards(names or ())}
+    # Without names only what is here at all.
+    found = {name: of for name, of in states.items() if names or set(of.values()) != {"missing"}}
     print_rows(
-        ("file", "state"), [(f"{n}/{path}", state) for n, states in found.items() for path, state in states.items()]
+        ("file", "state"), [(f"{name}/{path}", state) for name, of in found.items() for path, state in of.items()]
     )
-    if altered := [name for name, states in found.items() if "altered" in states.values()]:
+    if altered := [name for name, of in found.items() if "altered" in of.values()]:
         command = f"mirrorbench data fetch {' '.join(altered)} --force"
-        raise DataIntegrityError(
-            f"Altered files in {', '.join(altered)}.",
-            hint=f"Mend them (the present files are kept as NAME.altered):  {command}",
-        )
+        hint = f"Mend them (the present files are kept as NAME.altered):  {command}"
+        raise DataIntegrityError(f"Altered files in {', '.join(altered)}.", hint)
 
 
 @data_app.command()
-def path(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="A data set or corpus.")],
-    data_dir: DataDir = None,
-    offline: Offline = False,
-) -> None:
+def path(name: _Name, data_dir: DataDir = None, offline: Offline = False) -> None:
     """Print the paths of the files of a data set, fetching them if need be."""
     from mirrorbench.data.store import DataStore
 
@@ -138,13 +139,9 @@ def path(
 
 @data_app.command("overlap")
 def show_overlap(
-    corpus: Annotated[str, typer.Argument(metavar="CORPUS", help="A corpus, or a text file of one string a line.")],
-    tasks: Annotated[list[str], typer.Argument(metavar="TASK...", help="Tasks or suites.")],
-    data_dir: DataDir = None,
-    offline: Offline = False,
-    as_json: Json = False,
+    corpus: _Corpus, tasks: _Tasks, data_dir: DataDir = None, offline: Offline = False, as_json: Json = False,
     plugin: PluginFiles = None,
-) -> None:
+) -> None:  # fmt: skip
     """How many test items hold texts that occur in a corpus to tune on.
 
     Texts are compared after Unicode normalisation (NFKC) and case folding, white space collapsed. "any text": at least
@@ -168,7 +165,7 @@ def show_overlap(
         shares = find_contamination(task.texts(task.load(store)), strings)
         found.append({"task": name, "corpus": corpus, **(shares.to_json() if shares else {})})
 
-    failures = _each({name: registered.tasks[name] for name in names}, look_at)
+    failures = _failures({name: registered.tasks[name] for name in names}, look_at)
     if as_json:
         print_json(found)
     elif found:
@@ -178,8 +175,8 @@ def show_overlap(
     _raise(failures, "Not compared")
 
 
-def _each(things: dict[str, Any], do: Callable[[str, Any], None]) -> dict[str, MirrorbenchError]:
-    """Do something with each thing; the errors by the names of those that failed."""
+def _failures(things: dict[str, Any], do: Callable[[str, Any], None]) -> dict[str, MirrorbenchError]:
+    """Call ``do`` with every name and its thing; the errors by the names of those that failed."""
     from mirrorbench.core.errors import MirrorbenchError
 
     failures = {}
@@ -222,29 +219,8 @@ def _as_json(card: Card, states: dict[str, Any]) -> dict[str, Any]:
     keys = ("name", "kind", "title", "level", "metric", "version", "licence", "licence_url", "redistributable",
             "languages", "homepage", "notes", "citation")  # fmt: skip
     files = [
-        {
-            "path": file.path,
-            "size": file.size,
-            "sha256": file.sha256 or None,
-            "split": file.split,
-            "state": states[file.path],
-            "sources": [source.describe() for source in file.sources],
-        }
+        {"path": file.path, "size": file.size, "sha256": file.sha256 or None, "split": file.split,
+         "state": states[file.path], "sources": [source.describe() for source in file.sources]}
         for file in card.files
-    ]
+    ]  # fmt: skip
     return {**{key: getattr(card, key) for key in keys}, "files": files}
-
-
-def _print_report(report: ImportReport, root: Path) -> None:
-    known = [card for card in report.cards.values() if card.state != "absent" or card.imported]
-    rows = []
-    for card in known:
-        lacks = [f"{word} {', '.join(n)}" for word, n in (("lacks", card.missing), ("altered", card.altered)) if n]
-        rows.append((card.name, card.state, str(len(card.imported)), "; ".join(lacks)))
-    print_rows(("name", "state", "imported", "remarks"), rows)
-    if absent := [card.name for card in report.cards.values() if card not in known]:
-        typer.echo(f"Nothing found of: {', '.join(absent)}")
-    for problem in report.problems:
-        typer.echo(f"Problem: {problem}")
-    counts = f"{report.n_files} files looked at, {report.n_recognised} recognised, {report.n_imported} copied"
-    typer.echo(f"{counts} into {root}")

@@ -1,4 +1,4 @@
-"""What a run looks like on a terminal, and, as plain lines, off one."""
+"""Progress and tables of a run: drawn on a terminal, plain lines and Markdown elsewhere."""
 
 from __future__ import annotations
 
@@ -36,11 +36,7 @@ PLAIN_INTERVAL = 15.0
 
 
 class Display(Reporter):
-    """Reports a run: a live display on a terminal, lines elsewhere; all on standard error.
-
-    Args:
-        progress: the live display, ``None`` off a terminal.
-    """
+    """Reports a run on standard error: a live display on a terminal, lines where ``progress`` is ``None``."""
 
     def __init__(self, progress: Progress | None = None) -> None:
         self.total = self.done = self.cached = 0
@@ -116,7 +112,7 @@ class Display(Reporter):
                 names = list(dict.fromkeys(cells))
                 shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
                 stderr.print(Text.assemble(("Failed: ", "bold red"), shown), soft_wrap=True)
-                # One failure is told in full; of many, only the heart of each, or nothing would be read.
+                # One or two failures are told in full; of more, only the first line of each.
                 text = f"{reason}\n{hint}" if len(reasons) <= 2 else f"{reason.splitlines()[0]}\n{hint}"
                 stderr.print(Text("  " + text.strip().replace("\n", "\n  ")), soft_wrap=True)
         if not outcome.results:
@@ -135,17 +131,16 @@ def progress_display() -> Iterator[Display]:
     if not stderr.is_terminal:
         yield Display()
         return
-    progress = Progress(
+    with Progress(
         TextColumn("{task.description}"), BarColumn(bar_width=30), MofNCompleteColumn(),
         TextColumn("{task.fields[rate]}"), TimeRemainingColumn(), console=stderr, transient=True,
-    )  # fmt: skip
-    with progress:
+    ) as progress:  # fmt: skip
         yield Display(progress)
 
 
 def print_table(table: Table) -> None:
     """The leaderboard: drawn on a terminal, Markdown where the output goes into a file or a pipe."""
-    if not console.is_terminal:
+    if console.is_terminal:
+        draw(table, console)
+    else:
         sys.stdout.write(markdown(table))
-        return
-    draw(table, console)

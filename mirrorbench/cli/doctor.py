@@ -28,35 +28,29 @@ def doctor(
     third = [row for row in plugins().listing() if row["distribution"] != "built in"]
     problems = [f"{name} is not installed" for name, found in versions.items() if not found]
     problems += [f"the folder {folder.path} cannot be written" for folder in folders if not folder.writable]
+    devices, hub = environment.devices(), environment.hub(offline)
+    values = {name: os.environ.get(name, "") for name in environment.VARIABLES}
     if as_json:
-        report = {
-            "versions": versions,
-            "extras": extras,
-            "devices": environment.devices(),
+        print_json({
+            "versions": versions, "extras": extras, "devices": devices,
             "folders": {f.name: {"path": str(f.path), "bytes": f.size, "free": f.free} for f in folders},
-            "hub": environment.hub(offline),
-            "plugins": third,
-            "missing": lacking,
-            "environment": {name: os.environ.get(name, "") for name in environment.VARIABLES},
-            "problems": problems,
-        }
-        print_json(report)
+            "hub": hub, "plugins": third, "missing": lacking, "environment": values, "problems": problems,
+        })  # fmt: skip
         raise typer.Exit(1 if problems else 0)
     _section("Versions", [(name, found or "not installed") for name, found in versions.items()])
     _section("Extras", [
         (name, found or f"not installed; for {environment.EXTRAS[name][1]}: pip install 'mirrorbench[{name}]'")
         for name, found in extras.items()
     ])  # fmt: skip
-    _section("Devices (auto takes the first)", [tuple(line.split(": ", 1)) for line in environment.devices()])
+    _section("Devices (auto takes the first)", [tuple(line.split(": ", 1)) for line in devices])
     _section("Folders", [
         (f.name, f"{f.path}: {in_bytes(f.size) if f.exists else 'not there yet'}, {in_bytes(f.free)} free"
                  + ("" if f.writable else ", CANNOT BE WRITTEN"))
         for f in folders
     ])  # fmt: skip
-    _section("Hub", [("models", environment.hub(offline))])
+    _section("Hub", [("models", hub)])
     _section("Plugins", [(row["name"], f"{row['distribution']}: {', '.join(row['hooks'])}") for row in third])
     _section("Data", [(suite, _missing(tasks)) for suite, tasks in lacking.items()])
-    values = {name: os.environ.get(name, "") for name in environment.VARIABLES}
     _section("Environment", [
         (name, values[name] or f"not set ({meaning})") for name, meaning in environment.VARIABLES.items()
     ])  # fmt: skip

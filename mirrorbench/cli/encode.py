@@ -11,42 +11,28 @@ import typer
 from mirrorbench.cli.options import DataDir, Device, EncoderSpecText, Offline, PluginFiles
 from mirrorbench.core.specs import split_names
 
-_Source = Annotated[
-    str,
-    typer.Argument(
-        metavar="FILE", help="One text a line; or .jsonl, .tsv, .csv, .parquet; .gz too; - is standard input."
-    ),
-]
-_VectorFile = Annotated[
-    Path | None,
-    typer.Option("--output", "-o", metavar="FILE", help=".npy or .parquet.", show_default="JSON lines, printed"),
-]
-_SpanColumns = Annotated[
-    str,
-    typer.Option(
-        "--span-columns", metavar="START,END", help="Columns of the target's characters, instead of brackets."
-    ),
-]
+# fmt: off
+_Source = Annotated[str, typer.Argument(
+    metavar="FILE", help="One text a line; or .jsonl, .tsv, .csv, .parquet; .gz too; - is standard input.")]
+_VectorFile = Annotated[Path | None, typer.Option(
+    "--output", "-o", metavar="FILE", help=".npy or .parquet.", show_default="JSON lines, printed")]
+_Column = Annotated[str, typer.Option("--column", "-c", metavar="NAME", help="Column of the texts.")]
+_InContext = Annotated[bool, typer.Option(
+    "--words-in-context", "-w", help="Encode the word in [brackets] in each text.")]
+_SpanColumns = Annotated[str, typer.Option(
+    "--span-columns", metavar="START,END", help="Columns of the target's characters, instead of brackets.")]
+_Level = Annotated[str, typer.Option(
+    help="word, phrase or sentence: the recipe of a tuned encoder.", show_default="sentence")]
+_Restart = Annotated[bool, typer.Option("--restart", help="Begin anew where a run was interrupted.")]
+# fmt: on
 
 
 def encode(
-    texts: _Source,
-    encoder: EncoderSpecText,
-    output: _VectorFile = None,
-    column: Annotated[str, typer.Option("--column", "-c", metavar="NAME", help="Column of the texts.")] = "",
-    words_in_context: Annotated[
-        bool, typer.Option("--words-in-context", "-w", help="Encode the word in [brackets] in each text.")
-    ] = False,
-    span_columns: _SpanColumns = "",
-    level: Annotated[
-        str, typer.Option(help="word, phrase or sentence: the recipe of a tuned encoder.", show_default="sentence")
-    ] = "",
-    restart: Annotated[bool, typer.Option("--restart", help="Begin anew where a run was interrupted.")] = False,
-    device: Device = "auto",
-    data_dir: DataDir = None,
-    offline: Offline = False,
+    texts: _Source, encoder: EncoderSpecText, output: _VectorFile = None, column: _Column = "",
+    words_in_context: _InContext = False, span_columns: _SpanColumns = "", level: _Level = "",
+    restart: _Restart = False, device: Device = "auto", data_dir: DataDir = None, offline: Offline = False,
     plugin: PluginFiles = None,
-) -> None:
+) -> None:  # fmt: skip
     """Vectors of texts, one a line or row, blank ones included; an interrupted run goes on where it was.
 
     `mirrorbench encode corpus.txt.gz --encoder ./my-encoder --output vectors.npy`

@@ -14,20 +14,10 @@ if TYPE_CHECKING:
     from mirrorbench.core.plugins import Plugins
 
 
-class Listed(StrEnum):
-    """What can be listed."""
-
-    encoders = "encoders"
-    backbones = "backbones"
-    methods = "methods"
-    tasks = "tasks"
-    suites = "suites"
-    augmentations = "augmentations"
-    corpora = "corpora"
-    metrics = "metrics"
-    renderers = "renderers"
-    executors = "executors"
-    tables = "tables"
+Listed = StrEnum(
+    "Listed", "encoders backbones methods tasks suites augmentations corpora metrics renderers executors tables"
+)
+"""What can be listed."""
 
 
 def list_registered(kind: Listed, as_json: Json = False, plugin: PluginFiles = None) -> None:

@@ -21,51 +21,29 @@ def _load_plugins(files: list[Path] | None) -> list[Path] | None:
     return files
 
 
-PluginFiles = Annotated[
-    list[Path] | None,
-    typer.Option(
-        "--plugin",
-        metavar="FILE.py",
-        callback=_load_plugins,
-        is_eager=True,
-        help="Load a Python file as a plugin; may be repeated.",
-    ),
-]
-DataDir = Annotated[
-    Path | None,
-    typer.Option(
-        "--data-dir",
-        envvar="MIRRORBENCH_DATA",
-        help="Where data files are kept.",
-        show_default="platform's data directory",
-    ),
-]
+# fmt: off
+PluginFiles = Annotated[list[Path] | None, typer.Option(
+    "--plugin", metavar="FILE.py", callback=_load_plugins, is_eager=True,
+    help="Load a Python file as a plugin; may be repeated.")]
+DataDir = Annotated[Path | None, typer.Option(
+    "--data-dir", envvar="MIRRORBENCH_DATA", help="Where data files are kept.",
+    show_default="platform's data directory")]
 Offline = Annotated[bool, typer.Option("--offline", help="Open no socket: what is not here is an error.")]
-EncoderSpecText = Annotated[
-    str, typer.Option("--encoder", "-e", metavar="SPEC", help="BACKBONE[+METHOD][:KEY=VALUE,...].")
-]
+EncoderSpecText = Annotated[str, typer.Option(
+    "--encoder", "-e", metavar="SPEC", help="BACKBONE[+METHOD][:KEY=VALUE,...].")]
 Device = Annotated[str, typer.Option(help=DEVICE_HELP)]
 Precision = Annotated[str, typer.Option(help=PRECISION_HELP)]
 Protocol = Annotated[str, typer.Option(help=PROTOCOL_HELP)]
 Standalone = Annotated[bool, typer.Option("--standalone", help="latex: a document that compiles.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+# fmt: on
 
 
 def encoders_option(help_: str, default: str) -> Any:
-    """``--encoder``, which may be repeated.
-
-    Args:
-        help_: what a spec means to the command.
-        default: what stands there if none is given.
-    """
+    """``--encoder``, which may be repeated; ``default`` is the text shown for what is taken if none is given."""
     return typer.Option("--encoder", "-e", metavar="SPEC", help=help_, show_default=default)
 
 
 def tasks_option(help_: str, default: str) -> Any:
-    """``--tasks``, whose values ``split_names`` takes apart.
-
-    Args:
-        help_: what tasks mean to the command.
-        default: what stands there if none is given.
-    """
+    """``--tasks``, whose values ``split_names`` takes apart; ``default`` is the text shown if none is given."""
     return typer.Option("--tasks", "-t", metavar="NAME,...", help=help_, show_default=default)

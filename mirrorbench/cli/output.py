@@ -40,11 +40,11 @@ def print_or_write(text: str, output: Path | None) -> None:
     """A text to standard output, or into a file."""
     from mirrorbench.core.files import writing
 
-    if output is None:
+    if output:
+        with writing(output) as sink:
+            sink.write(text.encode())
+    else:
         typer.echo(text, nl=False)
-        return
-    with writing(output) as sink:
-        sink.write(text.encode())
 
 
 def in_bytes(n: float) -> str:

@@ -18,35 +18,27 @@ if TYPE_CHECKING:
 DEFAULT_SEEDS = 1
 """As in ``mirrorbench run``; the papers average three (paper 1, footnote 6)."""
 
-
-_TableName = Annotated[
-    str, typer.Argument(help="A table (mirror-bert/table3) or a paper (mirrorwic).", show_default="list all")
-]
-_Backbone = Annotated[
-    str,
-    typer.Option("--encoder", "-e", metavar="BACKBONE", help="This backbone in every row.", show_default="the paper's"),
-]
-_Format = Annotated[
-    str,
-    typer.Option("--format", "-f", help="markdown, latex, csv or json.", show_default="drawn, or Markdown into a pipe"),
-]
+# fmt: off
+_TableName = Annotated[str, typer.Argument(
+    help="A table (mirror-bert/table3) or a paper (mirrorwic).", show_default="list all")]
+_Results = Annotated[Path, typer.Option("--results", "-o", help="The folder of results.")]
+_Run = Annotated[bool, typer.Option("--run", help="Measure the cells that are missing first.")]
+_Backbone = Annotated[str, typer.Option(
+    "--encoder", "-e", metavar="BACKBONE", help="This backbone in every row.", show_default="the paper's")]
+_Seeds = Annotated[int, typer.Option(min=1, help="With --run: runs of each tuned encoder.")]
+_Format = Annotated[str, typer.Option(
+    "--format", "-f", help="markdown, latex, csv or json.", show_default="drawn, or Markdown into a pipe")]
+_Device = Annotated[str, typer.Option(help=f"With --run: {DEVICE_HELP}")]
+_Precision = Annotated[str, typer.Option(help=f"With --run: {PRECISION_HELP}")]
+# fmt: on
 
 
 def paper(
-    table: _TableName = "",
-    results: Annotated[Path, typer.Option("--results", "-o", help="The folder of results.")] = Path("results"),
-    run: Annotated[bool, typer.Option("--run", help="Measure the cells that are missing first.")] = False,
-    encoder: _Backbone = "",
-    seeds: Annotated[int, typer.Option(min=1, help="With --run: runs of each tuned encoder.")] = DEFAULT_SEEDS,
-    protocol: Protocol = "paper",
-    format_: _Format = "",
-    standalone: Standalone = False,
-    device: Annotated[str, typer.Option(help=f"With --run: {DEVICE_HELP}")] = "auto",
-    precision: Annotated[str, typer.Option(help=f"With --run: {PRECISION_HELP}")] = "auto",
-    data_dir: DataDir = None,
-    offline: Offline = False,
+    table: _TableName = "", results: _Results = Path("results"), run: _Run = False, encoder: _Backbone = "",
+    seeds: _Seeds = DEFAULT_SEEDS, protocol: Protocol = "paper", format_: _Format = "", standalone: Standalone = False,
+    device: _Device = "auto", precision: _Precision = "auto", data_dir: DataDir = None, offline: Offline = False,
     plugin: PluginFiles = None,
-) -> None:
+) -> None:  # fmt: skip
     """The papers' tables and figures: published, measured, difference. Without arguments: which there are.
 
     `mirrorbench paper mirror-bert/table3`
@@ -70,15 +62,13 @@ def paper(
         raise UsageError("--standalone is for --format latex")
     if format_:
         check_paper_format(format_)  # before anything is measured
-    failed = False
     if run:
         with on_interrupt_go_on(results), progress_display() as display:
             session = Session(results, reporter=display, **settings)
             outcome = session.run_paper(table, encoder=encoder, seeds=seeds, protocol=protocol)
         display.finish(outcome, results)
-        failed = bool(outcome.failures)
     _print(Session(results, **settings).paper(table, encoder=encoder, protocol=protocol), format_, standalone)
-    raise typer.Exit(1 if failed else 0)
+    raise typer.Exit(1 if run and outcome.failures else 0)
 
 
 def _list(tables: Mapping[str, MeasuredTable | FactTable]) -> None:
@@ -88,16 +78,14 @@ def _list(tables: Mapping[str, MeasuredTable | FactTable]) -> None:
 
     rows = []
     for name, table in tables.items():
-        if isinstance(table, FactTable):
-            rows.append([name, "-", table.title])
-        else:
-            done, total = table.counts
-            rows.append([name, f"{done} of {total}" if total else "-", table.table.title])
+        done, total = (0, 0) if isinstance(table, FactTable) else table.counts
+        title = table.title if isinstance(table, FactTable) else table.table.title
+        rows.append([name, f"{done} of {total}" if total else "-", title])
     print_rows(["table", "measured", "title"], rows)
 
 
 def _print(content: Content, format_: str, standalone: bool) -> None:
-    """In a format; without one drawn on a terminal, as Markdown where another program reads."""
+    """In a format; without one drawn on a terminal, Markdown elsewhere."""
     from mirrorbench.cli.display import console
     from mirrorbench.reports.papers.rendering import as_table, render_paper
     from mirrorbench.reports.renderers import draw

@@ -1,4 +1,4 @@
-"""``mirrorbench plugin new``: a package of one's own that works, to be changed."""
+"""``mirrorbench plugin new``: writes a working plugin package to start from."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ def _root() -> None:
     pass
 
 
+_Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the plugin: letters, digits, hyphens.")]
+_Output = Annotated[Path, typer.Option(
+    "--output", "-o", metavar="DIR", help="Folder in which the package's own folder is made.")]  # fmt: skip
+
+
 @plugin_app.command()
-def new(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the plugin: letters, digits, hyphens.")],
-    output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="DIR", help="Folder in which the package's own folder is made.")
-    ] = Path(),
-) -> None:
+def new(name: _Name, output: _Output = Path()) -> None:
     """Write a package with an encoder, a task from a card, a task from code and an augmentation, and its test.
 
     `mirrorbench plugin new my-lab && pip install -e mirrorbench-my-lab && pytest mirrorbench-my-lab`
@@ -51,9 +51,8 @@ def _write(name: str, parent: Path) -> Path:
     from mirrorbench.core.files import writing
 
     if not _NAME.fullmatch(name):
-        raise UsageError(
-            f"{name!r} is no name for a plugin", "Lower-case letters, digits and single hyphens, e.g. my-lab."
-        )
+        hint = "Lower-case letters, digits and single hyphens, e.g. my-lab."
+        raise UsageError(f"{name!r} is no name for a plugin", hint)
     folder = parent / f"mirrorbench-{name}"
     if folder.exists():
         raise UsageError(f"{folder} is there already", "Choose another name, or another --output.")

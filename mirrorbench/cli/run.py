@@ -29,79 +29,43 @@ if TYPE_CHECKING:
 EMBEDDED_SEEDS = 3
 """Runs of each tuned encoder where nothing is asked for; the model and the data are those inside the package."""
 
-_GridName = Annotated[
-    str | None,
-    typer.Argument(
-        metavar="GRID.yaml",
-        help="A grid file, or the name of one that comes with the package (mirror-bert-table12); options replace what "
-        "it says, --encoder the backbones.",
-    ),
-]
-_Encoders = Annotated[
-    list[str] | None,
-    encoders_option(
-        "BACKBONE[@REVISION][+METHOD][:KEY=VALUE,...]; a bare backbone is the ladder. May be repeated.",
-        "tiny, the model inside the package",
-    ),
-]
-_Tasks = Annotated[
-    list[str] | None,
-    tasks_option(
-        "Tasks and suites. Some tasks take options: bli-en-fr:train=1k,self_learning=5.",
-        "quick, the data inside the package",
-    ),
-]
-_Seeds = Annotated[
-    int | None,
-    typer.Option(min=1, help="Runs of each tuned encoder.", show_default="1; 3 without --encoder and --tasks"),
-]
-_CorpusName = Annotated[
-    str,
-    typer.Option(
-        help="What to tune on: a corpus, a text file, or hf:OWNER/NAME@COMMIT/SPLIT#COLUMN; several joined by +.",
-        show_default="each task's own",
-    ),
-]
+# fmt: off
+_GridName = Annotated[str | None, typer.Argument(
+    metavar="GRID.yaml", help="A grid file, or the name of one that comes with the package (mirror-bert-table12); "
+    "options replace what it says, --encoder the backbones.")]
+_Encoders = Annotated[list[str] | None, encoders_option(
+    "BACKBONE[@REVISION][+METHOD][:KEY=VALUE,...]; a bare backbone is the ladder. May be repeated.",
+    "tiny, the model inside the package")]
+_Tasks = Annotated[list[str] | None, tasks_option(
+    "Tasks and suites. Some tasks take options: bli-en-fr:train=1k,self_learning=5.",
+    "quick, the data inside the package")]
+_Seeds = Annotated[int | None, typer.Option(
+    min=1, help="Runs of each tuned encoder.", show_default="1; 3 without --encoder and --tasks")]
+_CorpusName = Annotated[str, typer.Option(
+    help="What to tune on: a corpus, a text file, or hf:OWNER/NAME@COMMIT/SPLIT#COLUMN; several joined by +.",
+    show_default="each task's own")]
 _Protocol = Annotated[str, typer.Option(help=PROTOCOL_HELP, show_default="paper")]
 _Precision = Annotated[str, typer.Option(help=PRECISION_HELP, show_default="auto")]
 _Output = Annotated[Path, typer.Option("--output", "-o", help="Where results go.")]
-_Executor = Annotated[
-    str,
-    typer.Option(metavar="NAME[:KEY=VALUE,...]", help="Where to compute: local, or what a plugin adds (ray, slurm)."),
-]
-_Workers = Annotated[
-    int | None,
-    typer.Option(min=1, help="Worker processes.", show_default="this process, or one for each GPU of --device cuda"),
-]
+_Executor = Annotated[str, typer.Option(
+    metavar="NAME[:KEY=VALUE,...]", help="Where to compute: local, or what a plugin adds (ray, slurm).")]
+_Workers = Annotated[int | None, typer.Option(
+    min=1, help="Worker processes.", show_default="this process, or one for each GPU of --device cuda")]
 _Address = Annotated[str, typer.Option(help="Where the executor's cluster is.", show_default="a local one")]
-_Deterministic = Annotated[
-    bool, typer.Option("--deterministic", help="On a GPU: only algorithms that repeat bit for bit; slower.")
-]
-_DryRun = Annotated[
-    bool,
-    typer.Option("--dry-run", help="Show the plan, what is done and about how long the rest takes; compute nothing."),
-]
+_Deterministic = Annotated[bool, typer.Option(
+    "--deterministic", help="On a GPU: only algorithms that repeat bit for bit; slower.")]
+_DryRun = Annotated[bool, typer.Option(
+    "--dry-run", help="Show the plan, what is done and about how long the rest takes; compute nothing.")]
+# fmt: on
 
 
 def run(
-    grid: _GridName = None,
-    encoder: _Encoders = None,
-    tasks: _Tasks = None,
-    seeds: _Seeds = None,
-    corpus: _CorpusName = "",
-    protocol: _Protocol = "",
-    device: Device = "auto",
-    precision: _Precision = "",
-    data_dir: DataDir = None,
-    output: _Output = Path("results"),
-    executor: _Executor = "local",
-    workers: _Workers = None,
-    address: _Address = "",
-    deterministic: _Deterministic = False,
-    offline: Offline = False,
-    dry_run: _DryRun = False,
-    plugin: PluginFiles = None,
-) -> None:
+    grid: _GridName = None, encoder: _Encoders = None, tasks: _Tasks = None, seeds: _Seeds = None,
+    corpus: _CorpusName = "", protocol: _Protocol = "", device: Device = "auto", precision: _Precision = "",
+    data_dir: DataDir = None, output: _Output = Path("results"), executor: _Executor = "local",
+    workers: _Workers = None, address: _Address = "", deterministic: _Deterministic = False, offline: Offline = False,
+    dry_run: _DryRun = False, plugin: PluginFiles = None,
+) -> None:  # fmt: skip
     """Train, evaluate and print the leaderboard. Without arguments: the embedded model on the embedded data.
 
     `mirrorbench run --encoder roberta --tasks sts`
@@ -142,25 +106,20 @@ def run(
 def _print_plan(plan: Plan, store: ResultStore, offline: bool) -> None:
     from mirrorbench.cli.display import say
 
-    done, waiting = 0, []
+    waiting = []
     for cells in plan.groups.values():
         model = cells[0].model
-        what = f"{model.spec}" + (f" seed {model.seed}: tune on {model.corpus.name}" if model.corpus else ":")
-        say(f"{what}{', then' if model.corpus else ''} score")
-        pending = []
+        tuning = f" seed {model.seed}: tune on {model.corpus.name}, then" if model.corpus else ":"
+        say(f"{model.spec}{tuning} score")
+        done = {cell.id for cell in cells if store.find(cell)}
+        pending = [cell for cell in cells if cell.id not in done]
         for cell in cells:
-            stored = store.find(cell)
-            done += stored is not None
-            state = "done" if stored else "to do"
-            say(f"  {state:6} {cell.spec}  {cell.task}  [{cell.id[:12]}]")
-            if not stored:
-                pending.append(cell)
-        if pending:
-            waiting.append(pending)
+            say(f"  {'done' if cell.id in done else 'to do':6} {cell.spec}  {cell.task}  [{cell.id[:12]}]")
+        waiting += [pending] if pending else []
     for failure in plan.failures:
         say(f"  cannot {failure.spec}  {failure.task}: {failure.reason}")
-    total = len(plan.cells)
-    say(f"{total} cell{'' if total == 1 else 's'}: {done} done, {total - done} to do, {len(plan.failures)} impossible")
+    total, left = len(plan.cells), sum(map(len, waiting))
+    say(f"{total} cell{'' if total == 1 else 's'}: {total - left} done, {left} to do, {len(plan.failures)} impossible")
     if waiting:
         say(_estimate(waiting, store))
     if plan.failures and not offline:

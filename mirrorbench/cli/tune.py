@@ -1,4 +1,4 @@
-"""``mirrorbench tune``: an encoder for one's own domain, from a file of its texts."""
+"""``mirrorbench tune``: an encoder tuned on a file of texts."""
 
 from __future__ import annotations
 
@@ -14,61 +14,48 @@ from mirrorbench.core.specs import split_names
 if TYPE_CHECKING:
     from mirrorbench.texts.tune import TunedEncoder
 
-
-_TextFile = Annotated[
-    str,
-    typer.Argument(
-        metavar="TEXTFILE",
-        help="One text a line, or text1||text2; or .jsonl, .tsv, .csv, .parquet; .gz too; - is standard input.",
-    ),
-]
-_Columns = Annotated[
-    list[str] | None,
-    typer.Option("--column", "-c", metavar="NAME,...", help="Column of the texts; two columns are pairs."),
-]
-_HeldOut = Annotated[
-    int | None,
-    typer.Option(
-        "--held-out", min=0, help="Lines kept from the tuning and reported on.", show_default="500, at most 10 %"
-    ),
-]
+# fmt: off
+_TextFile = Annotated[str, typer.Argument(
+    metavar="TEXTFILE",
+    help="One text a line, or text1||text2; or .jsonl, .tsv, .csv, .parquet; .gz too; - is standard input.")]
+_Output = Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Where the encoder goes.")]
+_Columns = Annotated[list[str] | None, typer.Option(
+    "--column", "-c", metavar="NAME,...", help="Column of the texts; two columns are pairs.")]
+_Level = Annotated[str, typer.Option(help="word, phrase, sentence or wic: picks the recipe.")]
+_Seed = Annotated[int, typer.Option(min=0, help="Of the tuning, and of what is held out.")]
+_HeldOut = Annotated[int | None, typer.Option(
+    "--held-out", min=0, help="Lines kept from the tuning and reported on.", show_default="500, at most 10 %")]
+_Force = Annotated[bool, typer.Option("--force", help="Replace an encoder that is in --output already.")]
+_PushToHub = Annotated[str, typer.Option(
+    "--push-to-hub", metavar="REPO", help="Upload the encoder to the Hugging Face hub.")]
+_Private = Annotated[bool, typer.Option("--private", help="Make the repository private.")]
+# fmt: on
 
 
 def tune(
-    texts: _TextFile,
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Where the encoder goes.")],
-    encoder: EncoderSpecText = "roberta",
-    column: _Columns = None,
-    level: Annotated[str, typer.Option(help="word, phrase, sentence or wic: picks the recipe.")] = "sentence",
-    seed: Annotated[int, typer.Option(min=0, help="Of the tuning, and of what is held out.")] = 0,
-    held_out: _HeldOut = None,
-    device: Device = "auto",
-    precision: Precision = "auto",
-    force: Annotated[bool, typer.Option("--force", help="Replace an encoder that is in --output already.")] = False,
-    push_to_hub: Annotated[
-        str, typer.Option("--push-to-hub", metavar="REPO", help="Upload the encoder to the Hugging Face hub.")
-    ] = "",
-    private: Annotated[bool, typer.Option("--private", help="Make the repository private.")] = False,
-    offline: Offline = False,
-    plugin: PluginFiles = None,
-) -> None:
+    texts: _TextFile, output: _Output, encoder: EncoderSpecText = "roberta", column: _Columns = None,
+    level: _Level = "sentence", seed: _Seed = 0, held_out: _HeldOut = None, device: Device = "auto",
+    precision: Precision = "auto", force: _Force = False, push_to_hub: _PushToHub = "", private: _Private = False,
+    offline: Offline = False, plugin: PluginFiles = None,
+) -> None:  # fmt: skip
     """Tune a language model on your own texts: an encoder that sentence-transformers and transformers open too.
 
     `mirrorbench tune my_texts.txt --encoder roberta --output my-encoder`
 
     `mirrorbench tune pairs.jsonl.gz -c question,answer -e roberta:epochs=2 -o qa-encoder --push-to-hub me/qa-encoder`
     """
-    import mirrorbench
     from mirrorbench.cli.display import progress_display
     from mirrorbench.cli.output import on_interrupt
+    from mirrorbench.session import Session
     from mirrorbench.texts.export import check_repository, upload
 
     if push_to_hub:
         check_repository(push_to_hub, offline)
     with on_interrupt(f"Interrupted; nothing was written to {output}."), progress_display() as display:
-        tuned = mirrorbench.tune(
+        session = Session(device=device, precision=precision, offline=offline, reporter=display)
+        tuned = session.tune(
             texts, encoder, output, level=level, columns=split_names(column or []), seed=seed, held_out=held_out,
-            device=device, precision=precision, force=force, offline=offline, reporter=display,
+            force=force,
         )  # fmt: skip
     _print_report(tuned)
     if push_to_hub:
