@@ -49,52 +49,49 @@ def _text(text: str, value: float = math.nan) -> Score:
 def _rows(content: MeasuredTable) -> list[Row]:
     """For each row of the paper one of published values, and where it was measured one or two more."""
     table, rows = content.table, []
-    digits = _digits(table)
-    ranked = [table.scale != "raw" and not column.difference for column in table.columns]
+    digits, scale = _digits(table), SCALES[table.scale]
+
+    def number_of(value: float, column: int, sign: str = "") -> str:
+        return _number(value * scale, digits[column], table.scale == "percent", sign)
+
+    def rank(value: float | None, column: int) -> float:
+        unranked = value is None or table.scale == "raw" or table.columns[column].difference
+        return math.nan if unranked or value is None else round(value * scale, digits[column])
+
+    def published(cell: PaperCell, column: int) -> Score | None:
+        if cell.printed.absent:
+            return None
+        return _text(cell.printed.text or ILLEGIBLE, rank(cell.printed.value, column))
 
     def measured(cell: PaperCell, column: int) -> Score | None:
         if cell.measured is None:
             return None
-        mean, sd = cell.measured.mean, cell.measured.sd
-        if table.columns[column].difference:
-            return _text(_signed(mean, table.scale, digits[column]))
-        text = _number(mean, table.scale, digits[column])
-        text += "" if sd is None else f" ± {_number(sd, table.scale, digits[column])}"
-        return _text(text, round(mean * SCALES[table.scale], digits[column]) if ranked[column] else math.nan)
+        text = number_of(cell.measured.mean, column, "+" if table.columns[column].difference else "")
+        text += "" if cell.measured.sd is None else f" ± {number_of(cell.measured.sd, column)}"
+        return _text(text, rank(cell.measured.mean, column))
 
     def difference(cell: PaperCell, column: int) -> Score | None:
         if cell.measured is None or table.columns[column].difference:
             return _text("")
         if cell.difference is None:
             return None
-        mark = f" {DIFFERS}" if cell.differs else ""
-        return _text(_signed(cell.difference, table.scale, digits[column]) + mark)
+        return _text(number_of(cell.difference, column, "+") + (f" {DIFFERS}" if cell.differs else ""))
 
     for row, cells in zip(table.rows, content.cells, strict=True):
-        values = (cell.printed.value if ok else None for cell, ok in zip(cells, ranked, strict=True))
-        printed = (
-            None
-            if cell.printed.absent
-            else _text(cell.printed.text or ILLEGIBLE, math.nan if v is None else v * SCALES[table.scale])
-            for cell, v in zip(cells, values, strict=True)
-        )
-        rows.append(Row(row.label, row.label, tuple(printed), part="published"))
+        parts = [published]
         if any(cell.measured for cell in cells):
-            rows.append(Row("", row.label, tuple(map(measured, cells, range(len(cells)))), part="measured"))
-            if content.backbone is None and any(cell.difference is not None for cell in cells):
-                rows.append(Row("", "", tuple(map(difference, cells, range(len(cells)))), part="difference"))
+            different = content.backbone is None and any(cell.difference is not None for cell in cells)
+            parts += [measured, difference] if different else [measured]
+        for part in parts:
+            scores = tuple(part(cell, column) for column, cell in enumerate(cells))
+            rows.append(Row(row.label if part is published else "", row.label, scores, part=part.__name__))
     return rows
 
 
-def _number(value: float, scale: str, digits: int) -> str:
+def _number(value: float, digits: int, percent: bool, sign: str) -> str:
     """A score as the papers print it: ``.743``, but ``0.16`` where it is a percentage."""
-    value *= SCALES[scale]
-    return f"{value:z.{digits}f}" if scale == "percent" else number(value, digits)
-
-
-def _signed(value: float, scale: str, digits: int) -> str:
-    text = _number(value, scale, digits)
-    return text if text.startswith("-") else f"+{text}"
+    text = f"{value:z.{digits}f}" if percent else number(value, digits)
+    return text if text.startswith("-") else f"{sign}{text}"
 
 
 def _digits(table: PaperTable) -> list[int]:
