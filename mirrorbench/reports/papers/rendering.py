@@ -78,10 +78,9 @@ def _rows(content: MeasuredTable) -> list[Row]:
         return _text(number_of(cell.difference, column, "+") + (f" {DIFFERS}" if cell.differs else ""))
 
     for row, cells in zip(table.rows, content.cells, strict=True):
-        parts = [published]
-        if any(cell.measured for cell in cells):
-            different = content.backbone is None and any(cell.difference is not None for cell in cells)
-            parts += [measured, difference] if different else [measured]
+        known = any(cell.measured for cell in cells)
+        different = content.backbone is None and any(cell.difference is not None for cell in cells)
+        parts = [published, measured, difference][: 1 + known + different]
         for part in parts:
             scores = tuple(part(cell, column) for column, cell in enumerate(cells))
             rows.append(Row(row.label if part is published else "", row.label, scores, part=part.__name__))
