@@ -93,7 +93,6 @@ class Session:
         protocol: str = "", grid: str = "", fetch: bool = True,
     ) -> RunPlan:  # fmt: skip
         """What ``run`` with the same arguments would compute; with ``fetch=False`` nothing is downloaded for it."""
-        from mirrorbench.runs import grids
         from mirrorbench.runs.plan import Request, expand_tasks
 
         space, specs, names = self.workspace, as_specs(encoders), as_names(tasks)
@@ -102,6 +101,8 @@ class Session:
             specs = specs or (EncoderSpec("tiny"),)
             request = Request(specs, columns, tuple(range(1 if seeds is None else seeds)), corpus, protocol or "paper")
             return RunPlan(space.plan(request, fetch=fetch), columns)
+        from mirrorbench.runs import grids
+
         for spec in specs:
             if spec.method or spec.params:
                 problem = f"--encoder {spec}: beside a grid file it names a backbone and no more"
