@@ -45,10 +45,8 @@ def same(one: ModelRef, other: ModelRef) -> bool:
         {"dropout": 0.1},
         {"drophead": 0.2},
         {"controlled_dropout": 0.2},
-        {"span_mask": 5},
         {"span_mask": 5, "sides": 2},
-        {"token_mask": 0.2},
-        {"word_mask": 0.2},
+        {"token_mask": 0.2, "word_mask": 0.2},
         {"word_shuffle": 3},
         {"drophead": 0.2, "span_mask": 5, "token_mask": 0.1, "loss": "multi-similarity"},
     ],
@@ -110,8 +108,9 @@ def test_a_tokenizer_without_mask_token(name: str, random_model: Callable[[str],
     changed = recipe(**{name: 0.5 if name != "span_mask" else 5})
     transformer = open_for_tuning(random_model("bert"), changed, AUGMENTATIONS, torch.device("cpu"))
     transformer.tokenizer.mask_token = None
-    with pytest.raises(TuningError, match=f"no mask token, so {name} cannot be applied"):
+    with pytest.raises(TuningError, match=f"no mask token, so {name} cannot be applied") as caught:
         tune_backbone(transformer, TEXTS, changed, 0, AUGMENTATIONS)
+    assert f"{name}=0" in caught.value.hint
 
 
 def test_what_was_attached_is_undone_after_a_failure(random_model: Callable[[str], Path]) -> None:
