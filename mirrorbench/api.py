@@ -1,4 +1,4 @@
-"""mirrorbench in Python, as short as on the command line: each function makes a ``Session`` for one call."""
+"""The functions of ``mirrorbench``: each makes a ``Session`` for one call."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def evaluate(
         precision: of a spec.
         data_dir: where data files are kept.
         offline: open no socket.
-        reporter: is told of progress.
+        reporter: receives progress.
 
     Returns:
         The scores: ``evaluate(model, "stsb")["stsb"]``.

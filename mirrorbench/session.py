@@ -1,4 +1,4 @@
-"""What the command line and the functions of ``mirrorbench`` call: a run, its tables, comparisons and analyses."""
+"""``Session``: what the command line and the functions of ``mirrorbench`` call."""
 
 from __future__ import annotations
 
@@ -30,13 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RunPlan:
-    """A run before it is computed.
-
-    Attributes:
-        plan: its cells.
-        tasks: the columns of its table.
-        title: of its table, empty for none.
-    """
+    """A run before it is computed: its cells, and the columns and title of its table."""
 
     plan: Plan
     tasks: tuple[str, ...]
@@ -44,7 +38,7 @@ class RunPlan:
 
 
 class Session:
-    """Plugins, folders, device and executor, set once, and everything that mirrorbench does with them.
+    """Plugins, folders, device and executor, and everything that mirrorbench does with them.
 
     Args:
         results: the folder of results.
@@ -58,31 +52,21 @@ class Session:
         workers: worker processes; by default this process, or one for each GPU.
         address: where the executor's cluster is.
         plugins: by default the built-in and the installed ones.
-        reporter: is told of progress; by default nobody is.
+        reporter: receives progress; by default none.
 
     Attributes:
-        workspace: all of it, resolved.
+        workspace: these settings, resolved.
 
     Raises:
         UsageError: no such executor. (Device and precision are checked when they are first needed.)
     """
 
     def __init__(
-        self,
-        results: str | Path = "results",
-        *,
-        data_dir: str | Path | None = None,
-        cache: str | Path | None = None,
-        device: str = "auto",
-        precision: str = "auto",
-        offline: bool = False,
-        deterministic: bool = False,
-        executor: str = "local",
-        workers: int | None = None,
-        address: str = "",
-        plugins: Plugins | None = None,
+        self, results: str | Path = "results", *, data_dir: str | Path | None = None, cache: str | Path | None = None,
+        device: str = "auto", precision: str = "auto", offline: bool = False, deterministic: bool = False,
+        executor: str = "local", workers: int | None = None, address: str = "", plugins: Plugins | None = None,
         reporter: Reporter | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.workspace = Workspace.create(
             data_dir, results, cache, device, precision, offline, deterministic, executor, workers, address, plugins,
             reporter,
@@ -214,9 +198,8 @@ class Session:
         one, other = results_of(first, folders[0], protocol), results_of(second, folders[-1], protocol)
         if first == second and len(folders) == 1:
             raise UsageError(f"{first} is compared with itself", "Name another encoder, or two folders: -r OLD -r NEW")
-        names = expand_tasks(as_names(tasks), plugins) or tuple(
-            dict.fromkeys(entry.result.task for entry in (*one, *other))
-        )
+        names = expand_tasks(as_names(tasks), plugins)
+        names = names or tuple(dict.fromkeys(entry.result.task for entry in (*one, *other)))
         return compare_encoders(one, other, names, plugins, PairedTest(test), resamples, seed, allow_mixed)
 
     def paper(self, table: str, *, encoder: str = "", protocol: str = "paper") -> MeasuredTable | FactTable:
@@ -298,17 +281,10 @@ class Session:
         return TextEncoder(encoder, str(row))
 
     def tune(
-        self,
-        texts: str | Path | Sequence[str] | Sequence[tuple[str, str]],
-        encoder: str | Path = "roberta",
-        output: str | Path = "my-encoder",
-        *,
-        level: str = "sentence",
-        columns: Sequence[str] = (),
-        seed: int = 0,
-        held_out: int | None = None,
-        force: bool = False,
-    ) -> TunedEncoder:
+        self, texts: str | Path | Sequence[str] | Sequence[tuple[str, str]], encoder: str | Path = "roberta",
+        output: str | Path = "my-encoder", *, level: str = "sentence", columns: Sequence[str] = (), seed: int = 0,
+        held_out: int | None = None, force: bool = False,
+    ) -> TunedEncoder:  # fmt: skip
         """Tune a language model on texts of your own and write an encoder directory.
 
         Args:

@@ -18,13 +18,7 @@ PRECISIONS = ("auto", "fp32", "bf16")
 
 
 def pick_device(name: str = "auto") -> torch.device:
-    """The device called ``auto``, ``cpu``, ``cuda``, ``cuda:N`` or ``mps``.
-
-    ``auto`` takes CUDA, else Apple's MPS, else the CPU.
-
-    Raises:
-        UsageError: an unknown name, or a device that this machine does not have.
-    """
+    """The device called ``auto`` (CUDA, else Apple's MPS, else the CPU), ``cpu``, ``cuda``, ``cuda:N`` or ``mps``."""
     import torch
 
     if not re.fullmatch(r"auto|cpu|mps|cuda(:\d+)?", name):
@@ -47,11 +41,7 @@ def pick_device(name: str = "auto") -> torch.device:
 
 
 def pick_precision(name: str, device: torch.device) -> str:
-    """``fp32`` or ``bf16``; ``auto`` is bf16 on CUDA devices that compute in it, fp32 elsewhere.
-
-    Raises:
-        UsageError: an unknown precision.
-    """
+    """``fp32`` or ``bf16``; ``auto`` is bf16 on CUDA devices that compute in it, fp32 elsewhere."""
     import torch
 
     if name not in PRECISIONS:
@@ -63,11 +53,7 @@ def pick_precision(name: str, device: torch.device) -> str:
 
 
 def use_deterministic_algorithms() -> None:
-    """Let torch use nothing but algorithms that give the same bits at every run, and raise where it has none.
-
-    On the CPU that is so without it, for one number of threads; on CUDA the same holds for one kind of GPU and one
-    version of torch and CUDA.
-    """
+    """Let torch use only algorithms that repeat bit for bit, on one kind of GPU and version of torch and CUDA."""
     import torch
 
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")

@@ -1,14 +1,13 @@
-"""The errors that a user can meet.
+"""The errors that a user can meet: what was asked, what is wrong, and (``hint``) what to do.
 
-Every error says what was asked, what is wrong, and (``hint``) what to do. The command line prints them without a
-traceback; anything that is not a ``MirrorbenchError`` is a bug of ours and keeps its traceback.
+The command line prints them without a traceback; any other exception is a bug and keeps its traceback.
 """
 
 from __future__ import annotations
 
 
 class MirrorbenchError(Exception):
-    """Base of all errors that stem from input, data or environment rather than from a bug.
+    """Base of all errors caused by input, data or environment rather than by a bug.
 
     Args:
         message: what was asked and what is wrong, in one or two sentences.

@@ -26,9 +26,9 @@ _T = TypeVar("_T")
 
 @contextmanager
 def writing(target: Path, store: Path | None = None) -> Iterator[IO[bytes]]:
-    """Write a file atomically: into a temporary file beside it that is renamed once complete, removed on an error.
+    """Write a file atomically: a temporary file beside it is renamed once complete, or removed on an error.
 
-    An error is a ``StorageError`` that names ``store``, if it is given, in place of the one file of many.
+    The message of a ``StorageError`` names ``store``, if given, in place of ``target``.
     """
     temporary = ""
     try:
@@ -54,10 +54,7 @@ def writing(target: Path, store: Path | None = None) -> Iterator[IO[bytes]]:
 
 @contextmanager
 def building(target: Path, prefix: str, problem: str, hint: str) -> Iterator[Path]:
-    """A new folder beside ``target``, removed at the end unless it was renamed; for models, which are folders.
-
-    An error is a ``StorageError`` of ``problem`` (what cannot be written where), the reason, and ``hint``.
-    """
+    """A new folder beside ``target``, removed at the end unless the caller renamed it; errors are ``StorageError``."""
     from safetensors import SafetensorError  # what a full disk raises under safetensors
 
     temporary = ""
@@ -72,9 +69,9 @@ def building(target: Path, prefix: str, problem: str, hint: str) -> Iterator[Pat
 
 
 def again_if_swept(write: Callable[[], _T]) -> _T:
-    """Call ``write``, and once more if its temporary files vanished.
+    """Call ``write``, and once more if its temporary files were removed as those of a dead process.
 
-    A process that was suspended, lost its lease and wrote on may have had them swept away as those of a dead process.
+    That happens to a process that was suspended and lost its lease.
     """
     try:
         return write()
@@ -117,17 +114,16 @@ def cache_root() -> Path:
 
 
 CHECKSUMS = "SHA256SUMS"
-"""The name of the list."""
 
 
 def write_checksums(folder: Path) -> None:
-    """Write the list; the last thing that a folder gets."""
+    """Write a folder's list of checksums; the last file that it gets."""
     lines = [f"{checksum}  {name}\n" for name, checksum in _checksums(folder).items()]
     (folder / CHECKSUMS).write_text("".join(lines), encoding="utf-8")
 
 
 def damaged_files(folder: Path) -> str:
-    """Which files of a folder are not those of its list, or that there is no list; empty if all are."""
+    """Files of a folder that differ from its list of checksums, or that there is no list; empty if all agree."""
     try:
         lines = (folder / CHECKSUMS).read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError):
@@ -138,7 +134,7 @@ def damaged_files(folder: Path) -> str:
 
 
 def _checksums(folder: Path) -> dict[str, str]:
-    """SHA-256 of every file below a folder by its name, but the list itself."""
+    """SHA-256 by name of every file below a folder except the list itself."""
     found = {}
     for path in sorted(folder.rglob("*")):
         name = path.relative_to(folder).as_posix()

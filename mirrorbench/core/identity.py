@@ -1,8 +1,7 @@
-"""Identity: one hash of what changes a number, and of nothing else.
+"""Identity: one hash of everything that changes a number.
 
-What counts: specs, recipes, contents of corpora and data, seeds, protocol, precision, and ``COMPUTATION``, which is
-raised whenever the code itself would give other numbers for the same input. What does not: device, batch size of
-encoding, workers, paths, progress bars.
+Hashed: specs, recipes, contents of corpora and data, seeds, protocol, precision, and ``COMPUTATION``. Not hashed:
+device, batch size of encoding, workers, paths, progress bars.
 """
 
 from __future__ import annotations

@@ -96,11 +96,7 @@ class VocabularyEncoder(Encoder, Protocol):
 
 
 def encode_checked(encoder: Encoder, inputs: Sequence[TextInput], who: str) -> Array:
-    """The vectors of any encoder, checked: that of a plugin may raise or return anything.
-
-    Raises:
-        EncodingError: it raised something that is no error of ours, or returned what is no array of vectors.
-    """
+    """The vectors of any encoder; an ``EncodingError`` if it raised or returned something else."""
     try:
         vectors = encoder.encode(inputs)
     except MirrorbenchError:
@@ -111,11 +107,7 @@ def encode_checked(encoder: Encoder, inputs: Sequence[TextInput], who: str) -> A
 
 
 def check_vectors(vectors: object, n: int, who: str) -> Array:
-    """``vectors`` as float32, if they are one finite vector for each of ``n`` inputs.
-
-    Raises:
-        EncodingError: not numbers, not of shape (n, d) with d > 0, or not finite; the message names ``who``.
-    """
+    """``vectors`` as float32; an ``EncodingError`` that names ``who`` unless it is one finite vector for each input."""
     try:
         array = np.asarray(vectors)
     except (TypeError, ValueError, RuntimeError) as error:  # the latter of a tensor that wants gradients

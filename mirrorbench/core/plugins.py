@@ -1,8 +1,7 @@
-"""The plugin manager: the one door for built-ins and third parties alike.
+"""The plugin manager: loads built-in and third-party plugins and collects what they register.
 
-A plugin is found through the entry-point group ``mirrorbench`` or loaded from a single file with ``--plugin FILE``.
-Entry points are loaded one by one: a broken one is a warning that names it, and stops nobody else. (A mistyped hook
-name counts as broken; in a file it is an error at once.)
+A plugin is found through the entry-point group ``mirrorbench`` or loaded from a file with ``--plugin FILE``. A broken
+entry point (also one with a mistyped hook name) is skipped with a warning; a broken file is an error.
 
 Environment:
     MIRRORBENCH_DISABLE_PLUGINS: comma-separated names of entry points that must not be loaded.
@@ -18,8 +17,9 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
@@ -36,33 +36,24 @@ class PluginWarning(UserWarning):
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What the names registered through one hook stand for.
-
-    Attributes:
-        noun: in the singular, for messages (``task``, ``encoder``).
-        add: ``(registry, origin, ...)``, how one call of ``register`` becomes an entry.
-        registry: the class of their registry.
-    """
+    """What one hook registers."""
 
     noun: str
+    """In the singular, for messages (``task``, ``encoder``)."""
     add: Callable[..., None]
+    """``(registry, origin, ...)``: makes an entry of one call of ``register``."""
     registry: Callable[[str], Registry[Any]] = Registry
 
 
 def add_function(registry: Registry[Any], origin: str, name: str, value: Any, description: str = "") -> None:
-    """The ``add`` of a ``Kind`` whose things are functions."""
+    """The ``add`` of a ``Kind`` that registers functions."""
     if not callable(value):
         raise PluginError(f"the {registry.kind} {name!r} of {origin} is a {type(value).__name__}, not a function")
     registry.add(name, value, origin, description)
 
 
 def _registered(hook: str, doc: str) -> Any:
-    """A property: the registry of a hook."""
-
-    def registry(self: Plugins) -> Registry[Any]:
-        return self.registry(hook)
-
-    return property(registry, doc=doc)
+    return property(lambda self: self.registry(hook), doc=doc)
 
 
 def _in_one_line(error: BaseException) -> str:
@@ -73,10 +64,7 @@ def _in_one_line(error: BaseException) -> str:
 class Plugins:
     """The loaded plugins and what they registered.
 
-    Args:
-        kinds: what can be registered, by the name of its hook.
-        builtin: dotted names of the modules that are plugins of this package.
-        discover: whether to load entry points besides the built-ins (tests switch it off).
+    ``kinds`` is what can be registered, by hook; ``builtin`` are modules; ``discover`` also loads entry points.
     """
 
     def __init__(self, kinds: Mapping[str, Kind], builtin: Sequence[str], discover: bool = True) -> None:
@@ -92,18 +80,16 @@ class Plugins:
         if discover:
             blocked = {n.strip() for n in os.environ.get("MIRRORBENCH_DISABLE_PLUGINS", "").split(",")}
             for point in sorted(entry_points(group=PROJECT), key=lambda p: p.name):
-                if point.name not in blocked:
-                    self._load_entry_point(point)
+                if point.name in blocked:
+                    continue
+                dist = f"{point.dist.name} {point.dist.version}" if point.dist else "unknown distribution"
+                try:
+                    self.add(point.load(), point.name, dist)
+                except (Exception, SystemExit) as error:  # a plugin may raise anything, and must not stop the others
+                    self._report(f"{point.name} ({dist})", error)
 
     def __contains__(self, plugin: object) -> bool:
         return bool(self._manager.is_registered(plugin))
-
-    def _load_entry_point(self, point: EntryPoint) -> None:
-        dist = f"{point.dist.name} {point.dist.version}" if point.dist else "unknown distribution"
-        try:
-            self.add(point.load(), point.name, dist)
-        except (Exception, SystemExit) as error:  # a plugin may raise anything, and must not stop the others
-            self._report(f"{point.name} ({dist})", error)
 
     def _report(self, plugin: str, error: BaseException, named: bool = False) -> None:
         """Warn of a broken plugin that was installed; stop for one that the user named (``--plugin FILE``)."""
@@ -113,26 +99,18 @@ class Plugins:
         warnings.warn(f"plugin {plugin} skipped: {_in_one_line(error)}", PluginWarning, stacklevel=2)
 
     def add(self, plugin: Any, name: str, distribution: str = "") -> None:
-        """Register a plugin object.
-
-        Raises:
-            PluginError: the name is taken, no function is marked as a hook, or one that is has a name that no hook has,
-                or asks for what no hook gives.
-        """
+        """Register a plugin object; without hooks, or with one of a wrong name or argument, a ``PluginError``."""
+        hooks = ", ".join(self._kinds)
         try:
             self._manager.register(plugin, name=name)
+            self._manager.check_pending()
         except ValueError as error:
             raise PluginError(f"plugin {name!r} cannot be registered: {error}") from error
         except pluggy.PluginValidationError as error:
             self._manager.unregister(name=name)
             problem = " ".join(str(error).split("hookimpl definition: ")[-1].split())
-            raise PluginError(f"plugin {name!r}: {problem}", "A hook takes one argument, called register.") from error
-        hooks = ", ".join(self._kinds)
-        try:
-            self._manager.check_pending()
-        except pluggy.PluginValidationError as error:
-            self._manager.unregister(plugin)
-            raise PluginError(f"plugin {name!r}: {error}", f"Hooks: {hooks}") from error
+            hint = f"A hook takes one argument, called register. Hooks: {hooks}"
+            raise PluginError(f"plugin {name!r}: {problem}", hint) from error
         if not self._manager.get_hookcallers(plugin):
             self._manager.unregister(plugin)
             advice = f"Mark a function with @mirrorbench.hookimpl and call it as one of the hooks: {hooks}"
@@ -141,11 +119,7 @@ class Plugins:
         self._registries.clear()
 
     def add_file(self, path: Path) -> None:
-        """Load one Python file as a plugin (``--plugin FILE``).
-
-        Raises:
-            PluginError: the file is missing, or raises when it is imported.
-        """
+        """Load one Python file as a plugin (``--plugin FILE``)."""
         if not path.is_file():
             raise PluginError(f"no plugin file {path}")
         module_name = f"mirrorbench_plugin_{path.stem}"
@@ -163,18 +137,8 @@ class Plugins:
         self.files.append(path.resolve())
 
     def extended(self, hook: str, *args: Any, **kwargs: Any) -> Plugins:
-        """A copy with one more thing, for objects that live in this process only.
-
-        Args:
-            hook: the hook through which it would be registered.
-            args: what ``register`` of that hook takes; the name may be any text, since nobody types it.
-            kwargs: likewise.
-
-        Raises:
-            PluginError: the name is taken.
-        """
-        registry = copy(self.registry(hook))
-        registry.open_to_any_name()
+        """A copy in which ``register(*args, **kwargs)`` of a hook was called, with any text as name."""
+        registry = self.registry(hook).open_to_any_name()
         self._kinds[hook].add(registry, "this process", *args, **kwargs)
         twin = copy(self)
         twin._registries = {**self._registries, hook: registry}
@@ -185,15 +149,13 @@ class Plugins:
         if hook not in self._registries:
             kind = self._kinds[hook]
             registry = kind.registry(kind.noun)
-            for impl in self._implementations(hook):
+            for impl in getattr(self._manager.hook, hook).get_hookimpls():
                 self._collect(impl, registry, kind.add)
             self._registries[hook] = registry
         return self._registries[hook]
 
     def _collect(self, impl: Any, registry: Registry[Any], add: Callable[..., None]) -> None:
-        def register(*args: Any, **kwargs: Any) -> None:
-            add(registry, impl.plugin_name, *args, **kwargs)
-
+        register = partial(add, registry, impl.plugin_name)
         if impl.plugin_name in self._builtin:
             impl.function(register)
             return
@@ -201,10 +163,10 @@ class Plugins:
         try:
             returned = impl.function(register)
             if returned is not None:
-                name = impl.function.__name__
-                raise PluginError(f"its {name} returned a {type(returned).__name__}; a hook calls register")
+                name, kind = impl.function.__name__, type(returned).__name__
+                raise PluginError(f"its {name} returned a {kind}; a hook calls register")
         except (Exception, SystemExit) as error:  # as above: third-party code
-            registry.keep(before)  # what is skipped is skipped as a whole
+            registry.keep(before)  # nothing of a skipped plugin stays
             if isinstance(error, DuplicateNameError):
                 raise
             dist = self._distributions.get(impl.plugin_name, "")
@@ -212,18 +174,13 @@ class Plugins:
 
     def listing(self) -> list[dict[str, Any]]:
         """Each plugin's name, distribution and hooks, in the order of loading."""
-        return [
-            {
-                "name": name,
-                "distribution": self._distributions.get(name) or ("built in" if name in self._builtin else "file"),
-                "hooks": sorted(h for h in self._kinds if any(i.plugin is plugin for i in self._implementations(h))),
-            }
-            for name, plugin in self._manager.list_name_plugin()
-            if plugin is not None
-        ]
-
-    def _implementations(self, hook: str) -> list[Any]:
-        return list(getattr(self._manager.hook, hook).get_hookimpls())
+        rows: list[dict[str, Any]] = []
+        for name, plugin in self._manager.list_name_plugin():
+            if plugin is not None:
+                dist = self._distributions.get(name) or ("built in" if name in self._builtin else "file")
+                hooks = sorted(caller.name for caller in self._manager.get_hookcallers(plugin) or ())
+                rows.append({"name": name, "distribution": dist, "hooks": hooks})
+        return rows
 
     encoders = _registered("register_encoders", "Systems that are encoders of their own.")
     methods = _registered("register_methods", "What can be done to a backbone.")

@@ -1,8 +1,9 @@
-"""A table of named things that remembers who put each one there."""
+"""A table of named things and the plugins that registered them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from copy import copy
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Generic, TypeVar
@@ -18,14 +19,7 @@ _LISTINGS = {"task": "mirrorbench list tasks", "corpus": "mirrorbench list corpo
 
 @dataclass(frozen=True, slots=True)
 class Entry(Generic[_T]):
-    """One registered thing.
-
-    Attributes:
-        name: the name that users type.
-        value: the thing itself (most often a factory: nothing heavy has been loaded yet).
-        origin: the plugin that registered it.
-        description: one line for listings.
-    """
+    """One registered thing; ``origin`` is the plugin that registered it, ``description`` a line for listings."""
 
     name: str
     value: _T
@@ -34,11 +28,7 @@ class Entry(Generic[_T]):
 
 
 class Registry(Generic[_T]):
-    """Names to values, in the order of registration.
-
-    Args:
-        kind: what the names stand for, in the singular; used in messages (``task``, ``encoder``).
-    """
+    """Names to values, in the order of registration; ``kind`` is the singular noun for messages (``task``)."""
 
     def __init__(self, kind: str) -> None:
         self.kind = kind
@@ -47,10 +37,9 @@ class Registry(Generic[_T]):
 
     def add(self, name: str, value: _T, origin: str, description: str = "") -> None:
         """Register ``value`` under ``name``; a taken name is a ``DuplicateNameError`` that names both origins."""
-        if not (isinstance(name, str) and name) or (not self._any_name and not _can_be_typed(name)):
-            raise PluginError(
-                f"{origin} registers the {self.kind} {name!r:.60}", "A name is a text without spaces and commas."
-            )
+        if not (isinstance(name, str) and name) or not (self._any_name or _can_be_typed(name)):
+            hint = "A name is a text without spaces and commas."
+            raise PluginError(f"{origin} registers the {self.kind} {name!r:.60}", hint)
         if not isinstance(description, str):
             raise PluginError(f"{origin} describes the {self.kind} {name!r} by a {type(description).__name__}")
         if name in self._entries:
@@ -60,9 +49,11 @@ class Registry(Generic[_T]):
             )
         self._entries[name] = Entry(name, value, origin, description)
 
-    def open_to_any_name(self) -> None:
-        """From now on accept any text as a name, also one that no command line could hold."""
-        self._any_name, self._entries = True, dict(self._entries)
+    def open_to_any_name(self) -> Registry[_T]:
+        """A copy that accepts any text as a name, also one that cannot stand on a command line."""
+        twin = copy(self)
+        twin._any_name, twin._entries = True, dict(self._entries)
+        return twin
 
     def keep(self, names: Iterable[str]) -> None:
         """Drop what is registered under other names."""
@@ -93,21 +84,12 @@ class Registry(Generic[_T]):
 
 
 def _can_be_typed(name: str) -> bool:
-    """Whether a name fits into lists on a command line that are separated by commas."""
     return name.isprintable() and not set(name) & {" ", ","}
 
 
 def unknown_name(kind: str, name: str, known: list[str], listing: str = "") -> UnknownNameError:
-    """The error for a name that is not in ``known``, with the nearest names as its hint.
-
-    Args:
-        kind: what the name should stand for.
-        name: the name.
-        known: those that would do.
-        listing: the command that lists them, for the hint where none is near and there are many.
-    """
-    near = get_close_matches(name, known, n=3, cutoff=0.5)
-    if near:
+    """The error for a name that is not in ``known``; the hint has the nearest names or the command ``listing``."""
+    if near := get_close_matches(name, known, n=3, cutoff=0.5):
         hint = f"Did you mean {' or '.join(near)}?"
     elif listing and len(known) > MOST_NAMED:
         hint = f"The {len(known):,} known names are listed by: {listing}"

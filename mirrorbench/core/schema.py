@@ -32,21 +32,15 @@ _JSON_TYPES = {"object": "mapping", "array": "list", "null": "nothing"}
 
 
 def read(path: Path, schema: type[_T], plain: Callable[[str], Value | None] = plain_value) -> _T:
-    """The content of a YAML file as an object of ``schema``.
+    """The content of a YAML file, read by ``read_yaml``, as an object of ``schema``.
 
-    Args:
-        path: the file, read by ``read_yaml``, which refuses what could grow, run code or mean two things.
-        schema: what the file must hold.
-        plain: what an unquoted value means; ``str`` leaves it as it is written.
-
-    Raises:
-        DataFormatError: it holds anything else; the message names file, line and key, and the nearest key that exists.
+    If it holds anything else, a ``DataFormatError`` names file, line and key, and the nearest key that exists.
     """
     return convert(read_yaml(path, plain), schema, path)
 
 
 def convert(content: Located, schema: type[_T], path: Path) -> _T:
-    """Values with their lines, as ``read_yaml`` gives them, as an object of ``schema``; otherwise as ``read``."""
+    """As ``read``, of what ``read_yaml`` returned."""
     try:
         return msgspec.convert(content.bare(), schema)
     except msgspec.ValidationError as error:
@@ -54,14 +48,7 @@ def convert(content: Located, schema: type[_T], path: Path) -> _T:
 
 
 def problem_at(path: Path, content: Located, message: str, schema: Any = None) -> DataFormatError:
-    """The error for a message of msgspec's, with file and line in front.
-
-    Args:
-        path: the file.
-        content: what was read from it.
-        message: of a ``ValidationError``; any other text is said of the file as a whole.
-        schema: names the keys that exist.
-    """
+    """The error for a message of a ``ValidationError`` (other text: of the whole file), with file and line in front."""
     match = _PLACE.fullmatch(message)
     text, place = (match[1], match[2]) if match else (message, "")
     found, kinds, name = _follow(content, schema, place)
@@ -72,10 +59,8 @@ def problem_at(path: Path, content: Located, message: str, schema: Any = None) -
                 text += _nearest(words[1], sorted({key for kind in kinds for key in _fields(kind)}))
                 found = found.value.get(words[1], found) if isinstance(found.value, dict) else found
             elif said.endswith("possible values"):
-                text += _nearest(
-                    words[1],
-                    [str(value) for kind in kinds for value in getattr(kind, "values", (getattr(kind, "tag", ""),))],
-                )
+                values = [v for kind in kinds for v in getattr(kind, "values", (getattr(kind, "tag", ""),))]
+                text += _nearest(words[1], [str(value) for value in values])
             break
     return DataFormatError(f"{path}, line {found.line}: {f'{name}: ' if name else ''}{text}")
 
@@ -99,14 +84,9 @@ def _follow(content: Located, schema: Any, place: str) -> tuple[Located, list[An
 
 def _members(kind: Any, content: Located) -> Iterator[Any]:
     """A type, or those of a union that a value may belong to, by its tag; all of them where no tag is that one."""
-    members = getattr(kind, "types", (kind,))
-    fitting = []
-    for member in members:
-        tag = getattr(member, "tag_field", None)
-        stated = content.value.get(tag) if tag and isinstance(content.value, dict) else None
-        if stated is None or stated.value == member.tag:
-            fitting.append(member)
-    yield from fitting or members
+    members, keys = getattr(kind, "types", (kind,)), content.value if isinstance(content.value, dict) else {}
+    stated = [(member, keys.get(getattr(member, "tag_field", None) or "")) for member in members]
+    yield from [member for member, tag in stated if tag is None or tag.value == member.tag] or members
 
 
 def _fields(kind: Any) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """Encoder specs: what a user writes for one row of a table, ``BACKBONE[@REVISION][+METHOD][:KEY=VALUE,...]``.
 
-A spec is text and nothing but text: it knows no registry, no file and no default. What its keys mean is the business
-of recipes (``mirrorbench.training.recipes``) and poolings (``mirrorbench.models.pooling``).
+Only the text is parsed here; what the keys mean is defined by recipes (``mirrorbench.training.recipes``) and poolings
+(``mirrorbench.models.pooling``).
 """
 
 from __future__ import annotations
@@ -120,17 +120,14 @@ def parse_spec(text: str) -> EncoderSpec:
 
 
 def _check_text(text: str) -> None:
-    """Refuse what no file system, hub or result file could hold."""
+    """Refuse text that file systems, the hub or result files cannot hold."""
     if len(text) > _MAX_LENGTH:
         raise UsageError(f"an encoder spec of {len(text):,} characters", f"Grammar: {GRAMMAR}")
     if "\0" in text or any("\ud800" <= char <= "\udfff" for char in text):
-        raise UsageError(
-            f"the encoder spec {text!r} holds what is no text", "Rename the directory, or quote it in UTF-8."
-        )
+        raise UsageError(f"the encoder spec {text!r} is not valid text", "Rename the directory, or quote it in UTF-8.")
 
 
 def _unquote(text: str) -> str:
-    """``unquote`` of what is UTF-8."""
     try:
         plain = unquote(text, errors="strict")
     except UnicodeDecodeError:

@@ -1,8 +1,8 @@
-"""YAML with line numbers, and without YAML's traps: what could grow, run code or mean two things is refused.
+"""Safe YAML with line numbers.
 
-Anchors, aliases, tags, merge keys, repeated keys and deep nesting are refused before anything is built of them. A plain
-value is read by the rules of encoder specs, not by those of YAML 1.1: ``2e-5`` is a number, ``on`` and ``no`` and dates
-are words; a quoted value is a string.
+Anchors, aliases, tags, merge keys, repeated keys and deep nesting are refused before anything is built from them. An
+unquoted value is read by the rules of encoder specs, not by those of YAML 1.1: ``2e-5`` is a number; ``on``, ``no`` and
+dates are words.
 """
 
 from __future__ import annotations
@@ -23,12 +23,7 @@ MAX_DEPTH = 50
 
 @dataclass(frozen=True, slots=True)
 class Located:
-    """A value and the line that it stands on.
-
-    Attributes:
-        value: a plain value, a tuple of ``Located``, or a dictionary of ``Located``; ``None`` for nothing at all.
-        line: counted from 1.
-    """
+    """A value (``None`` for an empty one) and its line, counted from 1."""
 
     value: Value | tuple[Located, ...] | dict[str, Located] | None
     line: int
@@ -48,15 +43,9 @@ def plain_value(text: str) -> Value | None:
 
 
 def read_yaml(path: Path, plain: Callable[[str], Value | None] = plain_value) -> Located:
-    """Read a YAML file in UTF-8.
+    """Read a YAML file in UTF-8 of at most 1 MiB; errors are ``DataFormatError`` with path and line.
 
-    Args:
-        path: the file.
-        plain: what an unquoted value means; ``str`` leaves it as it is written.
-
-    Raises:
-        DataFormatError: it cannot be read, has more than 1 MiB, is no YAML, is empty, or holds what is refused here;
-            the message begins with the path, and names the line.
+    ``plain`` says what an unquoted value means; ``str`` leaves it as it is written.
     """
     import yaml
 
