@@ -110,24 +110,27 @@ def small_table(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     reading.paper_tables.cache_clear()
 
 
-def test_a_run_fills_what_is_missing_and_only_that(mirrorbench: Callable, folder: Path, small_table: str) -> None:
+def test_a_run_fills_what_is_missing_and_only_that(
+    mirrorbench: Callable, folder: Path, small_table: str, random_model: Callable[[str], Path]
+) -> None:
     assert isinstance(paper_tables()[small_table], PaperTable)
-    run = ("paper", small_table, "--encoder", "tiny", "--run", "--seeds", "2")
+    model = str(random_model("bert"))
+    run = ("paper", small_table, "--encoder", model, "--run", "--seeds", "2")
     said = mirrorbench(*run)
     assert said.code == 0, said.err
     stored = [json.loads(path.read_text())["cell"] for path in (folder / "results").rglob("seed-*.json")]
     assert sorted((cell["spec"], cell["seed"]) for cell in stored) == [
-        ("tiny+mirror:corpus=quick-sentences,corpus_size=60,dropout=0", 0),
-        ("tiny+mirror:corpus=quick-sentences,corpus_size=60,dropout=0", 1),
-        ("tiny+mirror:corpus=quick-sentences,corpus_size=60,dropout=0.1", 0),
-        ("tiny+mirror:corpus=quick-sentences,corpus_size=60,dropout=0.1", 1),
+        (f"{model}+mirror:corpus=quick-sentences,corpus_size=60,dropout=0", 0),
+        (f"{model}+mirror:corpus=quick-sentences,corpus_size=60,dropout=0", 1),
+        (f"{model}+mirror:corpus=quick-sentences,corpus_size=60,dropout=0.1", 0),
+        (f"{model}+mirror:corpus=quick-sentences,corpus_size=60,dropout=0.1", 1),
     ]
     assert "4 results in results" in said.err
-    assert "Measured with tiny" in said.out
+    assert f"Measured with {model}" in said.out
     again = mirrorbench(*run)
     assert again.out == said.out
     assert "4 of them from earlier runs" in again.err
-    assert listing(mirrorbench("paper", "--encoder", "tiny").out)[small_table][0] == "2 of 3"
+    assert listing(mirrorbench("paper", "--encoder", model).out)[small_table][0] == "2 of 3"
     assert listing(mirrorbench("paper").out)[small_table][0] == "0 of 3"
 
 

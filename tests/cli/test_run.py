@@ -201,9 +201,11 @@ def test_results_of_a_full_disk(toys: Callable, folder: Path, full_disk: Callabl
     assert not (folder / "results" / "leaderboard.md").exists()
 
 
-def test_an_interrupted_run_goes_on_where_it_was(process: Callable[..., subprocess.Popen[str]], folder: Path) -> None:
-    command = ("run", "--plugin", str(PLUGIN), "-e", "letters", "-e", "blocking", *CATS_AND_DOGS)
-    running = process(*command)
+def test_an_interrupted_run_goes_on_where_it_was(
+    process: Callable[..., subprocess.Popen[str]], toys: Callable, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encoders = ("-e", "letters", "-e", "blocking", *CATS_AND_DOGS)
+    running = process("run", "--plugin", str(PLUGIN), *encoders)
     deadline = time.monotonic() + 60
     while not (folder / "waiting").exists():
         assert running.poll() is None, running.communicate()
@@ -219,16 +221,15 @@ def test_an_interrupted_run_goes_on_where_it_was(process: Callable[..., subproce
     times = {path: path.stat().st_mtime_ns for path in (folder / "results").rglob("seed-*")}
 
     (folder / "go").touch()
-    again = process(*command)
-    out, err = again.communicate(timeout=120)
-    assert again.returncode == 0, err
-    assert "2 of them from earlier runs" in err
+    again = toys(*encoders)
+    assert again.code == 0, again.err
+    assert "2 of them from earlier runs" in again.err
     assert {path: path.stat().st_mtime_ns for path in times} == times
     assert (folder / "calls").read_text().splitlines() == ["letters 4", "blocking 4", "blocking 4"]
     assert not list((folder / "results").rglob(".part-*"))
 
-    straight = process(*command, "--output", "straight", MIRRORBENCH_CACHE=str(folder / "fresh"))
-    assert straight.communicate(timeout=120)[0] == out
+    monkeypatch.setenv("MIRRORBENCH_CACHE", str(folder / "fresh"))
+    assert toys(*encoders, "--output", "straight").out == again.out
     found, expected = results(folder / "results"), results(folder / "straight")
     assert found.keys() == expected.keys()
     for path in expected:
@@ -255,7 +256,10 @@ def lives(group: int) -> bool:
 
 @pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="only Linux lists the children of a process")
 @pytest.mark.parametrize("when", ["starts", "at work"])
-def test_ctrl_c_ends_the_workers_too(process: Callable[..., subprocess.Popen[str]], folder: Path, when: str) -> None:
+def test_ctrl_c_ends_the_workers_too(
+    process: Callable[..., subprocess.Popen[str]], toys: Callable, folder: Path, monkeypatch: pytest.MonkeyPatch,
+    when: str,
+) -> None:  # fmt: skip
     """A terminal sends it to all of them; one message comes of it, and nothing stays behind."""
     command = ("run", "--plugin", str(PLUGIN), "-e", "letters", "-e", "blocking", *CATS_AND_DOGS, "--workers", "2")
     running = process(*command)
@@ -275,8 +279,8 @@ def test_ctrl_c_ends_the_workers_too(process: Callable[..., subprocess.Popen[str
         (folder / "go").touch()
         out, err = process(*command).communicate(timeout=120)
         assert "4 results in results, 2 of them from earlier runs" in err
-        straight = process(*command[:-2], "--output", "straight", MIRRORBENCH_CACHE=str(folder / "fresh"))
-        assert straight.communicate(timeout=120)[0] == out
+        monkeypatch.setenv("MIRRORBENCH_CACHE", str(folder / "fresh"))
+        assert toys(*command[3:-2], "--output", "straight").out == out
 
 
 SAYING = """
