@@ -49,9 +49,8 @@ def run(
     """Train, evaluate and store, as ``mirrorbench run`` does: ``Session.run``, with results in ``output``."""
     if not as_names(tasks):
         raise UsageError("no task is named", "mirrorbench list tasks")
-    session = Session(
-        output, data_dir=data_dir, device=device, precision=precision, offline=offline, workers=1, reporter=reporter
-    )
+    where: dict[str, Any] = {"device": device, "precision": precision, "data_dir": data_dir, "offline": offline}
+    session = Session(output, workers=1, reporter=reporter, **where)
     return session.run(encoders, tasks, seeds=seeds, corpus=corpus, protocol=protocol)
 
 

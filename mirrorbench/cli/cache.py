@@ -17,10 +17,9 @@ _OlderThan = Annotated[float | None, typer.Option(
     "--older-than", min=0, metavar="DAYS", help="What was not used for so long.")]  # fmt: skip
 
 cache_app = typer.Typer(
-    name="cache",
+    name="cache", no_args_is_help=True,
     help="Tuned models and vectors that are kept, whether they are whole, and what may go.",
-    no_args_is_help=True,
-)
+)  # fmt: skip
 
 
 @cache_app.command("list")
@@ -78,10 +77,8 @@ def verify_cache() -> None:
         typer.echo(f"damaged\t{entry.kind}/{entry.key}\t{what}")
     typer.echo(f"{cache.root}: {len(found)} entries, {len(found) - len(broken)} whole")
     if broken:
-        raise DataIntegrityError(
-            f"{len(broken)} of {len(found)} entries are damaged.",
-            hint="They are never used, and are made again when they are needed: nothing needs to be done.",
-        )
+        hint = "They are never used, and are made again when they are needed: nothing needs to be done."
+        raise DataIntegrityError(f"{len(broken)} of {len(found)} entries are damaged.", hint)
 
 
 def _print(found: Sequence[CacheEntry]) -> None:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from mirrorbench.runs.results import ResultStore
 
 EMBEDDED_SEEDS = 3
-"""Runs of each tuned encoder where nothing is asked for; the model and the data are those inside the package."""
+"""Runs of each tuned encoder on the data inside the package, where no encoder and no task is named."""
 
 # fmt: off
 _GridName = Annotated[str | None, typer.Argument(
@@ -139,7 +139,5 @@ def _estimate(waiting: list[list[Cell]], store: ResultStore) -> str:
     if not found.cells:
         return f"no estimate of the time: {store.root} holds no result of a like cell"
     without = f"; {found.unknown} have no like result and are not in it" if found.unknown else ""
-    return (
-        f"about {in_words(found.seconds)} for {found.cells} of them, one after the other, by the seconds of like cells "
-        f"in {store.root}{without}"
-    )
+    time = f"about {in_words(found.seconds)} for {found.cells} of them, one after the other"
+    return f"{time}, by the seconds of like cells in {store.root}{without}"

@@ -1,8 +1,4 @@
-"""Files and folders that are complete or absent: atomic writing, checksums, and where the cache lies.
-
-Environment:
-    MIRRORBENCH_CACHE: the cache folder; by default the platform's cache directory of the user.
-"""
+"""Files and folders that are complete or absent: atomic writing, checksums, and where the cache is."""
 
 from __future__ import annotations
 
@@ -43,10 +39,8 @@ def writing(target: Path, store: Path | None = None) -> Iterator[IO[bytes]]:
         temporary = ""
         sync_folder(target.parent)
     except OSError as error:
-        raise StorageError(
-            f"Cannot write {f'to {store}' if store else target}: {error.strerror or error}.",
-            hint="Free some space, or name another folder.",
-        ) from error
+        problem = f"Cannot write {f'to {store}' if store else target}: {error.strerror or error}."
+        raise StorageError(problem, "Free some space, or name another folder.") from error
     finally:
         if temporary:
             Path(temporary).unlink(missing_ok=True)
@@ -118,8 +112,8 @@ CHECKSUMS = "SHA256SUMS"
 
 def write_checksums(folder: Path) -> None:
     """Write a folder's list of checksums; the last file that it gets."""
-    lines = [f"{checksum}  {name}\n" for name, checksum in _checksums(folder).items()]
-    (folder / CHECKSUMS).write_text("".join(lines), encoding="utf-8")
+    lines = "".join(f"{checksum}  {name}\n" for name, checksum in _checksums(folder).items())
+    (folder / CHECKSUMS).write_text(lines, encoding="utf-8")
 
 
 def damaged_files(folder: Path) -> str:

@@ -53,10 +53,8 @@ class Leases:
                     break
             return None
         except (OSError, LeaseSettingsMismatch) as error:
-            raise StorageError(
-                f"Cannot write to {self.folder.parent}: {getattr(error, 'strerror', None) or error}.",
-                "Free some space, or name another folder.",
-            ) from error
+            problem = f"Cannot write to {self.folder.parent}: {getattr(error, 'strerror', None) or error}."
+            raise StorageError(problem, "Free some space, or name another folder.") from error
 
     def wait(self, name: str) -> AbstractContextManager[object]:
         """As ``take``, but wait until the lease is free."""

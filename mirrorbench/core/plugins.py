@@ -150,12 +150,11 @@ class Plugins:
             kind = self._kinds[hook]
             registry = kind.registry(kind.noun)
             for impl in getattr(self._manager.hook, hook).get_hookimpls():
-                self._collect(impl, registry, kind.add)
+                self._collect(impl, registry, partial(kind.add, registry, impl.plugin_name))
             self._registries[hook] = registry
         return self._registries[hook]
 
-    def _collect(self, impl: Any, registry: Registry[Any], add: Callable[..., None]) -> None:
-        register = partial(add, registry, impl.plugin_name)
+    def _collect(self, impl: Any, registry: Registry[Any], register: Callable[..., None]) -> None:
         if impl.plugin_name in self._builtin:
             impl.function(register)
             return

@@ -1,4 +1,4 @@
-"""Progress of a run, as events. The command line draws them; libraries may ignore them."""
+"""Progress of a run as events."""
 
 from __future__ import annotations
 

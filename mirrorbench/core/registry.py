@@ -43,10 +43,8 @@ class Registry(Generic[_T]):
         if not isinstance(description, str):
             raise PluginError(f"{origin} describes the {self.kind} {name!r} by a {type(description).__name__}")
         if name in self._entries:
-            raise DuplicateNameError(
-                f"the {self.kind} {name!r} is registered twice: by {self._entries[name].origin} and by {origin}",
-                "Block one of them: MIRRORBENCH_DISABLE_PLUGINS=<plugin name>",
-            )
+            problem = f"the {self.kind} {name!r} is registered twice: by {self._entries[name].origin} and by {origin}"
+            raise DuplicateNameError(problem, "Block one of them: MIRRORBENCH_DISABLE_PLUGINS=<plugin name>")
         self._entries[name] = Entry(name, value, origin, description)
 
     def open_to_any_name(self) -> Registry[_T]:

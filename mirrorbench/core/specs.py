@@ -30,8 +30,9 @@ _METHOD = re.compile(r"\+([A-Za-z][A-Za-z0-9_-]*)$")
 _KEY = re.compile(r"[a-z][a-z0-9_]*")
 _MAX_DIGITS = 400
 _MAX_LENGTH = 10_000
-# Characters that mean something in a spec, and "%" itself, are written %XX inside a name, path or value.
-_RESERVED = "%+:@,="
+# Characters that mean something in a spec are written %XX inside a name, path or value. A path keeps its "@", and its
+# ":" too, which is special only before KEY= and at the end; in a value ":" is free (layers=-4:).
+_IN_NAMES, _IN_PATHS, _IN_VALUES = "%+:@,", "%+,", "%,"
 # So are spaces at the ends, which a shell or a list in a file would lose.
 _END_SPACES = re.compile(r"^\s+|\s+$")
 
@@ -43,8 +44,8 @@ class EncoderSpec:
     Attributes:
         backbone: short name, hub id, local path, or the name of a registered encoder system.
         revision: hub revision (branch, tag or commit), empty for the default.
-        method: what is done to the backbone (``base``, ``mirror`` ...), empty where the user named none.
-        params: the keys as written, sorted by name; values are bool, int, float or str.
+        method: what is done to the backbone (``base``, ``mirror`` ...), empty where none was named.
+        params: keys and values, sorted by key.
     """
 
     backbone: str
@@ -60,9 +61,10 @@ class EncoderSpec:
         object.__setattr__(self, "params", tuple(sorted(self.params)))
 
     def __str__(self) -> str:
-        text = _escape(self.backbone, self.is_path)
+        name = _escape(self.backbone, _IN_PATHS if self.is_path else _IN_NAMES)
+        text = re.sub(":$", "%3A", _PARAMS_START.sub("%3A", name))
         if self.revision:
-            text += "@" + _escape(self.revision)
+            text += "@" + _escape(self.revision, _IN_NAMES)
         if self.method:
             text += "+" + self.method
         if self.params:
@@ -172,10 +174,7 @@ def parse_params(tail: str, whole: str) -> tuple[tuple[str, Value], ...]:
 
 
 def split_names(values: Iterable[str]) -> list[str]:
-    """Names from texts that may hold several with commas between them: ``["sts,wic", "bel"]``.
-
-    After a task with options (``bli-en-fr:train=1k,self_learning=5,sts``) a part with a ``=`` is another option.
-    """
+    """Names from texts with commas (``["sts,wic", "bel"]``); after a task with options ``KEY=VALUE`` is another one."""
     names: list[str] = []
     for value in values:
         for part in filter(None, map(str.strip, value.split(","))):
@@ -207,20 +206,13 @@ def _format_value(value: Value) -> str:
         return "true" if value else "false"
     if isinstance(value, int | float):
         return repr(value)
-    # ":" is free inside a value (``layers=-4:``); "," would end it and "%" would start an escape.
-    return _escape_ends("".join(quote(c) if c in "%," else c for c in value))
+    return _escape(value, _IN_VALUES)
 
 
 def _is_path(text: str) -> bool:
     return re.match(r"[./~]|[A-Za-z]:[\\/]", text) is not None
 
 
-def _escape(text: str, path: bool = False) -> str:
-    # A local path keeps its "@", and its ":" too, which is special only before KEY= and at the end.
-    keep = "@:=" if path else "="
-    escaped = "".join(quote(c) if c in _RESERVED and c not in keep else c for c in text)
-    return re.sub(":$", "%3A", _escape_ends(_PARAMS_START.sub("%3A", escaped)))
-
-
-def _escape_ends(text: str) -> str:
-    return _END_SPACES.sub(lambda spaces: quote(spaces[0]), text)
+def _escape(text: str, special: str) -> str:
+    escaped = "".join(quote(char) if char in special else char for char in text)
+    return _END_SPACES.sub(lambda spaces: quote(spaces[0]), escaped)

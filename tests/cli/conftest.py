@@ -1,4 +1,4 @@
-"""The command line in this process: quick, since torch is imported once for all tests."""
+"""The command line called in the process of the tests, so that torch is imported only once."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from mirrorbench.runs import builtin as plugin_manager
 
 @dataclass(frozen=True)
 class Said:
-    """What a command left: exit code and both streams."""
+    """A command's exit code and output."""
 
     code: int
     out: str

@@ -1,4 +1,4 @@
-"""The cache as its owner sees it."""
+"""The commands of the cache, and what they call."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_what_may_go(cache: Cache) -> None:
     left = cache.root / "models" / ".part-xyz"
     left.mkdir()
     (left / "half").touch()
-    assert prunable(cache) == []  # somebody may still be writing it
+    assert prunable(cache) == []  # a process may still be writing it
     long_ago = time.time() - 40 * 86_400
     os.utime(left / "half", (long_ago, long_ago))
     assert [entry.kind for entry in prunable(cache)] == ["leftovers"]

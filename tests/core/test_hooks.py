@@ -121,7 +121,7 @@ def test_a_mistyped_hook_is_an_error(plugins: Plugins) -> None:
     with pytest.raises(PluginError, match="register_task") as caught:
         plugins.add(Mistyped(), "mistyped")
     assert "register_tasks" in caught.value.hint
-    plugins.add(ToyPlugin(), "fine")  # the manager has got over it
+    plugins.add(ToyPlugin(), "fine")  # the refused plugin left nothing behind
 
 
 def test_a_duplicate_name_is_an_error_naming_both_origins(plugins: Plugins) -> None:
