@@ -124,11 +124,9 @@ def _plain_warnings() -> Iterator[None]:
     """Warnings of this package are one line inside, without file and line number."""
     usual = warnings.formatwarning
 
-    def line_of(
-        message: Warning | str, category: type[Warning], filename: str, lineno: int, line: str | None = None
-    ) -> str:
+    def line_of(message: Warning | str, category: type[Warning], *where: Any, **line: Any) -> str:
         ours = category.__module__.partition(".")[0] == "mirrorbench"
-        return f"Warning: {message}\n" if ours else usual(message, category, filename, lineno, line)
+        return f"Warning: {message}\n" if ours else usual(message, category, *where, **line)
 
     warnings.formatwarning = line_of
     try:

@@ -22,17 +22,14 @@ if TYPE_CHECKING:
     from mirrorbench.reports.leaderboard import Leaderboard
     from mirrorbench.runs.cells import Outcome
 
-console = Console()
-stderr = Console(stderr=True)
+PLAIN_INTERVAL = 15.0
+"""Seconds between two progress lines of one stage where there is no terminal."""
+console, stderr = Console(), Console(stderr=True)
 
 
 def say(line: str) -> None:
     """A line on standard output as it is: never broken, no markup read."""
     console.print(line, highlight=False, markup=False, soft_wrap=True)
-
-
-PLAIN_INTERVAL = 15.0
-"""Seconds between two progress lines of one stage where there is no terminal."""
 
 
 class Display(Reporter):
@@ -72,11 +69,11 @@ class Display(Reporter):
             self.progress.update(self._stage, advance=n, rate=rate)
         elif not self.progress and now - self._shown > PLAIN_INTERVAL:
             self._shown = now
-            if not self._size:  # a stream, whose end nobody knows
-                self._line(f"{self._name}: {self._count:,}, {rate}")
-                return
-            left = (now - self._started) / self._count * (self._size - self._count)
-            self._line(f"{self._name}: {self._count:,} of {self._size:,}, {rate}, {left:.0f} s left")
+            count, left = f"{self._count:,}", ""
+            if self._size:  # a stream has none
+                count += f" of {self._size:,}"
+                left = f", {(now - self._started) / self._count * (self._size - self._count):.0f} s left"
+            self._line(f"{self._name}: {count}, {rate}{left}")
 
     def cell(self, cell: Cell, score: float | None, cached: bool) -> None:
         """A cell is stored."""
@@ -98,8 +95,7 @@ class Display(Reporter):
 
     def _line(self, text: str) -> None:
         # Text, not markup: a path or an error may hold square brackets.
-        target = self.progress.console if self.progress else stderr
-        target.print(Text(text), soft_wrap=True)
+        (self.progress.console if self.progress else stderr).print(Text(text), soft_wrap=True)
 
     def finish(self, outcome: Outcome | Leaderboard, root: Path) -> None:
         """Say at the end what was done, what failed and why, and where it lies."""

@@ -60,9 +60,8 @@ def _rows(kind: Listed, registered: Plugins) -> list[dict[str, Any]]:
 def _print(rows: list[dict[str, Any]], as_json: bool) -> None:
     if as_json:
         print_json(rows)
-        return
-    if not rows:
+    elif rows:
+        cells = [[", ".join(v) if isinstance(v, list) else str(v) for v in row.values()] for row in rows]
+        print_rows(list(rows[0]), cells)
+    else:
         typer.echo("None.")
-        return
-    cells = [[", ".join(v) if isinstance(v, list) else str(v) for v in row.values()] for row in rows]
-    print_rows(list(rows[0]), cells)

@@ -1,8 +1,8 @@
 """The hooks: what a plugin may register, built-ins and third parties alike.
 
 A plugin is any module with functions marked ``@mirrorbench.hookimpl`` and named like the methods of ``HookSpecs``.
-Every hook receives a ``register`` callback, so that names, origins and duplicates are checked in one place. How plugins
-are found and loaded is the business of ``mirrorbench.core.plugins``; this module knows nobody.
+Every hook receives a ``register`` callback, so that names, origins and duplicates are checked in one place
+(``mirrorbench.core.plugins``).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What an encoder is: what it is given, and what it must return."""
+"""The input and output of encoders."""
 
 from __future__ import annotations
 
@@ -45,19 +45,16 @@ def as_inputs(texts: Sequence[TextInput | str]) -> list[TextInput]:
 
 
 class LostTargets(NamedTuple):
-    """What a ``target`` pooling does not see of some inputs."""
+    """Texts of which only a window around the target is read, targets longer than it, and targets without a token."""
 
     texts_cut: int
-    """Texts that are too long, of which only a window around the target is read."""
     targets_cut: int
-    """Targets that are longer than the window."""
     targets_missing: int
-    """Targets that no token stands for."""
 
 
 @runtime_checkable
 class Encoder(Protocol):
-    """The least that an encoder is: ``encode`` for vectors, ``fingerprint`` for identity."""
+    """What every encoder has: ``encode`` for vectors, ``fingerprint`` for identity."""
 
     @property
     def fingerprint(self) -> str:

@@ -1,4 +1,4 @@
-"""Leases: who is at work on what, among processes and machines that share a folder.
+"""Leases: which process works on what, among processes and machines that share a folder.
 
 A lease is a file that its holder refreshes: filelock's ``SoftFileLease``, made with ``O_CREAT | O_EXCL``, which is
 atomic on local and network file systems, not on folders that are synchronised or object stores. It saves work and

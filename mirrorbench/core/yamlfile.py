@@ -84,7 +84,7 @@ def _text_of(path: Path) -> str:
 
 
 def _node(event: Any, events: Iterator[Any], path: Path, plain: Callable[[str], Value | None], depth: int) -> Located:
-    """The value that begins with an event, and uses up its other events."""
+    """The value that begins with ``event``; its other events are taken from ``events``."""
     import yaml
 
     if isinstance(event, yaml.AliasEvent) or event.anchor:
