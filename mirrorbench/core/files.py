@@ -63,10 +63,7 @@ def building(target: Path, prefix: str, problem: str, hint: str) -> Iterator[Pat
 
 
 def again_if_swept(write: Callable[[], _T]) -> _T:
-    """Call ``write``, and once more if its temporary files were removed as those of a dead process.
-
-    That happens to a process that was suspended and lost its lease.
-    """
+    """Call ``write``, again if its temporary files were swept away while the process was suspended without its lease."""
     try:
         return write()
     except StorageError as error:

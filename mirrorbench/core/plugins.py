@@ -62,10 +62,7 @@ def _in_one_line(error: BaseException) -> str:
 
 
 class Plugins:
-    """The loaded plugins and what they registered.
-
-    ``kinds`` is what can be registered, by hook; ``builtin`` are modules; ``discover`` also loads entry points.
-    """
+    """The loaded plugins and what they registered; with ``discover`` entry points are loaded beside ``builtin``."""
 
     def __init__(self, kinds: Mapping[str, Kind], builtin: Sequence[str], discover: bool = True) -> None:
         self._kinds, self._builtin = kinds, tuple(builtin)
@@ -122,16 +119,14 @@ class Plugins:
         """Load one Python file as a plugin (``--plugin FILE``)."""
         if not path.is_file():
             raise PluginError(f"no plugin file {path}")
-        module_name = f"mirrorbench_plugin_{path.stem}"
-        spec = importlib.util.spec_from_file_location(module_name, path)
+        spec = importlib.util.spec_from_file_location(f"mirrorbench_plugin_{path.stem}", path)
         if spec is None or spec.loader is None:
             raise PluginError(f"{path} is not a Python file", "A plugin is a file ending in .py")
-        module = importlib.util.module_from_spec(spec)
-        sys.modules[module_name] = module
+        module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
         try:
             spec.loader.exec_module(module)
         except (Exception, SystemExit) as error:
-            del sys.modules[module_name]
+            del sys.modules[spec.name]
             raise PluginError(f"plugin file {path} failed: {_in_one_line(error)}") from error
         self.add(module, str(path))
         self.files.append(path.resolve())

@@ -12,8 +12,7 @@ from mirrorbench.core.errors import DuplicateNameError, PluginError, UnknownName
 
 _T = TypeVar("_T")
 
-MOST_NAMED = 30
-"""Names that an error lists in full, where a command lists them too."""
+MOST_NAMED = 30  # names that an error lists in full, where a command lists them too
 _LISTINGS = {"task": "mirrorbench list tasks", "corpus": "mirrorbench list corpora"}
 
 

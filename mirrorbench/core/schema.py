@@ -32,10 +32,7 @@ _JSON_TYPES = {"object": "mapping", "array": "list", "null": "nothing"}
 
 
 def read(path: Path, schema: type[_T], plain: Callable[[str], Value | None] = plain_value) -> _T:
-    """The content of a YAML file, read by ``read_yaml``, as an object of ``schema``.
-
-    If it holds anything else, a ``DataFormatError`` names file, line and key, and the nearest key that exists.
-    """
+    """A YAML file as an object of ``schema``; a ``DataFormatError`` names file, line, key and the nearest valid key."""
     return convert(read_yaml(path, plain), schema, path)
 
 

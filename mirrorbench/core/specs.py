@@ -1,7 +1,6 @@
-"""Encoder specs: what a user writes for one row of a table, ``BACKBONE[@REVISION][+METHOD][:KEY=VALUE,...]``.
+"""Encoder specs: ``BACKBONE[@REVISION][+METHOD][:KEY=VALUE,...]``, a row of a table.
 
-Only the text is parsed here; what the keys mean is defined by recipes (``mirrorbench.training.recipes``) and poolings
-(``mirrorbench.models.pooling``).
+What the keys mean is defined by ``mirrorbench.training.recipes`` and ``mirrorbench.models.pooling``.
 """
 
 from __future__ import annotations

@@ -17,8 +17,7 @@ from mirrorbench.core.errors import DataFormatError, UsageError
 from mirrorbench.core.specs import Value, parse_value
 
 MAX_BYTES = 1 << 20
-MAX_DEPTH = 50
-"""Levels of nesting; unlimited nesting would overflow the stack."""
+MAX_DEPTH = 50  # levels of nesting; more would overflow the stack
 
 
 @dataclass(frozen=True, slots=True)
