@@ -63,7 +63,7 @@ def building(target: Path, prefix: str, problem: str, hint: str) -> Iterator[Pat
 
 
 def again_if_swept(write: Callable[[], _T]) -> _T:
-    """Call ``write``, again if its temporary files were swept away while the process was suspended without its lease."""
+    """Call ``write``, and again if its temporary files were swept away (a suspended process loses its lease)."""
     try:
         return write()
     except StorageError as error:
