@@ -1,1 +1,1 @@
-"""Contrastive tuning: losses and the loop. Knows nothing of tasks."""
+"""Contrastive tuning of a backbone: methods, recipes, augmentations, losses and the loop. Knows nothing of tasks."""

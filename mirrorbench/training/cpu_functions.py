@@ -1,8 +1,8 @@
-"""What a CPU computes in place of torch's own functions while it tunes: the same, in less time.
+"""Faster versions of torch's functions for tuning on a CPU.
 
-Dropout decides by sixteen bits a value, four of them from each draw, where torch draws 53 bits a value on one core.
-Attention is written out, as torch computes it on a CPU with dropout, with that dropout. The gradient of an embedding
-holds the rows of the tokens that were read; torch's is as large as the vocabulary, and made for each micro-batch.
+Dropout draws 16 bits a value, four values at a time (torch: 53 bits a value, on one core). Attention with dropout is
+written out, as torch computes it on a CPU. The gradient of an embedding holds only the rows that were read; torch's has
+the size of the vocabulary, once for each micro-batch.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _STEPS = 1 << 16
 
 
 class ReplacedFunctions(TorchFunctionMode):
-    """Under it the layers of this thread, and what calls torch's functions, call others in their place."""
+    """Inside the ``with`` block, replaces torch's functions in this thread."""
 
     def __init__(self, replaced: Mapping[Callable[..., Any], Callable[..., Any]]) -> None:
         super().__init__()
@@ -29,12 +29,12 @@ class ReplacedFunctions(TorchFunctionMode):
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        """Call what stands for the function."""
+        """Call the replacement, or the function itself where there is none."""
         return self._replaced.get(func, func)(*args, **(kwargs or {}))
 
 
 def fast_cpu_functions(generator: torch.Generator | None = None) -> ReplacedFunctions:
-    """The mode with all functions of this module; ``generator`` draws for dropout, torch's own by default."""
+    """All replacements of this module; ``generator`` draws for dropout, by default torch's own."""
     return ReplacedFunctions(
         {
             F.dropout: partial(dropout, generator=generator),
@@ -47,7 +47,7 @@ def fast_cpu_functions(generator: torch.Generator | None = None) -> ReplacedFunc
 def dropout(
     x: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False, generator: torch.Generator | None = None
 ) -> Tensor:
-    """As ``torch.nn.functional.dropout``; ``p`` is rounded to a multiple of 2^-16, and what is kept scaled by that."""
+    """``torch.nn.functional.dropout`` with ``p`` rounded to a multiple of 2^-16, and values scaled accordingly."""
     dropped = round(p * _STEPS)
     if not training or not 0 < dropped < _STEPS or x.device.type != "cpu":
         return F.dropout(x, p, training, inplace)
@@ -62,7 +62,7 @@ def attention(
     query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None, dropout_p: float = 0.0,
     is_causal: bool = False, scale: float | None = None, generator: torch.Generator | None = None, **options: Any,
 ) -> Tensor:  # fmt: skip
-    """As ``torch.nn.functional.scaled_dot_product_attention``, to which all without dropout is left."""
+    """``torch.nn.functional.scaled_dot_product_attention``; what has no dropout is left to torch."""
     if not dropout_p or is_causal or any(options.values()) or query.is_nested or query.device.type != "cpu":
         more = {"dropout_p": dropout_p, "is_causal": is_causal, "scale": scale, **options}
         return F.scaled_dot_product_attention(query, key, value, attn_mask, **more)
@@ -73,9 +73,9 @@ def plain_attention(
     query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None, scale: float | None,
     drop: Callable[[Tensor], Tensor],
 ) -> Tensor:  # fmt: skip
-    """Attention by its definition; ``drop`` gets the weights, shape (..., queries, keys), the rest is as above."""
+    """Attention by its definition; ``drop`` is applied to the weights, shape (..., queries, keys)."""
     factor = query.shape[-1] ** -0.5 if scale is None else scale
-    # The product copies what is not contiguous, and a transposed matrix more slowly.
+    # matmul copies what is not contiguous, and a transposed matrix more slowly.
     products = (query * factor) @ key.contiguous().transpose(-2, -1)
     if attn_mask is not None:
         added = attn_mask
@@ -86,7 +86,7 @@ def plain_attention(
 
 
 def embedding(input: Tensor, weight: Tensor, padding_idx: int | None = None, *options: Any, **named: Any) -> Tensor:
-    """As ``torch.nn.functional.embedding``, with a sparse gradient where that is smaller; norms are left to torch."""
+    """``torch.nn.functional.embedding``, its gradient sparse where that is smaller; other options are left to torch."""
     other = any(options[:1]) or any(options[2:]) or any(value for key, value in named.items() if key != "norm_type")
     if other or len(weight) <= input.numel() or not (
         torch.is_grad_enabled() and weight.requires_grad and weight.is_leaf
@@ -97,7 +97,7 @@ def embedding(input: Tensor, weight: Tensor, padding_idx: int | None = None, *op
 
 
 class _SparseEmbedding(torch.autograd.Function):
-    """Rows of ``weight``; backwards a coalesced sparse tensor, whose rows add up in torch's order, bit for bit."""
+    """Rows of ``weight``; its gradient is coalesced and sparse, summed in torch's order and so equal bit for bit."""
 
     @staticmethod
     def forward(ctx: Any, ids: Tensor, weight: Tensor, padding: int | None) -> Tensor:

@@ -1,4 +1,4 @@
-"""Work that the cores of a CPU share: each computes its share alone, so that none waits for another in every layer."""
+"""Data parallelism on a CPU: threads that compute whole items need not wait for each other in every layer."""
 
 from __future__ import annotations
 
@@ -15,25 +15,22 @@ R = TypeVar("R")
 
 @cache
 def _pool(threads: int) -> ThreadPoolExecutor:
-    """The same threads for every tuning: glibc keeps what a thread has freed for that thread."""
+    """The same threads for every tuning, since glibc keeps freed memory for the thread that freed it."""
     return ThreadPoolExecutor(threads, thread_name_prefix="mirrorbench-tuning")
 
 
 def map_shares(function: Callable[[Sequence[_T]], R], items: Sequence[_T], threads: int) -> list[R]:
-    """The results of n shares, of which share i is ``items[i::n]``; items of similar cost should be neighbours.
+    """The results of n shares, one a thread; share i is ``items[i::n]``, so items of similar cost should be neighbours.
 
-    Each share has a thread, and as many of torch's own threads as there are to spare. So results depend on the number
-    of threads alone, not on which is faster.
-
-    Raises:
-        BaseException: what the first share that failed raised, once all are done.
+    torch's own threads are divided among the shares. Results depend on the number of threads, not on which is faster.
+    Once all shares are done, the exception of the first one that failed is raised.
     """
     n = min(threads, len(items))
     if n <= 1:
         return [function(items)]
 
     def compute(share: Sequence[_T]) -> R:
-        torch.set_num_threads(threads // n)  # of this thread
+        torch.set_num_threads(threads // n)  # for this thread
         return function(share)
 
     jobs = [_pool(threads).submit(compute, items[start::n]) for start in range(n)]
@@ -42,5 +39,5 @@ def map_shares(function: Callable[[Sequence[_T]], R], items: Sequence[_T], threa
     finally:
         for job in jobs:
             job.cancel()
-        torch.set_num_threads(threads)  # the shares have set what this thread takes, too
+        torch.set_num_threads(threads)  # the shares' calls changed this thread's number, too
     return [job.result() for job in jobs]

@@ -1,8 +1,8 @@
 """The tuning loop: two views of each string, one contrastive loss (paper 1, section 2; paper 2, section 3).
 
-Determinism: everything random comes from the seed of the tuning. One of NumPy's generators draws the order of the
-strings and the text augmentations; torch's, which draw dropout, are seeded anew for each part of each batch, so that it
-does not matter when a part is read, nor how often. On one machine a CPU run repeats bit for bit.
+All randomness comes from the tuning's seed. A NumPy generator draws the order of the strings and text augmentations;
+dropout is seeded for each micro-batch of each step, so that a micro-batch may be computed twice and in any order. On
+one machine a CPU run repeats bit for bit.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from mirrorbench.training.recipes import Recipe
 from mirrorbench.training.tokenized import PairTokenizer, TokenizedPairs
 
 CHECK_EVERY = 10
-"""Steps between two looks at the loss: each look waits for the device."""
+"""Steps between two checks of the loss, each of which waits for the device."""
 HELD_BYTES = {"cpu": 8 << 30, "mps": 4 << 30}
-"""Memory for activations by device type; on CUDA half of what the device has."""
+"""Memory for activations by device type; on CUDA half of the device's memory."""
 _TOKEN_BYTES = 105
-"""Activations kept in float32 for each token, layer and dimension of the hidden states: 79 to 104 in BERT of several
-sizes (dropout on, 20 to 64 tokens a text, a feed-forward width of four times the hidden one), up to 129 at 128 tokens.
-In bf16 they are fewer."""
+"""Bytes of float32 activations for each token, layer and hidden dimension: 79 to 104 in BERT of several sizes (dropout
+on, 20 to 64 tokens a text, a feed-forward width of four times the hidden one), up to 129 at 128 tokens; fewer in bf16.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +43,10 @@ class TuningReport:
     """What a tuning did.
 
     Attributes:
-        steps: optimiser steps.
         strings: strings seen, each counted once per epoch (two views each).
         tokens: tokens of both views, without padding.
-        padding: share of the positions computed that were padding, 0 to 1.
-        seconds: wall-clock time of the loop, loading excluded.
+        padding: share of the computed positions that were padding, 0 to 1.
+        seconds: wall-clock time of the loop, without loading.
         losses: mean loss of each ``CHECK_EVERY`` steps.
     """
 
@@ -60,7 +59,7 @@ class TuningReport:
 
     @property
     def cost(self) -> dict[str, float]:
-        """What stands in every result: counts, the share of padding, seconds, and speeds per second."""
+        """What results store: counts, the share of padding, and speeds per second."""
         seconds = max(self.seconds, 1e-9)
         return {
             "steps": self.steps,
@@ -76,7 +75,7 @@ def batches(n: int, size: int, drop_last: bool, rng: np.random.Generator) -> Ite
     """One epoch's batches of the indices of n strings, at least 2, in random order.
 
     With ``drop_last`` an incomplete last batch is skipped; otherwise the strings are spread evenly over the batches, so
-    that none is lost and none sits in a batch with hardly any negatives.
+    that no batch has hardly any negatives.
     """
     order = rng.permutation(n)
     if drop_last and n >= size:
@@ -98,22 +97,11 @@ def tune_backbone(
     advance: Callable[[int], None] = lambda n: None,
     pairs: PairFunction = identical_pairs,
 ) -> TuningReport:
-    """Tune a backbone in place.
+    """Tune a backbone, built with the recipe's model augmentations, in place.
 
-    Args:
-        transformer: the backbone, built with the recipe's model augmentations.
-        texts: the strings, duplicates already removed where the recipe says so.
-        recipe: the hyper-parameters.
-        seed: of order, text augmentation and dropout.
-        augmentations: the registered ones, by name.
-        protocol: which reading the text augmentations follow.
-        precision: ``fp32``, or ``bf16`` for autocast with float32 weights.
-        advance: called after each step with the number of strings done; where pairs are not strings, with their share.
-        pairs: how the method makes pairs of the strings.
-
-    Raises:
-        TuningError: fewer than two strings or pairs, an augmentation that cannot be applied, or a loss that is not
-            finite.
+    ``advance`` gets the number of strings done since its last call; where pairs are not strings, the corresponding
+    share. Fewer than two strings or pairs, an augmentation that cannot be applied and a loss that is not finite are a
+    ``TuningError``.
     """
     if len(texts) < 2:
         raise TuningError(f"a corpus of {len(texts)} distinct strings cannot be tuned on", "It needs at least two.")
@@ -155,7 +143,7 @@ def _check_mask_token(transformer: Transformer, recipe: Recipe) -> None:
 
 
 class _Loop:
-    """Optimiser, loss and counters of one tuning. Between two looks at the loss nothing waits for the device."""
+    """Optimiser, loss and counters of one tuning; between two checks of the loss nothing waits for the device."""
 
     def __init__(self, transformer: Transformer, recipe: Recipe, reader: MicroBatchReader, seed: int) -> None:
         self.transformer = transformer
@@ -185,11 +173,7 @@ class _Loop:
             self.check()
 
     def within_memory(self, pairs: TokenizedPairs, labels: Tensor) -> Tensor:
-        """As ``differentiate``; while the device runs out of memory, again with half as much held.
-
-        Raises:
-            TuningError: there is not enough for one pair.
-        """
+        """``differentiate``, repeated with half the activations in memory while the device runs out of it."""
         counts = self.tokens, self.positions
         longest = max(self.reader.fixed, int(pairs.lengths.max()))
         while True:
@@ -209,14 +193,14 @@ class _Loop:
             self.tokens, self.positions = counts
 
     def differentiate(self, pairs: TokenizedPairs, labels: Tensor) -> Tensor:
-        """The loss over a batch of pairs, its gradients added to those of the weights.
+        """The loss of a batch of pairs; its gradients are added to those of the weights.
 
-        A batch whose activations would take too much memory is computed twice: first for its vectors alone, then, one
-        micro-batch at a time, for the gradients of the weights, given those of the vectors (Gao et al. 2021, "Scaling
-        Deep Contrastive Learning Batch Size under Memory Limited Setup"). Both times draw the same dropout, so the
-        loss over the whole batch and its gradients stay what they are.
+        A batch whose activations take too much memory is computed twice: first for its vectors alone, then for the
+        gradients of the weights, one micro-batch at a time (Gao et al. 2021, "Scaling Deep Contrastive Learning Batch
+        Size under Memory Limited Setup"). Both times draw the same dropout, so the loss and its gradients stay the
+        same.
         """
-        draws = np.random.default_rng((self.seed, self.steps))  # the same whenever this step is made
+        draws = np.random.default_rng((self.seed, self.steps))  # the same when the step is repeated
         parts, order = self.reader.split(pairs, self.held, draws)
         computed = [self.reader.positions(part) for part in parts]
         self.tokens += len(pairs.ids.values)
@@ -234,11 +218,7 @@ class _Loop:
         return loss.detach()
 
     def check(self) -> None:
-        """Look at the losses since the last look.
-
-        Raises:
-            TuningError: one is not finite.
-        """
+        """Record the losses since the last check; ``TuningError`` if one is not finite."""
         if not self.pending:
             return
         values = torch.stack(self.pending).tolist()
@@ -251,13 +231,13 @@ class _Loop:
         self.pending.clear()
 
     def report(self, seconds: float) -> TuningReport:
-        """What was done."""
+        """What the tuning did."""
         padding = 1 - self.tokens / max(1, self.positions)
         return TuningReport(self.steps, self.strings, self.tokens, padding, seconds, tuple(self.losses))
 
 
 def held_tokens(transformer: Transformer) -> int:
-    """Tokens whose activations may be held for back-propagation at once, at least 2."""
+    """Tokens whose activations may be kept for back-propagation at once, at least 2."""
     device, config = transformer.device, transformer.model.config
     if device.type == "cuda":
         limit = torch.cuda.get_device_properties(device).total_memory // 2

@@ -5,8 +5,8 @@ Every loss takes the same four arguments:
     left: first views, shape (N, dimensions).
     right: second views, same shape and order.
     temperature: tau.
-    labels: shape (N,); rows i of both views have label i, and vectors of one label stand for the same thing, so that
-        they are no negatives of each other. Without labels every pair stands for itself.
+    labels: shape (N,), for the rows of both views; vectors of one label are no negatives of each other. By default
+        every pair has a label of its own.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ MS_MARGIN = 0.2
 def infonce(left: Tensor, right: Tensor, temperature: float, labels: Tensor | None = None) -> Tensor:
     """InfoNCE as Eq. 1 of Mirror-BERT and MirrorWiC: the denominator holds the negatives only.
 
-    Each of the 2N vectors is an anchor; its positive is its other view, its 2N - 2 negatives are all other vectors.
-    The papers sum over anchors; this is the mean, which only rescales the step. N is at least 2.
-    The loss can be negative: without the positive the fraction may exceed 1.
+    Each of the 2N vectors is an anchor (N is at least 2); its positive is its other view, its 2N - 2 negatives are all
+    other vectors. The papers sum over anchors; this is the mean, which only rescales the step. The loss can be
+    negative, since the fraction may exceed 1 without the positive in the denominator.
     """
     cosines, same, positive = _similarities(left, right, labels)
     similarity = cosines / temperature
@@ -47,9 +47,9 @@ def ntxent(left: Tensor, right: Tensor, temperature: float, labels: Tensor | Non
 def multi_similarity(left: Tensor, right: Tensor, temperature: float, labels: Tensor | None = None) -> Tensor:
     """The multi-similarity loss (Wang et al. 2019, Eq. 16) over hard pairs mined in the batch, as SapBERT trains.
 
-    An anchor's positive and negative are hard together if the negative is not at least ``MS_MARGIN`` further away than
-    the positive, as Euclidean distances of normalised vectors; only pairs that are hard with some partner count. With
-    S the cosine, P and N the hard positives and negatives of an anchor, its loss is
+    A positive and a negative of an anchor are hard together if the negative is less than ``MS_MARGIN`` further away, as
+    Euclidean distances of normalised vectors; pairs that are hard with no other do not count. With S the cosine, P and
+    N the hard positives and negatives of an anchor, its loss is
 
         1/alpha log(1 + sum_P exp(-alpha (S - base))) + 1/beta log(1 + sum_N exp(beta (S - base))).
 
@@ -71,11 +71,11 @@ def multi_similarity(left: Tensor, right: Tensor, temperature: float, labels: Te
 
 
 def in_batch(left: Tensor, right: Tensor, temperature: float, labels: Tensor | None = None) -> Tensor:
-    """The cross-entropy over in-batch negatives, in one direction (SimCSE: Gao et al., EMNLP 2021, Eq. 4).
+    """Cross-entropy over in-batch negatives, in one direction (SimCSE: Gao et al., EMNLP 2021, Eq. 4).
 
-    Each first view is an anchor; among the N second views it must find its own. Against ``ntxent`` the other first
-    views are no negatives, and the second views are no anchors. Known as ``MultipleNegativesRankingLoss`` too, with
-    1 / tau as its scale.
+    Each first view is an anchor that must find its own among the N second views. Unlike in ``ntxent``, other first
+    views are no negatives, and second views are no anchors. Also known as ``MultipleNegativesRankingLoss``, with scale
+    1 / tau.
     """
     cosines = F.normalize(left.float(), dim=1) @ F.normalize(right.float(), dim=1).T
     own = torch.arange(len(left), device=left.device)
@@ -84,7 +84,7 @@ def in_batch(left: Tensor, right: Tensor, temperature: float, labels: Tensor | N
 
 
 def _cross_entropy(similarity: Tensor, same: Tensor, positive: Tensor) -> Tensor:
-    """Of finding each anchor's positive among the columns that do not stand for the same; the mean over anchors."""
+    """Mean cross-entropy of finding each anchor's positive; other columns with its label are left out."""
     same[torch.arange(len(same), device=same.device), positive] = False
     return F.cross_entropy(similarity.masked_fill(same, float("-inf")), positive)
 
@@ -96,7 +96,7 @@ def _softplus_of_sum(exponents: Tensor, chosen: Tensor) -> Tensor:
 
 
 def _similarities(left: Tensor, right: Tensor, labels: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
-    """Cosines of all 2N vectors, which of them stand for the same, and the index of each one's other view."""
+    """Cosines of all 2N vectors, which of them share a label, and the index of each one's other view."""
     n = len(left)
     vectors = F.normalize(torch.cat([left, right]).float(), dim=1)
     labels = torch.arange(n, device=vectors.device) if labels is None else labels

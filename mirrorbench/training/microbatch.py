@@ -1,7 +1,7 @@
-"""A batch in micro-batches: split, computed and differentiated; on a CPU by its cores, each its share of them.
+"""Micro-batches of a batch: split, computed and differentiated, on a CPU by several threads.
 
-The loss sees the vectors of all micro-batches at once, so how a batch is split changes the speed and nothing else, but
-for the numbers that dropout draws: each micro-batch has a seed of its own, whichever thread computes it.
+The loss sees the vectors of all micro-batches at once, so how a batch is split changes only the speed and the numbers
+that dropout draws: each micro-batch has a seed of its own.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from mirrorbench.training.tokenized import TokenizedPairs
 
 @dataclass(frozen=True, slots=True)
 class MicroBatch:
-    """Pairs that are computed in one pass, first views before second views; the seed is of all that the pass draws."""
+    """Pairs computed in one forward pass, first views before second views, and the seed of everything that it draws."""
 
     pairs: TokenizedPairs
     seed: int
 
 
 class MicroBatchReader:
-    """Computes and differentiates the vectors of micro-batches with one model, which is in training mode.
+    """Computes and differentiates the vectors of micro-batches with a model in training mode.
 
-    With ``packs``, all that was attached to the model permits texts end to end in one row.
+    ``packs``: all model augmentations in use permit texts without padding.
     """
 
     def __init__(self, transformer: Transformer, recipe: Recipe, precision: str, packs: bool) -> None:
@@ -45,16 +45,16 @@ class MicroBatchReader:
         self.pooling = Pooling(recipe.pooling, recipe.layers, recipe.train_max_length)
         self.fixed = recipe.train_max_length if recipe.pooling == "mean-padded" else 0
         self.packed = packs and not self.fixed and can_pack(transformer.model)
-        # What must not be packed (controlled dropout, drophead) draws from torch's own generator, the same in all
-        # threads, and replaces functions in this thread alone.
+        # Augmentations that must not be packed (controlled dropout, drophead) draw from torch's own generator, which
+        # all threads share, and replace functions in this thread alone.
         self.parallel = self.packed and transformer.device.type == "cpu"
         self.weights = [weight for weight in transformer.model.parameters() if weight.requires_grad]
 
     def split(self, pairs: TokenizedPairs, most: int, draws: np.random.Generator) -> tuple[list[MicroBatch], list[int]]:
-        """Micro-batches of pairs of similar length, of at most ``most`` tokens, and the rows of the pairs in them.
+        """Micro-batches of at most ``most`` tokens, with pairs of similar length, and the rows of their pairs.
 
-        The two views of a pair are always in one micro-batch, the first views in its first half and the second views
-        in the same order in its second half: controlled dropout relies on that.
+        First views are the first half of a micro-batch, second views in the same order the second half: controlled
+        dropout relies on that.
         """
         device = self.transformer.device.type
         budget, lengths = min(TOKEN_BUDGET[device], most), pairs.lengths
@@ -67,12 +67,12 @@ class MicroBatchReader:
         return batches, [row for rows in chosen for row in rows]
 
     def positions(self, batch: MicroBatch) -> int:
-        """Positions that the model computes for one micro-batch."""
+        """Positions, padding included, that the model computes for one micro-batch."""
         ids = batch.pairs.ids
         return len(ids.values) if self.packed else len(ids) * max(self.fixed, int(ids.lengths.max()))
 
     def read(self, batches: Sequence[MicroBatch], keep: bool = True) -> list[Tensor]:
-        """The vectors of each micro-batch; ``keep`` what ``differentiate`` needs."""
+        """The vectors of each micro-batch; ``keep``: with the graph that ``differentiate`` needs."""
         shares = map_shares(partial(self._vectors, keep=keep), batches, self._threads)
         vectors: list[Tensor] = [torch.empty(0)] * len(batches)
         for start, share in enumerate(shares):
@@ -80,12 +80,12 @@ class MicroBatchReader:
         return vectors
 
     def differentiate(self, vectors: Sequence[Tensor], gradients: Sequence[Tensor]) -> None:
-        """Given the gradients of the vectors that ``read`` kept, add those of the weights to theirs."""
+        """Back-propagate the gradients of the vectors that ``read`` kept, and add those of the weights to theirs."""
         if not self.parallel:
             torch.autograd.backward(vectors, gradients)
             return
         pairs = list(zip(vectors, gradients, strict=True))
-        for found in map_shares(self._gradients, pairs, self._threads):  # in their order, or rounding would be chance
+        for found in map_shares(self._gradients, pairs, self._threads):  # in a fixed order: rounding depends on it
             for weight, gradient in zip(self.weights, found, strict=True):
                 if gradient is not None:
                     weight.grad = gradient if weight.grad is None else _added(weight.grad, gradient)
@@ -102,7 +102,7 @@ class MicroBatchReader:
         pairs = batch.pairs
         forward = partial(self.transformer.forward, pairs.ids, [self.pooling], self.fixed, pairs.targets, self.packed)
         with autocast(self.transformer.device, self.precision):
-            if self.parallel:  # torch's own generator is one for all threads
+            if self.parallel:  # all threads share torch's own generator
                 with fast_cpu_functions(torch.Generator().manual_seed(batch.seed)):
                     return forward()[0]
             torch.manual_seed(batch.seed)
@@ -114,12 +114,12 @@ class MicroBatchReader:
 
 
 def _added(one: Tensor, other: Tensor) -> Tensor:
-    """The sum of two gradients; torch wants the dense one first."""
+    """The sum of two gradients; torch needs the dense one first."""
     return other + one if one.is_sparse and not other.is_sparse else one + other
 
 
 def in_order(vectors: list[Tensor], order: list[int]) -> tuple[Tensor, Tensor]:
-    """First and second views in the order of the pairs, from micro-batches whose halves hold them in ``order``."""
+    """First and second views in the order of the pairs; ``order`` has the rows of the pairs in the micro-batches."""
     halves = [part.chunk(2) for part in vectors]
     back = torch.tensor(order).argsort().to(vectors[0].device, non_blocking=True)
     return torch.cat([half[0] for half in halves])[back], torch.cat([half[1] for half in halves])[back]

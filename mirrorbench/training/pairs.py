@@ -1,8 +1,7 @@
 """How a method makes the pairs that it is tuned on from the strings of a corpus.
 
-A method brings a function ``(texts, maker) -> Pairs``, called at the start of each epoch. Mirror's pairs every string
-with itself, and the recipe's text augmentations change one view. Others may pair two names of one concept, or a
-sentence with a target word and the same sentence with its context masked.
+A method brings a function ``(texts, maker) -> Pairs``, called at the start of each epoch. Mirror pairs every string
+with itself; others pair two names of one concept, or a word in context with the same word in a masked context.
 """
 
 from __future__ import annotations
@@ -27,8 +26,8 @@ class Pairs:
     Attributes:
         left: first views.
         right: second views, same length and order.
-        groups: what each pair stands for, so that two pairs of one group are no negatives of each other; ``None``
-            where every pair is a group of its own.
+        groups: the group of each pair; pairs of one group are no negatives of each other. ``None``: each pair is a
+            group.
     """
 
     left: Sequence[TextInput]
@@ -55,11 +54,11 @@ class PairMaker:
     augmentations: Mapping[str, Augmentation]
 
     def augment(self, texts: Sequence[str], shortest: int = 30) -> list[str]:
-        """The texts after all text augmentations of the recipe in the order of their names, each with its own draws.
+        """The texts after the recipe's text augmentations, applied in the order of their names.
 
         Args:
             texts: the strings.
-            shortest: as of ``AugmentationContext``.
+            shortest: characters; under ``released``, shorter strings are left alone.
         """
         result = list(texts)
         for function, rate in in_use(self.recipe, self.augmentations, "text"):
@@ -68,7 +67,7 @@ class PairMaker:
         return result
 
     def pairs(self, left: Sequence[str], right: Sequence[str], groups: Sequence[Hashable] | None = None) -> Pairs:
-        """Pairs of strings, the second views augmented, and the first ones too under ``sides=2``."""
+        """Pairs of strings with the second views augmented, under ``sides=2`` the first ones too."""
         if self.recipe.sides == 2:
             left = self.augment(left)
         right = self.augment(right)

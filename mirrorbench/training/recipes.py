@@ -1,7 +1,7 @@
-"""Recipes: the hyper-parameters of a tuning. The papers' values stand with the methods, in presets.
+"""Recipes: the hyper-parameters of a tuning. The papers' values are presets of the methods.
 
-Where a number comes from stands beside it. "paper 1" is Mirror-BERT (EMNLP 2021), section 3 and Table 21; "paper 2" is
-MirrorWiC (CoNLL 2021), section 4 and Table 13; "released code" is what the authors' repositories do.
+Sources: "paper 1" is Mirror-BERT (EMNLP 2021), section 3 and Table 21; "paper 2" is MirrorWiC (CoNLL 2021), section 4
+and Table 13; "released code" is what the authors' repositories do.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """Everything that decides what a tuning does, apart from the backbone, the corpus and the seed."""
+    """The hyper-parameters of a tuning."""
 
     temperature: float
     """tau of Eq. 1."""
@@ -29,7 +29,7 @@ class Recipe:
     train_max_length: int
     """Tokens kept of each string in tuning, special tokens included."""
     pooling: str
-    """What is tuned and what is read out: ``cls``, ``mean``, ``mean-padded`` or ``target``."""
+    """How vectors are read, in tuning and afterwards: ``cls``, ``mean``, ``mean-padded`` or ``target``."""
     layers: str = "-1:"
     """Which layers are averaged, as a Python slice over (embeddings, layer 1, ..., layer n)."""
     lr: float = 2e-5
@@ -50,8 +50,8 @@ class Recipe:
     """Whether lines are stripped and repeated strings removed (paper 1, section 2.1: "non-duplicated strings"); the
     released code takes the lines as they are."""
     sides: int = 1
-    """How many of the two views the text and token augmentations change: 1 (x-bar alone, paper 1, section 2.2), or 2,
-    each with a draw of its own."""
+    """How many of the two views the text and token augmentations change: 1 (x-bar alone, paper 1, section 2.2) or 2,
+    each with its own draws."""
 
     def to_json(self) -> dict[str, Any]:
         """A JSON object with every field."""
@@ -69,24 +69,16 @@ _LIMITS: dict[str, tuple[float, float]] = {
 }  # fmt: skip
 RECIPE_KEYS = tuple(_TYPES)
 LOSS_NAMES = ("infonce", "ntxent", "multi-similarity", "in-batch")
-"""The losses of ``mirrorbench.training.losses``; named here so that a spec is checked without loading torch."""
-# Keys of a spec that other parts read: the pooling's length, and where the tuning strings come from.
+"""The losses of ``mirrorbench.training.losses``, named here so that a spec is checked without loading torch."""
+# Spec keys that are no part of a recipe: the pooling's length, and where the strings come from.
 OUTSIDE_KEYS = ("max_length", "corpus", "corpus_size")
 
 
 def override(recipe: Recipe, params: dict[str, Value], augmentations: Mapping[str, Augmentation]) -> Recipe:
-    """A recipe with the values that a spec sets.
+    """A recipe with the values that a spec sets; keys in ``OUTSIDE_KEYS`` are passed over.
 
-    ``controlled_dropout`` sets the rates of the same layers as ``dropout`` and so takes its place.
-
-    Args:
-        recipe: the preset.
-        params: keys and values of the spec; those of ``OUTSIDE_KEYS`` are left to others.
-        augmentations: the registered augmentations by name; each name is a spec key.
-
-    Raises:
-        UnknownNameError: a key that nothing reads.
-        UsageError: a value of the wrong type or out of its range, or values that contradict each other.
+    ``controlled_dropout`` sets the rates of the same layers as ``dropout`` and so replaces it. An unknown key is an
+    ``UnknownNameError``, a wrong or contradictory value a ``UsageError``.
     """
     changes: dict[str, Any] = {}
     rates = dict(recipe.augment)

@@ -1,4 +1,4 @@
-"""Pairs as a model sees them: token ids of both views, each text tokenised once, token augmentations applied."""
+"""Pairs as token ids: each text tokenised once, token augmentations applied."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class TokenizedPairs:
 
     Attributes:
         ids: token ids, special tokens included, not padded.
-        targets: positions of the targets' tokens, where the pooling reads only those.
+        targets: positions of the targets' tokens, for the pooling ``target`` only.
         labels: shape (n,); pairs of one group have the same label.
     """
 
@@ -47,9 +47,9 @@ class TokenizedPairs:
 
 
 class PairTokenizer:
-    """Turns pairs of texts into pairs of token ids, and remembers those of the corpus' own strings.
+    """Tokenises pairs, and remembers the ids of the corpus's own strings.
 
-    What an augmentation changed is tokenised as text: a mask in the middle of a word changes the tokens around it.
+    Augmented text is tokenised anew: a mask in the middle of a word changes the tokens around it.
     """
 
     def __init__(
@@ -68,13 +68,10 @@ class PairTokenizer:
         self._augment = [(function, replace(plain, rate=rate)) for function, rate in chosen]
 
     def batches(self, pairs: Pairs, order: Iterator[NDArray[np.int64]]) -> Iterator[TokenizedPairs]:
-        """One epoch's pairs, batch by batch, each tokenised when it is asked for; ``order`` has the rows of each.
+        """One epoch's pairs, tokenised batch by batch; ``order`` yields the rows of each batch.
 
-        Token augmentations draw for all first views, then for all second views, in the order of the pairs, and before
-        the first batch is drawn: so all texts are tokenised at once where there are any.
-
-        Raises:
-            TuningError: fewer than two pairs.
+        Token augmentations draw for all first views, then for all second views, before the first batch is drawn; with
+        them, all texts are tokenised at once. Fewer than two pairs are a ``TuningError``.
         """
         n = len(pairs.left)
         if n < 2:
@@ -91,7 +88,7 @@ class PairTokenizer:
                 yield self._tokenized(left, right, labels[torch.from_numpy(rows)])
 
     def _tokenized(self, left: Sequence[TextInput], right: Sequence[TextInput], labels: Tensor) -> TokenizedPairs:
-        """Token ids of some pairs, after all token augmentations of the recipe in the order of their names."""
+        """Token ids of pairs, after the recipe's token augmentations in the order of their names."""
         rows = self._rows([*left, *right])
         ids: list[Any] = [row for row, _ in rows]
         targets = [target for _, target in rows if target is not None]

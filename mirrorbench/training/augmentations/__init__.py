@@ -1,8 +1,7 @@
-"""Augmentations: ways to make two different views of one string. Each lives in a file of its own.
+"""Augmentations: ways to make two different views of one string, one module each.
 
-Three kinds exist. A *text* augmentation rewrites a string, a *token* augmentation its token ids; both change one view
-of each pair, or both views under ``sides=2``. A *model* augmentation makes the network noisy, so that two passes over
-one text differ.
+A *text* augmentation rewrites a string, a *token* augmentation its token ids; both change one view of each pair, or
+both views under ``sides=2``. A *model* augmentation makes the network noisy, so that two passes over one text differ.
 """
 
 from __future__ import annotations
@@ -43,13 +42,12 @@ class AugmentationContext:
 
 
 class ModelAugmentation(Protocol):
-    """What a model augmentation does; called once for each tuning.
+    """A change of the model for the time of one tuning.
 
     Attributes:
-        packs: whether it works where the texts of a batch stand end to end in one row, and where several threads read
-            a batch, each its own texts: it must not tell texts from each other by the first axis of a tensor, and what
-            it draws it must draw with ``torch.nn.functional.dropout``. Without the attribute it is taken not to, and
-            texts are padded, which takes longer.
+        packs: whether it works on several texts end to end in one row, computed by several threads: it must not tell
+            texts apart by the first axis of a tensor, and must draw with ``torch.nn.functional.dropout`` only. False by
+            default: texts are padded, which takes longer.
     """
 
     packs: bool
@@ -61,8 +59,8 @@ class ModelAugmentation(Protocol):
         """Change, or check, the model that was built.
 
         Returns:
-            What undoes the change once the tuning is over, or ``None`` where there is nothing to undo: no hook may
-            live on in evaluation or in the saved model.
+            A function that undoes the change after the tuning, or ``None`` where there is nothing to undo: no hook may
+            stay in the model that is evaluated and saved.
         """
 
 
@@ -93,18 +91,14 @@ class Augmentation:
             raise PluginError(f"augmentation {self.name!r}: on={self.on!r}", f"It must be one of {', '.join(_INPUTS)}.")
 
     def check(self, rate: float) -> None:
-        """Check a rate that a recipe sets.
-
-        Raises:
-            UsageError: it is negative, or no probability where one is wanted.
-        """
+        """Raise ``UsageError`` for a rate that is negative, or not below 1 where it is a probability."""
         if rate < 0 or (self.probability and rate >= 1):
             limits = "at least 0 and below 1" if self.probability else "at least 0"
             raise UsageError(f"{self.name}={rate:g} is out of range", f"It must be {limits}.")
 
 
 def in_use(recipe: Recipe, registered: Mapping[str, Augmentation], on: str) -> list[tuple[Any, float]]:
-    """The functions of one kind that a recipe uses, and their rates, in the order of their names."""
+    """The functions and rates of a recipe's augmentations of one kind, in the order of their names."""
     return [
         (registered[name].function, rate) for name, rate in recipe.augment if registered[name].on == on and rate > 0
     ]
@@ -113,9 +107,6 @@ def in_use(recipe: Recipe, registered: Mapping[str, Augmentation], on: str) -> l
 def model_augmentations(
     recipe: Recipe, registered: Mapping[str, Augmentation]
 ) -> list[tuple[ModelAugmentation, float]]:
-    """The recipe's model augmentations and their rates, those that are switched off first.
-
-    The order matters where two set the rates of the same layers: ``dropout=0`` must not undo ``controlled_dropout``.
-    """
+    """The recipe's model augmentations, rate 0 first: ``dropout=0`` must not undo ``controlled_dropout``."""
     found = [(registered[name].function, rate) for name, rate in recipe.augment if registered[name].on == "model"]
     return sorted(cast("list[tuple[ModelAugmentation, float]]", found), key=lambda pair: pair[1] > 0)

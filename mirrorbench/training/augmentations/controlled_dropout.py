@@ -1,8 +1,7 @@
 """Controlled dropout (paper 1, section 4.4, Table 8 and Figure 6): the two views of a pair share every dropout mask.
 
-It keeps dropout's regularisation and takes away its augmentation: for identical strings f(x) = f(x-bar), in training
-mode. The tuning loop computes the two views of a pair in one pass, the first views in the first half of the batch and
-the second views at the same places of the second half; every mask is drawn for one half and used for both.
+It keeps dropout's regularisation without its augmentation: for identical strings f(x) = f(x-bar), in training mode.
+Each mask is drawn for the first half of a micro-batch, the first views, and used again for the second half.
 """
 
 from __future__ import annotations
@@ -20,16 +19,16 @@ if TYPE_CHECKING:
 
 
 class ControlledDropout(Dropout):
-    """Sets one rate in every dropout of the model, and mirrors their masks while the tuning lasts.
+    """Sets one rate in every dropout of the model, and shares masks between views while the tuning lasts.
 
-    Masks are mirrored where torch computes them, for all architectures alike: dropout layers, functional dropout and
-    the dropout of attention probabilities inside fused attention.
+    It replaces torch's functions, so it works in all architectures, for dropout layers, functional dropout and the
+    dropout of fused attention alike.
     """
 
     packs = False
 
     def attach(self, model: Any, rate: float) -> Callable[[], None] | None:
-        """Check the rates, and mirror the masks of everything that this thread computes from now on."""
+        """Set the rates, and share the masks in everything that this thread computes until it is undone."""
         if not rate:
             return None
         from torch.nn import functional as F  # noqa: N812  (torch's own convention)
@@ -45,7 +44,7 @@ class ControlledDropout(Dropout):
 def _dropout(x: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     from torch.nn import functional as F  # noqa: N812
 
-    # What is shared by all rows (DeBERTa's relative positions) has no batch axis, and one mask already.
+    # What all rows share (DeBERTa's relative positions) has no batch axis, and one mask already.
     if not training or p == 0 or x.dim() < 3 or len(x) % 2:
         return F.dropout(x, p, training, inplace)
     mask = F.dropout(x.new_ones(len(x) // 2, *x.shape[1:]), p)

@@ -1,4 +1,4 @@
-"""Drophead as an augmentation (paper 1, section 4.4, Table 7): whole attention heads are left out at random.
+"""Drophead as an augmentation (paper 1, section 4.4, Table 7): whole attention heads are zeroed at random.
 
 The technique is that of Zhou et al. (2020, "Scheduled DropHead"); the paper's rates are 0.2 for BERT and 0.05 for
 RoBERTa (footnote 12), in place of dropout: ``roberta+mirror:drophead=0.05,dropout=0``.
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
-# What the output projection of self-attention is called: what goes into it is the heads side by side, nothing else.
+# Names of the output projection of self-attention, whose input is the concatenated heads.
 OUTPUT_PROJECTIONS = (
     "attention.output.dense",  # BERT, RoBERTa, XLM-R, CamemBERT, ELECTRA, DeBERTa v1 and v2
     "attn.Wo",  # ModernBERT
@@ -29,9 +29,8 @@ OUTPUT_PROJECTIONS = (
 def drop_heads(heads: Tensor, rate: float) -> Tensor:
     """Zero each head of each example with probability ``rate``; shape (batch, tokens, heads, dimensions of a head).
 
-    As in the paper's released code, those that are kept are scaled by the number of heads over the number *kept*,
-    counted for each example (not by 1 / (1 - rate)). Where none is kept the attention adds nothing to that example in
-    that layer; the released code divides by zero there.
+    As in the paper's released code, kept heads are scaled by the number of heads over the number *kept* in the example
+    (not by 1 / (1 - rate)). If none is kept, the result is zero; the released code divides by zero there.
     """
     import torch
 
@@ -47,7 +46,7 @@ class Drophead:
     packs = False
 
     def configure(self, config: Any, rate: float) -> None:
-        """Nothing: the configuration knows no such rate."""
+        """Nothing: configurations have no such rate."""
 
     def attach(self, model: Any, rate: float) -> Callable[[], None] | None:
         """Hook into every self-attention."""

@@ -15,17 +15,17 @@ class Dropout:
     packs = True
 
     def configure(self, config: Any, rate: float) -> None:
-        """Set every dropout rate of the configuration, so that the model is built with it.
+        """Set every dropout rate of the configuration before the model is built.
 
-        Some architectures (ModernBERT) build no dropout module where the rate is 0, and read the attention's rate
-        from a plain attribute: after the model is built it would be too late.
+        Some architectures (ModernBERT) build no dropout module for a rate of 0, and read the attention's rate from a
+        plain attribute.
         """
         for key, value in vars(config).items():
             if "dropout" in key and isinstance(value, int | float) and not isinstance(value, bool):
                 setattr(config, key, float(rate))
 
     def attach(self, model: Any, rate: float) -> Callable[[], None] | None:
-        """Check that the model has dropout modules and give each the rate: or the views differ in another way."""
+        """Set the rate of every dropout module; it is an error if there are none, or some whose rate cannot be set."""
         import torch
 
         modules = {name: m for name, m in model.named_modules() if isinstance(m, torch.nn.modules.dropout._DropoutNd)}
@@ -33,7 +33,7 @@ class Dropout:
             raise TuningError(f"{type(model).__name__} has no dropout layers, so dropout={rate:g} cannot be applied")
         for module in modules.values():
             module.p = float(rate)
-        # Modules that look like dropout but are none of torch's (older DeBERTa) would keep their own rate.
+        # Dropout classes that are none of torch's (older DeBERTa) would keep their own rate.
         for name, module in model.named_modules():
             if "dropout" in type(module).__name__.lower() and name not in modules:
                 raise TuningError(

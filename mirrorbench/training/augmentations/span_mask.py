@@ -8,13 +8,13 @@ from mirrorbench.training.augmentations import AugmentationContext
 
 
 def span_mask(text: str, context: AugmentationContext) -> str:
-    """Replace ``context.rate`` consecutive characters by the mask token, set off by spaces as in Figure 2.
+    """Replace ``context.rate`` (k) consecutive characters by the mask token, set off by spaces as in Figure 2.
 
     ``paper``: every position is equally likely, and exactly the drawn characters go. ``released``: the literal
     ``[MASK]`` whatever the tokenizer, strings of fewer than ``context.shortest`` characters left alone, the last
     position never drawn, and the cut made at the first place where the drawn characters occur.
 
-    A string of no more than k characters stays as it is: nothing of it would be left.
+    Strings of at most k characters stay as they are.
     """
     k = int(context.rate)
     if k != context.rate:

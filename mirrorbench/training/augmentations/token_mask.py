@@ -9,7 +9,7 @@ from mirrorbench.training.augmentations import AugmentationContext
 def token_mask(ids: list[int], context: AugmentationContext) -> list[int]:
     """Replace each token by the mask token with probability ``context.rate``; special tokens stay.
 
-    Where the draw would leave no token of the text, nothing is replaced: a view of masks alone says nothing.
+    Where all tokens of the text would be replaced, none is.
     """
     places = [place for place, token in enumerate(ids) if token not in context.special_ids]
     drawn = [place for place, draw in zip(places, context.rng.random(len(places)), strict=True) if draw < context.rate]

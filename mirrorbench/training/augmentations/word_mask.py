@@ -9,8 +9,7 @@ from mirrorbench.training.augmentations import AugmentationContext
 def word_mask(text: str, context: AugmentationContext) -> str:
     """Replace each word by one mask token with probability ``context.rate``.
 
-    A word is what stands between spaces; how many tokens it has does not matter. Where the draw would leave no word,
-    nothing is replaced, so that single words stay as they are.
+    Words are separated by spaces. Where all words would be replaced, none is, so single words stay as they are.
     """
     words = text.split()
     drawn = context.rng.random(len(words)) < context.rate

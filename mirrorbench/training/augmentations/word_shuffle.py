@@ -10,11 +10,11 @@ from mirrorbench.training.augmentations import AugmentationContext
 
 
 def word_shuffle(text: str, context: AugmentationContext) -> str:
-    """Reorder the words at random so that none moves further than ``context.rate`` places.
+    """Reorder the words at random so that none moves further than ``context.rate`` (k) places.
 
     The paper does not define its reordering. This is the word noise of Lample et al. (2018, "Unsupervised Machine
-    Translation Using Monolingual Corpora Only", section 2.3): words are sorted by their position plus a number drawn
-    uniformly from [0, k + 1). A word is what stands between spaces.
+    Translation Using Monolingual Corpora Only", section 2.3): words, separated by spaces, are sorted by their position
+    plus a number drawn uniformly from [0, k + 1).
     """
     k = int(context.rate)
     if k != context.rate:

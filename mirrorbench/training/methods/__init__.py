@@ -1,4 +1,4 @@
-"""Methods: what can be done to a backbone."""
+"""Methods: how an encoder is made of a backbone. One module each."""
 
 from __future__ import annotations
 
@@ -18,11 +18,10 @@ class Method:
         preset: ``(level, architecture, protocol) -> Recipe`` with the values of the paper; ``architecture`` is the
             ``model_type`` of the backbone's configuration.
         tunes: whether the weights change. A method that does not tune reads only pooling and layers from its recipe.
-        label: how the row is called, with ``{backbone}``.
-        pairs: ``(texts, maker) -> Pairs``, how it makes an epoch's pairs from the corpus; each string with itself
-            unless the method says otherwise.
-        levels: where the method reads the recipe and the corpus of another level than that of the task: Mirror
-            encodes the whole sentence for words in context.
+        label: the row's name in tables, with ``{backbone}`` and ``{method}``.
+        pairs: ``(texts, maker) -> Pairs`` makes an epoch's pairs from the corpus; by default each string with itself.
+        levels: levels of tasks for which the recipe and corpus of another level are used: ``{"wic": "sentence"}`` for
+            Mirror, which encodes the whole sentence for words in context.
     """
 
     name: str

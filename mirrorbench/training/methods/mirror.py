@@ -12,11 +12,7 @@ from mirrorbench.training.recipes import Recipe
 def mirror_preset(level: str, architecture: str, protocol: str) -> Recipe:
     """Mirror-BERT's recipe (paper 1, section 3, "Training Setup and Details", and appendix B).
 
-    Args:
-        level: ``word``, ``phrase`` or ``sentence``; word-in-context tasks get the sentence recipe, since Mirror
-            encodes the whole sentence there (paper 2, Table 3).
-        architecture: the ``model_type`` of the backbone's configuration.
-        protocol: ``paper``, or ``released`` for what the authors' code does.
+    Word-in-context tasks get the sentence recipe, since Mirror encodes the whole sentence there (paper 2, Table 3).
     """
     sentence = level in ("sentence", "wic")
     # Appendix B: sentence-level BERT is tuned and tested with mean pooling, all else with [CLS].

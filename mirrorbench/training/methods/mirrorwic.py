@@ -15,8 +15,8 @@ from mirrorbench.training.recipes import Recipe
 
 Span = tuple[int, int]
 
-# The released code (get_mirrorwic_traindata.py): which sentences it keeps, among how many words it draws the target,
-# and how long a side of it must be to be masked, in characters.
+# The released code (get_mirrorwic_traindata.py): lengths of the sentences that it keeps, number of words among which it
+# draws the target, and the shortest context that it masks; lengths in characters.
 RELEASED_LENGTHS = range(10, 149)
 RELEASED_WORDS = 20
 RELEASED_SHORTEST = 10
@@ -33,9 +33,9 @@ def mirrorwic_preset(level: str, architecture: str, protocol: str) -> Recipe:
     """MirrorWiC's recipe (paper 2, section 4, "Fine-Tuning Details", and Table 13), the same at every level.
 
     The span mask, K characters on each side of the target, and the dropout rate are those of BERT (K = 10, 0.4),
-    RoBERTa (0, 0.3) and DeBERTa (1, 0.3); other architectures get BERT's. ``released``: the authors' script trains for
-    2 epochs with a dropout of 0.4, whatever it is told (``mirror_wic.sh`` never reads its fourth argument), with the
-    positive in the denominator of the loss.
+    RoBERTa (0, 0.3) and DeBERTa (1, 0.3); other architectures get BERT's. ``released``: the authors' script always
+    trains for 2 epochs with a dropout of 0.4 (``mirror_wic.sh`` never reads its fourth argument), with the positive in
+    the denominator of the loss.
     """
     span, dropout = _MIRRORWIC_RATES.get(architecture, (10, 0.4))
     released = protocol == "released"
@@ -47,8 +47,8 @@ def mirrorwic_preset(level: str, architecture: str, protocol: str) -> Recipe:
 def word_spans(text: str) -> list[Span]:
     """The words of a text that hold a letter, without the punctuation around them.
 
-    Words are what stands between spaces. In scripts without spaces two neighbouring characters pass for a word, the
-    most frequent length in Chinese and Japanese. (The released code takes a segmenter for each language.)
+    Words are separated by spaces. In scripts without spaces two neighbouring characters count as a word, the most
+    frequent length in Chinese and Japanese. (The released code uses a segmenter for each language.)
     """
     spans = []
     for match in _PIECE.finditer(text):
@@ -59,10 +59,10 @@ def word_spans(text: str) -> list[Span]:
 
 
 def words_in_context(texts: Sequence[str], maker: PairMaker) -> Pairs:
-    """A random word of each text, paired with itself; around it the text augmentations change one view (section 3.1).
+    """A random word of each text, paired with itself; text augmentations change the context of one view (section 3.1).
 
-    They work on what stands before the word and on what stands after it, each with a draw of its own, so that the
-    word itself stays intact. A text without a word is left out.
+    The text before the word and the text after it are augmented separately, so that the word stays intact. Texts
+    without a word are left out.
 
     ``released``: texts of fewer than 10 or more than 148 characters are left out as well, the word is one of the first
     20, and a side of fewer than 10 characters stays as it is. (The released code draws among a tokenizer's tokens,
@@ -93,7 +93,7 @@ def _corrupted(drawn: Sequence[tuple[str, Span]], maker: PairMaker) -> list[Text
 
 
 def _joined(old: str, new: str, edge: int) -> str:
-    """A changed context with a space towards the word where there was one, or where the word's neighbour has gone."""
+    """The changed context, with a space next to the word if there was one or the adjacent character has changed."""
     if new == old:
         return old
     new = new.strip()
@@ -110,7 +110,7 @@ def register_methods(register: Register) -> None:
         mirrorwic_preset,
         label="{backbone} + MirrorWiC",
         pairs=words_in_context,
-        # Words in context are what it is about: it is tuned on the same text whatever it is asked to encode.
+        # Tuned on the same texts whatever the level of the task.
         levels={"word": "wic", "phrase": "wic", "sentence": "wic"},
     )
     register("mirrorwic", method, "MirrorWiC: a word in its context against the same word in a corrupted one")

@@ -26,11 +26,7 @@ def pairs_preset(level: str, architecture: str, protocol: str) -> Recipe:
 
 
 def text_pairs(texts: Sequence[str], maker: PairMaker) -> Pairs:
-    """The two texts of each line. Pairs that share a text are of one group: not negatives of each other.
-
-    Raises:
-        TuningError: a line is no pair.
-    """
+    """The two texts of each line; pairs that share a text are of one group. A line without two is a ``TuningError``."""
     left, right = zip(*map(_split, texts), strict=True)
     return maker.pairs(left, right, _groups(left, right))
 
@@ -46,7 +42,7 @@ def _split(text: str) -> tuple[str, str]:
 
 
 def _groups(left: Sequence[str], right: Sequence[str]) -> list[int]:
-    """A number for each pair, the same for pairs that are connected through texts that they share (union-find)."""
+    """A number for each pair, the same for pairs connected through shared texts (union-find)."""
     parent = list(range(len(left)))
 
     def root(pair: int) -> int:

@@ -25,19 +25,14 @@ def sap_preset(level: str, architecture: str, protocol: str) -> Recipe:
     """SapBERT's recipe (Liu et al. 2021, "Self-Alignment Pretraining for Biomedical Entity Representations").
 
     AdamW with 2e-5, batches of 256 name pairs, one epoch, names of at most 25 tokens, [CLS], and the model's own
-    dropout, which is 0.1 in the BERT family. The same at every level, and for both protocols but for the corpus: its
-    lines are pairs of names, so a repeated line is a repeated pair.
+    dropout, which is 0.1 in the BERT family. The same at every level; under ``released`` the corpus is not cleaned.
     """
     recipe = Recipe(temperature=0.04, epochs=1, train_max_length=25, pooling="cls", augment=(("dropout", 0.1),))
     return replace(recipe, batch_size=256, loss="multi-similarity", clean_corpus=protocol == "paper")
 
 
 def name_pairs(texts: Sequence[str], maker: PairMaker) -> Pairs:
-    """Pairs of names that share an id; the ids are their groups, so that no name of a concept is its negative.
-
-    Raises:
-        TuningError: a line is neither a pair nor a name with an id, or no concept has two names.
-    """
+    """Pairs of names that share an id, which is their group; a wrong line or no pairs are a ``TuningError``."""
     found: list[tuple[str, str, str]] = []
     names: dict[str, dict[str, None]] = {}
     for text in texts:
