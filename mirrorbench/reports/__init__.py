@@ -1,1 +1,1 @@
-"""Stored results as tables: selection, statistics, the papers' tables, renderers. Computes no score of an encoder."""
+"""Stored results as tables: selection, statistics, the papers' tables, renderers. Runs no encoder."""

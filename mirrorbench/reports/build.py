@@ -1,4 +1,4 @@
-"""Tables from results. Averages are taken over values; a row that lacks a cell of an average lacks the average."""
+"""Builds tables from results. A row that lacks one of the scores of an average has no average."""
 
 from __future__ import annotations
 
@@ -25,12 +25,9 @@ def build_table(
     results: Iterable[Result], plugins: Plugins, tasks: Sequence[str] = (), rows: Sequence[EncoderSpec] = (),
     failures: Sequence[Failure] = (), title: str = "",
 ) -> Table:  # fmt: skip
-    """A table of the main scores.
+    """A table of main scores: ``tasks`` are columns, ``rows`` encoders; by default all in the results.
 
-    Columns are the ``tasks``, by default every task in the results, suite by suite, then the others in the order in
-    which they are registered. Rows are by default every encoder in the results, in the order in which they come; where
-    the results hold several protocols, each encoder has a row for each: they are different experiments. The tasks'
-    baselines follow. Failures are noted below the table.
+    An encoder has a row for each protocol. Baselines of the tasks follow; failures become notes.
     """
     results = list(results)
     by_cell: dict[tuple[str, str, str], dict[int, Result]] = {}
@@ -40,10 +37,10 @@ def build_table(
     columns = _with_averages([_column(name, plugins, results) for name in names])
     protocols = list(dict.fromkeys(result.protocol for result in results)) or [""]
     there = dict.fromkeys((r.spec, r.protocol) for r in results)
-    some = {spec for spec, _ in there}  # one that has results under another protocol only needs no empty row
+    some = {spec for spec, _ in there}  # no empty row where only another protocol has results
     specs = [(row, p) for row in rows for p in protocols if (str(row), p) in there or str(row) not in some]
     specs = specs or [(parse_spec(s), p) for s, p in there]
-    # Those that would be called alike (``./a/model`` and ``./b/model``) are called by their specs.
+    # Rows with the same label (``./a/model`` and ``./b/model``) are labelled by their specs.
     labels = {spec: row_label(spec, plugins) for spec, _ in specs}
     alike = Counter(labels.values())
     labels = {spec: label if alike[label] == 1 else str(spec) for spec, label in labels.items()}
@@ -54,7 +51,7 @@ def build_table(
         label = labels[spec] + (f" [{protocol}]" if len(protocols) > 1 else "")
         table_rows.append(Row(label, str(spec), scores, spec.backbone, spec.method, protocol))
     table_rows += _baselines(columns, results, plugins)
-    missing: dict[tuple[str, str], dict[str, None]] = {}  # one line for all rows and seeds that fail alike
+    missing: dict[tuple[str, str], dict[str, None]] = {}  # one line for all rows and seeds with the same failure
     for failure in failures:
         label = labels.get(failure.spec) or row_label(failure.spec, plugins)
         missing.setdefault((failure.task, failure.reason.splitlines()[0]), {})[label] = None
@@ -63,10 +60,7 @@ def build_table(
 
 
 def mean_over_seeds(cells: Sequence[Mapping[int, Result]], metric: str = "") -> Score | None:
-    """The mean over tasks within each seed, then over seeds; ``None`` where a task lacks a seed or a score.
-
-    Each cell is a task's results by seed; ``metric`` is by default each task's main one.
-    """
+    """The mean over tasks (their results by seed) within each seed, then over seeds; ``None`` where one is missing."""
     values: list[tuple[int, float]] = []
     for seed in sorted(set().union(*cells)):
         found = [cell[seed] for cell in cells if seed in cell]
@@ -83,7 +77,7 @@ def mean_over_seeds(cells: Sequence[Mapping[int, Result]], metric: str = "") -> 
 
 
 def row_label(spec: EncoderSpec, plugins: Plugins) -> str:
-    """How the papers call a row: ``BERT-CLS``, ``BERT-mp``, ``BERT + Mirror (drophead=0.05)``."""
+    """The label of a row as in the papers: ``BERT-CLS``, ``BERT-mp``, ``BERT + Mirror (drophead=0.05)``."""
     name, shown = backbone_label(spec), ""
     if spec.method == "base":
         pooling = str(spec.get("pooling", "mean"))
@@ -91,7 +85,7 @@ def row_label(spec: EncoderSpec, plugins: Plugins) -> str:
         shown = "pooling"
     elif spec.method in plugins.methods:
         name = plugins.methods[spec.method].label.format(backbone=name, method=spec.method)
-    # Of a path its last part names the model; the rest is about this machine.
+    # Of a path only the last part is shown.
     rest = [
         PurePath(str(value)).name if key == "path" else f"{key}={value}" for key, value in spec.params if key != shown
     ]
@@ -99,7 +93,7 @@ def row_label(spec: EncoderSpec, plugins: Plugins) -> str:
 
 
 def _baselines(columns: Sequence[Column], results: Sequence[Result], plugins: Plugins) -> list[Row]:
-    """A row for each baseline of a task whose main metric is shown, over the same items."""
+    """A row for each baseline of the tasks whose main metric is shown."""
     found: dict[str, dict[str, Score]] = {}
     for result in results:
         if result.task not in plugins.tasks:
@@ -132,7 +126,7 @@ def _column(name: str, plugins: Plugins, results: Sequence[Result]) -> Column:
 
 
 def _with_averages(tasks: Sequence[Column]) -> list[Column]:
-    """The columns with an average after each suite, where there are several, and one over everything at the end."""
+    """The columns, an average after each of several suites, and an average over all tasks at the end."""
     if len(tasks) < 2:
         return list(tasks)
     runs = [(suite, list(columns)) for suite, columns in groupby(tasks, lambda column: column.suite)]

@@ -1,4 +1,4 @@
-"""Leaderboard in Python: a leaderboard that notebooks draw, and that becomes a DataFrame on request."""
+"""The leaderboard as a Python object, for scripts and notebooks."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class Leaderboard:
-    """What ``run``, ``evaluate`` and ``leaderboard`` give back.
+    """The result of ``run``, ``evaluate`` and ``leaderboard``.
 
     Attributes:
-        table: the leaderboard as values.
+        table: the scores by encoder and task.
         results: one for each encoder, task and seed.
-        failures: what could not be computed, and why.
-        plugins: for the renderers.
+        failures: cells that could not be computed, and why.
+        plugins: the registered renderers.
     """
 
     table: Table
@@ -35,7 +35,7 @@ class Leaderboard:
     plugins: Plugins
 
     def __getitem__(self, task: str) -> float:
-        """The main score on a task, the mean over seeds.
+        """The main score of the only encoder on a task, mean over seeds.
 
         Raises:
             UnknownNameError: no such task among the results.
@@ -56,7 +56,7 @@ class Leaderboard:
         return score.mean
 
     def render(self, format: str = "markdown") -> str:
-        """The table as ``markdown``, ``latex``, ``csv``, ``json`` or what a plugin brings.
+        """The table as text in ``markdown``, ``latex``, ``html``, ``csv``, ``json`` or a plugin's format.
 
         Raises:
             UnknownNameError: no such format.
@@ -65,7 +65,7 @@ class Leaderboard:
         return text
 
     def to_frame(self) -> pd.DataFrame:
-        """One row a result: encoder, task, seed, protocol, main metric and score, then every metric by its name.
+        """A row for each result: encoder, task, seed, protocol, main metric and score, then every metric by name.
 
         Raises:
             UsageError: pandas is not installed.

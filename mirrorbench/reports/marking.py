@@ -1,8 +1,7 @@
-"""Intervals and ties for the cells of a table.
+"""Confidence intervals and ties for the cells of a table.
 
-In a column, an encoder is tied where a paired test against the best one, corrected by Holm's procedure for the number
-of encoders tested, does not separate the two. The best is chosen on the same items, so the test is a little too ready
-to separate: read a tie as sure and a separation as likely (multiple comparisons with the best: Hsu 1984).
+An encoder is tied where a paired test against the best one of the column, Holm-corrected, is not significant. The best
+is chosen on the same items, so the test separates slightly too often (multiple comparisons with the best: Hsu 1984).
 """
 
 from __future__ import annotations
@@ -24,14 +23,11 @@ if TYPE_CHECKING:
     from mirrorbench.core.plugins import Plugins
 
 TABLE_RESAMPLES = 2_000
-"""Resamples of a cell: a table has many cells, and the third digit is the last that it prints."""
+"""Resamples for a cell: fewer than in a comparison, since a table has many cells and prints three digits."""
 
 
 class Marker:
-    """Computes intervals and ties of a table's cells from the items behind each result, by ``cell_id``.
-
-    A cell that lacks some stays unmarked.
-    """
+    """Marks cells from the items of their results (by ``cell_id``); cells without items stay unmarked."""
 
     def __init__(
         self, table: Table, items: Mapping[str, ItemScores], plugins: Plugins, resamples: int = TABLE_RESAMPLES
@@ -39,7 +35,7 @@ class Marker:
         self._table, self._plugins, self._resamples = table, plugins, resamples
         names = [column.name for column in table.columns]
         self._parts = [[names.index(n) for n in c.average_of] or [i] for i, c in enumerate(table.columns)]
-        self._seeds = {  # of each row and task the items of its seeds
+        self._seeds = {  # the items of each seed, by row and task
             (r, c): [items[cell] for cell in score.cell_ids]
             for r, row in enumerate(table.rows)
             for c, score in enumerate(row.scores)
@@ -48,7 +44,7 @@ class Marker:
         self._drawn: dict[tuple[int, int], FloatArray] = {}
 
     def mark(self, intervals: bool = False, ties: bool = False) -> Table:
-        """The table with the intervals and ties that are asked for, and notes that say what they are."""
+        """The table with the requested intervals and ties, and notes that explain them."""
         table = self._table
         tied = [self._tied(column) if ties else set() for column in range(len(table.columns))]
         rows = []
@@ -87,7 +83,7 @@ class Marker:
         )
 
     def _draw(self, row: int, task: int) -> FloatArray:
-        """A cell on its resamples: the same for each row with the same items, independent from task to task."""
+        """A cell's resampled means: rows with the same items share resamples, tasks are resampled independently."""
         if (row, task) not in self._drawn:
             self._drawn[row, task] = drawn_means(self._seeds[row, task], self._plugins, self._resamples, task)
         return self._drawn[row, task]
@@ -99,7 +95,7 @@ class Marker:
         return (interval.low, interval.high) if interval else None
 
     def _tied(self, column: int) -> set[int]:
-        """Rows that are not separable from the best of the column, itself left out."""
+        """Rows that are not separable from the best of the column, without the best."""
         scores = enumerate(row.scores[column] for row in self._table.rows)
         means = {row: score.mean for row, score in scores if score is not None and self._known(row, column)}
         if len(means) < 2:
@@ -121,7 +117,7 @@ class Marker:
         return bootstrap_p(np.mean([self._difference(best, other, task) for task in tasks], axis=0))
 
     def _difference(self, best: int, other: int, task: int) -> FloatArray:
-        """Of two rows on the same resamples of the items that both have."""
+        """The difference of two rows on the same resamples of their common items."""
         mine, theirs = self._seeds[best, task], self._seeds[other, task]
         if len({items.ids for items in (*mine, *theirs)}) == 1:
             return self._draw(best, task) - self._draw(other, task)

@@ -1,4 +1,4 @@
-"""Where the numbers of a table come from, and whether they belong into one table at all."""
+"""Notes on where the numbers of a table come from, and checks that its results are comparable."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 K = TypeVar("K", bound=Hashable)
 
 _NAMED = 8
-"""Tasks that a line names before it counts the rest."""
+"""Tasks that a note names; the rest are counted."""
 
 
 def provenance_notes(results: Sequence[Result]) -> list[str]:
-    """Lines to stand under a table: metric, protocol, precision, seeds, corpora, versions, each task's own notes."""
+    """Notes below a table: metric, protocol, precision, seeds, tuning corpora, overlap, versions, tasks' own notes."""
     of_rows: dict[tuple[str, str], set[int]] = {}
     corpora: dict[str, dict[str, None]] = {}
     shares: dict[str, float] = {}
@@ -55,7 +55,7 @@ def _few(names: Sequence[str]) -> str:
 
 
 def _made_by(made: Sequence[Result]) -> list[str]:
-    """One line: how many results, of which days, made by which versions on which devices."""
+    """One line: number of results, dates, versions and devices."""
     if not made:
         return []
     tools = set()
@@ -72,11 +72,7 @@ def _made_by(made: Sequence[Result]) -> list[str]:
 
 
 def without_repeats(results: Iterable[Result]) -> list[Result]:
-    """The results without copies of the same cell.
-
-    Where two cells with the same name (spec, protocol, task, seed) differ in identity, the one computed last stays;
-    ``mixtures`` names such pairs.
-    """
+    """The latest result for each spec, protocol, task and seed; ``mixtures`` names those that differ."""
     latest: dict[tuple[str, str, str, int], Result] = {}
     for result in results:
         name = _name(result)
@@ -86,14 +82,14 @@ def without_repeats(results: Iterable[Result]) -> list[Result]:
 
 
 def mixtures(results: Iterable[Result], plugins: Plugins) -> list[str]:
-    """What keeps these results from being compared in one table; one line for each reason.
+    """Why results cannot be compared in one table, one line for each reason.
 
-    Reasons are several protocols; several versions of a task's data; several models behind one encoder spec; and
-    results of different experiments (recipe, corpus, precision ...) under one name, or as the seeds of one score.
+    Reasons: several protocols, versions of a task's data, or models behind one spec; and different experiments (recipe,
+    corpus, precision ...) under one name or as seeds of one score.
     """
 
     def model(result: Result) -> tuple[str, str]:
-        # A name such as "bert" stands for another model in each language.
+        # A name such as "bert" is a different model in each language.
         task = result.task
         return result.spec, ", ".join(plugins.tasks[task].languages) if task in plugins.tasks else task
 

@@ -1,4 +1,4 @@
-"""Stored results: which of them stand in a table, whether they may stand in one, and the leaderboard of them."""
+"""Selects stored results for a table, refuses those that are not comparable, and builds the leaderboard."""
 
 from __future__ import annotations
 
@@ -23,34 +23,25 @@ if TYPE_CHECKING:
     from mirrorbench.reports.statistics.items import ItemScores
 
 _SHOWN = 6
-"""Reasons that a refusal names before it counts the rest."""
+"""Reasons that an error message names; the rest are counted."""
 
 
 @dataclass(frozen=True)
 class Stored:
-    """A result, and where its file lies; its predictions lie beside it."""
+    """A result and the path of its file; its predictions are in the same folder."""
 
     result: Result
     path: Path
 
     def items(self, plugins: Plugins) -> ItemScores | None:
-        """What is behind its main score; ``None`` where that cannot be computed again from what is stored.
-
-        Raises:
-            DataFormatError: there are no predictions beside the result.
-        """
+        """The items of the main score; ``None`` where predictions do not reproduce it."""
         from mirrorbench.reports.statistics.items import item_scores, read_predictions
 
         return item_scores(self.result, read_predictions(self.path), plugins)
 
 
 def read_stored(folders: Sequence[Path]) -> list[Stored]:
-    """All results in some folders.
-
-    Raises:
-        UsageError: a folder is not there.
-        DataFormatError: a file is not a result.
-    """
+    """All results in some folders; ``UsageError`` where a folder is missing."""
     for folder in folders:
         if not folder.is_dir():
             raise UsageError(f"there is no folder of results {folder}", "Make some: mirrorbench run")
@@ -58,11 +49,7 @@ def read_stored(folders: Sequence[Path]) -> list[Stored]:
 
 
 def results_of(spec: str, folder: Path, protocol: str) -> list[Stored]:
-    """The results of one encoder in a folder, under one protocol (empty: whichever it has).
-
-    Raises:
-        UsageError: there are none, or of several protocols.
-    """
+    """The results of one encoder in a folder under one protocol (empty: the only one)."""
     name = str(parse_spec(spec))
     known = [entry for entry in read_stored([folder]) if protocol in ("", entry.result.protocol)]
     own = [entry for entry in known if entry.result.spec == name]
@@ -77,18 +64,18 @@ def results_of(spec: str, folder: Path, protocol: str) -> list[Stored]:
 
 @dataclass(frozen=True)
 class Choice:
-    """Which of the stored results are asked for, and what is computed from their per-item predictions.
+    """Which stored results a leaderboard shows, and what is computed from their per-item predictions.
 
     Attributes:
-        tasks: names; none for all.
-        encoders: specs; one leaves open what it does not name, so ``bert`` is every row of BERT. None for all.
-        rows: exact specs and their order; those without results are left out. None for all.
+        tasks: names; empty for all.
+        encoders: specs, where ``bert`` matches every row of BERT; empty for all.
+        rows: exact specs in order, those without results left out; empty for all.
         protocol: empty for any.
-        metrics: what is shown of a task in place of its main metric, by task; under ``""`` of any other task.
-        allow_mixed: also results that cannot be compared (``provenance.mixtures``); the notes then say so.
+        metrics: metric by task, instead of the main metric; the key ``""`` is for all other tasks.
+        allow_mixed: show results that are not comparable (``provenance.mixtures``), with notes that say so.
         intervals: add confidence intervals over items.
-        ties: mark what is not separable from the best.
-        without_overlap: score without the items whose texts were tuned on.
+        ties: mark scores that are not separable from the best.
+        without_overlap: leave out the items whose texts were tuned on.
     """
 
     tasks: tuple[str, ...] = ()
@@ -102,7 +89,7 @@ class Choice:
     without_overlap: bool = False
 
     def laid_out(self, name: str) -> Choice:
-        """With the tasks, encoders and metrics of a table of the papers, where they are left open."""
+        """A copy with the tasks, encoders and metrics of a paper's table, except those already chosen."""
         from mirrorbench.reports.papers.reading import find_table
         from mirrorbench.reports.papers.tables import PaperTable
 
@@ -119,12 +106,7 @@ EVERYTHING = Choice()
 
 
 def stored_leaderboard(sources: Sequence[Path], choice: Choice, plugins: Plugins) -> Leaderboard:
-    """The leaderboard of the results in folders, or the one table in a file that the format ``json`` wrote.
-
-    Raises:
-        UsageError: there is nothing to show, or what cannot be shown together.
-        DataFormatError: a file is no result, or no table.
-    """
+    """The leaderboard of the results in folders, or of one table that the format ``json`` wrote."""
     if files := [path for path in sources if path.is_file()]:
         if len(sources) > 1:
             raise UsageError(f"{files[0]} is a table, and stands for itself", "Name it alone, or folders of results.")
@@ -135,7 +117,7 @@ def stored_leaderboard(sources: Sequence[Path], choice: Choice, plugins: Plugins
     results = [entry.result for entry in stored]
     items: dict[str, ItemScores] = {}
     for entry in stored if choice.intervals or choice.ties or choice.without_overlap else ():
-        with suppress(DataFormatError):  # result files without their predictions are fine for a table
+        with suppress(DataFormatError):  # a table does not need predictions
             if found := entry.items(plugins):
                 items[entry.result.cell_id] = found
     if choice.without_overlap:
@@ -154,12 +136,10 @@ def stored_leaderboard(sources: Sequence[Path], choice: Choice, plugins: Plugins
 def select(
     folders: Sequence[Path], plugins: Plugins, choice: Choice = EVERYTHING
 ) -> tuple[list[Stored], list[EncoderSpec], list[str]]:
-    """Results that are asked for: each cell once, their encoders in the order of the table, and what was mixed.
+    """The chosen results (each cell once), their encoders in the order of the table, and notes on mixed results.
 
     Raises:
-        UsageError: a folder is missing; nothing is left; an encoder or metric is not among the results; or they
-            cannot be compared.
-        DataFormatError: a file is no result.
+        UsageError: nothing is left, an encoder or metric is not among the results, or they are not comparable.
     """
     stored, where = read_stored(folders), ", ".join(map(str, folders))
     if not stored:
@@ -187,7 +167,7 @@ def select(
 
 
 def _ordered(results: Sequence[Result], plugins: Plugins) -> list[EncoderSpec]:
-    """Encoders of results, those of a backbone together: methods in their order, plain before varied."""
+    """The encoders of results, grouped by backbone, then by method, those with fewer parameters first."""
     specs = [parse_spec(spec) for spec in dict.fromkeys(result.spec for result in results)]
     backbones = list(dict.fromkeys(spec.backbone for spec in specs))
     methods = plugins.methods.names()
@@ -200,7 +180,7 @@ def _ordered(results: Sequence[Result], plugins: Plugins) -> list[EncoderSpec]:
 
 
 def _chosen(known: list[EncoderSpec], choice: Choice) -> list[EncoderSpec]:
-    """Encoders that are asked for, in the order in which they are asked for."""
+    """The encoders of the choice, in its order."""
     if choice.rows:
         known = [spec for spec in choice.rows if spec in known]
         if not known:

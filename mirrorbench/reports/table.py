@@ -1,7 +1,6 @@
-"""The table model: rows of encoders, columns of tasks, a score in each cell; leaderboards and the papers' tables alike.
+"""The table model of leaderboards and the papers' tables: rows of encoders, columns of tasks, a score in each cell.
 
-No text is made here, but best and second are found here alone. A table can be kept as JSON and rendered again without
-its results.
+Ranks are computed only here; text is made only by renderers.
 """
 
 from __future__ import annotations
@@ -19,9 +18,9 @@ from mirrorbench.core.errors import DataFormatError
 
 AVERAGE = "avg."
 INTERVALS = "[low, high]"
-"""How the note about intervals begins, for the formats that show none."""
+"""Start of the note about intervals; formats without intervals drop that note."""
 DIGITS = 3
-"""Digits after the point, as the papers print; two scores equal to this many digits share their rank."""
+"""Digits after the point, as in the papers; scores that are equal when rounded share their rank."""
 TABLE_SCHEMA = 1
 """Version of the JSON layout."""
 
@@ -31,15 +30,14 @@ class Score:
     """One cell of a table.
 
     Attributes:
-        mean: over seeds; NaN for a cell of a paper that holds no number.
-        sd: sample standard deviation over seeds; ``None`` for a single one.
+        mean: over seeds; NaN where a paper's cell holds no number.
+        sd: sample standard deviation over seeds; ``None`` for a single seed.
         n: number of seeds.
-        cell_ids: the results behind it.
-        seeds: the single values, as (seed, value), ordered by seed.
-        interval: lower and upper end of a confidence interval of the mean, where one was computed; the table's notes
-            say of which kind.
+        cell_ids: ids of the results.
+        seeds: (seed, value) of each seed, ordered by seed.
+        interval: lower and upper end of a confidence interval, where computed; the table's notes say which kind.
         tied: not separable from the best score of its column by the test that the notes name.
-        text: what is printed in place of the number, in a paper's table; ``None`` in a leaderboard.
+        text: printed instead of the number in a paper's table; ``None`` in a leaderboard.
     """
 
     mean: float
@@ -57,13 +55,13 @@ class Column:
     """A column: a task, or an average over tasks.
 
     Attributes:
-        name: the task's name; unique in a table.
-        title: its head.
-        suite: the suite that it stands under; empty for none, and for an average over several.
+        name: the task's name, unique in a table.
+        title: the heading.
+        suite: the task's suite; empty for none, and for an average over several.
         level: the task's level; empty for an average.
-        languages: the task's languages; none for an average.
-        metric: what the numbers are; empty for an average.
-        average_of: names of the columns that an average is taken over; none for a task.
+        languages: the task's languages; empty for an average.
+        metric: the metric of the scores; empty for an average.
+        average_of: names of the averaged columns; empty for a task.
     """
 
     name: str
@@ -80,13 +78,13 @@ class Row:
     """A row: an encoder, or a baseline that needs none.
 
     Attributes:
-        label: how it is called.
+        label: the printed name.
         spec: the encoder spec; empty for a baseline, which has no rank.
-        scores: in the order of the columns; ``None`` is missing.
+        scores: in the order of the columns; ``None`` where missing.
         backbone: as the spec names it.
-        method: what is done to the backbone; empty for an encoder system.
-        protocol: which reading of the experiment.
-        part: in a paper's table ``published``, ``measured`` or ``difference``, each ranked apart; otherwise empty.
+        method: the spec's method, such as ``base`` or ``mirror``; empty for an encoder system.
+        protocol: the evaluation protocol.
+        part: ``published``, ``measured`` or ``difference`` in a paper's table, each ranked separately; otherwise empty.
     """
 
     label: str
@@ -104,11 +102,11 @@ class Table:
 
     Attributes:
         title: one line.
-        columns: tasks, then the average where there is more than one task; of several suites each has its own average.
-        rows: encoders; a row of a paper goes on, without a label, in the rows of its other parts.
+        columns: tasks, and averages after each of several suites and at the end.
+        rows: encoders; the measured and difference rows of a paper's row follow it without a label.
         notes: provenance and caveats, one line each.
-        kind: ``leaderboard``, or of a paper: ``scores`` or ``facts``.
-        corner: head of the labels.
+        kind: ``leaderboard``, or for a paper's table ``scores`` or ``facts``.
+        corner: heading of the column of labels.
     """
 
     title: str
@@ -119,10 +117,10 @@ class Table:
     corner: str = "encoder"
 
     def ranks(self) -> list[list[int]]:
-        """For each row and column 1 for the best score, 2 for the second best, 0 for all others and for missing ones.
+        """For each row and column: 1 for the best score, 2 for the second best, 0 otherwise.
 
-        Scores that are printed alike share a rank. A column with a single score ranks nothing, and in a paper's table
-        one whose scores are all alike.
+        Scores that are equal as printed share a rank. A column with a single score has no ranks, nor has a column of a
+        paper's table whose scores are all equal.
         """
         marks = [[0] * len(self.columns) for _ in self.rows]
         for column in range(len(self.columns)):
@@ -139,7 +137,7 @@ class Table:
         return marks
 
     def heads(self) -> list[str]:
-        """Heads for formats that have a single line of them: a title that occurs twice is preceded by its suite."""
+        """Headings for formats with a single heading line: a repeated title is preceded by its suite."""
         titles = [column.title for column in self.columns]
         return [
             f"{c.suite} {c.title}".strip() if titles.count(c.title) > 1 or self.kind == "scores" else c.title
@@ -147,18 +145,18 @@ class Table:
         ]
 
     def groups(self) -> list[tuple[str, int]]:
-        """Suites and how many neighbouring columns each spans; empty where there is nothing to tell apart."""
+        """Suites and the number of neighbouring columns of each; empty with no suite, or one on a leaderboard."""
         if len({column.suite for column in self.columns} - {""}) < (2 if self.kind == "leaderboard" else 1):
             return []
         return [(suite, len(list(columns))) for suite, columns in groupby(self.columns, lambda c: c.suite)]
 
     def labels(self) -> list[list[str]]:
-        """What stands before the scores, of the head and of each row: a label and, where rows have parts, the part."""
+        """The cells before the scores, of the heading and of each row: a label and, where rows have parts, the part."""
         parts = any(row.part not in ("", "published") for row in self.rows)
         return [[self.corner, ""][: 1 + parts], *([row.label, row.part][: 1 + parts] for row in self.rows)]
 
     def blocks(self) -> list[int]:
-        """Rows at which another backbone begins; empty where no backbone has more than one row."""
+        """Numbers of the rows where a new backbone (or row of a paper) begins; empty where each has only one row."""
         if self.kind != "leaderboard":
             starts = [i for i, row in enumerate(self.rows) if row.label and i]
             return starts if len(self.labels()[0]) > 1 else []
@@ -171,7 +169,7 @@ _ROW = ("spec", "backbone", "method", "protocol")
 
 
 def to_object(table: Table) -> dict[str, Any]:
-    """A leaderboard as a JSON object; scores are keyed by the column's name."""
+    """A leaderboard as a JSON object; a row's scores are keyed by column name."""
     rows = []
     for row in table.rows:
         scores = [score and {k: v for k, v in asdict(score).items() if k != "text"} for score in row.scores]
@@ -182,11 +180,7 @@ def to_object(table: Table) -> dict[str, Any]:
 
 
 def read_table(path: Path) -> Table:
-    """The table in a file as ``mirrorbench leaderboard --format json`` writes it.
-
-    Raises:
-        DataFormatError: the file holds something else.
-    """
+    """Read a table that ``mirrorbench leaderboard --format json`` wrote; ``DataFormatError`` for other files."""
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
         if "cell_id" in data:

@@ -1,9 +1,8 @@
-"""Published and measured, side by side, and what must be run to measure a table.
+"""Measured scores beside published ones, and the requests that measure a table.
 
-A measured score is the mean over seeds of the mean over tasks. It is said to differ from the published value only where
-that is more than the noise of the seeds: by more than two sample standard deviations and by more than one unit of the
-last printed digit. A single seed of a tuned encoder says nothing about noise, so there is no claim; an encoder that is
-not tuned has no such noise, so the digit alone decides.
+A score is the mean over seeds of the mean over tasks. It differs from the published value where the difference exceeds
+two sample standard deviations over seeds and one unit of the last printed digit. Untuned encoders have no seeds, so the
+digit alone decides; a tuned encoder with a single seed is not judged.
 """
 
 from __future__ import annotations
@@ -21,16 +20,16 @@ from mirrorbench.runs.plan import Request, papers_row
 from mirrorbench.runs.results import Result
 
 NOISE = 2.0
-"""How many standard deviations over seeds count as noise."""
+"""Standard deviations over seeds that count as noise."""
 
 _FUZZ = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
 class PaperCell:
-    """What is printed and what was measured, in the task's own unit.
+    """The printed and the measured value, in the task's own unit.
 
-    ``tuned`` says whether seeds matter, ``comparable`` whether the two values may be compared.
+    ``tuned``: whether the score varies by seed; ``comparable``: whether the two values may be compared.
     """
 
     printed: Printed
@@ -47,7 +46,7 @@ class PaperCell:
 
     @property
     def differs(self) -> bool | None:
-        """Whether the difference is more than seed noise; ``None`` where nothing can be said."""
+        """Whether the difference is more than the noise of the seeds; ``None`` where this is unknown."""
         if self.difference is None or self.measured is None or not self.comparable:
             return None
         size = abs(self.difference)
@@ -60,10 +59,7 @@ class PaperCell:
 
 @dataclass(frozen=True, slots=True)
 class MeasuredTable:
-    """A table of a paper with what was measured: cells in printed order, and the results that were used.
-
-    ``backbone`` took the place of the papers' backbones; ``notes`` say what a reader of the measured scores must know.
-    """
+    """A paper's table with measured scores; ``backbone``, if given, was used instead of the paper's backbones."""
 
     table: PaperTable
     cells: tuple[tuple[PaperCell, ...], ...]
@@ -73,7 +69,7 @@ class MeasuredTable:
 
     @property
     def counts(self) -> tuple[int, int]:
-        """How many cells are measured, and how many could be; differences of others do not count."""
+        """Numbers of measured and of measurable cells, without those that are differences of others."""
         targets = self.table.targets(self.backbone)
         return sum(self.cells[r][c].measured is not None for r, c in targets), len(targets)
 
@@ -81,10 +77,7 @@ class MeasuredTable:
 def measured_table(
     table: PaperTable, results: Iterable[Result], protocol: str = "paper", backbone: EncoderSpec | None = None
 ) -> MeasuredTable:
-    """Put measured scores beside the published ones; of results of the same cell the latest counts.
-
-    Results of another protocol are left out. Scores on another ``backbone`` are not held against the published ones.
-    """
+    """Put the latest results of a protocol beside published scores; on another ``backbone`` they are not compared."""
     stored: dict[tuple[str, str], dict[int, Result]] = {}
     for result in without_repeats(result for result in results if result.protocol == protocol):
         stored.setdefault((result.spec, result.task), {})[result.seed] = result
@@ -112,7 +105,7 @@ def measured_table(
 
 
 def _unfit(found: Sequence[Mapping[int, Result]], target: Target) -> str:
-    """Why results must not make up a score: they lack the metric, or were not made alike; empty where they may."""
+    """Why results must not be averaged (metric missing, different experiments or seeds); empty where they may."""
     for task, seeds in zip(target.tasks, found, strict=True):
         if any(result.metrics.get(target.metric) is None for result in seeds.values()):
             return f"{task}: the results have no {target.metric}"
@@ -124,7 +117,7 @@ def _unfit(found: Sequence[Mapping[int, Result]], target: Target) -> str:
 
 
 def _difference(table: PaperTable, cells: Sequence[Sequence[PaperCell]], row: int, column: int) -> Score | None:
-    """The measured counterpart of a printed difference, ``None`` where the column is none or a part is missing."""
+    """The measured value of a column of differences; ``None`` for other columns, or where a score is missing."""
     pair = table.columns[column].difference
     if pair is None:
         return None
@@ -139,10 +132,7 @@ def _difference(table: PaperTable, cells: Sequence[Sequence[PaperCell]], row: in
 def paper_requests(
     table: PaperTable, seeds: int, protocol: str = "paper", backbone: EncoderSpec | None = None
 ) -> list[Request]:
-    """Requests that cover the measurable cells of a table and no others: one for each set of tasks.
-
-    With another ``backbone`` rows that are encoder systems are left out.
-    """
+    """Requests for exactly the measurable cells of a table; on another ``backbone`` without encoder systems."""
     tasks: dict[EncoderSpec, dict[str, None]] = {}
     for target in table.targets(backbone).values():
         if backbone is None or target.spec.method:

@@ -1,7 +1,6 @@
-"""Reads the papers' tables from YAML, strictly. Every scalar is read as text, so that ``.790`` keeps its last digit.
+"""Reads the papers' tables from YAML files of one table each; ``docs/papers.md`` describes the keys.
 
-A file holds one table: ``title``, ``where``, ``kind`` (``scores`` or ``facts``), ``columns`` and ``rows``, one line a
-row in printed order. ``docs/papers.md`` describes the keys.
+Every scalar is read as text, so that ``.790`` keeps its last digit.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ from mirrorbench.reports.papers.tables import (
 )
 
 PAPERS = ("mirror-bert", "mirrorwic", "poster")
-"""The folders of the specs, in the order in which they are listed."""
+"""The folders of the specs, in the order of lists."""
 
 _ILLEGIBLE = "null"
 _NUMBER = re.compile(r"([+-]?)(\d*)\.(\d+)")
@@ -42,7 +41,7 @@ Text = Annotated[str, msgspec.Meta(pattern=r"\S")]
 
 
 class _Spec(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """What all mappings of a spec share: an unknown key is an error."""
+    """A mapping of a spec; unknown keys are errors."""
 
 
 class _Column(_Spec):
@@ -118,11 +117,7 @@ class _Facts(_Spec, tag="facts", tag_field="kind"):
 
 
 def specs_folder() -> Path:
-    """The folder of the specs: ``mirrorbench/reports/papers/specs`` in a wheel, ``leaderboards`` in a checkout.
-
-    Raises:
-        DataFormatError: neither is there, so the installation is incomplete.
-    """
+    """The folder of the specs: ``mirrorbench/reports/papers/specs`` in a wheel, ``leaderboards`` in a checkout."""
     here = Path(__file__).resolve().parent
     candidates = (here / "specs", here.parents[2] / "leaderboards")
     for folder in candidates:
@@ -148,11 +143,7 @@ def paper_tables() -> Mapping[str, PaperTable | FactTable]:
 
 
 def find_table(name: str) -> PaperTable | FactTable:
-    """The table of a name.
-
-    Raises:
-        UnknownNameError: there is none.
-    """
+    """The table with this name; ``UnknownNameError`` where there is none."""
     tables = paper_tables()
     if name not in tables:
         raise unknown_name("table", name, list(tables), "mirrorbench paper")
@@ -160,11 +151,7 @@ def find_table(name: str) -> PaperTable | FactTable:
 
 
 def read_paper_table(path: Path) -> PaperTable | FactTable:
-    """Read and check one spec; ``mirror-bert/table3`` is the name of ``.../mirror-bert/table3.yaml``.
-
-    Raises:
-        DataFormatError: the file is no such spec; the message names the file and the place in it.
-    """
+    """Read and check a spec; ``.../mirror-bert/table3.yaml`` is named ``mirror-bert/table3``."""
     schema: Any = _Scores | _Facts
     spec = read(path, schema, plain=str)
     try:
@@ -239,7 +226,7 @@ def _column(spec: _Column, where: str, before: Sequence[PaperColumn], metric: st
 
 
 def _headed(head: str, columns: Sequence[PaperColumn], where: str) -> int:
-    """The number of the column that is headed so, with its group in front where the head alone would not tell."""
+    """The number of the column with this heading, or with this group and heading."""
     found = [i for i, column in enumerate(columns) if head in (column.head, column.title)]
     if len(found) != 1:
         raise ValueError(f"{where}: {len(found)} columns are headed {head!r}")
@@ -252,7 +239,7 @@ def _printed(text: str, scale: str, where: str) -> Printed:
     match = _NUMBER.fullmatch(text)
     if not match:
         raise ValueError(f"{where}: {text!r} is no number with a point, nor 'null', nor '-'")
-    # Divided, not multiplied by a hundredth: 57.10 / 100 is the nearest float to .571.
+    # Divided, not multiplied by 0.01: 57.10 / 100 is the nearest float to .571.
     return Printed(text, float(text) / SCALES[scale], 10.0 ** -len(match[3]) / SCALES[scale])
 
 
@@ -262,7 +249,7 @@ def _params(keys: Mapping[str, str]) -> tuple[tuple[str, Value], ...]:
 
 
 def _number(text: str, rows: Sequence[object], where: str) -> int:
-    """The number of a row, which people count from 1, counted from 0."""
+    """The index from 0 of a row that a spec numbers from 1."""
     if not re.fullmatch(r"[1-9]\d*", text):
         raise ValueError(f"{where}: {text!r} is not the number of a row")
     if int(text) > len(rows):

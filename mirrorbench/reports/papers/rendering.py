@@ -1,4 +1,4 @@
-"""The papers' tables as tables of the one model, with their notes; and as text: Markdown, LaTeX, CSV and JSON."""
+"""Converts the papers' tables to the table model, with notes, and to Markdown, LaTeX, CSV and JSON."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from mirrorbench.reports.table import Column, Row, Score, Table
 Content = MeasuredTable | FactTable
 
 DIFFERS = "≠"
-"""Marks a difference that is more than the noise of the seeds."""
+"""Marks a difference of more than the noise of the seeds."""
 
 ILLEGIBLE = "?"
-"""Stands where the paper prints something that our copies do not show."""
+"""Shown where the printed value is illegible in our copies of the paper."""
 
 _DIGITS = {"fraction": 3, "percent": 2, "raw": 3}
 
 
 def as_table(content: Content) -> Table:
-    """A table of facts as it is printed; otherwise published values and, below them, what was measured."""
+    """Facts as printed, or published values with measured ones below them."""
     paper = content if isinstance(content, FactTable) else content.table
     title = f"{paper.title} ({paper.where})"
     if isinstance(content, FactTable):
@@ -42,12 +42,12 @@ def as_table(content: Content) -> Table:
 
 
 def _text(text: str, value: float = math.nan) -> Score:
-    """A cell that is printed as it is; ``value``, as printed, ranks it."""
+    """A cell with a fixed text, ranked by ``value``."""
     return Score(value, None, 0, text=text)
 
 
 def _rows(content: MeasuredTable) -> list[Row]:
-    """For each row of the paper one of published values, and where it was measured one or two more."""
+    """Each row of the paper: published values, then measured values and differences where there are any."""
     table, rows = content.table, []
     digits, scale = _digits(table), SCALES[table.scale]
 
@@ -88,13 +88,13 @@ def _rows(content: MeasuredTable) -> list[Row]:
 
 
 def _number(value: float, digits: int, percent: bool, sign: str) -> str:
-    """A score as the papers print it: ``.743``, but ``0.16`` where it is a percentage."""
+    """A score as the papers print it: ``.743``, but ``0.16`` for a percentage."""
     text = f"{value:z.{digits}f}" if percent else number(value, digits)
     return text if text.startswith("-") else f"{sign}{text}"
 
 
 def _digits(table: PaperTable) -> list[int]:
-    """Digits after the point in each column: as most of it is printed; where nothing is, as most of the table is."""
+    """Digits after the point in each column: the most common number in the column, or else in the table."""
 
     def usual(cells: Iterable[Printed]) -> int | None:
         counts = Counter(len(cell.text.partition(".")[2]) for cell in cells if cell.value is not None)
@@ -144,7 +144,7 @@ def _notes(content: MeasuredTable) -> list[str]:
 
 
 def _comma_separated(content: Content) -> str:
-    """CSV, one line a cell, in full precision and the tasks' own units; of a table of facts, the table."""
+    """CSV: a line for each cell, in full precision and the tasks' own units; a table of facts as it is."""
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
     if isinstance(content, FactTable):
@@ -158,7 +158,7 @@ def _comma_separated(content: Content) -> str:
 
 
 def _json(content: Content) -> str:
-    """Everything as JSON; ``cells`` is one flat object a cell, in printed order."""
+    """JSON; ``cells`` holds a flat object for each cell, in printed order."""
     value = asdict(content) if isinstance(content, FactTable) else _object(content)
     return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
 
@@ -197,20 +197,12 @@ PAPER_FORMATS: dict[str, Callable[..., str]] = {
 
 
 def check_paper_format(format_: str) -> None:
-    """Whether there is such a format.
-
-    Raises:
-        UsageError: there is not.
-    """
+    """Raise ``UsageError`` for an unknown format."""
     if format_ not in PAPER_FORMATS:
         raise UsageError(f"the papers' tables have no format {format_!r}", f"Formats: {', '.join(PAPER_FORMATS)}")
 
 
 def render_paper(content: Content, format_: str, **options: bool) -> str:
-    """Text in one of ``PAPER_FORMATS``; ``standalone`` is an option of ``latex``.
-
-    Raises:
-        UsageError: there is no such format.
-    """
+    """The table as text in one of ``PAPER_FORMATS``; ``options`` are those of ``latex``."""
     check_paper_format(format_)
     return PAPER_FORMATS[format_](content, **options)

@@ -1,4 +1,4 @@
-"""Tables and figures of the papers as values: rows of encoders, columns of tasks, what is printed in each cell."""
+"""The papers' tables and figures as values: rows of encoders, columns of tasks, printed cells."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from mirrorbench.core.errors import UsageError
 from mirrorbench.core.specs import EncoderSpec, Value
 
 SCALES = {"fraction": 1.0, "percent": 100.0, "raw": 1.0}
-"""What a score is multiplied by to be printed; ``raw`` scores (isotropy) are neither fractions nor percentages."""
+"""Factor from score to printed value; ``raw`` scores (isotropy) are neither fractions nor percentages."""
 
 ABSENT = "-"
-"""What stands in a spec where the paper prints nothing."""
+"""Written in a spec where the paper prints nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Printed:
-    """What stands in a cell of the paper.
+    """A cell of the paper.
 
-    ``text`` is as printed, ``-`` where the paper prints nothing, empty where our copies do not show what it prints;
-    ``value`` is in the task's own unit (0.743 for .743 and for 74.3), and ``unit`` is one of the last digit.
+    ``text`` is as printed, ``-`` where the paper prints nothing, empty where our copies are illegible; ``value`` is in
+    the task's own unit (0.743 for .743 and for 74.3), and ``unit`` is one unit of the last digit.
     """
 
     text: str
@@ -35,10 +35,10 @@ class Printed:
 
 @dataclass(frozen=True, slots=True)
 class PaperColumn:
-    """A column: tasks with a metric, an average or difference of other columns (by their numbers), or an analysis.
+    """A column: tasks with a metric, an average or difference of other columns (by index), or an analysis.
 
-    A difference of a column with itself is that to the row which ``against`` names. ``params`` are added to each row's
-    encoder spec, ``backbone`` takes the place of the row's; ``unavailable`` says why nothing can be measured here.
+    A difference of a column with itself is the difference to the row ``against``. ``params`` are added to each row's
+    spec, ``backbone`` replaces the row's; ``unavailable`` says why the column cannot be measured.
     """
 
     head: str
@@ -55,16 +55,16 @@ class PaperColumn:
 
     @property
     def title(self) -> str:
-        """Head with its group."""
+        """Group and heading."""
         return f"{self.group} {self.head}".strip()
 
 
 @dataclass(frozen=True, slots=True)
 class PaperRow:
-    """A row: its label as printed, the encoder spec (``None`` where none can name it), and a cell for each column.
+    """A row: printed label, encoder spec (``None`` where no spec exists), and a cell for each column.
 
-    ``against`` is the number of the row (from 0) that differences are taken to, ``defaults`` are the paper's own values
-    of the keys that the table varies, ``note`` says why there is no spec, or where the value is from.
+    ``against`` is the index of the row that differences are taken to, ``defaults`` are the paper's own values of the
+    keys that the table varies, ``note`` says why there is no spec, or the source of the value.
     """
 
     label: str
@@ -77,7 +77,7 @@ class PaperRow:
 
 @dataclass(frozen=True, slots=True)
 class Remark:
-    """A cell (by its numbers from 0) that is printed otherwise in another table, or that ought to be ``recomputed``."""
+    """A cell (by indices) that another table (``where``) prints differently, or that should be ``recomputed``."""
 
     row: int
     column: int
@@ -91,7 +91,7 @@ class PaperTable:
     """A table or figure with scores, in printed order; ``where`` is paper, section and number.
 
     ``inconsistencies`` are averages and differences that do not follow from the printed values, ``disagreements``
-    values that another table has otherwise.
+    values that another table prints differently.
     """
 
     name: str
@@ -105,35 +105,32 @@ class PaperTable:
     disagreements: tuple[Remark, ...] = ()
 
     def target(self, row: int, column: int, backbone: EncoderSpec | None = None) -> Target | None:
-        """What must be measured for a cell; ``None`` where nothing can be."""
+        """What a cell is measured by; ``None`` where it cannot be measured."""
         line, head = self.rows[row], self.columns[column]
         members = [self.columns[i] for i in head.average] or [head]
         tasks = tuple(task for member in members for task in member.tasks)
         if line.encoder is None or line.printed[column].absent or head.unavailable or not tasks:
             return None
         spec, first = line.encoder, members[0]
-        if spec.method:  # an encoder system stays as it is
+        if spec.method:  # not for an encoder system
             spec = spec.with_params(**dict(first.params))
             spec = replace(spec, backbone=first.backbone) if first.backbone else spec
         defaults = dict(line.defaults)
         if backbone is not None:
             return Target(_moved(spec, backbone, defaults), tasks, first.metric)
-        # A key that has the paper's own value anyway is left out.
+        # Keys with the paper's own value are left out, as in ``mirrorbench run``.
         kept = tuple((key, value) for key, value in spec.params if key not in defaults or defaults[key] != value)
         return Target(replace(spec, params=kept), tasks, first.metric)
 
     def targets(self, backbone: EncoderSpec | None = None) -> dict[tuple[int, int], Target]:
-        """What must be measured, by row and column."""
+        """The targets of all measurable cells, by row and column."""
         places = ((r, c) for r in range(len(self.rows)) for c in range(len(self.columns)))
         return {place: target for place in places if (target := self.target(*place, backbone)) is not None}
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What a cell of a table is measured by: the mean of a metric over tasks.
-
-    A key of the spec with the paper's own value is left out, as in ``mirrorbench run``.
-    """
+    """What a cell is measured by: the mean of a metric over tasks."""
 
     spec: EncoderSpec
     tasks: tuple[str, ...]
@@ -142,10 +139,9 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class FactTable:
-    """A table that describes models or hyper-parameters instead of scores.
+    """A table of models or hyper-parameters; ``head`` is the heading of the labels.
 
-    ``head`` says what the rows are; a row is a label, its values, and the name of the preset of ours that must agree
-    (empty for none).
+    A row is a label, its values, and the name of our preset that must agree (empty for none).
     """
 
     name: str
@@ -158,10 +154,7 @@ class FactTable:
 
 
 def _moved(spec: EncoderSpec, backbone: EncoderSpec, defaults: Mapping[str, Value]) -> EncoderSpec:
-    """The spec on another backbone, with the paper's values written out, since a backbone may have presets of its own.
-
-    An encoder system has no backbone and stays as it is.
-    """
+    """The spec on another backbone, with the paper's values explicit, since a backbone may have presets."""
     if not spec.method:
         return spec
     if backbone.method or backbone.params:

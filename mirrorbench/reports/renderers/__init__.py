@@ -1,6 +1,6 @@
-"""From a table to text, one format a module. Only here is a number rounded, made bold, underlined or given its ±.
+"""Tables as text. Numbers are rounded and marked only here.
 
-The best score of a column is bold, the second underlined; what is not separable from the best carries a dagger.
+The best score of a column is bold, the second underlined; ties with the best carry a dagger.
 """
 
 from __future__ import annotations

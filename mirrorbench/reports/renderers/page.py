@@ -1,8 +1,7 @@
-"""HTML: a leaderboard as one page without network, to sort, filter and copy from, and as a notebook shows it.
+"""HTML: a self-contained page to sort, filter and copy from, and a table for notebooks.
 
-The page is a template (``template/``) around the table's values as JSON. It stands and reads as a plain table where
-scripts are off; its script builds every text as a text node, and the content security policy of the page lets only
-this script and this style run, known by their checksums. So no label can become code.
+Labels must never become code: the script builds text nodes only, and the page's content security policy allows only
+this script and style, by checksum. Without scripts the page shows a plain table.
 """
 
 from __future__ import annotations
@@ -21,10 +20,10 @@ DEFAULT_TITLE = "Leaderboard"
 
 
 def html(table: Table) -> str:
-    """One self-contained page: sort by a column, filter by suite, level, language and encoder, copy what is shown."""
+    """A self-contained page: sort by column, filter by suite, level, language and encoder, copy the shown rows."""
     folder = files("mirrorbench.reports.renderers") / "template"
     style, script = ((folder / f"page.{name}").read_text(encoding="utf-8") for name in ("css", "js"))
-    # No "<" ends the script element, and ASCII holds no line end that JavaScript knows and JSON does not.
+    # Without "<" nothing can end the script element; in ASCII there is no line end of JavaScript that JSON allows.
     data = json.dumps(_data(table), ensure_ascii=True, allow_nan=False, separators=(",", ":"))
     for char in "<>&":
         data = data.replace(char, f"\\u{ord(char):04x}")
@@ -35,12 +34,12 @@ def html(table: Table) -> str:
 
 
 def notebook(table: Table) -> str:
-    """The table and its notes alone."""
+    """The table and its notes."""
     return render_template("notebook.html", **_board(table))
 
 
 def _board(table: Table) -> dict[str, Any]:
-    """What ``board.html`` shows."""
+    """The values of the template ``board.html``."""
     rows = []
     for row, ranks in zip(table.rows, table.ranks(), strict=True):
         cells = []
@@ -53,7 +52,7 @@ def _board(table: Table) -> dict[str, Any]:
 
 
 def _data(table: Table) -> dict[str, Any]:
-    """What the script reads: the values, and each label as it is written in Markdown and LaTeX."""
+    """The script's data: the values, and labels escaped for Markdown and LaTeX."""
     data = to_object(table)
     for column, head in zip(data["columns"], table.heads(), strict=True):
         written = {"markdown": escape_markdown(head), "latex": escape_latex(column["title"])}
@@ -77,5 +76,5 @@ def _line(text: str) -> str:
 
 
 def _checksum(text: str) -> str:
-    """As a content security policy names a script or style."""
+    """The hash by which a content security policy names a script or style."""
     return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()

@@ -1,4 +1,4 @@
-"""LaTeX with booktabs rules, to be pasted into a paper, or as a document of its own (``template/table.tex``)."""
+"""LaTeX tables with booktabs rules, for a paper or as a whole document, and the templates' environment."""
 
 from __future__ import annotations
 
@@ -26,29 +26,29 @@ _MARKS = ("{}", r"\textbf{{{}}}", r"\underline{{{}}}")
 
 
 def escape_latex(text: str) -> str:
-    """Text that pdflatex prints as it stands; a character that its fonts lack becomes its code point."""
+    """Text escaped for pdflatex; a character that its fonts lack becomes its code point."""
     return "".join(map(_escape, " ".join(text.split())))
 
 
 def _escape(char: str) -> str:
     if char in _ESCAPES:
         return _ESCAPES[char]
-    if unicodedata.category(char).startswith("C"):  # control characters and halves of pairs
+    if unicodedata.category(char).startswith("C"):  # control characters and surrogates
         return " "
     return char if char <= _LAST_LATIN else f"[U+{ord(char):04X}]"
 
 
 def latex(table: Table, siunitx: bool = False, standalone: bool = False) -> str:
-    r"""A booktabs table: bold best, underlined second, suites over their columns, a rule between backbones.
+    r"""A booktabs table: bold best, underlined second, suites above their columns, a rule between backbones.
 
     Args:
-        table: what to render.
-        siunitx: align numbers at the point by siunitx's ``S`` columns (version 3); the paper must load it.
-        standalone: a whole document, on whose page a wide table is made to fit; otherwise a ``table`` for a paper that
-            loads ``booktabs``.
+        table: the table.
+        siunitx: align numbers at the point with siunitx's ``S`` columns (version 3); the paper must load it.
+        standalone: a whole document, with the table scaled to its page; otherwise a ``table`` for a paper that loads
+            ``booktabs``.
     """
     aligned = siunitx and bool(table.rows)
-    # With siunitx, deviations take a column of their own.
+    # With siunitx, deviations have a separate column.
     spread = [aligned and any(s and s.sd is not None for s in scores) for scores in _columns(table)]
     labels, *_ = table.labels()
     types = "l" * len(labels)
@@ -63,7 +63,7 @@ def latex(table: Table, siunitx: bool = False, standalone: bool = False) -> str:
 
 
 def caption(table: Table) -> str:
-    """Title and notes as the sentences of one caption, less the note about intervals, which LaTeX does not show."""
+    """Title and notes as one caption, without the note about intervals, which the LaTeX table does not show."""
     notes = [note for note in with_legend(table) if not note.startswith(INTERVALS)]
     sentences = (text.strip() for text in (table.title, *notes))
     return " ".join(s if s.endswith((".", "!", "?", ":")) else f"{s}." for s in sentences if s)
@@ -115,19 +115,19 @@ def _body(table: Table, spread: list[bool], aligned: bool) -> list[str]:
 
 def _cell(score: Score | None, rank: int) -> str:
     text = with_deviation(score)
-    if text.strip("+-.0123456789± ≠") == "":  # in text a "-" is a hyphen; a minus is mathematics
+    if text.strip("+-.0123456789± ≠") == "":  # a number, in which "-" is a minus sign and no hyphen
         text = text.replace("-", "−")
     text = escape_latex(text).replace(r" $\neq$", r"\,$\neq$")
     return _MARKS[rank].format(text) + (escape_latex(TIED) if score and score.tied else "")
 
 
 def _siunitx_cell(score: Score | None, rank: int, spread: bool) -> str:
-    """A number for an ``S`` column and, in a column of its own, its deviation."""
+    """A number for an ``S`` column and, in a separate column, its deviation."""
     if score is None:
         return r"\multicolumn{2}{c}{--}" if spread else "{--}"
     mean = number(score.mean)
     tied = escape_latex(TIED) if score.tied else ""
-    # siunitx takes no number inside a command: the line under it is drawn afterwards, backwards from its end.
+    # siunitx does not parse a number inside a command, so the line under it is drawn after it, from its end backwards.
     after = rf"\llap{{\underline{{\phantom{{{mean.lstrip('-')}}}}}}}" if rank == 2 else ""
     bold = r"\bfseries " if rank == 1 else ""
     if not spread:
@@ -138,7 +138,7 @@ def _siunitx_cell(score: Score | None, rank: int, spread: bool) -> str:
 
 
 def render_template(name: str, **values: Any) -> str:
-    """A template with its values; what goes into HTML is escaped."""
+    """A rendered template; values in HTML are escaped."""
     return _environment(name.endswith(".html")).get_template(name).render(values)
 
 

@@ -1,4 +1,4 @@
-"""Numbers as text; Markdown as GitHub reads it, CSV and JSON."""
+"""Scores as text, and the formats Markdown, CSV and JSON."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ _MARKS = ("{}", "**{}**", "<u>{}</u>")
 
 def number(value: float, digits: int = DIGITS) -> str:
     """A score as the papers print it: ``.743``, ``-.012``, ``1.000``."""
-    text = f"{value:z.{digits}f}"  # z: what rounds to zero has no sign
+    text = f"{value:z.{digits}f}"  # z: no -0.000
     return text.replace("0.", ".", 1) if abs(float(text)) < 1 else text
 
 
 def with_deviation(score: Score | None) -> str:
-    """A score and, where there are several seeds, its standard deviation: ``.743 ± .002``."""
+    """A score and, for several seeds, its standard deviation: ``.743 ± .002``."""
     if score is None or score.text is not None:
         return MISSING if score is None else score.text or ""
     return number(score.mean) if score.sd is None else f"{number(score.mean)} ± {number(score.sd)}"
 
 
 def with_marks(score: Score | None) -> str:
-    """What statistics add to a score, where they were asked for: its interval, and a dagger where it is tied."""
+    """The interval and the dagger of a score, where there are any."""
     if score is None:
         return ""
     interval = f" [{number(score.interval[0])}, {number(score.interval[1])}]" if score.interval else ""
@@ -42,7 +42,7 @@ def with_marks(score: Score | None) -> str:
 
 
 def with_legend(table: Table) -> list[str]:
-    """The table's notes, one of which explains the dagger where one stands."""
+    """The table's notes, with an explanation of the dagger where it is used."""
     notes = list(table.notes)
     if any(score and score.tied for row in table.rows for score in row.scores):
         explained = [note for note in notes if note.startswith("Tied")]
@@ -52,7 +52,7 @@ def with_legend(table: Table) -> list[str]:
 
 
 def escape_markdown(text: str) -> str:
-    """Text that stands in a rendered page, or in a cell of a table, as it is."""
+    """Text escaped for Markdown, also in a cell of a table."""
     return _SPECIAL.sub(lambda match: "\\" + match[0], " ".join(text.split()))
 
 
@@ -84,10 +84,7 @@ def markdown(table: Table) -> str:
 
 
 def comma_separated(table: Table) -> str:
-    """CSV with full precision: encoder, spec, then for each column mean, standard deviation and number of seeds.
-
-    Where the table holds confidence intervals, their ends (``low``, ``high``) follow.
-    """
+    """CSV with full precision: encoder, spec, then for each column mean, sd, number of seeds, and any interval."""
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
     intervals = any(score and score.interval for row in table.rows for score in row.scores)
@@ -102,5 +99,5 @@ def comma_separated(table: Table) -> str:
 
 
 def as_json(table: Table) -> str:
-    """The table's values as JSON, which ``mirrorbench leaderboard`` also reads."""
+    """The table's values as JSON, which ``mirrorbench leaderboard`` can read."""
     return json.dumps(to_object(table), indent=2, ensure_ascii=False) + "\n"

@@ -1,10 +1,10 @@
-"""Encoders compared on the same items, from stored per-item predictions: intervals, paired tests, unseen items."""
+"""Confidence intervals and paired tests from stored per-item predictions."""
 
 from enum import StrEnum
 
 
 class PairedTest(StrEnum):
-    """Paired tests. ``auto``: McNemar for right or wrong of one seed each, permutation otherwise, bootstrap for AUC."""
+    """Paired tests. ``auto``: McNemar for accuracy with one seed each, permutation otherwise, bootstrap for AUC."""
 
     auto = "auto"
     bootstrap = "bootstrap"

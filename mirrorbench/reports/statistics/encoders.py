@@ -1,10 +1,8 @@
-"""Two encoders on the same items: the difference of their scores on each task, its interval, and a paired test.
+"""Compares two encoders on the same items: difference of scores, confidence interval and paired test for each task.
 
-Several seeds: the score of an encoder is the mean of its seeds' scores, as in a table, and every resample or
-permutation of items is applied to all seeds at once. So intervals and tests say what other *items* would have done,
-given these seeds; what other *seeds* would do is what the standard deviation says (Reimers and Gurevych, EMNLP 2017).
-The two are never pooled: three seeds on one test set are not three times as many items, and tests that take them for
-that find differences where there are none (Dror et al., ACL 2018, on dependent observations).
+An encoder's score is the mean over its seeds; a resample or permutation of items applies to all seeds at once. So tests
+are about items, given the seeds; the standard deviation is about seeds (Reimers and Gurevych, EMNLP 2017). Seeds are
+never pooled as further items, which would be dependent observations (Dror et al., ACL 2018).
 """
 
 from __future__ import annotations
@@ -55,13 +53,17 @@ class TaskComparison:
     """Two encoders on one task.
 
     Attributes:
-        task: its name.
+        task: the name.
         metric: the metric that is compared.
-        n: items that both have; ``left_out`` only some.
-        first: score of the first encoder on these items, ``second`` of the second.
+        n: number of items that both encoders have.
+        left_out: number of items that only one of them has.
+        first: score of the first encoder on the n items.
+        second: score of the second encoder.
         interval: bootstrap interval of the difference over items; ``None`` where undefined.
-        test: which test was made; ``p`` is its two-sided p-value, ``corrected`` that for the number of tasks (Holm).
-        drawn: the difference on the resamples.
+        test: the test that was used.
+        p: its two-sided p-value.
+        drawn: the difference on each resample.
+        corrected: the p-value corrected for the number of tasks (Holm).
     """
 
     task: str
@@ -78,12 +80,12 @@ class TaskComparison:
 
     @property
     def difference(self) -> float:
-        """First less second."""
+        """First minus second."""
         return self.first.mean - self.second.mean
 
     @property
     def verdict(self) -> str:
-        """Which encoder is better at the level of the tests, if they can be told apart."""
+        """The better encoder, if the corrected p-value is significant."""
         if self.corrected is None or self.corrected >= 1 - LEVEL:
             return NEITHER
         return FIRST if self.difference > 0 else SECOND
@@ -101,7 +103,7 @@ class AverageComparison:
 
 @dataclass(frozen=True)
 class EncoderComparison:
-    """Two encoders: each task that could be compared, the average of several, and what was left out, and why."""
+    """Two encoders: each task that could be compared, the average over several, and notes on what was left out."""
 
     tasks: tuple[TaskComparison, ...]
     average: AverageComparison | None
@@ -112,13 +114,9 @@ def compare_encoders(
     first: Sequence[Stored], second: Sequence[Stored], tasks: Sequence[str], plugins: Plugins,
     test: PairedTest = PairedTest.auto, resamples: int = RESAMPLES, seed: int = 0, allow_mixed: bool = False,
 ) -> EncoderComparison:  # fmt: skip
-    """Compare two encoders, with any number of seeds a task, on those of the ``tasks`` that both have.
+    """Compare two encoders on those of the ``tasks`` that both have; ``UsageError`` where results are not comparable.
 
-    Each task is resampled with a seed of its own, so that tasks are resampled independently. ``allow_mixed`` also
-    compares what was computed from other data or under another protocol.
-
-    Raises:
-        UsageError: there is nothing to compare, the results do not belong together, or the test does not suit them.
+    Tasks are resampled independently. ``allow_mixed`` also compares results of different data or protocols.
     """
     pairs = {task: [[x for x in side if x.result.task == task] for side in (first, second)] for task in tasks}
     shared = [task for task, (a, b) in pairs.items() if a and b]
@@ -160,7 +158,7 @@ def compare_encoders(
 
 
 def _incomparable(results: Sequence[Result]) -> list[str]:
-    """Why results on one task cannot be compared: other data or another reading of the experiment."""
+    """Why results on one task cannot be compared: different data, task versions, protocols or metrics."""
     several = (
         (lambda r: json.dumps(r.data.get("files"), sort_keys=True), "different data (checksums)"),
         (lambda r: str(r.data.get("version")), "different versions of the task"),
@@ -181,18 +179,13 @@ def compare_items(
     first: Sequence[ItemScores], second: Sequence[ItemScores], plugins: Plugins, test: PairedTest = PairedTest.auto,
     resamples: int = RESAMPLES, seed: int = 0, task: str = "", metric: str = "",
 ) -> TaskComparison:  # fmt: skip
-    """Compare two encoders, one entry a seed, on the items that both have.
-
-    Raises:
-        UsageError: the test does not suit the score.
-        DataFormatError: the items are not the same, though their ids are.
-    """
+    """Compare two encoders, one entry for each seed, on the items that both have."""
     a, b = common([first, second])
     n = len(a[0].ids)
     if not n:
         raise UsageError("the two encoders have no item in common")
     everything = frozenset[str]().union(*(items.ids for items in (*first, *second)))
-    # One after the other, on the same resamples: what is in memory at once stays small.
+    # One after the other, on the same resamples, to limit memory.
     drawn = drawn_means(a, plugins, resamples, seed) - drawn_means(b, plugins, resamples, seed)
     made = suited(test, a, b)
     p = bootstrap_p(drawn) if made is PairedTest.bootstrap else paired_p(a, b, made, resamples, seed)
@@ -209,9 +202,9 @@ def mean_of_seeds(seeds: Sequence[ItemScores], plugins: Plugins) -> SeedMean:
 
 
 def drawn_means(seeds: Sequence[ItemScores], plugins: Plugins, resamples: int = RESAMPLES, seed: int = 0) -> FloatArray:
-    """The score of an encoder (mean over seeds) on bootstrap resamples of its items, shape (resamples,).
+    """An encoder's mean over seeds on bootstrap resamples of its items, shape (resamples,).
 
-    Equal ids and ``seed`` give equal resamples: the difference of two encoders' values is a paired bootstrap.
+    Equal ids and ``seed`` give equal resamples, so the difference of two encoders is a paired bootstrap.
     """
     (aligned,) = common([seeds])
     means: FloatArray = bootstrap(statistic_of(aligned, plugins), len(aligned[0].ids), resamples, seed).mean(axis=0)
@@ -219,10 +212,9 @@ def drawn_means(seeds: Sequence[ItemScores], plugins: Plugins, resamples: int = 
 
 
 def suited(test: PairedTest, first: Sequence[ItemScores], second: Sequence[ItemScores]) -> PairedTest:
-    """The test that is meant by ``auto``, or the one asked for, if it suits.
+    """The test that ``auto`` stands for, or the given test; ``UsageError`` where it does not suit the metric.
 
-    McNemar's test suits right and wrong answers of one seed each, a permutation test means and correlations; anything
-    else is a ``UsageError``.
+    McNemar's test needs right and wrong answers of one seed each, a permutation test a mean or a correlation.
     """
     kind, hits = first[0].kind, first[0].hits and second[0].hits
     exact, permutable = hits and len(first) == len(second) == 1, kind == MEAN or kind in CORRELATIONS

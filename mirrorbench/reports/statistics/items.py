@@ -1,4 +1,4 @@
-"""What a stored score is made of, item by item, so that it can be computed again on other items."""
+"""Per-item values behind a stored score, from which it is computed again on subsets and resamples of the items."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _STATISTICS: dict[str, Callable[[FloatArray, FloatArray], Statistic]] = {
     "auc": weighted_auc,
 }
 _TOLERANCE = 1e-6
-"""How near a score computed again must come to the stored one; predictions may be stored as float32."""
+"""Allowed difference of a recomputed from the stored score; predictions may be stored as float32."""
 
 
 @dataclass(frozen=True)
@@ -45,12 +45,13 @@ class ItemScores:
     """The n items behind one score.
 
     Attributes:
-        kind: how the score follows from them: ``mean`` of the values, or a correlation or other metric with the gold.
-        ids: identifiers, all different.
-        values: shape (n,), as ``gold``, which is zeros for a mean.
-        hits: whether each item is right or wrong and nothing between: value 0 is wrong.
-        overlap: how much of each item is in the tuning corpus (``mirrorbench.data.contamination``), shape (n,);
-            ``None`` where nothing was tuned or it is unknown.
+        kind: ``mean`` of the values, or the name of a metric of values and gold.
+        ids: unique identifiers.
+        values: shape (n,).
+        gold: shape (n,); zeros for a mean.
+        hits: whether values are hits and misses; a miss is 0.
+        overlap: overlap of each item with the tuning corpus (``mirrorbench.data.contamination``), shape (n,); ``None``
+            where nothing was tuned or it is unknown.
     """
 
     kind: str
@@ -61,7 +62,7 @@ class ItemScores:
     overlap: NDArray[np.int8] | None = None
 
     def only(self, keep: NDArray[Any] | Sequence[int]) -> ItemScores:
-        """Some of the items, by a mask or in the order of their numbers."""
+        """Some of the items, by a mask or by row numbers in their order."""
         rows = np.arange(len(self.ids))[np.asarray(keep, dtype=None if len(keep) else np.int64)]
         overlap = None if self.overlap is None else self.overlap[rows]
         ids = tuple(self.ids[row] for row in rows)
@@ -76,11 +77,7 @@ class ItemScores:
 
 
 def read_predictions(path: Path) -> dict[str, NDArray[Any]]:
-    """The arrays stored beside a result file.
-
-    Raises:
-        DataFormatError: there are none, or they cannot be read.
-    """
+    """The arrays stored with a result file; ``DataFormatError`` where they are missing or damaged."""
     try:
         with np.load(path.with_suffix(".npz"), allow_pickle=False) as arrays:
             return {name: arrays[name] for name in arrays.files}
@@ -91,21 +88,18 @@ def read_predictions(path: Path) -> dict[str, NDArray[Any]]:
 
 
 def item_scores(result: Result, arrays: Mapping[str, NDArray[Any]], plugins: Plugins) -> ItemScores | None:
-    """The items behind a result's main score, from its predictions.
-
-    ``None`` where the score is undefined, or cannot be computed again from what is stored.
-    """
+    """The items of a result's main score; ``None`` where predictions do not reproduce it."""
     if result.main_score is None:
         return None
     found = _items(result.main_metric, arrays, plugins)
     if found is None or not found.ids:
         return None
-    # A task may mean something else by a metric's name: what does not give the stored score is not what it was.
+    # A plugin's task may compute a metric of this name differently: accept only what reproduces the stored score.
     return found if abs(scores_on([found], plugins)[0] - result.main_score) < _TOLERANCE else None
 
 
 def statistic_of(seeds: Sequence[ItemScores], plugins: Plugins) -> Statistic:
-    """The metric of several seeds (or encoders) on the same items, as a function of the items' weights."""
+    """The metric of several seeds (or encoders) on the same items, as a function of item weights."""
     kind, gold, values = seeds[0].kind, seeds[0].gold, np.stack([items.values for items in seeds])
     if kind == MEAN:
         return weighted_mean(values)
@@ -120,7 +114,7 @@ def scores_on(seeds: Sequence[ItemScores], plugins: Plugins) -> list[float]:
 def _items(metric: str, arrays: Mapping[str, NDArray[Any]], plugins: Plugins) -> ItemScores | None:
     split, _, rest = metric.rpartition("_")
     if split in ("train", "dev", "test") and "splits" in arrays:
-        # A threshold was chosen on one of the splits; its decisions stand as they were made.
+        # The threshold was chosen on one of the splits, so the stored decisions are used.
         if rest == "accuracy":
             return _with(arrays, MEAN, arrays["predictions"] == arrays["gold"], hits=True).only(
                 arrays["splits"] == split
@@ -139,7 +133,7 @@ def _items(metric: str, arrays: Mapping[str, NDArray[Any]], plugins: Plugins) ->
 
 
 def _mean(arrays: Mapping[str, NDArray[Any]], values: NDArray[Any], hits: bool) -> ItemScores:
-    """Values whose mean is the score; where it is a mean over folds, they are scaled so that each counts the same."""
+    """Values whose mean is the score; for a mean over folds they are scaled so that each fold has equal weight."""
     values = values.astype(np.float64)
     if "fold" in arrays:
         _, fold, sizes = np.unique(arrays["fold"], return_inverse=True, return_counts=True)
@@ -154,11 +148,7 @@ def _with(arrays: Mapping[str, NDArray[Any]], kind: str, values: NDArray[Any], h
 
 
 def common(encoders: Sequence[Sequence[ItemScores]]) -> list[list[ItemScores]]:
-    """The items that all have, in one order: for each encoder one entry a seed.
-
-    Raises:
-        DataFormatError: scores of different kinds, or items whose gold differs.
-    """
+    """The items that all seeds of all encoders have, in one order; ``DataFormatError`` where kind or gold differ."""
     every = [items for seeds in encoders for items in seeds]
     first, aligned = every[0], [list(seeds) for seeds in encoders]
     if any(items.ids != first.ids for items in every):
@@ -180,11 +170,10 @@ def _ordered(items: ItemScores, ids: Sequence[str]) -> ItemScores:
 def without_overlap(
     results: Sequence[Result], items: Mapping[str, ItemScores], plugins: Plugins
 ) -> tuple[list[Result], dict[str, ItemScores], list[str]]:
-    """Results scored again on the items of which no encoder was tuned on a text.
+    """Results scored again on the items with no text that any of the encoders was tuned on.
 
-    All encoders of a task are scored on the same items, or the scores could not be compared. Given back are the results
-    with their new main scores, the items behind them by ``cell_id``, and a line for each task that says which items
-    count, or that a result cannot be scored again and is left out.
+    Returns the results with new main scores, their items by ``cell_id``, and notes on the items that count and on
+    results that are left out since they cannot be scored again.
     """
     seen: dict[str, set[str]] = {}
     for result in results:

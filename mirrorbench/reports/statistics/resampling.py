@@ -1,9 +1,8 @@
-"""Statistics of resampled items: what a metric would be had other items been drawn.
+"""Metrics on bootstrap resamples of items.
 
-A resample of n items is n weights: how often each item was drawn. A statistic takes the weights of many resamples at
-once, shape (resamples, n), and gives for e encoders values of shape (e, resamples), exactly as if each resample had
-been written out and scored (ties included); 0/1 weights give the metric on a subset. Undefined values are NaN.
-``scores`` have shape (e, n), or (n,) for one encoder; ``gold`` has shape (n,).
+A resample is n weights: how often each item was drawn. A statistic maps weights (resamples, n) to the metric of e
+encoders (e, resamples), equal to scoring each resample (ties included); undefined values are NaN. 0/1 weights give the
+metric on a subset. ``scores`` have shape (e, n), or (n,) for one encoder; ``gold`` has shape (n,).
 """
 
 from __future__ import annotations
@@ -17,10 +16,10 @@ FloatArray = NDArray[np.float64]
 Statistic = Callable[[FloatArray], FloatArray]
 
 RESAMPLES = 10_000
-"""Resamples by default: a p-value near 0.05 is then known to about 0.002."""
+"""The default: the standard error of a p-value near 0.05 is then about 0.002."""
 
 _CHUNK = 1 << 17
-"""Weights in memory at once (1 MiB): what fits into a processor's cache is several times as fast."""
+"""Weights in memory at once (1 MiB): fits into the processor's cache, which is several times as fast."""
 
 
 def weighted_mean(scores: ArrayLike) -> Statistic:
@@ -30,9 +29,9 @@ def weighted_mean(scores: ArrayLike) -> Statistic:
 
 
 def weighted_pearson(scores: ArrayLike, gold: ArrayLike, centred: bool = True) -> Statistic:
-    """Pearson's correlation around the means; not ``centred`` around zero (the cosine of the two vectors)."""
+    """Pearson's correlation; without ``centred`` the cosine of the two vectors."""
     x, y = _rows(scores), np.asarray(gold, dtype=np.float64)
-    if centred:  # the same correlation, but sums of squares do not cancel
+    if centred:  # avoids cancellation in the sums of squares
         x, y = x - x.mean(axis=1, keepdims=True), y - y.mean()
 
     def values(weights: FloatArray) -> FloatArray:
@@ -42,7 +41,7 @@ def weighted_pearson(scores: ArrayLike, gold: ArrayLike, centred: bool = True) -
         total = weights.sum(axis=1)
         sx, sy = x @ weights.T, y @ weights.T
         vx, vy = xx - _divide(sx * sx, total), yy - _divide(sy * sy, total)
-        # What is left of equal values by rounding is no variance.
+        # A variance this small is rounding error of equal values.
         vx, vy = np.where(vx > 1e-12 * xx, vx, 0), np.where(vy > 1e-12 * yy, vy, 0)
         return _divide(xy - _divide(sx * sy, total), np.sqrt(vx * vy))
 
@@ -50,7 +49,7 @@ def weighted_pearson(scores: ArrayLike, gold: ArrayLike, centred: bool = True) -
 
 
 def weighted_spearman(scores: ArrayLike, gold: ArrayLike) -> Statistic:
-    """Spearman's correlation; ties have their mean rank within each resample."""
+    """Spearman's correlation; ties get their mean rank within each resample."""
     ranks, gold_ranks = [_ranks(row) for row in _rows(scores)], _ranks(np.asarray(gold, dtype=np.float64))
 
     def values(weights: FloatArray) -> FloatArray:
@@ -69,7 +68,7 @@ def weighted_spearman(scores: ArrayLike, gold: ArrayLike) -> Statistic:
 
 
 def weighted_auc(scores: ArrayLike, gold: ArrayLike) -> Statistic:
-    """Area under the ROC curve, ties counted half, from the ranks of the positives (the Mann-Whitney statistic)."""
+    """Area under the ROC curve from the ranks of the positives (Mann-Whitney); ties count half."""
     ranks, labels = [_ranks(row) for row in _rows(scores)], np.asarray(gold, dtype=np.float64)
 
     def values(weights: FloatArray) -> FloatArray:
@@ -85,7 +84,7 @@ def weighted_auc(scores: ArrayLike, gold: ArrayLike) -> Statistic:
 def written_out(
     metric: Callable[[ArrayLike, ArrayLike], float | None], scores: ArrayLike, gold: ArrayLike
 ) -> Statistic:
-    """Any other metric, computed on each resample as it is written out: exact, and slow."""
+    """Any other metric, computed on the items of each resample: exact, but slow."""
     rows, golds = _rows(scores), np.asarray(gold)
 
     def values(weights: FloatArray) -> FloatArray:
@@ -103,8 +102,7 @@ def written_out(
 def bootstrap(statistic: Statistic, n: int, resamples: int = RESAMPLES, seed: int = 0) -> FloatArray:
     """Values (e, resamples) on resamples of n items drawn with replacement (Efron and Tibshirani 1993, chapter 6).
 
-    All encoders of the statistic see the same resamples, so the difference of two rows is a paired bootstrap. Equal
-    seeds and numbers of items give equal resamples.
+    Encoders share resamples, which depend on n and ``seed`` alone, so the difference of two rows is a paired bootstrap.
     """
     rng = np.random.default_rng(seed)
     return np.concatenate([statistic(_counts(rng, size, n)) for size in chunks(n, resamples)], 1)
@@ -124,9 +122,9 @@ def _counts(rng: np.random.Generator, rows: int, n: int) -> FloatArray:
 
 
 def _ranks(values: FloatArray) -> Statistic:
-    """Mean ranks from 1, shape (resamples, n), of n values, each repeated as often as its weight says.
+    """Mean ranks from 1, shape (resamples, n), of n values repeated by their weights; values are sorted only once.
 
-    Nothing is sorted again; the ranks of items of weight 0 mean nothing.
+    The rank of an item with weight 0 is undefined.
     """
     distinct, group = np.unique(values, return_inverse=True)
     order = np.argsort(values, kind="stable")
