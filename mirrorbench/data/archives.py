@@ -1,7 +1,7 @@
-"""Taking single members out of tar and zip archives and Debian packages, safely.
+"""Reading single members of tar and zip archives and Debian packages, safely.
 
-Nothing is ever unpacked as a whole: one named regular file is read, within a limit, and written where the
-caller says. So an archive cannot write outside its folder, set links or devices, or fill the disk.
+An archive is never unpacked as a whole: one named regular file is read, up to a size limit. So an archive cannot
+write outside a folder, create links or devices, or fill the disk.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from mirrorbench.core.errors import DataFormatError, DataIntegrityError, DataUna
 from mirrorbench.core.files import writing
 
 MEMBER_LIMIT = 64 << 20
-"""Bytes that a member of unknown size may have at most."""
+"""Largest size in bytes of a member whose size is not known."""
 
 MAX_EXTENT = 4 << 30
-"""Bytes that all members of an archive may declare together; a tar stream is read through up to there."""
+"""Largest total size in bytes of an archive's members; a tar stream is read no further."""
 
 _MAX_MEMBERS = 200_000
 _MAX_HEADER = 1 << 20
@@ -42,10 +42,10 @@ class Archive:
     """An open archive.
 
     Attributes:
-        path: where it lies.
-        sizes: the size in bytes that it declares of each regular file, in its order. Links, devices, folders and
-            encrypted members are not listed, so they cannot be asked for.
-        opener: opens one of these.
+        path: the archive's file.
+        sizes: declared size in bytes of each regular file. Links, devices, folders and encrypted members are left out,
+            so they cannot be read.
+        opener: opens a member for reading.
     """
 
     path: Path
@@ -53,7 +53,7 @@ class Archive:
     opener: Callable[[str], IO[bytes]]
 
     def find(self, name: str) -> str:
-        """The member of a name, or whose path ends so where that is unique (``a.txt`` for ``data/a.txt``)."""
+        """The member with this name, or the only one whose path ends in it (``a.txt`` finds ``data/a.txt``)."""
         exact = [member for member in self.sizes if member.removeprefix("./") == name]
         found = exact or [member for member in self.sizes if member.endswith("/" + name)]
         if len(found) != 1:
@@ -65,7 +65,7 @@ class Archive:
         return found[0]
 
     def read(self, member: str, limit: int) -> Iterator[bytes]:
-        """The content of a member in pieces, ending in an error once it yields more than ``limit`` bytes."""
+        """The content of a member in pieces; an error as soon as it exceeds ``limit`` bytes."""
         done = 0
         try:
             with self.opener(member) as stream:
@@ -92,10 +92,10 @@ def _of_zip(path: Path, archive: zipfile.ZipFile) -> Archive:
 
 
 class _Header(tarfile.TarInfo):
-    """A tar header, checked before what it announces is read.
+    """A tar header that is checked before its content is read.
 
-    ``tarfile`` reads long names and extended headers into memory whatever their size, and takes a damaged header for
-    the end of the archive, so that the rest would be missing without a word.
+    ``tarfile`` itself reads long names and extended headers into memory whatever their size, and takes a damaged header
+    for the end of the archive, so that members would be missing without an error.
     """
 
     @classmethod
@@ -109,7 +109,7 @@ class _Header(tarfile.TarInfo):
         return header
 
 
-# What holds long names and attributes of the member that follows.
+# Headers that hold the long name or the attributes of the next member.
 _EXTENSIONS = (
     tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK, tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE,
 )  # fmt: skip
@@ -123,7 +123,7 @@ def _of_tar(path: Path, archive: tarfile.TarFile) -> Archive:
         _check_extent(count, total)
         if info.isreg() and not info.issparse():
             found.setdefault(info.name, info)
-    # Damage may look like the end of the archive, and the members behind it would be missing without a word: read what
+    # Damage may look like the end of the archive, and later members would be missing without an error: read what
     # follows, so that the checksum at the end of a compressed archive is compared.
     assert archive.fileobj is not None
     while block := archive.fileobj.read(_CHUNK):
@@ -147,7 +147,7 @@ def _check_extent(count: int, total: int) -> None:
 
 
 def _tar_stream(stream: IO[bytes]) -> IO[bytes]:
-    """The tar archive of a Debian package's files, or the stream itself where it is no such package.
+    """The tar archive inside a Debian package, or the stream itself if it is no Debian package.
 
     A package is an ``ar`` archive: after the magic, each member has a header of 60 bytes with its name first and its
     size at 48, and starts at an even offset (manual pages deb, ar).
@@ -167,7 +167,7 @@ def _tar_stream(stream: IO[bytes]) -> IO[bytes]:
 
 @contextmanager
 def open_archive(path: Path) -> Iterator[Archive]:
-    """Open a tar (also compressed) or zip archive or a Debian package; what it is, its content tells."""
+    """Open a tar (also compressed) or zip archive or a Debian package; the type is found from the content."""
     if not path.is_file():
         raise DataUnavailableError(f"There is no archive {path}.")
     with ExitStack() as stack:
@@ -183,7 +183,7 @@ def open_archive(path: Path) -> Iterator[Archive]:
 
 
 def extract_member(path: Path, name: str, target: Path, limit: int = MEMBER_LIMIT) -> None:
-    """Take one member out of an archive (see ``Archive.find``) and write it to a file, atomically."""
+    """Write one member of an archive (see ``Archive.find``) to a file, atomically."""
     with open_archive(path) as archive:
         member = archive.find(name)
         size = archive.sizes[member]

@@ -1,4 +1,4 @@
-"""Reading cards and suites strictly: what a file does not say correctly is an error, never a default."""
+"""Reading cards and suites from YAML. Reading is strict: a key that is wrong or missing is an error."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from mirrorbench.data.textfiles import sha256_of, shown
 _NAME = rf"(?=.{{1,{MAX_NAME}}}\Z)[a-z0-9][a-z0-9.-]*"
 _Sources = tuple[GithubSource | HuggingFaceSource | UrlSource | ArchiveSource | PackageSource, ...]
 
-# What a card of one's own data, whose files lie beside it, need not say.
+# Defaults for a user's own card, whose files are in the card's folder.
 _OWN: dict[str, Any] = {
     "languages": ["en"], "licence": "not stated", "redistributable": False, "citation": "none", "homepage": "",
     "version": 1,
@@ -45,7 +45,7 @@ _OWN: dict[str, Any] = {
 
 
 class _File(msgspec.Struct, forbid_unknown_fields=True):
-    """One of a card's ``files``."""
+    """An entry of a card's ``files``."""
 
     path: str
     sha256: str = ""
@@ -66,7 +66,7 @@ class _File(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class _Converted(HuggingFaceSource, frozen=True, tag=None):
-    """The converted copy, and how the parser ``table`` reads it."""
+    """The converted copy, and the options of the parser ``table`` for it."""
 
     rows: Annotated[int, msgspec.Meta(ge=0)]
     format: str
@@ -75,7 +75,7 @@ class _Converted(HuggingFaceSource, frozen=True, tag=None):
 
 
 class _Card(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """A card as it stands in its file: see ``cards.Card``."""
+    """The schema of a card file; the keys are explained in ``cards.Card``."""
 
     name: str
     kind: str
@@ -110,10 +110,10 @@ class _Card(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 
 
 def load_cards(path: Path) -> tuple[Card, ...]:
-    """Read and check the cards of one file: one, or a family of them (see ``expand``), in the order of the file.
+    """Read and check all cards of a file: one, or a family (see ``expand``), in file order.
 
     Raises:
-        DataFormatError: the file is no card; the message names the file, the line and the key.
+        DataFormatError: the file is not a valid card; the message names file, line and key.
     """
     content = read_yaml(path)
     raw = content.bare()
@@ -126,11 +126,7 @@ def load_cards(path: Path) -> tuple[Card, ...]:
 
 
 def load_card(path: Path) -> Card:
-    """Read and check the card of a file that holds one.
-
-    Raises:
-        DataFormatError: the file is no card, or a family of several; the message names it.
-    """
+    """Read and check the only card of a file; several cards are a ``DataFormatError``."""
     cards = load_cards(path)
     if len(cards) != 1:
         raise DataFormatError(f"{path} holds {len(cards)} cards where one is expected.")
@@ -169,7 +165,7 @@ def _card(raw: dict[str, Any], folder: Path) -> Card:
 
 
 def _own_file(folder: Path, name: str) -> DataFile:
-    """A split of a data set of the hub, or a file beside the card, whose checksum is that of what is there now."""
+    """A split of a hub data set, or a file in the card's folder with its present checksum."""
     if is_hub_id(name):
         try:
             source, column = parse_hub_id(name)
@@ -185,7 +181,7 @@ def _own_file(folder: Path, name: str) -> DataFile:
 
 
 def _file(file: _File, card: _Card) -> DataFile:
-    """A file with its sources; where files lie side by side, the card states the place once, with ``{path}``."""
+    """A file with its own sources, then the card's, with ``{path}`` replaced by the file's path."""
     sources = []
     for source in (*file.sources, *card.sources):
         places = {key: getattr(source, key) for key in source.__struct_fields__ if key in ("path", "member", "url")}
@@ -194,18 +190,16 @@ def _file(file: _File, card: _Card) -> DataFile:
 
 
 MAX_CARDS = 1000
-"""Cards of one family: more than in any here, and few enough that a few long axes cannot fill the memory."""
+"""Limit on the cards of one family, so that a card file cannot fill the memory."""
 _PLACEHOLDER = re.compile(r"\{([a-z][a-z0-9_]*)\}")
 
 
 def expand(raw: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """The cards of a family, as the mappings that a file of each alone would hold; a plain card is a family of one.
+    """The mappings of all cards of a family; a card without ``variants`` is yielded as it is.
 
-    A family is one file for data sets that differ in a language pair, a size or a column only. It has one key more,
-    ``variants``: axes, each a list of mappings of placeholders to values. Every combination of one mapping from each
-    axis gives a card, the last axis varying fastest, with ``{placeholder}`` replaced in all texts of the file (the
-    citation excepted: BibTeX is full of braces). A text that is nothing but one placeholder takes the value as it is,
-    so that sizes stay numbers and lists stay lists.
+    ``variants`` maps axes to lists of mappings from placeholders to values. Each combination of one mapping per axis
+    gives a card (the last axis varies fastest), with ``{placeholder}`` replaced in all texts but the citation, because
+    BibTeX uses braces. A text that is only a placeholder becomes the value itself: numbers and lists keep their type.
     """
     card = {key: value for key, value in raw.items() if key != "variants"}
     if "variants" not in raw:
@@ -237,7 +231,7 @@ def _axes(variants: Any) -> list[list[dict[str, Any]]]:
 
 
 def _fill(template: Any, values: Mapping[str, Any]) -> Any:
-    """``template`` with placeholders replaced; those that no axis gives stay (``{path}`` belongs to the sources)."""
+    """``template`` with placeholders replaced; unknown ones stay (``{path}`` is filled in by ``_file``)."""
     if isinstance(template, dict):
         return {key: _fill(value, values) for key, value in template.items()}
     if isinstance(template, list):

@@ -1,7 +1,4 @@
-"""Cards: what a data set consists of, where its files come from, and under what licence.
-
-A card is a YAML file; ``cardfile`` reads it strictly. ``catalogue`` knows those that ship with the package.
-"""
+"""Cards: what a data set consists of, where its files come from, and under what licence."""
 
 from __future__ import annotations
 
@@ -19,18 +16,18 @@ from mirrorbench.core.errors import DataFormatError
 from mirrorbench.data.textfiles import shown
 
 CORPUS_KIND = "corpus"
-"""The card kind of raw tuning strings; every other kind is a task kind."""
+"""The kind of a corpus card; every other kind is a task kind."""
 
 COMMIT, SHA256 = r"[0-9a-f]{40}", r"[0-9a-f]{64}"
 MAX_NAME = 100
-"""Bytes in a name or in a part of a path; file systems take 255, and stores add to them."""
+"""Longest name or path component in bytes; file systems allow 255, and suffixes are added."""
 
 EMBEDDED_DATA = Path(__file__).resolve().parents[1] / "embedded" / "data"
-"""Where the files that ship inside the package lie."""
+"""The folder of the data files inside the package."""
 
 
 def relative_path(value: str) -> str:
-    """A path that leads nowhere but below the folder it is for; a ``ValueError`` otherwise."""
+    """The value, if it is a safe relative path below its folder; otherwise a ``ValueError``."""
     path = PurePosixPath(value)
     if not value:
         raise ValueError("a path is missing")
@@ -44,7 +41,7 @@ def relative_path(value: str) -> str:
 
 
 def matching(value: str, pattern: str, wanted: str) -> str:
-    """A text that a pattern matches as a whole; a ``ValueError`` otherwise, that it is not what is ``wanted``."""
+    """The value, if the pattern matches all of it; otherwise a ``ValueError`` that it is not ``wanted``."""
     if not re.fullmatch(pattern, value, re.ASCII):
         raise ValueError(f"{shown(value)} is not {wanted}")
     return value
@@ -55,9 +52,9 @@ _URL = r"https?://[^\s]+"
 
 
 class Source(msgspec.Struct, frozen=True, tag_field="kind", forbid_unknown_fields=True):
-    """Where a file can be had; in a card a mapping, whose ``kind`` says which of these classes it is.
+    """Where a file can be had. In a card: a mapping whose ``kind`` names the class.
 
-    ``_PLACE`` and ``_LINE`` are filled with the source's own values and ``folder`` and ``quoted``, of its path.
+    ``_PLACE`` and ``_LINE`` are templates, filled with the fields, ``folder`` and ``quoted`` (of the path) and ``hub``.
     """
 
     _PLACE: ClassVar[str] = ""
@@ -65,11 +62,11 @@ class Source(msgspec.Struct, frozen=True, tag_field="kind", forbid_unknown_field
 
     @property
     def place(self) -> str:
-        """Where a person finds the file and its neighbours."""
+        """The page or folder where a person finds the file."""
         return self._filled(self._PLACE)
 
     def describe(self) -> str:
-        """One line for messages: the very file; of a web source the address where its bytes are served."""
+        """One line for messages: the file itself; for a web source its download address."""
         return self._filled(self._LINE)
 
     def _filled(self, template: str) -> str:
@@ -94,7 +91,7 @@ class GithubSource(Source, frozen=True, tag="github"):
 
 
 class HuggingFaceSource(Source, frozen=True, tag="huggingface"):
-    """A file of a Hugging Face data set at a pinned revision, the original byte for byte."""
+    """An original file in a Hugging Face data set at a pinned revision."""
 
     _PLACE = "https://huggingface.co/datasets/{repo}/tree/{revision}"
     _LINE = "{hub}/datasets/{repo}/resolve/{revision}/{quoted}"
@@ -109,7 +106,7 @@ class HuggingFaceSource(Source, frozen=True, tag="huggingface"):
 
 
 class UrlSource(Source, frozen=True, tag="url"):
-    """The official address of the file itself."""
+    """The file's official address."""
 
     _PLACE = _LINE = "{url}"
     url: str
@@ -122,10 +119,10 @@ class ArchiveSource(Source, frozen=True, tag="archive"):
     """A member of a tar or zip archive.
 
     Attributes:
-        url: the address of the archive.
-        member: its name; a folder in front of it may be left out where the rest is unique in the archive.
-        sha256: the checksum of the archive, empty where it is not known (the member's own checksum still holds).
-        size: the size of the archive in bytes, where it is known.
+        url: address of the archive.
+        member: its path in the archive; leading folders may be omitted if the rest is unique.
+        sha256: checksum of the archive; empty if unknown (the member's own checksum is still checked).
+        size: size of the archive in bytes, if known.
     """
 
     _PLACE = "{url}"
@@ -143,7 +140,7 @@ class ArchiveSource(Source, frozen=True, tag="archive"):
 
 
 class PackageSource(Source, frozen=True, tag="package"):
-    """A file that ships inside the installed package, under ``mirrorbench/embedded/data``; read in place."""
+    """A file under ``mirrorbench/embedded/data`` in the installed package; read in place."""
 
     _PLACE = "the mirrorbench package"
     _LINE = "embedded in mirrorbench ({path})"
@@ -159,7 +156,7 @@ class PackageSource(Source, frozen=True, tag="package"):
 
 
 class BesideSource(Source, frozen=True):
-    """A file of one's own that lies beside its card; read in place. No card names it."""
+    """A user's own file in the folder of its card; read in place. Not written in cards."""
 
     _PLACE = "the folder of its card"
     _LINE = "beside its card ({location})"
@@ -167,7 +164,7 @@ class BesideSource(Source, frozen=True):
 
 
 class DatasetSource(Source, frozen=True):
-    """A split of a Hugging Face data set at a pinned revision, as the library ``datasets`` reads it (see ``hub``)."""
+    """A split of a Hugging Face data set at a pinned revision, read with the library ``datasets`` (see ``hub``)."""
 
     _PLACE = "https://huggingface.co/datasets/{repo}/tree/{revision}"
     repo: str
@@ -176,7 +173,7 @@ class DatasetSource(Source, frozen=True):
     split: str
 
     def describe(self) -> str:
-        """The id, as a card or ``mirrorbench data fetch`` takes it."""
+        """The id, as cards and ``mirrorbench data fetch`` take it."""
         return "/".join(filter(None, [f"hf:{self.repo}@{self.revision}", self.config, self.split]))
 
 
@@ -185,15 +182,15 @@ class DataFile:
     """One original file of a data set.
 
     Attributes:
-        path: where it lies in the store, relative to the card's folder.
-        sha256: its checksum, 64 hexadecimal digits; empty only where ``unverified``.
-        size: its size in bytes; ``None`` only where ``unverified``.
-        split: the part of the data set that it holds (``train``, ``dev``, ``test``), or empty.
-        sources: where it can be had, in the order in which to try.
-        unverified: the checksum of the original is not known. What is found at the first fetch is recorded
-            and held to afterwards, and results carry the mark.
-        optional: the task can do without it (labels that are not everywhere to be had): it is fetched where it can
-            be, and its absence is no error.
+        path: path in the store, relative to the card's folder.
+        sha256: 64 hexadecimal digits; empty only if ``unverified``.
+        size: in bytes; ``None`` only if ``unverified``.
+        split: the split that the file holds (``train``, ``dev``, ``test``), or empty.
+        sources: where to get the file, in the order in which they are tried.
+        unverified: the original's checksum is not known. The checksum of the first fetch is recorded and required from
+            then on, and results are marked.
+        optional: the task works without the file (e.g. labels that are not public); if it cannot be fetched, that is
+            no error.
     """
 
     path: str
@@ -207,15 +204,14 @@ class DataFile:
 
 @dataclass(frozen=True, slots=True)
 class Converted:
-    """The same data as one converted file of a Hugging Face data set: a last resort, marked in the identity.
+    """A converted copy of the data in one file of a Hugging Face data set: a last resort, named in a result's identity.
 
-    It is not the original file, and its checksum is not known beforehand: what is found at the first fetch is
-    recorded and held to afterwards.
+    The copy's checksum is not known in advance: that of the first fetch is recorded and required from then on.
 
     Attributes:
         source: data set, pinned revision and path.
-        rows: how many rows the file must have: the published size of the data set.
-        options: for the ``table`` parser: ``format``, ``columns``, ``scale``.
+        rows: rows that the file must have: the published size of the data set.
+        options: of the ``table`` parser: ``format``, ``columns``, ``scale``.
     """
 
     source: HuggingFaceSource
@@ -224,12 +220,12 @@ class Converted:
 
     @property
     def identity(self) -> str:
-        """The name under which the file stands in the data identity of a result."""
+        """The copy's name in the data identity of a result."""
         return f"hf:{self.source.repo}@{self.source.revision}/{self.source.path}"
 
     @property
     def file(self) -> DataFile:
-        """The file in the store."""
+        """The copy as a file of the store."""
         path = f"converted/{self.source.revision[:12]}/{self.source.path}"
         return DataFile(path=path, sha256="", size=None, sources=(self.source,), unverified=True)
 
@@ -239,26 +235,25 @@ class Card:
     """The declaration of a task or a corpus.
 
     Attributes:
-        name: the name on the command line, e.g. ``stsb``.
-        kind: the kind of task (``pair-similarity``), or ``corpus``.
-        title: one line for people.
-        level: ``word``, ``phrase``, ``sentence`` or ``wic``: which recipe fits.
+        name: name on the command line, e.g. ``stsb``.
+        kind: kind of task (``pair-similarity``), or ``corpus``.
+        title: one line of description.
+        level: ``word``, ``phrase``, ``sentence`` or ``wic``; selects the recipe.
         languages: ISO 639-1 codes.
-        metric: the main metric of a task; empty for a corpus.
-        parser: the name of the parser of its files, see ``mirrorbench.data.formats``.
+        metric: main metric of a task; empty for a corpus.
+        parser: name of the parser, see ``mirrorbench.data.formats``.
         files: the original files.
-        licence: the licence in words; mixed licences are stated as such.
-        licence_url: where the licence can be read.
-        redistributable: whether the licence lets anybody pass the files on, for any purpose, with
-            attribution.
+        licence: name of the licence, or of several.
+        licence_url: address of the licence text.
+        redistributable: whether anybody may pass the files on, for any purpose, with attribution.
         citation: BibTeX.
-        homepage: the data set's page.
-        version: raised when the card changes what the numbers mean.
-        notes: what a reader of results should know.
-        options: for the parser; ``split`` names the split that the task scores.
-        converted: a converted copy, for when no source of the originals can be reached.
-        label: the head of the task's column in a table; by default the name.
-        folder: where its files lie in the store, by default its name; cards made from the same files share one.
+        homepage: address of the data set's page.
+        version: raised when a change of the card changes scores.
+        notes: what readers of results should know.
+        options: of the parser; ``split`` names the split that the task scores.
+        converted: a converted copy, used if no source of the originals can be reached.
+        label: column header in tables; by default the name.
+        folder: folder in the store, by default the name; cards of the same files share one.
     """
 
     name: str
@@ -286,7 +281,7 @@ class Card:
 
     @property
     def split(self) -> str | None:
-        """The split that the task scores; ``None`` where it scores all files."""
+        """The split that the task scores; ``None`` if it scores all files."""
         split = self.options.get("split")
         return None if split is None else str(split)
 
@@ -294,7 +289,7 @@ class Card:
         """The files of one split, or all files for ``None``.
 
         Raises:
-            DataFormatError: no file of the card has that split.
+            DataFormatError: the card has no file of that split.
         """
         files = tuple(file for file in self.files if split is None or file.split == split)
         if not files:
@@ -304,7 +299,7 @@ class Card:
 
 
 def whole_number(options: Mapping[str, Any], key: str, default: int, least: int = 0) -> int:
-    """An option of a card that is a whole number, at least ``least``."""
+    """A card option that is an integer, at least ``least``."""
     value = options.get(key, default)
     if type(value) is not int or value < least:
         raise DataFormatError(f"The option {key!r} must be a whole number from {least} on, not {value!r}.")
@@ -312,7 +307,7 @@ def whole_number(options: Mapping[str, Any], key: str, default: int, least: int 
 
 
 def text_option(options: Mapping[str, Any], key: str) -> str:
-    """An option of a card that is a text and cannot be left out."""
+    """A required card option that is a non-empty string."""
     value = options.get(key)
     if not isinstance(value, str) or not value:
         raise DataFormatError(f"The option {key!r} must be given, as a text; it is {value!r}.")
@@ -320,7 +315,7 @@ def text_option(options: Mapping[str, Any], key: str) -> str:
 
 
 def only_file(files: Mapping[str, Path], parser: str) -> Path:
-    """The file of a format that has one."""
+    """The file of a card that must have exactly one."""
     if len(files) != 1:
         raise DataFormatError(f"Parser {parser!r}: one file is needed, and the card gives {len(files)}.")
     return next(iter(files.values()))

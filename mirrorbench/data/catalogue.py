@@ -26,7 +26,7 @@ def cards_folder() -> Path:
 
 @lru_cache(maxsize=1)
 def builtin_cards() -> Mapping[str, Card]:
-    """All built-in cards by name, in the order of their names."""
+    """All built-in cards by name, sorted by name."""
     cards: dict[str, Card] = {}
     for path in sorted(cards_folder().glob("*/*.yaml")):
         for card in load_cards(path):
@@ -38,5 +38,5 @@ def builtin_cards() -> Mapping[str, Card]:
 
 @lru_cache(maxsize=1)
 def builtin_suites() -> Mapping[str, tuple[str, ...]]:
-    """The built-in suites: the names of their tasks, in the order in which a table shows them."""
+    """The built-in suites: task names in table order."""
     return MappingProxyType(read_suites(cards_folder() / "suites.yaml"))

@@ -1,8 +1,7 @@
-"""Contamination: which test items hold texts that an encoder was tuned on.
+"""Contamination: which test items contain texts that an encoder was tuned on.
 
-Two texts are the same where they are equal after Unicode normalisation (NFKC), case folding, and with every run of
-white space as one space and none at the ends. Punctuation counts. What a corpus holds is its texts, not its labels: an
-contaminated item was seen, but not its answer.
+Texts are compared after Unicode normalisation (NFKC), case folding and collapsing of white space; punctuation counts.
+A corpus holds texts only: the labels of contaminated items were not seen.
 """
 
 from __future__ import annotations
@@ -17,28 +16,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 NORMALISATION = "NFKC, case folded, white space collapsed"
-"""How texts are compared, in a few words for results and tables."""
+"""How texts are compared, as stated in results and tables."""
 
 NONE, SOME, ALL = 0, 1, 2
-"""How much of an item is in a corpus: no text, some of its texts, all of them."""
+"""How much of an item is in the corpus: none, some or all of its texts."""
 
 
 @dataclass(frozen=True)
 class Contamination:
-    """How much of a task is in a corpus.
-
-    Attributes:
-        found: for each item (by id) ``NONE``, ``SOME`` or ``ALL``.
-    """
+    """For each item (by id): ``NONE``, ``SOME`` or ``ALL`` of its texts are in the corpus."""
 
     found: Mapping[str, int]
 
     def share(self, least: int) -> float:
-        """Share of items of which at least ``SOME`` text is in the corpus, or ``ALL`` (both sentences of a pair)."""
+        """Share of items with at least ``SOME`` text in the corpus, or with ``ALL`` (e.g. both sentences of a pair)."""
         return sum(value >= least for value in self.found.values()) / len(self.found)
 
     def flags(self, ids: Sequence[str]) -> NDArray[np.int8]:
-        """``found`` for these items, in their order."""
+        """The values of these items, in their order."""
         return np.array([self.found[item] for item in ids], dtype=np.int8)
 
     def to_json(self) -> dict[str, Any]:
@@ -50,12 +45,7 @@ class Contamination:
 
 
 def find_contamination(texts: Mapping[str, Sequence[str]], corpus: Iterable[str]) -> Contamination | None:
-    """Which items have texts that occur in a corpus.
-
-    Args:
-        texts: the texts of each item, by its id (``Task.texts``); where there are none, the answer is ``None``.
-        corpus: the strings of the corpus.
-    """
+    """Which items have texts that occur in a corpus; ``texts``: of each item, by id. ``None`` if there are no items."""
     if not texts:
         return None
     known = _normalised_texts(tuple(corpus))
@@ -67,8 +57,8 @@ def find_contamination(texts: Mapping[str, Sequence[str]], corpus: Iterable[str]
 
 
 def normalised(text: str) -> str:
-    """A text as it is compared: see the module."""
-    # Case folding may undo the normal form, and normalising may bring capitals: Unicode, definition D146.
+    """A text in the form in which texts are compared."""
+    # NFKC twice: case folding may undo the normal form, and NFKC may produce capitals (Unicode, definition D146).
     return " ".join(unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold()).split())
 
 

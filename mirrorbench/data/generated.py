@@ -1,4 +1,4 @@
-"""Corpora that are made rather than read: random strings, and words of a frequency (paper 1, section 4.4)."""
+"""Generated corpora: random strings, and words by frequency (paper 1, section 4.4)."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from mirrorbench.core.hooks import Register, hookimpl
 from mirrorbench.data.corpora import GeneratedCorpus
 
 SIZE = 10_000
-"""Strings in each corpus, as many as the paper tunes on."""
+"""Strings in each corpus, as in the paper."""
 N_BUCKETS = 10
 """Buckets of ``SIZE`` words each: the paper splits the 100k most frequent words (Figure 8)."""
 SHORTEST, LONGEST = 3, 12
-"""Characters of a random string. The paper does not say; most of its 10k English words are that long."""
+"""Characters of a random string. The paper does not say; most of its 10k English words are in this range."""
 LONGEST_LIST = 200_000
-"""Words in the lists of all languages, where there are so many: what is usual for static vectors."""
+"""Words in each language's long list, if there are so many: common for static vectors."""
 LANGUAGES = ("ar", "de", "en", "es", "fi", "fr", "he", "hr", "it", "pl", "ru", "tr", "zh")
-"""Languages of the lists: those of the papers' lexical tasks that wordfreq has."""
+"""Languages of the long lists: those of the papers' lexical tasks that wordfreq has."""
 _CHARACTERS = string.ascii_letters + string.digits
 
 
 def random_strings() -> list[str]:
-    """Distinct strings without meaning: English letters and digits, drawn uniformly (paper 1, Table 10, appendix C).
+    """Distinct random strings of English letters and digits (paper 1, Table 10, appendix C).
 
-    They are the same on every machine: of Python's generators, ``random()`` alone promises to keep its sequence.
+    The same on every machine: Python guarantees the sequence of ``random()`` only.
     """
     draw = random.Random(2021).random
     distinct: dict[str, None] = {}
@@ -38,17 +38,16 @@ def random_strings() -> list[str]:
 
 
 def frequent_words(bucket: int) -> Sequence[str]:
-    """English words by frequency: bucket 0 holds the 10k most frequent ones, bucket 1 the next 10k (paper 1, Figure 8).
+    """English words by frequency: bucket 0 holds the 10k most frequent, bucket 1 the next 10k (paper 1, Figure 8).
 
-    The paper counts in Wikipedia and released the first bucket only. Here the order is that of wordfreq's large list,
-    which counts in Wikipedia among other sources and changes no more; words of equal frequency come in the order of the
-    alphabet.
+    The paper counts in Wikipedia and released only the first bucket. This uses wordfreq's large list, which counts in
+    Wikipedia and other sources and no longer changes; ties are in alphabetical order.
     """
     return top_words("en", SIZE * N_BUCKETS)[bucket * SIZE : (bucket + 1) * SIZE]
 
 
 def top_words(language: str, n: int) -> Sequence[str]:
-    """The ``n`` most frequent words of a language, or as many as wordfreq's best list has."""
+    """The ``n`` most frequent words of a language, or all that wordfreq's best list has."""
     try:
         from wordfreq import top_n_list
     except ImportError as error:
@@ -56,13 +55,13 @@ def top_words(language: str, n: int) -> Sequence[str]:
             "lists of frequent words need the package wordfreq, which is not installed",
             "Install it: pip install 'mirrorbench[words]'",
         ) from error
-    # wordfreq keeps Croatian with Serbian and Bosnian
+    # wordfreq lists Croatian together with Serbian and Bosnian
     words: list[str] = top_n_list("sh" if language == "hr" else language, n, wordlist="best")
     return words
 
 
 def generated_corpora() -> Iterator[GeneratedCorpus]:
-    """The random strings, ten buckets of English words, and the long lists of all languages."""
+    """The random strings, ten buckets of English words, and the long word lists."""
     yield GeneratedCorpus("random-strings", "10k random strings of letters and digits", random_strings)
     for bucket in range(N_BUCKETS):
         low, high = bucket * SIZE // 1000, (bucket + 1) * SIZE // 1000
@@ -75,6 +74,6 @@ def generated_corpora() -> Iterator[GeneratedCorpus]:
 
 @hookimpl
 def register_corpora(register: Register) -> None:
-    """Every corpus that is made here."""
+    """Register the generated corpora."""
     for corpus in generated_corpora():
         register(corpus)

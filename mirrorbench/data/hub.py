@@ -1,8 +1,7 @@
-"""Data sets of the Hugging Face hub, read by the library ``datasets``.
+"""Hugging Face data sets ``hf:OWNER/NAME@COMMIT[/CONFIG]/SPLIT[#COLUMN]``, read with the library ``datasets``.
 
-They are named ``hf:OWNER/NAME@COMMIT[/CONFIG]/SPLIT``, as corpora with ``#COLUMN`` behind.
-A split becomes a file of JSON lines in the store, and from then on is data like any other: fetched once, its checksum
-recorded and held to, readable offline. The commit is part of the id, since a branch moves, and the numbers with it.
+A split becomes a JSON-lines file in the store: fetched once, checksum recorded, readable offline. The id contains the
+commit because branches move.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from mirrorbench.data.cards import COMMIT, CORPUS_KIND, MAX_NAME, Card, DataFile
 
 PREFIX = "hf:"
 FOLDER = "hub"
-"""Where these files lie in the store, whichever card or corpus names them."""
+"""Store folder of all hub splits."""
 HUB_GRAMMAR = "hf:OWNER/NAME@COMMIT[/CONFIG]/SPLIT, and #COLUMN for a corpus"
 
 _ID = re.compile(
@@ -29,7 +28,7 @@ _ID = re.compile(
 
 
 def is_hub_id(text: str) -> bool:
-    """Whether a text means a data set of the hub, well-formed or not."""
+    """Whether a text is meant as a hub id, well-formed or not."""
     return text.startswith(PREFIX)
 
 
@@ -57,14 +56,14 @@ def parse_hub_id(text: str) -> tuple[DatasetSource, str]:
 
 
 def hub_file(source: DatasetSource) -> DataFile:
-    """The file in the store that a split becomes; its checksum is that of the first fetch."""
+    """A split as a file of the store; its checksum is that of the first fetch."""
     folders = [source.repo, source.revision, *filter(None, [source.config])]
     path = "/".join([*folders, f"{source.split}.jsonl"])
     return DataFile(path, sha256="", size=None, sources=(source,), unverified=True)
 
 
 def hub_card(text: str) -> Card:
-    """A card for an id as ``--corpus`` takes it; raises as ``parse_hub_id`` does."""
+    """A card for an id given as ``--corpus``; errors as in ``parse_hub_id``."""
     source, column = parse_hub_id(text)
     return Card(
         name=text, kind=CORPUS_KIND, title="from the Hugging Face hub", level="sentence", languages=(), metric="",
@@ -75,9 +74,9 @@ def hub_card(text: str) -> Card:
 
 
 def write_split(source: DatasetSource, write: Callable[[bytes], object]) -> None:
-    """Write a split as JSON lines: a row a line, its columns of texts, numbers, truth values and labels.
+    """Write a split as JSON lines, with its columns of strings, numbers, booleans and class labels.
 
-    The library ``datasets`` downloads it and keeps its own copy below ``HF_HOME``.
+    The library ``datasets`` keeps its own copy below ``HF_HOME``.
     """
     try:
         import datasets
@@ -85,20 +84,20 @@ def write_split(source: DatasetSource, write: Callable[[bytes], object]) -> None
         message = "the package datasets is not installed; install it: pip install 'mirrorbench[hub]'"
         raise DataUnavailableError(message) from error
     if os.path.isdir(source.repo):
-        # The library would take that folder for the data set, whatever the revision.
+        # The library would read that folder and ignore the revision.
         raise DataUnavailableError(f"a folder {source.repo} lies here, which the library would read instead")
     noisy = datasets.is_progress_bar_enabled()
     datasets.disable_progress_bars()
     config = source.config or None
     try:
         rows: Any = datasets.load_dataset(source.repo, config, split=source.split, revision=source.revision)
-    except Exception as error:  # the library and the hub's client raise what they like
+    except Exception as error:  # the library and the hub's client raise many types
         reason = " ".join(str(error).split())[:300]
         raise DataUnavailableError(f"the library datasets says: {type(error).__name__}: {reason}") from error
     finally:
         if noisy:
             datasets.enable_progress_bars()
-    kinds = ("string", "large_string", "bool", "int", "uint", "float")  # what JSON can hold as it is
+    kinds = ("string", "large_string", "bool", "int", "uint", "float")  # types that JSON can hold
     kept = [
         name
         for name, feature in rows.features.items()

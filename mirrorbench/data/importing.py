@@ -1,7 +1,7 @@
-"""Taking original files over from a folder of the user, wherever they lie in it and whatever they are called.
+"""Importing original files from a user's folder, whatever their names and places in it.
 
-A file is recognised by its content: first by its size, then by its SHA-256. Archives are looked into as well.
-Files whose checksum no card knows are recognised by their path, and only by all of it.
+A file is recognised by size, then SHA-256; archives are searched as well. A file without a known checksum is
+recognised by its full path in the card.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from mirrorbench.data.store import DataStore
 from mirrorbench.data.textfiles import pieces, sha256_of
 
 ARCHIVE_LIMIT = 256 << 20
-"""Bytes that an archive may have to be looked into, unless a card knows its checksum."""
+"""Largest archive in bytes that is searched, unless a card knows its checksum."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,10 +30,10 @@ class CardImport:
 
     Attributes:
         name: the card.
-        state: ``complete``, ``incomplete``, or ``absent`` (no file of it is in the store).
-        imported: the paths of its files that this import brought in.
-        missing: the paths of its files that the store still lacks, optional ones aside.
-        altered: the paths of its files that the store holds with another content; they were left alone.
+        state: ``absent`` if the store has none of its files.
+        imported: paths of the files that this import added.
+        missing: paths of the files that the store still lacks, except optional ones.
+        altered: paths of the files that the store has with other content; they were not changed.
     """
 
     name: str
@@ -49,9 +49,9 @@ class ImportReport:
 
     Attributes:
         folder: the folder that was searched.
-        cards: the outcome by card.
-        n_files: how many files were looked at.
-        n_recognised: how many of them are a file of some card, or hold one.
+        cards: outcome by card name.
+        n_files: files that were examined.
+        n_recognised: how many of them are, or contain, a file of a card.
         problems: archives that could not be read, one line each.
     """
 
@@ -63,20 +63,20 @@ class ImportReport:
 
     @property
     def n_imported(self) -> int:
-        """How many files were brought into the store."""
+        """Number of files that were added to the store."""
         return sum(len(card.imported) for card in self.cards.values())
 
 
 def import_folder(folder: Path, store: DataStore, cards: Mapping[str, Card]) -> ImportReport:
-    """Find the original files of cards anywhere under a folder and copy them into the store.
+    """Copy the original files of cards, found anywhere under a folder, into the store.
 
-    Nothing in the folder is changed, and nothing in the store is replaced: a file that the store holds with another
-    content is reported as altered. Linked folders are not followed.
+    The folder is not changed and nothing in the store is replaced: a file that the store has with other content is
+    reported as altered. Symbolic links to folders are not followed.
     """
     if not folder.is_dir():
         raise UsageError(f"Cannot import from {folder}: there is no such folder.")
     importer = _Importer(store, cards.values())
-    folder = folder.resolve()  # so that its own name counts where paths are compared
+    folder = folder.resolve()  # so that its name is known when paths are compared
     n_files = n_recognised = 0
     for path in _walk(folder, store.root):
         n_files += 1
@@ -90,7 +90,7 @@ def import_folder(folder: Path, store: DataStore, cards: Mapping[str, Card]) -> 
 
 
 class _Importer:
-    """Knows what is wanted: by size, by checksum, and by path where the checksum is not known."""
+    """Indexes the files of the cards by size, by checksum, and by path if the checksum is unknown."""
 
     def __init__(self, store: DataStore, cards: Iterable[Card]) -> None:
         self._store = store
@@ -110,16 +110,10 @@ class _Importer:
                 self._archives |= {source.sha256 for source in file.sources if isinstance(source, ArchiveSource)}
 
     def take(self, name: str, size: int, origin: str, read: Callable[[int], Iterable[bytes]]) -> bool:
-        """Copy a file to wherever it is wanted.
+        """Copy a file to all its places in the store; whether it is a file of a card.
 
-        Args:
-            name: its path in the folder or archive, with forward slashes.
-            size: in bytes.
-            origin: where it comes from, for people.
-            read: its content in pieces, up to a limit.
-
-        Returns:
-            whether it is a file of a card.
+        ``name`` is its path in the folder or archive with forward slashes, ``size`` in bytes, ``origin`` its source in
+        messages; ``read`` returns the content in pieces, up to a limit.
         """
         named = [(card, file) for card, file in self._by_path if f"/{name}".endswith(f"/{file.path}")]
         if not named and size not in self._sizes:
@@ -128,7 +122,7 @@ class _Importer:
         digest = hashlib.sha256()
         for piece in read(limit):
             digest.update(piece)
-        # A file whose checksum some card knows is that file, whatever its name promises.
+        # A known checksum decides, whatever the file's name.
         wanted = self._by_sha256.get(digest.hexdigest()) or named
         for card, file in wanted:
             if self._store.state(card, file) == "missing":
@@ -139,7 +133,7 @@ class _Importer:
         return bool(wanted)
 
     def look_into(self, path: Path) -> bool:
-        """Take over the members of an archive; whether one is a file of a card."""
+        """Import the members of an archive; whether one of them is a file of a card."""
         if path.stat().st_size > ARCHIVE_LIMIT and sha256_of(path) not in self._archives:
             self.problems.append(f"{path}: not looked into, it is larger than {ARCHIVE_LIMIT >> 20} MiB")
             return False
@@ -155,7 +149,7 @@ class _Importer:
             return False
 
     def outcome(self, card: Card) -> CardImport:
-        """What the store holds of a card now."""
+        """What the store now holds of a card."""
         states = self._store.status(card)
         optional = {file.path for file in card.files if file.optional}
         missing = tuple(path for path, state in states.items() if state == "missing" and path not in optional)
@@ -167,7 +161,7 @@ class _Importer:
 
 
 def _walk(folder: Path, store_root: Path) -> Iterator[Path]:
-    """The regular files under a folder in a fixed order, without the store itself."""
+    """The regular files under a folder in a fixed order, except those of the store."""
     root = store_root.resolve()
     for place, subfolders, names in os.walk(folder):
         subfolders[:] = sorted(name for name in subfolders if Path(place, name).resolve() != root)

@@ -1,4 +1,4 @@
-"""What parsers return and tasks work on: pairs, words in context, mentions, dictionaries, senses."""
+"""The items that parsers return and tasks work on."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ class Pair:
 
     Attributes:
         id: unique within the data set and stable between runs, e.g. ``MSRpar/17``.
-        left: the first text, exactly as in the original file.
-        right: the second text.
-        gold: the similarity, on the data set's own scale (rank correlations do not care).
-        subset: the part of the data set that the pair belongs to (``MSRpar``), empty where there are no parts.
+        left: first text, exactly as in the original file.
+        right: second text.
+        gold: similarity, on the data set's own scale.
+        subset: the part of the data set (``MSRpar``); empty if there are no parts.
     """
 
     id: str
@@ -32,13 +32,13 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class ContextPair:
-    """Two words in context, and whether they mean the same.
+    """Two words in context, and whether they have the same meaning.
 
     Attributes:
         id: unique within the data set and stable between runs, e.g. ``dev/17``.
         left: a word in its context.
-        right: another word in another context, or in a statement about what the first may mean.
-        label: 1 where they mean the same, 0 where they do not, ``None`` where the data set keeps it secret.
+        right: another word in context, or in a statement about a meaning of the first.
+        label: 1 for the same meaning, 0 for different ones, ``None`` if the label is not public.
         split: ``train``, ``dev`` or ``test``.
     """
 
@@ -51,7 +51,7 @@ class ContextPair:
 
 @dataclass(frozen=True, slots=True)
 class RatedContexts:
-    """Two words in context, and the mean of people's ratings of their similarity (``id``: e.g. ``bright.a/1-2``)."""
+    """Two words in context, and the mean of human ratings of their similarity (``id``: e.g. ``bright.a/1-2``)."""
 
     id: str
     left: TextInput
@@ -70,12 +70,12 @@ class ContextChange:
 
 @dataclass(frozen=True, slots=True)
 class Mention:
-    """A name as it occurs in a text.
+    """A mention of a concept in a text.
 
     Attributes:
         id: unique within its fold and stable between runs, e.g. ``9288106/3``.
-        parts: the names to look up: one, or several for a composite mention ("breast and ovarian cancer").
-        gold: the ids of the concepts that it stands for.
+        parts: the names to link: one, or several for a composite mention ("breast and ovarian cancer").
+        gold: ids of the right concepts.
     """
 
     id: str
@@ -85,13 +85,13 @@ class Mention:
 
 @dataclass(frozen=True, slots=True)
 class Linking:
-    """Mentions and the dictionary in which they are looked up.
+    """Mentions, and the dictionary that they are linked to.
 
     Attributes:
-        mentions: what is looked up.
+        mentions: the mentions to link.
         names: the m names of the dictionary.
-        ids: the concepts that each name stands for, m sets.
-        fold: the name of this part of the data set, empty where there is one only.
+        ids: for each name the ids of its concepts, m sets.
+        fold: the fold of the data set; empty if there is only one.
     """
 
     mentions: tuple[Mention, ...]
@@ -102,11 +102,11 @@ class Linking:
 
 @dataclass(frozen=True, slots=True)
 class Lexicon:
-    """A bilingual dictionary in two parts, and the words among which translations are looked for.
+    """A bilingual dictionary in two parts, and the words that may be translations.
 
     Attributes:
         train: pairs of source and target word from which a mapping is learnt.
-        test: pairs that are to be found; a source word with several translations has several pairs.
+        test: pairs to find; a source word with several translations has several pairs.
         source_words: further words of the source language, most frequent first.
         target_words: further words of the target language, most frequent first.
     """
@@ -119,14 +119,14 @@ class Lexicon:
 
 @dataclass(frozen=True, slots=True)
 class Occurrence:
-    """A word whose sense is asked for.
+    """A word to disambiguate.
 
     Attributes:
-        id: unique within the data set, ``senseval2.d000.s000.t000``.
+        id: unique within the data set, e.g. ``senseval2.d000.s000.t000``.
         target: the word in its sentence.
-        candidates: keys of the senses of its lemma and part of speech, the most frequent first.
-        gold: keys of the right ones, one or several.
-        corpus: the part of the data set that it comes from (``senseval2``).
+        candidates: keys of the senses of its lemma and part of speech, most frequent first.
+        gold: keys of the right senses, one or several.
+        corpus: the part of the data set (``senseval2``).
     """
 
     id: str
@@ -138,11 +138,11 @@ class Occurrence:
 
 @dataclass(frozen=True, slots=True)
 class SenseContexts:
-    """The contexts that stand for a sense of a word.
+    """The contexts that represent a sense of a word.
 
     Attributes:
-        examples: the word in the examples of its entry, none where it occurs in none of them.
-        gloss: the word in a sentence about it: "<word> means <definition>".
+        examples: the word in the examples of its WordNet entry; may be empty.
+        gloss: the word in a sentence made of its definition: "<word> means <definition>".
     """
 
     examples: tuple[TextInput, ...]
@@ -151,14 +151,14 @@ class SenseContexts:
 
 @dataclass(frozen=True, slots=True)
 class Disambiguation:
-    """Words to disambiguate, in the order of the file, and the contexts of all candidate senses by their key."""
+    """Words to disambiguate, in file order, and the contexts of all candidate senses by sense key."""
 
     occurrences: tuple[Occurrence, ...]
     senses: Mapping[str, SenseContexts]
 
 
 def check_targets(task: str, pairs: Iterable[ContextPair | RatedContexts]) -> None:
-    """Check that the target words of a task's items are in their texts."""
+    """Check that the target spans of a task's items lie within their texts."""
     for pair in pairs:
         for side in (pair.left, pair.right):
             if not all(0 <= start < end <= len(side.text) for start, end in side.spans):

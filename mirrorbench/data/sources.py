@@ -1,8 +1,7 @@
-"""Getting a file from the sources that its card names, in their order.
+"""Fetching a file from the sources of its card, in their order.
 
-Downloads go through pooch, which writes into a temporary file, checks the checksum, renames, and tries once
-more when something failed. One ``Fetcher`` serves one command: it downloads an archive once however many
-members are wanted, and asks a host that did not answer no second time.
+Downloads use pooch. One ``Fetcher`` serves one command: it downloads each archive once, and does not contact a host
+again that did not answer.
 """
 
 from __future__ import annotations
@@ -22,15 +21,15 @@ from mirrorbench.data.cards import ArchiveSource, BesideSource, Card, DataFile, 
 from mirrorbench.data.textfiles import pieces, sha256_of
 
 DOWNLOAD_TIMEOUT = 30
-"""Seconds to wait for a connection, and between two pieces of an answer."""
+"""Seconds to wait for a connection, and between two parts of a response."""
 
 _ARCHIVE_LIMIT = 1 << 30
-# Without "identity" a server may compress on the way, and the bytes would not be those of the file.
+# Without "identity" a server may compress the response, and the bytes would differ from the file.
 _HEADERS = {"User-Agent": "mirrorbench (https://pypi.org/project/mirrorbench/)", "Accept-Encoding": "identity"}
 
 
 class NoSourceError(Exception):
-    """No source had a file, for these reasons, one a source; the store's error names card and licence as well."""
+    """No source had a file; ``failures`` holds one reason per source. The store's error adds card and licence."""
 
     def __init__(self, failures: list[str]) -> None:
         super().__init__("; ".join(failures))
@@ -38,7 +37,7 @@ class NoSourceError(Exception):
 
 
 class _LimitedWriter:
-    """Passes a download on to a file, and stops it when it grows beyond what the card says."""
+    """Writes a download to a file, and stops it when it exceeds the expected size."""
 
     def __init__(self, sink: IO[bytes], limit: int) -> None:
         self._sink, self._limit = sink, limit
@@ -54,11 +53,7 @@ class _LimitedWriter:
 
 @contextmanager
 def fetching(workspace: Path) -> Iterator[Fetcher]:
-    """A ``Fetcher`` for one command.
-
-    Args:
-        workspace: the folder under which temporary files lie meanwhile; best on the disk of the store.
-    """
+    """A ``Fetcher`` whose temporary files are in ``workspace``, best on the disk of the store."""
     try:
         workspace.mkdir(parents=True, exist_ok=True)
         temporary = tempfile.TemporaryDirectory(prefix=".fetch-", dir=workspace, ignore_cleanup_errors=True)
@@ -72,7 +67,7 @@ def fetching(workspace: Path) -> Iterator[Fetcher]:
 
 
 class Fetcher:
-    """Fetches files by way of a temporary folder."""
+    """Fetches files through a temporary folder."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -80,7 +75,7 @@ class Fetcher:
         self._dead_hosts: set[str] = set()
 
     def fetch(self, file: DataFile, target: Path) -> Source:
-        """Bring one file into place, from the first source that has it, which is returned; its checksum is checked."""
+        """Write a file to ``target`` from the first source that has it, check its checksum, and return that source."""
         failures: list[str] = []
         for source in file.sources:
             try:
@@ -125,7 +120,7 @@ class Fetcher:
         import pooch
         import requests
 
-        pooch.get_logger().setLevel("ERROR")  # its chatter on stderr would break progress displays
+        pooch.get_logger().setLevel("ERROR")  # its messages on stderr would break progress displays
         get = pooch.HTTPDownloader(chunk_size=1 << 16, timeout=DOWNLOAD_TIMEOUT, headers=_HEADERS)
 
         def download(url: str, output_file: str, registry: Any) -> None:
@@ -140,20 +135,16 @@ class Fetcher:
         except (requests.ConnectionError, requests.Timeout) as error:
             self._dead_hosts.add(host)
             raise DataUnavailableError(f"{host} cannot be reached ({type(error).__name__})") from error
-        except (requests.RequestException, ValueError) as error:  # the latter of a wrong checksum
+        except (requests.RequestException, ValueError) as error:  # pooch raises ValueError for a wrong checksum
             raise DataUnavailableError(" ".join(str(error).split())) from error
         except OSError as error:
             raise StorageError(f"Cannot write to {self._folder}: {error.strerror}.") from error
 
 
 def unavailable(card: Card, files: list[DataFile], failures: list[str], offline: bool = False) -> DataUnavailableError:
-    """The error for files that cannot be had: what, from where, under what licence, and what to do.
+    """The error for files that cannot be had: what is missing, its sources, its licence, and what to do.
 
-    Args:
-        card: the card that the files belong to.
-        files: the missing files.
-        failures: what was tried, and why it failed; empty where nothing was tried.
-        offline: whether nothing was tried because fetching is switched off.
+    ``failures``: why each source failed, empty if none was tried; ``offline``: none was tried because of ``--offline``.
     """
     sources = [source for file in files for source in file.sources]
     places = list(dict.fromkeys(source.place for source in sources))

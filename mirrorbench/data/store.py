@@ -1,7 +1,7 @@
-"""The store: one folder of original files, each handed out only once its checksum has been seen.
+"""The store: one folder of original data files, returned only after their checksums were verified.
 
-Layout: ``<root>/<folder of the card>/<file path>``. Beside the files of a card lies ``.verified.json``: size,
-modification time, checksum and source of each file that was hashed, so that a run does not hash it again.
+Layout: ``<root>/<folder of the card>/<file path>``. In each card's folder, ``.verified.json`` records size,
+modification time, checksum and source of each hashed file, so that unchanged files are not hashed again.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from mirrorbench.data.textfiles import sha256_of
 
 FileState = Literal["present", "missing", "altered"]
 UNVERIFIED = "unverified"
-"""Stands in the data identity before the checksum that was found where none was known, alone before that."""
+"""In the data identity: prefix of a checksum that was recorded at the first fetch; alone before the first fetch."""
 
 _logger = logging.getLogger(__name__)
 
 
 class FileRecord(msgspec.Struct, frozen=True):
-    """What a file was when it was hashed last; a file that changed has another size or modification time."""
+    """A file when it was last hashed; another size or modification time means that it may have changed."""
 
     size: int
     mtime_ns: int
@@ -38,15 +38,14 @@ class FileRecord(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class ResolvedData:
-    """The data that a task will be scored on: what to parse, how, and what identifies it.
+    """The data that a task is scored on: what to parse, how, and its identity.
 
     Attributes:
-        files: the files by the path in their card.
-        parser: the parser's name.
-        options: its options.
-        checksums: SHA-256 by path; a converted copy stands under ``hf:<repo>@<revision>/<path>``.
-        verified: whether every checksum was known beforehand; otherwise it is what was found at the first
-            fetch.
+        files: the files by their path in the card.
+        parser: name of the parser.
+        options: of the parser.
+        checksums: SHA-256 by path; for a converted copy by ``hf:<repo>@<revision>/<path>``.
+        verified: whether all checksums were known in advance; otherwise they are those of the first fetch.
     """
 
     files: dict[str, Path]
@@ -57,7 +56,7 @@ class ResolvedData:
 
 
 def data_root() -> Path:
-    """The folder of the store: ``MIRRORBENCH_DATA``, or else the platform's data directory of the user."""
+    """The store's folder: ``MIRRORBENCH_DATA``, or the platform's user data directory."""
     if configured := os.environ.get("MIRRORBENCH_DATA"):
         return Path(configured).expanduser()
     import platformdirs
@@ -69,27 +68,26 @@ class DataStore:
     """A folder of verified data files.
 
     Args:
-        root: the folder; ``None`` for ``data_root()``. It is made when the first file is written.
-        offline: never open a socket; what is not here is an error.
+        root: the folder, created at the first write; ``None`` for ``data_root()``.
+        offline: never use the network; a missing file is an error.
     """
 
     def __init__(self, root: Path | None = None, offline: bool = False) -> None:
         self.root = data_root() if root is None else Path(root).expanduser()
         self.offline = offline
         self._records: dict[str, dict[str, FileRecord]] = {}
-        self._sought: set[Path] = set()  # optional files that no source had: asked for once in a run
+        self._sought: set[Path] = set()  # optional files that no source had: tried once per run
         self._resolved: dict[str, tuple[Card, ResolvedData]] = {}
 
     def resolve(self, card: Card) -> ResolvedData:
-        """The data of the split that the card scores: the originals, or the converted copy as a last resort.
+        """The data of the split that the card scores; missing files are fetched if permitted.
 
-        They are fetched if they are not here and that is permitted. The converted copy is taken if it is here and the
-        originals are not, or if no source of the originals can be reached. It is never taken silently: there is a
-        warning, and ``checksums`` says so. A card's data are looked for once; afterwards the answer is remembered.
+        The converted copy is used if the originals are missing and it is present, or if no source of the originals can
+        be reached. It is never used silently: a warning is logged, and ``checksums`` names it.
 
         Raises:
-            DataUnavailableError: neither can be had.
-            DataIntegrityError: a file is here, but truncated or altered.
+            DataUnavailableError: the data are missing and cannot be fetched.
+            DataIntegrityError: a file is truncated or altered.
         """
         known = self._resolved.get(card.name)
         if known and known[0] == card:
@@ -111,13 +109,10 @@ class DataStore:
         return data
 
     def checksums(self, card: Card) -> dict[str, str]:
-        """What identifies the data that the card scores, without reading the data.
+        """The identity of the data that the card scores, without reading them: see ``ResolvedData.checksums``.
 
-        The checksums come from the card. For a file whose checksum no card knows, it is ``unverified:`` and what was
-        found at the first fetch, or ``unverified`` before; so take the identity of a result after ``resolve``.
-
-        Returns:
-            SHA-256 by file path, or by ``hf:<repo>@<revision>/<path>`` where only the converted copy is here.
+        For a file without a known checksum the value is ``unverified:`` and the checksum of the first fetch, or
+        ``unverified`` before that; so take the identity of a result after ``resolve``.
         """
         known = self._resolved.get(card.name)
         if known and known[0] == card:
@@ -128,30 +123,18 @@ class DataStore:
         return {file.path: file.sha256 or self._found(card, file) for file in held}
 
     def files(self, card: Card, split: str | None = None) -> dict[str, Path]:
-        """The verified original files of a card, or of one split, by their path; fetched where that is permitted.
+        """The verified original files of a card or split, by path; missing ones are fetched if permitted.
 
         Raises:
-            DataUnavailableError: files are not here and cannot be had.
-            DataIntegrityError: a file is here, but truncated or altered.
+            DataUnavailableError: files are missing and cannot be fetched.
+            DataIntegrityError: a file is truncated or altered.
         """
         return self._collect(card, card.files_of(split))
 
     def fetch(self, card: Card, split: str | None = None, force: bool = False) -> dict[str, Path]:
-        """Fetch what is missing; with ``force`` also what was altered, which is kept as ``NAME.altered``.
+        """Fetch missing files, or the converted copy if no source can be reached; the verified files by path.
 
-        Where no source of the originals can be reached, the card's converted copy is fetched, if it has one.
-
-        Args:
-            card: the card.
-            split: only the files of this split; ``None`` for all.
-            force: replace altered files.
-
-        Returns:
-            the verified files by their path: the originals, or the converted copy.
-
-        Raises:
-            DataUnavailableError: a file cannot be had.
-            DataIntegrityError: a file was altered, and ``force`` is not set.
+        ``force`` also replaces altered files, which are kept as ``NAME.altered``. Errors as for ``files``.
         """
         self._forget(card)
         files = card.files_of(split)
@@ -171,18 +154,18 @@ class DataStore:
                 raise DataUnavailableError(message, error.hint) from second
 
     def status(self, card: Card) -> dict[str, FileState]:
-        """Whether each original file is here and intact; hashes only what was not hashed before."""
+        """Whether each original file is present and intact; only changed files are hashed."""
         return {file.path: self.state(card, file) for file in card.files}
 
     def verify(self, card: Card) -> dict[str, FileState]:
-        """As ``status``, but hashes every file again."""
+        """As ``status``, but every file is hashed again."""
         self._forget(card)
         records = self._records_of(card)
         records.update({path: msgspec.structs.replace(record, mtime_ns=-1) for path, record in records.items()})
         return self.status(card)
 
     def state(self, card: Card, file: DataFile) -> FileState:
-        """Whether a file is here and intact; it is hashed only if it changed since it was hashed last."""
+        """Whether a file is present and intact; hashed only if it changed since it was last hashed."""
         path = self._location(card, file)
         if not path.is_file():
             return "missing"
@@ -199,12 +182,12 @@ class DataStore:
         return "present" if file.sha256 in ("", known.sha256) else "altered"
 
     def adopt(self, card: Card, file: DataFile, sha256: str, source: str) -> None:
-        """Record a file that was put at ``root/folder/path`` and hashed on the way, and where it came from."""
+        """Record the checksum and the source of a file that was written to ``root/folder/path``."""
         stat = (self.root / card.folder / file.path).stat()
         self._remember(card, file, FileRecord(stat.st_size, stat.st_mtime_ns, sha256, source))
 
     def _location(self, card: Card, file: DataFile) -> Path:
-        """Where a file lies, or would lie; one in the package or beside its card is read there unless it is stored."""
+        """The path of a file in the store, or in the package or the card's folder if it is not stored."""
         stored = self.root / card.folder / file.path
         if not stored.exists():
             for source in file.sources:
@@ -213,7 +196,7 @@ class DataStore:
         return stored
 
     def _collect(self, card: Card, files: tuple[DataFile, ...]) -> dict[str, Path]:
-        """The files by their path, fetched where they are missing."""
+        """The files by path; missing ones are fetched."""
         states = [(file, self.state(card, file)) for file in files]
         for file, state in states:
             if state == "altered":
@@ -244,14 +227,14 @@ class DataStore:
                     self.adopt(card, file, sha256_of(target), source.describe())
 
     def _held(self, card: Card, files: tuple[DataFile, ...]) -> list[DataFile]:
-        """The files without those that are optional and not here."""
+        """The files without optional ones that are missing."""
         return [file for file in files if not file.optional or self.state(card, file) != "missing"]
 
     def _complete(self, card: Card, files: tuple[DataFile, ...]) -> bool:
         return all(self.state(card, file) != "missing" for file in files if not file.optional)
 
     def _copy_alone(self, card: Card) -> bool:
-        """Whether the converted copy is here and the originals are not."""
+        """Whether the converted copy is present and the originals are not complete."""
         if card.converted is None or self._complete(card, card.files_of(card.split)):
             return False
         return self._complete(card, (card.converted.file,))
@@ -281,16 +264,16 @@ class DataStore:
         self._remember(card, file, None)
 
     def _found(self, card: Card, file: DataFile) -> str:
-        """What the data identity says of a file whose checksum was not known beforehand."""
+        """The data identity of a file whose checksum was not known in advance."""
         known = self._records_of(card).get(file.path)
         return f"{UNVERIFIED}:{known.sha256}" if known else UNVERIFIED
 
     def _forget(self, card: Card) -> None:
-        """Have data looked for again, of this card and those that share its files."""
+        """Drop the resolved data of this card and of those that share its folder."""
         self._resolved = {name: known for name, known in self._resolved.items() if known[0].folder != card.folder}
 
     def _records_of(self, card: Card) -> dict[str, FileRecord]:
-        """What is remembered of the files in a card's folder; where it is damaged, the files are hashed again."""
+        """The records of a card's folder; if their file is damaged, none, and the files are hashed again."""
         if card.folder not in self._records:
             try:
                 written = (self.root / card.folder / ".verified.json").read_bytes()
@@ -300,7 +283,7 @@ class DataStore:
         return self._records[card.folder]
 
     def _remember(self, card: Card, file: DataFile, record: FileRecord | None) -> None:
-        """Write down a file's record, or that there is none; in a store that cannot be written, nothing."""
+        """Save a file's record, or delete it (``None``); a store that cannot be written is no error."""
         self._forget(card)
         records = self._records_of(card)
         records.pop(file.path, None)

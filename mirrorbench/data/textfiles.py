@@ -1,4 +1,4 @@
-"""Strict reading of text files: what is not clean UTF-8 is an error with file and line, never a guess."""
+"""Strict reading of text files: anything but valid UTF-8 (or the stated encoding) is an error with file and line."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _SHOWN = 60
 _DIGITS = 9
 
 MAX_UNPACKED = 1 << 30
-"""Bytes that a gzipped text may have once it is decompressed: a file of a megabyte can hold a gigabyte of zeros."""
+"""Limit in bytes on a decompressed ``.gz`` file: a megabyte of gzip can hold a gigabyte of zeros."""
 
 
 def pieces(path: Path) -> Iterator[bytes]:
-    """The content of a file, in pieces of 1 MiB."""
+    """The content of a file in pieces of 1 MiB."""
     try:
         with path.open("rb") as stream:
             while chunk := stream.read(_CHUNK):
@@ -59,22 +59,16 @@ def read_bytes(path: Path) -> bytes:
 
 
 def read_lines(path: Path, encoding: str = "utf-8-sig") -> list[str]:
-    """The lines of a text file, see ``decode_lines``; decompressed if its name ends in ``.gz``."""
+    """The lines of a text file (see ``decode_lines``); decompressed if its name ends in ``.gz``."""
     return decode_lines(read_bytes(path), str(path), encoding)
 
 
 def decode_lines(data: bytes, where: str, encoding: str = "utf-8-sig") -> list[str]:
-    r"""Turn the content of a text file into a list of lines, without their ends.
+    r"""The lines of a text, without line ends; ``where`` is its file or archive member, for messages.
 
-    Lines end at ``\n`` alone (``str.splitlines`` would also cut at U+2028, U+0085 and form feeds, which occur
-    inside texts); one ``\r`` before it belongs to the line end. A byte order mark at the start is dropped. A
-    last line need not be terminated. Nothing else is stripped. A text whose only line ends are ``\r`` (old Mac) would
-    be a single line, and is refused.
-
-    Args:
-        data: the bytes.
-        where: what they are, for messages: the file's path, or archive and member.
-        encoding: as for ``bytes.decode``.
+    Lines end at ``\n`` or ``\r\n`` only: ``str.splitlines`` would also split at U+2028, U+0085 and form feeds, which
+    occur inside texts. A leading byte order mark is dropped, nothing else is stripped. A text whose only line ends are
+    ``\r`` (old Mac) is refused.
     """
     is_utf8 = encoding == "utf-8-sig"
     name = "UTF-8" if is_utf8 else encoding
@@ -107,17 +101,17 @@ def decode_lines(data: bytes, where: str, encoding: str = "utf-8-sig") -> list[s
 
 
 def shown(text: str) -> str:
-    """A text in quotes as a message shows it: with escapes, and cut where it is long."""
+    """A text as messages quote it: escaped, and shortened if it is long."""
     return repr(text) if len(text) <= _SHOWN else f"{text[:_SHOWN]!r}... ({len(text):,} characters)"
 
 
 def is_text(text: str) -> bool:
-    """Whether a string is text: JSON can hold halves of a character (lone surrogates), which no file can."""
+    """Whether a string can be written as UTF-8: JSON can contain lone surrogates, which cannot."""
     return text.encode(errors="ignore").decode() == text
 
 
 def parse_json(text: str, where: str) -> Any:
-    """The value that a JSON text stands for."""
+    """The value of a JSON text; a key that occurs twice in an object is an error."""
 
     def distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         if len(found := dict(pairs)) != len(pairs):
@@ -131,13 +125,13 @@ def parse_json(text: str, where: str) -> Any:
 
 
 class Ids:
-    """The ids of a data set, each of which may stand in its files once."""
+    """The ids of a data set, which must be unique."""
 
     def __init__(self) -> None:
         self._places: dict[str, tuple[Path | str, int]] = {}
 
     def add(self, identity: str, path: Path | str, line: int) -> str:
-        """Take the id of a line, and give it back."""
+        """Register the id of a line and return it; an id that was registered before is an error."""
         if identity in self._places:
             first, earlier = self._places[identity]
             where = f"line {earlier}" if first == path else f"{first}, line {earlier}"
@@ -147,14 +141,14 @@ class Ids:
 
 
 def parse_index(text: str) -> int:
-    """A number of a word or character, counted from 0 and written in ASCII digits; -1 for anything else."""
+    """An index from 0 in ASCII digits; -1 for anything else."""
     return int(text) if text.isascii() and text.isdigit() and len(text) <= _DIGITS else -1
 
 
 def parse_number(text: str, path: Path | str, line: int, low: float, high: float) -> float:
-    """Read a decimal number between two bounds, both included.
+    """A decimal number between two bounds, both included.
 
-    Stricter than ``float``: no ``nan``, no ``inf``, no underscores, no digits of other scripts, no spaces.
+    Stricter than ``float``: no ``nan``, ``inf``, underscores, non-ASCII digits or spaces.
     """
     if not _NUMBER.match(text):
         raise DataFormatError(f"{path}, line {line}: {shown(text)} is not a number.")
@@ -165,11 +159,9 @@ def parse_number(text: str, path: Path | str, line: int, low: float, high: float
 
 
 def unmark(text: str, tag: str) -> tuple[str, tuple[tuple[int, int], ...]]:
-    """Take ``<tag>`` and ``</tag>`` out of a text, and say where the words were that they enclosed.
+    """A text without its ``<tag>`` and ``</tag>`` marks, and the character spans in it that they enclosed, ascending.
 
-    Returns:
-        The text without the marks, otherwise as it was, and the character span of each word in it, rising. A mark that
-        is not closed is text.
+    A mark that is not closed stays in the text.
     """
     parts: list[str] = []
     spans: list[tuple[int, int]] = []

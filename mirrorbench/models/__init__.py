@@ -1,1 +1,1 @@
-"""Language models and other encoders as they come, and how texts become vectors. Knows nothing of training or tasks."""
+"""Backbones and other encoders, and how texts become vectors. Knows nothing about training or tasks."""

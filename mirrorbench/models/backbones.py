@@ -1,7 +1,7 @@
-"""Short names of backbones, and where their files are.
+"""Short names of backbones, and the local directories of their files.
 
-The ids are those of paper 1, Table 15, and paper 2, Table 12. Everything downstream works on a local directory:
-``locate`` turns a name into one, once, so that a run's weights cannot change under it.
+The hub ids are those of paper 1, Table 15, and paper 2, Table 12. ``locate`` turns a name into a directory once per
+run, so that the weights cannot change during the run.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from mirrorbench.core.specs import EncoderSpec, Value
 
 EMBEDDED = "embedded:tiny"
 DESCRIPTION = "mirrorbench.json"
-"""Lies in each model directory that mirrorbench wrote, and says what made it."""
+"""File in each model directory that mirrorbench wrote; says how the model was made."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,12 +31,12 @@ class Backbone:
 
     name: str
     label: str
-    """How the papers' tables call it."""
+    """Name in the papers' tables."""
     hub_id: str
     by_language: Mapping[str, str] = field(default_factory=dict)
-    """Hub ids of the monolingual models that the papers use in its place for other languages."""
+    """Hub ids of the monolingual models that the papers use for other languages."""
     presets: Mapping[tuple[str, str], Mapping[str, Value]] = field(default_factory=dict)
-    """Recipe values by method and level, in place of the paper's; tuned on development data only."""
+    """Recipe values by method and level that replace the paper's; tuned on development data only."""
 
 
 # Paper 1, Table 15, and for Korean paper 2, Table 12: "BERT" is the monolingual BERT of each language.
@@ -53,7 +53,7 @@ _MONOLINGUAL_BERTS = {
     "ko": "kykim/bert-kor-base",
 }
 
-# Chosen on STS-b dev: so small a model wants larger steps and all its layers, and no masked span.
+# Chosen on STS-b dev: for so small a model a larger learning rate, all layers and no span masking are best.
 _TINY_PRESET: dict[str, Value] = {"lr": 5e-4, "span_mask": 0, "layers": ":"}
 
 BACKBONES: dict[str, Backbone] = {
@@ -78,13 +78,13 @@ _MODULE_WEIGHTS = ("[0-9]_*/model*.safetensors", "[0-9]_*/pytorch_model*.bin")  
 _SMALL_FILES = ("*.json", "*.txt", "*.model")
 
 _NEAR = 0.75
-"""How alike a mistyped name is to the one that was meant. Even ``bert-base-cased`` is less like ``bert`` than that."""
+"""Similarity from which a name counts as mistyped; ``bert-base-cased`` and ``bert`` are less similar."""
 
 
 def check_name(spec: EncoderSpec, systems: Iterable[str] = ()) -> None:
-    """Refuse a mistyped short name or encoder system, before the hub is asked for a model of that name.
+    """Raise an error for a mistyped short name or encoder system, before the hub is asked.
 
-    Models of the hub without an owner (``bert-base-uncased``) are like none of them, and nobody can add any.
+    Hub ids without an owner (``bert-base-uncased``) are similar to none of them, and no new ones can be created.
     """
     name, known = spec.backbone, [*BACKBONES, *systems]
     if spec.is_path or "/" in name or name in known or os.path.isdir(name):
@@ -97,22 +97,19 @@ def check_name(spec: EncoderSpec, systems: Iterable[str] = ()) -> None:
 
 
 def label(spec: EncoderSpec) -> str:
-    """The backbone's name in tables: the papers' for a short name, the last part of a path or hub id otherwise."""
+    """The backbone's name in tables: the papers' name for a short name, else the hub id or the path's last part."""
     known = BACKBONES.get(spec.backbone)
     return known.label if known else Path(spec.backbone).expanduser().resolve().name if spec.is_path else spec.backbone
 
 
 def presets(spec: EncoderSpec, method: str, level: str) -> dict[str, Value]:
-    """What the backbone itself sets for a method at a level, before the user's own keys."""
+    """The backbone's own recipe values for a method at a level; the user's keys take precedence."""
     known = BACKBONES.get(spec.backbone)
     return dict(known.presets.get((method, level), {})) if known else {}
 
 
 def own_pooling(spec: EncoderSpec) -> dict[str, Value]:
-    """Pooling, layers and maximum length that a local directory names for itself, as ``mirrorbench tune`` writes them.
-
-    Empty for every other backbone: how a plain pretrained model is pooled is the user's choice.
-    """
+    """Pooling, layers and maximum length that ``mirrorbench tune`` wrote into a local directory; else empty."""
     path = Path(spec.backbone).expanduser() / DESCRIPTION
     if spec.backbone in BACKBONES or not path.is_file():
         return {}
@@ -123,7 +120,7 @@ def own_pooling(spec: EncoderSpec) -> dict[str, Value]:
 
 
 def foreign_languages(spec: EncoderSpec, languages: Iterable[str]) -> list[str]:
-    """Languages for which a backbone of monolingual models has none, so that its English one reads them."""
+    """Languages for which a backbone with monolingual models has none, so that its English model is used."""
     known = BACKBONES.get(spec.backbone)
     if known is None or not known.by_language:
         return []
@@ -131,9 +128,9 @@ def foreign_languages(spec: EncoderSpec, languages: Iterable[str]) -> list[str]:
 
 
 def locate(spec: EncoderSpec, language: str, offline: bool) -> Path:
-    """The local directory that holds a backbone's configuration, tokenizer and weights; downloaded unless ``offline``.
+    """The local directory of a backbone's configuration, tokenizer and weights; downloaded unless ``offline``.
 
-    The task's language picks the monolingual model where the papers do.
+    For backbones with monolingual models the task's language selects the model, as in the papers.
     """
     check_name(spec)
     known = BACKBONES.get(spec.backbone)
@@ -144,12 +141,12 @@ def locate(spec: EncoderSpec, language: str, offline: bool) -> Path:
 
 
 def embedded_directory() -> Path:
-    """Where the model that ships inside this package lies."""
+    """The directory of the model inside this package."""
     return Path(str(files("mirrorbench") / "embedded" / "tiny"))
 
 
 def _local(path: Path, spec: EncoderSpec) -> Path:
-    if not os.path.isdir(path):  # unlike Path.is_dir, it takes a name that is too long for the file system
+    if not os.path.isdir(path):  # unlike Path.is_dir, it accepts a name that is too long for the file system
         instead = "it is a file" if os.path.isfile(path) else "there is no such directory"
         raise ModelUnavailableError(
             f"backbone {spec.backbone}: {instead}" if len(spec.backbone) < 300 else "a backbone's path is too long",
@@ -200,7 +197,7 @@ def _from_hub(hub_id: str, revision: str, offline: bool) -> Path:
 
 
 def file_hash(named: Iterable[tuple[str, Path]]) -> str:
-    """SHA-256 over names and contents of files."""
+    """SHA-256 of names and contents of files."""
     digest = hashlib.sha256()
     for name, file in named:
         digest.update(name.encode())
@@ -214,9 +211,9 @@ def file_hash(named: Iterable[tuple[str, Path]]) -> str:
 
 @cache
 def fingerprint(path: Path) -> str:
-    """SHA-256 over a model directory's configuration, tokenizer and weights: changes whenever its vectors could."""
-    # Notes that a tool leaves beside a model (README, logs) do not change its vectors; training arguments do not
-    # either, but telling them apart from tokenizer files by name would be guesswork, so every small file counts.
+    """SHA-256 of a model directory's configuration, tokenizer and weights: changes whenever its vectors could."""
+    # All small files count, though some (training arguments) do not change vectors: tokenizer files cannot be told
+    # apart by name.
     patterns = (*_SMALL_FILES, *_WEIGHTS, *_PICKLED_WEIGHTS)
     return file_hash((file.name, file) for file in sorted({f for pattern in patterns for f in path.glob(pattern)}))
 
@@ -236,14 +233,14 @@ _OFFSET_POSITIONS = ("roberta", "xlm-roberta", "camembert", "roberta-prelayernor
 
 
 def max_positions(setting: Callable[[str], Any]) -> int:
-    """How many tokens a model can take, 0 where nothing says so; ``setting`` gives values of its ``config.json``."""
+    """How many tokens a model can read, 0 if unknown; ``setting`` looks up a key of its ``config.json``."""
     stated = setting("max_position_embeddings")
     found: int = stated if isinstance(stated, int) else 0
-    # DeBERTa's attention is relative: there is a limit only where absolute positions are added to the embeddings too.
+    # DeBERTa's attention is relative: there is a limit only if absolute positions are added to the embeddings too.
     relative = setting("relative_attention") and setting("position_biased_input") is False
     return 0 if relative or found <= 0 else found - first_position(setting)
 
 
 def first_position(setting: Callable[[str], Any]) -> int:
-    """The number of a text's first position: RoBERTa's family counts from padding_idx + 1, others from 0."""
+    """The position id of a text's first token: padding_idx + 1 in RoBERTa's family, else 0."""
     return (setting("pad_token_id") or 0) + 1 if setting("model_type") in _OFFSET_POSITIONS else 0

@@ -1,8 +1,7 @@
-"""Rows of token ids, how they are split into batches, and batches that are made while the model computes.
+"""Rows of token ids, their division into batches, and prefetching of batches.
 
-On a CPU a text's vector is the same bit for bit whichever texts stand beside it, in batches of one length that are not
-too small: a row of a matrix product then depends on that row alone. Padding would change the order in which attention
-adds up, and of a handful of rows a matrix library makes another kind of product.
+On a CPU, batches of texts of one length, if not too small, give vectors that are bit for bit independent of the other
+texts. Padding would change the order of summation in attention, and few rows another matrix product kernel.
 """
 
 from __future__ import annotations
@@ -22,22 +21,22 @@ _T = TypeVar("_T")
 TokenIds = NDArray[np.int32]
 
 TOKEN_BUDGET = {"cpu": 1024, "cuda": 65_536, "mps": 16_384}
-"""Tokens in a batch, padding included. What fits the cache wins on a CPU; a GPU wants to be filled."""
+"""Tokens per batch, padding included: on a CPU what fits its cache, on a GPU what keeps it busy."""
 
 PASS_COST = {"cpu": 32, "cuda": 4_096, "mps": 2_048}
-"""What another batch costs, in tokens of padding that it may save: starting kernels, adding up gradients."""
+"""Cost of one more batch (kernel launches, gradient accumulation), in padding tokens that it may save."""
 
 MIN_TOKENS = 32
-"""Tokens in the smallest pass on a CPU: 4 for each thread sufficed for equal rows where it was tried."""
+"""Tokens in the smallest batch on a CPU: in experiments 4 per thread sufficed for identical rows."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ragged:
-    """Rows of whole numbers, end to end: 4 bytes a number, where a list of lists takes about ten times as much.
+    """Rows of integers of different lengths in one array: 4 bytes per number, about a tenth of a list of lists.
 
     Attributes:
-        values: all rows, one after the other.
-        starts: where each row starts in ``values``, and at the end where the last one ends; shape (n + 1,).
+        values: all rows, concatenated.
+        starts: where each row starts in ``values``, and where the last one ends; shape (n + 1,).
     """
 
     values: TokenIds
@@ -52,7 +51,7 @@ class Ragged:
 
     @classmethod
     def joined(cls, parts: Iterable[Ragged]) -> Ragged:
-        """The rows of several, one after the other."""
+        """The rows of several, concatenated."""
         parts = list(parts)
         lengths = np.concatenate([part.lengths for part in parts])
         return cls(np.concatenate([part.values for part in parts]), np.concatenate([[0], lengths.cumsum()]))
@@ -68,7 +67,7 @@ class Ragged:
 
     @property
     def lengths(self) -> NDArray[np.int64]:
-        """Numbers in each row."""
+        """Length of each row."""
         return np.diff(self.starts)
 
     def take(self, rows: ArrayLike) -> Ragged:
@@ -80,30 +79,29 @@ class Ragged:
         return Ragged(self.values[where], starts)
 
     def padded(self, width: int, fill: int) -> NDArray[np.int64]:
-        """A matrix of the rows with ``fill`` behind the shorter ones, shape (n, width)."""
+        """A matrix of the rows, shorter ones padded at the end with ``fill``; shape (n, width)."""
         matrix = np.full((len(self), width), fill, dtype=np.int64)
         matrix[self.mask(width)] = self.values
         return matrix
 
     def mask(self, width: int) -> NDArray[np.bool_]:
-        """Where ``padded`` holds numbers of the rows, shape (n, width)."""
+        """Where ``padded`` holds values of the rows, shape (n, width)."""
         return np.arange(width) < self.lengths[:, None]
 
 
-# Each of these splits the indices of texts into batches, longest texts first, that together hold each index once. A
-# batch has at most `budget` tokens; a longer text makes a batch of its own. With a `fixed_length` every text is padded
-# to that length and counts as so long.
+# Each of these divides the indices of texts into batches, longest texts first. A batch has at most `budget` tokens, or
+# a single longer text. With a `fixed_length` every text is padded to that length.
 
 
 def _longest_first(lengths: ArrayLike) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Indices in a stable order (equal inputs give equal batches and so equal rounding), and lengths in that order."""
+    """Indices in a stable order, so that equal inputs give equal batches and rounding, and lengths in that order."""
     tokens = np.asarray(lengths, dtype=np.int64)
     order = np.argsort(-tokens, kind="stable")
     return order, tokens[order]
 
 
 def equal_length_batches(lengths: ArrayLike, budget: int, fixed_length: int = 0) -> Iterator[list[int]]:
-    """Batches of texts that are equally long; those of one length are about equally large."""
+    """Batches of texts of equal length; those of one length have about the same size."""
     order, tokens = _longest_first(lengths)
     for group in np.split(np.arange(len(order)), np.flatnonzero(np.diff(tokens)) + 1):
         if len(group):
@@ -114,7 +112,7 @@ def equal_length_batches(lengths: ArrayLike, budget: int, fixed_length: int = 0)
 def similar_length_batches(
     lengths: ArrayLike, budget: int, fixed_length: int = 0, pass_cost: int = PASS_COST["cpu"]
 ) -> Iterator[list[int]]:
-    """Batches that end where they are full, or where padding the next shorter texts would exceed ``pass_cost``."""
+    """Batches that end when they are full, or when padding the next texts would exceed ``pass_cost``."""
     order, tokens = _longest_first(lengths)
     start = 0
     while start < len(order):
@@ -129,10 +127,9 @@ def similar_length_batches(
 
 
 def even_batches(lengths: ArrayLike, budget: int) -> Iterator[list[int]]:
-    """As few batches as there must be, all of about as many tokens: for batches without padding.
+    """The fewest batches of about equally many tokens; for packed batches, which need no padding.
 
-    Similar lengths still help there: attention pads what it reads together. Where there are several batches, they are
-    even in number: two cores then have as much to do.
+    Lengths are kept similar because attention still pads. Several batches are even in number, to use two cores equally.
     """
     order, tokens = _longest_first(lengths)
     middles = tokens.cumsum() - tokens / 2
@@ -148,11 +145,10 @@ def even_batches(lengths: ArrayLike, budget: int) -> Iterator[list[int]]:
 
 
 def prefetch(items: Iterator[_T], room: int = 4) -> Generator[_T, None, None]:
-    """The same items in the same order, up to ``room`` of them made in another thread before they are asked for.
+    """The same items in the same order, up to ``room`` of them computed in advance in another thread.
 
-    Tokenizers and torch both release Python's lock while they work, so the two run side by side. Nothing but that
-    thread may touch what ``items`` uses until they are exhausted or this generator is closed. An error in making an
-    item is raised where that item would have come.
+    Tokenizers and torch release Python's lock, so they run in parallel. Nothing else may use what ``items`` uses until
+    it is exhausted or this generator is closed. An error in an item is raised when that item is due.
     """
     end = object()
     executor = ThreadPoolExecutor(1, "mirrorbench-prefetch")

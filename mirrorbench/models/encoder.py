@@ -1,4 +1,4 @@
-"""From texts to vectors: tokenise, batch by length, forward, pool; and what that costs."""
+"""From texts to vectors: tokenise, batch by length, run the model, pool; and the cost of that."""
 
 from __future__ import annotations
 
@@ -22,29 +22,29 @@ from mirrorbench.models.pooling import Pooling
 from mirrorbench.models.transformer import Transformer
 
 TEXTS_PER_CHUNK = 2048
-"""Texts tokenised together, and sorted together by their tokens: while the model reads one chunk the next is made."""
+"""Texts that are tokenised and sorted together; the next chunk is tokenised while the model runs on this one."""
 
 _Rows = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Work done by an encoder, reported in every result, part of no identity; costs can be added."""
+    """Work done by an encoder: reported in each result, part of no identity. Costs can be added."""
 
     texts: int = 0
-    """Texts encoded, once for each pass over them."""
+    """Texts encoded; a text counts once per pass."""
     tokens: int = 0
-    """Their tokens, special tokens included, padding not."""
+    """Tokens, with special tokens, without padding."""
     positions: int = 0
-    """What the model computed: tokens and padding."""
+    """Tokens and padding."""
     seconds: float = 0.0
-    """Wall-clock time, tokenising included."""
+    """Wall-clock time, with tokenisation."""
 
     def __add__(self, other: Cost) -> Cost:
         return Cost(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
 
     def to_json(self) -> dict[str, float]:
-        """As it stands in results: counts, the share of padding (0 to 1), and speeds per second."""
+        """As in results: counts, share of padding (0 to 1), speeds per second."""
         seconds = max(self.seconds, 1e-9)
         return {
             "texts": self.texts,
@@ -57,7 +57,7 @@ class Cost:
 
 
 def _ignore(n: int) -> None:
-    """Progress that nobody is told of."""
+    """No progress report."""
 
 
 class TransformerEncoder:
@@ -65,12 +65,12 @@ class TransformerEncoder:
 
     Args:
         transformer: the model.
-        pooling: of ``encode``; ``encode_pooled`` gives several from the same passes.
+        pooling: used by ``encode``; ``encode_pooled`` takes several.
         precision: ``fp32``, or ``bf16`` for autocast.
         fingerprint: identity of the weights; by default a checksum of the model's directory.
 
     Attributes:
-        cost: of all that it has encoded.
+        cost: of all encoding so far.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class TransformerEncoder:
 
     @property
     def fingerprint(self) -> str:
-        """Checksum of the weights; the pooling and the precision are identified beside it."""
+        """Identity of the weights, without pooling and precision."""
         return self._fingerprint or backbones.fingerprint(self.transformer.path)
 
     def encode(self, inputs: Sequence[TextInput | str]) -> Array:
@@ -98,8 +98,8 @@ class TransformerEncoder:
 
         Args:
             inputs: n texts.
-            poolings: how to pool them.
-            advance: called with the number of texts done, in the units of ``len(inputs)`` for all passes together.
+            poolings: the poolings.
+            advance: called with the number of texts done since the last call; ``len(inputs)`` over all passes.
 
         Returns:
             For each pooling float32 of shape (n, dimensions).
@@ -111,7 +111,7 @@ class TransformerEncoder:
             alike = list(dict.fromkeys(pooling for pooling in poolings if pooling.max_length == length))
             vectors, windowed = self._pass(inputs, alike, advance if length == lengths[-1] else _ignore)
             plain = [pooling for pooling in alike if pooling.mode != "target"]
-            if plain and len(windowed):  # around a target another part of a long text may be kept than at its start
+            if plain and len(windowed):  # these read the start of long texts, not a window around the target
                 for pooling, again in self._pass([inputs[row] for row in windowed], plain, _ignore)[0].items():
                     vectors[pooling][windowed] = again
             found |= vectors
@@ -122,10 +122,10 @@ class TransformerEncoder:
     def _pass(
         self, inputs: Sequence[TextInput], poolings: list[Pooling], advance: Callable[[int], None]
     ) -> tuple[dict[Pooling, Array], _Rows]:
-        """One pass over each text under poolings that share their maximum length.
+        """One pass over the texts under poolings of one maximum length.
 
-        Is ``target`` among them, long texts are cut to a window around their target, and the rows of those returned
-        beside the vectors; is ``mean-padded``, all texts are padded to the maximum length.
+        With ``target`` among them, long texts are cut to a window around their target, and their rows are returned as
+        well; with ``mean-padded``, all texts are padded to the maximum length.
         """
         transformer, model = self.transformer, self.transformer.model.eval()
         vectors = {pooling: np.empty((len(inputs), model.config.hidden_size), dtype=np.float32) for pooling in poolings}
@@ -148,10 +148,9 @@ class TransformerEncoder:
     def _batches(
         self, ids: Ragged, targets: Ragged | None, poolings: list[Pooling], pad_to: int
     ) -> Iterator[tuple[list[int], list[torch.Tensor]]]:
-        """Batches and their vectors; the token budget is halved whenever the device has no memory left for one.
+        """Batches and their vectors; the token budget is halved whenever the device runs out of memory.
 
-        On a CPU batches are such that vectors do not depend on the other texts; elsewhere such that the device is
-        filled.
+        On a CPU the batches make vectors independent of the other texts; elsewhere they fill the device.
         """
         device, lengths, budget = self.transformer.device, ids.lengths, self.transformer.budget
         waiting = deque(
@@ -166,7 +165,7 @@ class TransformerEncoder:
             except RuntimeError as error:
                 if not out_of_memory(error):
                     raise
-                vectors = None  # what failed holds memory until this block is left
+                vectors = None  # the failed batch holds memory until this block is left
             if vectors is not None:
                 yield rows, vectors
                 continue
@@ -184,7 +183,7 @@ class TransformerEncoder:
     def _forward(
         self, rows: list[int], ids: Ragged, targets: Ragged | None, poolings: list[Pooling], pad_to: int
     ) -> list[torch.Tensor]:
-        """One batch; on a CPU its last text is repeated if it must be, so that no product is of a few rows."""
+        """One batch; on a CPU its last text is repeated up to ``MIN_TOKENS``."""
         device, n, lengths = self.transformer.device, len(rows), ids.lengths[rows]
         width = max(pad_to, int(lengths.max()))
         if device.type == "cpu":
@@ -197,7 +196,7 @@ class TransformerEncoder:
         return [vectors[:n] for vectors in pooled]
 
     def lost_targets(self, inputs: Sequence[TextInput], pooling: Pooling) -> LostTargets:
-        """What a ``target`` pooling does not see of the inputs."""
+        """How many targets of the inputs a ``target`` pooling cannot read in full."""
         located = self.transformer.locate(inputs, pooling.max_length)
         return LostTargets(len(located.windowed), located.cut, located.missing)
 
@@ -205,8 +204,8 @@ class TransformerEncoder:
 def _chunks(
     transformer: Transformer, inputs: Sequence[TextInput], max_length: int, located: bool
 ) -> Iterator[tuple[_Rows, Ragged, Ragged | None, _Rows]]:
-    """Rows of texts, their token ids and targets, and which are windowed; the texts with most characters come first."""
-    # How many tokens a text has is not known yet; characters tell enough to keep the texts of a chunk alike.
+    """Rows of texts, their token ids and targets, and which are windowed; longest texts first."""
+    # Sorted by characters, because the number of tokens is not known yet.
     characters = np.array([len(item.text) for item in inputs], dtype=np.int64)
     many = len(inputs) > TEXTS_PER_CHUNK
     order = np.argsort(-characters, kind="stable") if many else np.arange(len(inputs))
@@ -221,11 +220,9 @@ def _chunks(
 
 
 class LanguageRouter:
-    """One encoder a language: for tasks across languages with monolingual backbones (paper 1, section 4.3, BLI).
+    """One encoder per language: for cross-lingual tasks with monolingual backbones (paper 1, section 4.3, BLI).
 
-    Args:
-        encoders: a ``PoolingEncoder`` for each ISO code; their vectors have the same number of dimensions.
-        fingerprint: identity of all of them together.
+    ``encoders``: one per ISO 639-1 code, with vectors of one dimension; ``fingerprint``: identity of all together.
     """
 
     def __init__(self, encoders: Mapping[str, Any], fingerprint: str) -> None:
@@ -234,7 +231,7 @@ class LanguageRouter:
 
     @property
     def cost(self) -> Cost:
-        """Of all the encoders that count theirs."""
+        """Sum over the encoders that count their cost."""
         return sum((getattr(encoder, "cost", Cost()) for encoder in self.encoders.values()), Cost())
 
     def encode(self, inputs: Sequence[TextInput]) -> Array:
@@ -248,7 +245,7 @@ class LanguageRouter:
         return self._routed(inputs, lambda encoder, own: encoder.encode_pooled(own, poolings, advance))
 
     def lost_targets(self, inputs: Sequence[TextInput], pooling: Pooling) -> LostTargets:
-        """What is not seen, over all languages."""
+        """Sum over all languages."""
         found = [
             encoder.lost_targets([item for item in inputs if item.language == language], pooling)
             for language, encoder in self.encoders.items()

@@ -1,9 +1,8 @@
-"""A batch without padding: its texts stand end to end in one row, and attention stays within each of them.
+"""Packed batches: texts concatenated in one row without padding, with attention within each text.
 
-All that a transformer does token by token is then computed for tokens alone; attention is the only part that has to
-know where a text ends. That holds for architectures that are told each token's position and leave attention to
-``torch.nn.functional.scaled_dot_product_attention``: ``can_pack`` knows them. It does not hold for what looks at the
-first axis of a batch to tell one text from the next, as some augmentations do.
+Works for architectures (``can_pack``) that accept position ids and compute attention with
+``torch.nn.functional.scaled_dot_product_attention``; not for code that takes the first axis of a batch for its texts,
+as some augmentations do.
 """
 
 from __future__ import annotations
@@ -23,40 +22,40 @@ from mirrorbench.models.backbones import first_position
 from mirrorbench.models.batching import Ragged
 
 BERT_LIKE = ("bert", "roberta", "xlm-roberta", "camembert", "electra")
-"""Architectures that add position embeddings to those of the tokens and mask nothing but padding."""
+"""Architectures that add position embeddings to the token embeddings and mask only padding."""
 
 
 def can_pack(model: Any) -> bool:
-    """Whether texts may stand end to end in one row of this model."""
+    """Whether the model can read packed batches."""
     config = model.config
     return uses_plain_masks(config) and not getattr(config, "is_decoder", False)
 
 
 def uses_plain_masks(config: Any) -> bool:
-    """Whether attention is torch's own, and masks nothing but padding."""
+    """Whether attention is torch's own, and masks only padding."""
     return config.model_type in BERT_LIKE and config._attn_implementation == "sdpa"
 
 
 @dataclass(frozen=True, slots=True)
 class Packing:
-    """Where the texts of a batch stand, in one row of all their tokens and in a padded matrix, a text a row."""
+    """Positions of a batch's texts in one row of all tokens, and in a padded matrix with one text per row."""
 
     n: int
     width: int
-    """Tokens of the longest text."""
+    """Length of the longest text."""
     shortest: int
     starts: Tensor
     """Where each text starts in the row, and where the last one ends; shape (n + 1,)."""
     tokens: Tensor
-    """For each place of the matrix, row by row, the token that stands there; any where there is none."""
+    """For each cell of the matrix, row by row, the index of its token; any index for padding."""
     places: Tensor
-    """For each token its place in the matrix."""
+    """For each token its cell in the matrix."""
     real: Tensor
     """Where the matrix holds tokens, shape (n, width)."""
 
     @classmethod
     def of(cls, ids: Ragged, move: Callable[[NDArray[Any]], Tensor]) -> Packing:
-        """Of the texts' token ids; ``move`` brings an array to the device."""
+        """From token ids; ``move`` copies an array to the device."""
         lengths = ids.lengths
         width = int(lengths.max())
         real = ids.mask(width)
@@ -66,7 +65,7 @@ class Packing:
 
     @property
     def even(self) -> bool:
-        """Whether all texts are equally long: then row and matrix are the same."""
+        """Whether all texts have one length, so that row and matrix agree."""
         return self.shortest == self.width
 
     def padded(self, values: Tensor) -> Tensor:
@@ -81,7 +80,7 @@ class Packing:
 
 
 class PackedAttention(TorchFunctionMode):
-    """Under it attention over the one row of a packed batch is attention within each of its texts."""
+    """A context in which attention over the row of a packed batch stays within each text."""
 
     def __init__(self, packing: Packing) -> None:
         super().__init__()
@@ -90,17 +89,16 @@ class PackedAttention(TorchFunctionMode):
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        """Take the place of ``scaled_dot_product_attention``, and of nothing else."""
+        """Replace ``scaled_dot_product_attention`` only."""
         call = self._attention if func is F.scaled_dot_product_attention else func
         return call(*args, **(kwargs or {}))
 
     def _attention(
         self, *states: Tensor, attn_mask: Any = None, dropout_p: float = 0.0, scale: float | None = None, **_: Any
     ) -> Tensor:
-        """Of query, key and value of shape (1, heads, tokens, dimensions of a head).
+        """Attention for query, key and value of shape (1, heads, tokens, dimensions of a head).
 
-        The mask is not looked at: the row holds no padding, and the ends of the texts are known here. Other options are
-        ``is_causal`` and the like, which no encoder sets.
+        The mask is ignored, because the row has no padding. No encoder sets other options, such as ``is_causal``.
         """
         half = states[0].dtype in (torch.bfloat16, torch.float16)
         within = nested_attention if states[0].device.type == "cuda" and half else padded_attention
@@ -109,7 +107,7 @@ class PackedAttention(TorchFunctionMode):
 
 
 def padded_attention(packing: Packing, *states: Tensor, dropout_p: float = 0.0, scale: float | None = None) -> Tensor:
-    """Attention within each text on any device, the shorter ones padded for this one step.
+    """Attention within each text on any device, with padding for this step only.
 
     Query, key and value have shape (tokens, heads, dimensions of a head).
     """
@@ -120,9 +118,9 @@ def padded_attention(packing: Packing, *states: Tensor, dropout_p: float = 0.0, 
 
 
 def nested_attention(packing: Packing, *states: Tensor, dropout_p: float = 0.0, scale: float | None = None) -> Tensor:
-    """As ``padded_attention``, without padding: what torch has flash attention of variable length for, on CUDA."""
+    """As ``padded_attention``, without padding: torch's variable-length flash attention, on CUDA."""
     nest = torch.nested.nested_tensor_from_jagged
-    # The lengths are known here; torch would ask the device.
+    # With lengths given, torch need not wait for the device.
     query, key, value = (
         nest(part.contiguous(), packing.starts, min_seqlen=packing.shortest, max_seqlen=packing.width).transpose(1, 2)
         for part in states
@@ -132,10 +130,9 @@ def nested_attention(packing: Packing, *states: Tensor, dropout_p: float = 0.0, 
 
 
 def position_ids(ids: Ragged, config: Any) -> NDArray[np.int64]:
-    """The position of each token in its text, as the architecture numbers them; shape (tokens,).
+    """The position ids of all tokens as the architecture numbers them, shape (tokens,).
 
-    RoBERTa's family counts from behind the id of the padding token, gives that id to padding tokens, and does not
-    count them: a text may contain one, written out.
+    RoBERTa's family counts from padding_idx + 1 and gives padding tokens, which texts may contain, padding_idx.
     """
     first = first_position(lambda key: getattr(config, key, None))
     starts = ids.starts[:-1].repeat(ids.lengths)

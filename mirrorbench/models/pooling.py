@@ -15,22 +15,22 @@ if TYPE_CHECKING:
 POOLING_MODES = ("cls", "mean", "mean-padded", "target")
 
 DEFAULT_MAX_LENGTH = 64
-"""Tokens kept of each text, special tokens included (released code of paper 1; the paper states none). Tasks of paper 2
-have lengths of their own, those of its released code (option ``max_length`` of their cards)."""
+"""Tokens kept of each text, special tokens included (released code of paper 1; the paper states none). Paper 2's tasks
+set their own (``max_length`` in their cards), from its released code."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pooling:
-    """A mean over layers, then one vector of the tokens.
+    """A mean over layers, then over tokens, or the vector of one token.
 
     Attributes:
-        mode: ``cls``: the first token's vector, before any pooling layer. ``mean``: the mean over all tokens that are
-            not padding, special tokens included. ``mean-padded``: the mean over ``max_length`` positions, padding
-            included, as the papers' released code does. ``target``: the mean over the tokens of the target word
-            (paper 2, section 3); a text without a target is its own target, special tokens left out.
-        layers: a Python slice over (embeddings, layer 1, ..., layer n); ``-1:`` is the last layer, ``-4:`` the mean of
-            the top four.
-        max_length: tokens kept of each text, special tokens included; wins over what the tokenizer's file says.
+        mode: ``cls``: the first token's vector, before any pooling layer. ``mean``: mean over all tokens but padding,
+            special tokens included. ``mean-padded``: mean over ``max_length`` positions with padding, as in the papers'
+            released code. ``target``: mean over the tokens of the target word (paper 2, section 3); a text without a
+            target is its own target, without special tokens.
+        layers: a Python slice of (embeddings, layer 1, ..., layer n); ``-1:`` is the last layer, ``-4:`` the mean of
+            the last four.
+        max_length: tokens kept of each text, special tokens included; overrides the tokenizer's setting.
     """
 
     mode: str = "mean"
@@ -45,17 +45,17 @@ class Pooling:
         parse_layers(self.layers)
 
     def __str__(self) -> str:
-        # Hashed into the fingerprints of loaded encoders, so it keeps the names of when the first were stored.
+        # Hashed into encoders' fingerprints: the old names keep stored results valid.
         return f"Readout(pooling={self.mode!r}, layers={self.layers!r}, max_length={self.max_length!r})"
 
     @property
     def last_layer_only(self) -> bool:
-        """Whether only the last layer is read, so that the others need not be kept."""
+        """Whether only the last layer is used, so that the model need not return the others."""
         return self.layers == "-1:"
 
 
 def parse_layers(text: str) -> slice:
-    """A slice from ``-4:``, ``1:5``, ``:`` or a single index (``-2`` is the last but one layer)."""
+    """A slice from ``-4:``, ``1:5``, ``:`` or a single index (``-2`` is the last layer but one)."""
     match = re.fullmatch(r"(-?\d+)|(-?\d+)?:(-?\d+)?", text)
     if not match:
         raise UsageError(f"layers={text} is not a range of layers", "Write -4: (top four), 1:5, or a single layer.")
@@ -66,11 +66,11 @@ def parse_layers(text: str) -> slice:
 def pool(
     hidden_states: tuple[torch.Tensor, ...], mask: torch.Tensor, pooling: Pooling, target: torch.Tensor | None = None
 ) -> torch.Tensor:
-    """The vectors of a batch, in float32 of shape (batch, dimensions).
+    """The vectors of a batch, float32 of shape (batch, dimensions).
 
-    ``hidden_states`` are the embeddings and the output of each layer, each of shape (batch, tokens, dimensions); the
-    last layer alone suffices for ``layers="-1:"``. ``mask`` is 1 for tokens, 0 for padding; ``target`` the weight of
-    each token in the vector of its text's target, for that mode only; both of shape (batch, tokens).
+    ``hidden_states``: embeddings and each layer's output, each (batch, tokens, dimensions); the last layer suffices for
+    ``layers="-1:"``. ``mask``: 1 for tokens, 0 for padding; ``target``: weights of the target's tokens, for mode
+    ``target`` only; both (batch, tokens).
     """
     import torch
 
@@ -79,7 +79,7 @@ def pool(
         raise UsageError(
             f"layers={pooling.layers} selects no layer", f"This model has layers 0 to {len(hidden_states) - 1}."
         )
-    # float32 from here on: a mean over many tokens loses digits in half precision.
+    # float32 from here on: a mean over many tokens loses precision in half precision.
     states = chosen[0].float() if len(chosen) == 1 else torch.stack([h.float() for h in chosen]).mean(0)
     if pooling.mode == "cls":
         return states[:, 0]
@@ -87,7 +87,7 @@ def pool(
         return states.mean(1)
     if pooling.mode == "target":
         assert target is not None
-        with torch.autocast(states.device.type, enabled=False):  # or a product would be in half precision again
+        with torch.autocast(states.device.type, enabled=False):  # autocast would use half precision
             return torch.bmm(target.to(states.dtype).unsqueeze(1), states).squeeze(1)
     weights = mask.to(states.dtype).unsqueeze(-1)
     return (states * weights).sum(1) / weights.sum(1)

@@ -1,13 +1,13 @@
-"""Encoders beside the backbones: encoder systems, objects with ``encode(texts)``, and what ``load`` returns.
+"""Encoder systems beside the backbones, encoders of Python objects, and the object that ``load`` returns.
 
-``sbert``: any sentence-transformers model, with its own pooling, normalisation and maximum length. Spec keys: ``model``
-(hub id; a name without slash is one of the ``sentence-transformers`` organisation) or ``path`` (a directory). With
-neither it is the paper's SBERT (paper 1, Table 15).
+``sbert``: a sentence-transformers model with its own pooling, normalisation and maximum length. Spec keys: ``model``
+(hub id; without slash from the organisation ``sentence-transformers``) or ``path`` (a directory); by default the
+paper's SBERT (paper 1, Table 15).
 
 ``sapbert``: the released SapBERT, an encoder of biomedical names (Liu et al., NAACL 2021; paper 1, Table 15). Spec
-keys: ``model`` (hub id of another release, such as the cross-lingual ones) or ``path`` (a directory), ``pooling``
-(``cls``; ``mean`` for the release of that name) and ``max_length`` (25 tokens, as in the released code). Training one
-is the method ``sap``.
+keys: ``model`` (hub id of another release, e.g. cross-lingual) or ``path`` (a directory), ``pooling`` (``cls``;
+``mean`` for the release of that name) and ``max_length`` (25 tokens, as in the released code). The method ``sap``
+trains one.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class EncoderContext:
-    """Where an encoder system is to run.
+    """How an encoder system is to run.
 
     Attributes:
-        device: ``cpu``, ``cuda:0`` ...
+        device: e.g. ``cpu``, ``cuda:0``.
         precision: ``fp32`` or ``bf16``.
-        offline: open no socket.
+        offline: do not use the network.
     """
 
     device: str = "cpu"
@@ -49,11 +49,7 @@ class EncoderContext:
 
 
 def create_encoder(spec: EncoderSpec, plugins: Plugins, context: EncoderContext) -> Encoder:
-    """An encoder system; its weights are loaded when it first encodes.
-
-    Raises:
-        PluginError: what the plugin returned is no encoder.
-    """
+    """An encoder system from a spec; a ``PluginError`` if the plugin returned something else."""
     entry = plugins.encoders.entry(spec.backbone)
     encoder = entry.value(spec, context)
     if not isinstance(encoder, Encoder) or not isinstance(encoder.fingerprint, str):
@@ -65,7 +61,7 @@ def create_encoder(spec: EncoderSpec, plugins: Plugins, context: EncoderContext)
 
 
 def checked_params(spec: EncoderSpec, **types: type) -> dict[str, Any]:
-    """The keys of a spec, if each is known and its value of the type it must be; to a text all values are turned."""
+    """The keys of a spec, each checked to be known and of its type; values of text keys are converted to text."""
     for key, value in spec.params:
         if key not in types:
             raise unknown_name(f"key of {spec.backbone}", key, list(types))
@@ -76,12 +72,12 @@ def checked_params(spec: EncoderSpec, **types: type) -> dict[str, Any]:
 
 @dataclass
 class LazyEncoder:
-    """An encoder whose weights are loaded when it first encodes.
+    """An encoder that loads its weights when it first encodes.
 
     Attributes:
-        fingerprint: of the weights and all else that changes vectors.
-        load: loads the weights, and returns a function from inputs to vectors.
-        pooling: how it pools, if it says so.
+        fingerprint: identity of the weights and all else that changes vectors.
+        load: loads the weights and returns a function from inputs to vectors.
+        pooling: its pooling, if known.
     """
 
     fingerprint: str
@@ -93,12 +89,12 @@ class LazyEncoder:
         return self.load()
 
     def encode(self, inputs: Sequence[TextInput | str]) -> Any:
-        """Vectors of texts, of shape (n, dimensions)."""
+        """Vectors of texts, shape (n, dimensions)."""
         return self._encode(as_inputs(inputs))
 
 
 def create_sbert(spec: EncoderSpec, context: EncoderContext) -> LazyEncoder:
-    """The encoder of a spec ``sbert``."""
+    """The encoder for a spec ``sbert``."""
     params = checked_params(spec, model=str, path=str)
     if not params.get("path"):
         name = params.get("model", "sbert")
@@ -115,7 +111,7 @@ def create_sbert(spec: EncoderSpec, context: EncoderContext) -> LazyEncoder:
 
 
 def sentence_transformer(path: Path, context: EncoderContext) -> LazyEncoder:
-    """The encoder of a sentence-transformers model's directory: whole texts, as its own ``encode`` reads them."""
+    """An encoder from the directory of a sentence-transformers model; contexts are encoded as whole texts."""
 
     def load() -> Callable[[list[TextInput]], Array]:
         import torch
@@ -159,13 +155,13 @@ _IGNORED = {"README.md", "onnx", "openvino", ".git", ".gitattributes", ".cache"}
 
 
 def directory_checksum(path: Path) -> str:
-    """SHA-256 over all files of a model's directory and of its modules' folders, notes and other formats left out."""
+    """SHA-256 of all files below a model directory, except documentation and other weight formats."""
     named = ((file.relative_to(path), file) for file in sorted(path.rglob("*")) if file.is_file())
     return backbones.file_hash((name.as_posix(), file) for name, file in named if _IGNORED.isdisjoint(name.parts))
 
 
 def create_sapbert(spec: EncoderSpec, context: EncoderContext) -> LazyEncoder:
-    """The encoder of a spec ``sapbert``."""
+    """The encoder for a spec ``sapbert``."""
     params = checked_params(spec, model=str, path=str, pooling=str, max_length=int)
     path = params.get("path")
     where = str(Path(path).expanduser().resolve()) if path else params.get("model", "sapbert")
@@ -187,15 +183,15 @@ def create_sapbert(spec: EncoderSpec, context: EncoderContext) -> LazyEncoder:
 
 @hookimpl
 def register_encoders(register: Register) -> None:
-    """The systems of this module."""
+    """Register the systems of this module."""
     register("sbert", create_sbert, "a sentence-transformers model; by default the paper's SBERT")
     register("sapbert", create_sapbert, "SapBERT: an encoder of biomedical names")
 
 
 def as_encoder(model: Any) -> Encoder:
-    """An object of this process as an encoder: one that is an encoder as it is, others through ``encode(strings)``.
+    """A Python object as an encoder: an encoder as it is, any other through its ``encode(strings)``.
 
-    SentenceTransformers have a fingerprint; of other objects nothing says when their vectors change.
+    Only SentenceTransformers get a fingerprint; for other objects it is empty.
     """
     if isinstance(getattr(model, "fingerprint", None), str) and isinstance(model, Encoder):
         return model
@@ -214,7 +210,7 @@ def as_encoder(model: Any) -> Encoder:
 
 
 def _object_fingerprint(model: Any) -> str:
-    """Changes whenever the vectors of some text could: weights, modules, settings of the tokenizer, prompts."""
+    """Digest of weights, modules, tokenizer, prompts and settings: changes whenever vectors could."""
     weights = hashlib.sha256()
     for name, tensor in model.state_dict().items():
         weights.update(f"{name} {tuple(tensor.shape)}".encode())
@@ -230,11 +226,11 @@ def _object_fingerprint(model: Any) -> str:
 
 
 class TextEncoder:
-    """An encoder as ``load`` gives it: plain strings, or words in context, to vectors.
+    """An encoder as ``load`` returns it: vectors of strings or of words in context.
 
     Args:
-        encoder: what does the work.
-        name: what it was loaded as.
+        encoder: computes the vectors.
+        name: the spec that was loaded.
     """
 
     def __init__(self, encoder: Encoder, name: str = "encoder") -> None:
@@ -246,7 +242,7 @@ class TextEncoder:
 
     @property
     def fingerprint(self) -> str:
-        """Changes whenever the vectors of some text would: with the weights, the pooling or the precision."""
+        """Identity of the vectors: changes with weights, pooling or precision."""
         pooling = getattr(self.encoder, "pooling", None)
         if not isinstance(pooling, Pooling):
             return self.encoder.fingerprint
@@ -254,11 +250,14 @@ class TextEncoder:
         return digest({"encoder": self.encoder.fingerprint, "readout": str(pooling), "precision": precision})
 
     def encode(self, texts: Sequence[str | TextInput]) -> Array:
-        """One vector a text: float32 of shape (len(texts), dimensions).
+        """One vector per text: float32 of shape (len(texts), dimensions).
+
+        Args:
+            texts: strings, or inputs with target words.
 
         Raises:
             UsageError: ``texts`` is a single string.
-            EncodingError: the encoder gave anything else.
+            EncodingError: the encoder returned something else.
         """
         if isinstance(texts, str):
             raise UsageError("encode() takes a list of texts, and got one string", "Write encode([text]).")

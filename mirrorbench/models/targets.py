@@ -1,7 +1,7 @@
-"""Target words: from character spans to the tokens that stand for them, inside the window that a model can read.
+"""Target words: from character spans to token positions, within the window that a model can read.
 
-Offsets say which characters of the text each token stands for. A token belongs to a target if it stands for at least
-one character of it that is no space: byte-level tokens carry the space before a word, and a span may too.
+A token belongs to a target if it covers at least one of its characters that is no space: tokens of byte-level
+tokenizers include the space before a word, and a span may too.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ Positions = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class LocatedTargets:
-    """Token ids of inputs, special tokens included, and where their targets are."""
+    """Token ids of inputs, special tokens included, and the positions of their targets."""
 
     ids: Ragged
     targets: Ragged
-    """Positions of each target's tokens in ``ids``, rising; where no token stands for the target, all positions."""
+    """Positions in ``ids`` of each target's tokens, ascending; all positions if the target has no tokens."""
     windowed: Positions
-    """Inputs that were too long and cut to a window around their target."""
+    """Inputs that were cut to a window around their target."""
     cut: int
-    """How many targets lost some of their tokens, because they are longer than the window."""
+    """Number of targets that lost tokens, because they are longer than the window."""
     missing: int
-    """How many targets no token stands for: the tokenizer drops their characters, or there are none."""
+    """Number of targets without tokens: the tokenizer drops their characters, or they are empty."""
 
 
 def stripped(item: TextInput) -> tuple[str, tuple[tuple[int, int], ...]]:
-    """An input's text without the spaces around it, and its target's spans in that text: without a target all of it."""
+    """An input's text without surrounding spaces, and its target's spans in it; all of it if there is no target."""
     text = item.text.strip()
     if not item.spans:
         return text, ((0, len(text)),)
@@ -43,9 +43,9 @@ def stripped(item: TextInput) -> tuple[str, tuple[tuple[int, int], ...]]:
 
 
 def covering(offsets: ArrayLike, text: str, spans: Sequence[tuple[int, int]]) -> Positions:
-    """Positions of the tokens that stand for a character of the target that is no space.
+    """Positions of the tokens that cover a non-space character of the target.
 
-    ``offsets`` are the first character of each token and the one after its last; equal for special tokens.
+    ``offsets``: each token's first character and the one after its last; equal for special tokens.
     """
     wanted = np.zeros(len(text) + 1, dtype=np.int64)
     for start, end in spans:
@@ -56,11 +56,10 @@ def covering(offsets: ArrayLike, text: str, spans: Sequence[tuple[int, int]]) ->
 
 
 def window(n: int, target: Positions, room: int) -> int:
-    """Where the window of ``room`` tokens starts in a text of ``n``, so that it shows as much as can be of the target.
+    """Start of a window of ``room`` tokens in a text of ``n`` that shows as much of the target as possible.
 
-    The middle of the target comes into the middle of the window, as far as the ends of the text permit; of a target
-    that is longer than the window, the first tokens stay. A text that fits stays whole; one without a target is cut
-    at its end.
+    The target is centred as far as the text's ends permit; of a target longer than the window the first tokens are
+    kept. Without a target the text is cut at its end.
     """
     if n <= room or not len(target):
         return 0
@@ -70,9 +69,9 @@ def window(n: int, target: Positions, room: int) -> int:
 
 
 def cut_to(ids: list[int], target: Positions, max_length: int, special: tuple[int, int]) -> tuple[list[int], Positions]:
-    """Token ids cut to a window around their target, and the positions in them of the target's tokens that are kept.
+    """Token ids cut to a window around their target, and the new positions of the target's tokens that are kept.
 
-    The special tokens stay: so many, as ``special`` says, before and after the text.
+    ``special``: numbers of special tokens before and after the text, which are always kept.
     """
     if len(ids) <= max_length:
         return ids, target
@@ -85,7 +84,7 @@ def cut_to(ids: list[int], target: Positions, max_length: int, special: tuple[in
 
 
 def target_weights(targets: Ragged, width: int) -> NDArray[np.float32]:
-    """Rows that average over the tokens of each target: 1 / k at its k positions, shape (len(targets), width)."""
+    """Weights that average over each target's tokens: 1 / k at its k positions, shape (len(targets), width)."""
     lengths = targets.lengths
     matrix = np.zeros((len(targets), width), dtype=np.float32)
     matrix[np.arange(len(targets)).repeat(lengths), targets.values] = (1 / lengths).repeat(lengths)

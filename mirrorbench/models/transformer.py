@@ -1,4 +1,4 @@
-"""A transformers encoder in memory: texts to tokens, and tokens to vectors under several poolings in one pass."""
+"""A transformers model in memory: texts to tokens, and tokens to vectors under several poolings in one pass."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ _IDS_ONLY = {"padding": False, "return_attention_mask": False, "return_token_typ
 
 @dataclass
 class Transformer:
-    """A backbone in memory: the directory that it came from, the model in float32, and its tokenizer."""
+    """A backbone in memory: its directory, the model in float32, and its tokenizer."""
 
     path: Path
     model: Any
     tokenizer: Any
     device: torch.device
     budget: int = field(init=False)
-    """Tokens in a batch of the encoding, padding included; halved when the device runs out of memory."""
+    """Tokens per batch, padding included; halved when the device runs out of memory."""
 
     def __post_init__(self) -> None:
         self.budget = TOKEN_BUDGET[self.device.type]
@@ -47,9 +47,9 @@ class Transformer:
         return sum(p.numel() for p in self.model.parameters())
 
     def tokenize(self, texts: Sequence[str], max_length: int) -> Ragged:
-        """Token ids of each text, special tokens included, cut to ``max_length``, not padded.
+        """Token ids of each text, with special tokens, cut to ``max_length``, not padded.
 
-        Spaces around a text are stripped: byte-level tokenizers would make tokens of them.
+        Surrounding spaces are stripped: byte-level tokenizers would make tokens of them.
         """
         self._check_length(max_length)
         if not texts:
@@ -58,10 +58,7 @@ class Transformer:
         return Ragged.of(self.tokenizer(whole, truncation=True, max_length=max_length, **_IDS_ONLY)["input_ids"])
 
     def locate(self, inputs: Sequence[TextInput], max_length: int) -> LocatedTargets:
-        """Token ids of each input as ``tokenize`` gives them, and where the target is among them.
-
-        A text that is too long is cut to a window around its target instead of at its end.
-        """
+        """As ``tokenize``, with the positions of targets; long texts are cut to a window around their target."""
         self._check_length(max_length)
         if not self.tokenizer.is_fast:
             raise UsageError(
@@ -86,7 +83,7 @@ class Transformer:
 
     @cached_property
     def _special_tokens(self) -> tuple[int, int]:
-        """How many special tokens the tokenizer puts before and after a text."""
+        """Numbers of special tokens before and after a text."""
         of_text = [number is not None for number in self.tokenizer("a", truncation=False).sequence_ids()]
         return of_text.index(True), of_text[::-1].index(True)
 
@@ -106,16 +103,10 @@ class Transformer:
         targets: Ragged | None = None,
         packed: bool = False,
     ) -> list[torch.Tensor]:
-        """Vectors of a batch of token ids, one tensor (batch, dimensions) for each pooling, with gradients.
+        """Vectors of a batch, (batch, dimensions) for each pooling, with gradients; does not wait for the device.
 
-        Nothing here waits for the device.
-
-        Args:
-            ids: token ids of each text.
-            poolings: what to make of the one pass.
-            pad_to: pad to this many tokens instead of the longest text's.
-            targets: positions of each target's tokens, as from ``locate``; needed by ``target`` poolings only.
-            packed: compute no padding; for models that ``can_pack``, and with ``pad_to=0`` only.
+        ``pad_to``: pad to this many tokens instead of the longest text's. ``targets``: from ``locate``, for ``target``
+        poolings. ``packed``: no padding; only for models that ``can_pack``, with ``pad_to=0``.
         """
         all_layers = not all(p.last_layer_only for p in poolings)
         if packed:
@@ -130,19 +121,19 @@ class Transformer:
         return tuple(output.hidden_states) if all_layers else (output.last_hidden_state,)
 
     def _padded_states(self, ids: Ragged, width: int, all_layers: bool) -> _States:
-        """All layers' states, or the last one's, shape (texts, width, dimensions), and where they are of tokens."""
+        """States of all layers or the last, shape (texts, width, dimensions), and the mask of their tokens."""
         real = ids.mask(width)
         tokens = self._moved(ids.padded(width, self.tokenizer.pad_token_id or 0))
         mask = self._moved(real.astype(np.int64))
         attention: torch.Tensor | None = mask
         if uses_plain_masks(self.model.config):
-            # Of a mask of two dimensions transformers asks the device whether it masks anything at all, and waits for
-            # the answer, which the host knows.
+            # For a two-dimensional mask transformers would ask the device whether it masks anything, and wait for
+            # the answer.
             attention = None if real.all() else mask.bool()[:, None, None, :].expand(-1, -1, width, -1)
         return self._states(all_layers, input_ids=tokens, attention_mask=attention), mask
 
     def _packed_states(self, ids: Ragged, all_layers: bool) -> _States:
-        """As ``_padded_states``, from one row of all tokens."""
+        """As ``_padded_states``, computed from one row of all tokens."""
         packing = Packing.of(ids, self._moved)
         tokens = self._moved(ids.values.astype(np.int64))[None]
         positions = self._moved(position_ids(ids, self.model.config))[None]
@@ -153,7 +144,7 @@ class Transformer:
         return tuple(packing.padded(states[0]) for states in rows), packing.real
 
     def _moved(self, array: NDArray[Any]) -> torch.Tensor:
-        """An array on the device, on its way there while the host goes on."""
+        """An array on the device, copied asynchronously to a GPU."""
         tensor = torch.from_numpy(array)
         if self.device.type == "cuda":
             return tensor.pin_memory().to(self.device, non_blocking=True)
@@ -162,7 +153,7 @@ class Transformer:
 
 @contextmanager
 def quiet_transformers() -> Iterator[None]:
-    """Silence transformers' reports and bars: the unused head of a masked language model is no news at each load."""
+    """Silence transformers' reports and progress bars, e.g. about unused heads at each load."""
     from transformers.utils import logging
 
     verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
@@ -179,10 +170,10 @@ def quiet_transformers() -> Iterator[None]:
 def load_transformer(path: Path, device: torch.device, configure: Callable[[Any], None] | None = None) -> Transformer:
     """Load a backbone from a local directory, in float32.
 
-    Weights come from safetensors, or through torch's restricted weights-only unpickler where a model has none (several
-    of the papers' backbones); code beside a model is never run. Weights that the files lack would be random numbers:
-    that is an error, except for the pooler, which no pooling uses and which masked language models do not have.
-    ``configure`` may change the configuration before the model is built (dropout rates).
+    Weights are read from safetensors, or with torch's weights-only unpickler if a model has none (as several of the
+    papers' backbones); code in the directory is never run. Missing weights, which would be random, are an error, except
+    for the pooler, which no pooling uses and masked language models lack. ``configure`` may change the configuration
+    first (dropout rates).
     """
     from transformers import AutoConfig, AutoModel, AutoTokenizer
 
@@ -193,13 +184,13 @@ def load_transformer(path: Path, device: torch.device, configure: Callable[[Any]
             if configure:
                 configure(config)
             tokenizer = AutoTokenizer.from_pretrained(path, **safe)
-            torch.manual_seed(0)  # of the unused pooler: the same at each load
+            torch.manual_seed(0)  # the unused pooler is random: the same at each load
             model, report = AutoModel.from_pretrained(
                 path, config=config, dtype=torch.float32, output_loading_info=True, **safe
             )
     except MirrorbenchError:
         raise
-    except Exception as error:  # transformers checks little of what it reads: damage may show as any exception
+    except Exception as error:  # damaged files may raise any exception in transformers
         raise _unreadable(path, error) from error
     _check_complete(path, config, tokenizer, report["missing_keys"])
     if getattr(config, "is_encoder_decoder", False):

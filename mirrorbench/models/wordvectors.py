@@ -1,13 +1,12 @@
-"""``fasttext`` and ``static``: word vectors as text encoders, a text's vector being the mean over its words.
+"""``fasttext`` and ``static``: word vectors as text encoders; a text's vector is the mean over its words.
 
-Files are in word2vec's, GloVe's and fastText's text form, or fastText binaries. Spec keys: ``path`` (a file; ``{lang}``
-in it stands for the language of the text), ``limit`` (words read from it, 0 for all), ``lower`` (whether texts are
-lower-cased; by default, if the vocabulary is), ``language`` (of texts that name none; by default the task's).
+Files: the text formats of word2vec, GloVe and fastText, or fastText binaries. Spec keys: ``path`` (a file; ``{lang}``
+stands for the text's language), ``limit`` (words read, 0 for all), ``lower`` (lower-case texts; by default if the
+vocabulary is lower-cased), ``language`` (of texts that name none; by default the task's).
 
-How a text becomes words: it is looked up whole; if unknown, it is cut at spaces, and the punctuation around each piece
-is taken off; a piece that is unknown is cut at the punctuation inside it. Unknown words are left out, unless the file
-has vectors of character n-grams (fastText binaries), and a text without any known word gets a zero vector. A word in
-context is encoded without its context.
+A text is looked up whole; if unknown, it is split at spaces, and punctuation around each piece is removed; an unknown
+piece is split at the punctuation in it. Unknown words are omitted, unless the file has vectors of character n-grams
+(fastText binaries); a text without known words gets a zero vector. A word in context is encoded without its context.
 """
 
 from __future__ import annotations
@@ -34,10 +33,10 @@ from mirrorbench.core.specs import EncoderSpec
 from mirrorbench.models.systems import EncoderContext, checked_params
 
 PARSER = 1
-"""Version of the reading; raised when the same file would give other vectors, so that no old cache entry is used."""
+"""Version of the parser, part of cache keys; raised when a file would give other vectors."""
 
 DEFAULT_WORDS = 200_000
-"""Words read from a file: as many as Glavaš et al. (2019) keep, whose dictionaries paper 1 takes (section 3)."""
+"""Words read from a file: as many as Glavaš et al. (2019), whose dictionaries paper 1 uses (section 3)."""
 
 _LANGUAGE = "{lang}"
 _HEADER = re.compile(rb"(\d+) (\d+)")
@@ -47,19 +46,19 @@ _INSIDE = re.compile(r"[\W_]+")
 
 @dataclass(frozen=True)
 class WordVectors:
-    """Distinct words, the most frequent first, and their vectors, perhaps memory-mapped."""
+    """Distinct words, most frequent first, and their vectors, possibly memory-mapped."""
 
     words: tuple[str, ...]
     vectors: Array
     ngrams: Array | None = None
-    """FastText's vectors of character n-grams, for words beyond the vocabulary: one row for each hash bucket."""
+    """FastText's vectors of character n-grams for out-of-vocabulary words: one row per hash bucket."""
     shortest: int = 0
-    """Characters of the shortest n-gram, the brackets around the word counted."""
+    """Length of the shortest n-gram in characters, counting the brackets around a word."""
     longest: int = 0
 
     @cached_property
     def rows(self) -> dict[str, int]:
-        """Where each word's vector is."""
+        """Row of each word's vector."""
         return {word: row for row, word in enumerate(self.words)}
 
     @cached_property
@@ -68,7 +67,7 @@ class WordVectors:
         return all(word == word.lower() for word in self.words)
 
     def vector(self, word: str) -> Array | None:
-        """The vector of a word, the mean over its n-grams if need be; ``None`` for an unknown word."""
+        """The vector of a word, for an unknown word the mean over its n-grams; ``None`` without n-grams."""
         if word in self.rows or self.ngrams is None:
             return self.vectors[self.rows[word]] if word in self.rows else None
         from gensim.models.fasttext import ft_ngram_hashes
@@ -77,7 +76,7 @@ class WordVectors:
         return np.asarray(self.ngrams[rows]).mean(axis=0, dtype=np.float32) if len(rows) else None
 
     def of_text(self, text: str) -> Array:
-        """The mean vector of a text's known words, zero without any; shape (dimensions,)."""
+        """The mean vector of a text's known words, zero if there are none; shape (dimensions,)."""
         found = [vector for word in self._split(text.strip()) if (vector := self.vector(word)) is not None]
         return np.mean(found, axis=0, dtype=np.float32) if found else np.zeros(self.vectors.shape[1], np.float32)
 
@@ -92,10 +91,9 @@ class WordVectors:
 
 
 class StaticEncoder:
-    """Mean word vectors; the file is only checksummed until the first text comes.
+    """Mean word vectors; the file is loaded at the first text, and only checksummed before.
 
-    ``lower``: whether texts are lower-cased, ``None`` for what suits the vocabulary. ``language``: of inputs that name
-    none.
+    ``lower``: whether to lower-case texts, ``None`` if the vocabulary is; ``language``: of inputs that name none.
     """
 
     def __init__(self, path: Path, limit: int = DEFAULT_WORDS, lower: bool | None = None, language: str = "") -> None:
@@ -108,7 +106,7 @@ class StaticEncoder:
         self._loaded: dict[Path, WordVectors] = {}
 
     def encode(self, inputs: Sequence[TextInput | str]) -> Array:
-        """Vectors of texts, float32 of shape (n, dimensions); zero where no word is known."""
+        """Vectors of texts, float32 of shape (n, dimensions); zero if no word is known."""
         rows = []
         for item in as_inputs(inputs):
             vectors = self._vectors(item.language)
@@ -120,7 +118,7 @@ class StaticEncoder:
         return np.stack(rows)
 
     def vocabulary(self, language: str) -> tuple[str, ...]:
-        """The words of the file, or of the language's file, the most frequent first: at most ``limit``."""
+        """The words of the (language's) file, most frequent first; at most ``limit``."""
         return self._vectors(language).words
 
     def _vectors(self, language: str) -> WordVectors:
@@ -138,7 +136,7 @@ class StaticEncoder:
         return Path(str(self.path).replace(_LANGUAGE, language))
 
     def _files(self) -> list[Path]:
-        """The file, or all files that the path can stand for."""
+        """All files that the path can stand for."""
         if _LANGUAGE not in self.path.name:
             return [self._path(self.language)]
         found = sorted(self.path.parent.glob(self.path.name.replace(_LANGUAGE, "*")))
@@ -148,7 +146,7 @@ class StaticEncoder:
 
 
 def create_static(spec: EncoderSpec, context: EncoderContext) -> StaticEncoder:
-    """The encoder of a spec."""
+    """The encoder for a spec ``fasttext`` or ``static``."""
     params = checked_params(spec, path=str, limit=int, lower=bool, language=str)
     if "path" not in params:
         raise UsageError(
@@ -162,13 +160,13 @@ def create_static(spec: EncoderSpec, context: EncoderContext) -> StaticEncoder:
 
 @hookimpl
 def register_encoders(register: Register) -> None:
-    """Word vectors, under the name of the paper's baseline and under a name for all others."""
+    """Register word vectors, under the name of the paper's baseline and a general name."""
     register("fasttext", create_static, "fastText vectors (.vec or .bin): mean over a text's words")
     register("static", create_static, "any word vectors as text (word2vec, GloVe): mean over a text's words")
 
 
 def file_checksum(path: Path) -> str:
-    """SHA-256 of a file, remembered in the cache by the file's path, size and time of change."""
+    """SHA-256 of a file, cached by its path, size and modification time."""
     if not path.is_file():
         raise ModelUnavailableError(f"there is no file of word vectors at {path}")
     stat = path.stat()
@@ -186,9 +184,8 @@ def file_checksum(path: Path) -> str:
 def load_vectors(path: Path, limit: int) -> WordVectors:
     """The first ``limit`` words of a file (files list frequent words first), 0 for all.
 
-    A file is read once and kept in the cache as a plain array that is memory-mapped from then on: loading two gigabytes
-    again costs neither time nor memory. Names ending in ``.bin`` are fastText binaries, which need as much memory as
-    the file is large; all others are text; a ``.gz`` is unpacked while it is read.
+    A file is parsed once and cached as a memory-mapped array. Names ending in ``.bin`` are fastText binaries, which
+    need as much memory as the file's size; all others are text, ``.gz`` decompressed.
     """
     folder = cache_root() / "vectors" / digest({"file": file_checksum(path), "limit": limit, "parser": PARSER})
     if not (folder / "words.json").is_file():
@@ -200,7 +197,7 @@ def load_vectors(path: Path, limit: int) -> WordVectors:
 
 
 def _save(vectors: WordVectors, folder: Path) -> None:
-    """Keep vectors in the cache; the words come last, so that a folder without them is one that died half-written."""
+    """Cache vectors; the words are written last and mark the folder as complete."""
     about: dict[str, Any] = {"words": vectors.words}
     arrays = {"vectors": vectors.vectors}
     if vectors.ngrams is not None:
@@ -214,16 +211,16 @@ def _save(vectors: WordVectors, folder: Path) -> None:
 
 
 def read_text(path: Path, limit: int = 0) -> WordVectors:
-    """Read a text file: a word and its numbers on each line, separated by spaces, after a header or none.
+    """Read a text file: per line a word and its numbers, separated by spaces; an optional header of two integers.
 
-    A header is a first line of two whole numbers. A word may hold spaces (GloVe 840B has some): the numbers are
-    counted from the end. Of a repeated word the first vector counts, bytes that are no UTF-8 become U+FFFD.
+    A word may contain spaces (some in GloVe 840B do): the numbers are counted from the end. The first vector of a
+    repeated word counts; bytes that are not UTF-8 become U+FFFD.
     """
     words: dict[str, Array] = {}
     announced = dimensions = number = 0
     try:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as stream, warnings.catch_warnings():
-            warnings.simplefilter("error", DeprecationWarning)  # how NumPy says that a text is no list of numbers
+            warnings.simplefilter("error", DeprecationWarning)  # NumPy's warning for a text that is no list of numbers
             for line_number, raw in enumerate(stream, start=1):
                 line = raw.rstrip(b" \r\n").replace(b"\t", b" ")
                 if not line:
@@ -254,10 +251,10 @@ def read_text(path: Path, limit: int = 0) -> WordVectors:
 
 
 def _entry(line: bytes, dimensions: int) -> tuple[str, Array]:
-    """A line's word and numbers; no numbers if they are not ``dimensions`` many (0: not known yet)."""
+    """A line's word and numbers; no numbers if their count is not ``dimensions`` (0: not known yet)."""
     word, _, rest = line.partition(b" ")
     row = _numbers(rest)
-    if dimensions and len(row) != dimensions:  # perhaps a word that holds spaces
+    if dimensions and len(row) != dimensions:  # perhaps a word that contains spaces
         word, *fields = line.rsplit(b" ", dimensions)
         row = _numbers(b" ".join(fields))
     return word.decode("utf-8", "replace"), row if dimensions in (0, len(row)) else row[:0]
@@ -271,7 +268,7 @@ def _numbers(text: bytes) -> Array:
 
 
 def _read_binary(path: Path, limit: int) -> WordVectors:
-    """A fastText binary: its first words, and all of its n-grams."""
+    """A fastText binary: its first words and all n-grams."""
     try:
         from gensim.models.fasttext import load_facebook_vectors
     except ImportError as error:

@@ -1,10 +1,8 @@
-"""Parsers of the original file formats: files in, items out; a row is never dropped silently.
+"""Parsers of original file formats: from the files of a card (by path) and its options to ``mirrorbench.data.items``.
 
-A parser is a function of the files (by their path in the card, in the card's order) and of the card's options. Its
-items are those of ``mirrorbench.data.items`` that the card's kind of task works on. Texts come out exactly as they
-stand in the file, unless a parser says otherwise: only the line end goes, and spaces at either end of a column stay
-(some STS files have them; a model's tokenizer may or may not care). What does not follow a format is a
-``DataFormatError`` with file and line.
+No row is dropped silently: what does not follow the format is a ``DataFormatError`` with file and line. Texts are
+returned exactly as in the file unless a parser says otherwise; white space around columns stays (some STS files have
+it).
 """
 
 from __future__ import annotations
@@ -26,15 +24,11 @@ PARSERS = {
     **dict.fromkeys(("biosyn", "askapatient", "cometa", "rescnn"), "entity_linking"),
     "wsd": "wsd",
 }
-"""The parsers by the name that a card gives, and the modules where they stand."""
+"""The module of each parser, by the name that cards use."""
 
 
 def parser_of(name: str) -> Parser:
-    """The parser that a card names.
-
-    Raises:
-        UnknownNameError: there is none of that name.
-    """
+    """The parser of this name; an ``UnknownNameError`` if there is none."""
     if name not in PARSERS:
         raise UnknownNameError(
             f"A card names the parser {name!r}, which does not exist.", f"Parsers: {', '.join(PARSERS)}"
@@ -45,15 +39,15 @@ def parser_of(name: str) -> Parser:
 
 
 def parse(data: ResolvedData) -> list[Any]:
-    """The items of what the store resolved, in file order; their ids come from line numbers or the data set itself.
+    """The items of resolved data, in file order; ids come from line numbers or from the data set.
 
     Raises:
-        UnknownNameError: the card names a parser that does not exist.
+        UnknownNameError: the parser does not exist.
         DataFormatError: a file does not follow its format, or is empty.
     """
     parser = parser_of(data.parser)
     for path in data.files.values():
-        # Nothing, or nothing but the byte order mark that some editors put there.
+        # Empty, or only the byte order mark that some editors write.
         if path.is_file() and path.stat().st_size <= len(BOM_UTF8) and path.read_bytes() in (b"", BOM_UTF8):
             raise DataFormatError(f"{path} is empty.")
     items = parser(data.files, data.options)

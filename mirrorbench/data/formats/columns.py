@@ -1,4 +1,4 @@
-"""The reader under all tabular formats: a format declares its columns, and gets rows that know where they stand."""
+"""The reader of all tabular formats: a format declares its columns and gets rows that know their file and line."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ Parser = Callable[[Mapping[str, Path], Mapping[str, Any]], list[Any]]
 _T = TypeVar("_T")
 
 
-@dataclass(slots=True)  # not frozen: that doubles the time that a row takes
+@dataclass(slots=True)  # not frozen: that would double the time per row
 class TableRow:
-    """A row of a file: its values by the name of their column, or by its number from 0 where columns have no names."""
+    """A row of a file: values by column name, or by index from 0 if columns have no names."""
 
     path: Path | str
     line: int
@@ -26,29 +26,29 @@ class TableRow:
     ids: Ids
 
     def error(self, problem: str) -> DataFormatError:
-        """What is wrong with the row, with file and line in front."""
+        """An error about the row, with file and line."""
         return DataFormatError(f"{self.path}, line {self.line}: {problem}.")
 
     def text(self, column: str | int) -> str:
-        """The text in a column, as it stands there; it must not be blank."""
+        """The text in a column, unchanged; it must not be blank."""
         value = self.values.get(column)
         if not isinstance(value, str) or not value.strip():
             raise self.error(f"column {column!r} is missing, empty or no text")
         return value
 
     def number(self, column: str | int, scale: tuple[float, float]) -> float:
-        """The decimal number in a column, between the two ends of a scale."""
+        """The decimal number in a column, within a scale."""
         return parse_number(self.text(column).strip(), self.path, self.line, *scale)
 
     def label(self, column: str | int, labels: Mapping[str, _T]) -> _T:
-        """What the word in a column stands for."""
+        """The value of the label in a column."""
         value = self.values.get(column)
         if not isinstance(value, str) or value not in labels:
             raise self.error(f"the label {shown(str(value))} is none of {', '.join(labels)}")
         return labels[value]
 
     def unique(self, identity: str) -> str:
-        """The id of the row's item; it may stand once in all files."""
+        """The id of the row's item, which must be unique in all files."""
         return self.ids.add(identity, self.path, self.line)
 
 
@@ -57,11 +57,12 @@ class Columns:
     """The columns of a format.
 
     Attributes:
-        names: the columns that a row has, in their order, or that are needed where the header says the order; without
-            any, columns have numbers, and all rows as many as the first.
-        header: whether the first line names the columns: ``exact`` (those and no others), or ``order``; else empty.
-        widths: how many columns a row may have, if not as many as there are names, or as there are in the header.
-        separator: between two columns; ``,`` reads quotes by RFC 4180, with one row a line, others take them as text.
+        names: the columns in order, or the required ones if the header gives the order. If empty, columns are numbered
+            and all rows have as many as the first.
+        header: whether the first line names the columns: ``exact`` (these and no others), ``order`` (these and perhaps
+            others, in any order), or empty for no header.
+        widths: permitted numbers of columns, if not that of the names or of the header.
+        separator: with ``,`` quotes follow RFC 4180, one row per line; with any other, quotes are text.
         encoding: of the file.
     """
 
@@ -72,11 +73,11 @@ class Columns:
     encoding: str = "utf-8-sig"
 
     def read(self, path: Path, ids: Ids | None = None) -> list[TableRow]:
-        """All rows of a file; see ``split``."""
+        """The rows of a file; see ``split``."""
         return self.split(read_lines(path, self.encoding), path, ids)
 
     def split(self, lines: Sequence[str], path: Path | str, ids: Ids | None = None) -> list[TableRow]:
-        """The lines of a file as rows."""
+        """Lines as rows."""
         if self.separator == ",":
             cut = [_csv_fields(text, path, line) for line, text in enumerate(lines, start=1)]
         else:
@@ -100,14 +101,14 @@ class Columns:
         return rows
 
     def read_all(self, files: Mapping[str, Path]) -> Iterator[TableRow]:
-        """The rows of several files, among which ids are unique."""
+        """The rows of several files; ids are unique among all."""
         ids = Ids()
         for path in files.values():
             yield from self.read(path, ids)
 
 
 def _csv_fields(text: str, path: Path | str, line: int) -> list[str]:
-    # One line at a time: a stray quote is then an error in its line, and cannot swallow the lines that follow.
+    # One line at a time, so that a stray quote is an error in its line and cannot absorb the next lines.
     try:
         rows = list(csv.reader([text], strict=True))
     except csv.Error as error:
@@ -118,7 +119,7 @@ def _csv_fields(text: str, path: Path | str, line: int) -> list[str]:
 
 
 def json_rows(path: Path, ids: Ids) -> Iterator[TableRow]:
-    """The rows of a file of JSON lines."""
+    """The rows of a JSON-lines file."""
     for line, text in enumerate(read_lines(path), start=1):
         values = parse_json(text, f"{path}, line {line}")
         if not isinstance(values, dict):
@@ -127,7 +128,7 @@ def json_rows(path: Path, ids: Ids) -> Iterator[TableRow]:
 
 
 def parallel_lines(path: Path, rows: Sequence[TableRow]) -> list[str]:
-    """The lines of a file that says something of each row of another."""
+    """The lines of a file that has one line for each row of another file."""
     lines = read_lines(path)
     if len(lines) != len(rows):
         raise DataFormatError(f"{path} has {len(lines)} lines instead of {len(rows)}, one for each item.")
@@ -135,7 +136,7 @@ def parallel_lines(path: Path, rows: Sequence[TableRow]) -> list[str]:
 
 
 def parallel_labels(path: Path | None, rows: Sequence[TableRow], labels: Mapping[str, int]) -> list[int | None]:
-    """What the lines of a file of labels stand for, one for each row of another; ``None`` where there is no file."""
+    """The values of a file of labels, one for each row of another file; ``None`` for each if there is no file."""
     if path is None:
         return [None] * len(rows)
     lines = [(line, text.strip()) for line, text in enumerate(parallel_lines(path, rows), start=1)]
@@ -143,14 +144,13 @@ def parallel_labels(path: Path | None, rows: Sequence[TableRow], labels: Mapping
 
 
 def by_name(files: Mapping[str, Path], pattern: str, shape: str, needed: Sequence[str]) -> dict[str, dict[str, Path]]:
-    """Files whose names say which part of which group they are: ``dev.gold.txt``, labels of the split dev.
+    """Files by group and part, which their names give: ``dev.gold.txt`` is the part ``gold`` of the group ``dev``.
 
     Args:
-        files: by their path in the card.
-        pattern: a regular expression for the name without its folder; its groups ``group`` and ``part`` (where that is
-            absent, the part is ``data``).
-        shape: the same for people.
-        needed: the parts that every group must have, the one first that gives the order of the groups.
+        files: by path in the card.
+        pattern: regular expression for the file name, with groups ``group`` and ``part`` (``data`` if it is empty).
+        shape: the same for messages.
+        needed: parts that every group must have; the first one's files give the order of groups.
     """
     found: dict[str, dict[str, Path]] = {}
     for name, path in files.items():

@@ -18,17 +18,16 @@ STATEMENTS = {
     2: "{target} is a kind of {hypernyms}",
     3: "{target} is a kind of {hypernyms} and means {definition}",
 }
-"""What is said of the target in each subtask of WiC-TSV, to be read as its second context (MirrorWiC, footnote 5)."""
+"""The second context in each subtask of WiC-TSV: a statement about the target (MirrorWiC, footnote 5)."""
 
 _TRUE_FALSE = {"T": 1, "F": 0}
 
 
 def parse_wic(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[ContextPair]:
-    """WiC in its original form, the one that SuperGLUE took over.
+    """WiC in its original form, which SuperGLUE adopted.
 
-    ``dev.data.txt`` holds target, part of speech, ``i-j`` and two sentences; ``i`` and ``j`` count the sentences'
-    words, which are set apart by one space each. ``dev.gold.txt``, where it is public, holds T or F. The id is
-    ``dev/<line>``.
+    ``dev.data.txt`` holds target, part of speech, ``i-j`` and two sentences; ``i`` and ``j`` index the sentences'
+    words, which are separated by single spaces. ``dev.gold.txt``, if public, holds T or F. The id is ``dev/<line>``.
     """
     columns = Columns(("target", "pos", "indices", "first", "second"))
     names = r"(?P<group>train|dev|test)\.(?P<part>data|gold)\.txt"
@@ -47,12 +46,12 @@ def parse_wic(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[Con
 def parse_wic_tsv(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[ContextPair]:
     """WiC-TSV, target sense verification; the option ``subtask`` is 1 (definition), 2 (hypernyms) or 3 (both).
 
-    ``dev_examples.txt`` holds target, index of its word and context, the words set apart by one space each;
-    ``dev_definitions.txt`` a definition, ``dev_hypernyms.txt`` hypernyms, tab-separated, with underscores for spaces;
-    ``dev_labels.txt``, where it is public, T or F. Definition and hypernyms become a statement about the target, the
-    second context ("plant is a kind of building complex and means ..."). (The released code leaves the underscores
-    in.) One training item of the original has no hypernyms: its statement ends before them in subtask 2, and is that of
-    subtask 1 in subtask 3. The id is ``dev/<line>``.
+    ``dev_examples.txt`` holds target, word index and context, words separated by single spaces; ``dev_definitions.txt``
+    a definition; ``dev_hypernyms.txt`` tab-separated hypernyms with underscores for spaces; ``dev_labels.txt``, if
+    public, T or F. Definition and hypernyms make a statement, the second context ("plant is a kind of building complex
+    and means ..."), with spaces for underscores (unlike the released code). One original training item has no
+    hypernyms: its statement ends before them in subtask 2, and is that of subtask 1 in subtask 3. The id is
+    ``dev/<line>``.
     """
     subtask = whole_number(options, "subtask", 0)
     if subtask not in STATEMENTS:
@@ -79,11 +78,11 @@ def parse_wic_tsv(files: Mapping[str, Path], options: Mapping[str, Any]) -> list
 
 
 def parse_xlwic(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[ContextPair]:
-    """XL-WiC: words in context in twelve languages, as the files of its two official archives are called.
+    """XL-WiC: words in context in twelve languages, in the files of its two official archives.
 
-    A line holds target, part of speech, start and end of the target in both contexts, in characters, the two contexts,
-    and 1 or 0 where labels are public. Labels of the test split may lie in a file of their own. Files: ``valid.txt``
-    and ``test.txt``, or ``zh_valid.txt``, ``zh_test_data.txt`` and ``zh_test_gold.txt``. The id is ``dev/<line>``.
+    A line holds target, part of speech, start and end of the target in both contexts (in characters), the two contexts,
+    and 1 or 0 if labels are public. Files: ``valid.txt`` and ``test.txt``, or ``zh_valid.txt``, ``zh_test_data.txt``
+    and ``zh_test_gold.txt`` (labels of the test split). The id is ``dev/<line>``.
     """
     columns = Columns(("target", "pos", "s1", "e1", "s2", "e2", "first", "second", "label"), widths=(8, 9))
     names = r"(?:[^_]*_)?(?P<group>valid|test)(?:(?<=test)(?:_data|_(?P<part>gold)))?\.\w+"
@@ -105,8 +104,8 @@ def parse_xlwic(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[C
 def parse_am2ico(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[ContextPair]:
     """AM2iCo: a context in another language (option ``language``), one in English, and T or F.
 
-    The target is marked as ``<word>...</word>`` in both; the marks are taken out. A file is named after its split
-    (``dev.tsv``). The id is ``dev/<line>``, from 1 after the header.
+    ``<word>...</word>`` marks the target in both; the marks are removed. A file is named after its split (``dev.tsv``).
+    The id is ``dev/<line>``, from 1 after the header.
     """
     language = text_option(options, "language")
     columns = Columns(("context1", "context2", "label"), header="exact")
@@ -125,11 +124,11 @@ def parse_am2ico(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[
 
 
 def parse_usim(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[RatedContexts]:
-    """Usim (how similar are two uses of a word?) in the form that MirrorWiC's authors use.
+    """Usim (how similar are two uses of a word?) in the form used by the authors of MirrorWiC.
 
-    A line holds a context, whose words are set apart by one space each, the number of the target's word, the mean
-    rating from 1 to 5, and the word's lemma with the number of the sentence (``bright.a 1``). Two lines that follow one
-    another are a pair and repeat its rating. The id names lemma and sentences: ``bright.a/1-2``.
+    A line holds a context (words separated by single spaces), the index of the target, the mean rating from 1 to 5, and
+    the lemma with the sentence's number (``bright.a 1``). Two consecutive lines are a pair and have the same rating.
+    The id is lemma and sentence numbers: ``bright.a/1-2``.
     """
     columns = Columns(("context", "index", "rating", "name"))
     ids = Ids()
@@ -162,10 +161,10 @@ _COSIMLEX = Columns(
 
 
 def parse_cosimlex(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[ContextChange]:
-    """CoSimLex (SemEval-2020 task 3): two words, both in each of two contexts; tab-separated despite its name.
+    """CoSimLex (SemEval-2020 task 3): two words, both in each of two contexts; tab-separated despite the name ``.csv``.
 
-    The words are marked with ``<strong>`` in both contexts, in whatever order they stand there; ``word1_context1`` ...
-    give them in the form that occurs. The marks are taken out. The id is the number of the row, from 1.
+    ``<strong>`` marks the words in both contexts, in any order; ``word1_context1`` etc. give the forms that occur. The
+    marks are removed. The id is the number of the row, from 1.
     """
 
     def in_context(row: TableRow, number: str) -> RatedContexts:
@@ -184,7 +183,7 @@ def parse_cosimlex(files: Mapping[str, Path], options: Mapping[str, Any]) -> lis
 
 
 def _nth_word(row: TableRow, column: str, index: str) -> TextInput:
-    """A word in a text whose words are set apart by one space each, by its number from 0."""
+    """The word at an index from 0, in a text whose words are separated by single spaces."""
     text = row.values[column]
     words = text.split(" ")
     number = parse_index(index)
@@ -196,7 +195,7 @@ def _nth_word(row: TableRow, column: str, index: str) -> TextInput:
 
 
 def _between(row: TableRow, column: str, first: str, last: str) -> TextInput:
-    """A word in a text, by the characters at which it starts and ends."""
+    """A word in a text, by its first character and the one after its last."""
     text, bounds = row.values[column], (row.values[first], row.values[last])
     start, end = map(parse_index, bounds)
     if not 0 <= start < end <= len(text):
@@ -205,7 +204,7 @@ def _between(row: TableRow, column: str, first: str, last: str) -> TextInput:
 
 
 def _only_marked(row: TableRow, column: str, language: str) -> TextInput:
-    """The one word of a text that is marked as ``<word>...</word>``."""
+    """The only word of a text that is marked as ``<word>...</word>``."""
     text, spans = unmark(row.values[column], "word")
     if len(spans) != 1 or not text[slice(*spans[0])].strip():
         raise row.error(f"{len(spans)} targets instead of one in {shown(row.values[column])}")

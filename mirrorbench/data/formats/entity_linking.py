@@ -1,7 +1,7 @@
-"""Biomedical entity linking: mentions and dictionaries in the formats of BioSyn, AskAPatient, COMETA and ResCNN.
+"""Biomedical entity linking: the formats of BioSyn, AskAPatient, COMETA and ResCNN.
 
-Names are lower-cased where the released evaluators do it (SapBERT's data loader): those of every dictionary, and the
-mentions of all sets but COMETA. A mention or an id may be composite: ``|`` and ``+`` separate its parts.
+Names are lower-cased as in the released evaluation (SapBERT's data loader): all dictionaries, and the mentions of all
+sets but COMETA. ``|`` and ``+`` separate the parts of composite mentions and ids.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _Named = tuple[str, frozenset[str]]
 
 
 def parse_biosyn(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[Linking]:
-    """BioSyn's archive of a data set, read in place: a folder of ``.concept`` files, one a document, and a dictionary.
+    """BioSyn's archive of a data set, read in place: a folder of ``.concept`` files, one per document; a dictionary.
 
     A line of a ``.concept`` file is ``document||start|end||type||mention||ids``, a line of a dictionary ``ids||name``.
     The option ``mentions`` names the folder (``processed_test``), ``dictionary`` the file. A mention's id is
@@ -34,7 +34,7 @@ def parse_biosyn(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[
     folder, dictionary = text_option(options, "mentions"), text_option(options, "dictionary")
     documents: dict[str, list[str]] = {}
     with open_archive(path) as archive:
-        for member in archive.sizes:  # in the archive's order: a gzipped tar can only be read forwards
+        for member in archive.sizes:  # in archive order: a gzipped tar is read sequentially
             place = PurePosixPath(member)
             if (place.suffix == ".concept" and place.parent.name == folder) or place.name == dictionary:
                 content = b"".join(archive.read(member, MEMBER_LIMIT))
@@ -51,15 +51,15 @@ def parse_biosyn(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[
             parts, ids = _split(row.text("mention").strip().lower()), _ids(row.text("ids"))
             if not all(parts) or not ids:
                 raise row.error("an empty mention, or no id")
-            if row.values["ids"].strip().lower() != _NO_ID:  # such a mention has nothing to be linked to: no item
+            if row.values["ids"].strip().lower() != _NO_ID:  # a mention without a concept is no item
                 mentions.append(Mention(f"{PurePosixPath(name).stem}/{row.line}", parts, ids))
     return [_linking(mentions, names, path)]
 
 
 def parse_askapatient(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[Linking]:
-    """The folds of AskAPatient, in Windows-1252: id, medical term and what the patient wrote.
+    """The folds of AskAPatient, in Windows-1252: id, medical term, and the patient's words.
 
-    The dictionary of a fold is made of the labels (id and term) of its own three files,
+    The dictionary of a fold consists of the labels (id and term) of its own three files,
     ``AskAPatient.fold-<n>.<train|validation|test>.txt``. A mention's id is ``<fold>/<line>``.
     """
     columns = Columns(("id", "term", "phrase"), encoding="cp1252")
@@ -80,10 +80,10 @@ def parse_askapatient(files: Mapping[str, Path], options: Mapping[str, Any]) -> 
 
 
 def parse_cometa(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[Linking]:
-    """A split of COMETA, tab-separated despite ``.csv``; and SapBERT's dictionary of SNOMED names, a ``.txt``.
+    """A split of COMETA, tab-separated despite ``.csv``, and SapBERT's dictionary of SNOMED names, a ``.txt``.
 
-    The general SNOMED id is the gold (the paper's "general" splits). Terms are taken as they stand. A mention's id is
-    the line number.
+    Gold is the general SNOMED id (the paper's "general" splits). Mentions are not lower-cased. A mention's id is its
+    line.
     """
     table, names = _two_files(files, ".csv", "COMETA: one .csv of mentions and one .txt of names are needed.")
     mentions = [
@@ -94,11 +94,10 @@ def parse_cometa(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[
 
 
 def parse_rescnn(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[Linking]:
-    """ResCNN's ``data.json`` (lists of mention and ids by part) and a list of MeSH names (id, tab, name).
+    """ResCNN's ``data.json`` (lists of mention and ids by split) and a list of MeSH names (id, tab, name).
 
-    Names are brought to the form of the mentions (lower case, words only). As in the dictionaries of BioSyn, the
-    mentions of train and dev are names, too (composite ones left out: what they stand for is not one concept). The test
-    mentions are looked up; a mention's id is its place in the list, from 1.
+    Names are normalised like the mentions (lower case, words only). As in BioSyn's dictionaries, the mentions of train
+    and dev are names too, except composite ones. The test mentions are linked; their id is the place in the list.
     """
     mentions_path, names_path = _two_files(files, ".json", "ResCNN: data.json and a list of names are needed.")
     dictionary: dict[_Named, None] = {}
@@ -123,7 +122,7 @@ def parse_rescnn(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[
 
 
 class _ResCnn(msgspec.Struct):
-    """ResCNN's three parts: mentions, each with its ids."""
+    """``data.json``: mentions, each with its ids, by split."""
 
     train: list[tuple[str, str]]
     dev: list[tuple[str, str]]

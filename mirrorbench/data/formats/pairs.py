@@ -17,10 +17,10 @@ _STS_SCALE = (0, 5)
 
 
 def parse_sts(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[Pair]:
-    """SemEval's STS tasks: ``STS.input.X.txt`` holds two sentences a line, ``STS.gs.X.txt`` the score from 0 to 5.
+    """SemEval's STS tasks: ``STS.input.X.txt`` holds two sentences per line, ``STS.gs.X.txt`` the score from 0 to 5.
 
-    STS16 has two columns more (option ``columns``: 4), notes on sources. A blank gold line (STS15, STS16) means that
-    the pair was not scored: it is left out, and only such pairs are. The id is ``X/<line>``, the subset ``X``.
+    STS16 has two more columns (option ``columns``: 4), notes on sources. Pairs with a blank gold line (STS15, STS16)
+    were not scored and are left out. The id is ``X/<line>``, the subset ``X``.
     """
     width = whole_number(options, "columns", 2, least=2)
     names = r".+\.(?P<part>input|gs)\.(?P<group>.+)\.txt"
@@ -35,9 +35,9 @@ def parse_sts(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[Pai
 
 
 def parse_stsb(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[Pair]:
-    """The STS benchmark: tab-separated despite its names (``sts-dev.csv``), some rows with two licence notes more.
+    """The STS benchmark: tab-separated despite its names (``sts-dev.csv``); some rows have two more, on licences.
 
-    A reader that interprets quotes loses rows (1,119 of 1,379 are left in the test split): quotes are text. The id is
+    Quotes are text: a reader that interprets them keeps only 1,119 of the 1,379 test rows. The id is
     ``sts-test/<line>``.
     """
     columns = Columns(("genre", "file", "year", "number", "score", "left", "right"), widths=(7, 9))
@@ -57,8 +57,8 @@ def parse_stsb(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[Pa
 def parse_sick(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[Pair]:
     """SICK relatedness, as three files (SemEval 2014) or as the single ``SICK.txt`` with a column of splits.
 
-    Of the single file the rows of one split are taken, which the option ``semeval_set`` names (``train``, ``dev``,
-    ``test``); the others are taken whole. The id is SICK's own pair number.
+    The option ``semeval_set`` (``train``, ``dev``, ``test``) names the split to take from the single file. The id is
+    SICK's own pair number.
     """
     columns = Columns(("pair_ID", "sentence_A", "sentence_B", "relatedness_score"), header="order")
     sets = {"TRAIN": "train", "TRIAL": "dev", "TEST": "test"}
@@ -77,9 +77,9 @@ def parse_sick(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[Pa
 
 
 def parse_qnli(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[Pair]:
-    """A labelled file of GLUE's QNLI (``dev.tsv``); gold is 1 where the sentence answers the question, else 0.
+    """A labelled file of GLUE's QNLI (``dev.tsv``); gold is 1 if the sentence answers the question, else 0.
 
-    A reader that interprets quotes loses rows (5,398 of 5,463 are left): quotes are text. The id is the data set's.
+    Quotes are text: a reader that interprets them keeps only 5,398 of 5,463 rows. The id is the data set's.
     """
     columns = Columns(("index", "question", "sentence", "label"), header="exact")
     labels = {"entailment": 1.0, "not_entailment": 0.0}
@@ -90,23 +90,22 @@ def parse_qnli(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[Pa
 
 
 def parse_table(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[Pair]:
-    """Pairs of one's own in plain tables; a name ending in ``.gz`` is decompressed.
+    """A user's own pairs in plain tables; ``.gz`` files are decompressed.
 
     Args:
         files: the tables.
-        options: ``format`` (``tsv``: split at tabs, quotes are text; ``csv``: RFC 4180 quoting, one row a
-            line; ``jsonl``), ``columns`` (where ``left``, ``right`` and ``gold`` are found: numbers from 0,
-            or names where there is a header or for ``jsonl``; ``id`` and ``subset`` are optional), ``scale``
-            (least and greatest gold value), ``header`` (whether the first line names the columns; false by
-            default), ``rows`` (how many rows each file must have; not checked by default).
+        options: ``format`` (``tsv``: split at tabs, quotes are text; ``csv``: RFC 4180 quoting, one row per line;
+            ``jsonl``), ``columns`` (of ``left``, ``right`` and ``gold``, optionally ``id`` and ``subset``: indices from
+            0, or names with a header or for ``jsonl``), ``scale`` (least and greatest gold value), ``header`` (whether
+            the first line names the columns; default false), ``rows`` (required number of rows per file; by default not
+            checked).
 
     Returns:
-        all rows; without an ``id`` column the id is ``<file stem>/<line>`` (from 1).
+        All rows; without an ``id`` column the id is ``<file stem>/<line>`` (from 1).
 
     Raises:
-        DataFormatError: wrong options, a row that lacks a column or has more than the others, a row that runs
-            over several lines, an empty text, gold that is no number or off the scale, an id that stands twice, a
-            wrong number of rows.
+        DataFormatError: wrong options, a wrong number of columns or rows, a row over several lines, an empty text, gold
+            that is no number or off the scale, or a repeated id.
     """
     columns, scale = _table_options(options)
     pairs = []
@@ -122,7 +121,7 @@ def parse_table(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[P
 
 def _table_options(options: Mapping[str, Any]) -> tuple[Mapping[str, Any], tuple[float, float]]:
     columns, scale, form = options.get("columns"), options.get("scale"), options.get("format")
-    # What "split" and "corpus" mean is the task's affair.
+    # "split" and "corpus" are read by the task.
     unknown = set(options) - {"format", "columns", "scale", "header", "rows", "split", "corpus"}
     problem = ""
     if unknown:

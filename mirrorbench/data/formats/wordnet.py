@@ -1,7 +1,6 @@
-"""WordNet 3.0 in its own database files: ``index.noun``, ``data.noun``, ``noun.exc`` ... (manual pages wndb, morphy).
+"""WordNet 3.0 database files: ``index.noun``, ``data.noun``, ``noun.exc`` ... (manual pages wndb, morphy).
 
-Only what word sense disambiguation needs: the senses of a lemma in WordNet's order, their keys, glosses and examples,
-and the base forms of an inflected word.
+Only what word sense disambiguation needs: senses in WordNet's order with keys, glosses and examples, and base forms.
 """
 
 from __future__ import annotations
@@ -16,9 +15,9 @@ from mirrorbench.core.errors import DataFormatError
 from mirrorbench.data.textfiles import read_bytes, read_lines, shown
 
 POS = {"NOUN": "noun", "VERB": "verb", "ADJ": "adj", "ADV": "adv"}
-"""What the files are called, by the part of speech as the disambiguation sets write it."""
+"""File name component by part of speech as the disambiguation data sets write it."""
 
-# morphy(7): what an ending may have been.
+# Endings of inflected forms and of their base forms, from morphy(7).
 ENDINGS = {
     "noun": (
         ("s", ""), ("ses", "s"), ("xes", "x"), ("zes", "z"), ("ches", "ch"), ("shes", "sh"), ("men", "man"),
@@ -30,7 +29,7 @@ ENDINGS = {
 }  # fmt: skip
 _TYPES = {"n": 1, "v": 2, "a": 3, "r": 4, "s": 5}
 _SATELLITE = 5
-_MARKER = re.compile(r"\((?:a|p|ip)\)\Z")  # where an adjective may stand; not part of the word
+_MARKER = re.compile(r"\((?:a|p|ip)\)\Z")  # an adjective's syntactic marker, not part of the word
 _QUOTED = re.compile(r'"([^"]*)"')
 
 
@@ -39,10 +38,10 @@ class Sense:
     """A sense of a lemma.
 
     Attributes:
-        key: the sense key, ``art%1:06:00::``.
-        form: the lemma as its entry writes it, with spaces and capitals (``Greenwich Village``).
-        definition: the gloss without its examples.
-        examples: of the entry, which all words of the entry share.
+        key: sense key, e.g. ``art%1:06:00::``.
+        form: the lemma as written in its entry, with spaces and capitals (``Greenwich Village``).
+        definition: the gloss without examples.
+        examples: examples of the entry, shared by all its words.
     """
 
     key: str
@@ -52,14 +51,7 @@ class Sense:
 
 
 class WordNet:
-    """WordNet's database.
-
-    Args:
-        files: its files by name, in whatever folder: index, data and exceptions for each part of speech.
-
-    Raises:
-        DataFormatError: a file is missing.
-    """
+    """WordNet's database; ``files``: index, data and exception files of each part of speech, by path."""
 
     def __init__(self, files: Mapping[str, Path]) -> None:
         self._paths = {PurePosixPath(name).name: path for name, path in files.items()}
@@ -68,7 +60,7 @@ class WordNet:
             raise DataFormatError(f"WordNet lacks the files {', '.join(absent)}.")
 
     def senses(self, lemma: str, pos: str) -> list[Sense]:
-        """The senses of a lemma (lower case, underscores for spaces) in WordNet's order, the most frequent first."""
+        """The senses of a lemma (lower case, underscores for spaces) in WordNet's order, most frequent first."""
         name = POS[pos]
         if not (entry := self._indices[name].get(lemma, "").split()):
             return []
@@ -88,18 +80,18 @@ class WordNet:
                 yield from (sense.key for sense in self.senses(lemma, pos))
 
     def bases(self, word: str, pos: str) -> set[str]:
-        """What a word may be an inflected form of, and the word itself; lower case."""
+        """The possible base forms of a word, and the word itself; lower case."""
         name = POS[pos]
         endings = (word.removesuffix(end) + base for end, base in ENDINGS[name] if word.endswith(end))
         return {word, *endings, *self._exceptions[name].get(word, ())}
 
     @cached_property
     def _indices(self) -> dict[str, dict[str, str]]:
-        """By part of speech: the lemmas, and the rest of their lines."""
+        """By part of speech: the index line of each lemma, without the lemma."""
         found = {}
         for name in POS.values():
             lines = read_lines(self._paths[f"index.{name}"])
-            split = (line.partition(" ") for line in lines if not line.startswith("  "))  # those are the licence
+            split = (line.partition(" ") for line in lines if not line.startswith("  "))  # the licence
             found[name] = {lemma: rest for lemma, _, rest in split}
         return found
 
@@ -113,7 +105,7 @@ class WordNet:
 
     @cached_property
     def _data(self) -> dict[str, bytes]:
-        # Entries are found by their offset in bytes, so the data is kept as it is and its entries are decoded singly.
+        # Entries are found by byte offset, so the data are kept as bytes and decoded entry by entry.
         return {name: read_bytes(self._paths[f"data.{name}"]) for name in POS.values()}
 
     def _sense(self, name: str, offset: int, lemma: str) -> Sense:
@@ -129,7 +121,7 @@ class WordNet:
                 word, number = _words(self._entry(name, target)[0])[0]
                 head = f"{word.lower()}:{number:02d}"
             key = f"{lemma}%{kind}:{fields[1]}:{lex_id:02d}:{head}"
-        except (IndexError, ValueError, KeyError, StopIteration):  # a field that is missing, no number, or unknown
+        except (IndexError, ValueError, KeyError, StopIteration):  # a missing or invalid field
             raise self._no_entry(name, offset, f"of {shown(lemma)}") from None
         return Sense(key, form.replace("_", " "), *_gloss(gloss))
 
@@ -152,14 +144,14 @@ class WordNet:
 
 
 def _words(fields: list[str]) -> list[tuple[str, int]]:
-    """The words of an entry, each with the number that tells it from others in its lexicographer's file."""
+    """The words of an entry, each with its number (lex_id) in the lexicographer's file."""
     count = int(fields[3], 16)
     pairs = [(fields[4 + 2 * i], fields[5 + 2 * i]) for i in range(count)]
     return [(_MARKER.sub("", word), int(number, 16)) for word, number in pairs]
 
 
 def _gloss(gloss: str) -> tuple[str, tuple[str, ...]]:
-    """Definition and examples: what stands in quotes from the first ``; "`` on."""
+    """The definition, and the quoted examples from the first ``; "`` on."""
     found = re.search(r'[;:]\s*"', gloss)
     if not found:
         return gloss, ()

@@ -1,8 +1,8 @@
-"""Formats of word pairs: Multi-SimLex, officially or in Concepticon's edition, and bilingual dictionaries.
+"""Formats of word pairs: Multi-SimLex (official or Concepticon edition) and bilingual dictionaries.
 
-Within one language a pair of Multi-SimLex is two words and the mean of the annotators' scores. Across two languages it
-is made by the rule of its paper (Vulić et al. 2020, section 7): of two aligned pairs (w1, w2) and (t1, t2) whose scores
-differ by at most a fifth of the scale come (w1, t2) and (w2, t1), both with the mean of the two scores.
+A pair of Multi-SimLex in one language has the mean of the annotators' scores. Cross-lingual pairs follow its paper
+(Vulić et al. 2020, section 7): two aligned pairs (w1, w2) and (t1, t2) whose scores differ by at most a fifth of the
+scale give (w1, t2) and (w2, t1), both with the mean of the two scores.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ from mirrorbench.data.textfiles import parse_index, parse_number, shown
 
 _SCALE = (0, 6)
 _MAX_DIFFERENCE = 1.2  # a fifth of the scale
-_MAX_TOKENS = 200  # of all places of one concept together: far more than in the data, few enough to cut at once
+_MAX_TOKENS = 200  # limit on the words of one row; the data have far fewer
 
 
 @dataclass
 class _Judged:
-    """One pair in one language, while its two words (by side, ``1`` and ``2``) are gathered."""
+    """A pair in one language while its two words (by side, ``1`` and ``2``) are collected."""
 
     score: float
     words: dict[str, str] = field(default_factory=dict)
 
 
 def parse_multisimlex(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[Pair]:
-    """The official tables ``translation.csv`` and ``scores.csv``, with a row for each pair, in the same order.
+    """The official tables ``translation.csv`` and ``scores.csv``, with one row per pair in the same order.
 
-    The words of language XXX stand in the columns ``XXX 1`` and ``XXX 2`` of the first, the mean score in the column
-    ``XXX`` of the second (so the code of Mirror-BERT reads them). The option ``languages`` lists one or two codes. The
-    id is the number of the row, with the direction where two languages are crossed.
+    The words of language XXX are in the columns ``XXX 1`` and ``XXX 2`` of the first, the mean score in the column
+    ``XXX`` of the second (as in Mirror-BERT's released code). The option ``languages`` lists one or two codes. The id
+    is the row number, followed by the direction for cross-lingual pairs.
     """
     paths = {PurePosixPath(name).name: path for name, path in files.items()}
     if missing := {"translation.csv", "scores.csv"} - paths.keys():
@@ -56,13 +56,12 @@ def parse_multisimlex(files: Mapping[str, Path], options: Mapping[str, Any]) -> 
 
 
 def parse_multisimlex_concepticon(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[Pair]:
-    """Concepticon's list ``Vulic-2020-2244.tsv``, which has a row for each concept instead of each pair.
+    """Concepticon's list ``Vulic-2020-2244.tsv``, which has one row per concept instead of one per pair.
 
-    A row gives the pairs and sides in which the concept stands (``SIMLEX_IDS``: ``203:2 5:1``), and for each language
-    as many words (``ENGLISH_IN_SOURCE``) and scores. The words are separated by spaces, as are the parts of one word;
-    where to cut, the concept's forms tell (``ENGLISH``: ``form (other form/other form)``). ``[null]`` stands for the
-    word "null", which some reader on the way took for a missing value. The option ``languages`` lists one or two
-    columns (``ENGLISH``). The id is the number of the pair, as above.
+    A row gives the pairs and sides of a concept (``SIMLEX_IDS``: ``203:2 5:1``), and for each language as many words
+    (``ENGLISH_IN_SOURCE``) and scores. Spaces separate words and also the parts of a word; the concept's forms
+    (``ENGLISH``: ``form (other form/other form)``) show where to split. ``[null]`` is the word "null", mistaken for a
+    missing value in that edition. The option ``languages`` lists one or two columns (``ENGLISH``). Ids as above.
     """
     path = only_file(files, "multisimlex-concepticon")
     tables: list[dict[str, _Judged]] = []
@@ -97,7 +96,7 @@ def _add_concept(table: dict[str, _Judged], row: TableRow, fields: Sequence[str]
 
 
 def _forms(text: str) -> set[str]:
-    """The forms of a concept: ``a (b/c)`` gives a, b, c, and the whole, for words that have brackets themselves."""
+    """The forms of a concept: ``a (b/c)`` gives a, b, c, and the whole text, because words may contain brackets."""
     if text == "[null]":
         return {""}
     main, bracket, others = text.removesuffix(")").partition(" (")
@@ -106,14 +105,14 @@ def _forms(text: str) -> set[str]:
 
 
 def _cut(text: str, n: int, forms: set[str]) -> list[str] | None:
-    """Cut ``text`` into n of the forms; ``None`` where that cannot be done, or in more than one way."""
+    """``text`` split into n of the forms; ``None`` if that is impossible or ambiguous."""
     if forms == {""}:
         return ["null"] if n == 1 and not text else None
     tokens = text.split()
     if len(tokens) > _MAX_TOKENS:
         return None
     lengths = {len(form.split()) for form in forms}
-    # cuts[end]: the ways to cut the first tokens into as many words as were taken so far, at most two of them.
+    # cuts[end]: at most two ways to split the first `end` tokens into the number of words taken so far.
     cuts: dict[int, list[tuple[str, ...]]] = {0: [()]}
     for _ in range(n):
         longer: dict[int, list[tuple[str, ...]]] = {}
@@ -145,7 +144,7 @@ def _pairs(tables: list[dict[str, _Judged]]) -> list[Pair]:
     pairs = []
     for identity, entry in first.items():
         other = second[identity]
-        # The scores are means of a dozen whole numbers: rounded, so that a difference of exactly 1.2 counts as such.
+        # Scores are means of a dozen integers; rounding makes a difference of exactly 1.2 count as 1.2.
         if round(abs(entry.score - other.score), 9) <= _MAX_DIFFERENCE:
             mean = (entry.score + other.score) / 2
             pairs.append(Pair(f"{identity}/12", entry.words["1"], other.words["2"], mean))
@@ -154,10 +153,10 @@ def _pairs(tables: list[dict[str, _Judged]]) -> list[Pair]:
 
 
 def parse_xling_eval(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[Lexicon]:
-    """The bilingual dictionaries of Glavaš et al. (2019), a word and its translation a line, of one pair of languages.
+    """The bilingual dictionaries of Glavaš et al. (2019) for one pair of languages: word and translation per line.
 
     Files: ``yacle.test.freq.2k.<pair>.tsv`` and training dictionaries ``yacle.train.freq.<size>.<pair>.tsv``; the
-    option ``train`` is the size of the one to learn from (``1k``, ``3k``, ``5k``).
+    option ``train`` is the size of the training dictionary (``1k``, ``3k``, ``5k``).
     """
     size = str(options.get("train"))
     pattern = r"yacle\.(?P<part>(?:test|train)\.freq\.\w+)\.(?P<group>[a-z]+-[a-z]+)\.tsv"

@@ -21,11 +21,11 @@ _BETWEEN_WORDS = re.compile(r"[_ -]")
 
 
 def parse_wsd(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[Disambiguation]:
-    """One data set of the framework (``ALL.data.xml``, ``ALL.gold.key.txt``), and what WordNet says of its words.
+    """One data set of the framework (``ALL.data.xml``, ``ALL.gold.key.txt``) with WordNet's senses of its words.
 
-    The words of a sentence are joined by one space each. A sense's examples are those of its WordNet entry in which
-    the word occurs, as its lemma or in an inflected form; one that is written apart there ("look it up") does not
-    count as found. A gold key that WordNet does not know is an error (then it is not WordNet 3.0).
+    The words of a sentence are joined by single spaces. A sense's examples are those of its WordNet entry that contain
+    the word, as lemma or inflected; separated forms ("look it up") do not count. A gold key unknown to WordNet is an
+    error (then it is not WordNet 3.0).
     """
     data, gold = (next((p for name, p in files.items() if name.endswith(end)), None) for end in (_DATA, _GOLD))
     if data is None or gold is None:
@@ -66,7 +66,7 @@ def _instances(path: Path) -> Iterator[tuple[str, str, str, TextInput]]:
     """Id, lemma, part of speech, and the word in its sentence."""
     try:
         root = ElementTree.parse(path).getroot()
-    except (ElementTree.ParseError, ValueError, LookupError) as error:  # the latter two of an encoding that is unknown
+    except (ElementTree.ParseError, ValueError, LookupError) as error:  # the latter two for an unknown encoding
         raise DataFormatError(f"{path} is not well-formed XML ({error}).") from None
     except OSError as error:
         raise DataUnavailableError(f"Cannot read {path}: {error.strerror}.") from None
@@ -93,9 +93,9 @@ def _contexts(sense: Sense, lemma: str, pos: str, wordnet: WordNet) -> SenseCont
 
 
 def find(lemma: str, pos: str, text: str, wordnet: WordNet) -> tuple[int, int] | None:
-    """The character span where a word occurs first in a text, in any of its forms; ``None`` where it does not occur.
+    """The character span of a word's first occurrence in a text, in any inflected form; ``None`` if there is none.
 
-    ``lemma`` is in lower case, with underscores for spaces; a hyphen and a space are the same to it.
+    ``lemma`` is in lower case, with underscores for spaces; hyphens and spaces are treated as equal.
     """
     wanted = _BETWEEN_WORDS.split(lemma)
     found = list(_WORD.finditer(text))
