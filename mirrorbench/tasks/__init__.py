@@ -1,6 +1,6 @@
-"""Tasks: a data set with a question and a metric. A task never calls a model.
+"""Tasks: a data set with a question and a metric. A task names the inputs to encode and scores their vectors.
 
-It says what it needs encoded, gets the vectors, and scores them; so the runner can encode each text once for all tasks.
+Tasks call no model, so that the runner can encode each text once for all of them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a task is, what it gets and what it returns."""
+"""The interface of tasks, and the base class of the kinds that are declared by cards."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ Items = TypeVar("Items")
 
 
 class Vectors:
-    """The vectors of everything that was encoded, looked up by input.
+    """The encoded vectors, looked up by input.
 
     Args:
         inputs: n distinct inputs.
         array: their vectors, float32 of shape (n, dimensions).
-        device: where a task may compute (``cuda:1``), as torch names it.
+        device: the torch device on which a task may compute (``cuda:1``).
     """
 
     def __init__(self, inputs: Iterable[TextInput], array: Array, device: str = "cpu") -> None:
@@ -48,18 +48,18 @@ class Vectors:
 
 @dataclass(frozen=True)
 class Scores:
-    """What a task makes of the vectors.
+    """What a task returns.
 
     Attributes:
         metrics: values by name, as fractions; ``None`` where a metric is undefined.
         ids: identifiers of the n items.
-        scores: the encoder's score for each item, shape (n,); may be given as a list.
-        gold: the reference for each item, likewise.
+        scores: the encoder's score of each item, shape (n,); a list is converted.
+        gold: the reference of each item, likewise.
         coverage: share of the data set's items that could be scored.
         notes: what a reader of the numbers must know.
-        extra: further per-item arrays, stored beside the scores (names to arrays).
-        submission: answers for items whose labels are kept secret, in the organisers' format; stored as a text file
-            beside the scores.
+        extra: further per-item arrays by name, stored beside the scores.
+        submission: answers for items whose labels are secret, in the organisers' format; stored as a text file beside
+            the scores.
 
     Raises:
         PluginError: a metric is no finite number, or ids, scores and references differ in number.
@@ -89,7 +89,7 @@ class Scores:
 
 
 class Task(ABC):
-    """One data set with its question. A task never calls a model: it says what must be encoded, and scores the vectors.
+    """One data set with its question: what must be encoded, and how the vectors are scored.
 
     Attributes (set them in the class, or in ``__init__``; those without a default are required):
         name: as written after ``--tasks``.
@@ -97,11 +97,11 @@ class Task(ABC):
         main_metric: the metric that tables show: one that ``score`` returns, or a registered one.
         title: the column's head in a table, by default the name.
         languages: ISO codes, most often one.
-        corpus: what an encoder is tuned on for this task by default; empty for the level's and language's own.
-        max_length: tokens kept of each text where the encoder spec does not say, as far as a backbone has positions;
-            0: 64.
+        corpus: the default corpus to tune an encoder on for this task; empty: that of its level and language.
+        max_length: tokens kept of each text unless the encoder spec sets them, at most what the backbone can take; 0:
+            64.
         version: raised when the same files would give other numbers.
-        baselines: scores of no encoder at all that stand in tables as rows of their own: label to metric.
+        baselines: rows of tables that need no encoder: the row's label to the metric that holds its score.
     """
 
     name: str
@@ -115,23 +115,23 @@ class Task(ABC):
     baselines: Mapping[str, str] = {}
 
     def fetch(self, data: DataStore) -> None:  # noqa: B027  (a task given in code has nothing to fetch)
-        """Make sure that the data is here, fetching it where that is permitted.
+        """Make sure that the data is in the store, downloading it where that is permitted.
 
         Raises:
-            DataUnavailableError: a file is not here and cannot be fetched.
-            DataIntegrityError: a file is here, but truncated or altered.
+            DataUnavailableError: a file is missing and cannot be fetched.
+            DataIntegrityError: a file is truncated or altered.
         """
 
     @abstractmethod
     def identity(self, data: DataStore) -> dict[str, str]:
-        """Checksums of the data by file name, without reading it."""
+        """Checksums of the data by file name; called for each plan, so it should not parse the data."""
 
     @abstractmethod
     def load(self, data: DataStore) -> Any:
         """Read and parse the data.
 
         Raises:
-            DataUnavailableError: a file is not here and cannot be fetched.
+            DataUnavailableError: a file is missing and cannot be fetched.
             DataFormatError: a file does not follow its format.
         """
 
@@ -146,12 +146,12 @@ class Task(ABC):
 
     @abstractmethod
     def inputs(self, items: Any) -> list[TextInput]:
-        """What must be encoded for the items that ``load`` returned; repeats are fine."""
+        """What must be encoded for the items that ``load`` returned; it may hold repeats."""
 
     def texts(self, items: Any) -> Mapping[str, tuple[str, ...]]:
-        """The texts that each test item holds, by its id in ``Scores.ids``: what must not have been tuned on.
+        """The texts of each test item, by its id in ``Scores.ids``, to be looked for in the tuning corpus.
 
-        By default none, which means that nobody knows how many items occur in a corpus.
+        By default none: the contamination of the task is then unknown.
         """
         return {}
 
@@ -162,16 +162,12 @@ class Task(ABC):
         Args:
             items: what ``load`` returned.
             vectors: of everything in ``inputs(items)``.
-            protocol: ``paper``, or ``released`` for the reading of the authors' code where it is another one.
+            protocol: ``paper``, or ``released`` for what the authors' code does where it differs.
         """
 
 
 def score_task(task: Task, items: Any, vectors: Vectors, protocol: str, metrics: Registry[Any]) -> Scores:
-    """What ``task.score`` returns, with the task's main metric added from the registered ones if it is not there.
-
-    Raises:
-        UnknownNameError: neither the task nor a plugin has that metric.
-    """
+    """What ``task.score`` returns, with the main metric added from the registered ones if it is missing."""
     scores = task.score(items, vectors, protocol)
     name = task.main_metric
     if name in scores.metrics:
@@ -180,7 +176,7 @@ def score_task(task: Task, items: Any, vectors: Vectors, protocol: str, metrics:
 
 
 class TaskInfo(TypedDict, total=False):
-    """The arguments that all kinds of tasks share: attributes of ``Task``."""
+    """Attributes of ``Task`` that all kinds of tasks take as arguments."""
 
     title: str
     level: str
@@ -200,7 +196,7 @@ class TaskKind(Task, Generic[Items]):
     """
 
     items_name: ClassVar[str] = "items"
-    """What the identity calls items that no card has files for."""
+    """The name under which the identity has items that come from no card."""
     from_options: ClassVar[tuple[str, ...]] = ()
     """Options of a card that are arguments of the constructor."""
     settable: ClassVar[Mapping[str, Any]] = {}
@@ -242,14 +238,14 @@ class TaskKind(Task, Generic[Items]):
             data.resolve(self.card)
 
     def identity(self, data: DataStore) -> dict[str, str]:
-        """The checksums of the card's files, or one of the items."""
+        """The checksums of the card's files, or without a card that of the items."""
         return data.checksums(self.card) if self.card else {self.items_name: checksum(self.written(self.load(data)))}
 
     def load(self, data: DataStore) -> Items:
-        """The items, checked.
+        """The checked items.
 
         Raises:
-            DataFormatError: they are not as this kind of task needs them.
+            DataFormatError: the items do not suit this kind of task.
         """
         items: Any = self._items(data) if callable(self._items) else self._items
         if isinstance(items, Iterable):
@@ -259,14 +255,14 @@ class TaskKind(Task, Generic[Items]):
 
     @abstractmethod
     def check(self, items: Items) -> None:
-        """Raise ``DataFormatError`` where the items are not as this kind of task needs them."""
+        """Raise ``DataFormatError`` if the items do not suit this kind of task."""
 
     def written(self, items: Items) -> str:
-        """The items as text, the same for the same items: what their checksum is taken of."""
+        """The items as text, which their checksum is computed from."""
         return repr(items)
 
     def check_ids(self, ids: Sequence[str]) -> None:
-        """Raise ``DataFormatError`` where there are no items, or two have one id."""
+        """Raise ``DataFormatError`` if there are no items, or two have the same id."""
         if not ids:
             raise DataFormatError(f"task {self.name}: the data set holds no items")
         if len(set(ids)) != len(ids):

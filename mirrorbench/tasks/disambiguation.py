@@ -1,4 +1,4 @@
-"""One-shot word sense disambiguation: which sense's examples is a word in context nearest to?"""
+"""Word sense disambiguation by nearest neighbour: which sense's examples is a word in context nearest to?"""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 class SenseDisambiguation(TaskKind[Disambiguation]):
     """Nearest neighbour by cosine among the senses of a word's lemma and part of speech (MirrorWiC, section 4).
 
-    A sense has one vector: the mean over the word in the sense's examples, or where there are none, the word in "<word>
-    means <definition>" (footnote 3). Under the protocol ``released`` that sentence is always one of those averaged, as
-    in the authors' code.
+    A sense has one vector: the mean over the word in the sense's examples, or without examples, the word in "<word>
+    means <definition>" (footnote 3). Under the protocol ``released`` that sentence is always part of the mean, as in
+    the authors' code.
 
-    Metrics: ``accuracy`` over all words (F1 as well, since each gets one answer), ``accuracy_<corpus>`` for each part
-    of the data set, and ``mfs_accuracy``: of always taking the first sense in WordNet's order, the most
-    frequent one; tables have it as a row of its own.
+    Metrics: ``accuracy`` over all words (equal to F1, since each gets one answer), ``accuracy_<corpus>`` for each part
+    of the data set, and ``mfs_accuracy``, of always taking the first sense in WordNet's order, the most frequent one;
+    tables show it as a row.
 
     Args:
         name: the task's name.
@@ -49,12 +49,12 @@ class SenseDisambiguation(TaskKind[Disambiguation]):
         return items
 
     def written(self, items: Disambiguation) -> str:
-        """Words and senses; sets in a fixed order."""
+        """Words and senses as text, sets in a fixed order."""
         words = [(word.id, word.target, word.candidates, sorted(word.gold)) for word in items.occurrences]
         return repr((words, dict(items.senses)))
 
     def check(self, items: Disambiguation) -> None:
-        """The ids are unique; candidates have contexts, and the right ones are among them."""
+        """Ids are unique, candidates have contexts, and right senses are candidates."""
         self.check_ids([occurrence.id for occurrence in items.occurrences])
         for occurrence in items.occurrences:
             if not occurrence.gold or not occurrence.gold <= set(occurrence.candidates) <= items.senses.keys():
@@ -66,7 +66,7 @@ class SenseDisambiguation(TaskKind[Disambiguation]):
         return [*(occurrence.target for occurrence in items.occurrences), *contexts]
 
     def texts(self, items: Disambiguation) -> Mapping[str, tuple[str, ...]]:
-        """The sentence of each word; examples of senses are no test items."""
+        """The sentence of each word; examples of senses are not test items."""
         return {occurrence.id: (occurrence.target.text,) for occurrence in items.occurrences}
 
     def score(self, items: Disambiguation, vectors: Vectors, protocol: str = "paper") -> Scores:
@@ -78,7 +78,7 @@ class SenseDisambiguation(TaskKind[Disambiguation]):
         best, similarity = [], []
         for word, occurrence in zip(words, items.occurrences, strict=True):
             cosines = senses[[keys[key] for key in occurrence.candidates]] @ word
-            best.append(occurrence.candidates[int(cosines.argmax())])  # of equal ones the most frequent sense
+            best.append(occurrence.candidates[int(cosines.argmax())])  # on ties the most frequent sense
             similarity.append(float(cosines.max()))
         hits = np.array([key in o.gold for key, o in zip(best, items.occurrences, strict=True)], dtype=np.float64)
         first = np.array([o.candidates[0] in o.gold for o in items.occurrences])

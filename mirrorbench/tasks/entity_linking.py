@@ -16,15 +16,15 @@ from mirrorbench.tasks.metrics import accuracy_at
 from mirrorbench.tasks.neighbours import topk
 
 DEPTH = 5
-"""Neighbours that are looked at: accuracy@5 is the deepest that the papers report."""
+"""Neighbours searched for: accuracy@5 is the deepest that the papers report."""
 
 
 class EntityLinking(TaskKind[Sequence[Linking]]):
     """Mentions against a dictionary of names by nearest neighbour.
 
-    Metrics: ``accuracy@1`` and ``accuracy@5``. A name hits where it shares any id with the gold; of a composite mention
-    every part must hit; a name of several ids counts once among the neighbours. With several folds, the metrics are
-    averaged over them. No mention is left out for being composite or repeated (as in the released evaluator, SapBERT).
+    Metrics: ``accuracy@1`` and ``accuracy@5``. A name is right if it shares an id with the gold; every part of a
+    composite mention must be right; a name of several ids is one neighbour. With several folds, metrics are averaged
+    over them. No mention is left out for being composite or repeated (as in the released evaluator, SapBERT).
 
     Similarity is the cosine; under the protocol ``released`` the dot product, which the released evaluator uses.
 
@@ -39,7 +39,7 @@ class EntityLinking(TaskKind[Sequence[Linking]]):
     main_metric = "accuracy@1"
 
     def written(self, items: Sequence[Linking]) -> str:
-        """Mentions and dictionaries; sets in a fixed order."""
+        """Mentions and dictionaries as text, sets in a fixed order."""
         return "".join(
             "".join(repr((mention.id, mention.parts, sorted(mention.gold))) for mention in linking.mentions)
             + _dictionary_checksum([linking])
@@ -47,7 +47,7 @@ class EntityLinking(TaskKind[Sequence[Linking]]):
         )
 
     def check(self, items: Sequence[Linking]) -> None:
-        """Each fold has mentions and names, and the ids of mentions are unique."""
+        """Each fold has mentions and names, and ids of mentions are unique."""
         if not all(linking.mentions and linking.names for linking in items):
             raise DataFormatError(f"task {self.name}: no mentions, or no names to link them to")
         self.check_ids([mention.id for linking in items for mention in linking.mentions])
@@ -61,11 +61,11 @@ class EntityLinking(TaskKind[Sequence[Linking]]):
         ]
 
     def texts(self, items: Sequence[Linking]) -> Mapping[str, tuple[str, ...]]:
-        """The parts of each mention; the names of the dictionary are no test items."""
+        """The parts of each mention; names of the dictionary are not test items."""
         return {mention.id: mention.parts for linking in items for mention in linking.mentions}
 
     def score(self, items: Sequence[Linking], vectors: Vectors, protocol: str = "paper") -> Scores:
-        """The rank of the first right name for each mention, and what follows from it."""
+        """Search the neighbours of each mention, and compute its rank and the accuracies."""
         similarity = "dot" if protocol == "released" else "cosine"
         found = [_link(linking, vectors, similarity) for linking in items]
         metrics: dict[str, float | None] = {}
@@ -87,9 +87,9 @@ class EntityLinking(TaskKind[Sequence[Linking]]):
 
 
 def _link(linking: Linking, vectors: Vectors, similarity: str) -> tuple[NDArray[np.float64], NDArray[np.str_]]:
-    """Ranks of the mentions' first hits (infinite beyond ``DEPTH``), and the names that came first.
+    """The rank of the first right name of each mention (infinite beyond ``DEPTH``), and the nearest names.
 
-    The rank of a composite mention is that of its last part to hit.
+    A composite mention has the worst rank of its parts.
     """
     parts = list(dict.fromkeys(part for mention in linking.mentions for part in mention.parts))
     queries = vectors([TextInput(part) for part in parts])
@@ -123,6 +123,6 @@ def _notes(items: Sequence[Linking]) -> list[str]:
 
 
 def _dictionary_checksum(items: Sequence[Linking]) -> str:
-    """SHA-256 over the dictionaries: a line ``id|id||name`` for each name, ids sorted."""
+    """SHA-256 of the dictionaries: a line ``id|id||name`` for each name, ids sorted."""
     rows = (row for linking in items for row in zip(linking.names, linking.ids, strict=True))
     return checksum("".join(f"{'|'.join(sorted(ids))}||{name}\n" for name, ids in rows))

@@ -1,4 +1,4 @@
-"""From cards to tasks: the kinds of cards, the tasks that ship with the package, and tasks under other options."""
+"""From cards to tasks: the class of each kind of card, the built-in tasks, and variants of tasks with other options."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ TASK_KINDS: dict[str, type[TaskKind[Any]]] = {
 """The class that implements each kind of card."""
 
 REQUIRED = {"name": str, "level": str, "main_metric": str, "title": str, "languages": tuple, "version": int}
-"""What every task must have, and of which type it is."""
+"""The required attributes of a task and their types."""
 
 
 @hookimpl
@@ -53,11 +53,7 @@ def register_corpora(register: Register) -> None:
 
 
 def as_task(value: Any) -> Task:
-    """A task as it is, or one built from a card (or the path of a card).
-
-    Raises:
-        PluginError: the value is none of these, the task lacks an attribute, or its card is of an unknown kind.
-    """
+    """The task itself, or one built from a card or the path of a card; anything else is a ``PluginError``."""
     if isinstance(value, Task):
         return _complete(value)
     if isinstance(value, str | Path):
@@ -71,7 +67,7 @@ def as_task(value: Any) -> Task:
 
 
 def _complete(task: Task) -> Task:
-    """The task, if it has all that is required; its title is its name where it has none."""
+    """The task, after checking its required attributes; the title defaults to the name."""
     name = getattr(task, "name", "")
     task.title = getattr(task, "title", "") or name
     for attribute, kind in REQUIRED.items():
@@ -89,9 +85,9 @@ def _complete(task: Task) -> Task:
 
 
 class TaskRegistry(Registry[Task]):
-    """Tasks by name, and by ``NAME:KEY=VALUE,...`` the same under other options than their card's.
+    """Tasks by name, and variants with other options than their card's by ``NAME:KEY=VALUE,...``.
 
-    The name keeps what was changed, so that results, tables and identities hold the two apart.
+    A variant keeps that name, so that its results and table columns are its own.
     """
 
     def __init__(self, kind: str = "task") -> None:
@@ -99,12 +95,7 @@ class TaskRegistry(Registry[Task]):
         self._variants: dict[str, Entry[Task]] = {}
 
     def entry(self, name: str) -> Entry[Task]:
-        """The task called ``name``, or its variant under other options.
-
-        Raises:
-            UnknownNameError: neither the task nor the option exists.
-            UsageError: the task has no options, or a value has the wrong type.
-        """
+        """The task called ``name``, or its variant; ``UnknownNameError`` or ``UsageError`` if there is none."""
         base, colon, options = name.partition(":")
         if not colon:
             return super().entry(name)
@@ -118,7 +109,7 @@ class TaskRegistry(Registry[Task]):
 
 
 def _variant(task: Task, name: str, options: str) -> Task:
-    """A task of a card under the options ``KEY=VALUE,...``, each a ``settable`` one and of its default's type."""
+    """A card's task with the options ``KEY=VALUE,...``, which must be ``settable`` and of their default's type."""
     if not isinstance(task, TaskKind) or not task.card or not task.settable:
         raise UsageError(f"the task {task.name} takes no options", f"Write --tasks {task.name}")
     card = task.card

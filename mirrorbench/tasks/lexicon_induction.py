@@ -32,23 +32,21 @@ NEIGHBOURS = 10
 class LexiconInduction(TaskKind[Lexicon]):
     """Translation by nearest neighbour after an orthogonal mapping.
 
-    Both vocabularies are encoded: the words among which translations are looked for, which are the encoder's own where
-    it has some (static vectors) and the further words of the lexicon otherwise, and all words of the dictionaries. Each
-    word is encoded with its language; its vector is brought to unit length, centred and brought to unit length. The
-    mapping is the orthogonal Procrustes solution on the training pairs. Neighbours are ranked by CSLS among the whole
-    target vocabulary.
+    Encoded are all words of the dictionaries and the candidate translations: the encoder's own vocabulary where it has
+    one (static vectors), otherwise the further words of the lexicon. Each word is encoded with its language; vectors
+    are scaled to unit length, centred and scaled again. The mapping is the orthogonal Procrustes solution on the
+    training pairs. Neighbours are ranked by CSLS among the whole target vocabulary.
 
     Metrics: ``accuracy@1``, ``accuracy@5`` and ``mrr`` are means over source words, of whose translations the best
     counts (vecmap, MUSE); ``pair_accuracy@1`` and ``pair_mrr`` are means over pairs (xling-eval, where the latter is
-    called MAP); ``nn_`` stands before the first three where neighbours are ranked by cosine alone.
+    called MAP); ``nn_accuracy@1``, ``nn_accuracy@5`` and ``nn_mrr`` rank by cosine alone.
 
-    A word whose vector is all zeros is out of vocabulary: it takes no part, neither in learning nor as a candidate, and
-    pairs that hold one are not scored. What is left of the source words is the coverage. Encoders that read any text
-    cover everything.
+    A word with an all-zero vector is out of vocabulary: it is neither learnt from nor a candidate, and its pairs are
+    not scored. The coverage is the share of source words that are left, all of them for encoders that read any text.
 
-    The card's options: ``train`` (which dictionary: 1k, 3k, 5k), ``self_learning`` (rounds, 0), and where encoders
-    without a vocabulary of their own look for translations: ``vocabulary``, the corpora or text files of words, the
-    most frequent first, with ``{lang}`` for the language, and ``vocabulary_size``, how many of each (0: all).
+    The card's options: ``train`` (which dictionary: 1k, 3k, 5k), ``self_learning`` (rounds, by default 0), and for
+    encoders without a vocabulary of their own: ``vocabulary``, the corpora or text files of candidate words, the most
+    frequent first, with ``{lang}`` for the language, and ``vocabulary_size``, how many of each (0: all).
 
     Args:
         name: the task's name.
@@ -71,7 +69,7 @@ class LexiconInduction(TaskKind[Lexicon]):
 
     @staticmethod
     def parsed(card: Card, data: DataStore) -> Lexicon:
-        """The dictionaries in a card's files, and the words among which translations are looked for."""
+        """The dictionaries in a card's files, and its candidate words."""
         lexicon: Lexicon = parse(data.resolve(card))[0]
         source, target = (_words(card, name, data).texts for name in _word_lists(card))
         return replace(lexicon, source_words=source, target_words=target)
@@ -95,16 +93,16 @@ class LexiconInduction(TaskKind[Lexicon]):
         return checksums
 
     def written(self, items: Lexicon) -> str:
-        """The dictionaries and how they are used."""
+        """The dictionaries and the rounds of self-learning as text."""
         return repr((items, self.self_learning))
 
     def check(self, items: Lexicon) -> None:
-        """There are pairs to learn from, and pairs to find."""
+        """There are training pairs and test pairs."""
         if not items.train or not items.test:
             raise DataFormatError(f"task {self.name}: no pairs to learn from, or none to find")
 
     def with_vocabulary(self, items: Lexicon, vocabulary: Callable[[str], Sequence[str]]) -> Lexicon:
-        """The lexicon with the encoder's own words as candidates, up to 200k of each language for static vectors."""
+        """The lexicon with the encoder's own words as candidates."""
         source, target = (tuple(vocabulary(language)) for language in self.languages)
         return replace(items, source_words=source, target_words=target)
 
@@ -114,7 +112,7 @@ class LexiconInduction(TaskKind[Lexicon]):
         return [*self._inputs(source, 0), *self._inputs(target, 1)]
 
     def texts(self, items: Lexicon) -> Mapping[str, tuple[str, ...]]:
-        """Each source word that is asked for, with its translations."""
+        """Each source word of the test pairs, with its translations."""
         found: dict[str, tuple[str, ...]] = {}
         for word, translation in items.test:
             found[word] = (*found.get(word, (word,)), translation)
@@ -124,7 +122,7 @@ class LexiconInduction(TaskKind[Lexicon]):
         return [TextInput(word, language=self.languages[side]) for word in words]
 
     def score(self, items: Lexicon, vectors: Vectors, protocol: str = "paper") -> Scores:
-        """Map, rank, and average; the protocol makes no difference here."""
+        """Map, rank, and average; the protocol makes no difference."""
         source, target = (
             _Space(words, vectors(self._inputs(words, side))) for side, words in enumerate(_vocabularies(items))
         )
@@ -172,11 +170,11 @@ def _words(card: Card, name: str, data: DataStore) -> Corpus:
 
 
 class _Space:
-    """A vocabulary and the normalised vectors of its words; words without vector are left out.
+    """The words of a vocabulary that have a vector, and their normalised vectors.
 
     Args:
         words: n words.
-        vectors: shape (n, d), all zeros for a word that the encoder does not know.
+        vectors: shape (n, d), all zeros for a word out of vocabulary.
     """
 
     def __init__(self, words: list[str], vectors: NDArray[Any]) -> None:
@@ -190,7 +188,7 @@ class _Space:
 
 
 def _vocabularies(lexicon: Lexicon) -> tuple[list[str], list[str]]:
-    """All words of either side, each once: the further words in their order, then those of the dictionaries."""
+    """All words of each language, without repeats: the candidates in their order, then those of the dictionaries."""
     pairs = lexicon.train + lexicon.test
     source = dict.fromkeys([*lexicon.source_words, *(word for word, _ in pairs)])
     target = dict.fromkeys([*lexicon.target_words, *(word for _, word in pairs)])
@@ -198,7 +196,7 @@ def _vocabularies(lexicon: Lexicon) -> tuple[list[str], list[str]]:
 
 
 def _rows(pairs: Iterable[WordPair], source: _Space, target: _Space) -> IntArray:
-    """Rows of source and target words, shape (2, n), of those pairs whose words both have a vector."""
+    """Rows of source and target words, shape (2, n), of the pairs whose words both have a vector."""
     rows = [
         (source.row[left], target.row[right]) for left, right in pairs if left in source.row and right in target.row
     ]

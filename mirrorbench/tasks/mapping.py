@@ -1,4 +1,4 @@
-"""Mapping one space of vectors onto another, from a dictionary of pairs (vecmap: Artetxe et al. 2016, 2018)."""
+"""Mapping one vector space onto another, learnt from a dictionary of pairs (vecmap: Artetxe et al. 2016, 2018)."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ def procrustes(source: Floats, target: Floats) -> NDArray[np.float64]:
 def learn_mapping(
     source: Floats, target: Floats, pairs: IntArray, rounds: int = 0, frequent: int = 10_000, device: str = "cpu"
 ) -> NDArray[np.float64]:
-    """A mapping learnt from pairs, and refined by its own translations where ``rounds`` is not 0.
+    """A mapping learnt from pairs, refined in ``rounds`` of self-learning.
 
-    In each round of self-learning the dictionary is extended by those of the most frequent words that are each other's
-    nearest neighbours by CSLS, and the mapping is learnt anew (Artetxe et al. 2018, section 3.2, without the stochastic
-    part; Lample et al. 2018, section 2.2, "refinement").
+    Each round extends the dictionary by mutual nearest neighbours (by CSLS) among the ``frequent`` most frequent words,
+    and learns the mapping anew (Artetxe et al. 2018, section 3.2, without the stochastic part; Lample et al. 2018,
+    section 2.2, "refinement").
 
-    ``source`` and ``target`` are the normalised vectors of the vocabularies, the most frequent words first, of which
-    ``frequent`` take part in self-learning; ``pairs`` are rows of both, shape (2, p).
+    ``source`` and ``target`` are normalised vectors, the most frequent words first; ``pairs`` are rows of both, shape
+    (2, p).
     """
     rotation = procrustes(source[pairs[0]], target[pairs[1]])
     few, many = source[:frequent], target[:frequent]

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from mirrorbench.core.hooks import Register, hookimpl
 
 STEP = 0.01
-"""How far the released threshold search goes down at a time."""
+"""Step of the released threshold search."""
 
 
 def cosine(left: NDArray[Any], right: NDArray[Any]) -> NDArray[np.float64]:
@@ -24,7 +24,7 @@ def cosine(left: NDArray[Any], right: NDArray[Any]) -> NDArray[np.float64]:
 
 
 def unit(vectors: NDArray[Any]) -> NDArray[np.float64]:
-    """Vectors, an array of shape (..., d), scaled to length 1, in float64; a vector of zeros stays one."""
+    """Vectors, an array of shape (..., d), scaled to length 1, in float64; zero vectors stay zero."""
     rows = np.asarray(vectors, dtype=np.float64)
     norms = np.linalg.norm(rows, axis=-1, keepdims=True)
     scaled: NDArray[np.float64] = np.divide(rows, norms, out=np.zeros_like(rows), where=norms > 0)
@@ -63,7 +63,7 @@ def uncentred_pearson(scores: ArrayLike, gold: ArrayLike) -> float | None:
 
 
 def harmonic_mean(first: float | None, second: float | None) -> float | None:
-    """Of two correlations; ``None`` where one is undefined or they are not both positive."""
+    """The harmonic mean of two correlations; ``None`` where one is undefined or not positive."""
     if first is None or second is None or first <= 0 or second <= 0:
         return None
     return 2 * first * second / (first + second)
@@ -75,7 +75,7 @@ def over_subsets(
     gold: NDArray[np.float64],
     subsets: list[str],
 ) -> tuple[float | None, float | None]:
-    """A correlation within each subset: the mean over subsets, plain and weighted by size; ``None`` if one has none."""
+    """The mean of a correlation over subsets, plain and weighted by size; ``None`` if it is undefined in one."""
     names = np.asarray(subsets)
     masks = [names == name for name in dict.fromkeys(subsets)]
     values = [correlate(scores[inside], gold[inside]) for inside in masks]
@@ -86,7 +86,7 @@ def over_subsets(
 
 
 def auc(scores: ArrayLike, gold: ArrayLike) -> float | None:
-    """Area under the ROC curve, ties counted half; labels are 0 or 1, and ``None`` where one of them is missing."""
+    """Area under the ROC curve, ties counted half, for labels 0 and 1; ``None`` where one of them is missing."""
     from sklearn.metrics import roc_auc_score
 
     labels = np.asarray(gold)
@@ -94,26 +94,26 @@ def auc(scores: ArrayLike, gold: ArrayLike) -> float | None:
 
 
 def roc_points(scores: ArrayLike, gold: ArrayLike) -> dict[str, NDArray[np.float64]]:
-    """The ROC curve as a figure draws it: ``roc_fpr``, ``roc_tpr`` and ``roc_thresholds`` (falling, first infinite)."""
+    """The ROC curve: ``roc_fpr``, ``roc_tpr`` and ``roc_thresholds`` (falling, the first infinite)."""
     from sklearn.metrics import roc_curve
 
     return dict(zip(("roc_fpr", "roc_tpr", "roc_thresholds"), roc_curve(gold, scores), strict=True))
 
 
 def accuracy(scores: ArrayLike, gold: ArrayLike, threshold: float) -> float:
-    """Share of items whose score is strictly greater than the threshold exactly where the label is 1."""
+    """Share of items classified correctly, where a score strictly above the threshold means label 1."""
     return float(np.mean((np.asarray(scores) > threshold) == np.asarray(gold, dtype=bool)))
 
 
 def exact_threshold(scores: ArrayLike, gold: ArrayLike) -> float:
-    """The threshold with the best accuracy of all there are; of several equally good ones the highest.
+    """The threshold with the best accuracy; among equally good ones the highest.
 
-    It lies midway between two neighbouring scores, or just below the lowest (all true), or on the highest (none true).
+    It lies midway between two neighbouring scores, just below the lowest (all true), or on the highest (none true).
     """
     distinct, correct = _correct_above(scores, gold)
     low, high = distinct[:-1], distinct[1:]
     middle = low + (high - low) / 2
-    # Two scores may be neighbours among the floating-point numbers: then nothing lies midway.
+    # Nothing lies midway between adjacent floating-point numbers.
     between = np.where(middle < high, middle, low)
     cuts = np.concatenate([[np.nextafter(distinct[0], -np.inf)], between, distinct[-1:]])
     return float(cuts[::-1][np.argmax(correct[::-1])])
@@ -122,7 +122,7 @@ def exact_threshold(scores: ArrayLike, gold: ArrayLike) -> float:
 def stepped_threshold(scores: ArrayLike, gold: ArrayLike) -> float:
     """The threshold that MirrorWiC's released code finds: from the highest score down in steps of 0.01, the first best.
 
-    The highest score itself is taken only where no step gets anything right.
+    The highest score itself is taken only if no step classifies any item correctly.
     """
     distinct, correct = _correct_above(scores, gold)
     best, most = float(distinct[-1]), 0
@@ -152,14 +152,14 @@ def accuracy_at(k: int, ranks: ArrayLike) -> float | None:
 
 
 def mean_reciprocal_rank(ranks: ArrayLike) -> float | None:
-    """Mean of 1 / rank (from 1; infinite where nothing right was found); ``None`` where there are none."""
+    """Mean of 1 / rank (from 1; infinite if not found); ``None`` where there are none."""
     values = np.asarray(ranks, dtype=np.float64)
     return float(np.mean(1 / values)) if len(values) else None
 
 
 @hookimpl
 def register_metrics(register: Register) -> None:
-    """The metrics that any task may name as its main one."""
+    """The metrics that any task may have as its main metric."""
     register("spearman", spearman, "rank correlation over all items")
     register("pearson", pearson, "linear correlation over all items")
     register("auc", auc, "area under the ROC curve")

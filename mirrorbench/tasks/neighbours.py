@@ -1,8 +1,8 @@
 """Exact nearest-neighbour search in bounded memory: top-k by cosine or dot product, CSLS, and ranks.
 
-Similarities are computed block by block on a device of torch's, never all queries by all keys. For ``topk`` blocks are
-multiplied in float32; what they find, with some to spare, is scored again in float64 on the CPU, so that neither the
-size of the blocks nor the device decides the order, and equal vectors tie exactly (the lower index goes first).
+Similarities are computed in blocks on a torch device. ``topk`` multiplies in float32, then scores its candidates and
+some more again in float64 on the CPU, so that neither block size nor device changes the order, and equal vectors tie
+exactly (the lower index goes first).
 
 Memory: beside the arrays passed in (which may be memory-mapped) and the result, ``UNIT_BYTES`` for normalised queries,
 some multiples of ``BLOCK_BYTES`` for blocks of keys and scores, and 12 bytes for each query and candidate. So a million
@@ -29,17 +29,17 @@ Floats = NDArray[np.floating[Any]]
 IntArray = NDArray[np.int64]
 
 BLOCK_BYTES = {"cpu": 32 << 20, "cuda": 256 << 20}
-"""The most memory for one block of scores, or of keys in float32, by the kind of device."""
+"""Most memory for one block of scores, or of keys in float32, by device type."""
 QUERY_ROWS = {"cpu": 256, "cuda": 4096}
 """Queries whose scores are computed together."""
 UNIT_BYTES = 256 << 20
-"""The most memory for the normalised queries that are compared with all keys in one go."""
+"""Most memory for the normalised queries that are compared with all keys at once."""
 
 SIMILARITIES = ("cosine", "dot")
-_EXACT_ROWS = 16  # queries whose candidates are scored again together: few enough for the cache
-_NEVER = 1e30  # taken off a similarity, so that nothing is less similar; float32 can hold it
+_EXACT_ROWS = 16  # queries whose candidates are scored again together; few, to fit into the CPU's cache
+_NEVER = 1e30  # penalty that excludes a key; fits into float32
 _TIE = 1e-12  # cosines that differ by less are the same
-_SPARE = 16  # candidates beyond k that are scored again: more than float32 can mix up at the edge
+_SPARE = 16  # candidates beyond k that are scored again, since float32 may confuse those near rank k
 
 
 def topk(
@@ -52,9 +52,9 @@ def topk(
 ) -> tuple[IntArray, NDArray[np.float64]]:
     """Indices and similarities of the k most similar keys of each query, best first, both of shape (n, min(k, m)).
 
-    ``queries`` are of shape (n, d), ``keys`` (m, d); ``penalty``, shape (m,), is taken off the similarity of each key.
-    ``similarity`` is ``cosine`` (a zero vector is similar to nothing, 0) or ``dot``. An unknown one, no keys or ``k``
-    below 1 is a ``UsageError``.
+    ``queries`` are of shape (n, d), ``keys`` (m, d); ``penalty``, shape (m,), is subtracted from the similarity of each
+    key. ``similarity`` is ``cosine`` (0 for a zero vector) or ``dot``. An unknown one, no keys or ``k`` below 1 is a
+    ``UsageError``.
     """
     _check(keys, k, similarity)
     k = min(k, len(keys))
@@ -75,16 +75,13 @@ def topk(
         order = np.lexsort((found, -exact), axis=1)[:, :k]
         indices[rows] = np.take_along_axis(found, order, axis=1)
         scores[rows] = np.take_along_axis(exact, order, axis=1)
-    if penalty is None:  # a query of zeros is similar to all keys alike
+    if penalty is None:  # all keys are equally similar to a query of zeros
         indices[~np.any(queries, axis=1)] = np.arange(k)
     return indices, scores
 
 
 def neighbourhood(queries: Floats, keys: Floats, k: int, device: str = "cpu") -> NDArray[np.float64]:
-    """The mean cosine of each query, shape (n,), with its k nearest keys: how crowded its surroundings are.
-
-    Lample et al. (2018), section 2.3: r(x), the mean similarity of x to its neighbourhood in the other language.
-    """
+    """The mean cosine of each query, shape (n,), with its k nearest keys (r(x) of Lample et al. 2018, section 2.3)."""
     _check(keys, k, "cosine")
     _, scores = _candidates(queries, keys, k, "cosine", None, device)
     result: NDArray[np.float64] = scores.mean(axis=1, dtype=np.float64)
@@ -96,9 +93,9 @@ def csls(
 ) -> tuple[IntArray, NDArray[np.float64]]:
     """The k best keys of each query by cross-domain similarity local scaling, 2 cos(x, y) - r(x) - r(y), as ``topk``.
 
-    Lample et al. (2018), Eq. 3. Hubs, the keys that are near to everything, lose what makes them so. ``queries`` are
-    mapped into the space of the keys; the neighbours of a key are found among ``sources``, all vectors of the queries'
-    side, or where there are no others the queries themselves.
+    Lample et al. (2018), Eq. 3. It penalises hubs, keys that are near to everything. ``queries`` are mapped into the
+    space of the keys; the neighbours of a key are found among ``sources``, all vectors of the queries' side (default:
+    the queries).
     """
     crowding = neighbourhood(keys, queries if sources is None else sources, neighbours, device)
     indices, scores = topk(queries, keys, k, penalty=crowding / 2, device=device)
@@ -108,10 +105,10 @@ def csls(
 def ranks(
     queries: Floats, keys: Floats, targets: IntArray, penalty: Floats | None = None, device: str = "cpu"
 ) -> IntArray:
-    """The place from 1 of one key, ``targets[i]``, among all keys by their cosine with query i, computed in float64.
+    """The rank, from 1, of one key, ``targets[i]``, among all keys by their cosine with query i, computed in float64.
 
-    ``penalty`` is taken off the cosine of each key; half a key's crowding gives ranks by CSLS. Of keys that tie, the
-    one with the lower index stands first.
+    ``penalty`` is subtracted from the cosine of each key; half of ``neighbourhood`` gives ranks by CSLS. Of keys that
+    tie, the one with the lower index comes first.
     """
     import torch
 
@@ -138,14 +135,14 @@ def ranks(
 
 @dataclass(frozen=True)
 class _Equals:
-    """Keys that are the same vector: one of each is looked for, however many there are, and stands for all."""
+    """Groups of equal keys: only the first of each group is searched for, and stands for all."""
 
     later: NDArray[np.float64]
-    """What is taken off each key's similarity, so that only the first of its equals is found."""
+    """Penalty of each key that excludes all but the first of its group."""
     first: IntArray
-    """The first equal of each key, rising."""
+    """The first key of each key's group, ascending."""
     keys: IntArray
-    """The key that each of those belongs to, rising among equals."""
+    """The keys in the order of ``first``, ascending within a group."""
 
     @classmethod
     def of(cls, keys: Floats) -> _Equals | None:
@@ -153,14 +150,14 @@ class _Equals:
         _, group, sizes = np.unique(keys[:, 0], return_inverse=True, return_counts=True)
         first = np.arange(len(keys))
         seen: dict[bytes, int] = {}
-        for row in np.flatnonzero(sizes[group] > 1).tolist():  # their first numbers are equal; are they all?
+        for row in np.flatnonzero(sizes[group] > 1).tolist():  # same first component: compare the whole vectors
             first[row] = seen.setdefault(hashlib.blake2b(keys[row].tobytes(), digest_size=16).digest(), row)
         later = first != np.arange(len(keys))
         order = np.argsort(first, kind="stable")
         return cls(np.where(later, _NEVER, 0.0), first[order], order) if later.any() else None
 
     def spread(self, found: IntArray, scores: Floats, k: int) -> tuple[IntArray, NDArray[np.float64]]:
-        """Keys found for some queries and their scores with up to ``k`` equals in the place of each."""
+        """Replace each found key by up to ``k`` keys of its group, all with its score."""
         begin, end = (np.searchsorted(self.first, found, side)[..., None] for side in ("left", "right"))
         place = begin + np.arange(k)
         keys = self.keys[np.minimum(place, len(self.keys) - 1)].reshape(len(found), -1)
@@ -199,7 +196,7 @@ def _candidates(
 def _blocks(
     queries: Floats, keys: Floats, similarity: str, penalty: Floats | None, device: str, dtype: torch.dtype
 ) -> Iterator[tuple[slice, slice, torch.Tensor]]:
-    """Rows of queries, rows of keys, and their similarities less the keys' penalties, valid until the next."""
+    """Rows of queries, rows of keys, and their similarities less penalties; a block is overwritten by the next."""
     import torch
 
     place = _torch_device(device)
@@ -208,7 +205,7 @@ def _blocks(
     units = torch.empty(queries.shape, dtype=dtype, device=place)
     for rows in _slices(len(queries), query_rows):
         units[rows] = _ready(queries[rows], similarity, place)
-    memory = torch.empty(query_rows * key_rows, dtype=dtype, device=place)  # for all blocks: new memory is slow
+    memory = torch.empty(query_rows * key_rows, dtype=dtype, device=place)  # reused by all blocks: allocating is slow
     for columns in _slices(len(keys), key_rows):
         block = _ready(keys[columns], similarity, place).to(dtype)
         off = None if penalty is None else torch.from_numpy(penalty[columns]).to(place, dtype)
@@ -221,7 +218,7 @@ def _blocks(
 
 
 def _ready(vectors: Floats, similarity: str, place: torch.device) -> torch.Tensor:
-    """Vectors whose dot products are the similarity."""
+    """Vectors whose dot products are the similarities."""
     import torch
 
     rows = torch.from_numpy(np.array(vectors)).to(place)  # a copy: the array may be read-only
@@ -233,7 +230,7 @@ def _ready(vectors: Floats, similarity: str, place: torch.device) -> torch.Tenso
 
 
 def _torch_device(name: str) -> torch.device:
-    """The device where blocks are multiplied; Apple's MPS has no float64."""
+    """The device for block products: the CPU in place of Apple's MPS, which has no float64."""
     import torch
 
     return torch.device(name if name.startswith("cuda") else "cpu")

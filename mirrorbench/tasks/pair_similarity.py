@@ -1,4 +1,4 @@
-"""Pairs of texts: do cosines rank them as people do (STS), or tell those that belong together apart (QNLI)?"""
+"""Pairs of texts: do cosines rank them as people do (STS), or separate related from unrelated pairs (QNLI)?"""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ class PairSimilarity(TaskKind[Sequence[Pair]]):
     """Cosine similarity of two texts against a human judgement.
 
     Metrics: ``spearman`` and ``pearson`` over all pairs, as the papers report them; where the set has parts, also
-    ``spearman_mean`` and ``spearman_wmean``: within each part, then averaged plainly or weighted by size (three
-    readings of "the" STS score that differ by several points).
+    ``spearman_mean`` and ``spearman_wmean``: within each part, then averaged plainly or weighted by size (the three
+    readings of an STS score differ by several points).
 
     Args:
         name: the task's name.
@@ -41,7 +41,7 @@ class PairSimilarity(TaskKind[Sequence[Pair]]):
         return [side for pair in zip(*self._sides(items), strict=True) for side in pair]
 
     def _sides(self, items: Sequence[Pair]) -> tuple[list[TextInput], list[TextInput]]:
-        """The left and the right texts; in a task across two languages each says which is its own."""
+        """The left and the right texts; with two languages each has its own."""
         left, right = self.languages if len(self.languages) == 2 else ("", "")
         return [TextInput(p.left, language=left) for p in items], [TextInput(p.right, language=right) for p in items]
 
@@ -55,7 +55,7 @@ class PairSimilarity(TaskKind[Sequence[Pair]]):
         return cosine(vectors(left), vectors(right)), np.array([pair.gold for pair in items], dtype=np.float64)
 
     def score(self, items: Sequence[Pair], vectors: Vectors, protocol: str = "paper") -> Scores:
-        """Cosines, and their correlations with the judgements; the protocol makes no difference here."""
+        """Cosines, and their correlations with the judgements; the protocol makes no difference."""
         cosines, gold = self.cosines(items, vectors)
         metrics = {"spearman": spearman(cosines, gold), "pearson": pearson(cosines, gold)}
         subsets = [pair.subset for pair in items]
@@ -66,10 +66,10 @@ class PairSimilarity(TaskKind[Sequence[Pair]]):
 
 
 class PairClassification(PairSimilarity):
-    """Cosine similarity of two texts against a label, without a threshold and without training.
+    """Cosine similarity of two texts against a label, without a threshold or training.
 
-    Metric: ``auc``, the area under the ROC curve (Mirror-BERT, section 3, footnote 4). The points of the curve are kept
-    beside the predictions (``roc_fpr``, ``roc_tpr``, ``roc_thresholds``).
+    Metric: ``auc``, the area under the ROC curve (Mirror-BERT, section 3, footnote 4). The points of the curve are
+    stored beside the predictions (``roc_fpr``, ``roc_tpr``, ``roc_thresholds``).
 
     Args:
         name: the task's name.
@@ -86,7 +86,7 @@ class PairClassification(PairSimilarity):
             raise DataFormatError(f"task {self.name}: the labels must be 0 and 1, and both must occur")
 
     def score(self, items: Sequence[Pair], vectors: Vectors, protocol: str = "paper") -> Scores:
-        """Cosines, and how well they separate the labels; the protocol makes no difference here."""
+        """Cosines, and how well they separate the labels; the protocol makes no difference."""
         cosines, gold = self.cosines(items, vectors)
         ids = [pair.id for pair in items]
         return Scores({"auc": auc(cosines, gold)}, ids, cosines, gold, extra=roc_points(cosines, gold))

@@ -25,15 +25,15 @@ from mirrorbench.tasks.metrics import (
 )
 
 TUNED_ON = "dev"
-"""The split on which the threshold is chosen, and the only one."""
+"""The split on which the threshold is chosen."""
 SAME = 1e-4
-"""Cosines of all pairs this close to 1 say that both words got one vector: that of their text."""
+"""Where all cosines are this close to 1, both words got the vector of their text."""
 
 Item = TypeVar("Item", ContextPair, RatedContexts, ContextChange)
 
 
 class ContextTask(TaskKind[Sequence[Item]], Generic[Item]):
-    """What the tasks on pairs of words in context share."""
+    """Base class of the tasks on pairs of words in context."""
 
     level = "wic"
 
@@ -52,7 +52,7 @@ class ContextTask(TaskKind[Sequence[Item]], Generic[Item]):
         return [side for pair in self.pairs(items) for side in (pair.left, pair.right)]
 
     def texts(self, items: Sequence[Item]) -> Mapping[str, tuple[str, ...]]:
-        """The contexts of each item, each once."""
+        """The contexts of each item, without repeats."""
         return {item.id: tuple(dict.fromkeys(side.text for side in self.inputs([item]))) for item in items}
 
     def cosines(self, items: Sequence[Item], vectors: Vectors) -> NDArray[np.float64]:
@@ -71,8 +71,8 @@ class WordInContext(ContextTask[ContextPair]):
         name: the task's name.
         items: the pairs themselves, or a function that reads them from a ``DataStore``.
         answers: how the organisers write no and yes, for the submission of a test split without labels.
-        **info: title, level, languages, corpus, main_metric (undefined where its split has no labels here) and version,
-            see ``Task``.
+        **info: title, level, languages, corpus, main_metric (undefined where its split has no labels) and version, see
+            ``Task``.
     """
 
     items_name = "pairs"
@@ -84,13 +84,13 @@ class WordInContext(ContextTask[ContextPair]):
         self._answers = answers
 
     def check(self, items: Sequence[ContextPair]) -> None:
-        """As for all words in context, and the development split has labels."""
+        """As for all words in context, and the development split has both labels."""
         super().check(items)
         if {pair.label for pair in items if pair.split == TUNED_ON} != {0, 1}:
             raise DataFormatError(f"task {self.name}: the split {TUNED_ON!r} must have labels 0 and 1, and both")
 
     def score(self, items: Sequence[ContextPair], vectors: Vectors, protocol: str = "paper") -> Scores:
-        """Cosines, the threshold that suits the development split, and how well it decides on each split."""
+        """Cosines, the best threshold of the development split, and its accuracy on each labelled split."""
         cosines = self.cosines(items, vectors)
         gold = np.array([np.nan if pair.label is None else pair.label for pair in items], dtype=np.float64)
         splits = np.array([pair.split for pair in items])
@@ -98,7 +98,7 @@ class WordInContext(ContextTask[ContextPair]):
         search = stepped_threshold if protocol == "released" else exact_threshold
         on_dev = splits == TUNED_ON
         threshold = search(cosines[on_dev], gold[on_dev])
-        # The released code takes a threshold of exactly 0 for none, and then searches without end.
+        # The released code mistakes a threshold of exactly 0 for none, and then searches forever.
         found = protocol != "released" or threshold != 0
         metrics: dict[str, float | None] = {}
         for split in labelled:
@@ -126,7 +126,7 @@ class WordInContext(ContextTask[ContextPair]):
 
 
 class UsageSimilarity(ContextTask[RatedContexts]):
-    """Cosine of two uses of a word against how similar people find them (MirrorWiC, section 4).
+    """Cosine of two uses of a word against human ratings of their similarity (MirrorWiC, section 4).
 
     Metrics: ``spearman`` (the paper's) and ``pearson`` over all pairs.
     """
@@ -134,7 +134,7 @@ class UsageSimilarity(ContextTask[RatedContexts]):
     main_metric = "spearman"
 
     def score(self, items: Sequence[RatedContexts], vectors: Vectors, protocol: str = "paper") -> Scores:
-        """Cosines, and their correlations with the ratings; the protocol makes no difference here."""
+        """Cosines, and their correlations with the ratings; the protocol makes no difference."""
         cosines, gold = self.cosines(items, vectors), np.array([pair.rating for pair in items])
         metrics = {"spearman": spearman(cosines, gold), "pearson": pearson(cosines, gold)}
         return Scores(metrics, [pair.id for pair in items], cosines, gold)
@@ -143,12 +143,12 @@ class UsageSimilarity(ContextTask[RatedContexts]):
 class SimilarityChange(ContextTask[ContextChange]):
     """Two words in two contexts: how similar they are in each, and how that changes (SemEval-2020 task 3).
 
-    Metrics of subtask 1, the change (second context less first): ``subtask1_uncentred_pearson``, the organisers'
-    measure; ``subtask1_pearson`` and ``subtask1_spearman``. Metrics of subtask 2, the similarity in each context, all
-    contexts together: ``subtask2_pearson``, ``subtask2_spearman`` and their ``subtask2_harmonic_mean``, the
-    organisers' measure. Undefined for an encoder that gives both words of a context one vector: that of the text.
+    Metrics of subtask 1, the change (second context minus first): ``subtask1_uncentred_pearson``, the organisers'
+    measure; ``subtask1_pearson`` and ``subtask1_spearman``. Metrics of subtask 2, the similarity in all contexts
+    together: ``subtask2_pearson``, ``subtask2_spearman`` and their ``subtask2_harmonic_mean``, the organisers' measure.
+    Undefined for an encoder that gives both words of a context the same vector, that of the text.
 
-    The scores that are stored are changes; the similarities lie beside them as ``similarities``, shape (n, 2).
+    The stored scores are the changes; ``similarities``, shape (n, 2), is stored beside them.
     """
 
     main_metric = "subtask1_spearman"
@@ -159,7 +159,7 @@ class SimilarityChange(ContextTask[ContextChange]):
         return [pair for item in items for pair in (item.first, item.second)]
 
     def score(self, items: Sequence[ContextChange], vectors: Vectors, protocol: str = "paper") -> Scores:
-        """Similarities, changes, and their correlations; the protocol makes no difference here."""
+        """Similarities, changes, and their correlations; the protocol makes no difference."""
         similarities, ratings = self.cosines(items, vectors), np.array([pair.rating for pair in self.pairs(items)])
         notes: tuple[str, ...] = ()
         if np.abs(1 - similarities).max() < SAME:
