@@ -1,1 +1,1 @@
-"""Planning and computing the cells of a run, and keeping what they leave. Renders no text."""
+"""Plans the cells of a run, computes and stores them. Renders no text."""

@@ -1,6 +1,6 @@
-"""What this package registers through its own hooks, and what each hook takes.
+"""The built-in plugins, and what each hook accepts.
 
-Renderers and analyses stand above this room; they are named here as modules to load, and not imported.
+Plugins of higher rooms (renderers) are named here as modules to load, and not imported.
 """
 
 from __future__ import annotations

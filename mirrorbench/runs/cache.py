@@ -1,10 +1,9 @@
-"""Tuned models, embeddings and corpora, content-addressed: computed once, found again by what they are.
+"""The cache of tuned models, embeddings and corpora, addressed by content.
 
-Every entry carries a checksum that is compared when a process first uses it; a damaged one is passed over with a
-warning and made again.
+Every entry has a checksum that a process verifies at first use; a damaged entry is made again, with a warning.
 
 Environment:
-    MIRRORBENCH_CACHE: the folder; by default the platform's cache directory of the user.
+    MIRRORBENCH_CACHE: the folder; by default the user's cache directory of the platform.
 """
 
 from __future__ import annotations
@@ -52,10 +51,10 @@ class Cache:
     def __init__(self, root: Path | None = None) -> None:
         self.root = cache_root() if root is None else root
         self.leases = Leases(self.root / "leases")
-        self._intact: set[str] = set()  # models whose files have been compared with their checksums
+        self._intact: set[str] = set()  # keys of models whose checksums have been verified
 
     def model(self, key: str) -> Path | None:
-        """The directory of a tuned model, if it is there, complete and undamaged."""
+        """The directory of a tuned model, if it is complete and undamaged."""
         path = self.root / "models" / key
         if not path.is_dir():
             return None
@@ -67,7 +66,7 @@ class Cache:
         return path
 
     def save_model(self, key: str, transformer: Transformer, description: dict[str, Any]) -> Path:
-        """Store a tuned model: loadable by transformers, with ``mirrorbench.json`` saying what it is."""
+        """Store a tuned model in the format of transformers, with ``description`` as ``mirrorbench.json``."""
         return again_if_swept(lambda: self._write_model(key, transformer, description))
 
     def _write_model(self, key: str, transformer: Transformer, description: dict[str, Any]) -> Path:
@@ -82,27 +81,27 @@ class Cache:
             write_checksums(folder)
             sync_tree(folder)
             folder.chmod(0o755)
-            if self.model(key):  # another process was faster: its model is the same, and may be open already
+            if self.model(key):  # another process has stored the same model, which may be in use
                 return target
-            shutil.rmtree(target, ignore_errors=True)  # half a model, however it came there
+            shutil.rmtree(target, ignore_errors=True)  # an incomplete or damaged model
             os.replace(folder, target)
             sync_folder(target.parent)
         self._intact.add(key)
         return target
 
     def sweep_model(self, key: str) -> None:
-        """Remove what a killed process left of a model; only for who holds its lease."""
+        """Remove what a killed process left of a model; the caller must hold its lease."""
         for left in (self.root / "models").glob(f"{TEMPORARY}{key}-*"):
             shutil.rmtree(left, ignore_errors=True)
 
     def save_corpus(self, sha256: str, texts: Sequence[str]) -> None:
-        """Store the strings of a corpus under their checksum, for workers that cannot read them from their source."""
+        """Store a corpus under its checksum, for workers that cannot read its source."""
         if self.corpus(sha256) is None:
             with writing(self._corpus_path(sha256), self.root) as sink:
                 sink.write(json.dumps(list(texts), ensure_ascii=True).encode("ascii"))
 
     def corpus(self, sha256: str) -> tuple[str, ...] | None:
-        """The strings stored under a checksum, if they are there and are the ones."""
+        """The strings stored under a checksum, if they are there and match it."""
         try:
             texts = json.loads(self._corpus_path(sha256).read_bytes())
             if corpus_checksum(texts) == sha256:
@@ -132,15 +131,15 @@ class EmbeddingCache:
     """Vectors of one encoder (weights, pooling, precision) by input, in shards that are memory-mapped.
 
     A shard is two files: the vectors, and the keys of their inputs, written last, so that a shard without keys is
-    one that died half-written. Its name is the hash of both, so that two processes that fill one folder write either
-    different files or twice the same, and damage shows.
+    incomplete. Its name is the hash of both, so that processes filling the same folder do not conflict, and damage
+    shows.
     """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._rows: dict[bytes, tuple[int, int]] = {}  # shard and row by the input's key
         self._shards: list[Array] = []
-        self._unchecked: dict[int, str] = {}  # names of shards that have not been used yet, by number
+        self._unchecked: dict[int, str] = {}  # names of shards not verified yet, by number
         for keys_file in sorted(folder.glob("*.keys.npy")):
             name = keys_file.name.removesuffix(".keys.npy")
             if not SHARD.fullmatch(name):
@@ -165,17 +164,17 @@ class EmbeddingCache:
             (self.folder / f"{name}{suffix}").unlink(missing_ok=True)
 
     def missing(self, inputs: Sequence[TextInput]) -> list[TextInput]:
-        """Those inputs whose vectors are not here undamaged, in their order."""
+        """The inputs that have no undamaged vectors here, in their order."""
         keys = [item.key() for item in inputs]
         for shard in sorted({self._rows[key][0] for key in keys if key in self._rows} & self._unchecked.keys()):
-            name = self._unchecked.pop(shard)  # each is compared with its name once
+            name = self._unchecked.pop(shard)  # verified once
             if not is_whole(self.folder, name, self._shards[shard]):
                 self._rows = {key: place for key, place in self._rows.items() if place[0] != shard}
                 self._drop(name)
         return [item for item, key in zip(inputs, keys, strict=True) if key not in self._rows]
 
     def put(self, inputs: Sequence[TextInput], vectors: Array) -> None:
-        """Add the vectors of inputs, shape (len(inputs), dimensions)."""
+        """Store the vectors of inputs, shape (len(inputs), dimensions)."""
         keys = np.frombuffer(b"".join(item.key() for item in inputs), dtype=np.uint8).reshape(-1, KEY_BYTES)
         name = shard_name(keys, vectors)
         for suffix, array in ((".npy", vectors), (".keys.npy", keys)):
@@ -184,11 +183,11 @@ class EmbeddingCache:
         self._add(keys, vectors)
 
     def get(self, inputs: Sequence[TextInput]) -> Array:
-        """Vectors of inputs that are all here, float32 of shape (len(inputs), dimensions)."""
+        """Vectors of inputs that are all stored, float32 of shape (len(inputs), dimensions)."""
         places = np.array([self._rows[item.key()] for item in inputs]).reshape(-1, 2)
         if not len(places):
             return np.empty((0, 0), dtype=np.float32)
-        # Not of the first shard of all: it may be a damaged one that was dropped.
+        # Dimensions of a shard in use: the first shard may have been dropped as damaged.
         result = np.empty((len(places), self._shards[places[0, 0]].shape[1]), dtype=np.float32)
         for shard in np.unique(places[:, 0]):
             here = places[:, 0] == shard
@@ -197,7 +196,7 @@ class EmbeddingCache:
 
 
 def shard_name(keys: NDArray[np.uint8], vectors: Array) -> str:
-    """The hash of keys and vectors, under which they are stored."""
+    """The hash of keys and vectors, which names their shard."""
     digest = hashlib.blake2b(keys.tobytes(), digest_size=32)
     digest.update(f"{vectors.dtype.str} {vectors.shape}".encode())
     digest.update(np.ascontiguousarray(vectors).view(np.uint8).data)
@@ -205,7 +204,7 @@ def shard_name(keys: NDArray[np.uint8], vectors: Array) -> str:
 
 
 def is_whole(folder: Path, name: str, vectors: Array | None = None) -> bool:
-    """Whether a shard's keys and vectors (read, if they are not given) are those of its name."""
+    """Whether a shard's keys and vectors (read unless given) match its name."""
     try:
         keys = np.load(folder / f"{name}.keys.npy")
         return shard_name(keys, np.load(folder / f"{name}.npy") if vectors is None else vectors) == name

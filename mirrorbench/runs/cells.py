@@ -1,4 +1,4 @@
-"""Cells, the models that they need, and what became of them: plain values between planning and running."""
+"""Plain values between planning and running: cells, references to their models and corpora, and outcomes."""
 
 from __future__ import annotations
 
@@ -19,24 +19,23 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class CorpusRef:
-    """Which strings a model is tuned on."""
+    """The strings that a model is tuned on."""
 
     name: str
     """Name or path of the corpus, as given."""
     size: int
-    """Keep the first this many strings, 0 for all."""
+    """How many strings are kept, from the first on; 0 for all."""
     sha256: str
-    """Checksum of the strings that are used."""
+    """Checksum of the strings that are kept."""
     n: int
-    """How many they are."""
+    """How many strings that are."""
 
 
 @dataclass(frozen=True, slots=True)
 class ModelRef:
-    """What must be in memory for a group of cells: a backbone, perhaps tuned, or an encoder system."""
+    """The model of a group of cells: a backbone, perhaps tuned, or an encoder system."""
 
     spec: EncoderSpec
-    """The encoder spec that names it."""
     fingerprint: str
     """Checksum of the backbone's files, or the system's own fingerprint."""
     path: Path | None = None
@@ -44,20 +43,20 @@ class ModelRef:
     method: str = ""
     """``base``, ``mirror`` ...; empty for an encoder system."""
     recipe: Recipe | None = None
-    """How it is tuned; this and what follows is empty where nothing is tuned."""
+    """How it is tuned; this and the following are empty where nothing is tuned."""
     corpus: CorpusRef | None = None
     seed: int = 0
     protocol: str = "paper"
     precision: str = ""
     members: tuple[tuple[str, ModelRef], ...] = ()
-    """For a task whose languages have backbones of their own, the model of each language."""
+    """The model of each language, for a task whose languages have backbones of their own."""
 
     def identity(self) -> dict[str, Any]:
-        """What decides the weights."""
+        """What determines the weights."""
         if self.members:
             return {"languages": {language: member.identity() for language, member in self.members}}
         if not self.method:
-            # By its name too: two systems that give themselves one fingerprint must not share vectors and results.
+            # With its name: two systems with the same fingerprint must not share vectors and results.
             return {"system": self.spec.backbone, "fingerprint": self.fingerprint}
         if self.recipe is None or self.corpus is None:
             return {"backbone": self.fingerprint}
@@ -78,22 +77,22 @@ class ModelRef:
         return digest(self.identity())
 
     def with_members(self) -> tuple[ModelRef, ...]:
-        """This one and those of its languages."""
+        """This reference and those of its languages."""
         return (self, *dict(self.members).values())
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One point of the grid: an encoder on a task under a seed."""
+    """One encoder on one task under one seed."""
 
     spec: EncoderSpec
-    """The row of the table, a ladder already taken apart."""
+    """The row of the table, after ladders are expanded."""
     task: str
     level: str
     seed: int
     model: ModelRef
     pooling: Pooling | None
-    """How vectors are read; ``None`` for an encoder system, which has its own way."""
+    """How vectors are read; ``None`` for an encoder system."""
     precision: str
     """Of the encoding."""
     protocol: str
@@ -102,7 +101,7 @@ class Cell:
     task_version: int
 
     def identity(self) -> dict[str, Any]:
-        """What decides the cell's numbers."""
+        """What determines the cell's numbers."""
         pooling = self.pooling
         return {
             "weights": self.model.identity(),
@@ -118,7 +117,7 @@ class Cell:
 
     @property
     def id(self) -> str:
-        """Hash of ``identity``: a finished cell with this id is never computed again."""
+        """Hash of ``identity``: names the result, which is never computed twice."""
         return digest(self.identity())
 
     def to_json(self) -> dict[str, Any]:
@@ -138,23 +137,23 @@ class Cell:
 
 
 CellGroup = tuple[Cell, ...]
-"""Cells that share their model, for one worker."""
+"""Cells that share their model, computed by one worker."""
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A cell, or a row of cells, that could not be computed."""
+    """A cell, or all seeds of an encoder on a task, that could not be computed."""
 
     spec: EncoderSpec
     task: str
     reason: str
     hint: str = ""
     seed: int | None = None
-    """Which seed, ``None`` for all of them."""
+    """``None`` for all seeds."""
 
     @classmethod
     def of(cls, error: BaseException, spec: EncoderSpec, task: str, seed: int | None = None) -> Failure:
-        """What to report of an error; one that is not ours (a plugin may raise anything) is named by its type."""
+        """The failure that reports an error; errors of other packages are named by their type."""
         if isinstance(error, MirrorbenchError):
             return cls(spec, task, error.message, error.hint, seed)
         return cls(spec, task, f"{type(error).__name__}: {error}", seed=seed)
@@ -162,12 +161,12 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class CellOutcome:
-    """What became of a cell.
+    """The outcome of a cell.
 
     Attributes:
         cell: the cell.
         outcome: its result, or why there is none.
-        computed: whether it was computed here; otherwise another process had stored it meanwhile.
+        computed: whether it was computed now; false if another process had stored it since the run began.
     """
 
     cell: Cell
@@ -176,16 +175,16 @@ class CellOutcome:
 
 
 def failed(cells: Iterable[Cell], error: BaseException) -> list[CellOutcome]:
-    """One error as the outcome of some cells."""
+    """The outcomes of cells that failed with the same error."""
     return [CellOutcome(cell, Failure.of(error, cell.spec, cell.task, cell.seed)) for cell in cells]
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a run left."""
+    """The outcome of a run."""
 
     results: tuple[Result, ...]
-    """One for each cell that is done, computed now or before, in the order of the plan."""
+    """One for each finished cell, computed now or before, in the order of the plan."""
     failures: tuple[Failure, ...]
     """The other cells."""
     computed: int

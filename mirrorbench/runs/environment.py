@@ -1,4 +1,4 @@
-"""What results and ``mirrorbench doctor`` say of where they are: versions, devices, folders, the hub, variables."""
+"""Versions, devices, folders and variables, for results and ``mirrorbench doctor``."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ EXTRAS = {
     "figures": ("matplotlib", "figures of mirrorbench analyze"),
     "hub": ("datasets", "corpora and tasks from data sets of the Hugging Face hub"),
 }
-"""Extras of the distribution: the package that each brings, and for what."""
+"""Extras of the distribution: the package that each installs, and its purpose."""
 
 VARIABLES = {
     "MIRRORBENCH_DATA": "folder of data files",
@@ -44,14 +44,14 @@ VARIABLES = {
     "OMP_NUM_THREADS": "threads of torch on the processor",
     "CUDA_VISIBLE_DEVICES": "GPUs that torch sees",
 }
-"""Every environment variable that changes what mirrorbench does, and how."""
+"""Every environment variable that mirrorbench reads, and its effect."""
 
 HUB_TIMEOUT = 5.0
-"""Seconds that the hub has to answer."""
+"""Seconds."""
 
 
 def describe_environment(device: torch.device) -> dict[str, Any]:
-    """The ``environment`` of a result; ``git`` is the commit of a checkout, null outside one."""
+    """The ``environment`` of a result; ``git`` is the commit of a checkout, otherwise null."""
     import mirrorbench
     from mirrorbench.core.devices import describe
 
@@ -67,7 +67,7 @@ def describe_environment(device: torch.device) -> dict[str, Any]:
 
 
 def package_version(name: str) -> str:
-    """The version of an installed distribution, empty where there is none."""
+    """The version of an installed distribution, empty if it is not installed."""
     try:
         return version(name)
     except PackageNotFoundError:
@@ -88,7 +88,7 @@ def _commit() -> str | None:
 
 
 def versions() -> dict[str, str]:
-    """Versions of Python and the packages that compute; empty for one that is not installed."""
+    """Versions of Python and the packages that compute, empty where not installed."""
     import mirrorbench
 
     python = f"{platform.python_version()} on {platform.platform()}"
@@ -97,7 +97,7 @@ def versions() -> dict[str, str]:
 
 
 def devices() -> list[str]:
-    """Devices that torch can use, the one that ``auto`` takes first."""
+    """Devices that torch can use, the default first."""
     import torch
 
     from mirrorbench.core.devices import describe, pick_device
@@ -111,7 +111,7 @@ def devices() -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class FolderState:
-    """A folder that mirrorbench uses: whether it is there, can be written, what it holds and what is free (bytes)."""
+    """State of a folder that mirrorbench uses; ``size`` and ``free`` space in bytes."""
 
     name: str
     path: Path
@@ -122,7 +122,7 @@ class FolderState:
 
 
 def folders(data: DataStore) -> list[FolderState]:
-    """The data, the cache, and the hub's own cache."""
+    """The data store, the cache, and the hub's own cache."""
     from huggingface_hub.constants import HF_HUB_CACHE
 
     from mirrorbench.core.files import cache_root
@@ -133,7 +133,7 @@ def folders(data: DataStore) -> list[FolderState]:
         used = 0
         for file in path.rglob("*") if path.is_dir() else ():
             # Files of the hub's cache are links to blobs: each blob counts once.
-            with suppress(OSError):  # another process has just removed it
+            with suppress(OSError):  # removed by another process
                 used += file.stat().st_size if file.is_file() and not file.is_symlink() else 0
         free = shutil.disk_usage(above).free
         found.append(FolderState(name, path, path.is_dir(), os.access(above, os.W_OK), used, free))
@@ -150,14 +150,14 @@ def hub(offline: bool) -> str:
     api = HfApi()
     try:
         api.model_info("bert-base-uncased", timeout=HUB_TIMEOUT)
-    except Exception as error:  # any failure of any network layer means the same here
+    except Exception as error:  # network layers raise many types
         first = (str(error).strip().splitlines() or [""])[0]
         return f"{api.endpoint} not reachable ({type(error).__name__}: {first[:80]})"
     return f"{api.endpoint} reachable"
 
 
 def lacking(data: DataStore) -> dict[str, list[str]]:
-    """For each suite the tasks whose data files are not all here."""
+    """The tasks of each suite whose data files are not all present."""
     from mirrorbench.data.catalogue import builtin_cards, builtin_suites
 
     cards = builtin_cards()

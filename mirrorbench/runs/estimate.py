@@ -1,4 +1,4 @@
-"""How long the rest of a plan may take, from the seconds in stored results of like cells."""
+"""Estimates the remaining time of a plan from the stored seconds of similar cells."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from mirrorbench.runs.results import Result
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """An estimate of the time that cells take."""
+    """The estimated time of cells."""
 
     seconds: float
-    """One after the other, on the machine that computed the like ones."""
+    """For one cell after the other, on the machine of the stored results."""
     cells: int
-    """How many cells that covers."""
+    """How many cells the estimate covers."""
     unknown: int
-    """Cells without like ones, which are not in ``seconds``."""
+    """How many cells it does not cover, for want of similar ones."""
 
 
 def estimate(groups: Iterable[Sequence[Cell]], results: Iterable[Result]) -> Estimate:
-    """The time of groups of cells that share their model, by stored results of any plan.
+    """The time of groups of cells that share their model.
 
-    Cells with the same backbone and method cost alike: tuning the same per string and epoch, encoding and scoring the
-    same per task; of several like results the median counts.
+    Cells are similar if they share backbone and method: tuning costs the same per string and epoch, encoding and
+    scoring the same per task. Of several results the median counts.
     """
     tuning: dict[tuple[str, str], list[float]] = defaultdict(list)
     tasks: dict[tuple[str, str, str], list[float]] = defaultdict(list)
     done = list(results)
-    # Results of one encoding took its seconds together. (Not by the date: each is stored as soon as it is scored.)
+    # Results of one encoding share its seconds. (Dates do not tell: each result is stored once it is scored.)
     encodings = [(result.encoder.get("fingerprint"), result.seconds.get("encode")) for result in done]
     sharing = Counter(encodings)
     for result, encoding in zip(done, encodings, strict=True):
@@ -57,7 +57,7 @@ def estimate(groups: Iterable[Sequence[Cell]], results: Iterable[Result]) -> Est
 
 
 def in_words(seconds: float) -> str:
-    """A duration as a person would say it: ``40 s``, ``12 min``, ``3.5 h``."""
+    """A duration for people: ``40 s``, ``12 min``, ``3.5 h``."""
     if seconds < 90:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

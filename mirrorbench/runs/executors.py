@@ -1,12 +1,11 @@
-"""Where a plan's groups of cells are computed: jobs for executors, what their workers call, the executor ``local``.
+"""Executors: the interface of jobs and workers, and the executor ``local``.
 
 An executor (hook ``register_executors``) is a function from a ``Job`` to the outcomes of its cells. It hands each group
-to a worker, in whatever process, and the worker calls ``compute``: that builds a workspace from a small
-``WorkerContext``, takes the group's lease, and stores the results before it answers. So results never depend on the
-executor, and a worker that dies loses one group at most.
+of cells to a worker in any process, which calls ``compute``: that takes the group's lease and stores the results before
+it returns. So results do not depend on the executor, and a worker that dies loses one group at most.
 
-``local`` computes in this process, or in a pool of processes on this machine: one for each GPU where there are several,
-as many as are asked for on the CPU. The pool outlives its workers: a group whose worker died goes to another one.
+``local`` computes in this process or in a pool of processes: by default one for each GPU where there are several, on
+the CPU as many as requested. A group whose worker died goes to another worker.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ if TYPE_CHECKING:
     from mirrorbench.runs.workspace import WorkerContext, Workspace
 
 RETRIES = 2
-"""How often a group is tried again after the worker that had it died."""
+"""How often a group is tried again after its worker died."""
 
 
 @dataclass(frozen=True)
@@ -49,11 +48,10 @@ class Job:
     Attributes:
         groups: cells that share their model, each group for one worker.
         corpora: the strings to tune on.
-        context: for the workers.
-        options: ``workers``, ``address``, and what stands after the executor's name; what an executor does not know it
-            must refuse (``known``).
-        reporter: is told of progress.
-        workspace: of this process.
+        context: the argument of ``compute`` for workers.
+        options: ``workers``, ``address``, and the options after the executor's name; ``known`` refuses unknown ones.
+        reporter: reports progress.
+        workspace: the workspace of this process.
     """
 
     groups: tuple[CellGroup, ...]
@@ -65,23 +63,26 @@ class Job:
 
     @classmethod
     def of(cls, workspace: Workspace, groups: Sequence[CellGroup], corpora: Mapping[CorpusRef, Corpus]) -> Job:
-        """The job of computing groups of cells, with those corpora only that they are tuned on."""
+        """The job of computing groups of cells, with only the corpora that they are tuned on."""
         wanted = {model.corpus for cells in groups for cell in cells for model in cell.model.with_members()}
         own = {ref: corpus for ref, corpus in corpora.items() if ref in wanted}
         return cls(tuple(groups), own, workspace.context(), workspace.options, workspace.reporter, workspace)
 
     def known(self, **defaults: Value) -> dict[str, Value]:
-        """The options, with defaults for those that were not given.
+        """The options, with defaults for those not given.
+
+        Args:
+            **defaults: every option that the executor has, with its default.
 
         Raises:
-            UsageError: an option that is not among the defaults, or whose value is of another type.
+            UsageError: an option is not among the defaults, or its value is of another type.
         """
         found = dict(defaults)
         for key, value in self.options.items():
             if key not in defaults:
                 raise unknown_name("executor option", key, list(defaults))
             want = type(defaults[key])
-            if want in (str, float) and type(value) is int:  # a name of digits, a whole number of CPUs
+            if want in (str, float) and type(value) is int:  # a name of digits, or a whole number for a float
                 value = want(value)
             if type(value) is not want:
                 raise UsageError(f"executor option {key}={value} is not of type {want.__name__}")
@@ -89,7 +90,7 @@ class Job:
         return found
 
     def share(self) -> None:
-        """Put the corpora into the cache, where workers in other processes find them.
+        """Write the corpora into the cache, where workers in other processes find them.
 
         Raises:
             StorageError: the cache cannot be written.
@@ -103,7 +104,7 @@ Execute = Callable[[Job], Iterator[CellOutcome]]
 
 
 class SharedCorpora(dict[CorpusRef, Corpus]):
-    """The corpora that ``Job.share`` put into the cache, read when they are first asked for."""
+    """The corpora that ``Job.share`` wrote into the cache, each read at first use."""
 
     def __init__(self, cache: Cache) -> None:
         super().__init__()
@@ -121,32 +122,35 @@ class SharedCorpora(dict[CorpusRef, Corpus]):
 
 
 class NoteReporter(Reporter):
-    """The reporter of a worker: passes on what is worth saying, and nothing else.
-
-    Args:
-        send: called with each note.
-    """
+    """The reporter of a worker, which only passes notes to ``send``."""
 
     def __init__(self, send: Callable[[str], None]) -> None:
         self.send = send
 
     def note(self, message: str) -> None:
-        """Something worth saying that stops nothing."""
+        """Pass the note on."""
         self.send(message)
 
 
 @dataclass(frozen=True)
 class GroupOutcome:
-    """A worker's answer: what became of the cells, and what is worth saying."""
+    """What ``compute`` returns: the outcomes of a group's cells, and notes for the user."""
 
     done: tuple[CellOutcome, ...]
     notes: tuple[str, ...] = ()
 
 
 def compute(context: WorkerContext, cells: CellGroup) -> GroupOutcome:
-    """What a worker of any executor calls: compute a group, or wait for the process that is at work on it.
+    """Compute a group of cells, or wait for another process that computes it; called by the workers of every executor.
 
-    The process keeps what it loaded for the next group of the same context.
+    The process keeps loaded data for the next group of the same context.
+
+    Args:
+        context: the job's.
+        cells: one of the job's groups.
+
+    Returns:
+        The outcomes of all cells of the group.
     """
     runner, corpora = _worker(context)
     notes: list[str] = []
@@ -162,11 +166,11 @@ def _worker(context: WorkerContext) -> tuple[Runner, SharedCorpora]:
 
 @contextmanager
 def interrupts_blocked() -> Iterator[None]:
-    """Processes started inside never see Ctrl-C, which a terminal sends to them too: their parent decides."""
+    """Processes started inside ignore Ctrl-C, which a terminal sends to them too; their parent ends them."""
     if not hasattr(signal, "pthread_sigmask"):  # Windows
         yield
         return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # what is blocked stays so in a new process
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # new processes inherit what is blocked
     try:
         yield
     finally:
@@ -174,12 +178,12 @@ def interrupts_blocked() -> Iterator[None]:
 
 
 _LEASED, _FINISHED = "leased", "finished"
-"""What a worker says of a group: another run has its lease; every cell was told of."""
+"""A worker's last message on a group: another run has its lease, or every outcome was sent."""
 
 
 @hookimpl
 def register_executors(register: Register) -> None:
-    """Make the executor known."""
+    """The executor ``local``."""
     register("local", execute, "This machine: in process, --workers N processes, or one process for each GPU.")
 
 
@@ -204,7 +208,7 @@ def execute(job: Job) -> Iterator[CellOutcome]:
 
 
 def devices_for(device: str, workers: int) -> list[str]:
-    """A device for each worker: every GPU for ``cuda``, in turn where there are more workers; else the one device."""
+    """A device for each worker: all GPUs in turn for ``cuda``, otherwise the given device."""
     if device == "cuda":
         import torch
 
@@ -216,8 +220,8 @@ def devices_for(device: str, workers: int) -> list[str]:
 def serve(pipe: Connection, context: WorkerContext) -> None:
     """A worker process: receives groups until the pipe closes, sends notes and outcomes.
 
-    It ends at once when it is told to, wherever it is: an exception that a signal raises may be lost in code that
-    passes over exceptions. What it leaves behind the pool clears away.
+    It ends at once on a signal, since an exception raised there could be lost in code that ignores exceptions; the pool
+    removes what it leaves behind.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # for systems that cannot block it in a new process
     workspace = context.workspace(NoteReporter(lambda message: pipe.send((message, None))))
@@ -232,7 +236,7 @@ def serve(pipe: Connection, context: WorkerContext) -> None:
 
 @dataclass
 class _Worker:
-    """A process, the group that it is at work on (empty if on none), and those of its cells that are not done."""
+    """A process, its group (empty if idle), and the cells of it that are not done."""
 
     process: Any
     pipe: Connection
@@ -248,11 +252,11 @@ class _Pool:
         self.devices = devices
         self.waiting = deque(job.groups)
         self.deaths: Counter[str] = Counter()  # by the model's key
-        self.passed_over = 0  # groups in a row that another run has the lease of
+        self.passed_over = 0  # consecutive groups leased by another run
         self.told = False
 
     def run(self) -> Iterator[CellOutcome]:
-        """Outcomes as they come."""
+        """Outcomes in the order of their arrival."""
         workers: list[_Worker] = []
         try:
             workers += (self._start(device) for device in self.devices)
@@ -287,10 +291,10 @@ class _Pool:
         context = get_context("spawn")  # a forked process cannot use CUDA
         ours, theirs = context.Pipe()
         process = context.Process(target=serve, args=(theirs, replace(self.job.context, device=device)), daemon=True)
-        resource_tracker.ensure_running()  # with the first process it would start, and let Ctrl-C through again
+        resource_tracker.ensure_running()  # it would start with the first process, and unblock Ctrl-C
         with interrupts_blocked():
             process.start()
-        theirs.close()  # or the end of the process would not end the pipe
+        theirs.close()  # otherwise the pipe would stay open when the process ends
         return _Worker(process, ours)
 
     def _give(self, worker: _Worker) -> None:
@@ -301,7 +305,7 @@ class _Pool:
             time.sleep(POLL_SECONDS)
             self.passed_over = 0
         worker.group = worker.cells = self.waiting.popleft()
-        with suppress(OSError):  # it died meanwhile: the pipe's end will say so
+        with suppress(OSError):  # it died; the closed pipe will show that
             worker.pipe.send(worker.cells)
 
     def _receive(self, worker: _Worker) -> Iterator[CellOutcome]:
@@ -319,7 +323,7 @@ class _Pool:
             self.job.reporter.note(message)
 
     def _retry(self, worker: _Worker) -> Iterator[CellOutcome]:
-        """Let another worker try what a dead one had, unless it has cost too many already."""
+        """Give the group of a dead worker to another one, or report failures after ``RETRIES``."""
         worker.process.join()
         self._clear_away(worker)
         if not worker.cells:
@@ -337,7 +341,7 @@ class _Pool:
         yield from failed(worker.cells, error)
 
     def _clear_away(self, worker: _Worker) -> None:
-        """Give back the leases of a worker that died at a group, and remove what it left half-written."""
+        """Release the leases of a dead worker, and remove its unfinished files."""
         if not worker.group:
             return
         results, cache, model = self.job.workspace.results, self.job.workspace.cache, worker.group[0].model

@@ -1,8 +1,7 @@
-"""Grid files: many runs in one YAML file (``docs/grids.md`` describes the format).
+"""Grid files: many runs in one YAML file (format: ``docs/grids.md``).
 
-A file is one block, or several under ``blocks``; what stands beside ``blocks`` holds for all of them that do not say
-otherwise. Lists and ranges may stand at every key of an encoder spec; each block becomes one or more requests, and all
-their plans become one.
+A file is one block, or several under ``blocks``, with defaults for them beside it. Every key of an encoder spec may
+have lists and ranges; each block becomes one or more requests, and their plans are merged.
 """
 
 from __future__ import annotations
@@ -35,10 +34,10 @@ MAX_SWEEP = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Overrides:
-    """What the command line says in place of a file; empty where it says nothing."""
+    """Values of the command line that replace those of a file; empty ones do not."""
 
     backbones: tuple[EncoderSpec, ...] = ()
-    """Stand in for the backbone of every encoder that is none of the registered systems."""
+    """Replace the backbone of every encoder that is no encoder system."""
     tasks: tuple[str, ...] = ()
     """Tasks and suites."""
     seeds: tuple[int, ...] = ()
@@ -49,7 +48,7 @@ class Overrides:
 
 @dataclass(frozen=True, slots=True)
 class GridBlock:
-    """One request of a grid, and the line on which its block starts."""
+    """One request of a grid, and the line at which its block starts."""
 
     line: int
     request: Request
@@ -57,7 +56,7 @@ class GridBlock:
 
 @dataclass(frozen=True, slots=True)
 class GridFile:
-    """A grid file, checked and taken apart; the title is for its table, and may be empty."""
+    """A checked grid file; the title is for its table and may be empty."""
 
     path: Path
     title: str
@@ -65,7 +64,7 @@ class GridFile:
 
 
 class _Range(msgspec.Struct, forbid_unknown_fields=True, rename={"first": "from", "last": "to"}):
-    """``{from: 0, to: 0.4, step: 0.1}``: both ends belong to it."""
+    """``{from: 0, to: 0.4, step: 0.1}``, both ends included."""
 
     first: int | float
     last: int | float
@@ -79,7 +78,7 @@ class _Range(msgspec.Struct, forbid_unknown_fields=True, rename={"first": "from"
             raise ValueError(f"a range of {count:,} values; at most {MAX_RANGE:,}")
 
     def values(self) -> list[Value]:
-        # In decimals, or 0.1 + 0.1 + 0.1 would not be 0.3.
+        # In decimals: as floats, 0.1 + 0.1 + 0.1 is not 0.3.
         first, last, step = (Decimal(repr(number)) for number in (self.first, self.last, self.step))
         numbers = [first + step * n for n in range(int((last - first) / step) + 1)]
         whole = all(number == number.to_integral_value() for number in (first, step))
@@ -110,14 +109,14 @@ class _File(_Block, forbid_unknown_fields=True):
 
 
 def grids_folder() -> Path:
-    """Where the papers' own sweeps lie: inside the package, or beside it in a checkout."""
+    """The folder of the papers' own sweeps: inside the package, or beside it in a checkout."""
     package = Path(__file__).resolve().parents[1]
     installed = package / "gridfiles"
     return installed if installed.is_dir() else package.parent / "leaderboards" / "grids"
 
 
 def find_grid(name: str) -> Path:
-    """The grid file of a path, or of the name of one that is shipped (``mirror-bert-table12``)."""
+    """The grid file at a path, or of the name of a built-in one (``mirror-bert-table12``)."""
     path = Path(name).expanduser()
     if path.is_file() or (path.exists() and not path.is_dir()):
         return path
@@ -128,11 +127,7 @@ def find_grid(name: str) -> Path:
 
 
 def read_grid(path: Path, plugins: Plugins, overrides: Overrides | None = None) -> GridFile:
-    """Read and check a grid file; nothing is looked up but names.
-
-    Raises:
-        UsageError: the file is not what it should be; the message names file and line.
-    """
+    """Read and check a grid file, including names; a ``UsageError`` names file and line."""
     return _Reader(path, plugins, overrides or Overrides()).read()
 
 
@@ -165,7 +160,7 @@ class _Reader:
         try:
             self.content = read_yaml(path)
             self.file = convert(self.content, _File, path)
-        except DataFormatError as error:  # a grid is part of the request
+        except DataFormatError as error:  # a grid file is user input
             raise UsageError(error.message, error.hint) from None
 
     def read(self) -> GridFile:
@@ -186,7 +181,7 @@ class _Reader:
         return {key: (value, where) for key, (value, where) in found.items() if value is not UNSET}
 
     def _error(self, place: str, problem: str | UsageError, hint: str = "") -> UsageError:
-        """An error with file and line of a place, or as it is, of the command line's."""
+        """An error with the file and line of a place; errors in values from the command line stay as they are."""
         if isinstance(problem, UsageError):
             return self._error(place, problem.message, problem.hint) if place else problem
         return UsageError(problem_at(self.path, self.content, f"{problem} - at `${place}`").message, hint)
@@ -234,7 +229,7 @@ class _Reader:
         return tuple(range(whole[0])) if single else tuple(dict.fromkeys(whole))
 
     def _specs(self, keys: _Keys, protocol: str) -> Iterator[EncoderSpec]:
-        """The encoder specs of a block, lists and ranges taken apart; the first key varies slowest."""
+        """The encoder specs of a block with lists and ranges expanded; the first key varies slowest."""
         (encoders, place), (sweep, sweep_place) = keys["encoders"], keys["sweep"]
         for n, item in enumerate(_listed(encoders)):
             here = f"{place}[{n}]"
@@ -275,7 +270,7 @@ class _Reader:
             yield full
 
     def _values(self, value: Any, place: str) -> list[Value]:
-        """A plain value, a range, or a list of both, as plain values."""
+        """A plain value, a range, or a list of both, as a list of plain values."""
         values: list[Value] = []
         for item in _listed(value):
             values += item.values() if isinstance(item, _Range) else [item]

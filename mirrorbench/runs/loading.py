@@ -1,4 +1,4 @@
-"""Loading encoders: encoder systems through their hook, backbones from their files, tuned first where that is due."""
+"""Loads encoders: systems through their hook, backbones from files, tuned ones from the cache or by tuning."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 
 
 class EncoderLoader:
-    """Turns model references into encoders, with a workspace's plugins and cache, on its device."""
+    """Loads the encoders of model references onto a workspace's device."""
 
     def __init__(self, workspace: Workspace) -> None:
         self.workspace = workspace
         self._systems: dict[tuple[EncoderSpec, str], Encoder] = {}
 
     def system(self, spec: EncoderSpec, precision: str) -> Encoder:
-        """An encoder system; made once for its fingerprint and for the next ``load``."""
+        """An encoder system, kept until the next ``load``: planning needs its fingerprint."""
         if (spec, precision) not in self._systems:
             context = EncoderContext(str(self.workspace.torch_device), precision, self.workspace.offline)
             self._systems[spec, precision] = create_encoder(spec, self.workspace.plugins, context)
@@ -42,12 +42,7 @@ class EncoderLoader:
     def load(
         self, model: ModelRef, pooling: Pooling | None, precision: str, corpora: Mapping[CorpusRef, Corpus]
     ) -> tuple[Encoder, float]:
-        """An encoder, tuned now or found in the cache, and the seconds that its tuning took (0 if nothing is tuned).
-
-        Raises:
-            ModelUnavailableError: the model cannot be opened.
-            TuningError: it cannot be tuned.
-        """
+        """An encoder, tuned now or found in the cache, and the seconds that its tuning took (0 if nothing is tuned)."""
         workspace = self.workspace
         if model.members:
             loaded = {lang: self.load(member, pooling, precision, corpora) for lang, member in model.members}
@@ -55,7 +50,7 @@ class EncoderLoader:
             return LanguageRouter(encoders, model.key), sum(seconds for _, seconds in loaded.values())
         if model.path is None or pooling is None:
             system = self.system(model.spec, precision)
-            del self._systems[model.spec, precision]  # or it would stay in memory when its cells are done
+            del self._systems[model.spec, precision]  # so that it is freed after its cells
             return system, 0.0
         from mirrorbench.models.encoder import TransformerEncoder
         from mirrorbench.models.transformer import load_transformer
@@ -84,11 +79,7 @@ class EncoderLoader:
 
 
 def tune_model(model: ModelRef, texts: Sequence[str], workspace: Workspace) -> tuple[Path, float]:
-    """Tune a model on strings and store it in the cache: its directory, and the seconds that the tuning loop took.
-
-    Raises:
-        TuningError: the corpus is too small, an augmentation cannot be applied, or the loss is not finite.
-    """
+    """Tune a model on strings and store it in the cache: its directory, and the seconds of the tuning loop."""
     import torch
 
     from mirrorbench.models.transformer import quiet_transformers
@@ -125,7 +116,7 @@ def tune_model(model: ModelRef, texts: Sequence[str], workspace: Workspace) -> t
 def open_for_tuning(
     path: Path, recipe: Recipe, registered: dict[str, Augmentation], device: torch.device
 ) -> Transformer:
-    """A backbone built with the rates of the recipe's model augmentations."""
+    """A backbone configured by the recipe's model augmentations."""
     from mirrorbench.models.transformer import load_transformer
     from mirrorbench.training.augmentations import model_augmentations
 

@@ -1,4 +1,4 @@
-"""Maintenance of the cache: what is in it, whether it is whole, and what may go. Everything in it can be made again."""
+"""Maintenance of the cache: lists, verifies and removes entries. All of them can be made again."""
 
 from __future__ import annotations
 
@@ -20,33 +20,33 @@ from mirrorbench.core.files import TEMPORARY, damaged_files
 from mirrorbench.runs.cache import SHARD, Cache, is_whole
 
 LEFTOVER_AGE = 86_400.0
-"""Seconds after which a temporary file belongs to no process that is still writing."""
+"""Seconds after which a temporary file counts as abandoned."""
 
 
 @dataclass(frozen=True, slots=True)
 class CacheEntry:
-    """One thing in the cache."""
+    """An entry of the cache."""
 
     kind: str
-    """``models``, ``embeddings`` or ``corpora``; ``leftovers`` for what a killed process left."""
+    """``models``, ``embeddings``, ``corpora``, or ``leftovers`` of killed processes."""
     key: str
     path: Path
     size: int
     """Bytes."""
     used: float
-    """When it was last written or, where the file system keeps count, read; seconds since 1970."""
+    """Time of the last write or, where the file system records it, the last read; seconds since 1970."""
     what: str
-    """The encoder spec of a model, the number of vectors, the number of bytes."""
+    """A description: encoder spec and seed of a model, number and dimensions of vectors."""
 
 
 def entries(cache: Cache) -> list[CacheEntry]:
-    """Everything in the cache, the largest first."""
+    """All entries of the cache, the largest first."""
     found = [entry for kind in ("models", "embeddings", "corpora") for entry in _of_kind(cache, kind)]
     return sorted(found, key=lambda entry: (-entry.size, entry.key))
 
 
 def damage(cache: Cache, entry: CacheEntry) -> str:
-    """What is wrong with an entry, found by hashing it; empty if it is whole. Nothing is changed."""
+    """What is wrong with an entry, found by hashing it; empty if it is whole. Changes nothing."""
     with _access_times_kept(entry.path):
         if entry.kind == "models":
             return damaged_files(entry.path)
@@ -59,9 +59,9 @@ def damage(cache: Cache, entry: CacheEntry) -> str:
 
 
 def prunable(cache: Cache, older_than: float | None = None, everything: bool = False) -> list[CacheEntry]:
-    """What may go: leftovers of killed processes, what was not used for ``older_than`` days, or ``everything``.
+    """What may be removed: leftovers, entries not used for ``older_than`` days, or ``everything``.
 
-    Never what a running process holds.
+    Entries that a running process holds are left out.
     """
     now, chosen = time.time(), []
     for entry in entries(cache):
@@ -77,22 +77,18 @@ def prunable(cache: Cache, older_than: float | None = None, everything: bool = F
 
 
 def remove(entry: CacheEntry) -> None:
-    """Remove an entry; a folder first takes another name, so that no process opens half of it.
-
-    Raises:
-        StorageError: it may not be removed.
-    """
+    """Remove an entry, or raise ``StorageError``. A folder is renamed first, so that no process opens part of it."""
     try:
         if not entry.path.is_dir():
             entry.path.unlink()
             return
-        # A new one each time: an earlier removal may have been killed in the middle.
+        # A new name each time: an earlier removal may have been killed.
         doomed = Path(tempfile.mkdtemp(prefix=f"{TEMPORARY}gone-", dir=entry.path.parent))
         try:
             entry.path.rename(doomed / "entry")
         finally:
             shutil.rmtree(doomed)
-    except FileNotFoundError:  # another process was faster
+    except FileNotFoundError:  # removed by another process
         return
     except OSError as error:
         raise StorageError(
@@ -105,7 +101,7 @@ def _of_kind(cache: Cache, kind: str) -> Iterator[CacheEntry]:
     for path in sorted(folder.iterdir()) if folder.is_dir() else []:
         if path.name.startswith(TEMPORARY):
             yield _entry("leftovers", path.name, path)
-        elif path.suffix == ".json" if kind == "corpora" else path.is_dir():  # else nothing of ours, but .DS_Store ...
+        elif path.suffix == ".json" if kind == "corpora" else path.is_dir():  # others are not ours (.DS_Store)
             for left in sorted(path.glob(f"{TEMPORARY}*")) if kind == "embeddings" else ():
                 yield _entry("leftovers", left.name, left)
             with _access_times_kept(path):
@@ -120,10 +116,10 @@ def _entry(kind: str, key: str, path: Path, what: str = "") -> CacheEntry:
 
 
 def _stats(path: Path) -> list[tuple[Path, os.stat_result]]:
-    """The files of a folder, or the file itself, with their sizes and times."""
+    """The regular files of a folder, or the file itself, with their sizes and times."""
     found = []
     for file in path.rglob("*") if path.is_dir() else [path]:
-        with suppress(FileNotFoundError):  # another process has just removed or renamed it
+        with suppress(FileNotFoundError):  # removed or renamed by another process
             if stat.S_ISREG((now := file.stat()).st_mode):
                 found.append((file, now))
     return found
@@ -131,7 +127,7 @@ def _stats(path: Path) -> list[tuple[Path, os.stat_result]]:
 
 @contextmanager
 def _access_times_kept(path: Path) -> Iterator[None]:
-    """What is read inside keeps the time of its last access: to list or verify an entry is no use of it."""
+    """Restore access times after reading files inside: listing or verifying an entry does not count as use."""
     before = _stats(path)
     yield
     for file, then in before:

@@ -1,6 +1,6 @@
-"""The plan: which cells a run consists of, and which models they share.
+"""The plan: the cells of a run, and the models that they share.
 
-Planning reads configurations, checksums and corpora, but loads no model and computes nothing.
+Planning reads configurations, checksums and corpora, but loads no backbone and computes nothing.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 POOLING_KEYS = ("pooling", "layers", "max_length")
 
-# What a bare backbone stands for: the rows of the papers' tables, from worst to best.
+# What a bare backbone stands for: the rows of the papers' tables.
 Ladder = tuple[tuple[str, dict[str, Value]], ...]
 _WHOLE_TEXTS: Ladder = (("base", {"pooling": "cls"}), ("base", {"pooling": "mean"}), ("mirror", {}))
 LADDERS: dict[str, Ladder] = {
     "sentence": _WHOLE_TEXTS,
     "phrase": _WHOLE_TEXTS,
     "word": _WHOLE_TEXTS,
-    # Paper 2, Table 3: a sentence encoder stands beside the encoders of words.
+    # Paper 2, Table 3 compares a sentence encoder with encoders of words.
     "wic": (("base", {"pooling": "target", "layers": "-4:"}), ("mirror", {}), ("mirrorwic", {})),
 }
 
@@ -51,7 +51,7 @@ class Request:
 
     Attributes:
         encoders: specs as written; a bare backbone becomes a ladder.
-        tasks: task names in the order of the columns, suites already taken apart.
+        tasks: task names in the order of the columns, suites expanded.
         seeds: seeds of tuned encoders.
         corpus: corpus name or path for all tunings, empty for each task's own.
         protocol: ``paper`` or ``released``.
@@ -79,15 +79,14 @@ class Plan:
     cells: tuple[Cell, ...]
     """Ordered by encoder, task, seed."""
     failures: tuple[Failure, ...]
-    """What could not be planned, and why."""
     corpora: dict[CorpusRef, Corpus] = field(repr=False)
-    """The strings of each corpus that a tuning needs."""
+    """The strings of each corpus that a model is tuned on."""
     rows: tuple[EncoderSpec, ...]
-    """The encoders in the order of the table, ladders taken apart."""
+    """The encoders in the order of the table, ladders expanded."""
 
     @cached_property
     def groups(self) -> dict[tuple[str, str], list[Cell]]:
-        """Cells by the model that they share and the precision that they compute in, in the order of the first."""
+        """Cells by model key and precision, in the order of their first cells."""
         groups: dict[tuple[str, str], list[Cell]] = {}
         for cell in self.cells:
             groups.setdefault((cell.model.key, cell.precision), []).append(cell)
@@ -95,11 +94,7 @@ class Plan:
 
 
 def merged(plans: Sequence[Plan]) -> Plan:
-    """One plan of several: each cell once, in the order of first mention.
-
-    Raises:
-        UsageError: two cells differ, but their results would lie in one place.
-    """
+    """One plan of several, without repeated cells; a ``UsageError`` if two results would have the same path."""
     if len(plans) == 1:
         return plans[0]
     cells = list(dict.fromkeys(cell for plan in plans for cell in plan.cells))
@@ -120,7 +115,7 @@ def merged(plans: Sequence[Plan]) -> Plan:
 
 
 def expand_tasks(names: Iterable[str], plugins: Plugins) -> tuple[str, ...]:
-    """Task names with suites taken apart, without repeats, in the order given."""
+    """Task names with suites expanded, without repeats, in the order given."""
     suites = builtin_suites()
     found: dict[str, None] = {}
     for name in names:
@@ -134,12 +129,12 @@ def expand_tasks(names: Iterable[str], plugins: Plugins) -> tuple[str, ...]:
 def expand_ladder(spec: EncoderSpec, level: str, plugins: Plugins, protocol: str = "paper") -> tuple[EncoderSpec, ...]:
     """The rows that one encoder argument stands for on tasks of a level.
 
-    A backbone without method is the paper's ladder; with a ``pooling`` it is that one row. An encoder system and a
-    spec with a method stand for themselves. A directory written by ``mirrorbench tune`` is one row too, read as it
-    says itself, other than where the spec says otherwise. Under ``released`` the mean is over padding too.
+    A backbone without a method is the papers' ladder, or one row if it has a ``pooling`` or was written by
+    ``mirrorbench tune`` (read as its files say, unless the spec says otherwise). Encoder systems and specs with a
+    method are one row.
 
     Raises:
-        UsageError: a bare backbone carries a key of the tuning, or its name is nearly a short name.
+        UsageError: a bare backbone has a key of the tuning, or its name resembles a short name.
     """
     if spec.backbone in plugins.encoders:
         if spec.method:
@@ -165,7 +160,7 @@ def expand_ladder(spec: EncoderSpec, level: str, plugins: Plugins, protocol: str
 
 
 def papers_row(spec: EncoderSpec, protocol: str) -> EncoderSpec:
-    """A row of the papers as a protocol reads it: under ``released`` what they call the mean is over padding too."""
+    """A row of the papers under a protocol: under ``released`` the mean includes padding."""
     padded = protocol == "released" and spec.get("pooling") == "mean"
     return spec.with_params(pooling="mean-padded") if padded else spec
 
@@ -183,7 +178,7 @@ def resolve_recipe(spec: EncoderSpec, level: str, architecture: str, protocol: s
 
 
 def check_spec(spec: EncoderSpec, protocol: str, plugins: Plugins) -> None:
-    """Check what can be checked of a spec before its backbone is there: names, keys, ranges of values."""
+    """Check what can be checked of a spec without its backbone: names, keys, ranges of values."""
     for row in expand_ladder(spec, "sentence", plugins, protocol):
         if row.method:
             level = plugins.methods[row.method].levels.get("sentence", "sentence")
@@ -191,9 +186,9 @@ def check_spec(spec: EncoderSpec, protocol: str, plugins: Plugins) -> None:
 
 
 class Planner:
-    """Turns requests into plans; what it has read or could not find it remembers for the next request.
+    """Turns requests into plans, and remembers what it read or could not find.
 
-    Without ``fetch`` missing data are not fetched (dry run).
+    Without ``fetch`` missing data are not downloaded (dry run).
     """
 
     def __init__(self, workspace: Workspace, fetch: bool = True) -> None:
@@ -204,15 +199,11 @@ class Planner:
         self._found: dict[tuple[str, ...], Any] = {}
 
     def plan(self, request: Request) -> Plan:
-        """Plan every cell; what cannot be planned becomes a failure and stops nothing else.
-
-        Raises:
-            UsageError: the request itself is wrong (unknown names, keys or values).
-        """
+        """Plan every cell; what cannot be planned becomes a failure, a wrong request is a ``UsageError``."""
         tasks: list[Task] = [self.plugins.tasks[name] for name in request.tasks]
-        if request.corpus:  # also where nothing is tuned, so that a mistake is not passed over
+        if request.corpus:  # also if nothing is tuned, to report mistakes
             check_corpus(request.corpus, self._cards())
-        rows: dict[EncoderSpec, set[str]] = {}  # each with the levels of tasks that it is for
+        rows: dict[EncoderSpec, set[str]] = {}  # with the levels of their tasks
         for spec in request.encoders:
             for level in dict.fromkeys(task.level for task in tasks):
                 for row in expand_ladder(spec, level, self.plugins, request.protocol):
@@ -227,7 +218,7 @@ class Planner:
                     cells += self._cells(request, spec, task)
                 except UsageError:
                     raise
-                except (Exception, SystemExit) as error:  # a plugin may raise anything, and must not stop the others
+                except (Exception, SystemExit) as error:  # plugins may raise anything; the other cells go on
                     failures.append(Failure.of(error, spec, task.name))
         return Plan(tuple(cells), tuple(failures), self.corpora, tuple(rows))
 
@@ -247,7 +238,7 @@ class Planner:
         ]  # fmt: skip
 
     def _once(self, key: tuple[str, ...], find: Callable[[], _T]) -> _T:
-        """What ``find`` returns or raises; asked once for all rows and tasks."""
+        """What ``find`` returns or raises, called once for each key."""
         if key not in self._found:
             try:
                 self._found[key] = find()
@@ -258,13 +249,13 @@ class Planner:
         return cast("_T", found)
 
     def _identified(self, task: Task) -> tuple[tuple[str, str], ...]:
-        """Checksums of a task's data, which are fetched first."""
+        """Checksums of a task's data, after fetching it."""
         if self.fetch:
             task.fetch(self.workspace.data)
         return tuple(sorted(task.identity(self.workspace.data).items()))
 
     def _task_models(self, request: Request, spec: EncoderSpec, task: Task) -> list[tuple[ModelRef, Pooling | None]]:
-        """As ``models``; where a task's languages have backbones of their own, those of all of them together."""
+        """As ``models``; where the task's languages have backbones of their own, one joint model of all of them."""
         known = backbones.BACKBONES.get(spec.backbone)
         own = (task.corpus, task.max_length)
         if known is None or not any(language in known.by_language for language in task.languages[1:]):
@@ -286,15 +277,10 @@ class Planner:
         corpus: str = "",
         max_length: int = 0,
     ) -> list[tuple[ModelRef, Pooling | None]]:
-        """What must be in memory for an encoder, and how it is read: one entry a seed, one in all if nothing is tuned.
+        """Models and poolings of an encoder: one entry for each seed, one in all if nothing is tuned.
 
-        Args:
-            request: has corpus, protocol, precision and seeds.
-            spec: the encoder, with its method.
-            level: picks the recipe.
-            language: picks the monolingual backbone and the corpus.
-            corpus: the task's own corpus, if it has one.
-            max_length: tokens that the task wants kept of each text, if it says so.
+        ``level`` picks the recipe, ``language`` the monolingual backbone and the corpus; ``corpus`` and ``max_length``
+        are the task's own, if it has them.
         """
         if spec.backbone in self.plugins.encoders:
             if "{lang}" in str(spec.get("path")) and spec.get("language") is None:
@@ -330,7 +316,7 @@ class Planner:
     def _corpus(
         self, request: Request, spec: EncoderSpec, level: str, language: str, own: str, recipe: Recipe
     ) -> CorpusRef:
-        """The strings that a spec is tuned on: the spec's own, the run's, the task's, or the level's."""
+        """The corpus that a spec is tuned on: the spec's, the run's, the task's, or that of level and language."""
         name = str(spec.get("corpus") or request.corpus or own or default_corpus(level, language, request.protocol))
         if not name:
             raise TuningError(
@@ -353,7 +339,7 @@ class Planner:
 
 
 def _max_length(spec: EncoderSpec, path: Path, of_task: int) -> int:
-    """Tokens kept of each text: what the spec says, what the task wants and the model can take, or the default."""
+    """Tokens kept of each text: the spec's number, or the task's within what the model can take, or the default."""
     value = spec.get("max_length")
     if value is None:
         return min(of_task, backbones.max_positions(backbones.configuration(path).get) or of_task) or DEFAULT_MAX_LENGTH

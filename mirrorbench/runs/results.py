@@ -1,9 +1,9 @@
 """Results on disk: ``<root>/<encoder-slug>/<task>/seed-<n>.json``, with per-item predictions beside each.
 
-Where a test set keeps its labels secret, the answers to hand in lie there too, as ``seed-<n>.submission.txt``.
+Answers to a test set with secret labels are stored there too, as ``seed-<n>.submission.txt``.
 
-A file is complete or absent. A result whose cell has another identity (other data, recipe, protocol ...) is never
-passed off as the one asked for, and never lost either: it moves aside under its own identity.
+A file is complete or absent. A result of another identity (other data, recipe, protocol ...) at the same path is
+neither returned nor overwritten, but renamed after its own identity.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ RESULT_SCHEMA = 1
 """Version of the result file's layout."""
 
 SUBMISSION = ".submission.txt"
-"""What the name of a submission file ends in."""
+"""The suffix of submission files."""
 
 
 @dataclass(frozen=True)
 class Result:
-    """What a cell left behind; the fields are the keys of the result file (DESIGN: "Result file")."""
+    """The result of a cell; the fields are the keys of the result file."""
 
     cell: dict[str, Any]
     """Spec, resolved recipe, corpus and its checksum, seed, task, protocol, precision."""
@@ -56,7 +56,7 @@ class Result:
     coverage: float
     """Share of the data set's items that could be scored."""
     seconds: dict[str, float]
-    """Wall-clock time: ``train`` and ``encode`` (shared by all cells of the same weights), ``score``."""
+    """Wall-clock time: ``train`` and ``encode`` (shared by all cells of the same model), ``score``."""
     data: dict[str, Any]
     """Version of the task and checksums of its files."""
     encoder: dict[str, Any]
@@ -68,10 +68,10 @@ class Result:
     notes: list[str] = field(default_factory=list)
     """What a reader of the numbers must know."""
     cost: dict[str, Any] = field(default_factory=dict)
-    """``encoding`` and ``tuning``, shared by all cells of the same weights: counts, seconds, speeds. Nothing of what
-    was found in the cache, but tuning as it was when it was done."""
+    """``encoding`` and ``tuning``, shared by all cells of the same model: counts, seconds, speeds. Vectors from the
+    cache are not counted; tuning is described as it was when it was done."""
     overlap: dict[str, Any] | None = None
-    """How many items hold texts that were tuned on; null where nothing was tuned, or where nobody knows."""
+    """How many items hold texts that were tuned on; null where nothing was tuned or the task names no texts."""
     schema: int = RESULT_SCHEMA
     """Version of this layout."""
 
@@ -92,51 +92,51 @@ class Result:
 
     @property
     def protocol(self) -> str:
-        """Which reading of the experiment."""
+        """``paper`` or ``released``."""
         return str(self.cell["protocol"])
 
     @property
     def experiment(self) -> str:
-        """Recipe, content of the corpus and precision as one text: what the seeds of one score must share."""
+        """Recipe, content of the corpus and precision as one text, which the seeds of one score must share."""
         corpus = self.cell.get("corpus") or {}
         content = corpus.get("sha256", corpus.get("name"))
         return json.dumps([self.cell.get("recipe"), content, self.cell["precision"]], sort_keys=True)
 
     def to_json(self) -> dict[str, Any]:
-        """The result file's object."""
+        """The object of the result file."""
         return {f.name: getattr(self, f.name) for f in fields(self)}
 
 
 def slug(spec: EncoderSpec, protocol: str = "paper") -> str:
-    """A directory name for a spec."""
+    """The directory name of a spec."""
     return _directory_name(str(spec)) + ("" if protocol == "paper" else f"~{protocol}")
 
 
 def _directory_name(text: str) -> str:
-    """A name that is readable, safe on every file system, and different for different texts."""
+    """A name that is readable, valid on every file system, and different for different texts."""
     safe = re.sub(r"[^A-Za-z0-9._+=,-]", "_", text)
-    # What had to be changed or cut could collide with another text, and so could capitals where the file system
-    # ignores case: a hash of the original keeps them apart.
+    # Changed or cut names could collide, and so could capitals where the file system ignores case: a hash of the
+    # original tells them apart.
     if safe != text.lower() or len(safe) > 100 or safe.strip(".") != safe:
         safe = f"{safe[-80:].strip('._')}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
     return safe
 
 
 class ResultStore:
-    """A folder of results, made when the first one is written."""
+    """A folder of results, created at the first write."""
 
     def __init__(self, root: Path) -> None:
         self.root = root.expanduser()
         self.leases = Leases(self.root / ".leases")
 
     def path(self, cell: Cell) -> Path:
-        """Where the result of ``cell`` lies, or will lie."""
+        """The path of the cell's result, stored or not."""
         return self.root / slug(cell.spec, cell.protocol) / _directory_name(cell.task) / f"seed-{cell.seed}.json"
 
     def find(self, cell: Cell) -> Result | None:
-        """The stored result of exactly this cell, also if a later one of another identity moved it aside.
+        """The stored result of exactly this cell, also if it was moved aside.
 
-        A file that cannot be read is no result: there is a warning, and the cell counts as not computed.
+        A file that cannot be read causes a warning and counts as missing.
         """
         path = self.path(cell)
         for candidate in (path, _aside(path, cell.id)):
@@ -151,9 +151,9 @@ class ResultStore:
         return None
 
     def restore(self, cell: Cell) -> None:
-        """Put a result of this cell that had moved aside back into its place: tables show what was asked for last.
+        """Move a result of this cell back from aside, since tables show what was requested last.
 
-        What lies there moves aside in turn. In a folder that cannot be written all stays as it is.
+        The file in its place is moved aside. A folder that cannot be written stays as it is.
         """
         path = self.path(cell)
         aside = _aside(path, cell.id)
@@ -164,7 +164,7 @@ class ResultStore:
                 _move(aside, path)
 
     def sweep(self, *cells: Cell) -> None:
-        """Remove what a killed process left half-written; only for the holder of the lease of the cells' group."""
+        """Remove unfinished files of a killed process; the caller must hold the lease of the cells' group."""
         for folder in {self.path(cell).parent for cell in cells}:
             for left in folder.glob(f"{TEMPORARY}*"):
                 left.unlink(missing_ok=True)
@@ -172,8 +172,8 @@ class ResultStore:
     def write(self, cell: Cell, result: Result, scores: Scores) -> Path:
         """Store a result and its predictions.
 
-        The predictions go first, so that a result file always has them. Whatever lay at the path moves aside: a result
-        under its own identity, a file that is none as ``seed-<n>.unreadable.json``.
+        Predictions are written first, so that a result file always has them. An earlier result of another identity is
+        moved aside, an unreadable file to ``seed-<n>.unreadable.json``.
         """
         return again_if_swept(lambda: self._write(self.path(cell), cell, result, scores))
 
@@ -196,7 +196,7 @@ def _aside(path: Path, cell_id: str) -> Path:
 
 
 def _move_aside(path: Path, cell_id: str) -> None:
-    """Make way for the result of the cell ``cell_id``, if something else lies at its path."""
+    """Free the path for the result of the cell ``cell_id``, unless that is what lies there."""
     try:
         target = _aside(path, old) if (old := read_result(path).cell_id) != cell_id else path
     except DataFormatError:
@@ -206,10 +206,10 @@ def _move_aside(path: Path, cell_id: str) -> None:
 
 
 def _move(path: Path, target: Path) -> None:
-    """Rename a result with what lies beside it; last the result itself, by which the others are found."""
+    """Rename a result and the files beside it, the result itself last, since the others are found by it."""
     for suffix in (".npz", SUBMISSION, ".json"):
         if (file := path.with_suffix(suffix)).is_file():
-            with suppress(FileNotFoundError):  # another process was faster
+            with suppress(FileNotFoundError):  # moved by another process
                 file.replace(target.with_suffix(suffix))
 
 
@@ -222,7 +222,7 @@ class _StoredPrecision(msgspec.Struct):
 
 
 class _StoredCell(msgspec.Struct):
-    """What readers of results rely on in ``Result.cell``."""
+    """The keys of ``Result.cell`` that readers of results need."""
 
     spec: str
     task: str
@@ -233,11 +233,7 @@ class _StoredCell(msgspec.Struct):
 
 
 def read_result(path: Path) -> Result:
-    """Read one result file.
-
-    Raises:
-        DataFormatError: it is not a result file, or of a schema that this version does not know.
-    """
+    """Read one result file; one that is invalid or of an unknown schema is a ``DataFormatError``."""
     try:
         data = path.read_bytes()
         if (schema := msgspec.json.decode(data, type=_Header).schema) != RESULT_SCHEMA:
@@ -253,10 +249,10 @@ def read_result(path: Path) -> Result:
 
 
 def read_results(root: Path) -> Iterator[Result]:
-    """All current results below a folder, in the order of their paths (those that moved aside are left out)."""
+    """All current results below a folder in the order of their paths, without those moved aside."""
     yield from map(read_result, result_files(root))
 
 
 def result_files(root: Path) -> list[Path]:
-    """The files that ``read_results`` reads; predictions lie beside each."""
+    """The files that ``read_results`` reads."""
     return [path for path in sorted(root.rglob("seed-*.json")) if re.fullmatch(r"seed-\d+\.json", path.name)]

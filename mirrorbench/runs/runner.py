@@ -1,7 +1,7 @@
-"""The runner: load -> encode -> score -> store, for each group of cells that share their model.
+"""The runner: load, encode, score, store, for each group of cells that share their model.
 
-One failing cell stops no other. What is stored is never computed again; what was tuned or encoded before is found in
-the cache.
+A failing cell does not stop the others. Stored results are not computed again; tuned models and vectors come from the
+cache.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ if TYPE_CHECKING:
     from mirrorbench.runs.workspace import Workspace
 
 WRITE_EVERY = 8192
-"""Texts encoded between two writes to the cache: what a killed run has to encode again at most."""
+"""Texts encoded between two writes to the cache, the most that a killed run encodes again."""
 
 
 @dataclass(frozen=True)
 class _Encoded:
-    """Vectors under one pooling, with what the results say about them."""
+    """Vectors under one pooling, and what results say about them."""
 
     vectors: Vectors
     seconds: float
@@ -48,7 +48,7 @@ class _Encoded:
 
 @dataclass(frozen=True)
 class _TaskInputs:
-    """What a task read, and what it wants encoded."""
+    """A task's items, and the inputs to encode."""
 
     items: Any
     inputs: list[TextInput]
@@ -60,13 +60,13 @@ class Runner:
     def __init__(self, workspace: Workspace) -> None:
         self.workspace = workspace
         self.tasks, self.results = workspace.plugins.tasks, workspace.results
-        self._read: dict[str, _TaskInputs] = {}  # by the task's name
-        self._fitted: dict[str, _TaskInputs] = {}  # the same, or what suits an encoder with a vocabulary of its own
+        self._read: dict[str, _TaskInputs] = {}  # by name of the task
+        self._fitted: dict[str, _TaskInputs] = {}  # the same, adapted to an encoder with a vocabulary of its own
         self._data: dict[str, tuple[tuple[str, str], ...]] = {}
         self._environment: dict[str, Any] = {}
 
     def compute(self, groups: Sequence[CellGroup], corpora: Mapping[CorpusRef, Corpus]) -> Iterator[CellOutcome]:
-        """Compute groups of cells that were not stored when last looked, those first that no other process has."""
+        """Compute groups of cells, first those that no other process computes."""
         waiting = deque(groups)
         passed_over = 0
         told = False
@@ -87,7 +87,7 @@ class Runner:
                 time.sleep(POLL_SECONDS)
 
     def attempt(self, cells: CellGroup, corpora: Mapping[CorpusRef, Corpus]) -> Iterator[CellOutcome] | None:
-        """Compute one group, or return ``None`` if another process is at work on it."""
+        """Compute one group, or return ``None`` if another process has its lease."""
         try:
             lease = self.results.leases.take(cells[0].model.key)
         except StorageError as error:
@@ -107,7 +107,7 @@ class Runner:
                 try:
                     self._read_task(cell.task)
                     pending.append(cell)
-                except (Exception, SystemExit) as error:  # a plugin may raise anything
+                except (Exception, SystemExit) as error:  # plugins may raise anything
                     yield from failed([cell], error)
             if pending:
                 yield from self._group(pending, corpora)
@@ -118,11 +118,11 @@ class Runner:
             self._read[name] = _TaskInputs(items, self.tasks[name].inputs(items))
 
     def _group(self, cells: list[Cell], corpora: Mapping[CorpusRef, Corpus]) -> Iterator[CellOutcome]:
-        """The cells of one model: one load, one training, each text encoded once."""
+        """The cells of one model, which is loaded once and encodes each text once."""
         first = cells[0]
         try:
             encoder, seconds = self.workspace.loader.load(first.model, first.pooling, first.precision, corpora)
-        except (Exception, SystemExit) as error:  # whatever a model or plugin raises fails these cells, not the run
+        except (Exception, SystemExit) as error:  # models and plugins may raise anything; the run goes on
             yield from failed(cells, error)
             return
         for part, encoded in self._encoded_parts(encoder, cells):
@@ -140,9 +140,9 @@ class Runner:
     def _encoded_parts(
         self, encoder: Encoder, cells: list[Cell]
     ) -> Iterator[tuple[list[Cell], dict[Pooling | None, _Encoded] | BaseException]]:
-        """All cells with their vectors; where that fails, each task's alone, with its vectors or what went wrong.
+        """All cells with their vectors; if encoding fails, each task's cells with vectors or error.
 
-        What one task wants of an encoder (vectors of a language that it has none of) so stops no other task.
+        So a task that needs what the encoder lacks (vectors of some language) does not stop the others.
         """
         parts = [cells]
         while parts:
@@ -159,7 +159,7 @@ class Runner:
             yield part, encoded
 
     def _encode(self, encoder: Encoder, cells: list[Cell]) -> dict[Pooling | None, _Encoded]:
-        """Vectors of everything that the cells' tasks want, by pooling."""
+        """Vectors of all inputs of the cells' tasks, by pooling."""
         cache, first = self.workspace.cache, cells[0]
         wanted: dict[tuple[Pooling | None, ...], dict[TextInput, None]] = {}
         inputs: dict[Pooling | None, dict[TextInput, None]] = {}
@@ -170,10 +170,10 @@ class Runner:
                 bag.update(dict.fromkeys(self._fitted[name].inputs))
         stored = {pooling: cache.embeddings(_embeddings_key(encoder, pooling, first)) for pooling in inputs}
         started = time.perf_counter()
-        for poolings, bag in wanted.items():  # texts that are read alike are encoded together
+        for poolings, bag in wanted.items():  # texts with the same poolings are encoded together
             missing = {item for pooling in poolings for item in stored[pooling].missing(list(bag))}
             if missing:
-                # In an order of their own: the same texts make the same batches, whatever the order of the cells.
+                # Sorted, so that the same texts make the same batches in whatever order the cells are.
                 self._fill(encoder, sorted(missing, key=TextInput.key), {p: stored[p] for p in poolings}, first)
         seconds = time.perf_counter() - started
         spent = self._spent(encoder, first)
@@ -185,7 +185,7 @@ class Runner:
         return encoded
 
     def _fit(self, encoder: Encoder, name: str) -> _TaskInputs:
-        """What a task wants of an encoder: one with a vocabulary may be asked for its words (``with_vocabulary``)."""
+        """A task's items and inputs for an encoder; the task may use the encoder's own vocabulary."""
         read, task = self._read[name], self.tasks[name]
         if isinstance(encoder, VocabularyEncoder):
             items = task.with_vocabulary(read.items, encoder.vocabulary)
@@ -211,7 +211,7 @@ class Runner:
                 reporter.advance(len(chunk))
 
     def _spent(self, encoder: Encoder, cell: Cell) -> dict[str, Any]:
-        """What encoding cost now, and tuning when it was done; nothing of what was found in the cache."""
+        """What encoding cost now, and what tuning cost when it was done."""
         spent: dict[str, Any] = {}
         cost, cache, key = getattr(encoder, "cost", None), self.workspace.cache, cell.model.key
         if isinstance(cost, Cost) and cost.texts:
@@ -233,9 +233,9 @@ class Runner:
         distinct = list(dict.fromkeys(fitted.inputs))
         lost: dict[str, int] = {}
         if cell.pooling is not None and cell.pooling.mode == "target":
-            assert isinstance(encoder, PoolingEncoder)  # counted anew, since vectors may come from the cache
+            assert isinstance(encoder, PoolingEncoder)  # counted here, since vectors may come from the cache
             lost = encoder.lost_targets(distinct, cell.pooling)._asdict()
-        if cell.task not in self._data:  # what a file is may only be certain once it was read: no published checksum
+        if cell.task not in self._data:  # again, since files without a published checksum are only hashed once read
             self._data[cell.task] = tuple(sorted(task.identity(self.workspace.data).items()))
         cell = replace(cell, data=self._data[cell.task])
         self._environment = self._environment or describe_environment(self.workspace.torch_device)
@@ -262,7 +262,7 @@ class Runner:
         return result
 
     def _contamination(self, cell: Cell, corpora: Mapping[CorpusRef, Corpus]) -> Contamination | None:
-        """Which items hold texts that the encoder was tuned on; ``None`` if it was not tuned, or nobody knows."""
+        """Which items hold texts that the encoder was tuned on; ``None`` if it was not tuned."""
         tuned_on = dict.fromkeys(model.corpus for model in cell.model.with_members() if model.corpus)
         strings = [text for corpus in tuned_on for text in corpora[corpus].texts]
         texts = self.tasks[cell.task].texts(self._fitted[cell.task].items)
@@ -272,7 +272,7 @@ class Runner:
 def _notes(
     cell: Cell, languages: Sequence[str], texts_cut: int = 0, targets_cut: int = 0, targets_missing: int = 0
 ) -> Iterator[str]:
-    """What a reader of a result must know of the encoder: languages that it has no model of, and targets not read."""
+    """Notes on the encoder for readers of a result: languages that it lacks, and texts or targets that were cut."""
     spec, tokens = cell.spec, cell.pooling.max_length if cell.pooling else 0
     if foreign := foreign_languages(spec, languages):
         yield f"{spec} has no model of {', '.join(foreign)}, and reads it with its English one"
@@ -291,7 +291,7 @@ def _embeddings_key(encoder: Encoder, pooling: Pooling | None, cell: Cell) -> st
 
 
 def _description(encoder: Encoder, pooling: Pooling | None, dimensions: int) -> dict[str, Any]:
-    """The ``encoder`` of a result, as far as it is the same for all tasks."""
+    """The part of a result's ``encoder`` that is the same for all tasks."""
     description: dict[str, Any] = {"fingerprint": encoder.fingerprint, "dimensions": dimensions}
     if pooling:
         description |= {"pooling": pooling.mode, "layers": pooling.layers, "max_length": pooling.max_length}

@@ -1,4 +1,4 @@
-"""The workspace: folders, plugins, device and executor of a run, and what is done with them."""
+"""The workspace: plugins, folders, device and executor of a run. Builds plans and executes them."""
 
 from __future__ import annotations
 
@@ -31,26 +31,26 @@ _ENVIRONMENT = (
     "MIRRORBENCH_DISABLE_PLUGINS", "MIRRORBENCH_STRICT_PLUGINS", "HF_HUB_OFFLINE", "HF_HOME", "HF_HUB_CACHE",
     "HF_ENDPOINT",
 )  # fmt: skip
-"""Variables that change what plugins and models a worker finds."""
+"""Variables that decide which plugins and models a worker finds."""
 
 
 @dataclass
 class Workspace:
-    """What every command needs: built by ``create`` from plain arguments."""
+    """What planning and running need; ``create`` builds it from plain arguments."""
 
     plugins: Plugins
     data: DataStore
     results: ResultStore
     cache: Cache
     device: str = "auto"
-    """As asked for, like ``precision``: see ``torch_device`` and ``numeric_precision``."""
+    """As requested, like ``precision``; ``torch_device`` and ``numeric_precision`` are what they resolve to."""
     precision: str = "auto"
     offline: bool = False
     deterministic: bool = False
-    """Let torch use deterministic algorithms only."""
+    """Whether torch may use deterministic algorithms only."""
     executor: str = "local"
     options: dict[str, Value] = field(default_factory=dict)
-    """Of the executor."""
+    """Options of the executor."""
     reporter: Reporter = field(default_factory=Reporter)
 
     @classmethod
@@ -69,10 +69,10 @@ class Workspace:
         plugins: Plugins | None = None,
         reporter: Reporter | None = None,
     ) -> Workspace:
-        """A workspace from what a user writes; device and precision are checked when they are first needed.
+        """A workspace from user input; device and precision are checked at first use.
 
-        ``None`` is the default of the environment, the executor is ``NAME[:KEY=VALUE,...]``, ``workers`` and
-        ``address`` are its options; one worker of ``local`` is this process.
+        ``None`` means the default of the environment; ``executor`` is ``NAME[:KEY=VALUE,...]``, and ``workers`` and
+        ``address`` are options of it.
         """
         from mirrorbench.runs.builtin import plugins as of_the_process
 
@@ -92,14 +92,14 @@ class Workspace:
 
     @cached_property
     def torch_device(self) -> torch.device:
-        """The device that ``device`` stands for, if this machine has it."""
+        """The device that ``device`` resolves to on this machine."""
         from mirrorbench.core.devices import pick_device
 
         return pick_device(self.device)
 
     @cached_property
     def numeric_precision(self) -> str:
-        """``fp32`` or ``bf16``: what ``precision`` stands for on the device."""
+        """``fp32`` or ``bf16``: what ``precision`` resolves to on the device."""
         from mirrorbench.core.devices import pick_precision
 
         return pick_precision(self.precision, self.torch_device)
@@ -121,7 +121,7 @@ class Workspace:
         return Runner(self)
 
     def context(self) -> WorkerContext:
-        """What a worker needs to make a workspace like this one."""
+        """What a worker needs to create an equal workspace."""
         import torch
 
         return WorkerContext(
@@ -130,21 +130,17 @@ class Workspace:
         )  # fmt: skip
 
     def plan(self, *requests: Request, fetch: bool = True) -> Plan:
-        """One plan for all requests; without ``fetch`` missing data are not fetched.
-
-        Raises:
-            UsageError: a request is wrong, or two ask for different cells in one place of the results.
-        """
+        """One plan for all requests; without ``fetch`` missing data are not downloaded."""
         from mirrorbench.runs.plan import Planner, merged
 
         planner = Planner(self, fetch)
         return merged([planner.plan(request) for request in requests])
 
     def load(self, spec: EncoderSpec, level: str = "sentence") -> tuple[Encoder, EncoderSpec]:
-        """An encoder and the row that its spec stands for; a tuned one is taken from the cache, or tuned with seed 0.
+        """An encoder and the spec of its row; a tuned one comes from the cache, or is tuned with seed 0.
 
-        A bare backbone is read out by mean pooling, at level ``wic`` at the target word, a directory of ``mirrorbench
-        tune`` as it says itself.
+        A bare backbone is read by mean pooling, at level ``wic`` at the target word, a directory of ``mirrorbench
+        tune`` as its files say.
         """
         from mirrorbench.models import backbones
         from mirrorbench.runs.plan import LADDERS, Planner, Request, expand_ladder
@@ -160,11 +156,11 @@ class Workspace:
         return self.loader.load(model, pooling, planner.precision(request, model), planner.corpora)[0], spec
 
     def execute(self, plan: Plan) -> Outcome:
-        """Compute the cells of a plan that are not stored yet, where the executor says."""
+        """Compute the cells of a plan that are not stored yet, with the executor."""
         from mirrorbench.runs.executors import Execute, Job
 
         execute: Execute = self.plugins.executors[self.executor]
-        done: dict[Cell, Result] = {}  # not by id: two specs may mean the same, and each has a row of its own
+        done: dict[Cell, Result] = {}  # not by id: specs with the same meaning have rows of their own
         failures = list(plan.failures)
         self.reporter.begin(len(plan.cells))
         for failure in failures:
@@ -193,7 +189,7 @@ class Workspace:
                     computed += item.computed
                     self.reporter.cell(item.cell, item.outcome.main_score, cached=not item.computed)
         finally:
-            if isinstance(outcomes, Generator):  # where an executor ends its workers; now, and not when it is collected
+            if isinstance(outcomes, Generator):  # ends the executor's workers now, not at garbage collection
                 outcomes.close()
         return Outcome(tuple(done[cell] for cell in plan.cells if cell in done), tuple(failures), computed)
 
@@ -210,13 +206,13 @@ class WorkerContext:
     offline: bool = False
     deterministic: bool = False
     threads: int = 0
-    """Of torch on the CPU; the same everywhere, since sums may depend on it."""
+    """Threads of torch on the CPU; the same in all workers, since sums may depend on it."""
     environment: tuple[tuple[str, str], ...] = field(
         default_factory=lambda: tuple((name, os.environ[name]) for name in _ENVIRONMENT if name in os.environ)
     )
 
     def workspace(self, reporter: Reporter | None = None) -> Workspace:
-        """A workspace in this process; plugin files that it has not seen are loaded."""
+        """A workspace in this process, with the plugin files loaded."""
         os.environ.update(self.environment)
         import torch
 
