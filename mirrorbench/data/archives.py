@@ -39,13 +39,9 @@ _DAMAGED = (
 
 @dataclass(frozen=True, slots=True)
 class Archive:
-    """An open archive.
+    """An open archive; ``sizes`` declares the bytes of each regular file.
 
-    Attributes:
-        path: the archive's file.
-        sizes: declared size in bytes of each regular file. Links, devices, folders and encrypted members are left out,
-            so they cannot be read.
-        opener: opens a member for reading.
+    Links, devices, folders and encrypted members are not in ``sizes``, so they cannot be read.
     """
 
     path: Path

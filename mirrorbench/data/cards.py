@@ -118,11 +118,8 @@ class UrlSource(Source, frozen=True, tag="url"):
 class ArchiveSource(Source, frozen=True, tag="archive"):
     """A member of a tar or zip archive.
 
-    Attributes:
-        url: address of the archive.
-        member: its path in the archive; leading folders may be omitted if the rest is unique.
-        sha256: checksum of the archive; empty if unknown (the member's own checksum is still checked).
-        size: size of the archive in bytes, if known.
+    In ``member`` leading folders may be omitted if the rest is unique; ``sha256`` and ``size`` are the archive's, if
+    known (the member's own checksum is checked in any case).
     """
 
     _PLACE = "{url}"
@@ -206,12 +203,8 @@ class DataFile:
 class Converted:
     """A converted copy of the data in one file of a Hugging Face data set: a last resort, named in a result's identity.
 
-    The copy's checksum is not known in advance: that of the first fetch is recorded and required from then on.
-
-    Attributes:
-        source: data set, pinned revision and path.
-        rows: rows that the file must have: the published size of the data set.
-        options: of the ``table`` parser: ``format``, ``columns``, ``scale``.
+    Its checksum is not known in advance: that of the first fetch is recorded and required from then on. ``rows``: the
+    published size of the data set, which the file must have; ``options``: of the ``table`` parser.
     """
 
     source: HuggingFaceSource

@@ -45,7 +45,7 @@ class Contamination:
 
 
 def find_contamination(texts: Mapping[str, Sequence[str]], corpus: Iterable[str]) -> Contamination | None:
-    """Which items have texts that occur in a corpus; ``texts``: of each item, by id. ``None`` if there are no items."""
+    """Which items have texts that occur in a corpus; ``texts``: each item's texts by its id, no texts give ``None``."""
     if not texts:
         return None
     known = _normalised_texts(tuple(corpus))

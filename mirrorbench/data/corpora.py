@@ -34,15 +34,10 @@ class GeneratedCorpus:
 
 @dataclass(frozen=True, slots=True)
 class Corpus:
-    r"""Raw strings to tune on.
+    r"""Raw strings to tune on, in file order; ``sha256`` of the texts joined by ``\n`` is the identity of the corpus.
 
-    Attributes:
-        name: the name or path that was asked for.
-        texts: the strings, in file order.
-        sha256: checksum of the texts joined by ``\n``; the identity of the corpus, wherever its texts come from.
-        source: path of the file, or the card's name and paths.
-        n_lines: non-blank lines of the source.
-        n_duplicates: how many of them repeat an earlier line; they are not in ``texts`` unless duplicates were kept.
+    ``source``: path of the file, or the card's name and paths. ``n_lines``: non-blank lines of the source;
+    ``n_duplicates``: how many of them repeat an earlier one (not in ``texts`` unless duplicates were kept).
     """
 
     name: str
@@ -64,26 +59,18 @@ def read_corpus(
 ) -> Corpus:
     """Read a corpus: a built-in one by name, a UTF-8 text file by path, or a column of a hub data set (see ``hub``).
 
-    Names joined by ``+`` give equal shares of ``size``: ``words-en+words-fr`` (MirrorWiC, section 4, tunes on 5k
-    sentences of each of two languages). Blank lines are skipped. Duplicates are dropped by default (the first is kept),
-    because they would be false negatives in a contrastive loss and Mirror-BERT (section 2) tunes on non-duplicated
-    strings; the file released with the paper has duplicates, so keep them to tune as released.
+    A name takes precedence over a file of the same name; write ``./name`` for the file. Names joined by ``+`` give
+    equal shares of ``size``: ``words-en+words-fr`` (MirrorWiC, section 4, tunes on 5k sentences of each of two
+    languages). Blank lines are skipped.
 
     Args:
-        name_or_path: a corpus name, a hub id, or a path (``.gz`` is decompressed). A name takes precedence over a file
-            of the same name; write ``./name`` for the file.
+        name_or_path: a corpus name, a hub id, or a path (``.gz`` is decompressed).
         store: holds the files of built-in corpora.
         cards: known corpora; cards of other kinds are ignored.
-        deduplicate: drop repeated strings.
+        deduplicate: keep only the first of equal strings: repeated ones are false negatives in a contrastive loss, and
+            Mirror-BERT (section 2) tunes on non-duplicated strings (its released file has duplicates).
         strip: strip white space at both ends; Mirror-BERT's released code removes only the line end.
-        size: take only the first ``size`` strings, counted after deduplication; 0 for all.
-
-    Raises:
-        UnknownNameError: neither a corpus nor a file.
-        UsageError: a folder, a malformed hub id, or fewer than ``size`` strings (for joined corpora: than a share).
-        DataUnavailableError: the files of a built-in corpus are missing and cannot be fetched.
-        DataIntegrityError: a file does not match its checksum.
-        DataFormatError: no strings, not UTF-8, or not a text file.
+        size: take only the first ``size`` strings, counted after deduplication; 0 for all. Fewer are a ``UsageError``.
     """
     name = str(name_or_path)
     if isinstance(name_or_path, Path) or len(parts := _parts(name, cards)) == 1:
@@ -141,7 +128,7 @@ def _find(name_or_path: str | Path, cards: Mapping[str, Card | GeneratedCorpus])
                 raise UsageError(f"The corpus {name!r} names no column.", f"Write {name}#COLUMN, e.g. {name}#text")
             return card
     path = Path(name_or_path).expanduser()
-    if os.path.isdir(path):  # unlike Path.is_dir, it takes a name that is too long for the file system
+    if os.path.isdir(path):  # unlike Path.is_dir, it accepts a name that is too long for the file system
         raise UsageError(f"The corpus {name!r} is a folder.", "Name one text file, one string a line.")
     if not os.path.isfile(path):
         corpora = [c.name for c in cards.values() if isinstance(c, GeneratedCorpus) or c.kind == CORPUS_KIND]

@@ -33,7 +33,7 @@ def is_hub_id(text: str) -> bool:
 
 
 def parse_hub_id(text: str) -> tuple[DatasetSource, str]:
-    """The split that an id names, and the column, empty where it names none.
+    """The split that an id names, and the column, empty if it names none.
 
     >>> source, column = parse_hub_id("hf:mteb/sts17@" + "0" * 40 + "/en-en/test#sentence1")
     >>> source.repo, source.config, source.split, column

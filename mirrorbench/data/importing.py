@@ -26,14 +26,9 @@ ARCHIVE_LIMIT = 256 << 20
 
 @dataclass(frozen=True, slots=True)
 class CardImport:
-    """What the store holds of one card after an import.
+    """What the store holds of one card after an import; ``absent`` if none of its files.
 
-    Attributes:
-        name: the card.
-        state: ``absent`` if the store has none of its files.
-        imported: paths of the files that this import added.
-        missing: paths of the files that the store still lacks, except optional ones.
-        altered: paths of the files that the store has with other content; they were not changed.
+    ``missing`` omits optional files; ``altered`` files have other content in the store and were not changed.
     """
 
     name: str
@@ -45,14 +40,10 @@ class CardImport:
 
 @dataclass(frozen=True, slots=True)
 class ImportReport:
-    """The outcome of ``import_folder``.
+    """The outcome of ``import_folder``, by card.
 
-    Attributes:
-        folder: the folder that was searched.
-        cards: outcome by card name.
-        n_files: files that were examined.
-        n_recognised: how many of them are, or contain, a file of a card.
-        problems: archives that could not be read, one line each.
+    ``n_files`` were examined; ``n_recognised`` of them are, or contain, a file of a card. ``problems`` lists archives
+    that could not be read.
     """
 
     folder: Path

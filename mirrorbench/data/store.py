@@ -41,7 +41,7 @@ class ResolvedData:
     """The data that a task is scored on: what to parse, how, and its identity.
 
     Attributes:
-        files: the files by their path in the card.
+        files: by path in the card.
         parser: name of the parser.
         options: of the parser.
         checksums: SHA-256 by path; for a converted copy by ``hf:<repo>@<revision>/<path>``.
@@ -76,11 +76,11 @@ class DataStore:
         self.root = data_root() if root is None else Path(root).expanduser()
         self.offline = offline
         self._records: dict[str, dict[str, FileRecord]] = {}
-        self._sought: set[Path] = set()  # optional files that no source had: tried once per run
+        self._not_found: set[Path] = set()  # optional files that no source had: tried once per run
         self._resolved: dict[str, tuple[Card, ResolvedData]] = {}
 
     def resolve(self, card: Card) -> ResolvedData:
-        """The data of the split that the card scores; missing files are fetched if permitted.
+        """The data of the split that the card scores; missing files are fetched unless ``offline``.
 
         The converted copy is used if the originals are missing and it is present, or if no source of the originals can
         be reached. It is never used silently: a warning is logged, and ``checksums`` names it.
@@ -93,10 +93,10 @@ class DataStore:
         if known and known[0] == card:
             return known[1]
         originals = card.files_of(card.split)
-        if not self._complete(card, originals) and not self._copy_alone(card):
+        if not self._complete(card, originals) and not self._only_copy(card):
             self.fetch(card, card.split)
         files, parser, options = originals, card.parser, dict(card.options)
-        if card.converted and self._copy_alone(card):
+        if card.converted and self._only_copy(card):
             _logger.warning(
                 "%s: scored on a converted copy (%s), not the originals.", card.name, card.converted.identity
             )
@@ -117,13 +117,13 @@ class DataStore:
         known = self._resolved.get(card.name)
         if known and known[0] == card:
             return dict(known[1].checksums)
-        if card.converted and self._copy_alone(card):
-            return {card.converted.identity: self._found(card, card.converted.file)}
-        held = self._held(card, card.files_of(card.split))
-        return {file.path: file.sha256 or self._found(card, file) for file in held}
+        if card.converted and self._only_copy(card):
+            return {card.converted.identity: self._recorded(card, card.converted.file)}
+        held = self._present(card, card.files_of(card.split))
+        return {file.path: file.sha256 or self._recorded(card, file) for file in held}
 
     def files(self, card: Card, split: str | None = None) -> dict[str, Path]:
-        """The verified original files of a card or split, by path; missing ones are fetched if permitted.
+        """The verified original files of a card or split, by path; missing ones are fetched unless ``offline``.
 
         Raises:
             DataUnavailableError: files are missing and cannot be fetched.
@@ -203,7 +203,7 @@ class DataStore:
                 raise self._altered(card, file)
         if missing := [file for file, state in states if state == "missing"]:
             self._fetch(card, missing)
-        return {file.path: self._location(card, file) for file in self._held(card, files)}
+        return {file.path: self._location(card, file) for file in self._present(card, files)}
 
     def _fetch(self, card: Card, files: list[DataFile]) -> None:
         from mirrorbench.data.sources import NoSourceError, fetching, unavailable
@@ -215,25 +215,25 @@ class DataStore:
         with fetching(self.root) as fetcher:
             for index, file in enumerate(files):
                 target = self.root / card.folder / file.path
-                if target in self._sought:
+                if target in self._not_found:
                     continue
                 try:
                     source = fetcher.fetch(file, target)
                 except NoSourceError as error:
                     if not file.optional:
                         raise unavailable(card, files[index:], error.failures) from error
-                    self._sought.add(target)
+                    self._not_found.add(target)
                 else:
                     self.adopt(card, file, sha256_of(target), source.describe())
 
-    def _held(self, card: Card, files: tuple[DataFile, ...]) -> list[DataFile]:
+    def _present(self, card: Card, files: tuple[DataFile, ...]) -> list[DataFile]:
         """The files without optional ones that are missing."""
         return [file for file in files if not file.optional or self.state(card, file) != "missing"]
 
     def _complete(self, card: Card, files: tuple[DataFile, ...]) -> bool:
         return all(self.state(card, file) != "missing" for file in files if not file.optional)
 
-    def _copy_alone(self, card: Card) -> bool:
+    def _only_copy(self, card: Card) -> bool:
         """Whether the converted copy is present and the originals are not complete."""
         if card.converted is None or self._complete(card, card.files_of(card.split)):
             return False
@@ -242,7 +242,7 @@ class DataStore:
     def _altered(self, card: Card, file: DataFile) -> DataIntegrityError:
         path = self._location(card, file)
         size = path.stat().st_size
-        expected = file.sha256 or self._found(card, file).removeprefix(f"{UNVERIFIED}:")
+        expected = file.sha256 or self._recorded(card, file).removeprefix(f"{UNVERIFIED}:")
         wanted = "" if file.size is None else f"{file.size} bytes, "
         return DataIntegrityError(
             f"{path} is not the file that card {card.name!r} describes.\n"
@@ -263,7 +263,7 @@ class DataStore:
             raise StorageError(f"Cannot rename {path} to {kept.name}: {error.strerror}.") from error
         self._remember(card, file, None)
 
-    def _found(self, card: Card, file: DataFile) -> str:
+    def _recorded(self, card: Card, file: DataFile) -> str:
         """The data identity of a file whose checksum was not known in advance."""
         known = self._records_of(card).get(file.path)
         return f"{UNVERIFIED}:{known.sha256}" if known else UNVERIFIED

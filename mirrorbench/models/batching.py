@@ -1,7 +1,7 @@
 """Rows of token ids, their division into batches, and prefetching of batches.
 
 On a CPU, batches of texts of one length, if not too small, give vectors that are bit for bit independent of the other
-texts. Padding would change the order of summation in attention, and few rows another matrix product kernel.
+texts. Padding would change the order of summation in attention; for few rows, libraries use another matrix product.
 """
 
 from __future__ import annotations
@@ -32,11 +32,9 @@ MIN_TOKENS = 32
 
 @dataclass(frozen=True, slots=True)
 class Ragged:
-    """Rows of integers of different lengths in one array: 4 bytes per number, about a tenth of a list of lists.
+    """Rows of integers of different lengths, concatenated in ``values``: about a tenth of the memory of lists.
 
-    Attributes:
-        values: all rows, concatenated.
-        starts: where each row starts in ``values``, and where the last one ends; shape (n + 1,).
+    ``starts``: where each row starts in ``values``, and where the last one ends; shape (n + 1,).
     """
 
     values: TokenIds

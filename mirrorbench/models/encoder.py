@@ -61,16 +61,13 @@ def _ignore(n: int) -> None:
 
 
 class TransformerEncoder:
-    """A ``Transformer`` with a pooling.
+    """A ``Transformer`` with a pooling; ``cost`` sums up all its encoding.
 
     Args:
         transformer: the model.
         pooling: used by ``encode``; ``encode_pooled`` takes several.
         precision: ``fp32``, or ``bf16`` for autocast.
         fingerprint: identity of the weights; by default a checksum of the model's directory.
-
-    Attributes:
-        cost: of all encoding so far.
     """
 
     def __init__(
@@ -196,7 +193,7 @@ class TransformerEncoder:
         return [vectors[:n] for vectors in pooled]
 
     def lost_targets(self, inputs: Sequence[TextInput], pooling: Pooling) -> LostTargets:
-        """How many targets of the inputs a ``target`` pooling cannot read in full."""
+        """Under a ``target`` pooling: inputs cut to a window, targets cut, and targets without tokens."""
         located = self.transformer.locate(inputs, pooling.max_length)
         return LostTargets(len(located.windowed), located.cut, located.missing)
 

@@ -72,12 +72,9 @@ def checked_params(spec: EncoderSpec, **types: type) -> dict[str, Any]:
 
 @dataclass
 class LazyEncoder:
-    """An encoder that loads its weights when it first encodes.
+    """An encoder whose weights are loaded when it first encodes: ``load`` returns a function from inputs to vectors.
 
-    Attributes:
-        fingerprint: identity of the weights and all else that changes vectors.
-        load: loads the weights and returns a function from inputs to vectors.
-        pooling: its pooling, if known.
+    ``fingerprint``: identity of all that changes vectors; ``pooling``: its pooling, if known.
     """
 
     fingerprint: str

@@ -198,7 +198,7 @@ def load_transformer(path: Path, device: torch.device, configure: Callable[[Any]
     return Transformer(path, model.to(device).eval(), tokenizer, device)
 
 
-_WAY_OUT = "It must be an encoder that transformers knows, with safetensors (or plain tensors in pytorch_model.bin)."
+_HINT = "It must be an encoder that transformers knows, with safetensors (or plain tensors in pytorch_model.bin)."
 
 
 def _check_complete(path: Path, config: Any, tokenizer: Any, missing: set[str]) -> None:
@@ -212,7 +212,7 @@ def _check_complete(path: Path, config: Any, tokenizer: Any, missing: set[str]) 
             "Compare config.json with the weights; a download may be incomplete.",
         )
     if not hasattr(config.get_text_config(), "vocab_size"):
-        raise ModelUnavailableError(f"the {config.model_type} model in {path} does not read text", _WAY_OUT)
+        raise ModelUnavailableError(f"the {config.model_type} model in {path} does not read text", _HINT)
     if len(tokenizer.get_vocab()) <= len(tokenizer.all_special_tokens):
         raise ModelUnavailableError(
             f"the tokenizer in {path} has no vocabulary; its files are missing",
@@ -228,7 +228,5 @@ def _unreadable(path: Path, error: Exception) -> ModelUnavailableError:
         )
     said = " ".join(str(error).split()) or "no message"
     if "ignore_mismatched_sizes" in said:
-        return ModelUnavailableError(f"the weights in {path} have other shapes than its config.json says", _WAY_OUT)
-    return ModelUnavailableError(
-        f"the model in {path} cannot be opened: {type(error).__name__}: {said[:300]}", _WAY_OUT
-    )
+        return ModelUnavailableError(f"the weights in {path} have other shapes than its config.json says", _HINT)
+    return ModelUnavailableError(f"the model in {path} cannot be opened: {type(error).__name__}: {said[:300]}", _HINT)

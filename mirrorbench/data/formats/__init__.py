@@ -39,12 +39,7 @@ def parser_of(name: str) -> Parser:
 
 
 def parse(data: ResolvedData) -> list[Any]:
-    """The items of resolved data, in file order; ids come from line numbers or from the data set.
-
-    Raises:
-        UnknownNameError: the parser does not exist.
-        DataFormatError: a file does not follow its format, or is empty.
-    """
+    """The items of resolved data, in file order; an unknown parser, an invalid or empty file is an error."""
     parser = parser_of(data.parser)
     for path in data.files.values():
         # Empty, or only the byte order mark that some editors write.

@@ -146,11 +146,8 @@ def parallel_labels(path: Path | None, rows: Sequence[TableRow], labels: Mapping
 def by_name(files: Mapping[str, Path], pattern: str, shape: str, needed: Sequence[str]) -> dict[str, dict[str, Path]]:
     """Files by group and part, which their names give: ``dev.gold.txt`` is the part ``gold`` of the group ``dev``.
 
-    Args:
-        files: by path in the card.
-        pattern: regular expression for the file name, with groups ``group`` and ``part`` (``data`` if it is empty).
-        shape: the same for messages.
-        needed: parts that every group must have; the first one's files give the order of groups.
+    ``pattern`` has groups ``group`` and ``part`` (``data`` if empty); ``shape`` describes it in messages. Every group
+    must have all ``needed`` parts; the first one's files give the order of groups.
     """
     found: dict[str, dict[str, Path]] = {}
     for name, path in files.items():

@@ -96,8 +96,9 @@ def parse_cometa(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[
 def parse_rescnn(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[Linking]:
     """ResCNN's ``data.json`` (lists of mention and ids by split) and a list of MeSH names (id, tab, name).
 
-    Names are normalised like the mentions (lower case, words only). As in BioSyn's dictionaries, the mentions of train
-    and dev are names too, except composite ones. The test mentions are linked; their id is the place in the list.
+    MeSH names are normalised to look like mentions (lower case, words only). As in BioSyn's dictionaries, the mentions
+    of train and dev are names too, except composite ones. The test mentions are linked; their id is the place in the
+    list.
     """
     mentions_path, names_path = _two_files(files, ".json", "ResCNN: data.json and a list of names are needed.")
     dictionary: dict[_Named, None] = {}

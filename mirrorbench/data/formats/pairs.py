@@ -90,22 +90,15 @@ def parse_qnli(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[Pa
 
 
 def parse_table(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[Pair]:
-    """A user's own pairs in plain tables; ``.gz`` files are decompressed.
+    """A user's own pairs in plain tables; ``.gz`` files are decompressed. Anything irregular is a ``DataFormatError``.
 
     Args:
         files: the tables.
         options: ``format`` (``tsv``: split at tabs, quotes are text; ``csv``: RFC 4180 quoting, one row per line;
             ``jsonl``), ``columns`` (of ``left``, ``right`` and ``gold``, optionally ``id`` and ``subset``: indices from
-            0, or names with a header or for ``jsonl``), ``scale`` (least and greatest gold value), ``header`` (whether
-            the first line names the columns; default false), ``rows`` (required number of rows per file; by default not
-            checked).
-
-    Returns:
-        All rows; without an ``id`` column the id is ``<file stem>/<line>`` (from 1).
-
-    Raises:
-        DataFormatError: wrong options, a wrong number of columns or rows, a row over several lines, an empty text, gold
-            that is no number or off the scale, or a repeated id.
+            0, or names with a header or for ``jsonl``; by default the id is ``<file stem>/<line>``), ``scale`` (least
+            and greatest gold value), ``header`` (whether the first line names the columns; default false), ``rows``
+            (required number of rows per file; by default not checked).
     """
     columns, scale = _table_options(options)
     pairs = []

@@ -35,13 +35,9 @@ _QUOTED = re.compile(r'"([^"]*)"')
 
 @dataclass(frozen=True, slots=True)
 class Sense:
-    """A sense of a lemma.
+    """A sense: its key (``art%1:06:00::``), the lemma as written (``Greenwich Village``), definition and examples.
 
-    Attributes:
-        key: sense key, e.g. ``art%1:06:00::``.
-        form: the lemma as written in its entry, with spaces and capitals (``Greenwich Village``).
-        definition: the gloss without examples.
-        examples: examples of the entry, shared by all its words.
+    The examples are those of the WordNet entry, shared by all its words.
     """
 
     key: str

@@ -24,7 +24,7 @@ _MAX_TOKENS = 200  # limit on the words of one row; the data have far fewer
 
 
 @dataclass
-class _Judged:
+class _JudgedPair:
     """A pair in one language while its two words (by side, ``1`` and ``2``) are collected."""
 
     score: float
@@ -41,7 +41,7 @@ def parse_multisimlex(files: Mapping[str, Path], options: Mapping[str, Any]) -> 
     paths = {PurePosixPath(name).name: path for name, path in files.items()}
     if missing := {"translation.csv", "scores.csv"} - paths.keys():
         raise DataFormatError(f"Multi-SimLex: no file named {', '.join(sorted(missing))}.")
-    tables: list[dict[str, _Judged]] = []
+    tables: list[dict[str, _JudgedPair]] = []
     for code in _languages(options):
         words = Columns((f"{code} 1", f"{code} 2"), "order", separator=",").read(paths["translation.csv"])
         scores = Columns((code,), "order", separator=",").read(paths["scores.csv"])
@@ -50,7 +50,7 @@ def parse_multisimlex(files: Mapping[str, Path], options: Mapping[str, Any]) -> 
         table = {}
         for word_row, score_row in zip(words, scores, strict=True):
             sides = {side: _spaces(word_row.text(f"{code} {side}")) for side in "12"}
-            table[str(word_row.line - 1)] = _Judged(score_row.number(code, _SCALE), sides)
+            table[str(word_row.line - 1)] = _JudgedPair(score_row.number(code, _SCALE), sides)
         tables.append(table)
     return _pairs(tables)
 
@@ -64,10 +64,10 @@ def parse_multisimlex_concepticon(files: Mapping[str, Path], options: Mapping[st
     missing value in that edition. The option ``languages`` lists one or two columns (``ENGLISH``). Ids as above.
     """
     path = only_file(files, "multisimlex-concepticon")
-    tables: list[dict[str, _Judged]] = []
+    tables: list[dict[str, _JudgedPair]] = []
     for language in _languages(options):
         columns = ("SIMLEX_IDS", language, f"{language}_IN_SOURCE", f"{language}_SCORE")
-        table: dict[str, _Judged] = {}
+        table: dict[str, _JudgedPair] = {}
         for row in Columns(columns, "order").read(path):
             _add_concept(table, row, [row.values[column] for column in columns])
         ordered = dict(sorted(table.items(), key=lambda item: int(item[0])))
@@ -78,7 +78,7 @@ def parse_multisimlex_concepticon(files: Mapping[str, Path], options: Mapping[st
     return _pairs(tables)
 
 
-def _add_concept(table: dict[str, _Judged], row: TableRow, fields: Sequence[str]) -> None:
+def _add_concept(table: dict[str, _JudgedPair], row: TableRow, fields: Sequence[str]) -> None:
     places, forms, words, scores = fields
     slots, values = places.split(" "), scores.split(" ")
     texts = _cut(words, len(slots), _forms(forms))
@@ -89,7 +89,7 @@ def _add_concept(table: dict[str, _Judged], row: TableRow, fields: Sequence[str]
         if parse_index(identity) < 0 or side not in ("1", "2"):
             raise row.error(f"{shown(slot)} is no place such as 203:2")
         score = parse_number(value, row.path, row.line, *_SCALE)
-        judged = table.setdefault(identity, _Judged(score))
+        judged = table.setdefault(identity, _JudgedPair(score))
         if side in judged.words or judged.score != score:
             raise row.error(f"pair {identity} contradicts an earlier line")
         judged.words[side] = text
@@ -137,7 +137,7 @@ def _languages(options: Mapping[str, Any]) -> list[str]:
     return [str(language) for language in languages]
 
 
-def _pairs(tables: list[dict[str, _Judged]]) -> list[Pair]:
+def _pairs(tables: list[dict[str, _JudgedPair]]) -> list[Pair]:
     first, second = tables[0], tables[-1]
     if len(tables) == 1:
         return [Pair(i, e.words["1"], e.words["2"], e.score) for i, e in first.items()]
