@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 POOLING_KEYS = ("pooling", "layers", "max_length")
 
-# What a bare backbone stands for: the rows of the papers' tables.
+# What a bare backbone stands for: the rows of the papers' tables, from worst to best.
 Ladder = tuple[tuple[str, dict[str, Value]], ...]
 _WHOLE_TEXTS: Ladder = (("base", {"pooling": "cls"}), ("base", {"pooling": "mean"}), ("mirror", {}))
 LADDERS: dict[str, Ladder] = {

@@ -148,7 +148,7 @@ class Workspace:
         if level not in LEVELS:
             raise unknown_name("level", level, list(LEVELS))
         if not spec.method and spec.backbone not in self.plugins.encoders:
-            ladder = expand_ladder(spec, level, self.plugins)  # also tells what is wrong with the keys
+            ladder = expand_ladder(spec, level, self.plugins)  # also checks the keys
             single = spec.get("pooling") is not None or backbones.own_pooling(spec)
             spec = ladder[0] if single or LADDERS[level][0][1]["pooling"] == "target" else spec.with_method("base")
         planner, request = Planner(self), Request((spec,), ())

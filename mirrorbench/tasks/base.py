@@ -98,8 +98,7 @@ class Task(ABC):
         title: the column's head in a table, by default the name.
         languages: ISO codes, most often one.
         corpus: the default corpus to tune an encoder on for this task; empty: that of its level and language.
-        max_length: tokens kept of each text unless the encoder spec sets them, at most what the backbone can take; 0:
-            64.
+        max_length: tokens kept of each text unless the encoder spec sets them, at most what the backbone takes (0: 64).
         version: raised when the same files would give other numbers.
         baselines: rows of tables that need no encoder: the row's label to the metric that holds its score.
     """
@@ -149,7 +148,7 @@ class Task(ABC):
         """What must be encoded for the items that ``load`` returned; it may hold repeats."""
 
     def texts(self, items: Any) -> Mapping[str, tuple[str, ...]]:
-        """The texts of each test item, by its id in ``Scores.ids``, to be looked for in the tuning corpus.
+        """The texts of each test item, by its id in ``Scores.ids``, which the contamination check looks for in corpora.
 
         By default none: the contamination of the task is then unknown.
         """

@@ -170,12 +170,7 @@ def _words(card: Card, name: str, data: DataStore) -> Corpus:
 
 
 class _Space:
-    """The words of a vocabulary that have a vector, and their normalised vectors.
-
-    Args:
-        words: n words.
-        vectors: shape (n, d), all zeros for a word out of vocabulary.
-    """
+    """The words of a vocabulary that have a vector (not all zeros), and their normalised vectors."""
 
     def __init__(self, words: list[str], vectors: NDArray[Any]) -> None:
         known = np.any(vectors != 0, axis=1)

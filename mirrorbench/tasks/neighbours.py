@@ -64,10 +64,10 @@ def topk(
     scores = np.empty((len(queries), k))
     for rows in _slices(len(queries), _EXACT_ROWS):
         found = candidates[rows]
-        asked, named = (np.asarray(some, dtype=np.float64) for some in (queries[rows], keys[found]))
+        left, right = (np.asarray(some, dtype=np.float64) for some in (queries[rows], keys[found]))
         if similarity == "cosine":
-            asked, named = unit(asked), unit(named)
-        exact = np.einsum("nd,ncd->nc", asked, named)
+            left, right = unit(left), unit(right)
+        exact = np.einsum("nd,ncd->nc", left, right)
         if penalty is not None:
             exact -= penalty[found]
         if equals:
@@ -126,7 +126,7 @@ def ranks(
         before = torch.arange(columns.start, columns.stop, device=place) < own[here]
         near = cosines[here]
         ties = before & (near > low[rows][here]) & (near <= high[rows][here])
-        # Keys before the right one come first where they tie with it, and keys behind it do not.
+        # On ties, keys with a lower index rank before the right one.
         count = cosines.gt_(torch.where(own >= columns.stop, low[rows], high[rows])).sum(dim=1).long()
         count[here] += ties.sum(dim=1)
         ahead[rows] += count
@@ -204,10 +204,10 @@ def _blocks(
     key_rows = min(BLOCK_BYTES[place.type] // (dtype.itemsize * max(query_rows, keys.shape[1])) or 1, len(keys))
     units = torch.empty(queries.shape, dtype=dtype, device=place)
     for rows in _slices(len(queries), query_rows):
-        units[rows] = _ready(queries[rows], similarity, place)
+        units[rows] = _scaled(queries[rows], similarity, place)
     memory = torch.empty(query_rows * key_rows, dtype=dtype, device=place)  # reused by all blocks: allocating is slow
     for columns in _slices(len(keys), key_rows):
-        block = _ready(keys[columns], similarity, place).to(dtype)
+        block = _scaled(keys[columns], similarity, place).to(dtype)
         off = None if penalty is None else torch.from_numpy(penalty[columns]).to(place, dtype)
         for rows in _slices(len(queries), query_rows):
             shape = rows.stop - rows.start, columns.stop - columns.start
@@ -217,7 +217,7 @@ def _blocks(
             yield rows, columns, products
 
 
-def _ready(vectors: Floats, similarity: str, place: torch.device) -> torch.Tensor:
+def _scaled(vectors: Floats, similarity: str, place: torch.device) -> torch.Tensor:
     """Vectors whose dot products are the similarities."""
     import torch
 

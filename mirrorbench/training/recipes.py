@@ -75,7 +75,7 @@ OUTSIDE_KEYS = ("max_length", "corpus", "corpus_size")
 
 
 def override(recipe: Recipe, params: dict[str, Value], augmentations: Mapping[str, Augmentation]) -> Recipe:
-    """A recipe with the values that a spec sets; keys in ``OUTSIDE_KEYS`` are passed over.
+    """A recipe with the values that a spec sets; keys in ``OUTSIDE_KEYS`` are ignored.
 
     ``controlled_dropout`` sets the rates of the same layers as ``dropout`` and so replaces it. An unknown key is an
     ``UnknownNameError``, a wrong or contradictory value a ``UsageError``.
