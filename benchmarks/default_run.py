@@ -1,4 +1,4 @@
-"""How long ``mirrorbench run`` without arguments takes: a fresh cache, a fresh result folder, start-up included.
+"""Duration of ``mirrorbench run`` without arguments: empty cache, empty result folder, start-up included.
 
     python benchmarks/default_run.py [--repeat 3]
 

@@ -1,4 +1,4 @@
-"""How the benchmarks measure: alternating runs, ratios of their medians, one table."""
+"""Shared by the benchmarks: alternating runs, ratios of their medians, and the table of results."""
 
 from __future__ import annotations
 

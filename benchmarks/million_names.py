@@ -1,6 +1,6 @@
-"""Seconds and peak memory of the search of entity linking: by default a million names for ten thousand mentions.
+"""Seconds and peak memory of the search of entity linking, by default a million names for ten thousand mentions.
 
-Run it with nothing beside it; the names need 3 GB of disk for as long as it runs:
+Run it alone on the machine; it needs 3 GB of disk while it runs:
 
     python benchmarks/million_names.py
 """

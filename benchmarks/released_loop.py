@@ -1,8 +1,8 @@
-"""The procedure of Mirror-BERT's released code, written anew: what the fast paths are measured against.
+"""A reimplementation of the loops of Mirror-BERT's released code, the baseline of the speed measurements.
 
-Tuning: every text is padded to the maximum length, the two views are two passes, each batch is tokenised when its turn
-comes, the optimiser is the plain one and the loss is read after every step. Encoding: batches of 64 in the order of the
-texts, padded to the maximum length. On CUDA both run under automatic mixed precision, as the released code does.
+Tuning: texts padded to the maximum length, a forward pass for each view, tokenising batch by batch, a plain AdamW,
+the loss read after every step. Encoding: batches of 64 in the order of the texts, padded to the maximum length. On CUDA
+both use automatic mixed precision, as the released code does.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""What scheduling costs per cell: 2,000 trivial cells (400 groups of 5) under each executor that is installed.
+"""Cost of scheduling per cell: 2,000 trivial cells (400 groups of 5) under each installed executor.
 
     python benchmarks/scheduling.py [--cells 2000] [--executors local,local:workers=2,ray:workers=2,...]
 
-Each executor computes them into a fresh folder; the second number is a run that finds them all stored. The time of
-starting worker processes and importing torch there is part of a run, so a run of one group is measured beside it.
+Each executor computes them into an empty folder; the second number is a run that finds them all stored. A run includes
+starting workers and importing torch there, so a run of one group is measured as well.
 """
 
 from __future__ import annotations

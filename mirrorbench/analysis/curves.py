@@ -1,8 +1,8 @@
-"""Curves over a setting of the tuning, from the stored results of a sweep.
+"""Scores by a tuning hyper-parameter, from the stored results of a sweep.
 
-Mirror-BERT's Figure 5 and MirrorWiC's Figure 4: performance by number of strings tuned on; MirrorWiC's Table 7 and
-Mirror-BERT's Tables 12 and 13: by dropout rate and by length of the masked span. Mirror-BERT's Figure 8 (section 4.4):
-how many words of a task fall into each bucket of frequency, and how well an encoder does that was tuned on its words.
+Mirror-BERT's Figure 5 and MirrorWiC's Figure 4: by number of tuning strings; MirrorWiC's Table 7 and Mirror-BERT's
+Tables 12 and 13: by dropout rate and span length. Mirror-BERT's Figure 8 (section 4.4): the words of a task in each
+frequency bucket, and scores after tuning on the bucket.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _BUCKET = re.compile(r"words-en-(\d+)-(\d+)k")
 class Series:
     """The curve of one encoder on one task; ``spec`` is without the key that varies.
 
-    ``points`` stand by rising ``x``: ``mean`` and sample standard deviation ``sd`` of the main metric over ``n`` seeds.
+    ``points`` by rising ``x`` have ``mean`` and sample standard deviation ``sd`` of the main metric over ``n`` seeds.
     """
 
     spec: EncoderSpec
@@ -34,15 +34,14 @@ class Series:
     points: tuple[dict[str, Any], ...]
 
     def at(self, x: float) -> dict[str, Any]:
-        """The point at ``x``; mean and deviation are ``None`` where there is none."""
+        """The point at ``x``; its mean and deviation are ``None`` where there is no such point."""
         return next((point for point in self.points if point["x"] == x), {"mean": None, "sd": None})
 
 
 def setting(result: Result, key: str) -> float | None:
-    """What a setting of the tuning really was in a result: presets count as much as what the spec says.
+    """The value of a hyper-parameter in a result, also where it came from a preset.
 
-    ``key`` is a numeric key of a spec (``corpus_size``: the number of strings that were there). ``None`` where nothing
-    was tuned or the key is not a number.
+    ``corpus_size`` is the actual number of strings. ``None`` where nothing was tuned or the value is not a number.
     """
     recipe, corpus = result.cell.get("recipe"), result.cell.get("corpus")
     if not recipe:
@@ -54,17 +53,16 @@ def setting(result: Result, key: str) -> float | None:
 
 
 def bucket(result: Result, key: str = "corpus") -> float | None:
-    """The middle of the bucket of frequency that was tuned on, in thousands of words."""
+    """The middle rank of the frequency bucket that was tuned on, in thousands."""
     return middle((result.cell.get(key) or {}).get("name", ""))
 
 
 def curves_over(
     results: Iterable[Result], key: str, x_of: Callable[[Result, str], float | None] = setting, least: int = 2
 ) -> list[Series]:
-    """Every curve of at least so many points that stored results hold over a key of the spec, in their order.
+    """The curves over a key of the spec with at least ``least`` points; undefined scores are left out.
 
-    Results belong to one curve if their specs differ in ``key`` alone, and task, metric and protocol are the same. An
-    undefined score is left out.
+    Results of one curve have specs that differ in ``key`` alone, and the same task, metric and protocol.
     """
     found: dict[tuple[EncoderSpec, str, str, str], dict[float, dict[int, float]]] = {}
     for result in results:
@@ -87,19 +85,19 @@ def _point(x: float, scores: list[float]) -> dict[str, Any]:
 
 
 def bounds(corpus: str) -> tuple[int, int] | None:
-    """First and last rank of a bucket's words in thousands, by its corpus's name; ``None`` for other corpora."""
+    """First and last frequency rank of a bucket, in thousands, from its corpus name; ``None`` for other corpora."""
     match = _BUCKET.fullmatch(corpus)
     return (int(match[1]), int(match[2])) if match else None
 
 
 def middle(corpus: str) -> float | None:
-    """The middle of a bucket in thousands of words, as ``bounds``."""
+    """The middle of ``bounds``."""
     limits = bounds(corpus)
     return sum(limits) / 2 if limits else None
 
 
 def count_words(words: Iterable[str], buckets: Iterable[tuple[str, Sequence[str]]]) -> list[dict[str, Any]]:
-    """How many, and what share, of a task's distinct words are in each corpus (name and words), without case."""
+    """Number and share of a task's distinct words in each corpus (name and words), case ignored."""
     own = {word.lower() for word in words}
     counts = {corpus: len(own & {member.lower() for member in members}) for corpus, members in buckets}
     return [{"corpus": name, "words": n, "share": n / len(own) if own else 0.0} for name, n in counts.items()]

@@ -1,6 +1,6 @@
-"""Figures: one function a kind of analysis, from its numbers; sizes are those of the ACL style.
+"""Figures of analyses, one function for each kind, in the sizes of the ACL style; call them inside ``style()``.
 
-Call them inside ``style()``. Colours come with markers, line styles or positions, so that no figure needs them.
+No figure depends on colour alone: markers, line styles or positions differ as well.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 TableRows = Sequence[Mapping[str, Any]]
-"""Numbers by the names of their columns."""
+"""Rows of a table, by column name."""
 FIGURE_FORMATS: dict[str, dict[str, Any]] = {"pdf": {"CreationDate": None}, "svg": {"Date": None}, "png": {}}
-"""Formats, each with the metadata that keep dates out: the same figure is the same file."""
+"""Formats, with the metadata that leave out dates, so that files are reproducible."""
 COLUMN, PAGE = 3.03, 6.3
-"""Width of a column and of a page in inches, so that a figure is printed at its own size."""
+"""Width of a column and of a page, in inches."""
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999999")
-"""Okabe and Ito's colours, which people with the usual kinds of colour blindness tell apart, without their yellow."""
+"""Okabe and Ito's palette for colour-blind readers, without yellow."""
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 LINES = ("-", "--", "-.", ":")
 
@@ -43,14 +43,14 @@ _STYLE: dict[str, Any] = {
     "xtick.major.width": 0.6, "ytick.major.width": 0.6, "xtick.major.size": 2.5, "ytick.major.size": 2.5,
     "lines.linewidth": 1.2, "lines.markersize": 3.5, "legend.frameon": False, "legend.handlelength": 2.2,
     "axes.grid": False, "figure.dpi": 100, "savefig.dpi": 300,
-    "pdf.fonttype": 42, "ps.fonttype": 42,  # letters stay letters: publishers refuse type 3 fonts
-    "svg.hashsalt": "mirrorbench",  # the same figure is the same file
+    "pdf.fonttype": 42, "ps.fonttype": 42,  # TrueType: publishers refuse type 3 fonts
+    "svg.hashsalt": "mirrorbench",  # reproducible files
     "axes.formatter.useoffset": False, "axes.unicode_minus": True,
 }  # fmt: skip
 
 
 def check_formats(names: Sequence[str]) -> tuple[str, ...]:
-    """The formats of figures that were asked for, without repeats; ``UsageError`` if they cannot be made."""
+    """The given formats without repeats; ``UsageError`` for an unknown one, or without matplotlib."""
     for name in names:
         if name not in FIGURE_FORMATS:
             raise unknown_name("figure format", name, list(FIGURE_FORMATS))
@@ -63,13 +63,13 @@ def check_formats(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def have_matplotlib() -> bool:
-    """Whether figures can be drawn."""
+    """Whether matplotlib is installed."""
     return find_spec("matplotlib") is not None
 
 
 @contextmanager
 def style() -> Iterator[None]:
-    """The settings of publications, for what is drawn and saved inside; matplotlib's own are left as they are."""
+    """Publication settings for figures drawn and saved in this context."""
     from matplotlib import rc_context
 
     with rc_context(cast(Any, _STYLE)):
@@ -85,7 +85,7 @@ def _panels(rows: int, columns: int, width: float, height: float, **shared: Any)
 
 
 def save(figure: Figure, stem: Path, formats: Sequence[str]) -> list[Path]:
-    """Write a figure as ``<stem>.<format>`` for each format; the same figure gives the same bytes."""
+    """Write a figure as ``<stem>.<format>`` in each format; equal figures give equal bytes."""
     files = [stem.with_name(f"{stem.name}.{name}") for name in formats]
     for path, name in zip(files, formats, strict=True):
         with writing(path) as sink:
@@ -94,11 +94,11 @@ def save(figure: Figure, stem: Path, formats: Sequence[str]) -> list[Path]:
 
 
 _ROW, _LINE, _LETTER = 0.24, 0.17, 0.06
-"""Height of a bar with its label, of a line of a legend, and width of a letter, in inches."""
+"""Height of a row, height of a line of the legend, and width of a letter, in inches."""
 
 
 def isotropy_figure(found: TableRows) -> Figure:
-    """Three measures of each encoder as points beside each other (Mirror-BERT, Table 14, as a figure)."""
+    """Three isotropy measures of each encoder (Mirror-BERT, Table 14, as a figure)."""
     figure, axes = _panels(1, 3, PAGE, 0.75 + _ROW * len(found), sharey=True)
     titles = {
         "log_isotropy": "log isotropy score",
@@ -120,14 +120,14 @@ def isotropy_figure(found: TableRows) -> Figure:
 
 
 def similarity_figure(found: Mapping[str, dict[str, Any]]) -> Figure:
-    """Histograms of the cosines of each kind of pair, one panel an encoder, on one scale (Mirror-BERT, Figure 7)."""
+    """Histograms of the cosines of each kind of pair, a panel for each encoder (Mirror-BERT, Figure 7)."""
     figure, axes = _panels(len(found), 1, COLUMN, 0.45 + 0.95 * len(found), sharex=True)
-    # Blue for positives and orange for negatives, as in the paper; dissimilar is dashed for print without colour.
+    # Blue positives and orange negatives, as in the paper; line styles differ for print without colour.
     looks = {"negative": (1, "--"), "positive": (0, "-"), "low": (1, "--"), "middle": (4, ":"), "high": (0, "-")}
     for ax, (label, one) in zip(axes, found.items(), strict=True):
         for band in one["bands"]:
             colour, line = looks[band["name"]]
-            density = np.where(band["density"] > 0, band["density"], np.nan)  # no line along the axis
+            density = np.where(band["density"] > 0, band["density"], np.nan)  # draws no line along the axis
             ax.stairs(density, one["edges"], fill=True, color=COLOURS[colour], alpha=0.35)
             ax.stairs(density, one["edges"], color=COLOURS[colour], linewidth=0.9, linestyle=line, label=band["name"])
         ax.set_title(_broken(label, COLUMN), loc="left")
@@ -139,7 +139,7 @@ def similarity_figure(found: Mapping[str, dict[str, Any]]) -> Figure:
 
 
 def layers_figure(found: Mapping[str, TableRows], metric: str) -> Figure:
-    """Four measures by layer, a line an encoder (MirrorWiC, Figure 2)."""
+    """Four measures by layer, a line for each encoder (MirrorWiC, Figure 2)."""
     from matplotlib.ticker import MaxNLocator
 
     figure, axes = _panels(2, 2, PAGE, 3.4, sharex=True)
@@ -161,9 +161,9 @@ def layers_figure(found: Mapping[str, TableRows], metric: str) -> Figure:
 
 
 def projection_figure(points: Mapping[str, NDArray[np.float64]], senses: Sequence[str], axis_names: bool) -> Figure:
-    """Contexts of a word in the plane, a colour and a marker a sense, a panel an encoder (MirrorWiC, Figure 3).
+    """Contexts of a word in two dimensions, marked by sense, a panel for each encoder (MirrorWiC, Figure 3).
 
-    ``axis_names``: name the axes (components of a PCA); otherwise they have no meaning and no scale.
+    ``axis_names``: label the axes as components of a PCA; the axes of t-SNE and UMAP have no meaning and no scale.
     """
     columns = min(3, len(points))
     rows = -(-len(points) // columns)
@@ -186,7 +186,7 @@ def projection_figure(points: Mapping[str, NDArray[np.float64]], senses: Sequenc
 
 
 def roc_figure(found: Mapping[str, dict[str, Any]]) -> Figure:
-    """Share of true positives by share of false positives, the area in the legend (Mirror-BERT, Figure 4)."""
+    """ROC curves with the areas under them in the legend (Mirror-BERT, Figure 4)."""
     figure, (ax,) = _panels(1, 1, COLUMN, COLUMN)
     ax.plot([0, 1], [0, 1], color="0.7", linewidth=0.8)
     for number, (label, one) in enumerate(found.items()):
@@ -196,7 +196,7 @@ def roc_figure(found: Mapping[str, dict[str, Any]]) -> Figure:
 
 
 def curves_figure(found: Mapping[str, Series], key: str, log: bool) -> Figure:
-    """Scores by a setting of the tuning, with the deviation over seeds (Mirror-BERT, Figure 5; MirrorWiC, Figure 4)."""
+    """Scores by a hyper-parameter, with the deviation over seeds (Mirror-BERT, Figure 5; MirrorWiC, Figure 4)."""
     figure, (ax,) = _panels(1, 1, COLUMN, 2.1)
     for number, (label, one) in enumerate(found.items()):
         x, y, spread = ([point[name] for point in one.points] for name in ("x", "mean", "sd"))
@@ -211,7 +211,7 @@ def curves_figure(found: Mapping[str, Series], key: str, log: bool) -> Figure:
 
 
 def frequency_figure(found: TableRows, lines: Mapping[str, Series]) -> Figure:
-    """Words of a task in each bucket (bars), and scores after tuning on it (lines; Mirror-BERT, Figure 8)."""
+    """Words of a task in each frequency bucket (bars), and scores after tuning on it (lines; Mirror-BERT, Figure 8)."""
     figure, (ax,) = _panels(1, 1, COLUMN, 2.3)
     ax.bar(np.arange(len(found)), [row["words"] for row in found], width=0.8, color="0.82")
     ticks = ["–".join(map(str, bounds(row["corpus"]) or ())) for row in found]
@@ -230,7 +230,7 @@ def frequency_figure(found: TableRows, lines: Mapping[str, Series]) -> Figure:
 
 
 def errors_figure(better: TableRows, worse: TableRows, labels: tuple[str, str], graded: bool) -> Figure:
-    """Each item by both encoders: scores from each one's threshold (MirrorWiC, Table 6), or errors of the rank."""
+    """Each changed item under both encoders: score minus threshold (MirrorWiC, Table 6), or error of the rank."""
     figure, (ax,) = _panels(1, 1, COLUMN, COLUMN)
     if graded:
         names, measure, look = ("nearer", "further"), "error of the rank", {"s": 8, "linewidths": 0, "alpha": 0.6}
@@ -252,13 +252,13 @@ def errors_figure(better: TableRows, worse: TableRows, labels: tuple[str, str], 
 
 
 def _look(number: int) -> dict[str, Any]:
-    """Colour, line and marker; markers move on by one each time the colours begin anew, so that 64 pairs differ."""
+    """Colour, line style and marker; markers shift by one after each round of colours, so 64 combinations differ."""
     marker = MARKERS[(number + number // len(COLOURS)) % len(MARKERS)]
     return {"color": COLOURS[number % len(COLOURS)], "linestyle": LINES[number % len(LINES)], "marker": marker}
 
 
 def _dots(ax: Axes, points: NDArray[np.float64], number: int, label: str, **options: Any) -> None:
-    """Points of shape (n, 2), bordered in white where they are large."""
+    """Points of shape (n, 2), with a white border unless ``linewidths`` is given."""
     border: dict[str, Any] = {} if "linewidths" in options else {"linewidths": 0.3, "edgecolors": "white"}
     look = {key: value for key, value in _look(number).items() if key != "linestyle"}
     ax.scatter(points[:, 0], points[:, 1], label=label, **look, **border, **options)
@@ -267,7 +267,7 @@ def _dots(ax: Axes, points: NDArray[np.float64], number: int, label: str, **opti
 def _line(
     ax: Axes, x: Sequence[float], y: Sequence[float], number: int, label: str, spread: Sequence[float | None] | None
 ) -> None:
-    """A line with the deviation around it."""
+    """A line with a band of the standard deviation."""
     ax.plot(x, y, label=label, **_look(number))
     if spread:
         centre, sd = np.array(y), np.array([value or 0.0 for value in spread])
@@ -275,7 +275,7 @@ def _line(
 
 
 def _column(rows: TableRows, name: str) -> list[float]:
-    """A column with gaps where there is nothing."""
+    """The values of a column; NaN, which is drawn as a gap, where there is none."""
     return [np.nan if row[name] is None else row[name] for row in rows]
 
 
@@ -285,10 +285,7 @@ def _metric(lines: Mapping[str, Series]) -> str:
 
 
 def _with_legend(figure: Figure, ax: Axes, title: str = "") -> Figure:
-    """One legend for all panels, above them, where it covers no data: the figure grows by its height.
-
-    It has as many columns as the lengths of the labels permit; a label that is too long for one is broken.
-    """
+    """One legend above all panels, in as many columns as fit; the figure grows by its height."""
     width = figure.get_figwidth()
     handles, labels = ax.get_legend_handles_labels()
     labels = [_broken(label, width - 0.6) for label in labels]
@@ -302,5 +299,5 @@ def _with_legend(figure: Figure, ax: Axes, title: str = "") -> Figure:
 
 
 def _broken(text: str, inches: float) -> str:
-    """A text in lines that fit into a width."""
+    """A text broken into lines of a width."""
     return "\n".join(wrap(text, max(8, int(inches / _LETTER)), break_long_words=False)) or text

@@ -1,8 +1,7 @@
-"""Isotropy: does a set of vectors fill its space evenly, or lie in a narrow cone?
+"""Isotropy of vectors of shape (n, dimensions), which are not normalised.
 
-The score is that of Mu and Viswanath (2018), as Mirror-BERT (section 4.4, Eq. 2; Tables 9 and 14) and MirrorWiC
-(section 5.3, Eq. 2, which takes its logarithm) use it; the mean-vector norm is Mirror-BERT's Eq. 3 (appendix E).
-Vectors have the shape (n, dimensions) and are not normalised.
+The score is that of Mu and Viswanath (2018), used in Mirror-BERT (section 4.4, Eq. 2; Tables 9 and 14) and as a
+logarithm in MirrorWiC (section 5.3, Eq. 2); the mean-vector norm is Mirror-BERT's Eq. 3 (appendix E).
 """
 
 from __future__ import annotations
@@ -15,19 +14,17 @@ from numpy.typing import NDArray
 from mirrorbench.tasks.metrics import unit
 
 _BLOCK = 256
-"""Directions at a time: bounds the memory at n x 256 numbers."""
+"""Directions at a time: bounds memory at n x 256 numbers."""
 
 
 def measure_isotropy(vectors: NDArray[Any]) -> dict[str, Any]:
-    """Every measure of this module, by the name of its column; ``ValueError`` if there are no vectors.
+    """All measures by column name; ``isotropy`` ranges from 0 to 1 (isotropic). ``ValueError`` without vectors.
 
-    ``isotropy`` is from 0 to 1 (perfectly even), ``mean_vector_norm`` is 0 where vectors are centred.
-
-    ``row_isotropy`` is what the script of Mirror-BERT's authors computes (issue 3 of their repository): it goes over
-    the rows of the matrix of eigenvectors instead of its columns. A row is a unit vector too, but no principal
-    direction, so the score is much higher. Compare Table 9 with this one: where the first eigenvector is near the mean
-    vector, the score over columns is at most about exp(-norm of the mean), .001 for BERT's 6.93 (Table 14), and Table 9
-    has .222. It depends on the signs and the order of the eigenvectors, which ``directions`` fixes.
+    ``row_isotropy`` is what the script of Mirror-BERT's authors computes (issue 3 of their repository), and what to
+    compare with Table 9: it uses the rows of the eigenvector matrix instead of its columns. These are no principal
+    directions, so the score is much higher: where the first eigenvector is near the mean vector, the score over columns
+    is at most about exp(-norm of the mean), .001 for BERT's 6.93 (Table 14), but Table 9 has .222. It depends on the
+    signs and order of the eigenvectors, which ``directions`` fixes.
     """
     rows = _as_float64(vectors)
     log_score = log_isotropy(rows)
@@ -46,8 +43,7 @@ def measure_isotropy(vectors: NDArray[Any]) -> dict[str, Any]:
 def log_isotropy(vectors: NDArray[Any]) -> float:
     """log(min Z(c) / max Z(c)) over the eigenvectors c of V^T V, where Z(c) is the sum of exp(c . v) over the vectors.
 
-    An eigenvector's sign is arbitrary, so minimum and maximum are taken over both: the number does not depend on the
-    linear-algebra library. Sums are taken in logarithms; nothing overflows.
+    Both signs of each eigenvector count, since the sign depends on the linear-algebra library.
     """
     rows = _as_float64(vectors)
     sums = _log_sums(rows, directions(rows), signs=(1, -1))
@@ -55,7 +51,7 @@ def log_isotropy(vectors: NDArray[Any]) -> float:
 
 
 def directions(vectors: NDArray[Any]) -> NDArray[np.float64]:
-    """The eigenvectors of V^T V as columns, eigenvalues falling, the largest component of each positive."""
+    """The eigenvectors of V^T V as columns, by falling eigenvalue, the largest component of each positive."""
     rows = _as_float64(vectors)
     found: NDArray[np.float64] = np.linalg.eigh(rows.T @ rows)[1][:, ::-1]
     largest = found[np.abs(found).argmax(axis=0), np.arange(found.shape[1])]
@@ -64,7 +60,7 @@ def directions(vectors: NDArray[Any]) -> NDArray[np.float64]:
 
 
 def mean_cosine(vectors: NDArray[Any]) -> float:
-    """Average cosine over all pairs of two different vectors (Ethayarajh 2019); a zero vector counts 0."""
+    """Average cosine over all pairs of different vectors (Ethayarajh 2019); 0 for pairs with a zero vector."""
     rows = unit(_as_float64(vectors))
     total = float(np.square(rows.sum(axis=0)).sum()) - float(np.square(rows).sum())
     return total / (len(rows) * (len(rows) - 1))
@@ -78,7 +74,7 @@ def _as_float64(vectors: NDArray[Any]) -> NDArray[np.float64]:
 
 
 def _log_sums(rows: NDArray[np.float64], columns: NDArray[np.float64], signs: tuple[int, ...]) -> NDArray[np.float64]:
-    """Logarithms of Z(c) for each column c, under each sign."""
+    """Logarithms of Z(c) for each column c and each sign."""
     from scipy.special import logsumexp
 
     blocks = (rows @ columns[:, start : start + _BLOCK] for start in range(0, columns.shape[1], _BLOCK))

@@ -1,4 +1,4 @@
-"""The kinds of analysis: each is a function with its options in ``ANALYSES``; it returns numbers and a way to draw."""
+"""The kinds of analysis: one function each, called by name with the options in ``ANALYSES``."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from mirrorbench.tasks.base import score_task
 
 
 def isotropy(study: Study, texts: str, limit: int) -> Analysis:
-    """How evenly vectors fill their space."""
+    """Isotropy of each encoder's vectors."""
     inputs, described = study.texts(texts, limit)
     found = study.of_each(lambda cell, encoder: measure_isotropy(study.encode(cell, encoder, inputs)[0]))
     rows = [{"encoder": label, **numbers} for label, numbers in found.items()]
@@ -36,7 +36,7 @@ def isotropy(study: Study, texts: str, limit: int) -> Analysis:
 
 
 def layers(study: Study, texts: str, limit: int) -> Analysis:
-    """Performance and the shape of the space, layer by layer."""
+    """Task score and geometry of each layer."""
     inputs, described = study.texts(texts, limit)
     words = words_in(list(dict.fromkeys(item.text for item in inputs)))
     if not words.inputs:
@@ -50,7 +50,7 @@ def layers(study: Study, texts: str, limit: int) -> Analysis:
 
 
 def _layers(study: Study, words: SentenceWords, cell: Cell, encoder: Encoder) -> list[dict[str, Any]]:
-    """Every layer of a model; the task's texts and the words are read in one pass each for all layers."""
+    """Measures of every layer; the task's inputs and the words are encoded once for all layers."""
     if cell.pooling is None or not isinstance(encoder, PoolingEncoder):
         raise UsageError(
             f"{cell.spec} is an encoder of its own; its layers cannot be read",
@@ -112,7 +112,7 @@ def similarity(study: Study) -> Analysis:
 
 
 def roc(study: Study) -> Analysis:
-    """ROC curves of a task with yes and no."""
+    """ROC curves of a task with binary labels."""
     try:
         found = {one.label: roc_curve(one.arrays) for one in study.predictions()}
     except ValueError as error:
@@ -132,7 +132,7 @@ def roc(study: Study) -> Analysis:
 
 
 def errors(study: Study, show: int) -> Analysis:
-    """Items whose answer changes between two encoders; for graded tasks, whose rank does."""
+    """Items whose answer (for graded tasks: rank) differs between two encoders."""
     specs = [str(cell.spec) for cell in study.plan.cells]
     if len(specs) + len(study.failures) != 2:
         raise UsageError(
@@ -169,7 +169,7 @@ def errors(study: Study, show: int) -> Analysis:
 
 
 def _texts_of(items: Any) -> dict[str, str]:
-    """The texts of each item by its id, as far as items are pairs or words in context; others are not in it."""
+    """The texts of each item by id, for pairs and words in context only."""
     found = {}
     for item in getattr(items, "occurrences", items):
         sides = [getattr(item, name) for name in ("left", "right", "target") if hasattr(item, name)]
@@ -179,7 +179,7 @@ def _texts_of(items: Any) -> dict[str, str]:
 
 
 def bracketed(side: object) -> str:
-    """A text, or a word in a text, as a reader sees it: the word stands in square brackets."""
+    """A text with its target words in square brackets."""
     if not isinstance(side, TextInput):
         return str(side)
     text = side.text
@@ -189,7 +189,7 @@ def bracketed(side: object) -> str:
 
 
 def curves(study: Study, results: Sequence[str | Path], x: str, tasks: Sequence[str], log: bool) -> Analysis:
-    """Scores by a setting of the tuning, from the results of a sweep."""
+    """Scores by a tuning hyper-parameter, from the results of a sweep."""
     plugins = study.workspace.plugins
     folders = [Path(folder) for folder in results] or [study.workspace.results.root]
     found = curves_over(_results(folders, tasks, plugins), x)
@@ -212,11 +212,11 @@ def curves(study: Study, results: Sequence[str | Path], x: str, tasks: Sequence[
 
 
 def frequency(study: Study, results: Sequence[str | Path]) -> Analysis:
-    """How a task's words are spread over buckets of frequency, and scores after tuning on each."""
+    """The words of a task in each frequency bucket, and scores after tuning on each."""
     task, plugins = study.task, study.workspace.plugins
     inputs = plugins.tasks[task].inputs(study.items)
     folders = [Path(folder) for folder in results] or [study.workspace.results.root]
-    there = results or folders[0].is_dir()  # the default folder may be missing: the spread needs no results
+    there = results or folders[0].is_dir()  # the default folder may be missing: counting words needs no results
     found = curves_over(_results(folders, [task], plugins), "corpus", bucket, least=1) if there else []
     corpora = [(one.name, one.value.generate()) for one in plugins.corpora if bounds(one.name)]
     rows = count_words([item.text for item in inputs], corpora)
@@ -235,7 +235,7 @@ def frequency(study: Study, results: Sequence[str | Path]) -> Analysis:
 
 
 def _results(folders: Sequence[Path], tasks: Sequence[str], plugins: Plugins) -> list[Result]:
-    """The results of some tasks (none: all) in some folders."""
+    """The results in folders on some tasks (empty: all)."""
     for folder in folders:
         if not folder.is_dir():
             raise UsageError(f"there is no folder of results {folder}", "Make some: mirrorbench run")
@@ -244,7 +244,7 @@ def _results(folders: Sequence[Path], tasks: Sequence[str], plugins: Plugins) ->
 
 
 def _labelled(found: Sequence[Series], plugins: Plugins) -> dict[str, Series]:
-    """Curves by what tells them apart: the encoder, and the task and protocol where there are several."""
+    """Curves by label: the encoder, and task and protocol where there are several."""
     several_tasks = len({one.task for one in found}) > 1
     several_protocols = len({one.protocol for one in found}) > 1
     labelled: dict[str, Series] = {}

@@ -1,7 +1,7 @@
-"""Layer by layer: what each layer of a model knows, and how its space is shaped (MirrorWiC, section 5.3, Figure 2).
+"""Measures of each layer of a model (MirrorWiC, section 5.3, Figure 2).
 
-Figure 2 has four measures: performance on a task, isotropy of sentences as averages over their words, similarity of
-random words, and similarity of words to their sentence. The last two are those of Ethayarajh (2019).
+They are the score on a task, isotropy of sentences (averages over words), similarity of random words, and similarity of
+words to their sentence; the last two are from Ethayarajh (2019).
 """
 
 from __future__ import annotations
@@ -25,21 +25,18 @@ _WORD = re.compile(r"\w+(?:[-'’]\w+)*")
 
 @dataclass(frozen=True, slots=True)
 class SentenceWords:
-    """All n words of some sentences, each in its context."""
+    """The n words of sentences, each in its context."""
 
     inputs: tuple[TextInput, ...]
     """Each word with its span."""
     sentence: NDArray[np.int64]
-    """Of each word, as an index, rising; shape (n,)."""
+    """Index of each word's sentence, rising; shape (n,)."""
     form: NDArray[np.int64]
-    """Which word it is, without regard to case, as an index; shape (n,)."""
+    """Index of each word's lower-case form; shape (n,)."""
 
 
 def words_in(sentences: Sequence[str]) -> SentenceWords:
-    """The words of sentences: runs of letters and digits, hyphens and apostrophes inside them included.
-
-    Sentences with fewer than two words are left out: their word would be its own context.
-    """
+    """The words of sentences (letters, digits, inner hyphens and apostrophes); sentences of one word are left out."""
     inputs: list[TextInput] = []
     numbers: list[int] = []
     forms: dict[str, int] = {}
@@ -56,10 +53,10 @@ def words_in(sentences: Sequence[str]) -> SentenceWords:
 def measure_layer(
     layer: int, vectors: NDArray[Any], words: SentenceWords, score: float | None = None, seed: int = 0
 ) -> dict[str, Any]:
-    """The measures of a layer (0: the embeddings) from its vectors of the words, by the names of their columns.
+    """The measures of a layer (0: the embeddings) from its vectors of the words, by column name.
 
-    ``log_isotropy`` is that of the sentences (Figures 2c, 2d), ``random_similarity`` the mean over the samples that the
-    seed draws, with its sample standard deviation (2e, 2f), ``adjusted_intra_similarity`` is less that (2g, 2h).
+    ``log_isotropy`` is that of sentences (Figures 2c, 2d), ``random_similarity`` the mean over random samples (2e, 2f),
+    ``adjusted_intra_similarity`` the intra-sentence similarity minus that mean (2g, 2h).
     """
     random = random_word_similarity(group_means(vectors, words.form), seed)
     intra = float(intra_sentence_similarity(vectors, words.sentence).mean())
@@ -75,7 +72,7 @@ def measure_layer(
 
 
 def group_means(vectors: NDArray[Any], group: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Mean vector of each group, shape (groups, dimensions); groups count from 0, each with a member."""
+    """Mean vector of each group, shape (groups, dimensions); groups are numbered from 0, none is empty."""
     rows = np.asarray(vectors, dtype=np.float64)
     counts = np.bincount(group)
     starts = np.concatenate([[0], np.cumsum(counts)[:-1]])
@@ -92,9 +89,9 @@ def intra_sentence_similarity(vectors: NDArray[Any], sentence: NDArray[np.int64]
 
 
 def random_word_similarity(means: NDArray[Any], seed: int = 0) -> NDArray[np.float64]:
-    """Average cosine of two random words in each of five samples of 200 words; one sample of all where there are fewer.
+    """Average cosine of two random words in each of five samples of 200 words, or one sample of all if fewer.
 
-    ``means`` has a vector for each distinct word, at least two.
+    ``means`` has a vector for each of at least two distinct words.
     """
     if len(means) <= SAMPLE_SIZE:
         return np.array([mean_cosine(means)])

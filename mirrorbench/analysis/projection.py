@@ -1,4 +1,4 @@
-"""Projections: do the senses of a word form clusters? MirrorWiC's Figure 3 (section 5.3) shows *spring* by t-SNE."""
+"""Two-dimensional projections of a word's senses; MirrorWiC's Figure 3 (section 5.3) shows *spring* by t-SNE."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from mirrorbench.tasks.metrics import unit
 
 METHODS = ("tsne", "pca", "umap")
 EXAMPLES = files("mirrorbench") / "analysis" / "senses.tsv"
-"""Sentences of ours with three senses of *spring*."""
+"""Our own sentences with three senses of *spring*."""
 _NEIGHBOURS = 15
 
 
 @dataclass(frozen=True, slots=True)
 class SenseExamples:
-    """A word in n contexts, the sense of each, and where they come from."""
+    """A word in n contexts, the sense of each, and their source."""
 
     inputs: tuple[TextInput, ...]
     senses: tuple[str, ...]
@@ -38,8 +38,8 @@ class SenseExamples:
 def project(vectors: NDArray[Any], method: str = "tsne", seed: int = 0) -> NDArray[np.float64]:
     """Vectors in two dimensions, shape (n, 2), by ``tsne``, ``pca`` or ``umap``.
 
-    Cosines are what tasks compare, so vectors are scaled to length 1 first; t-SNE starts from the first two principal
-    components, with a perplexity of 30 or a third of the vectors where they are few.
+    Vectors are scaled to unit length, as for cosines; t-SNE starts from two principal components, with a perplexity of
+    30, or (n - 1) / 3 if that is less.
     """
     if method not in METHODS:
         raise unknown_name("projection", method, list(METHODS))
@@ -66,9 +66,9 @@ def project(vectors: NDArray[Any], method: str = "tsne", seed: int = 0) -> NDArr
 
 
 def silhouette(vectors: NDArray[Any], senses: Sequence[str]) -> float | None:
-    """How well the senses part in the original space: the mean silhouette by cosine, from -1 to 1; 0 is not at all.
+    """Mean silhouette of the senses by cosine in the original space, from -1 to 1.
 
-    ``None`` where it is undefined: fewer than two senses, or each context has one of its own.
+    ``None`` where it is undefined: a single sense, or no two contexts with the same sense.
     """
     from sklearn.metrics import silhouette_score
 
@@ -78,7 +78,7 @@ def silhouette(vectors: NDArray[Any], senses: Sequence[str]) -> float | None:
 
 
 def read_examples(file: str = "") -> SenseExamples:
-    """Contexts from a file of lines ``SENSE<TAB>TEXT`` with ``<t>`` and ``</t>`` around the word, or our own."""
+    """Contexts from a file of lines ``SENSE<TAB>TEXT`` with the word in ``<t>`` and ``</t>``; by default our own."""
     if file and not os.path.isfile(file):  # unlike Path.is_file, it takes a name that is too long
         raise UsageError(f"there is no file {file}", "Each line holds a sense, a tab, and a <t>marked</t> text.")
     name = file or "examples inside the package"
@@ -99,7 +99,7 @@ def read_examples(file: str = "") -> SenseExamples:
 
 
 def examples_of(word: str, items: object, task: str) -> SenseExamples:
-    """Contexts of a word (a lemma) from a disambiguation task: its occurrences, and the examples of its senses."""
+    """Contexts of a lemma from a disambiguation task: its occurrences, and the examples of its senses."""
     if not isinstance(items, Disambiguation):
         raise UsageError(f"the task {task} has no senses of {word!r}", "Take --task wsd.")
     found: dict[TextInput, str] = {}

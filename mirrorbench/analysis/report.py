@@ -1,4 +1,4 @@
-"""What an analysis is: numbers, where they come from, and a figure; and the files that it leaves."""
+"""The result of an analysis, and its files."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Analysis:
-    """The outcome of one analysis.
+    """The result of one analysis.
 
     Attributes:
         name: of its files, without a suffix.
         rows: the numbers; all rows have the same keys.
-        document: what else goes into the JSON file: encoders, task, seed ...
+        document: further contents of the JSON file: encoders, task, seed ...
         draw: makes the figure, inside ``figures.style()``; ``None`` where no encoder could be analysed.
-        table: what is shown on a screen, where ``rows`` are too many.
+        table: a shorter table for the screen; ``None``: show ``rows``.
         summary: a line above the table.
-        failures: which encoders failed, and why.
+        failures: encoders that failed, and why.
     """
 
     name: str
@@ -50,11 +50,11 @@ class Analysis:
         """Write ``<name>.csv``, ``<name>.json`` and the figure in each format into a folder.
 
         Args:
-            folder: made if it is missing.
-            formats: of ``figures.FIGURE_FORMATS``.
+            folder: created if missing.
+            formats: keys of ``figures.FIGURE_FORMATS``.
 
         Returns:
-            The files; none where no encoder could be analysed.
+            The paths of the files; none where no encoder could be analysed.
 
         Raises:
             StorageError: the folder cannot be written.
@@ -66,8 +66,8 @@ class Analysis:
         table = io.StringIO()
         writer = csv.DictWriter(table, list(self.rows[0]) if self.rows else [], lineterminator="\n")
         writer.writeheader()
-        writer.writerows(plain(row) for row in self.rows)  # an empty field where there is nothing
-        stem = Path(folder) / re.sub(r"[^\w.=,-]", "_", self.name)  # a task's name may hold options after a colon
+        writer.writerows(plain(row) for row in self.rows)  # None becomes an empty field
+        stem = Path(folder) / re.sub(r"[^\w.=,-]", "_", self.name)  # a task's name may contain a colon
         made = {"version": __version__, "created": datetime.now(UTC).isoformat(timespec="seconds")}
         document = plain({"analysis": stem.name, **self.document, **made, "rows": self.rows})
         contents = {"csv": table.getvalue(), "json": json.dumps(document, indent=2, ensure_ascii=False)}
@@ -82,7 +82,7 @@ class Analysis:
 
 
 def plain(value: Any) -> Any:
-    """A value as JSON has it: arrays are lists, NaN is null, infinity is a string."""
+    """A value for JSON: arrays become lists, NaN null, infinity a string."""
     if is_dataclass(value) and not isinstance(value, type):
         value = asdict(value)
     if isinstance(value, np.ndarray | np.generic):

@@ -1,8 +1,7 @@
-"""What the stored scores of items show: how far apart kinds of pairs lie, ROC curves, changed answers.
+"""Analyses of stored per-item scores.
 
-Mirror-BERT's Figure 7 (section 4.4) shows the cosines of positive and negative pairs before and after tuning: they
-fall, and the two kinds part. Its Figure 4 has the ROC curves of unsupervised QNLI. MirrorWiC's Table 6 (section 5.3)
-counts the answers that tuning changes.
+Cosines of positive and negative pairs are Mirror-BERT's Figure 7 (section 4.4), ROC curves of unsupervised QNLI its
+Figure 4; answers that tuning changes are MirrorWiC's Table 6 (section 5.3).
 """
 
 from __future__ import annotations
@@ -16,15 +15,15 @@ from numpy.typing import ArrayLike, NDArray
 from mirrorbench.tasks.metrics import auc, exact_threshold, roc_points
 
 FEWEST, MOST = 12, 40
-"""Bins of a histogram over the range of all encoders that are compared: the Rice rule, 2 n^(1/3), within these."""
+"""Limits for the number of bins of a histogram, which follows the Rice rule, 2 n^(1/3)."""
 GRADES = ("low", "middle", "high")
-"""Bands of graded judgements: thirds of the range of the gold scale."""
+"""Bands of graded judgements: thirds of the gold range."""
 Answers = tuple[NDArray[np.int64], NDArray[np.float64]]
-"""Yes (1) or no (0) to each item, and each score less the encoder's threshold; above 0 is a yes."""
+"""The binary answer to each item, and each score minus the encoder's threshold."""
 
 
 def bands_of(gold: ArrayLike) -> tuple[tuple[str, ...], NDArray[np.int64]]:
-    """The kinds of pairs, and the kind of each pair as an index; a graded scale is cut into thirds of its range."""
+    """The kinds of pairs, and the index of each pair's kind; graded judgements are cut into ``GRADES``."""
     values = np.asarray(gold, dtype=np.float64)
     low, high = values.min(), values.max()
     if low == high:
@@ -36,7 +35,7 @@ def bands_of(gold: ArrayLike) -> tuple[tuple[str, ...], NDArray[np.int64]]:
 
 
 def shared_edges(cosines: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
-    """Edges of histograms that hold the cosines of all encoders, so that their figures can be compared."""
+    """Histogram edges over the cosines of all encoders, so that their histograms are comparable."""
     low, high = min(float(c.min()) for c in cosines), max(float(c.max()) for c in cosines)
     margin = 0.01 * max(high - low, 1e-6)
     bins = int(np.clip(round(2 * max(len(c) for c in cosines) ** (1 / 3)), FEWEST, MOST))
@@ -45,10 +44,10 @@ def shared_edges(cosines: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
 
 
 def distribution(cosines: NDArray[np.float64], gold: ArrayLike, edges: NDArray[np.float64]) -> dict[str, Any]:
-    """How an encoder's similarities are distributed within each kind of pair that occurs.
+    """The distribution of an encoder's similarities in each kind of pair that occurs.
 
-    ``overlap`` is the shared area of the lowest and the highest histogram, from 0 (parted) to 1 (alike), ``auc`` how
-    often a pair of the highest band scores above one of the lowest.
+    ``overlap`` is the shared area of the lowest and highest histograms, from 0 (separate) to 1 (equal), ``auc`` the
+    share of cases in which a pair of the highest band scores above one of the lowest.
     """
     names, kind = bands_of(gold)
     bands: list[dict[str, Any]] = []
@@ -66,7 +65,7 @@ def distribution(cosines: NDArray[np.float64], gold: ArrayLike, edges: NDArray[n
 
 
 def roc_curve(predictions: Mapping[str, NDArray[Any]]) -> dict[str, Any]:
-    """The ROC curve of stored predictions: its stored points, or those of their scores; unknown gold (NaN) aside."""
+    """The ROC curve of predictions, from its stored points or their scores; items of unknown gold (NaN) left out."""
     scores, gold = predictions["scores"], predictions["gold"]
     scores, gold = scores[~np.isnan(gold)], gold[~np.isnan(gold)]
     if set(np.unique(gold)) != {0.0, 1.0}:
@@ -79,10 +78,10 @@ def roc_curve(predictions: Mapping[str, NDArray[Any]]) -> dict[str, Any]:
 
 
 def answers(predictions: Mapping[str, NDArray[Any]], threshold: float | None = None) -> Answers | None:
-    """Yes or no for each item, by the threshold that the task chose, if it stored one and its decisions.
+    """The binary answer to each item; ``None`` for graded judgements.
 
-    For labels without one it is that with the best accuracy on the same items; 0.5 where the scores are hits (1) and
-    misses (0). ``None`` for graded judgements.
+    The threshold is the task's own if it stored one with its decisions, 0.5 where scores are hits (1) and misses (0),
+    and otherwise the one with the best accuracy on the same items.
     """
     scores, gold = predictions["scores"], predictions["gold"]
     known = ~np.isnan(gold)
@@ -99,8 +98,7 @@ def answers(predictions: Mapping[str, NDArray[Any]], threshold: float | None = N
 def changed_answers(ids: Sequence[str], gold: ArrayLike, before: Answers, after: Answers) -> list[dict[str, Any]]:
     """The items whose answers differ, the largest change of the score first.
 
-    The paper's scores are "isotropy-adjusted" by the similarity of random words. Here they count from each encoder's
-    own threshold, so that their sign is the answer and the two encoders can be compared.
+    Scores are relative to each encoder's threshold; the paper's are "isotropy-adjusted" by random-word similarity.
     """
     names = ("id", "gold", "before", "after", "score_before", "score_after")
     arrays = (np.asarray(gold, dtype=np.int64), before[0], after[0], before[1], after[1])
@@ -112,9 +110,9 @@ def changed_answers(ids: Sequence[str], gold: ArrayLike, before: Answers, after:
 def shifted_ranks(
     ids: Sequence[str], gold: ArrayLike, before: NDArray[np.float64], after: NDArray[np.float64]
 ) -> list[dict[str, Any]]:
-    """Ranks of at least two items by judgements and encoders, from 0 (least similar) to 1, the largest moves first.
+    """Ranks of at least two items by gold and both encoders, from 0 (least similar) to 1, largest change first.
 
-    ``gain`` is how much nearer to the judgement's rank the second encoder is; negative where it is further away.
+    ``gain`` is by how much the second encoder's rank is closer to the gold rank; negative where it is further away.
     """
     from scipy.stats import rankdata
 

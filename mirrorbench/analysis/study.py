@@ -1,4 +1,4 @@
-"""What analyses are made of: encoders from specs, texts of a task or a file, stored predictions."""
+"""The inputs of analyses: encoders from specs, texts of a task or a file, stored predictions."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ from mirrorbench.runs.workspace import Workspace
 
 _T = TypeVar("_T")
 _CHUNK = 1024
-"""Texts between two signs of progress, for encoders that give none themselves."""
+"""Texts between two progress reports, for encoders that do not report progress themselves."""
 
 
 class NothingAnalysedError(Exception):
-    """Every encoder failed; why is among the study's failures."""
+    """Every encoder failed; the study's failures say why."""
 
 
 @dataclass(frozen=True)
 class Predictions:
-    """What an encoder left on a task: its label, the stored result, and the arrays behind the main score."""
+    """An encoder's label, its stored result on a task, and the arrays behind the main score."""
 
     label: str
     result: Result
@@ -43,7 +43,7 @@ class Predictions:
 
 @dataclass
 class Study:
-    """Encoders on a task, as a ``Request`` has them; the seed also draws samples. What fails is among ``failures``."""
+    """Encoders on a task, with the fields of a ``Request``; the seed also draws samples."""
 
     workspace: Workspace
     encoders: Sequence[str | EncoderSpec] = ()
@@ -59,7 +59,7 @@ class Study:
 
     @cached_property
     def plan(self) -> Plan:
-        """One cell for each row."""
+        """One cell for each encoder."""
         specs = tuple(dict.fromkeys(s if isinstance(s, EncoderSpec) else parse_spec(s) for s in self.encoders))
         plan = self.workspace.plan(Request(specs, (self.task,), (self.seed,), self.corpus, self.protocol))
         self.failures += plan.failures
@@ -71,13 +71,13 @@ class Study:
         return self.workspace.plugins.tasks[self.task].load(self.workspace.data)
 
     def label(self, spec: EncoderSpec) -> str:
-        """How the papers would call an encoder; its spec where several rows would be called that."""
+        """The papers' label of an encoder; its spec where several rows have the same label."""
         labels = [row_label(row, self.workspace.plugins) for row in self.plan.rows]
         own = row_label(spec, self.workspace.plugins)
         return own if labels.count(own) == 1 else str(spec)
 
     def describe(self) -> dict[str, Any]:
-        """Where numbers come from: task, seed, protocol, encoders."""
+        """Task, seed, protocol and encoders, for the JSON file."""
         encoders = [
             {
                 "encoder": self.label(cell.spec),
@@ -92,9 +92,9 @@ class Study:
         return {"task": self.task, "seed": self.seed, "protocol": self.protocol, "encoders": encoders}
 
     def texts(self, source: str, limit: int) -> tuple[list[TextInput], dict[str, Any]]:
-        """Distinct texts of a corpus or file, or of the task with their targets; and what results say about them.
+        """Distinct texts of a corpus or file, or inputs of the task; and their source, number and checksum.
 
-        Where there are more than ``limit`` (0: no limit), so many are drawn at random by the seed.
+        More than ``limit`` (0: no limit) are sampled at random by the seed.
         """
         work = self.workspace
         if source:
@@ -109,7 +109,7 @@ class Study:
         return inputs, {"source": source or self.task, "n": len(inputs), "sha256": checksum}
 
     def of_each(self, measure: Callable[[Cell, Encoder], _T]) -> dict[str, _T]:
-        """What is found of each encoder, by its label; whatever a model or plugin raises stops no other encoder."""
+        """``measure`` of each encoder, by label; an exception other than ``UsageError`` only becomes a failure."""
         found = {}
         for cell in self.plan.cells:
             try:
@@ -126,7 +126,7 @@ class Study:
     def encode(
         self, cell: Cell, encoder: Encoder, inputs: Sequence[TextInput], poolings: Sequence[Pooling] = ()
     ) -> list[Array]:
-        """Vectors of inputs under each pooling, all from one pass; by default as the encoder's row reads them."""
+        """Vectors of inputs under each pooling, from one forward pass; by default under the cell's pooling."""
         self.workspace.reporter.stage(f"encode {cell.spec}", len(inputs), "texts")
         if cell.pooling is not None and isinstance(encoder, PoolingEncoder):
             return encoder.encode_pooled(inputs, poolings or [cell.pooling], self.workspace.reporter.advance)
@@ -137,7 +137,7 @@ class Study:
         return [np.concatenate(arrays)]
 
     def predictions(self) -> list[Predictions]:
-        """What each encoder left on the task, from the result store; what is not there yet is computed and stored."""
+        """Each encoder's predictions from the result store; missing ones are computed and stored."""
         outcome = self.workspace.execute(self.plan)
         self.failures[:] = outcome.failures
         if not outcome.results:
@@ -154,7 +154,7 @@ class Study:
 
 
 def scored(arrays: dict[str, NDArray[Any]], metric: str) -> dict[str, NDArray[Any]]:
-    """The arrays behind a metric: items of its split, where a task has several, with known answers."""
+    """The arrays of the items behind a metric: those of its split, if a task has several, with known gold."""
     n, keep = len(arrays["ids"]), ~np.isnan(arrays["gold"])
     if "splits" in arrays and (own := keep & (arrays["splits"] == metric.partition("_")[0])).any():
         keep = own

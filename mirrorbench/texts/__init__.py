@@ -1,1 +1,1 @@
-"""A user's own texts: a stream of plain texts, pairs or words in context from any file, and a file of their vectors."""
+"""Tunes on and encodes a user's own texts, pairs and words in context. Runs no tasks."""

@@ -1,9 +1,7 @@
-"""Encoding of files of any length: a stream of inputs in, a file of vectors out, in chunks.
+"""Encodes files of any length in chunks; memory is bounded by one chunk.
 
-Memory is bounded by one chunk. The vectors of each chunk are first stored in the form of the embedding cache, in a
-folder ``<output>.part`` beside the output: on the disk that was chosen for them, and of no use to other commands. The
-same command takes from there what an interrupted run encoded. Chunks start at the same inputs whether or not a run was
-interrupted, so the bytes are the same too.
+The vectors of each chunk are first stored in an embedding cache in the folder ``<output>.part``, from which an
+interrupted run is resumed. Chunk boundaries do not depend on interruptions, so neither do the bytes of the output.
 """
 
 from __future__ import annotations
@@ -31,19 +29,19 @@ if TYPE_CHECKING:
     from mirrorbench.runs.workspace import Workspace
 
 ROWS_PER_CHUNK = 2048
-"""Inputs encoded at a time, and what an interrupted run has to encode again at most."""
+"""Inputs of a chunk, and the most that an interrupted run encodes again."""
 WriteChunk = Callable[[list[TextInput], Array], None]
-"""Takes inputs and their vectors, shape (len(inputs), d)."""
+"""Writes inputs and their vectors, shape (len(inputs), d)."""
 
 
 @dataclass(frozen=True, slots=True)
 class EncodedFile:
-    """What was written.
+    """What ``Session.encode`` wrote.
 
     Attributes:
-        rows: inputs.
-        before: how many of them were encoded before an interruption.
-        dimensions: of a vector.
+        rows: number of inputs.
+        before: number of inputs taken from an interrupted run.
+        dimensions: length of a vector.
     """
 
     rows: int
@@ -63,7 +61,7 @@ def encode_texts(
     level: str = "",
     restart: bool = False,
 ) -> EncodedFile:
-    """What ``Session.encode`` does; ``output`` may be a text stream, which gets a line of JSON for each vector."""
+    """See ``Session.encode``; to a text stream, each vector is written as a line of JSON."""
     in_context = words_in_context or bool(spans)
     if in_context and level:
         raise UsageError("--level does not go with words in context, which have a recipe of their own")
@@ -76,13 +74,13 @@ def encode_texts(
         return encode_file(inputs, encoder, output, restart, workspace.reporter.advance)
 
     def write(chunk: list[TextInput], vectors: Array) -> None:
-        output.writelines("[" + ",".join(map(str, vector)) + "]\n" for vector in vectors)  # as short as float32 allows
+        output.writelines("[" + ",".join(map(str, vector)) + "]\n" for vector in vectors)  # shortest exact float32
 
     return _encode_chunks(inputs, encoder, write, None, workspace.reporter.advance)
 
 
 def check_vector_file(output: Path) -> None:
-    """Raise where vectors cannot be written under this name: unknown ending, no pyarrow, existing file, no folder."""
+    """Raise where vectors cannot be written: unknown suffix, no pyarrow, file exists, or folder cannot be made."""
     if output.suffix not in _WRITERS:
         raise UsageError(
             f"--output {output}: what is to be written follows from the name's ending",
@@ -101,13 +99,13 @@ def check_vector_file(output: Path) -> None:
 def encode_file(
     inputs: Iterable[TextInput], encoder: Encoder, output: Path, restart: bool, advance: Callable[[int], None]
 ) -> EncodedFile:
-    """Encode a stream of inputs into a ``.npy`` or ``.parquet`` file, going on where an earlier run was interrupted."""
+    """Encode a stream of inputs into a ``.npy`` or ``.parquet`` file, resuming an interrupted run."""
     part = output.with_name(f"{output.name}.part")
-    if part.is_file():  # of an earlier version
+    if part.is_file():  # written by an earlier version
         part.unlink()
     if restart:
         shutil.rmtree(part, ignore_errors=True)
-    for left in part.glob(f"{TEMPORARY}*"):  # of a run that was killed
+    for left in part.glob(f"{TEMPORARY}*"):  # left by a killed run
         left.unlink()
     identity = {"encoder": encoder.fingerprint, "computation": COMPUTATION}
     identity |= {name: str(getattr(encoder, name, "")) for name in ("pooling", "precision")}
@@ -120,7 +118,7 @@ def encode_file(
         sync_folder(output.parent)
         shutil.rmtree(part, ignore_errors=True)
     finally:
-        with suppress(OSError):  # goes if nothing was encoded
+        with suppress(OSError):  # removed only if empty
             part.rmdir()
     return done
 
@@ -128,7 +126,7 @@ def encode_file(
 def _encode_chunks(
     inputs: Iterable[TextInput], encoder: Encoder, write: WriteChunk, store: Path | None, advance: Callable[[int], None]
 ) -> EncodedFile:
-    """Encode and write a stream; ``store`` is a folder with an embedding cache for each chunk."""
+    """Encode and write a stream; ``store`` is a folder for an embedding cache of each chunk."""
     stream, number = iter(inputs), 0
     rows = before = dimensions = 0
     while chunk := list(islice(stream, ROWS_PER_CHUNK)):
@@ -139,7 +137,7 @@ def _encode_chunks(
             before += len(chunk)
         else:
             vectors = encode_checked(encoder, distinct, "the encoder")
-            if cache:  # all of it anew: what a text is encoded with may change the last digits of its vector
+            if cache:  # whole chunks only: the last digits of a vector may depend on the other texts of its batch
                 shutil.rmtree(cache.folder, ignore_errors=True)
                 cache.put(distinct, vectors)
         if rows and vectors.shape[1] != dimensions:
@@ -153,7 +151,7 @@ def _encode_chunks(
 
 @contextmanager
 def _npy(file: IO[bytes]) -> Iterator[WriteChunk]:
-    """A ``.npy`` file of float32, shape (n, d); NumPy's header leaves room for n to grow."""
+    """A ``.npy`` file of float32, shape (n, d); its header, which leaves room for n, is rewritten at the end."""
     rows = dimensions = 0
 
     def write(inputs: list[TextInput], vectors: Array) -> None:
@@ -173,7 +171,7 @@ def _npy(file: IO[bytes]) -> Iterator[WriteChunk]:
 
 @contextmanager
 def _parquet(file: IO[bytes]) -> Iterator[WriteChunk]:
-    """A Parquet table of texts, their targets where they have any, and vectors; each chunk is a row group."""
+    """A Parquet table of texts, their targets if they have any, and vectors; a row group for each chunk."""
     parquet, arrow = pyarrow()
     writer = None
 

@@ -1,9 +1,8 @@
-"""An encoder as a directory that sentence-transformers, transformers and mirrorbench open, with the same vectors.
+"""Writes an encoder as a directory from which sentence-transformers and mirrorbench compute the same vectors.
 
-The layout is that of sentence-transformers: ``modules.json`` lists a transformer, then, where several layers are
-averaged, ``WeightedLayerPooling``, where special tokens do not count, ``WordWeights``, and last ``Pooling``.
-transformers reads the directory as it is; the few lines that make vectors of its hidden states stand in the card.
-``mirrorbench.json`` says how mirrorbench reads it, and what made it.
+``modules.json`` lists a transformer, ``WeightedLayerPooling`` where layers are averaged, ``WordWeights`` where special
+tokens are left out, and ``Pooling``. ``mirrorbench.json`` holds pooling and origin. For plain transformers, the model
+card shows the code for pooling.
 """
 
 from __future__ import annotations
@@ -28,18 +27,18 @@ if TYPE_CHECKING:
 
 
 class UploadError(MirrorbenchError):
-    """The encoder is on disk but could not be uploaded."""
+    """The encoder was written but could not be uploaded."""
 
 
 def check_exportable(pooling: Pooling) -> None:
-    """Raise where other libraries cannot pool so."""
+    """Raise where other libraries do not have this pooling."""
     if pooling.mode == "mean-padded":
         problem = "pooling=mean-padded averages over padding too, which no other library does"
         raise UsageError(f"{problem}, so it cannot be exported", "Use pooling=mean.")
 
 
 def check_output(output: Path, force: bool) -> None:
-    """Raise where something is that must not, or not yet, be replaced."""
+    """Raise where ``output`` must not be replaced: it is no encoder of mirrorbench, or ``force`` is not given."""
     if output.is_file() or output.is_symlink():
         raise UsageError(f"{output} is a file or a link, and the encoder is a directory", "Name another --output.")
     if not output.is_dir() or not any(output.iterdir()):
@@ -53,7 +52,7 @@ def check_output(output: Path, force: bool) -> None:
 
 @contextmanager
 def replacing(output: Path) -> Iterator[Path]:
-    """An empty directory beside ``output`` that takes its place when all is written, and goes if anything fails."""
+    """A temporary directory that replaces ``output`` on success and is removed on failure."""
     problem, hint = f"the encoder cannot be written to {output}", "Free some space, or name another --output."
     old = None
     try:
@@ -61,8 +60,8 @@ def replacing(output: Path) -> Iterator[Path]:
             yield folder
             folder.chmod(0o755)
             for file in folder.rglob("model*.safetensors"):
-                file.chmod(0o644)  # safetensors lets nobody else read what it writes
-            sync_tree(folder)  # or a power cut could leave the new name with no content
+                file.chmod(0o644)  # safetensors writes files that only the owner can read
+            sync_tree(folder)  # before the rename: a power cut must not leave empty files
             if output.is_dir():
                 old = folder.with_name(f"{folder.name}-old")
                 os.replace(output, old)
@@ -76,7 +75,7 @@ def replacing(output: Path) -> Iterator[Path]:
 
 
 def write_encoder(folder: Path, transformer: Transformer, pooling: Pooling, description: dict[str, Any]) -> None:
-    """Write everything but the card into an empty directory; ``description`` goes into ``mirrorbench.json``."""
+    """Write all but the model card into an empty directory; ``description`` goes into ``mirrorbench.json``."""
     from safetensors.torch import save_file
 
     from mirrorbench.models.transformer import quiet_transformers
@@ -89,7 +88,7 @@ def write_encoder(folder: Path, transformer: Transformer, pooling: Pooling, desc
     )
     config.pop("output_hidden_states", None)
     if pooling.layers != "-1:":
-        config["output_hidden_states"] = True  # or sentence-transformers would not see the lower layers
+        config["output_hidden_states"] = True  # sentence-transformers needs the lower layers
     files: dict[str, Any] = {
         "config.json": config,
         "tokenizer_config.json": {**tokenizer, "model_max_length": pooling.max_length},
@@ -98,7 +97,7 @@ def write_encoder(folder: Path, transformer: Transformer, pooling: Pooling, desc
             "prompts": {}, "default_prompt_name": None, "similarity_fn_name": "cosine",
         },
         "modules.json": [
-            # The modules' names that every version of sentence-transformers resolves.
+            # These type names are resolved by every version of sentence-transformers.
             {"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"}
         ],
         DESCRIPTION: {
@@ -121,7 +120,7 @@ def write_encoder(folder: Path, transformer: Transformer, pooling: Pooling, desc
 def _modules(
     transformer: Transformer, pooling: Pooling
 ) -> Iterator[tuple[str, dict[str, Any], dict[str, torch.Tensor]]]:
-    """What sentence-transformers does after the transformer: a module's kind, settings and weights."""
+    """The modules of sentence-transformers after the transformer: kind, settings and weights."""
     import torch
 
     config, tokenizer = transformer.model.config, transformer.tokenizer
@@ -131,7 +130,7 @@ def _modules(
         chosen[parse_layers(pooling.layers)] = 1
         settings = {"word_embedding_dimension": size, "layer_start": 0, "num_hidden_layers": n}
         yield "WeightedLayerPooling", settings, {"layer_weights": chosen}
-    if pooling.mode == "target":  # leaves out the tokens that the tokenizer puts around a text: weights of 0
+    if pooling.mode == "target":  # special tokens have weight 0
         around = [tokenizer.cls_token_id, tokenizer.sep_token_id, tokenizer.bos_token_id, tokenizer.eos_token_id]
         ids = sorted({token for token in (*around, tokenizer.pad_token_id) if token is not None})
         vocabulary: list[str] = tokenizer.convert_ids_to_tokens(range(len(tokenizer)))
@@ -146,7 +145,7 @@ def _modules(
 
 
 def check_repository(repo: str, offline: bool) -> None:
-    """Raise where an upload to the Hugging Face hub cannot even be tried: no repository's name, no network wanted."""
+    """Raise where an upload to the Hugging Face hub cannot be tried: offline, or an invalid repository name."""
     from huggingface_hub.constants import is_offline_mode
     from huggingface_hub.errors import HFValidationError
     from huggingface_hub.utils import validate_repo_id
@@ -161,7 +160,7 @@ def check_repository(repo: str, offline: bool) -> None:
 
 
 def upload(folder: Path, repo: str, private: bool = False) -> str:
-    """Upload a directory in a commit of its own, to a repository that is made if it is not there; its address."""
+    """Upload a directory as one commit, creating the repository if needed; return its URL."""
     from huggingface_hub import HfApi
     from huggingface_hub.errors import HfHubHTTPError, LocalTokenNotFoundError
 

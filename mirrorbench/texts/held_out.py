@@ -1,9 +1,9 @@
-"""What tuning did to texts that it never saw: alignment, uniformity, retrieval and nearest neighbours, without labels.
+"""Alignment, uniformity, retrieval and nearest neighbours of held-out texts, without labels.
 
 Alignment and uniformity are those of Wang & Isola ("Understanding Contrastive Representation Learning through Alignment
-and Uniformity on the Hypersphere", ICML 2020, section 4.1), over vectors of unit length: the mean squared distance of
-positive pairs (alpha = 2), and the logarithm of the mean of exp(-2 d^2) over all pairs of distinct texts (t = 2). Lower
-is better for both; tuning usually buys uniformity with a little alignment.
+and Uniformity on the Hypersphere", ICML 2020, section 4.1), over unit vectors: the mean squared distance of positive
+pairs (alpha = 2), and the logarithm of the mean of exp(-2 d^2) over all pairs of distinct texts (t = 2). Tuning usually
+improves uniformity and worsens alignment a little.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ HELD_OUT_METRICS = {
     "uniformity": ("uniformity", "lower is better"),
     "accuracy@1": ("retrieval, accuracy@1", "higher is better"),
 }
-"""Title and direction of what is measured, in the order of reports."""
-SHOWN = 5  # texts whose nearest neighbours are told
+"""Title and direction of each metric, in the order of reports."""
+SHOWN = 5  # texts whose nearest neighbours are reported
 
 
 @dataclass(frozen=True, slots=True)
 class HeldOutReport:
-    """What held-out texts say of a tuning.
+    """Metrics on held-out lines before and after tuning.
 
     Attributes:
-        n: held-out lines.
-        before: values of ``HELD_OUT_METRICS`` for the backbone, pooled as the tuned model is.
+        n: number of held-out lines.
+        before: ``HELD_OUT_METRICS`` of the backbone, with the pooling of the tuned model.
         after: the same for the tuned model.
-        neighbours: of a few texts: the text, and the held-out text nearest to it before and after tuning.
+        neighbours: for a few texts: the text, and its nearest held-out text before and after tuning.
     """
 
     n: int
@@ -42,14 +42,14 @@ class HeldOutReport:
     neighbours: tuple[tuple[str, str, str], ...] = ()
 
     def rows(self) -> list[tuple[str, float, float, str]]:
-        """For each metric its title, the values before and after, and its direction."""
+        """Title, value before, value after and direction of each metric."""
         return [(title, self.before[m], self.after[m], better) for m, (title, better) in HELD_OUT_METRICS.items()]
 
 
 def shortened(text: str, rng: np.random.Generator) -> str:
-    """A text without a tenth of its characters (at least one), which stood together: the positive of a single text.
+    """A text without a random span of a tenth of its characters (at least one): the positive of a single text.
 
-    It needs no mask token and no recipe, so it is the same question for every model and every tuning.
+    It depends on no tokenizer and no recipe, so results of all models and tunings are comparable.
     """
     length = max(1, len(text) // 10)
     start = int(rng.integers(max(1, len(text) - length + 1)))
@@ -57,15 +57,15 @@ def shortened(text: str, rng: np.random.Generator) -> str:
 
 
 def positive_pairs(lines: Sequence[tuple[str, ...]], seed: int) -> list[tuple[str, str]]:
-    """Held-out lines as positive pairs: those of the user, or each text with its ``shortened`` copy."""
+    """Held-out lines as positive pairs: the user's pairs, or each text with its ``shortened`` copy."""
     rng = np.random.default_rng(seed)
     return [(line[0], line[1] if len(line) == 2 else shortened(line[0], rng)) for line in lines]
 
 
 def score_pairs(left: Array, right: Array) -> dict[str, float]:
-    """``HELD_OUT_METRICS`` of n pairs of vectors, shapes (n, d), n of at least 2.
+    """``HELD_OUT_METRICS`` of at least 2 pairs of vectors, each side of shape (n, d).
 
-    ``accuracy@1`` is the share of first texts to which, by the cosine, no other second text is as near as their own.
+    ``accuracy@1`` is the share of first texts whose own second text has the strictly highest cosine of all.
     """
     first, second = unit(left), unit(right)
     similarity = first @ second.T
@@ -80,7 +80,7 @@ def score_pairs(left: Array, right: Array) -> dict[str, float]:
 
 
 def nearest_rows(vectors: Array, n: int) -> list[int]:
-    """The nearest other row, by the cosine, of the first n rows."""
+    """For each of the first n rows, the other row with the highest cosine."""
     scaled = unit(vectors)
     similarity = scaled[:n] @ scaled.T
     np.fill_diagonal(similarity, -np.inf)
@@ -88,7 +88,7 @@ def nearest_rows(vectors: Array, n: int) -> list[int]:
 
 
 def evaluate_held_out(encoder: Encoder, pairs: Sequence[tuple[str, str]]) -> tuple[dict[str, float], list[str]]:
-    """An encoder's ``score_pairs``, and which first text is nearest to each of the first few."""
+    """An encoder's ``score_pairs``, and the nearest first text to each of the first ``SHOWN``."""
     rows = {text: row for row, text in enumerate(dict.fromkeys(text for pair in pairs for text in pair))}
     vectors = encoder.encode([TextInput(text) for text in rows])
     left, right = (vectors[[rows[pair[side]] for pair in pairs]] for side in (0, 1))

@@ -1,4 +1,4 @@
-"""The model card of a tuned encoder: metadata for the hub, recipe, corpus, scores, and the lines that use it."""
+"""The model card of a tuned encoder: hub metadata, recipe, corpus, scores and usage."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from mirrorbench.texts.tune import TunedEncoder
 
 TEMPLATE = Path(__file__).with_name("model_card.md.jinja")
-# Licences of the backbones that have short names, as their cards on the hub state them.
+# From the backbones' cards on the hub.
 _LICENCES = {
     "bert": "apache-2.0", "mbert": "apache-2.0", "roberta": "mit", "xlmr": "mit", "deberta": "mit", "pubmedbert": "mit",
 }  # fmt: skip
@@ -24,7 +24,7 @@ _PAPERS = {
 
 
 def write_card(folder: Path, tuned: TunedEncoder, backbone: Path | None) -> None:
-    """Write ``README.md``, without any text that was tuned on or held out; ``backbone`` may have a card of its own."""
+    """Write ``README.md``, which quotes none of the user's texts; ``backbone`` is a local folder or ``None``."""
     from jinja2 import Environment, StrictUndefined
 
     layers = parse_layers(tuned.pooling.layers)
@@ -74,7 +74,7 @@ def _metadata(tuned: TunedEncoder, backbone: Path | None) -> str:
 
 
 def _licence_of(backbone: Path | None) -> str | None:
-    """What the backbone's own card says, where it lies beside it."""
+    """The licence in the backbone's own card, if its folder has one."""
     from huggingface_hub import ModelCard
 
     card = backbone / "README.md" if backbone else None

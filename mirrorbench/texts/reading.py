@@ -1,10 +1,9 @@
-r"""Texts, pairs and words in context of a user's file, one row at a time, in constant memory.
+r"""Reads texts, pairs and words in context from a user's file, one row at a time, in constant memory.
 
-The format follows from the name: ``.jsonl``, ``.ndjson`` and ``.json`` hold a JSON object a line; ``.tsv`` and ``.csv``
-tables; ``.parquet`` a Parquet table; everything else plain text, one text a line. ``.gz`` after the name (not of
-Parquet) is decompressed. ``-`` is standard input: plain text, or JSON lines where columns are named.
-
-Lines end at ``\n`` alone, as everywhere in mirrorbench; a byte order mark and one ``\r`` before the end are dropped.
+The format follows from the suffix: ``.jsonl``, ``.ndjson`` and ``.json`` are JSON lines; ``.tsv`` and ``.csv`` tables;
+``.parquet`` and ``.pq`` Parquet; all else is plain text, one text per line. ``.gz`` (not of Parquet) is decompressed.
+``-`` is standard input: plain text, or JSON lines where columns are named. Lines end at ``\n`` alone; a byte order mark
+and one ``\r`` before the end are dropped.
 """
 
 from __future__ import annotations
@@ -26,25 +25,25 @@ from mirrorbench.core.inputs import TextInput
 
 STDIN = "-"
 PAIR_MARK = "||"
-"""Stands between the two texts of a pair in plain text."""
+"""Separates the two texts of a pair in plain text."""
 
 _FORMATS = {
     ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".tsv": "tsv", ".csv": "csv", ".parquet": "parquet",
     ".pq": "parquet",
 }  # fmt: skip
-_USUAL_COLUMNS = ("text", "sentence")  # taken where none is named and there are several
+_USUAL_COLUMNS = ("text", "sentence")  # the default of several columns
 _ESCAPED = (r"\[", r"\]", "\\\\")
 _BRACKET = re.compile(r"(\\[\[\]\\]|[\[\]])")
 
 
 def read_texts(source: str, column: str = "") -> Iterator[str]:
-    """The texts of a file: one for each line or row, blank ones included; raises as ``read_rows``."""
+    """The texts of a file, one for each line or row, also blank ones; errors as in ``read_rows``."""
     rows = read_rows(source, (column,) if column else ())
     return (_text(value, source, number) for number, (value,) in rows)
 
 
 def read_pairs(source: str, columns: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """The pairs of two columns; raises as ``read_rows``."""
+    """The pairs of texts in two columns; errors as in ``read_rows``."""
     rows = read_rows(source, columns)
     return ((_text(left, source, number), _text(right, source, number)) for number, (left, right) in rows)
 
@@ -52,17 +51,9 @@ def read_pairs(source: str, columns: Sequence[str]) -> Iterator[tuple[str, str]]
 def read_inputs(
     source: str, column: str = "", in_context: bool = False, spans: Sequence[str] = ()
 ) -> Iterator[TextInput]:
-    """What is to be encoded: texts, or words in context.
+    """Texts to encode, or, with ``in_context``, words in square brackets in their texts (``parse_marked``).
 
-    Args:
-        source: the file, or ``-``.
-        column: of the text.
-        in_context: the target stands in square brackets in its text, as ``parse_marked`` reads them.
-        spans: the columns of a target's first character (from 0) and of the one after its last, instead of brackets.
-
-    Raises:
-        DataFormatError: a text without a target, or a span outside its text; otherwise as ``read_rows``.
-        UsageError: span columns without the text's column.
+    ``spans`` are instead of brackets the columns of a target's first character (from 0) and of the one after its last.
     """
     if spans and not column:
         raise UsageError("--span-columns says where targets are, but not in which text", "Add --column NAME.")
@@ -87,12 +78,9 @@ def _spanned(source: str, number: int, value: Any, *span: Any) -> TextInput:
 
 
 def parse_marked(text: str, where: str = "the text") -> TextInput:
-    r"""A text whose target stands in square brackets; several marks make one discontinuous target.
+    r"""A text whose target is in square brackets; several bracketed parts are one discontinuous target.
 
-    A bracket of the text itself is written ``\[``.
-
-    Raises:
-        DataFormatError: no target, an empty one, or brackets that do not match.
+    A bracket of the text itself is written ``\[``. A missing or empty target is a ``DataFormatError``.
 
     >>> parse_marked("the [bank] of the river")
     TextInput(text='the bank of the river', spans=((4, 8),), language='')
@@ -113,7 +101,7 @@ def parse_marked(text: str, where: str = "the text") -> TextInput:
 
 
 def split_pair(text: str) -> tuple[str, str] | None:
-    """The two texts of ``text1||text2``, ``None`` where it is not of that form."""
+    """The two texts of ``text1||text2``; ``None`` for other lines."""
     left, mark, right = text.partition(PAIR_MARK)
     left, right = left.strip(), right.strip()
     return (left, right) if mark and left and right and PAIR_MARK not in right else None
@@ -127,18 +115,13 @@ def _text(value: Any, source: str, number: int) -> str:
 
 
 def read_rows(source: str, columns: Sequence[str] = ()) -> Iterator[tuple[int, tuple[Any, ...]]]:
-    """The rows of a file, one at a time.
+    """Line or row numbers (from 1) of a file, each with the values of ``columns``.
 
-    Args:
-        source: the file, or ``-``.
-        columns: names of columns; of ``.tsv`` and ``.csv`` also numbers from 0, and then there is no header line. With
-            none it is the column ``text`` or ``sentence``, or the only one that there is.
-
-    Yields:
-        The line or row number (from 1), and the columns' values in the order asked for.
+    Columns of ``.tsv`` and ``.csv`` may be numbers from 0, and then there is no header line. The default is the column
+    ``text`` or ``sentence``, or the only one.
 
     Raises:
-        UsageError: there is no such file, or a column is named that plain text does not have.
+        UsageError: the file does not exist, or columns are named for plain text.
         DataUnavailableError: the file cannot be read.
         DataFormatError: it is not UTF-8, damaged, or lacks a column; the message names the line.
     """
@@ -148,7 +131,7 @@ def read_rows(source: str, columns: Sequence[str] = ()) -> Iterator[tuple[int, t
         kind = "jsonl" if columns else "text"
     elif name.endswith(".gz") and kind == "parquet":
         raise UsageError(f"{source}: Parquet is compressed inside, not by gzip", "Decompress it: gunzip FILE")
-    elif os.path.isdir(path):  # unlike Path.is_dir, it takes a name that is too long for the file system
+    elif os.path.isdir(path):  # unlike Path.is_dir, does not raise for a name that is too long
         raise UsageError(f"{path} is a folder", "Name one file of texts.")
     elif not os.path.exists(path):
         raise UsageError(f"there is no file {path}", "Name a text file, or - for standard input.")
@@ -165,7 +148,7 @@ def read_rows(source: str, columns: Sequence[str] = ()) -> Iterator[tuple[int, t
 
 
 def _lines(source: str) -> Iterator[tuple[int, str]]:
-    """The lines of a file, numbered from 1, without their ends."""
+    """The lines of a file without line ends, numbered from 1."""
     path = Path(source).expanduser()
     try:
         with (
@@ -208,14 +191,14 @@ def _json_rows(source: str, columns: Sequence[str]) -> Iterator[tuple[int, tuple
 
 def _table_rows(source: str, columns: Sequence[str], kind: str) -> Iterator[tuple[int, tuple[Any, ...]]]:
     lines = (line + "\n" for _, line in _lines(source))
-    # In tab-separated files a quote is a quote; CSV has its quoting, in which a text may run over several lines.
+    # Tab-separated files have no quoting; in CSV a quoted text may span several lines.
     tsv = csv.reader(lines, delimiter="\t", quoting=csv.QUOTE_NONE)
     reader = tsv if kind == "tsv" else csv.reader(lines, strict=True)
-    csv.field_size_limit(1 << 27)  # a document in one field
+    csv.field_size_limit(1 << 27)  # a field may hold a whole document
     places = [int(column) for column in columns] if all(column.isdecimal() for column in columns) else []
     try:
         for row in reader:
-            if not row:  # an empty line, as many files end with; an empty text in one column is written ""
+            if not row:  # an empty line, often at the end; an empty text in a single column is written ""
                 continue
             if not places:
                 places = [row.index(column) for column in _chosen(columns, row, row, source)]
@@ -244,7 +227,7 @@ def _parquet_rows(source: str, columns: Sequence[str]) -> Iterator[tuple[int, tu
 
 
 def _chosen(columns: Sequence[str], names: Collection[str], texts: Sequence[str], where: str) -> Sequence[str]:
-    """The columns to read: those named, if they are there, or else the one of ``texts`` that is meant."""
+    """The named columns, if they exist, or the default one of ``texts``, the columns of texts."""
     if not columns:
         columns = [name for name in _USUAL_COLUMNS if name in texts][:1] or texts
         if len(columns) != 1:
@@ -257,11 +240,7 @@ def _chosen(columns: Sequence[str], names: Collection[str], texts: Sequence[str]
 
 
 def pyarrow() -> tuple[Any, Any]:
-    """The modules ``pyarrow.parquet`` and ``pyarrow``.
-
-    Raises:
-        UsageError: pyarrow is not installed.
-    """
+    """The modules ``pyarrow.parquet`` and ``pyarrow``; ``UsageError`` where they are not installed."""
     try:
         import pyarrow as arrow
         import pyarrow.parquet as parquet

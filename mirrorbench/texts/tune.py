@@ -1,4 +1,4 @@
-"""``mirrorbench tune``: from a user's texts to an encoder directory."""
+"""Tunes an encoder on a user's texts and writes it as a directory."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from mirrorbench.runs.workspace import Workspace
 
 PAIRS, SINGLE, IN_CONTEXT = "pairs", "mirror", "mirrorwic"
-"""The methods of a spec that names none: for pairs, for texts, and for texts at the level of words in context."""
+"""Default methods for pairs, for texts, and for texts at the level of words in context."""
 
 
 @dataclass(frozen=True)
@@ -35,13 +35,13 @@ class TunedEncoder:
     """A tuned encoder.
 
     Attributes:
-        folder: the directory; ``mirrorbench.load(folder)`` opens it.
+        folder: the directory; ``mirrorbench.load(folder)`` loads it.
         spec: the encoder spec with its method.
-        recipe: every hyper-parameter.
-        pooling: how the encoder's vectors are pooled.
+        recipe: all hyper-parameters.
+        pooling: how vectors are pooled.
         corpus: name, checksum and number of the strings that it was tuned on.
-        held_out: the report on the held-out texts, ``None`` where none were held out.
-        seconds: that the tuning took, now or when it was first done.
+        held_out: the report on held-out texts; ``None`` where none were held out.
+        seconds: duration of the tuning, also where the model came from the cache.
     """
 
     folder: Path
@@ -53,7 +53,7 @@ class TunedEncoder:
     seconds: float
 
     def _repr_html_(self) -> str:
-        """The report as a small table for notebooks."""
+        """The report as a table for notebooks."""
         from tabulate import tabulate
 
         lines = f"{self.corpus['n']:,} lines"
@@ -76,11 +76,11 @@ def tune_texts(
     held_out: int | None = None,
     force: bool = False,
 ) -> TunedEncoder:
-    """What ``Session.tune`` does; the same job again finds the model in the cache."""
+    """See ``Session.tune``; a repeated call takes the model from the cache."""
     output, plugins, reporter = output.expanduser(), workspace.plugins, workspace.reporter
     check_output(output, force)
-    resolve_method(spec, level, None, plugins)  # a mistake in the spec is told before a large file is read
-    # A method that is named has a form of lines of its own, or wants none.
+    resolve_method(spec, level, None, plugins)  # finds errors in the spec before a large file is read
+    # A named method other than ``pairs`` gets the lines as they are.
     read = read_tuning_texts(texts, columns, held_out, seed, raw=spec.method not in ("", PAIRS))
     reporter.note(
         f"{texts if isinstance(texts, str | Path) else read.name}: {read.n_read:,} "
@@ -93,7 +93,7 @@ def tune_texts(
     planner, loader = Planner(workspace), workspace.loader
     request = Request((spec,), (), seeds=(seed,), corpus=read.name)
     model, pooling = planner.models(request, spec, level)[0]
-    assert pooling is not None  # a backbone with a method that tunes has these three
+    assert pooling is not None  # a backbone with a tuning method has all three
     assert model.recipe is not None
     assert model.corpus is not None
     check_exportable(pooling)
@@ -107,7 +107,7 @@ def tune_texts(
         before = evaluate_held_out(loader.load(base, pooling, planner.precision(request, base), {})[0], pairs)
         reporter.advance(1)
     loaded, seconds = loader.load(model, pooling, planner.precision(request, model), planner.corpora)
-    encoder: TransformerEncoder = loaded  # type: ignore[assignment]  # what a backbone is loaded as
+    encoder: TransformerEncoder = loaded  # type: ignore[assignment]  # backbones are loaded as this class
     if pairs:
         after = evaluate_held_out(encoder, pairs)
         neighbours = zip((first for first, _ in pairs), before[1], after[1], strict=False)
@@ -130,7 +130,7 @@ def tune_texts(
 
 
 def resolve_method(spec: EncoderSpec, level: str, pairs: bool | None, plugins: Plugins) -> EncoderSpec:
-    """The spec with its method; ``pairs`` says whether the texts are pairs, ``None`` where that is not known yet."""
+    """The spec with its method; ``pairs``: whether the texts are pairs, ``None`` if not known yet."""
     if level not in LEVELS:
         raise unknown_name("level", level, list(LEVELS))
     if spec.backbone in plugins.encoders:

@@ -1,4 +1,4 @@
-"""The texts that a user tunes on: read, cleaned, freed of duplicates, some of them held out."""
+"""Reads the texts to tune on, removes duplicates, and holds some out."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mirrorbench.core.errors import TuningError, UsageError
 from mirrorbench.texts.reading import STDIN, read_pairs, read_texts, split_pair
 
 HELD_OUT, HELD_OUT_SHARE = 500, 0.1
-"""Lines held out by default, and the most that they may be of all lines."""
+"""Lines held out by default, and their maximum share of all lines."""
 
 
 @dataclass(frozen=True)
@@ -22,11 +22,10 @@ class TuningTexts:
 
     Attributes:
         name: of the file, for reports.
-        train: what to tune on: a text, or the two texts of a pair, an element each.
-        held_out: what the tuning does not see.
-        are_pairs: whether lines are pairs.
-        n_read: lines read, blank ones left out.
-        n_duplicates: how many of them repeat an earlier one.
+        train: lines to tune on: tuples of one text, or of the two texts of a pair.
+        held_out: lines left out of the tuning.
+        n_read: number of lines, without blank ones.
+        n_duplicates: number of lines that repeat an earlier one.
     """
 
     name: str
@@ -37,7 +36,7 @@ class TuningTexts:
     n_duplicates: int
 
     def corpus(self) -> list[str]:
-        """One string a line, the texts of a pair with a tab between them, which the texts themselves do not hold."""
+        """A string for each line; the texts of a pair, which contain no tab, are joined by a tab."""
         return ["\t".join(line) for line in self.train]
 
 
@@ -48,21 +47,9 @@ def read_tuning_texts(
     seed: int = 0,
     raw: bool = False,
 ) -> TuningTexts:
-    """Take texts to tune on from a file or a list.
+    """Read texts or pairs to tune on from a file, ``-`` or a list, and hold ``held_out`` of them out.
 
-    Args:
-        source: a file (text, JSON lines, a table or Parquet, perhaps compressed), ``-``, a list of texts, of which all
-            may be ``text1||text2``, or a list of pairs of texts.
-        columns: of a file: none, one, or two for pairs.
-        held_out: lines to hold out, ``None`` for 500, or a tenth where that is less.
-        seed: decides which.
-        raw: leave lines of the form ``text1||text2`` as they are, for a method that reads them itself.
-
-    Raises:
-        UsageError: more than two columns; neither texts nor pairs; only some lines are pairs.
-        TuningError: nothing would be left to tune on.
-        DataUnavailableError: the file cannot be read.
-        DataFormatError: its content does not follow its format.
+    Lines ``text1||text2`` are pairs unless ``raw``. By default 500 lines are held out, or a tenth where that is less.
     """
     name, lines = "texts", cast("Iterable[str | tuple[str, ...]]", source)
     if isinstance(source, str | Path):
@@ -89,14 +76,14 @@ def read_tuning_texts(
         )
     if texts:
         given = [*found] if len(found) == len(texts) else [(text,) for text in texts]
-    # A tab stands between the texts of a pair; a text of several lines is one text.
+    # A tab separates the texts of a pair, so tabs in texts become spaces.
     stripped = (tuple(" ".join(text.split("\t")).strip() for text in line) for line in given)
     read = [line for line in stripped if all(line)]
     distinct = list(dict.fromkeys(read))
     n = min(HELD_OUT, int(len(distinct) * HELD_OUT_SHARE)) if held_out is None else held_out
     if n < 0:
         raise UsageError(f"{n} lines cannot be held out")
-    if n == 1:  # there is no uniformity of one text
+    if n == 1:  # uniformity needs two texts
         n = 0 if held_out is None else 2
     if len(distinct) - n < 2:
         problem = f"{name} holds {len(distinct)} distinct lines, of which {n} are to be held out: too few to tune on"

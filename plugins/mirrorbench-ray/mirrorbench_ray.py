@@ -1,7 +1,7 @@
-"""The executor ``ray``: each group of cells that share their weights is a Ray task.
+"""The executor ``ray``: each group of cells with the same weights is a Ray task.
 
-A task asks for CPUs and GPUs, and is tried again where a worker died. Results, tuned models, embeddings and corpora go
-through the folders of the run, which every node must see.
+A task requests CPUs and GPUs and is retried where a worker died. All data are exchanged through the folders of the run,
+which every node must see.
 """
 
 from __future__ import annotations

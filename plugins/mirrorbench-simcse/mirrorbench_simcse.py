@@ -1,8 +1,8 @@
-"""The method ``simcse``: unsupervised SimCSE (Gao et al., EMNLP 2021), and the head that it is trained with.
+"""The method ``simcse``: unsupervised SimCSE (Gao et al., EMNLP 2021), with its training head.
 
-Two passes over one sentence differ by their dropout masks; the first must find the second among those of the batch
-(Eq. 4, the loss ``in-batch``). In training the [CLS] vector goes through a head that is thrown away afterwards: an
-augmentation of the model, ``simcse_head``, which ``simcse`` switches on and any other method may.
+Two passes over a sentence differ by their dropout masks and are each other's positives in the batch (Eq. 4, the loss
+``in-batch``). The head on the [CLS] vector is dropped after training: the augmentation ``simcse_head``, which other
+methods may use too.
 """
 
 from __future__ import annotations

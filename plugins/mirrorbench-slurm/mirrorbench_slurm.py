@@ -1,7 +1,7 @@
-"""The executor ``slurm``: groups of cells become jobs of a Slurm array, submitted and watched through submitit.
+"""The executor ``slurm``: groups of cells become jobs of a Slurm array, submitted and monitored through submitit.
 
-Results, tuned models, embeddings and corpora go through the folders of the run, which every node must see. A job that
-is lost (a node died, a time limit passed, it was preempted) is submitted again, and finds what it had stored.
+All data are exchanged through the folders of the run, which every node must see. A lost job (node failure, time limit,
+preemption) is submitted again and finds what it had stored.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The command line with a plugin that is installed or not: ``python -m harness.command MODULE ...``."""
+"""The command line with a plugin that need not be installed: ``python -m harness.command MODULE ...``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Results without what two runs of one grid may differ in: dates, seconds and other costs."""
+"""Stored results without dates, durations and costs, in which two runs of one grid may differ."""
 
 from __future__ import annotations
 

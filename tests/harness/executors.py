@@ -1,6 +1,6 @@
-"""Fixtures for the tests of an executor: a small grid, computed by the executor and by this process alike.
+"""Fixtures for the tests of an executor: a small grid, computed by the executor and, for comparison, by this process.
 
-They stand on those of ``fixtures``. The encoders and the tasks are those of ``letters``.
+They need the fixtures of ``fixtures``; encoders and tasks are those of ``letters``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Fixtures for the tests of any plugin, which a fixture ``plugin`` gives: the module, installed or not."""
+"""Fixtures for the tests of any plugin: the module that a fixture ``plugin`` returns, installed or not."""
 
 from __future__ import annotations
 

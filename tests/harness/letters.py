@@ -1,8 +1,8 @@
-"""A plugin in a single file for tests, as ``--plugin`` loads it: encoders that count letters, and two tasks.
+"""A test plugin for ``--plugin``: encoders that count letters, and two tasks.
 
-``letters`` works, ``broken`` raises. ``dying`` kills its process at its first call, ``deadly`` at each, and ``ending``
-asks it to end at the first. ``blocking`` makes the file ``waiting`` and waits until somebody has made ``go``. Each call
-is a line of the file ``calls``, by which it is known as the first. These files are in the folder of LETTERS_FOLDER.
+``letters`` works, ``broken`` raises, ``deadly`` kills its process at each call, ``dying`` at the first only; ``ending``
+sends SIGTERM at the first. ``blocking`` creates the file ``waiting`` and sleeps unless the file ``go`` exists.
+Each call adds a line to the file ``calls``. The files are in the folder named by LETTERS_FOLDER.
 """
 
 from __future__ import annotations

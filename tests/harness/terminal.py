@@ -1,4 +1,4 @@
-"""Programs of Python's in processes of their own, started as a terminal starts them."""
+"""Starts Python modules in separate processes, as a terminal does."""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
-"""MTEB (Muennighoff et al., EACL 2023) and mirrorbench, each inside the other.
+"""MTEB (Muennighoff et al., EACL 2023) tasks in mirrorbench, and mirrorbench encoders in MTEB.
 
-Tasks: every text-only STS and pair-classification task of MTEB is a mirrorbench task ``mteb-NAME`` (``from_mteb`` takes
-one of your own). Encoders: ``mirrorbench_mteb.model.MirrorbenchModel`` is one of MTEB's. Results: ``mirrorbench mteb``.
-
-Importing mteb takes seconds, so nothing here does it before a task is read or a command runs.
+Tasks: every text-only STS and pair-classification task of MTEB is a mirrorbench task ``mteb-NAME`` (``from_mteb``
+converts one of your own). Encoders: ``mirrorbench_mteb.model.MirrorbenchModel`` is an MTEB model. Results:
+``mirrorbench mteb``. Importing mteb takes seconds, so it is imported only when a task is read or a command runs.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Which of MTEB's tasks there are, in a file: to ask mteb itself would cost every command seconds.
+"""A list of MTEB's tasks in a file, since importing mteb would cost every command seconds.
 
-``make_catalogue.py`` beside the package writes the file anew from the installed mteb. What is not in it (a task that a
-later mteb brings) goes through ``from_mteb``. Dataset and revision are not in it: they are asked of the installed mteb.
+``make_catalogue.py`` beside the package regenerates the file from the installed mteb. Newer tasks go through
+``from_mteb``. Dataset and revision come from the installed mteb.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""``mirrorbench mteb``: encoders evaluated by MTEB itself, and results in MTEB's format."""
+"""The commands ``mirrorbench mteb``: evaluation by MTEB itself, and export of results to MTEB's format."""
 
 from __future__ import annotations
 

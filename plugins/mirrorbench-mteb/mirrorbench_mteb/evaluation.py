@@ -1,4 +1,4 @@
-"""One task of MTEB, evaluated by MTEB, with its result file written."""
+"""Evaluates a task with MTEB and writes its result file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stored results of mirrorbench as MTEB's result files: ``<folder>/results/<model>/<revision>/<task>.json``."""
+"""Exports stored results of mirrorbench as MTEB's result files: ``<folder>/results/<model>/<revision>/<task>.json``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""MTEB's STS and pair-classification tasks as mirrorbench tasks: their data, mirrorbench's encoding and scoring."""
+"""MTEB's STS and pair-classification tasks as mirrorbench tasks: MTEB's data, mirrorbench's encoding and scoring."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Folders of their own for the tests, the plugin, and tasks of MTEB whose data lie in memory or in a local folder."""
+"""Fixtures: separate folders for each test, the plugin, and MTEB tasks with data in memory or in a local folder."""
 
 from __future__ import annotations
 

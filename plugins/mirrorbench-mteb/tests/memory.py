@@ -1,4 +1,4 @@
-"""Tasks of MTEB for the tests."""
+"""MTEB tasks for the tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The executor under test, and the fixtures for the tests of one."""
+"""The executor under test, and the fixtures for tests of executors."""
 
 from __future__ import annotations
 
