@@ -109,12 +109,12 @@ def isotropy_figure(found: TableRows) -> Figure:
     for ax, (name, title) in zip(axes, titles.items(), strict=True):
         values = _column(found, name)
         ax.hlines(rows, 0, values, color="0.75", linewidth=1.5, zorder=1)
-        ax.scatter(values, rows, color=[_look(row)["color"] for row in range(len(found))], s=18, zorder=2)
+        ax.scatter(values, rows, color=[_line_style(row)["color"] for row in range(len(found))], s=18, zorder=2)
         ax.axvline(0, color="0.4", linewidth=0.6)
         ax.set(xlabel=title, xmargin=0.08)
         ax.spines["left"].set_visible(False)
         ax.tick_params(left=False)
-    axes[0].set_yticks(rows, [_broken(row["encoder"], 2.0) for row in found])
+    axes[0].set_yticks(rows, [_wrapped(row["encoder"], 2.0) for row in found])
     axes[0].set_ylim(len(found) - 0.5, -0.5)
     return figure
 
@@ -130,7 +130,7 @@ def similarity_figure(found: Mapping[str, dict[str, Any]]) -> Figure:
             density = np.where(band["density"] > 0, band["density"], np.nan)  # draws no line along the axis
             ax.stairs(density, one["edges"], fill=True, color=COLOURS[colour], alpha=0.35)
             ax.stairs(density, one["edges"], color=COLOURS[colour], linewidth=0.9, linestyle=line, label=band["name"])
-        ax.set_title(_broken(label, COLUMN), loc="left")
+        ax.set_title(_wrapped(label, COLUMN), loc="left")
         ax.set_yticks([])
         ax.spines["left"].set_visible(False)
         ax.set_ylim(bottom=0)
@@ -150,7 +150,7 @@ def layers_figure(found: Mapping[str, TableRows], metric: str) -> Figure:
         "adjusted_intra_similarity": "intra-sentence similarity (adjusted)",
     }
     for ax, (name, title) in zip(axes, titles.items(), strict=True):
-        ax.set_ylabel(_broken(title, 1.6))
+        ax.set_ylabel(_wrapped(title, 1.6))
         for number, (label, measured) in enumerate(found.items()):
             spread = [row["random_sd"] for row in measured] if name == "random_similarity" else None
             _line(ax, _column(measured, "layer"), _column(measured, name), number, label, spread)
@@ -172,7 +172,7 @@ def projection_figure(points: Mapping[str, NDArray[np.float64]], senses: Sequenc
     for ax, (label, plane) in zip(axes, points.items(), strict=False):
         for number, name in enumerate(dict.fromkeys(senses)):
             _dots(ax, plane[[sense == name for sense in senses]], number, name, s=14)
-        ax.set_title(_broken(label, width / columns), loc="left")
+        ax.set_title(_wrapped(label, width / columns), loc="left")
         ax.set_aspect("equal", adjustable="datalim")
         if axis_names:
             ax.set(xlabel="component 1", ylabel="component 2")
@@ -190,7 +190,7 @@ def roc_figure(found: Mapping[str, dict[str, Any]]) -> Figure:
     figure, (ax,) = _panels(1, 1, COLUMN, COLUMN)
     ax.plot([0, 1], [0, 1], color="0.7", linewidth=0.8)
     for number, (label, one) in enumerate(found.items()):
-        ax.plot(one["fpr"], one["tpr"], label=f"{label}: {one['auc']:.3f}", **_look(number) | {"marker": None})
+        ax.plot(one["fpr"], one["tpr"], label=f"{label}: {one['auc']:.3f}", **_line_style(number) | {"marker": None})
     ax.set(xlim=(-0.005, 1), ylim=(0, 1.005), xlabel="false positive rate", ylabel="true positive rate", box_aspect=1)
     return _with_legend(figure, ax, "area under the curve")
 
@@ -225,7 +225,7 @@ def frequency_figure(found: TableRows, lines: Mapping[str, Series]) -> Figure:
     for number, label in enumerate(lines):
         x = [place for place, row in enumerate(found) if row[label] is not None]
         y, spread = [found[place][label] for place in x], [found[place][f"{label} sd"] or 0.0 for place in x]
-        scores.errorbar(x, y, yerr=spread, capsize=2, elinewidth=0.8, label=label, **_look(number))
+        scores.errorbar(x, y, yerr=spread, capsize=2, elinewidth=0.8, label=label, **_line_style(number))
     return _with_legend(figure, scores)
 
 
@@ -246,12 +246,12 @@ def errors_figure(better: TableRows, worse: TableRows, labels: tuple[str, str], 
             for side in ("before", "after")
         ]
         _dots(ax, np.transpose(sides), number, f"{name} ({len(rows)})", **look)
-    across, up = (_broken(f"{label}: {measure}", 2.2) for label in labels)
+    across, up = (_wrapped(f"{label}: {measure}", 2.2) for label in labels)
     ax.set(xlabel=across, ylabel=up)
     return _with_legend(figure, ax)
 
 
-def _look(number: int) -> dict[str, Any]:
+def _line_style(number: int) -> dict[str, Any]:
     """Colour, line style and marker; markers shift by one after each round of colours, so 64 combinations differ."""
     marker = MARKERS[(number + number // len(COLOURS)) % len(MARKERS)]
     return {"color": COLOURS[number % len(COLOURS)], "linestyle": LINES[number % len(LINES)], "marker": marker}
@@ -260,7 +260,7 @@ def _look(number: int) -> dict[str, Any]:
 def _dots(ax: Axes, points: NDArray[np.float64], number: int, label: str, **options: Any) -> None:
     """Points of shape (n, 2), with a white border unless ``linewidths`` is given."""
     border: dict[str, Any] = {} if "linewidths" in options else {"linewidths": 0.3, "edgecolors": "white"}
-    look = {key: value for key, value in _look(number).items() if key != "linestyle"}
+    look = {key: value for key, value in _line_style(number).items() if key != "linestyle"}
     ax.scatter(points[:, 0], points[:, 1], label=label, **look, **border, **options)
 
 
@@ -268,10 +268,10 @@ def _line(
     ax: Axes, x: Sequence[float], y: Sequence[float], number: int, label: str, spread: Sequence[float | None] | None
 ) -> None:
     """A line with a band of the standard deviation."""
-    ax.plot(x, y, label=label, **_look(number))
+    ax.plot(x, y, label=label, **_line_style(number))
     if spread:
         centre, sd = np.array(y), np.array([value or 0.0 for value in spread])
-        ax.fill_between(x, centre - sd, centre + sd, color=_look(number)["color"], alpha=0.2, linewidth=0)
+        ax.fill_between(x, centre - sd, centre + sd, color=_line_style(number)["color"], alpha=0.2, linewidth=0)
 
 
 def _column(rows: TableRows, name: str) -> list[float]:
@@ -288,7 +288,7 @@ def _with_legend(figure: Figure, ax: Axes, title: str = "") -> Figure:
     """One legend above all panels, in as many columns as fit; the figure grows by its height."""
     width = figure.get_figwidth()
     handles, labels = ax.get_legend_handles_labels()
-    labels = [_broken(label, width - 0.6) for label in labels]
+    labels = [_wrapped(label, width - 0.6) for label in labels]
     longest = max(len(line) for label in labels for line in label.splitlines())
     columns = max(1, min(len(labels), int(width / (0.55 + _LETTER * longest))))
     lines = [label.count("\n") + 1 for label in labels]
@@ -298,6 +298,6 @@ def _with_legend(figure: Figure, ax: Axes, title: str = "") -> Figure:
     return figure
 
 
-def _broken(text: str, inches: float) -> str:
+def _wrapped(text: str, inches: float) -> str:
     """A text broken into lines of a width."""
     return "\n".join(wrap(text, max(8, int(inches / _LETTER)), break_long_words=False)) or text

@@ -79,7 +79,7 @@ def silhouette(vectors: NDArray[Any], senses: Sequence[str]) -> float | None:
 
 def read_examples(file: str = "") -> SenseExamples:
     """Contexts from a file of lines ``SENSE<TAB>TEXT`` with the word in ``<t>`` and ``</t>``; by default our own."""
-    if file and not os.path.isfile(file):  # unlike Path.is_file, it takes a name that is too long
+    if file and not os.path.isfile(file):  # unlike Path.is_file, does not raise for a name that is too long
         raise UsageError(f"there is no file {file}", "Each line holds a sense, a tab, and a <t>marked</t> text.")
     name = file or "examples inside the package"
     inputs, senses = [], []

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 K = TypeVar("K", bound=Hashable)
 
-_NAMED = 8
+_MAX_NAMES = 8
 """Tasks that a note names; the rest are counted."""
 
 
@@ -37,24 +37,24 @@ def provenance_notes(results: Sequence[Result]) -> list[str]:
     if seeds := sorted({len(found) for found in of_rows.values()} - {1}):
         notes.append(f"± sample standard deviation over {' or '.join(map(str, seeds))} seeds")
     lines = ["; ".join(notes) + "."] if notes else []
-    if len({tuple(sorted(tasks)) for tasks in corpora.values()}) > 1:  # one row may mix them
-        named = (f"{corpus} for {_few(list(tasks))}" for corpus, tasks in sorted(corpora.items()))
+    if len({tuple(sorted(tasks)) for tasks in corpora.values()}) > 1:  # tasks of one row differ in their corpus
+        named = (f"{corpus} for {_first_names(list(tasks))}" for corpus, tasks in sorted(corpora.items()))
         lines.append(f"Tuned on: {'; '.join(named)}.")
     elif corpora:
         lines.append(f"Tuned on: {', '.join(sorted(corpora))}.")
     if seen := ", ".join(f"{task} {share:.1%}" for task, share in shares.items() if share > 0):
         lines.append(f"Test items with a text that was tuned on: {seen}.")
-    lines += _made_by([r for r in results if r.environment.get("mirrorbench")])
+    lines += _environment_note([r for r in results if r.environment.get("mirrorbench")])
     return lines + sorted({f"{r.task}: {note}" for r in results for note in r.notes})
 
 
-def _few(names: Sequence[str]) -> str:
-    if len(names) <= _NAMED:
+def _first_names(names: Sequence[str]) -> str:
+    if len(names) <= _MAX_NAMES:
         return ", ".join(names)
-    return f"{', '.join(names[: _NAMED - 1])} and {len(names) - _NAMED + 1} more"
+    return f"{', '.join(names[: _MAX_NAMES - 1])} and {len(names) - _MAX_NAMES + 1} more"
 
 
-def _made_by(made: Sequence[Result]) -> list[str]:
+def _environment_note(made: Sequence[Result]) -> list[str]:
     """One line: number of results, dates, versions and devices."""
     if not made:
         return []
@@ -95,12 +95,12 @@ def mixtures(results: Iterable[Result], plugins: Plugins) -> list[str]:
 
     results = list(results)
     protocols = sorted({result.protocol for result in results})
-    data = _several(results, lambda r: r.task, lambda r: json.dumps(r.data, sort_keys=True))
-    models = _several(results, model, lambda r: str(r.encoder.get("weights", "")))
+    data = _ambiguous(results, lambda r: r.task, lambda r: json.dumps(r.data, sort_keys=True))
+    models = _ambiguous(results, model, lambda r: str(r.encoder.get("weights", "")))
     rest = [result for result in results if result.task not in data and model(result) not in models]
-    experiments = _several(rest, _name, lambda r: r.cell_id)
+    experiments = _ambiguous(rest, _name, lambda r: r.cell_id)
     told = {name[:3] for name in experiments}
-    seeds = _several((r for r in rest if _name(r)[:3] not in told), lambda r: _name(r)[:3], lambda r: r.experiment)
+    seeds = _ambiguous((r for r in rest if _name(r)[:3] not in told), lambda r: _name(r)[:3], lambda r: r.experiment)
     what = "different experiments (recipe, corpus or precision)"
     return [
         *([f"protocols {' and '.join(protocols)}"] if len(protocols) > 1 else []),
@@ -115,7 +115,7 @@ def _name(result: Result) -> tuple[str, str, str, int]:
     return (result.spec, result.protocol, result.task, result.seed)
 
 
-def _several(results: Iterable[Result], key: Callable[[Result], K], value: Callable[[Result], str]) -> dict[K, int]:
+def _ambiguous(results: Iterable[Result], key: Callable[[Result], K], value: Callable[[Result], str]) -> dict[K, int]:
     """Keys with more than one value, and how many values each has."""
     values: dict[K, set[str]] = {}
     for result in results:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from mirrorbench.core.plugins import Plugins
     from mirrorbench.reports.statistics.items import ItemScores
 
-_SHOWN = 6
+_MAX_REASONS = 6
 """Reasons that an error message names; the rest are counted."""
 
 
@@ -149,13 +149,13 @@ def select(
     if not kept:
         held = ", ".join(sorted({r.task for r in read}))
         raise UsageError(f"no results in {where} for the tasks or protocol asked for", f"There are results on: {held}")
-    rows = _chosen(_ordered(kept, plugins), choice)
+    rows = _chosen_encoders(_encoders_in_order(kept, plugins), choice)
     shown, specs = {"": "", **choice.metrics}, {str(spec) for spec in rows}
-    kept = [_showing(r, shown.get(r.task, shown[""])) for r in kept if str(parse_spec(r.spec)) in specs]
+    kept = [_with_metric(r, shown.get(r.task, shown[""])) for r in kept if str(parse_spec(r.spec)) in specs]
     mixed = mixtures(kept, plugins)
     if mixed and not choice.allow_mixed:
-        more = f"\n  and {len(mixed) - _SHOWN} more" if len(mixed) > _SHOWN else ""
-        reasons = "".join(f"\n  {reason}" for reason in mixed[:_SHOWN])
+        more = f"\n  and {len(mixed) - _MAX_REASONS} more" if len(mixed) > _MAX_REASONS else ""
+        reasons = "".join(f"\n  {reason}" for reason in mixed[:_MAX_REASONS])
         raise UsageError(
             f"these results cannot be compared in one table:{reasons}{more}",
             "Name fewer folders, select with --tasks, --encoder or --protocol, run again what differs,\n"
@@ -166,7 +166,7 @@ def select(
     return [Stored(result, paths[result.cell_id]) for result in without_repeats(kept)], rows, notes
 
 
-def _ordered(results: Sequence[Result], plugins: Plugins) -> list[EncoderSpec]:
+def _encoders_in_order(results: Sequence[Result], plugins: Plugins) -> list[EncoderSpec]:
     """The encoders of results, grouped by backbone, then by method, those with fewer parameters first."""
     specs = [parse_spec(spec) for spec in dict.fromkeys(result.spec for result in results)]
     backbones = list(dict.fromkeys(spec.backbone for spec in specs))
@@ -179,7 +179,7 @@ def _ordered(results: Sequence[Result], plugins: Plugins) -> list[EncoderSpec]:
     return sorted(specs, key=place)
 
 
-def _chosen(known: list[EncoderSpec], choice: Choice) -> list[EncoderSpec]:
+def _chosen_encoders(known: list[EncoderSpec], choice: Choice) -> list[EncoderSpec]:
     """The encoders of the choice, in its order."""
     if choice.rows:
         known = [spec for spec in choice.rows if spec in known]
@@ -208,7 +208,7 @@ def _matches(spec: EncoderSpec, wanted: EncoderSpec) -> bool:
     )
 
 
-def _showing(result: Result, metric: str) -> Result:
+def _with_metric(result: Result, metric: str) -> Result:
     if not metric or metric == result.main_metric:
         return result
     if metric not in result.metrics:

@@ -70,10 +70,10 @@ def _spanned(source: str, number: int, value: Any, *span: Any) -> TextInput:
     for position in span:
         whole = position.strip().isdecimal() if isinstance(position, str) else type(position) is int
         if not whole:
-            raise _wrong(source, number, f"{position!r} is no position of a character")
+            raise _line_error(source, number, f"{position!r} is no position of a character")
     start, end = map(int, span)
     if not 0 <= start < end <= len(text):
-        raise _wrong(source, number, f"the span {start}:{end} lies outside its text of {len(text)} characters")
+        raise _line_error(source, number, f"the span {start}:{end} lies outside its text of {len(text)} characters")
     return TextInput(text, ((start, end),))
 
 
@@ -110,7 +110,7 @@ def split_pair(text: str) -> tuple[str, str] | None:
 def _text(value: Any, source: str, number: int) -> str:
     if not isinstance(value, str):
         kind = "empty (null)" if value is None else f"of type {type(value).__name__}, not a text"
-        raise _wrong(source, number, f"the value is {kind}")
+        raise _line_error(source, number, f"the value is {kind}")
     return value
 
 
@@ -158,19 +158,19 @@ def _lines(source: str) -> Iterator[tuple[int, str]]:
         ):
             for number, raw in enumerate(stream, start=1):
                 if b"\0" in raw:
-                    raise _wrong(source, number, "a NUL byte; this is not a text file")
+                    raise _line_error(source, number, "a NUL byte; this is not a text file")
                 text = raw.decode("utf-8-sig" if number == 1 else "utf-8")
                 yield number, text.removesuffix("\n").removesuffix("\r")
     except UnicodeDecodeError as error:
         hint = "Convert the file to UTF-8, e.g. with: iconv -f latin1 -t utf-8 FILE > NEWFILE"
-        raise _wrong(source, number, f"byte 0x{raw[error.start]:02x} is not valid UTF-8", hint) from None
+        raise _line_error(source, number, f"byte 0x{raw[error.start]:02x} is not valid UTF-8", hint) from None
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise DataFormatError(f"{source}: the gzip stream is damaged ({error}).") from None
     except OSError as error:
         raise DataUnavailableError(f"Cannot read {source}: {error.strerror}.") from None
 
 
-def _wrong(source: str, number: int, problem: str, hint: str = "") -> DataFormatError:
+def _line_error(source: str, number: int, problem: str, hint: str = "") -> DataFormatError:
     return DataFormatError(f"{source}, line {number}: {problem}.", hint)
 
 
@@ -181,11 +181,11 @@ def _json_rows(source: str, columns: Sequence[str]) -> Iterator[tuple[int, tuple
         try:
             row = json.loads(line)
         except (ValueError, RecursionError) as error:
-            raise _wrong(source, number, f"not JSON ({error})") from None
+            raise _line_error(source, number, f"not JSON ({error})") from None
         if not isinstance(row, dict):
-            raise _wrong(source, number, "not a JSON object", 'Each line is an object, like {"text": "..."}.')
+            raise _line_error(source, number, "not a JSON object", 'Each line is an object, like {"text": "..."}.')
         texts = [] if columns else [name for name, value in row.items() if isinstance(value, str)]
-        columns = _chosen(columns, row, texts, f"{source}, line {number}")
+        columns = _resolve_columns(columns, row, texts, f"{source}, line {number}")
         yield number, tuple(row[column] for column in columns)
 
 
@@ -201,13 +201,13 @@ def _table_rows(source: str, columns: Sequence[str], kind: str) -> Iterator[tupl
             if not row:  # an empty line, often at the end; an empty text in a single column is written ""
                 continue
             if not places:
-                places = [row.index(column) for column in _chosen(columns, row, row, source)]
+                places = [row.index(column) for column in _resolve_columns(columns, row, row, source)]
             elif len(row) <= max(places):
-                raise _wrong(source, reader.line_num, f"there is no column {max(places)} (from 0)")
+                raise _line_error(source, reader.line_num, f"there is no column {max(places)} (from 0)")
             else:
                 yield reader.line_num, tuple(row[place] for place in places)
     except csv.Error as error:
-        raise _wrong(source, reader.line_num, str(error)) from None
+        raise _line_error(source, reader.line_num, str(error)) from None
 
 
 def _parquet_rows(source: str, columns: Sequence[str]) -> Iterator[tuple[int, tuple[Any, ...]]]:
@@ -216,7 +216,7 @@ def _parquet_rows(source: str, columns: Sequence[str]) -> Iterator[tuple[int, tu
         with parquet.ParquetFile(Path(source).expanduser()) as file:
             schema = file.schema_arrow
             strings = [f.name for f in schema if str(f.type) in ("string", "large_string", "string_view")]
-            columns = _chosen(columns, schema.names, strings, source)
+            columns = _resolve_columns(columns, schema.names, strings, source)
             number = 0
             for batch in file.iter_batches(batch_size=1024, columns=list(dict.fromkeys(columns))):
                 for values in zip(*(batch.column(column).to_pylist() for column in columns), strict=True):
@@ -226,7 +226,7 @@ def _parquet_rows(source: str, columns: Sequence[str]) -> Iterator[tuple[int, tu
         raise DataFormatError(f"{source} cannot be read as Parquet: {str(error).splitlines()[0]}") from None
 
 
-def _chosen(columns: Sequence[str], names: Collection[str], texts: Sequence[str], where: str) -> Sequence[str]:
+def _resolve_columns(columns: Sequence[str], names: Collection[str], texts: Sequence[str], where: str) -> Sequence[str]:
     """The named columns, if they exist, or the default one of ``texts``, the columns of texts."""
     if not columns:
         columns = [name for name in _USUAL_COLUMNS if name in texts][:1] or texts

@@ -22,7 +22,7 @@ from mirrorbench.runs.results import Result
 NOISE = 2.0
 """Standard deviations over seeds that count as noise."""
 
-_FUZZ = 1e-9
+_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +51,10 @@ class PaperCell:
             return None
         size = abs(self.difference)
         if not self.tuned:
-            return size > self.printed.unit + _FUZZ
+            return size > self.printed.unit + _ROUNDING
         if self.measured.sd is None:
             return None
-        return size > NOISE * self.measured.sd + _FUZZ and size > self.printed.unit + _FUZZ
+        return size > NOISE * self.measured.sd + _ROUNDING and size > self.printed.unit + _ROUNDING
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ def measured_table(
         found = [stored.get((spec, task), {}) for task in target.tasks]
         if not all(found):
             continue
-        if reason := _unfit(found, target):
+        if reason := _not_averageable(found, target):
             notes[reason] = None
             continue
         own = {result.cell_id: result for task in found for result in task.values()}
@@ -104,7 +104,7 @@ def measured_table(
     return MeasuredTable(table, tuple(map(tuple, cells)), tuple(used.values()), backbone, tuple(notes))
 
 
-def _unfit(found: Sequence[Mapping[int, Result]], target: Target) -> str:
+def _not_averageable(found: Sequence[Mapping[int, Result]], target: Target) -> str:
     """Why results must not be averaged (metric missing, different experiments or seeds); empty where they may."""
     for task, seeds in zip(target.tasks, found, strict=True):
         if any(result.metrics.get(target.metric) is None for result in seeds.values()):

@@ -180,15 +180,15 @@ def _scores(spec: _Scores, shared: dict[str, Any]) -> PaperTable:
             raise ValueError(f"row {i} has {len(row.values)} values for {len(columns)} columns")
         encoder = None if row.encoder == _ILLEGIBLE else parse_spec(_line(row.encoder))
         printed = tuple(_printed(text, spec.scale, f"row {i}") for text in row.values)
-        against = _number(row.against, spec.rows, f"row {i}") if row.against else None
+        against = _find_row(row.against, spec.rows, f"row {i}") if row.against else None
         defaults = _params(spec.defaults if row.defaults is None else row.defaults)
         rows.append(PaperRow(_line(row.label), encoder, printed, against, defaults, row.note))
     inconsistencies = [
-        Remark(*_place(x, rows, columns, f"inconsistencies {i}"), recomputed=_line(x.recomputed))
+        Remark(*_locate(x, rows, columns, f"inconsistencies {i}"), recomputed=_line(x.recomputed))
         for i, x in enumerate(spec.inconsistencies, 1)
     ]
     disagreements = [
-        Remark(*_place(x, rows, columns, f"disagreements {i}"), where=_line(x.where))
+        Remark(*_locate(x, rows, columns, f"disagreements {i}"), where=_line(x.where))
         for i, x in enumerate(spec.disagreements, 1)
     ]
     return PaperTable(
@@ -197,10 +197,10 @@ def _scores(spec: _Scores, shared: dict[str, Any]) -> PaperTable:
     )  # fmt: skip
 
 
-def _place(
+def _locate(
     remark: _Remark, rows: Sequence[PaperRow], columns: Sequence[PaperColumn], where: str
 ) -> tuple[int, int, str]:
-    return _number(remark.row, rows, where), _headed(remark.column, columns, where), _line(remark.note)
+    return _find_row(remark.row, rows, where), _index_of(remark.column, columns, where), _line(remark.note)
 
 
 def _column(spec: _Column, where: str, before: Sequence[PaperColumn], metric: str) -> PaperColumn:
@@ -214,18 +214,18 @@ def _column(spec: _Column, where: str, before: Sequence[PaperColumn], metric: st
     average, difference = [], None
     if spec.average:
         every = [i for i, column in enumerate(before) if column.tasks]
-        average = every if spec.average == "all" else [_headed(head, before, where) for head in spec.average]
+        average = every if spec.average == "all" else [_index_of(head, before, where) for head in spec.average]
         if len(average) < 2 or len({(before[i].metric, before[i].params, before[i].backbone) for i in average}) != 1:
             raise ValueError(f"{where} averages columns that do not belong together")
     if spec.difference:
-        difference = _headed(spec.difference, before, where), _headed(spec.minus or spec.difference, before, where)
+        difference = _index_of(spec.difference, before, where), _index_of(spec.minus or spec.difference, before, where)
     return PaperColumn(
         _line(spec.head), spec.group, tasks, metric if tasks else "", tuple(average), difference, spec.analysis,
         spec.corpus, _params(spec.set), spec.backbone, spec.unavailable,
     )  # fmt: skip
 
 
-def _headed(head: str, columns: Sequence[PaperColumn], where: str) -> int:
+def _index_of(head: str, columns: Sequence[PaperColumn], where: str) -> int:
     """The number of the column with this heading, or with this group and heading."""
     found = [i for i, column in enumerate(columns) if head in (column.head, column.title)]
     if len(found) != 1:
@@ -248,7 +248,7 @@ def _params(keys: Mapping[str, str]) -> tuple[tuple[str, Value], ...]:
     return parse_params(text, text)
 
 
-def _number(text: str, rows: Sequence[object], where: str) -> int:
+def _find_row(text: str, rows: Sequence[object], where: str) -> int:
     """The index from 0 of a row that a spec numbers from 1."""
     if not re.fullmatch(r"[1-9]\d*", text):
         raise ValueError(f"{where}: {text!r} is not the number of a row")

@@ -117,7 +117,7 @@ class PaperTable:
             spec = replace(spec, backbone=first.backbone) if first.backbone else spec
         defaults = dict(line.defaults)
         if backbone is not None:
-            return Target(_moved(spec, backbone, defaults), tasks, first.metric)
+            return Target(_on_backbone(spec, backbone, defaults), tasks, first.metric)
         # Keys with the paper's own value are left out, as in ``mirrorbench run``.
         kept = tuple((key, value) for key, value in spec.params if key not in defaults or defaults[key] != value)
         return Target(replace(spec, params=kept), tasks, first.metric)
@@ -153,7 +153,7 @@ class FactTable:
     notes: tuple[str, ...] = ()
 
 
-def _moved(spec: EncoderSpec, backbone: EncoderSpec, defaults: Mapping[str, Value]) -> EncoderSpec:
+def _on_backbone(spec: EncoderSpec, backbone: EncoderSpec, defaults: Mapping[str, Value]) -> EncoderSpec:
     """The spec on another backbone, with the paper's values explicit, since a backbone may have presets."""
     if not spec.method:
         return spec

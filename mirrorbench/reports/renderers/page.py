@@ -23,7 +23,7 @@ def html(table: Table) -> str:
     """A self-contained page: sort by column, filter by suite, level, language and encoder, copy the shown rows."""
     folder = files("mirrorbench.reports.renderers") / "template"
     style, script = ((folder / f"page.{name}").read_text(encoding="utf-8") for name in ("css", "js"))
-    # Without "<" nothing can end the script element; in ASCII there is no line end of JavaScript that JSON allows.
+    # "<" could end the script element; U+2028 and U+2029, line ends in JavaScript, are escaped as not ASCII.
     data = json.dumps(_data(table), ensure_ascii=True, allow_nan=False, separators=(",", ":"))
     for char in "<>&":
         data = data.replace(char, f"\\u{ord(char):04x}")

@@ -116,10 +116,10 @@ def _items(metric: str, arrays: Mapping[str, NDArray[Any]], plugins: Plugins) ->
     if split in ("train", "dev", "test") and "splits" in arrays:
         # The threshold was chosen on one of the splits, so the stored decisions are used.
         if rest == "accuracy":
-            return _with(arrays, MEAN, arrays["predictions"] == arrays["gold"], hits=True).only(
+            return _make(arrays, MEAN, arrays["predictions"] == arrays["gold"], hits=True).only(
                 arrays["splits"] == split
             )
-        return _with(arrays, rest, arrays["scores"]).only(arrays["splits"] == split) if rest in _STATISTICS else None
+        return _make(arrays, rest, arrays["scores"]).only(arrays["splits"] == split) if rest in _STATISTICS else None
     if match := re.fullmatch(r"(nn_)?(?:accuracy@(\d+)|mrr)", metric):
         name = f"{match[1] or ''}rank"
         if name not in arrays:
@@ -129,7 +129,7 @@ def _items(metric: str, arrays: Mapping[str, NDArray[Any]], plugins: Plugins) ->
     if metric == "accuracy":
         return _mean(arrays, arrays["scores"], bool(np.isin(arrays["scores"], (0, 1)).all()))
     kind = metric.removeprefix("subtask1_")
-    return _with(arrays, kind, arrays["scores"]) if kind in _STATISTICS or kind in plugins.metrics else None
+    return _make(arrays, kind, arrays["scores"]) if kind in _STATISTICS or kind in plugins.metrics else None
 
 
 def _mean(arrays: Mapping[str, NDArray[Any]], values: NDArray[Any], hits: bool) -> ItemScores:
@@ -138,10 +138,10 @@ def _mean(arrays: Mapping[str, NDArray[Any]], values: NDArray[Any], hits: bool) 
     if "fold" in arrays:
         _, fold, sizes = np.unique(arrays["fold"], return_inverse=True, return_counts=True)
         values = values * len(values) / (len(sizes) * sizes[fold])
-    return _with(arrays, MEAN, values, hits)
+    return _make(arrays, MEAN, values, hits)
 
 
-def _with(arrays: Mapping[str, NDArray[Any]], kind: str, values: NDArray[Any], hits: bool = False) -> ItemScores:
+def _make(arrays: Mapping[str, NDArray[Any]], kind: str, values: NDArray[Any], hits: bool = False) -> ItemScores:
     ids = tuple(map(str, arrays["ids"].tolist()))
     gold = np.zeros(len(ids)) if kind == MEAN else arrays["gold"].astype(np.float64)
     return ItemScores(kind, ids, values.astype(np.float64), gold, hits, arrays.get("overlap"))
