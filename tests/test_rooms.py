@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -104,3 +105,16 @@ def test_no_public_name_means_two_things() -> None:
                 defined.setdefault(name, set()).add(module_of(path))
     several = {name: modules for name, modules in defined.items() if len(modules) > 1 and name not in SAME_NAME}
     assert {name: m for name, m in several.items() if not name.startswith(("_", "register_"))} == {}
+
+
+def test_the_rooms_are_as_large_as_the_page_says() -> None:
+    """``CONTRIBUTING.md`` names the most lines that a room may have: no more than a twentieth above what it has."""
+    page = (PACKAGE.parent / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    stated = {room: int(n.replace(",", "")) for room, n in re.findall(r"^\| `(\w+)` \|.*\| ([\d,]+) \|$", page, re.M)}
+    found = {room: 0 for room in stated}
+    for path in TREES:
+        if (room := room_of(module_of(path))) in found:
+            found[room] += len(path.read_text("utf-8").splitlines())
+    assert set(stated) == set(ROOMS) - {"session", "api"}
+    untrue = {room: (found[room], n) for room, n in stated.items() if not found[room] <= n <= found[room] * 1.05 + 5}
+    assert untrue == {}
