@@ -111,10 +111,10 @@ def _print_plan(plan: Plan, store: ResultStore, offline: bool) -> None:
         model = cells[0].model
         tuning = f" seed {model.seed}: tune on {model.corpus.name}, then" if model.corpus else ":"
         say(f"{model.spec}{tuning} score")
-        done = {cell.id for cell in cells if store.find(cell)}
-        pending = [cell for cell in cells if cell.id not in done]
+        done = {cell for cell in cells if store.find(cell)}  # not by id: two specs may mean the same
+        pending = [cell for cell in cells if cell not in done]
         for cell in cells:
-            say(f"  {'done' if cell.id in done else 'to do':6} {cell.spec}  {cell.task}  [{cell.id[:12]}]")
+            say(f"  {'done' if cell in done else 'to do':6} {cell.spec}  {cell.task}  [{cell.id[:12]}]")
         waiting += [pending] if pending else []
     for failure in plan.failures:
         say(f"  cannot {failure.spec}  {failure.task}: {failure.reason}")
