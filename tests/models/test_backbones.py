@@ -105,7 +105,7 @@ def test_a_mistyped_name_is_told_before_the_hub_is_asked(name: str, meant: str) 
     "name", ["tiny", "bert-base-cased", "camembert-base", "roberta-large", "distilbert-base-cased", "gpt2", "org/tinny"]
 )
 def test_names_that_the_hub_may_know(name: str) -> None:
-    backbones.check_name(parse_spec(name))
+    assert backbones.check_name(parse_spec(name)) is None  # no error
 
 
 def test_what_is_neither_name_nor_id() -> None:
