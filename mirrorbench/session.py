@@ -14,7 +14,7 @@ from mirrorbench.models.systems import TextEncoder
 from mirrorbench.runs.workspace import Workspace
 
 if TYPE_CHECKING:
-    from mirrorbench.analysis.report import Analysis
+    from mirrorbench.analysis.study import Analysis
     from mirrorbench.core.plugins import Plugins
     from mirrorbench.core.progress import Reporter
     from mirrorbench.reports.leaderboard import Leaderboard

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from mirrorbench.analysis.report import Analysis
+    from mirrorbench.analysis.study import Analysis
     from mirrorbench.runs.workspace import Workspace
 
 _STUDY: dict[str, Any] = {"encoders": ("tiny",), "task": "", "corpus": "", "seed": 0, "protocol": "paper"}
@@ -36,8 +36,7 @@ def analyze(workspace: Workspace, kind: str, **options: Any) -> Analysis:
     level, language and tuning corpus, ``texts`` names a corpus or a file, ``results`` are folders.
     """
     from mirrorbench.analysis import kinds
-    from mirrorbench.analysis.report import Analysis
-    from mirrorbench.analysis.study import NothingAnalysedError, Study
+    from mirrorbench.analysis.study import Analysis, NothingAnalysedError, Study
     from mirrorbench.core.registry import unknown_name
 
     if kind not in ANALYSES:

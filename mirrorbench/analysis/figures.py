@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from mirrorbench.analysis.curves import Series, bounds
+from mirrorbench.analysis.scores import Series, bounds
 from mirrorbench.core.errors import UsageError
 from mirrorbench.core.files import writing
 from mirrorbench.core.registry import unknown_name

@@ -9,13 +9,31 @@ from pathlib import Path
 from typing import Any
 
 from mirrorbench.analysis import figures
-from mirrorbench.analysis.curves import Series, bounds, bucket, count_words, curves_over, middle
-from mirrorbench.analysis.isotropy import measure_isotropy
-from mirrorbench.analysis.layers import SentenceWords, measure_layer, words_in
-from mirrorbench.analysis.projection import examples_of, project, read_examples, silhouette
-from mirrorbench.analysis.report import Analysis
-from mirrorbench.analysis.scores import answers, changed_answers, distribution, roc_curve, shared_edges, shifted_ranks
-from mirrorbench.analysis.study import NothingAnalysedError, Study
+from mirrorbench.analysis.geometry import (
+    SentenceWords,
+    examples_of,
+    measure_isotropy,
+    measure_layer,
+    project,
+    read_examples,
+    silhouette,
+    words_in,
+)
+from mirrorbench.analysis.scores import (
+    Series,
+    answers,
+    bounds,
+    bucket,
+    changed_answers,
+    count_words,
+    curves_over,
+    distribution,
+    middle,
+    roc_curve,
+    shared_edges,
+    shifted_ranks,
+)
+from mirrorbench.analysis.study import Analysis, NothingAnalysedError, Study
 from mirrorbench.core.errors import UsageError
 from mirrorbench.core.inputs import Encoder, PoolingEncoder, TextInput
 from mirrorbench.core.plugins import Plugins

@@ -1,17 +1,27 @@
-"""The inputs of analyses: encoders from specs, texts of a task or a file, stored predictions."""
+"""What an analysis starts from, and its result: encoders, texts and predictions; rows, figure and files."""
 
 from __future__ import annotations
 
+import csv
 import hashlib
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+import io
+import json
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, is_dataclass
+from datetime import UTC, datetime
 from functools import cached_property
-from typing import Any, TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mirrorbench.analysis import figures
+from mirrorbench.analysis.figures import TableRows
 from mirrorbench.core.errors import UsageError
+from mirrorbench.core.files import writing
 from mirrorbench.core.inputs import Array, Encoder, PoolingEncoder, TextInput, encode_checked
 from mirrorbench.core.specs import EncoderSpec, parse_spec
 from mirrorbench.data.corpora import read_corpus
@@ -22,6 +32,9 @@ from mirrorbench.runs.cells import Cell, Failure
 from mirrorbench.runs.plan import Plan, Request, expand_tasks
 from mirrorbench.runs.results import Result, read_result
 from mirrorbench.runs.workspace import Workspace
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 _T = TypeVar("_T")
 _CHUNK = 1024
@@ -159,3 +172,75 @@ def scored(arrays: dict[str, NDArray[Any]], metric: str) -> dict[str, NDArray[An
     if "splits" in arrays and (own := keep & (arrays["splits"] == metric.partition("_")[0])).any():
         keep = own
     return {name: array[keep] if len(array) == n else array for name, array in arrays.items()}
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """The result of one analysis.
+
+    Attributes:
+        name: of its files, without a suffix.
+        rows: the numbers; all rows have the same keys.
+        document: further contents of the JSON file: encoders, task, seed ...
+        draw: makes the figure, inside ``figures.style()``; ``None`` where no encoder could be analysed.
+        table: a shorter table for the screen; ``None``: show ``rows``.
+        summary: a line above the table.
+        failures: encoders that failed, and why.
+    """
+
+    name: str
+    rows: TableRows
+    document: Mapping[str, Any]
+    draw: Callable[[], Figure] | None
+    table: TableRows | None = None
+    summary: str = ""
+    failures: Sequence[Failure] = field(default=())
+
+    def write(self, folder: str | Path, formats: Sequence[str] = ()) -> list[Path]:
+        """Write ``<name>.csv``, ``<name>.json`` and the figure in each format into a folder.
+
+        Args:
+            folder: created if missing.
+            formats: keys of ``figures.FIGURE_FORMATS``.
+
+        Returns:
+            The paths of the files; none where no encoder could be analysed.
+
+        Raises:
+            StorageError: the folder cannot be written.
+        """
+        from mirrorbench import __version__
+
+        if self.draw is None:
+            return []
+        table = io.StringIO()
+        writer = csv.DictWriter(table, list(self.rows[0]) if self.rows else [], lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(plain(row) for row in self.rows)  # None becomes an empty field
+        stem = Path(folder) / re.sub(r"[^\w.=,-]", "_", self.name)  # a task's name may contain a colon
+        made = {"version": __version__, "created": datetime.now(UTC).isoformat(timespec="seconds")}
+        document = plain({"analysis": stem.name, **self.document, **made, "rows": self.rows})
+        contents = {"csv": table.getvalue(), "json": json.dumps(document, indent=2, ensure_ascii=False)}
+        files = [stem.with_name(f"{stem.name}.{suffix}") for suffix in contents]
+        for path, content in zip(files, contents.values(), strict=True):
+            with writing(path) as sink:
+                sink.write(content.encode())
+        if formats:
+            with figures.style():
+                files += figures.save(self.draw(), stem, formats)
+        return files
+
+
+def plain(value: Any) -> Any:
+    """A value for JSON: arrays become lists, NaN null, infinity a string."""
+    if is_dataclass(value) and not isinstance(value, type):
+        value = asdict(value)
+    if isinstance(value, np.ndarray | np.generic):
+        value = value.tolist()
+    if isinstance(value, Mapping):
+        return {str(key): plain(v) for key, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(v) for v in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None if math.isnan(value) else str(value)
+    return value

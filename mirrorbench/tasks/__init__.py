@@ -8,11 +8,9 @@ from __future__ import annotations
 from mirrorbench.core.inputs import TextInput
 from mirrorbench.data.items import Pair
 from mirrorbench.tasks.base import Scores, Task, TaskKind, Vectors
-from mirrorbench.tasks.disambiguation import SenseDisambiguation
-from mirrorbench.tasks.entity_linking import EntityLinking
 from mirrorbench.tasks.lexicon_induction import LexiconInduction
-from mirrorbench.tasks.pair_similarity import PairClassification, PairSimilarity
-from mirrorbench.tasks.word_in_context import SimilarityChange, UsageSimilarity, WordInContext
+from mirrorbench.tasks.nearest import EntityLinking, SenseDisambiguation
+from mirrorbench.tasks.pairs import PairClassification, PairSimilarity, SimilarityChange, UsageSimilarity, WordInContext
 
 __all__ = [
     "EntityLinking", "LexiconInduction", "Pair", "PairClassification", "PairSimilarity", "Scores",

@@ -14,11 +14,9 @@ from mirrorbench.data.cardfile import load_card
 from mirrorbench.data.cards import CORPUS_KIND, Card
 from mirrorbench.data.catalogue import builtin_cards
 from mirrorbench.tasks.base import Task, TaskKind
-from mirrorbench.tasks.disambiguation import SenseDisambiguation
-from mirrorbench.tasks.entity_linking import EntityLinking
 from mirrorbench.tasks.lexicon_induction import LexiconInduction
-from mirrorbench.tasks.pair_similarity import PairClassification, PairSimilarity
-from mirrorbench.tasks.word_in_context import SimilarityChange, UsageSimilarity, WordInContext
+from mirrorbench.tasks.nearest import EntityLinking, SenseDisambiguation
+from mirrorbench.tasks.pairs import PairClassification, PairSimilarity, SimilarityChange, UsageSimilarity, WordInContext
 
 TASK_KINDS: dict[str, type[TaskKind[Any]]] = {
     "pair-similarity": PairSimilarity,

@@ -5,7 +5,7 @@ import statistics
 import pytest
 from analysed_results import result
 
-from mirrorbench.analysis.curves import bounds, bucket, count_words, curves_over, middle, setting
+from mirrorbench.analysis.scores import bounds, bucket, count_words, curves_over, middle, setting
 
 
 def test_points_are_means_over_seeds_by_rising_x() -> None:

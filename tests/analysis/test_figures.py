@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mirrorbench.analysis import curves, figures, isotropy, layers, scores
+from mirrorbench.analysis import figures, geometry, scores
 from mirrorbench.core.errors import UnknownNameError, UsageError
 from mirrorbench.core.specs import parse_spec
 
@@ -21,7 +21,7 @@ NAMES = ("BERT-mp", "BERT + Mirror", LONG)
 
 def _isotropy() -> Any:
     vectors = {name: RNG.normal(n, 1, size=(20, 4)) for n, name in enumerate(NAMES)}
-    return figures.isotropy_figure([{"encoder": k, **isotropy.measure_isotropy(v)} for k, v in vectors.items()])
+    return figures.isotropy_figure([{"encoder": k, **geometry.measure_isotropy(v)} for k, v in vectors.items()])
 
 
 def _similarity(gold: np.ndarray) -> Any:
@@ -31,21 +31,21 @@ def _similarity(gold: np.ndarray) -> Any:
 
 
 def _layers(n: int, score: float | None) -> Any:
-    words = layers.words_in(["the cat sat here", "a dog ran"])
+    words = geometry.words_in(["the cat sat here", "a dog ran"])
     found = {
-        name: [layers.measure_layer(k, RNG.normal(1, 1, size=(7, 4)), words, score) for k in range(4)]
+        name: [geometry.measure_layer(k, RNG.normal(1, 1, size=(7, 4)), words, score) for k in range(4)]
         for name in NAMES[:n]
     }
     return figures.layers_figure(found, "WiC: accuracy")
 
 
-def _series(n: int, sd: float | None) -> dict[str, curves.Series]:
+def _series(n: int, sd: float | None) -> dict[str, scores.Series]:
     points = tuple({"x": x, "mean": 0.4 + x / 100, "sd": sd, "n": 3} for x in (10, 25, 35))
-    return {name: curves.Series(parse_spec("bert+mirror"), "t", "spearman", "paper", points) for name in NAMES[:n]}
+    return {name: scores.Series(parse_spec("bert+mirror"), "t", "spearman", "paper", points) for name in NAMES[:n]}
 
 
 def _frequency(n: int) -> Any:
-    rows = curves.count_words(["cat"], [(f"words-en-{k}-{k + 10}k", ["cat"] * (k == 0)) for k in range(0, 100, 10)])
+    rows = scores.count_words(["cat"], [(f"words-en-{k}-{k + 10}k", ["cat"] * (k == 0)) for k in range(0, 100, 10)])
     for k, row in enumerate(rows):
         row |= {name: k / 20 if k % 3 else None for name in NAMES[:n]} | {f"{name} sd": 0.01 for name in NAMES[:n]}
     return figures.frequency_figure(rows, _series(n, 0.01))

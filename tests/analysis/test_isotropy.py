@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from sklearn.metrics.pairwise import cosine_similarity
 
-from mirrorbench.analysis import isotropy as module
-from mirrorbench.analysis.isotropy import (
+from mirrorbench.analysis import geometry as module
+from mirrorbench.analysis.geometry import (
     directions,
     log_isotropy,
     mean_cosine,

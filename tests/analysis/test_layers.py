@@ -5,12 +5,12 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from mirrorbench.analysis.isotropy import log_isotropy
-from mirrorbench.analysis.layers import (
+from mirrorbench.analysis.geometry import (
     SAMPLE_SIZE,
     SAMPLES,
     group_means,
     intra_sentence_similarity,
+    log_isotropy,
     measure_layer,
     random_word_similarity,
     words_in,

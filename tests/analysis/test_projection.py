@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import silhouette_score
 
-from mirrorbench.analysis.projection import examples_of, project, read_examples, silhouette
+from mirrorbench.analysis.geometry import examples_of, project, read_examples, silhouette
 from mirrorbench.core.errors import DataFormatError, UnknownNameError, UsageError
 from mirrorbench.core.inputs import TextInput
 from mirrorbench.data.items import Disambiguation, Occurrence, SenseContexts

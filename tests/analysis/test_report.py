@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mirrorbench.analysis.curves import Series
-from mirrorbench.analysis.report import Analysis, plain
+from mirrorbench.analysis.scores import Series
+from mirrorbench.analysis.study import Analysis, plain
 from mirrorbench.core.specs import parse_spec
 
 pytest.importorskip("matplotlib", reason="figures need the extra 'figures'")

@@ -39,7 +39,7 @@ def rows(path: Path) -> list[dict[str, str]]:
 
 def test_isotropy_of_the_embedded_model(analyze: Callable, folder: Path) -> None:
     import mirrorbench
-    from mirrorbench.analysis.isotropy import measure_isotropy
+    from mirrorbench.analysis.geometry import measure_isotropy
 
     texts = [f"sentence number {n} is here" for n in range(12)]
     (folder / "texts.txt").write_text("\n".join(texts), encoding="utf-8")

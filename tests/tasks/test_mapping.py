@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from mirrorbench.tasks.mapping import learn_mapping, normalise, procrustes
+from mirrorbench.tasks.lexicon_induction import learn_mapping, normalise, procrustes
 
 
 def rotation(d: int, seed: int) -> np.ndarray:

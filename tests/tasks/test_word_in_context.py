@@ -78,7 +78,7 @@ def test_the_released_protocol_steps() -> None:
 
 
 def test_a_released_threshold_of_exactly_zero_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mirrorbench.tasks.word_in_context.stepped_threshold", lambda scores, gold: 0.0)
+    monkeypatch.setattr("mirrorbench.tasks.pairs.stepped_threshold", lambda scores, gold: 0.0)
     task, items = task_of(LABELS)
     scores = task.score(items, vectors_for(items, COSINES), "released")
     assert scores.metrics["test_accuracy"] is None

@@ -14,7 +14,7 @@ from mirrorbench.data.catalogue import builtin_cards, builtin_suites
 from mirrorbench.data.formats import parse, parser_of
 from mirrorbench.data.formats.wordnet import WordNet
 from mirrorbench.data.store import DataStore
-from mirrorbench.tasks.word_in_context import WordInContext
+from mirrorbench.tasks.pairs import WordInContext
 
 AM2ICO = dict.fromkeys(("ar", "de", "eu", "fi", "id", "ja", "ka", "ko", "ru", "tr", "zh"), (500, 1000))
 AM2ICO |= {"bn": (332, 700), "kk": (276, 400), "ur": (108, 400)}
