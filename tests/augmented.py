@@ -12,7 +12,7 @@ import torch
 
 from mirrorbench.models.transformer import Transformer
 from mirrorbench.runs.builtin import load_plugins
-from mirrorbench.runs.loading import open_for_tuning
+from mirrorbench.runs.runner import open_for_tuning
 from mirrorbench.training.augmentations import model_augmentations
 from mirrorbench.training.microbatch import in_order
 from mirrorbench.training.recipes import Recipe, override

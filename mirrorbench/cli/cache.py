@@ -11,7 +11,7 @@ from mirrorbench.cli.options import Json
 from mirrorbench.cli.output import in_bytes, print_json, print_rows
 
 if TYPE_CHECKING:
-    from mirrorbench.runs.maintenance import CacheEntry
+    from mirrorbench.runs.cache import CacheEntry
 
 _OlderThan = Annotated[float | None, typer.Option(
     "--older-than", min=0, metavar="DAYS", help="What was not used for so long.")]  # fmt: skip
@@ -25,8 +25,7 @@ cache_app = typer.Typer(
 @cache_app.command("list")
 def list_cache(as_json: Json = False) -> None:
     """List what is in the cache, the largest first."""
-    from mirrorbench.runs.cache import Cache
-    from mirrorbench.runs.maintenance import entries
+    from mirrorbench.runs.cache import Cache, entries
 
     cache = Cache()
     found = entries(cache)
@@ -50,8 +49,7 @@ def prune(
 
     `mirrorbench cache prune --older-than 30`
     """
-    from mirrorbench.runs.cache import Cache
-    from mirrorbench.runs.maintenance import prunable, remove
+    from mirrorbench.runs.cache import Cache, prunable, remove
 
     chosen = prunable(Cache(), older_than, everything)
     _print(chosen)
@@ -67,8 +65,7 @@ def prune(
 def verify_cache() -> None:
     """Hash everything in the cache and compare it with its checksums; exit code 1 if something is damaged."""
     from mirrorbench.core.errors import DataIntegrityError
-    from mirrorbench.runs.cache import Cache
-    from mirrorbench.runs.maintenance import damage, entries
+    from mirrorbench.runs.cache import Cache, damage, entries
 
     cache = Cache()
     found = [entry for entry in entries(cache) if entry.kind != "leftovers"]

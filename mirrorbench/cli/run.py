@@ -128,8 +128,7 @@ def _print_plan(plan: Plan, store: ResultStore, offline: bool) -> None:
 
 def _estimate(waiting: list[list[Cell]], store: ResultStore) -> str:
     from mirrorbench.core.errors import DataFormatError
-    from mirrorbench.runs.estimate import estimate, in_words
-    from mirrorbench.runs.results import read_result, result_files
+    from mirrorbench.runs.results import estimate, in_words, read_result, result_files
 
     done = []
     for path in result_files(store.root):

@@ -1,4 +1,4 @@
-"""The runner: load, encode, score, store, for each group of cells that share their model.
+"""The runner: load or tune, encode, score, store, for each group of cells that share their model.
 
 A failing cell does not stop the others. Stored results are not computed again; tuned models and vectors come from the
 cache.
@@ -10,25 +10,33 @@ import time
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mirrorbench.core.errors import StorageError
+from mirrorbench.core.errors import StorageError, TuningError
 from mirrorbench.core.identity import COMPUTATION, digest
 from mirrorbench.core.inputs import Encoder, PoolingEncoder, TextInput, VocabularyEncoder, check_vectors
 from mirrorbench.core.locks import POLL_SECONDS
+from mirrorbench.core.specs import EncoderSpec
 from mirrorbench.data.contamination import Contamination, find_contamination
 from mirrorbench.data.corpora import Corpus
 from mirrorbench.models.backbones import foreign_languages
-from mirrorbench.models.encoder import Cost
+from mirrorbench.models.encoder import Cost, LanguageRouter
 from mirrorbench.models.pooling import Pooling
-from mirrorbench.runs.cells import Cell, CellGroup, CellOutcome, CorpusRef, failed
+from mirrorbench.models.systems import EncoderContext, create_encoder
+from mirrorbench.runs.cells import Cell, CellGroup, CellOutcome, CorpusRef, ModelRef, failed
 from mirrorbench.runs.environment import describe_environment
 from mirrorbench.runs.results import Result
 from mirrorbench.tasks.base import Vectors, score_task
+from mirrorbench.training.augmentations import Augmentation
+from mirrorbench.training.recipes import Recipe
 
 if TYPE_CHECKING:
+    import torch
+
+    from mirrorbench.models.transformer import Transformer
     from mirrorbench.runs.cache import EmbeddingCache
     from mirrorbench.runs.workspace import Workspace
 
@@ -48,10 +56,11 @@ class _Encoded:
 
 @dataclass(frozen=True)
 class _TaskInputs:
-    """A task's items, and the inputs to encode."""
+    """A task's items, the inputs to encode, and the checksums of its files."""
 
     items: Any
     inputs: list[TextInput]
+    data: tuple[tuple[str, str], ...]
 
 
 class Runner:
@@ -62,7 +71,6 @@ class Runner:
         self.tasks, self.results = workspace.plugins.tasks, workspace.results
         self._read: dict[str, _TaskInputs] = {}  # by name of the task
         self._fitted: dict[str, _TaskInputs] = {}  # the same, adapted to an encoder with a vocabulary of its own
-        self._data: dict[str, tuple[tuple[str, str], ...]] = {}
         self._environment: dict[str, Any] = {}
 
     def compute(self, groups: Sequence[CellGroup], corpora: Mapping[CorpusRef, Corpus]) -> Iterator[CellOutcome]:
@@ -114,8 +122,10 @@ class Runner:
 
     def _read_task(self, name: str) -> None:
         if name not in self._read:
-            items = self.tasks[name].load(self.workspace.data)
-            self._read[name] = _TaskInputs(items, self.tasks[name].inputs(items))
+            task, data = self.tasks[name], self.workspace.data
+            items = task.load(data)
+            # Files without a published checksum are hashed when they are read: perhaps others than at planning.
+            self._read[name] = _TaskInputs(items, task.inputs(items), tuple(sorted(task.identity(data).items())))
 
     def _group(self, cells: list[Cell], corpora: Mapping[CorpusRef, Corpus]) -> Iterator[CellOutcome]:
         """The cells of one model, which is loaded once and encodes each text once."""
@@ -125,9 +135,18 @@ class Runner:
         except (Exception, SystemExit) as error:  # models and plugins may raise anything; the run goes on
             yield from failed(cells, error)
             return
-        for part, encoded in self._encoded_parts(encoder, cells):
-            if isinstance(encoded, BaseException):
-                yield from failed(part, encoded)
+        parts = [cells]
+        while parts:
+            part = parts.pop(0)
+            try:
+                encoded = self._encode(encoder, part)
+            except (Exception, SystemExit) as error:  # as above
+                names = dict.fromkeys(cell.task for cell in part)
+                if len(names) > 1 and not isinstance(error, StorageError):
+                    # One by one: a task may need what the encoder lacks (vectors of some language).
+                    parts = [[cell for cell in part if cell.task == name] for name in names]
+                else:
+                    yield from failed(part, error)
                 continue
             for cell in part:
                 try:
@@ -136,27 +155,6 @@ class Runner:
                     yield from failed([cell], error)
                 else:
                     yield CellOutcome(cell, result)
-
-    def _encoded_parts(
-        self, encoder: Encoder, cells: list[Cell]
-    ) -> Iterator[tuple[list[Cell], dict[Pooling | None, _Encoded] | BaseException]]:
-        """All cells with their vectors; if encoding fails, each task's cells with vectors or error.
-
-        So a task that needs what the encoder lacks (vectors of some language) does not stop the others.
-        """
-        parts = [cells]
-        while parts:
-            part = parts.pop(0)
-            encoded: dict[Pooling | None, _Encoded] | BaseException
-            try:
-                encoded = self._encode(encoder, part)
-            except (Exception, SystemExit) as error:  # as above
-                names = dict.fromkeys(cell.task for cell in part)
-                if len(names) > 1 and not isinstance(error, StorageError):
-                    parts = [[cell for cell in part if cell.task == name] for name in names]
-                    continue
-                encoded = error
-            yield part, encoded
 
     def _encode(self, encoder: Encoder, cells: list[Cell]) -> dict[Pooling | None, _Encoded]:
         """Vectors of all inputs of the cells' tasks, by pooling."""
@@ -190,7 +188,7 @@ class Runner:
         if isinstance(encoder, VocabularyEncoder):
             items = task.with_vocabulary(read.items, encoder.vocabulary)
             if items is not read.items:
-                return _TaskInputs(items, task.inputs(items))
+                return _TaskInputs(items, task.inputs(items), read.data)
         return read
 
     def _fill(
@@ -235,9 +233,7 @@ class Runner:
         if cell.pooling is not None and cell.pooling.mode == "target":
             assert isinstance(encoder, PoolingEncoder)  # counted here, since vectors may come from the cache
             lost = encoder.lost_targets(distinct, cell.pooling)._asdict()
-        if cell.task not in self._data:  # again, since files without a published checksum are only hashed once read
-            self._data[cell.task] = tuple(sorted(task.identity(self.workspace.data).items()))
-        cell = replace(cell, data=self._data[cell.task])
+        cell = replace(cell, data=fitted.data)
         self._environment = self._environment or describe_environment(self.workspace.torch_device)
         result = Result(
             cell=cell.to_json(),
@@ -299,3 +295,105 @@ def _description(encoder: Encoder, pooling: Pooling | None, dimensions: int) -> 
     if transformer is not None:
         description["parameters"] = transformer.n_parameters
     return description
+
+
+class EncoderLoader:
+    """Loads the encoders of model references onto a workspace's device."""
+
+    def __init__(self, workspace: Workspace) -> None:
+        self.workspace = workspace
+        self._systems: dict[tuple[EncoderSpec, str], Encoder] = {}
+
+    def system(self, spec: EncoderSpec, precision: str) -> Encoder:
+        """An encoder system, kept until the next ``load``: planning needs its fingerprint."""
+        if (spec, precision) not in self._systems:
+            context = EncoderContext(str(self.workspace.torch_device), precision, self.workspace.offline)
+            self._systems[spec, precision] = create_encoder(spec, self.workspace.plugins, context)
+        return self._systems[spec, precision]
+
+    def load(
+        self, model: ModelRef, pooling: Pooling | None, precision: str, corpora: Mapping[CorpusRef, Corpus]
+    ) -> tuple[Encoder, float]:
+        """An encoder, tuned now or found in the cache, and the seconds that its tuning took (0 if nothing is tuned)."""
+        workspace = self.workspace
+        if model.members:
+            loaded = {lang: self.load(member, pooling, precision, corpora) for lang, member in model.members}
+            encoders = {language: encoder for language, (encoder, _) in loaded.items()}
+            return LanguageRouter(encoders, model.key), sum(seconds for _, seconds in loaded.values())
+        if model.path is None or pooling is None:
+            system = self.system(model.spec, precision)
+            del self._systems[model.spec, precision]  # so that it is freed after its cells
+            return system, 0.0
+        from mirrorbench.models.encoder import TransformerEncoder
+        from mirrorbench.models.transformer import load_transformer
+
+        path, seconds = model.path, 0.0
+        if model.corpus is not None:
+            path, seconds = self._tuned(model, corpora[model.corpus])
+        transformer = load_transformer(path, workspace.torch_device)
+        return TransformerEncoder(transformer, pooling, precision, model.key), seconds
+
+    def _tuned(self, model: ModelRef, corpus: Corpus) -> tuple[Path, float]:
+        """The tuned model in the cache; a lease keeps two processes from tuning the same one."""
+        cache = self.workspace.cache
+        if found := self._cached(model.key):
+            return found
+        with cache.leases.wait(model.key):
+            if found := self._cached(model.key):
+                return found
+            cache.sweep_model(model.key)
+            return tune_model(model, corpus.texts, self.workspace)
+
+    def _cached(self, key: str) -> tuple[Path, float] | None:
+        cache = self.workspace.cache
+        path = cache.model(key)
+        return (path, float(cache.describe_model(key)["tuning"]["seconds"])) if path else None
+
+
+def tune_model(model: ModelRef, texts: Sequence[str], workspace: Workspace) -> tuple[Path, float]:
+    """Tune a model on strings and store it in the cache: its directory, and the seconds of the tuning loop."""
+    import torch
+
+    from mirrorbench.models.transformer import quiet_transformers
+    from mirrorbench.training.loop import tune_backbone
+
+    recipe, plugins, device, reporter = model.recipe, workspace.plugins, workspace.torch_device, workspace.reporter
+    if recipe is None or model.path is None:
+        raise TuningError(f"{model.spec} is nothing to tune")
+    if len(texts) < recipe.batch_size and model.corpus:
+        reporter.note(
+            f"{model.spec}: {model.corpus.name} has {len(texts)} distinct strings, fewer than one batch of "
+            f"{recipe.batch_size}; each step sees all of them"
+        )
+    reporter.stage(f"tune {model.spec} seed {model.seed}", len(texts) * recipe.epochs, "strings")
+    registered: dict[str, Augmentation] = {entry.name: entry.value for entry in plugins.augmentations}
+    transformer = open_for_tuning(model.path, recipe, registered, device)
+    pairs = plugins.methods[model.method].pairs
+    report = tune_backbone(
+        transformer, texts, recipe, model.seed, registered, model.protocol, model.precision, reporter.advance, pairs
+    )
+    description = {
+        "spec": str(model.spec),
+        "seed": model.seed,
+        "recipe": recipe.to_json(),
+        "corpus": asdict(model.corpus) if model.corpus else None,
+        "identity": model.identity(),
+        "cost": report.cost,
+        "tuning": asdict(report) | {"device": str(device), "torch": torch.__version__},
+    }
+    with quiet_transformers():
+        return workspace.cache.save_model(model.key, transformer, description), report.seconds
+
+
+def open_for_tuning(
+    path: Path, recipe: Recipe, registered: dict[str, Augmentation], device: torch.device
+) -> Transformer:
+    """A backbone configured by the recipe's model augmentations."""
+    from mirrorbench.models.transformer import load_transformer
+    from mirrorbench.training.augmentations import model_augmentations
+
+    def configure(config: object) -> None:
+        for augmentation, rate in model_augmentations(recipe, registered):
+            augmentation.configure(config, rate)
+
+    return load_transformer(path, device, configure)

@@ -23,9 +23,8 @@ if TYPE_CHECKING:
 
     from mirrorbench.core.inputs import Encoder
     from mirrorbench.runs.cells import Cell
-    from mirrorbench.runs.loading import EncoderLoader
     from mirrorbench.runs.plan import Plan, Request
-    from mirrorbench.runs.runner import Runner
+    from mirrorbench.runs.runner import EncoderLoader, Runner
 
 _ENVIRONMENT = (
     "MIRRORBENCH_DISABLE_PLUGINS", "MIRRORBENCH_STRICT_PLUGINS", "HF_HUB_OFFLINE", "HF_HOME", "HF_HUB_CACHE",
@@ -107,7 +106,7 @@ class Workspace:
     @cached_property
     def loader(self) -> EncoderLoader:
         """Loads encoders onto the device."""
-        from mirrorbench.runs.loading import EncoderLoader
+        from mirrorbench.runs.runner import EncoderLoader
 
         return EncoderLoader(self)
 

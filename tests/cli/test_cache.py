@@ -13,8 +13,7 @@ import numpy as np
 import pytest
 
 from mirrorbench.core.inputs import TextInput
-from mirrorbench.runs.cache import Cache
-from mirrorbench.runs.maintenance import damage, entries, prunable, remove
+from mirrorbench.runs.cache import Cache, damage, entries, prunable, remove
 
 KEY = "a" * 64
 

@@ -9,9 +9,8 @@ from toys import ToyPlugin, toy_tasks
 
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.specs import parse_spec
-from mirrorbench.runs.estimate import Estimate, estimate, in_words
 from mirrorbench.runs.plan import Plan, Request
-from mirrorbench.runs.results import Result
+from mirrorbench.runs.results import Estimate, Result, estimate, in_words
 from mirrorbench.runs.workspace import Workspace
 
 

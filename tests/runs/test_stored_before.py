@@ -15,7 +15,7 @@ BEFORE = Path(__file__).parent / "stored_before"
 
 def test_results_of_an_earlier_version_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shutil.copytree(BEFORE, tmp_path / "results")
-    monkeypatch.setattr("mirrorbench.runs.loading.EncoderLoader.load", lambda *_: pytest.fail("computed anew"))
+    monkeypatch.setattr("mirrorbench.runs.runner.EncoderLoader.load", lambda *_: pytest.fail("computed anew"))
     log = Log()
     board = Session(
         tmp_path / "results", data_dir=tmp_path / "data", cache=tmp_path / "cache", device="cpu", offline=True,

@@ -17,9 +17,9 @@ from mirrorbench.models.backbones import fingerprint
 from mirrorbench.models.encoder import TransformerEncoder
 from mirrorbench.models.pooling import Pooling
 from mirrorbench.models.transformer import load_transformer
-from mirrorbench.runs import loading
+from mirrorbench.runs import runner
 from mirrorbench.runs.cells import CorpusRef, ModelRef
-from mirrorbench.runs.loading import open_for_tuning, tune_model
+from mirrorbench.runs.runner import open_for_tuning, tune_model
 from mirrorbench.runs.workspace import Workspace
 from mirrorbench.training.methods.mirror import mirror_preset
 
@@ -45,7 +45,7 @@ def test_a_tuned_model_gives_the_same_vectors_when_loaded_again(
 ) -> None:  # fmt: skip
     model = tunable(random_model(architecture))
     made = []
-    monkeypatch.setattr(loading, "open_for_tuning", lambda *args: made.append(open_for_tuning(*args)) or made[0])
+    monkeypatch.setattr(runner, "open_for_tuning", lambda *args: made.append(open_for_tuning(*args)) or made[0])
     path, seconds = tune_model(model, TEXTS, workspace)
     in_memory = TransformerEncoder(made[0], Pooling()).encode(TEXTS)
     loaded = TransformerEncoder(load_transformer(path, CPU), Pooling()).encode(TEXTS)

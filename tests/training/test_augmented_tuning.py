@@ -12,7 +12,7 @@ import torch
 from augmented import AUGMENTATIONS, TEXTS, recipe
 
 from mirrorbench.core.errors import TuningError
-from mirrorbench.runs.loading import open_for_tuning
+from mirrorbench.runs.runner import open_for_tuning
 from mirrorbench.training.augmentations import Augmentation
 from mirrorbench.training.loop import tune_backbone
 from mirrorbench.training.pairs import PairMaker, Pairs, identical_pairs

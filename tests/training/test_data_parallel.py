@@ -12,7 +12,7 @@ import torch
 from augmented import AUGMENTATIONS, TEXTS, recipe
 from torch.testing import assert_close
 
-from mirrorbench.runs.loading import open_for_tuning
+from mirrorbench.runs.runner import open_for_tuning
 from mirrorbench.training import microbatch as parts
 from mirrorbench.training.data_parallel import map_shares
 from mirrorbench.training.loop import TuningReport, tune_backbone

@@ -14,7 +14,7 @@ from augmented import AUGMENTATIONS, TEXTS, attached, embed, recipe
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from mirrorbench.models.transformer import Transformer
-from mirrorbench.runs.loading import open_for_tuning
+from mirrorbench.runs.runner import open_for_tuning
 from mirrorbench.training import microbatch as parts
 from mirrorbench.training.loop import _Loop
 from mirrorbench.training.losses import LOSSES

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from mirrorbench.core.errors import TuningError, UsageError
 from mirrorbench.models.transformer import Transformer
 from mirrorbench.runs.builtin import load_plugins
-from mirrorbench.runs.loading import open_for_tuning
+from mirrorbench.runs.runner import open_for_tuning
 from mirrorbench.training import microbatch as parts
 from mirrorbench.training.augmentations import Augmentation
 from mirrorbench.training.loop import TuningReport, batches, tune_backbone

@@ -13,7 +13,7 @@ from mirrorbench.core.plugins import Plugins
 from mirrorbench.models.encoder import TransformerEncoder
 from mirrorbench.models.pooling import Pooling
 from mirrorbench.models.transformer import Transformer, load_transformer
-from mirrorbench.runs.loading import open_for_tuning
+from mirrorbench.runs.runner import open_for_tuning
 from mirrorbench.training.augmentations import Augmentation
 from mirrorbench.training.loop import tune_backbone
 from mirrorbench.training.recipes import Recipe

@@ -15,7 +15,7 @@ from mirrorbench.core.errors import TuningError
 from mirrorbench.models.pooling import Pooling
 from mirrorbench.models.transformer import Transformer
 from mirrorbench.runs.builtin import load_plugins
-from mirrorbench.runs.loading import open_for_tuning
+from mirrorbench.runs.runner import open_for_tuning
 from mirrorbench.training.augmentations import model_augmentations
 from mirrorbench.training.augmentations.dropout import Dropout
 from mirrorbench.training.recipes import Recipe

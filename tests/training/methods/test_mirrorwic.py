@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from mirrorbench.core.inputs import TextInput
 from mirrorbench.models.encoder import TransformerEncoder
 from mirrorbench.models.pooling import Pooling
-from mirrorbench.runs.loading import open_for_tuning
+from mirrorbench.runs.runner import open_for_tuning
 from mirrorbench.training.loop import tune_backbone
 from mirrorbench.training.methods.mirrorwic import mirrorwic_preset, word_spans, words_in_context
 from mirrorbench.training.pairs import PairMaker

@@ -12,7 +12,7 @@ from augmented import AUGMENTATIONS
 from mirrorbench.core.errors import TuningError
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.models.pooling import Pooling
-from mirrorbench.runs.loading import open_for_tuning
+from mirrorbench.runs.runner import open_for_tuning
 from mirrorbench.training.loop import tune_backbone
 from mirrorbench.training.methods import sap
 from mirrorbench.training.methods.sap import name_pairs, sap_preset
