@@ -28,7 +28,7 @@ import small_data
 from pages import ROOT, parsed
 
 from mirrorbench.cli import add_plugin_commands, app, main
-from mirrorbench.data import catalogue
+from mirrorbench.data import cardfile
 from mirrorbench.models import backbones
 from mirrorbench.runs import builtin as plugin_manager
 
@@ -65,7 +65,7 @@ class Machine:
         self.root = root
         self.cache = cache
         self.model = model
-        self.made = small_data.make([*CARDS, *(task for suite in SUITES for task in catalogue.builtin_suites()[suite])])
+        self.made = small_data.make([*CARDS, *(task for suite in SUITES for task in cardfile.builtin_suites()[suite])])
         small_data.write(self.made, root / "data")
         small_data.write(
             {key: text for key, text in self.made.items() if key[0] == "stsb"}, root / "home" / "Downloads"
@@ -95,10 +95,10 @@ class Machine:
     @contextmanager
     def running(self) -> Iterator[None]:
         """Cards that know the small files, the hub's cache, and no network."""
-        load = catalogue.load_cards
+        load = cardfile.load_cards
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(
-                catalogue, "load_cards", lambda path: tuple(small_data.as_here(card, self.made) for card in load(path))
+                cardfile, "load_cards", lambda path: tuple(small_data.as_here(card, self.made) for card in load(path))
             )
             patch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
             patch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(self.root / "hub"))
@@ -200,6 +200,6 @@ def _no_network(host: object, *args: object, **kwargs: object) -> NoReturn:
 def _forget() -> None:
     """What a process knows that has just started."""
     plugin_manager.plugins.cache_clear()
-    catalogue.builtin_cards.cache_clear()
-    catalogue.builtin_suites.cache_clear()
+    cardfile.builtin_cards.cache_clear()
+    cardfile.builtin_suites.cache_clear()
     backbones._from_hub.cache_clear()

@@ -13,8 +13,8 @@ from pathlib import Path, PurePosixPath
 
 from samples import CONCEPTS, archive
 
+from mirrorbench.data.cardfile import builtin_cards
 from mirrorbench.data.cards import Card, DataFile
-from mirrorbench.data.catalogue import builtin_cards
 
 _WHO = ("cat", "dog", "child", "singer", "teacher", "train", "bank", "spring")
 _DOES = ("runs home", "sleeps all day", "is seen by the river", "plays a song", "stops in the rain", "waits outside")

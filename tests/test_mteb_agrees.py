@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import mirrorbench
-from mirrorbench.data.catalogue import builtin_cards
+from mirrorbench.data.cardfile import builtin_cards
 from mirrorbench.data.store import DataStore
 from mirrorbench.runs.results import read_results
 

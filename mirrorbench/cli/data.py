@@ -40,8 +40,8 @@ _Tasks = Annotated[list[str], typer.Argument(metavar="TASK...", help="Tasks or s
 @data_app.command("list")
 def list_data(data_dir: DataDir = None, offline: Offline = False, as_json: Json = False) -> None:
     """List all data sets and corpora: kind, licence, and how many of their files are here."""
+    from mirrorbench.data.cardfile import builtin_cards
     from mirrorbench.data.cards import CORPUS_KIND
-    from mirrorbench.data.catalogue import builtin_cards
     from mirrorbench.data.store import DataStore
 
     store = DataStore(data_dir, offline)
@@ -88,7 +88,7 @@ def fetch(
 @data_app.command("import")
 def import_data(folder: _Folder, data_dir: DataDir = None, offline: Offline = False) -> None:
     """Take original files over from a folder, wherever they lie under it, recognised by checksum."""
-    from mirrorbench.data.catalogue import builtin_cards
+    from mirrorbench.data.cardfile import builtin_cards
     from mirrorbench.data.importing import import_folder
     from mirrorbench.data.store import DataStore
 
@@ -149,8 +149,7 @@ def show_overlap(
 
     `mirrorbench data overlap sts-sentences sts`
     """
-    from mirrorbench.data.contamination import find_contamination
-    from mirrorbench.data.corpora import read_corpus
+    from mirrorbench.data.corpora import find_contamination, read_corpus
     from mirrorbench.data.store import DataStore
     from mirrorbench.runs.builtin import plugins
     from mirrorbench.runs.plan import expand_tasks
@@ -202,8 +201,8 @@ def _raise(failures: dict[str, MirrorbenchError], problem: str) -> None:
 def _cards(names: Iterable[str], suites: bool = True) -> Sequence[Card]:
     """The cards of data sets, of the members of suites, and of data sets of the hub; all built-in ones for no name."""
     from mirrorbench.core.registry import unknown_name
-    from mirrorbench.data.catalogue import builtin_cards, builtin_suites
-    from mirrorbench.data.hub import hub_card, is_hub_id
+    from mirrorbench.data.cardfile import builtin_cards, builtin_suites
+    from mirrorbench.data.cards import hub_card, is_hub_id
 
     known, members = dict(builtin_cards()), builtin_suites() if suites else {}
     flat = dict.fromkeys(task for name in names for task in members.get(name, (name,)))

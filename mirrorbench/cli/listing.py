@@ -36,7 +36,7 @@ def list_plugins(as_json: Json = False, plugin: PluginFiles = None) -> None:
 
 def _rows(kind: Listed, registered: Plugins) -> list[dict[str, Any]]:
     if kind is Listed.suites:
-        from mirrorbench.data.catalogue import builtin_suites
+        from mirrorbench.data.cardfile import builtin_suites
 
         return [{"name": name, "tasks": list(tasks)} for name, tasks in builtin_suites().items()]
     if kind is Listed.tables:

@@ -1,12 +1,14 @@
-"""Reading cards and suites from YAML. Reading is strict: a key that is wrong or missing is an error."""
+"""Reading cards and suites from YAML, the built-in ones too. A key that is wrong or missing is an error."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from itertools import product
 from math import prod
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -17,6 +19,7 @@ from mirrorbench.core.schema import problem_at, read
 from mirrorbench.core.yamlfile import read_yaml
 from mirrorbench.data.cards import (
     CORPUS_KIND,
+    HUB_FOLDER,
     MAX_NAME,
     SHA256,
     ArchiveSource,
@@ -28,10 +31,12 @@ from mirrorbench.data.cards import (
     HuggingFaceSource,
     PackageSource,
     UrlSource,
+    hub_file,
+    is_hub_id,
     matching,
+    parse_hub_id,
     relative_path,
 )
-from mirrorbench.data.hub import FOLDER, hub_file, is_hub_id, parse_hub_id
 from mirrorbench.data.textfiles import sha256_of, shown
 
 _NAME = rf"(?=.{{1,{MAX_NAME}}}\Z)[a-z0-9][a-z0-9.-]*"
@@ -146,7 +151,7 @@ def _card(raw: dict[str, Any], folder: Path) -> Card:
     names: Any = raw.get("files")
     own = isinstance(names, list) and bool(names) and all(isinstance(item, str) for item in names)
     if own:
-        stored = {"folder": FOLDER} if any(map(is_hub_id, names)) else {}
+        stored = {"folder": HUB_FOLDER} if any(map(is_hub_id, names)) else {}
         placeholder = [{"path": "own", "unverified": True}]
         raw = {"title": raw.get("name"), **_OWN, **stored, **raw, "files": placeholder}
     card = msgspec.convert(raw, _Card)
@@ -241,3 +246,33 @@ def _fill(template: Any, values: Mapping[str, Any]) -> Any:
     if (whole := _PLACEHOLDER.fullmatch(template)) and whole[1] in values:
         return values[whole[1]]
     return _PLACEHOLDER.sub(lambda found: str(values.get(found[1], found[0])), template)
+
+
+def cards_folder() -> Path:
+    """The folder of the built-in cards: ``mirrorbench/cards`` in a wheel, ``tasks`` beside it in a checkout."""
+    package = Path(__file__).resolve().parents[1]
+    for folder in (package / "cards", package.parent / "tasks"):
+        if (folder / "suites.yaml").is_file():
+            return folder
+    raise DataFormatError(
+        f"The built-in cards are in neither {package / 'cards'} nor {package.parent / 'tasks'}.",
+        hint="Install mirrorbench again.",
+    )
+
+
+@lru_cache(maxsize=1)
+def builtin_cards() -> Mapping[str, Card]:
+    """All built-in cards by name, sorted by name."""
+    cards: dict[str, Card] = {}
+    for path in sorted(cards_folder().glob("*/*.yaml")):
+        for card in load_cards(path):
+            if card.name in cards:
+                raise DataFormatError(f"{path}: a second card named {card.name!r}.", hint="Rename one of the two.")
+            cards[card.name] = card
+    return MappingProxyType(dict(sorted(cards.items())))
+
+
+@lru_cache(maxsize=1)
+def builtin_suites() -> Mapping[str, tuple[str, ...]]:
+    """The built-in suites: task names in table order."""
+    return MappingProxyType(read_suites(cards_folder() / "suites.yaml"))

@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from mirrorbench.core.errors import DataFormatError
+from mirrorbench.core.errors import DataFormatError, UsageError
 from mirrorbench.data.textfiles import shown
 
 CORPUS_KIND = "corpus"
@@ -312,3 +312,61 @@ def only_file(files: Mapping[str, Path], parser: str) -> Path:
     if len(files) != 1:
         raise DataFormatError(f"Parser {parser!r}: one file is needed, and the card gives {len(files)}.")
     return next(iter(files.values()))
+
+
+PREFIX = "hf:"
+HUB_FOLDER = "hub"
+"""Store folder of all hub splits."""
+HUB_GRAMMAR = "hf:OWNER/NAME@COMMIT[/CONFIG]/SPLIT, and #COLUMN for a corpus"
+
+_ID = re.compile(
+    r"hf:(?P<repo>[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*)@(?P<revision>[\w.-]+)"
+    r"(?:/(?P<config>[A-Za-z0-9_][\w.-]*))?/(?P<split>\w[\w.]*)(?:#(?P<column>.+))?",
+    re.ASCII,
+)
+
+
+def is_hub_id(text: str) -> bool:
+    """Whether a text is meant as a hub id, well-formed or not."""
+    return text.startswith(PREFIX)
+
+
+def parse_hub_id(text: str) -> tuple[DatasetSource, str]:
+    """The split that an id names, and the column, empty if it names none.
+
+    >>> source, column = parse_hub_id("hf:mteb/sts17@" + "0" * 40 + "/en-en/test#sentence1")
+    >>> source.repo, source.config, source.split, column
+    ('mteb/sts17', 'en-en', 'test', 'sentence1')
+    """
+    match = _ID.fullmatch(text)
+    if match is None:
+        raise UsageError(f"{text!r} names no split of a data set of the hub", f"Write {HUB_GRAMMAR}.")
+    parts = {name: value or "" for name, value in match.groupdict().items()}
+    column = parts.pop("column")
+    if not re.fullmatch(COMMIT, parts["revision"]):
+        raise UsageError(
+            f"{text!r} asks for {parts['revision']!r}, which is no commit of 40 hexadecimal digits; branches and tags "
+            "move, and the numbers with them",
+            f"The commits are at https://huggingface.co/datasets/{parts['repo']}/commits/main",
+        )
+    if any(len(part) > MAX_NAME for part in (*parts["repo"].split("/"), parts["config"], parts["split"])):
+        raise UsageError(f"{text!r}: a name has more than {MAX_NAME} characters")
+    return DatasetSource(**parts), column
+
+
+def hub_file(source: DatasetSource) -> DataFile:
+    """A split as a file of the store; its checksum is that of the first fetch."""
+    folders = [source.repo, source.revision, *filter(None, [source.config])]
+    path = "/".join([*folders, f"{source.split}.jsonl"])
+    return DataFile(path, sha256="", size=None, sources=(source,), unverified=True)
+
+
+def hub_card(text: str) -> Card:
+    """A card for an id given as ``--corpus``; errors as in ``parse_hub_id``."""
+    source, column = parse_hub_id(text)
+    return Card(
+        name=text, kind=CORPUS_KIND, title="from the Hugging Face hub", level="sentence", languages=(), metric="",
+        parser="lines", files=(hub_file(source),), licence="as the data set's page says.", licence_url="",
+        redistributable=False, citation="", homepage=source.place, version=1,
+        options={"column": column} if column else {}, folder=HUB_FOLDER,
+    )  # fmt: skip

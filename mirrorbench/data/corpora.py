@@ -1,20 +1,32 @@
-"""Corpora: the raw strings that an encoder is tuned on."""
+"""Corpora: the raw strings that an encoder is tuned on, read or generated, and which test items they contain.
+
+Contamination: texts are compared after Unicode normalisation (NFKC), case folding and collapsing of white space;
+punctuation counts. A corpus holds texts only: the labels of contaminated items were not seen.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Mapping, Sequence
+import random
+import string
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from mirrorbench.core.errors import DataFormatError, UsageError
+from mirrorbench.core.errors import DataFormatError, DataUnavailableError, UsageError
+from mirrorbench.core.hooks import Register, hookimpl
 from mirrorbench.core.registry import unknown_name
-from mirrorbench.data.cards import CORPUS_KIND, Card, text_option, whole_number
-from mirrorbench.data.hub import hub_card, is_hub_id
+from mirrorbench.data.cards import CORPUS_KIND, Card, hub_card, is_hub_id, text_option, whole_number
 from mirrorbench.data.store import DataStore
 from mirrorbench.data.textfiles import is_text, parse_json, read_lines, shown
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,3 +222,125 @@ def default_corpus(level: str, language: str, protocol: str) -> str:
     if (level, language, protocol) == ("wic", "en", "released"):
         return "wic-sentences-20k"  # MirrorWiC's released code tunes on all of its file
     return DEFAULT_CORPORA.get((level, language), "")
+
+
+SIZE = 10_000
+"""Strings in each corpus, as in the paper."""
+N_BUCKETS = 10
+"""Buckets of ``SIZE`` words each: the paper splits the 100k most frequent words (Figure 8)."""
+SHORTEST, LONGEST = 3, 12
+"""Characters of a random string. The paper does not say; most of its 10k English words are in this range."""
+LONGEST_LIST = 200_000
+"""Words in each language's long list, if there are so many: common for static vectors."""
+LANGUAGES = ("ar", "de", "en", "es", "fi", "fr", "he", "hr", "it", "pl", "ru", "tr", "zh")
+"""Languages of the long lists: those of the papers' lexical tasks that wordfreq has."""
+_CHARACTERS = string.ascii_letters + string.digits
+
+
+def random_strings() -> list[str]:
+    """Distinct random strings of English letters and digits (paper 1, Table 10, appendix C).
+
+    The same on every machine: Python guarantees the sequence of ``random()`` only.
+    """
+    draw = random.Random(2021).random
+    distinct: dict[str, None] = {}
+    while len(distinct) < SIZE:
+        length = SHORTEST + int(draw() * (LONGEST - SHORTEST + 1))
+        distinct["".join(_CHARACTERS[int(draw() * len(_CHARACTERS))] for _ in range(length))] = None
+    return list(distinct)
+
+
+def frequent_words(bucket: int) -> Sequence[str]:
+    """English words by frequency: bucket 0 holds the 10k most frequent, bucket 1 the next 10k (paper 1, Figure 8).
+
+    The paper counts in Wikipedia and released only the first bucket. This uses wordfreq's large list, which counts in
+    Wikipedia and other sources and no longer changes; ties are in alphabetical order.
+    """
+    return top_words("en", SIZE * N_BUCKETS)[bucket * SIZE : (bucket + 1) * SIZE]
+
+
+def top_words(language: str, n: int) -> Sequence[str]:
+    """The ``n`` most frequent words of a language, or all that wordfreq's best list has."""
+    try:
+        from wordfreq import top_n_list
+    except ImportError as error:
+        raise DataUnavailableError(
+            "lists of frequent words need the package wordfreq, which is not installed",
+            "Install it: pip install 'mirrorbench[words]'",
+        ) from error
+    # wordfreq lists Croatian together with Serbian and Bosnian
+    words: list[str] = top_n_list("sh" if language == "hr" else language, n, wordlist="best")
+    return words
+
+
+def generated_corpora() -> Iterator[GeneratedCorpus]:
+    """The random strings, ten buckets of English words, and the long word lists."""
+    yield GeneratedCorpus("random-strings", "10k random strings of letters and digits", random_strings)
+    for bucket in range(N_BUCKETS):
+        low, high = bucket * SIZE // 1000, (bucket + 1) * SIZE // 1000
+        title = f"English words from frequency rank {low}k to {high}k (wordfreq)"
+        yield GeneratedCorpus(f"words-en-{low}-{high}k", title, partial(frequent_words, bucket))
+    for language in LANGUAGES:
+        title = f"up to {LONGEST_LIST // 1000}k words of {language} by frequency (wordfreq)"
+        yield GeneratedCorpus(f"frequent-words-{language}", title, partial(top_words, language, LONGEST_LIST))
+
+
+@hookimpl
+def register_corpora(register: Register) -> None:
+    """Register the generated corpora."""
+    for corpus in generated_corpora():
+        register(corpus)
+
+
+NORMALISATION = "NFKC, case folded, white space collapsed"
+"""How texts are compared, as stated in results and tables."""
+
+NONE, SOME, ALL = 0, 1, 2
+"""How much of an item is in the corpus: none, some or all of its texts."""
+
+
+@dataclass(frozen=True)
+class Contamination:
+    """For each item (by id): ``NONE``, ``SOME`` or ``ALL`` of its texts are in the corpus."""
+
+    found: Mapping[str, int]
+
+    def share(self, least: int) -> float:
+        """Share of items with at least ``SOME`` text in the corpus, or with ``ALL`` (e.g. both sentences of a pair)."""
+        return sum(value >= least for value in self.found.values()) / len(self.found)
+
+    def flags(self, ids: Sequence[str]) -> NDArray[np.int8]:
+        """The values of these items, in their order."""
+        import numpy as np
+
+        return np.array([self.found[item] for item in ids], dtype=np.int8)
+
+    def to_json(self) -> dict[str, Any]:
+        """The ``overlap`` object of a result file."""
+        return {
+            "n_items": len(self.found), "any_text": self.share(SOME), "all_texts": self.share(ALL),
+            "normalisation": NORMALISATION,
+        }  # fmt: skip
+
+
+def find_contamination(texts: Mapping[str, Sequence[str]], corpus: Iterable[str]) -> Contamination | None:
+    """Which items have texts that occur in a corpus; ``texts``: each item's texts by its id, no texts give ``None``."""
+    if not texts:
+        return None
+    known = _normalised_texts(tuple(corpus))
+    found = {}
+    for item, own in texts.items():
+        hits = [normalised(text) in known for text in own]
+        found[item] = ALL if hits and all(hits) else SOME if any(hits) else NONE
+    return Contamination(found)
+
+
+def normalised(text: str) -> str:
+    """A text in the form in which texts are compared."""
+    # NFKC twice: case folding may undo the normal form, and NFKC may produce capitals (Unicode, definition D146).
+    return " ".join(unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold()).split())
+
+
+@lru_cache(maxsize=4)
+def _normalised_texts(corpus: tuple[str, ...]) -> frozenset[str]:
+    return frozenset(map(normalised, corpus))

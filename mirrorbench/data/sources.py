@@ -7,14 +7,16 @@ again that did not answer.
 from __future__ import annotations
 
 import hashlib
+import json
+import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 from urllib.parse import urlsplit
 
-from mirrorbench.core.errors import DataUnavailableError, MirrorbenchError, StorageError
+from mirrorbench.core.errors import DataFormatError, DataUnavailableError, MirrorbenchError, StorageError
 from mirrorbench.core.files import writing
 from mirrorbench.data.archives import MEMBER_LIMIT, extract_member
 from mirrorbench.data.cards import ArchiveSource, BesideSource, Card, DataFile, DatasetSource, PackageSource, Source
@@ -105,8 +107,6 @@ class Fetcher:
                 self._archives[source.url] = self._download(source.url, source.sha256, whole)
             extract_member(self._archives[source.url], source.member, got, limit)
         elif isinstance(source, DatasetSource):
-            from mirrorbench.data.hub import write_split
-
             with got.open("wb") as sink:
                 write_split(source, _LimitedWriter(sink, _ARCHIVE_LIMIT).write)
         else:
@@ -139,6 +139,43 @@ class Fetcher:
             raise DataUnavailableError(" ".join(str(error).split())) from error
         except OSError as error:
             raise StorageError(f"Cannot write to {self._folder}: {error.strerror}.") from error
+
+
+def write_split(source: DatasetSource, write: Callable[[bytes], object]) -> None:
+    """Write a split as JSON lines, with its columns of strings, numbers, booleans and class labels.
+
+    The library ``datasets`` keeps its own copy below ``HF_HOME``.
+    """
+    try:
+        import datasets
+    except ImportError as error:
+        message = "the package datasets is not installed; install it: pip install 'mirrorbench[hub]'"
+        raise DataUnavailableError(message) from error
+    if os.path.isdir(source.repo):
+        # The library would read that folder and ignore the revision.
+        raise DataUnavailableError(f"a folder {source.repo} lies here, which the library would read instead")
+    noisy = datasets.is_progress_bar_enabled()
+    datasets.disable_progress_bars()
+    config = source.config or None
+    try:
+        rows: Any = datasets.load_dataset(source.repo, config, split=source.split, revision=source.revision)
+    except Exception as error:  # the library and the hub's client raise many types
+        reason = " ".join(str(error).split())[:300]
+        raise DataUnavailableError(f"the library datasets says: {type(error).__name__}: {reason}") from error
+    finally:
+        if noisy:
+            datasets.enable_progress_bars()
+    kinds = ("string", "large_string", "bool", "int", "uint", "float")  # types that JSON can hold
+    kept = [
+        name
+        for name, feature in rows.features.items()
+        if isinstance(feature, datasets.ClassLabel)
+        or (isinstance(feature, datasets.Value) and str(feature.dtype).startswith(kinds))
+    ]
+    if not kept:
+        raise DataFormatError(f"no column of texts or numbers, but {', '.join(rows.features)}")
+    for row in rows.select_columns(kept):
+        write(json.dumps(row, ensure_ascii=False).encode() + b"\n")
 
 
 def unavailable(card: Card, files: list[DataFile], failures: list[str], offline: bool = False) -> DataUnavailableError:

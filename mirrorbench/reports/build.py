@@ -10,7 +10,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from mirrorbench.core.specs import EncoderSpec, parse_spec
-from mirrorbench.data.catalogue import builtin_suites
+from mirrorbench.data.cardfile import builtin_suites
 from mirrorbench.models.backbones import label as backbone_label
 from mirrorbench.reports.provenance import provenance_notes
 from mirrorbench.reports.table import AVERAGE, Column, Row, Score, Table

@@ -35,7 +35,7 @@ BUILTIN_PLUGINS = (
     "mirrorbench.training.augmentations.controlled_dropout",
     "mirrorbench.training.augmentations.drophead",
     "mirrorbench.tasks.kinds",
-    "mirrorbench.data.generated",
+    "mirrorbench.data.corpora",
     "mirrorbench.runs.executors",
     "mirrorbench.tasks.metrics",
     "mirrorbench.reports.renderers",

@@ -158,7 +158,7 @@ def hub(offline: bool) -> str:
 
 def lacking(data: DataStore) -> dict[str, list[str]]:
     """The tasks of each suite whose data files are not all present."""
-    from mirrorbench.data.catalogue import builtin_cards, builtin_suites
+    from mirrorbench.data.cardfile import builtin_cards, builtin_suites
 
     cards = builtin_cards()
     return {

@@ -15,7 +15,7 @@ from mirrorbench.core.errors import TuningError, UsageError
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.registry import unknown_name
 from mirrorbench.core.specs import PROTOCOLS, EncoderSpec, Value
-from mirrorbench.data.catalogue import builtin_suites
+from mirrorbench.data.cardfile import builtin_suites
 from mirrorbench.data.corpora import Corpus, check_corpus, default_corpus, read_corpus
 from mirrorbench.models import backbones
 from mirrorbench.models.pooling import DEFAULT_MAX_LENGTH, Pooling

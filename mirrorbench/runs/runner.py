@@ -20,8 +20,7 @@ from mirrorbench.core.identity import COMPUTATION, digest
 from mirrorbench.core.inputs import Encoder, PoolingEncoder, TextInput, VocabularyEncoder, check_vectors
 from mirrorbench.core.locks import POLL_SECONDS
 from mirrorbench.core.specs import EncoderSpec
-from mirrorbench.data.contamination import Contamination, find_contamination
-from mirrorbench.data.corpora import Corpus
+from mirrorbench.data.corpora import Contamination, Corpus, find_contamination
 from mirrorbench.models.backbones import foreign_languages
 from mirrorbench.models.encoder import Cost, LanguageRouter
 from mirrorbench.models.pooling import Pooling

@@ -10,9 +10,8 @@ from mirrorbench.core.errors import PluginError, UsageError
 from mirrorbench.core.hooks import Register, hookimpl
 from mirrorbench.core.registry import Entry, Registry, unknown_name
 from mirrorbench.core.specs import LEVELS, parse_params
-from mirrorbench.data.cardfile import load_card
+from mirrorbench.data.cardfile import builtin_cards, load_card
 from mirrorbench.data.cards import CORPUS_KIND, Card
-from mirrorbench.data.catalogue import builtin_cards
 from mirrorbench.tasks.base import Task, TaskKind
 from mirrorbench.tasks.lexicon_induction import LexiconInduction
 from mirrorbench.tasks.nearest import EntityLinking, SenseDisambiguation

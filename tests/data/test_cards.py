@@ -11,9 +11,8 @@ import pytest
 import yaml
 
 from mirrorbench.core.errors import DataFormatError
-from mirrorbench.data.cardfile import load_card, read_suites
+from mirrorbench.data.cardfile import builtin_cards, builtin_suites, load_card, read_suites
 from mirrorbench.data.cards import ArchiveSource, GithubSource, HuggingFaceSource, PackageSource, UrlSource
-from mirrorbench.data.catalogue import builtin_cards, builtin_suites
 from mirrorbench.data.formats import PARSERS
 
 SHA = "0" * 64

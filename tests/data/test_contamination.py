@@ -11,7 +11,7 @@ from toys import toy_tasks
 
 from mirrorbench.core.inputs import TextInput
 from mirrorbench.core.plugins import Plugins
-from mirrorbench.data.contamination import ALL, NONE, SOME, find_contamination, normalised
+from mirrorbench.data.corpora import ALL, NONE, SOME, find_contamination, normalised
 from mirrorbench.data.items import (
     ContextChange,
     ContextPair,

@@ -9,7 +9,7 @@ from samples import archive
 from toy_cards import make_card, make_file
 
 from mirrorbench.core.errors import DataFormatError, DataUnavailableError, UnknownNameError, UsageError
-from mirrorbench.data.catalogue import builtin_cards
+from mirrorbench.data.cardfile import builtin_cards
 from mirrorbench.data.corpora import DEFAULT_CORPORA, read_corpus
 from mirrorbench.data.importing import import_folder
 from mirrorbench.data.store import DataStore

@@ -11,9 +11,9 @@ from typer.testing import CliRunner
 
 from mirrorbench.cli.data import data_app as app
 from mirrorbench.core.errors import DataIntegrityError, DataUnavailableError, UnknownNameError, UsageError
-from mirrorbench.data import catalogue
+from mirrorbench.data import cardfile
+from mirrorbench.data.cardfile import builtin_cards
 from mirrorbench.data.cards import Card, UrlSource
-from mirrorbench.data.catalogue import builtin_cards
 
 CONTENT = b"one\ttwo\n"
 
@@ -45,8 +45,8 @@ def toys(
         "lost": make_card(gone, name="lost"),
         "lost2": make_card(gone, name="lost2"),
     }
-    monkeypatch.setattr(catalogue, "builtin_cards", lambda: cards)
-    monkeypatch.setattr(catalogue, "builtin_suites", lambda: {"two": ("toy", "lost")})
+    monkeypatch.setattr(cardfile, "builtin_cards", lambda: cards)
+    monkeypatch.setattr(cardfile, "builtin_suites", lambda: {"two": ("toy", "lost")})
     return cards
 
 

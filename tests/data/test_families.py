@@ -7,8 +7,7 @@ import pytest
 
 from mirrorbench import hookimpl
 from mirrorbench.core.errors import DataFormatError
-from mirrorbench.data.cardfile import expand, load_card, load_cards
-from mirrorbench.data.catalogue import cards_folder
+from mirrorbench.data.cardfile import cards_folder, expand, load_card, load_cards
 from mirrorbench.runs.builtin import load_plugins
 
 

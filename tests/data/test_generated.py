@@ -13,8 +13,7 @@ from mirrorbench.core.errors import DataUnavailableError, UnknownNameError
 from mirrorbench.core.hooks import Register
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.specs import parse_spec
-from mirrorbench.data.corpora import GeneratedCorpus, read_corpus
-from mirrorbench.data.generated import LONGEST, SHORTEST, frequent_words, random_strings
+from mirrorbench.data.corpora import LONGEST, SHORTEST, GeneratedCorpus, frequent_words, random_strings, read_corpus
 from mirrorbench.data.store import DataStore
 from mirrorbench.runs.builtin import load_plugins
 from mirrorbench.runs.plan import Planner, Request

@@ -22,8 +22,8 @@ import pytest
 from mirrorbench.cli import main
 from mirrorbench.core.errors import DataFormatError, DataIntegrityError, DataUnavailableError, UsageError
 from mirrorbench.data.cardfile import load_card
+from mirrorbench.data.cards import hub_card, hub_file, parse_hub_id
 from mirrorbench.data.corpora import read_corpus
-from mirrorbench.data.hub import hub_card, hub_file, parse_hub_id
 from mirrorbench.data.store import DataStore
 from mirrorbench.runs.builtin import plugins
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from mirrorbench.data.cardfile import builtin_cards, builtin_suites
 from mirrorbench.data.cards import EMBEDDED_DATA, Card, PackageSource
-from mirrorbench.data.catalogue import builtin_cards, builtin_suites
 from mirrorbench.data.corpora import read_corpus
 from mirrorbench.data.store import DataStore
 from mirrorbench.runs.builtin import load_plugins

@@ -14,7 +14,7 @@ from toys import DOGS, ToyPlugin
 from mirrorbench.core.errors import DataUnavailableError, UnknownNameError, UsageError
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.specs import parse_spec
-from mirrorbench.data.catalogue import builtin_cards, builtin_suites
+from mirrorbench.data.cardfile import builtin_cards, builtin_suites
 from mirrorbench.data.corpora import DEFAULT_CORPORA, default_corpus
 from mirrorbench.data.store import DataStore
 from mirrorbench.models import backbones

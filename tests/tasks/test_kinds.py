@@ -8,7 +8,7 @@ import pytest
 
 from mirrorbench.core.errors import MirrorbenchError, UnknownNameError, UsageError
 from mirrorbench.core.specs import split_names
-from mirrorbench.data.catalogue import builtin_cards
+from mirrorbench.data.cardfile import builtin_cards
 from mirrorbench.data.importing import import_folder
 from mirrorbench.data.store import DataStore
 from mirrorbench.runs.builtin import plugins

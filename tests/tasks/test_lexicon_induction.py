@@ -9,7 +9,7 @@ from toys import trigrams, vectors_of
 
 from mirrorbench.core.errors import DataFormatError, DataUnavailableError, EncodingError
 from mirrorbench.core.inputs import TextInput
-from mirrorbench.data.catalogue import builtin_cards
+from mirrorbench.data.cardfile import builtin_cards
 from mirrorbench.data.formats import parse
 from mirrorbench.data.importing import import_folder
 from mirrorbench.data.items import Lexicon

@@ -7,19 +7,27 @@ it).
 
 from __future__ import annotations
 
+import csv
+import re
 from codecs import BOM_UTF8
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from mirrorbench.core.errors import DataFormatError, UnknownNameError
+from mirrorbench.data.textfiles import Ids, parse_json, parse_number, read_lines, shown
 
 if TYPE_CHECKING:
-    from mirrorbench.data.formats.columns import Parser
     from mirrorbench.data.store import ResolvedData
+
+Parser = Callable[[Mapping[str, Path], Mapping[str, Any]], list[Any]]
+_T = TypeVar("_T")
 
 PARSERS = {
     **dict.fromkeys(("sts", "stsb", "sick", "qnli", "table"), "pairs"),
-    **dict.fromkeys(("multisimlex", "multisimlex-concepticon", "xling-eval"), "words"),
+    **dict.fromkeys(("multisimlex", "multisimlex-concepticon", "xling-eval"), "pairs"),
     **dict.fromkeys(("wic", "wic-tsv", "xlwic", "am2ico", "usim", "cosimlex"), "contexts"),
     **dict.fromkeys(("biosyn", "askapatient", "cometa", "rescnn"), "entity_linking"),
     "wsd": "wsd",
@@ -49,3 +57,152 @@ def parse(data: ResolvedData) -> list[Any]:
     if not items:
         raise DataFormatError(f"{', '.join(map(str, data.files.values()))}: no items in it.")
     return items
+
+
+@dataclass(slots=True)  # not frozen: that would double the time per row
+class TableRow:
+    """A row of a file: values by column name, or by index from 0 if columns have no names."""
+
+    path: Path | str
+    line: int
+    values: Mapping[Any, Any]
+    ids: Ids
+
+    def error(self, problem: str) -> DataFormatError:
+        """An error about the row, with file and line."""
+        return DataFormatError(f"{self.path}, line {self.line}: {problem}.")
+
+    def text(self, column: str | int) -> str:
+        """The text in a column, unchanged; it must not be blank."""
+        value = self.values.get(column)
+        if not isinstance(value, str) or not value.strip():
+            raise self.error(f"column {column!r} is missing, empty or no text")
+        return value
+
+    def number(self, column: str | int, scale: tuple[float, float]) -> float:
+        """The decimal number in a column, within a scale."""
+        return parse_number(self.text(column).strip(), self.path, self.line, *scale)
+
+    def label(self, column: str | int, labels: Mapping[str, _T]) -> _T:
+        """The value of the label in a column."""
+        value = self.values.get(column)
+        if not isinstance(value, str) or value not in labels:
+            raise self.error(f"the label {shown(str(value))} is none of {', '.join(labels)}")
+        return labels[value]
+
+    def unique(self, identity: str) -> str:
+        """The id of the row's item, which must be unique in all files."""
+        return self.ids.add(identity, self.path, self.line)
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """The columns of a format.
+
+    Attributes:
+        names: the columns in order, or the required ones if the header gives the order. If empty, columns are numbered
+            and all rows have as many as the first.
+        header: whether the first line names the columns: ``exact`` (these and no others), ``order`` (these and perhaps
+            others, in any order), or empty for no header.
+        widths: permitted numbers of columns, if not that of the names or of the header.
+        separator: with ``,`` quotes follow RFC 4180, one row per line; with any other, quotes are text.
+        encoding: of the file.
+    """
+
+    names: Sequence[str | int]
+    header: Literal["", "exact", "order"] = ""
+    widths: tuple[int, ...] = ()
+    separator: str = "\t"
+    encoding: str = "utf-8-sig"
+
+    def read(self, path: Path, ids: Ids | None = None) -> list[TableRow]:
+        """The rows of a file; see ``split``."""
+        return self.split(read_lines(path, self.encoding), path, ids)
+
+    def split(self, lines: Sequence[str], path: Path | str, ids: Ids | None = None) -> list[TableRow]:
+        """Lines as rows."""
+        if self.separator == ",":
+            cut = [_csv_fields(text, path, line) for line, text in enumerate(lines, start=1)]
+        else:
+            cut = [text.split(self.separator) for text in lines]
+        names = self.names or range(len(cut[0]) if cut else 0)
+        widths = self.widths or (len(names),)
+        if self.header:
+            found = cut.pop(0) if cut else []
+            if self.header == "exact" and found != list(names):
+                raise DataFormatError(f"{path}: the header is not {', '.join(map(str, names))}.")
+            if lacking := [str(name) for name in names if found.count(str(name)) != 1]:
+                raise DataFormatError(f"{path}: the header lacks {', '.join(lacking)}, or names it twice.")
+            names, widths = found, (len(found),)
+        ids = ids or Ids()
+        rows = []
+        for line, row in enumerate(cut, start=2 if self.header else 1):
+            if len(row) not in widths:
+                wanted = " or ".join(map(str, widths))
+                raise DataFormatError(f"{path}, line {line}: {len(row)} columns instead of {wanted}.")
+            rows.append(TableRow(path, line, dict(zip(names, row, strict=False)), ids))
+        return rows
+
+    def read_all(self, files: Mapping[str, Path]) -> Iterator[TableRow]:
+        """The rows of several files; ids are unique among all."""
+        ids = Ids()
+        for path in files.values():
+            yield from self.read(path, ids)
+
+
+def _csv_fields(text: str, path: Path | str, line: int) -> list[str]:
+    # One line at a time, so that a stray quote is an error in its line and cannot absorb the next lines.
+    try:
+        rows = list(csv.reader([text], strict=True))
+    except csv.Error as error:
+        raise DataFormatError(f"{path}, line {line}: {error}.") from None
+    if len(rows) != 1 or not rows[0]:
+        raise DataFormatError(f"{path}, line {line}: an empty line.")
+    return rows[0]
+
+
+def json_rows(path: Path, ids: Ids) -> Iterator[TableRow]:
+    """The rows of a JSON-lines file."""
+    for line, text in enumerate(read_lines(path), start=1):
+        values = parse_json(text, f"{path}, line {line}")
+        if not isinstance(values, dict):
+            raise DataFormatError(f"{path}, line {line}: not a JSON object.")
+        yield TableRow(path, line, values, ids)
+
+
+def parallel_lines(path: Path, rows: Sequence[TableRow]) -> list[str]:
+    """The lines of a file that has one line for each row of another file."""
+    lines = read_lines(path)
+    if len(lines) != len(rows):
+        raise DataFormatError(f"{path} has {len(lines)} lines instead of {len(rows)}, one for each item.")
+    return lines
+
+
+def parallel_labels(path: Path | None, rows: Sequence[TableRow], labels: Mapping[str, int]) -> list[int | None]:
+    """The values of a file of labels, one for each row of another file; ``None`` for each if there is no file."""
+    if path is None:
+        return [None] * len(rows)
+    lines = [(line, text.strip()) for line, text in enumerate(parallel_lines(path, rows), start=1)]
+    return [TableRow(path, line, {0: text}, Ids()).label(0, labels) for line, text in lines]
+
+
+def by_name(files: Mapping[str, Path], pattern: str, shape: str, needed: Sequence[str]) -> dict[str, dict[str, Path]]:
+    """Files by group and part, which their names give: ``dev.gold.txt`` is the part ``gold`` of the group ``dev``.
+
+    ``pattern`` has groups ``group`` and ``part`` (``data`` if empty); ``shape`` describes it in messages. Every group
+    must have all ``needed`` parts; the first one's files give the order of groups.
+    """
+    found: dict[str, dict[str, Path]] = {}
+    for name, path in files.items():
+        match = re.fullmatch(pattern, PurePosixPath(name).name)
+        if match is None:
+            raise DataFormatError(f"{path}: the name does not follow {shape}.")
+        part = match["part"] or "data"
+        if part in found.setdefault(match["group"], {}):
+            raise DataFormatError(f"{path}: a second file of {match['group']}, {part}.")
+        found[match["group"]][part] = path
+    for group, parts in found.items():
+        if absent := [part for part in needed if part not in parts]:
+            raise DataFormatError(f"The files of {group} ({shape}) lack {', '.join(absent)}.")
+    order = list(files.values())
+    return dict(sorted(found.items(), key=lambda item: order.index(item[1][needed[0]])))

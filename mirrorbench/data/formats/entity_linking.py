@@ -15,7 +15,7 @@ import msgspec
 from mirrorbench.core.errors import DataFormatError
 from mirrorbench.data.archives import MEMBER_LIMIT, open_archive
 from mirrorbench.data.cards import only_file, text_option
-from mirrorbench.data.formats.columns import Columns, by_name
+from mirrorbench.data.formats import Columns, by_name
 from mirrorbench.data.items import Linking, Mention
 from mirrorbench.data.textfiles import decode_lines, read_lines, shown
 

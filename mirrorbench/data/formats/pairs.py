@@ -1,19 +1,27 @@
-"""Formats of sentence pairs: STS 2012 to 2017, the STS benchmark, SICK, QNLI, and plain tables."""
+"""Formats of pairs: of sentences (STS 2012 to 2017, the STS benchmark, SICK, QNLI), plain tables, and of words.
+
+A pair of Multi-SimLex in one language has the mean of the annotators' scores. Cross-lingual pairs follow its paper
+(Vulić et al. 2020, section 7): two aligned pairs (w1, w2) and (t1, t2) whose scores differ by at most a fifth of the
+scale give (w1, t2) and (w2, t1), both with the mean of the two scores.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from mirrorbench.core.errors import DataFormatError
-from mirrorbench.data.cards import whole_number
-from mirrorbench.data.formats.columns import Columns, TableRow, by_name, json_rows, parallel_lines
-from mirrorbench.data.items import Pair
-from mirrorbench.data.textfiles import Ids, is_text, parse_number
+from mirrorbench.data.cards import only_file, whole_number
+from mirrorbench.data.formats import Columns, TableRow, by_name, json_rows, parallel_lines
+from mirrorbench.data.items import Lexicon, Pair
+from mirrorbench.data.textfiles import Ids, is_text, parse_index, parse_number, shown
 
 _STS_SCALE = (0, 5)
+_SIMLEX_SCALE = (0, 6)
+_MAX_DIFFERENCE = 1.2  # a fifth of the scale
+_MAX_TOKENS = 200  # limit on the words of one row; the data have far fewer
 
 
 def parse_sts(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[Pair]:
@@ -155,3 +163,154 @@ def _table_pair(row: TableRow, columns: Mapping[str, Any], scale: tuple[float, f
     return Pair(
         row.unique(found.get("id", f"{stem}/{row.line}")), found["left"], found["right"], gold, found.get("subset", "")
     )
+
+
+@dataclass
+class _JudgedPair:
+    """A pair in one language while its two words (by side, ``1`` and ``2``) are collected."""
+
+    score: float
+    words: dict[str, str] = field(default_factory=dict)
+
+
+def parse_multisimlex(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[Pair]:
+    """The official tables ``translation.csv`` and ``scores.csv``, with one row per pair in the same order.
+
+    The words of language XXX are in the columns ``XXX 1`` and ``XXX 2`` of the first, the mean score in the column
+    ``XXX`` of the second (as in Mirror-BERT's released code). The option ``languages`` lists one or two codes. The id
+    is the row number, followed by the direction for cross-lingual pairs.
+    """
+    paths = {PurePosixPath(name).name: path for name, path in files.items()}
+    if missing := {"translation.csv", "scores.csv"} - paths.keys():
+        raise DataFormatError(f"Multi-SimLex: no file named {', '.join(sorted(missing))}.")
+    tables: list[dict[str, _JudgedPair]] = []
+    for code in _languages(options):
+        words = Columns((f"{code} 1", f"{code} 2"), "order", separator=",").read(paths["translation.csv"])
+        scores = Columns((code,), "order", separator=",").read(paths["scores.csv"])
+        if len(words) != len(scores):
+            raise DataFormatError(f"{paths['translation.csv']} has {len(words)} rows, scores.csv has {len(scores)}.")
+        table = {}
+        for word_row, score_row in zip(words, scores, strict=True):
+            sides = {side: _spaces(word_row.text(f"{code} {side}")) for side in "12"}
+            table[str(word_row.line - 1)] = _JudgedPair(score_row.number(code, _SIMLEX_SCALE), sides)
+        tables.append(table)
+    return _pairs(tables)
+
+
+def parse_multisimlex_concepticon(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[Pair]:
+    """Concepticon's list ``Vulic-2020-2244.tsv``, which has one row per concept instead of one per pair.
+
+    A row gives the pairs and sides of a concept (``SIMLEX_IDS``: ``203:2 5:1``), and for each language as many words
+    (``ENGLISH_IN_SOURCE``) and scores. Spaces separate words and also the parts of a word; the concept's forms
+    (``ENGLISH``: ``form (other form/other form)``) show where to split. ``[null]`` is the word "null", mistaken for a
+    missing value in that edition. The option ``languages`` lists one or two columns (``ENGLISH``). Ids as above.
+    """
+    path = only_file(files, "multisimlex-concepticon")
+    tables: list[dict[str, _JudgedPair]] = []
+    for language in _languages(options):
+        columns = ("SIMLEX_IDS", language, f"{language}_IN_SOURCE", f"{language}_SCORE")
+        table: dict[str, _JudgedPair] = {}
+        for row in Columns(columns, "order").read(path):
+            _add_concept(table, row, [row.values[column] for column in columns])
+        ordered = dict(sorted(table.items(), key=lambda item: int(item[0])))
+        for identity, judged in ordered.items():
+            if len(judged.words) != 2:
+                raise DataFormatError(f"{path}: pair {identity} has {len(judged.words)} words of {language}.")
+        tables.append(ordered)
+    return _pairs(tables)
+
+
+def _add_concept(table: dict[str, _JudgedPair], row: TableRow, fields: Sequence[str]) -> None:
+    places, forms, words, scores = fields
+    slots, values = places.split(" "), scores.split(" ")
+    texts = _cut(words, len(slots), _forms(forms))
+    if texts is None or len(values) != len(slots):
+        raise row.error(f"{shown(words)} cannot be cut into {len(slots)} words of {shown(forms)}")
+    for slot, text, value in zip(slots, texts, values, strict=True):
+        identity, _, side = slot.partition(":")
+        if parse_index(identity) < 0 or side not in ("1", "2"):
+            raise row.error(f"{shown(slot)} is no place such as 203:2")
+        score = parse_number(value, row.path, row.line, *_SIMLEX_SCALE)
+        judged = table.setdefault(identity, _JudgedPair(score))
+        if side in judged.words or judged.score != score:
+            raise row.error(f"pair {identity} contradicts an earlier line")
+        judged.words[side] = text
+
+
+def _forms(text: str) -> set[str]:
+    """The forms of a concept: ``a (b/c)`` gives a, b, c, and the whole text, because words may contain brackets."""
+    if text == "[null]":
+        return {""}
+    main, bracket, others = text.removesuffix(")").partition(" (")
+    forms = {text, main, *others.split("/")} if bracket and text.endswith(")") else {text}
+    return {_spaces(form) for form in forms} - {""}
+
+
+def _cut(text: str, n: int, forms: set[str]) -> list[str] | None:
+    """``text`` split into n of the forms; ``None`` if that is impossible or ambiguous."""
+    if forms == {""}:
+        return ["null"] if n == 1 and not text else None
+    tokens = text.split()
+    if len(tokens) > _MAX_TOKENS:
+        return None
+    lengths = {len(form.split()) for form in forms}
+    # cuts[end]: at most two ways to split the first `end` tokens into the number of words taken so far.
+    cuts: dict[int, list[tuple[str, ...]]] = {0: [()]}
+    for _ in range(n):
+        longer: dict[int, list[tuple[str, ...]]] = {}
+        for start, found in cuts.items():
+            for length in lengths:
+                end, word = start + length, " ".join(tokens[start : start + length])
+                if end <= len(tokens) and word in forms:
+                    longer[end] = [*longer.get(end, []), *((*cut, word) for cut in found)][:2]
+        cuts = longer
+    found = cuts.get(len(tokens), [])
+    return list(found[0]) if len(found) == 1 else None
+
+
+def _spaces(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _languages(options: Mapping[str, Any]) -> list[str]:
+    languages = options.get("languages")
+    if not isinstance(languages, list) or len(languages) not in (1, 2):
+        raise DataFormatError("Multi-SimLex: the option 'languages' must list one or two columns.")
+    return [str(language) for language in languages]
+
+
+def _pairs(tables: list[dict[str, _JudgedPair]]) -> list[Pair]:
+    first, second = tables[0], tables[-1]
+    if len(tables) == 1:
+        return [Pair(i, e.words["1"], e.words["2"], e.score) for i, e in first.items()]
+    pairs = []
+    for identity, entry in first.items():
+        other = second[identity]
+        # Scores are means of a dozen integers; rounding makes a difference of exactly 1.2 count as 1.2.
+        if round(abs(entry.score - other.score), 9) <= _MAX_DIFFERENCE:
+            mean = (entry.score + other.score) / 2
+            pairs.append(Pair(f"{identity}/12", entry.words["1"], other.words["2"], mean))
+            pairs.append(Pair(f"{identity}/21", entry.words["2"], other.words["1"], mean))
+    return pairs
+
+
+def parse_xling_eval(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[Lexicon]:
+    """The bilingual dictionaries of Glavaš et al. (2019) for one pair of languages: word and translation per line.
+
+    Files: ``yacle.test.freq.2k.<pair>.tsv`` and training dictionaries ``yacle.train.freq.<size>.<pair>.tsv``; the
+    option ``train`` is the size of the training dictionary (``1k``, ``3k``, ``5k``).
+    """
+    size = str(options.get("train"))
+    pattern = r"yacle\.(?P<part>(?:test|train)\.freq\.\w+)\.(?P<group>[a-z]+-[a-z]+)\.tsv"
+    shape, needed = "yacle.<part>.freq.<size>.<pair>.tsv", ("test.freq.2k", f"train.freq.{size}")
+    found = by_name(files, pattern, shape, needed)
+    if len(found) != 1:
+        raise DataFormatError(f"Bilingual dictionaries of one pair of languages are needed, not of {', '.join(found)}.")
+    (parts,) = found.values()
+    test, train = (
+        tuple((row.text("source"), row.text("target")) for row in Columns(("source", "target")).read(parts[part]))
+        for part in needed
+    )
+    if not test or not train:
+        raise DataFormatError(f"{parts[needed[1 if test else 0]]} holds no pair of words.")
+    return [Lexicon(train, test)]

@@ -1,23 +1,167 @@
-"""Word sense disambiguation: the unified evaluation framework (Raganato et al., 2017) with WordNet 3.0."""
+"""Word sense disambiguation: the unified evaluation framework (Raganato et al., 2017) with WordNet 3.0.
+
+WordNet's database files are ``index.noun``, ``data.noun``, ``noun.exc`` ... (manual pages wndb, morphy). Only what the
+task needs is read: senses in WordNet's order with keys, glosses and examples, and base forms.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from pathlib import Path
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path, PurePosixPath
 from typing import Any
 from xml.etree import ElementTree
 
 from mirrorbench.core.errors import DataFormatError, DataUnavailableError
 from mirrorbench.core.inputs import TextInput
 from mirrorbench.data.formats.contexts import STATEMENTS
-from mirrorbench.data.formats.wordnet import POS, Sense, WordNet
 from mirrorbench.data.items import Disambiguation, Occurrence, SenseContexts
-from mirrorbench.data.textfiles import Ids, read_lines, shown
+from mirrorbench.data.textfiles import Ids, read_bytes, read_lines, shown
 
 _DATA, _GOLD = ".data.xml", ".gold.key.txt"
 _WORD = re.compile(r"[^\W_]+(?:['’.][^\W_]+)*\.?")
 _BETWEEN_WORDS = re.compile(r"[_ -]")
+POS = {"NOUN": "noun", "VERB": "verb", "ADJ": "adj", "ADV": "adv"}
+"""File name component by part of speech as the disambiguation data sets write it."""
+
+# Endings of inflected forms and of their base forms, from morphy(7).
+ENDINGS = {
+    "noun": (
+        ("s", ""), ("ses", "s"), ("xes", "x"), ("zes", "z"), ("ches", "ch"), ("shes", "sh"), ("men", "man"),
+        ("ies", "y"),
+    ),
+    "verb": (("s", ""), ("ies", "y"), ("es", "e"), ("es", ""), ("ed", "e"), ("ed", ""), ("ing", "e"), ("ing", "")),
+    "adj": (("er", ""), ("est", ""), ("er", "e"), ("est", "e")),
+    "adv": (),
+}  # fmt: skip
+_TYPES = {"n": 1, "v": 2, "a": 3, "r": 4, "s": 5}
+_SATELLITE = 5
+_MARKER = re.compile(r"\((?:a|p|ip)\)\Z")  # an adjective's syntactic marker, not part of the word
+_QUOTED = re.compile(r'"([^"]*)"')
+
+
+@dataclass(frozen=True, slots=True)
+class Sense:
+    """A sense: its key (``art%1:06:00::``), the lemma as written (``Greenwich Village``), definition and examples.
+
+    The examples are those of the WordNet entry, shared by all its words.
+    """
+
+    key: str
+    form: str
+    definition: str
+    examples: tuple[str, ...]
+
+
+class WordNet:
+    """WordNet's database; ``files``: index, data and exception files of each part of speech, by path."""
+
+    def __init__(self, files: Mapping[str, Path]) -> None:
+        self._paths = {PurePosixPath(name).name: path for name, path in files.items()}
+        names = [name.format(pos) for pos in POS.values() for name in ("index.{}", "data.{}", "{}.exc")]
+        if absent := [name for name in names if name not in self._paths]:
+            raise DataFormatError(f"WordNet lacks the files {', '.join(absent)}.")
+
+    def senses(self, lemma: str, pos: str) -> list[Sense]:
+        """The senses of a lemma (lower case, underscores for spaces) in WordNet's order, most frequent first."""
+        name = POS[pos]
+        if not (entry := self._indices[name].get(lemma, "").split()):
+            return []
+        try:
+            count = int(entry[1])
+            offsets = [int(offset) for offset in entry[-count:]]
+        except (ValueError, IndexError):
+            count, offsets = 0, []
+        if not 0 < count == len(offsets):
+            raise DataFormatError(f"{self._paths[f'index.{name}']}: the line of {shown(lemma)} is no entry.")
+        return [self._sense(name, offset, lemma) for offset in offsets]
+
+    def keys(self) -> Iterator[str]:
+        """The keys of all senses, by part of speech, lemma and number."""
+        for pos, name in POS.items():
+            for lemma in self._indices[name]:
+                yield from (sense.key for sense in self.senses(lemma, pos))
+
+    def bases(self, word: str, pos: str) -> set[str]:
+        """The possible base forms of a word, and the word itself; lower case."""
+        name = POS[pos]
+        endings = (word.removesuffix(end) + base for end, base in ENDINGS[name] if word.endswith(end))
+        return {word, *endings, *self._exceptions[name].get(word, ())}
+
+    @cached_property
+    def _indices(self) -> dict[str, dict[str, str]]:
+        """By part of speech: the index line of each lemma, without the lemma."""
+        found = {}
+        for name in POS.values():
+            lines = read_lines(self._paths[f"index.{name}"])
+            split = (line.partition(" ") for line in lines if not line.startswith("  "))  # the licence
+            found[name] = {lemma: rest for lemma, _, rest in split}
+        return found
+
+    @cached_property
+    def _exceptions(self) -> dict[str, dict[str, list[str]]]:
+        found: dict[str, dict[str, list[str]]] = {}
+        for name in POS.values():
+            rows = [line.split() for line in read_lines(self._paths[f"{name}.exc"])]
+            found[name] = {row[0]: row[1:] for row in rows if row}
+        return found
+
+    @cached_property
+    def _data(self) -> dict[str, bytes]:
+        # Entries are found by byte offset, so the data are kept as bytes and decoded entry by entry.
+        return {name: read_bytes(self._paths[f"data.{name}"]) for name in POS.values()}
+
+    def _sense(self, name: str, offset: int, lemma: str) -> Sense:
+        fields, gloss = self._entry(name, offset)
+        try:
+            words = _entry_words(fields)
+            form, lex_id = next((word, number) for word, number in words if word.lower() == lemma)
+            kind, head = _TYPES[fields[2]], ":"
+            if kind == _SATELLITE:
+                first = 4 + 2 * len(words) + 1
+                pointers = [fields[at : at + 4] for at in range(first, first + 4 * int(fields[first - 1]), 4)]
+                target = next(int(pointer[1]) for pointer in pointers if pointer[0] == "&")
+                word, number = _entry_words(self._entry(name, target)[0])[0]
+                head = f"{word.lower()}:{number:02d}"
+            key = f"{lemma}%{kind}:{fields[1]}:{lex_id:02d}:{head}"
+        except (IndexError, ValueError, KeyError, StopIteration):  # a missing or invalid field
+            raise self._no_entry(name, offset, f"of {shown(lemma)}") from None
+        return Sense(key, form.replace("_", " "), *_gloss(gloss))
+
+    def _entry(self, name: str, offset: int) -> tuple[list[str], str]:
+        """The fields and the gloss of the entry at a byte offset."""
+        data = self._data[name]
+        line = data[offset : data.find(b"\n", offset) + 1] if 0 <= offset < len(data) else b""
+        if not line.startswith(f"{offset:08d} ".encode()):
+            raise self._no_entry(name, offset)
+        try:
+            fields, _, gloss = line.decode().partition(" | ")
+        except UnicodeDecodeError:
+            raise self._no_entry(name, offset, "in UTF-8") from None
+        return fields.split(), gloss.strip()
+
+    def _no_entry(self, name: str, offset: int, what: str = "") -> DataFormatError:
+        where = self._paths[f"data.{name}"]
+        entry = f"no entry {what}".rstrip()
+        return DataFormatError(f"{where}: {entry} at offset {offset}; index and data differ, or are damaged.")
+
+
+def _entry_words(fields: list[str]) -> list[tuple[str, int]]:
+    """The words of an entry, each with its number (lex_id) in the lexicographer's file."""
+    count = int(fields[3], 16)
+    pairs = [(fields[4 + 2 * i], fields[5 + 2 * i]) for i in range(count)]
+    return [(_MARKER.sub("", word), int(number, 16)) for word, number in pairs]
+
+
+def _gloss(gloss: str) -> tuple[str, tuple[str, ...]]:
+    """The definition, and the quoted examples from the first ``; "`` on."""
+    found = re.search(r'[;:]\s*"', gloss)
+    if not found:
+        return gloss, ()
+    examples = (example.strip() for example in _QUOTED.findall(gloss[found.start() :]))
+    return gloss[: found.start()].strip(" ;"), tuple(example for example in examples if example)
 
 
 def parse_wsd(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[Disambiguation]:

@@ -18,7 +18,7 @@ from mirrorbench.core.errors import DataFormatError, UsageError
 from mirrorbench.core.registry import unknown_name
 from mirrorbench.core.schema import read
 from mirrorbench.core.specs import Value, parse_params, parse_spec
-from mirrorbench.data.catalogue import builtin_suites
+from mirrorbench.data.cardfile import builtin_suites
 from mirrorbench.reports.papers.tables import (
     ABSENT,
     SCALES,

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mirrorbench.core.errors import DataFormatError
-from mirrorbench.data.contamination import NONE
+from mirrorbench.data.corpora import NONE
 from mirrorbench.reports.statistics.resampling import (
     FloatArray,
     Statistic,
@@ -50,7 +50,7 @@ class ItemScores:
         values: shape (n,).
         gold: shape (n,); zeros for a mean.
         hits: whether values are hits and misses; a miss is 0.
-        overlap: overlap of each item with the tuning corpus (``mirrorbench.data.contamination``), shape (n,); ``None``
+        overlap: overlap of each item with the tuning corpus (``mirrorbench.data.corpora``), shape (n,); ``None``
             where nothing was tuned or it is unknown.
     """
 

@@ -10,7 +10,7 @@ from parsing import run
 from samples import archive
 
 from mirrorbench.core.errors import DataFormatError, DataUnavailableError
-from mirrorbench.data.catalogue import builtin_cards, builtin_suites
+from mirrorbench.data.cardfile import builtin_cards, builtin_suites
 from mirrorbench.data.formats import parse, parser_of
 from mirrorbench.data.items import Linking
 from mirrorbench.data.store import DataStore

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from parsing import SICK_HEADER, run, simple
 
 from mirrorbench.core.errors import DataFormatError, DataUnavailableError, MirrorbenchError, UnknownNameError
-from mirrorbench.data.catalogue import builtin_cards
+from mirrorbench.data.cardfile import builtin_cards
 from mirrorbench.data.corpora import read_corpus
 from mirrorbench.data.formats import parse, parser_of
 from mirrorbench.data.store import DataStore, ResolvedData

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from mirrorbench.core.inputs import TextInput
-from mirrorbench.data.catalogue import builtin_cards, builtin_suites
+from mirrorbench.data.cardfile import builtin_cards, builtin_suites
 from mirrorbench.data.formats import parse, parser_of
-from mirrorbench.data.formats.wordnet import WordNet
+from mirrorbench.data.formats.wsd import WordNet
 from mirrorbench.data.store import DataStore
 from mirrorbench.tasks.pairs import WordInContext
 

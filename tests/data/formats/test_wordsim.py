@@ -8,7 +8,7 @@ import pytest
 from parsing import run
 
 from mirrorbench.core.errors import DataFormatError, DataUnavailableError
-from mirrorbench.data.catalogue import builtin_cards, builtin_suites
+from mirrorbench.data.cardfile import builtin_cards, builtin_suites
 from mirrorbench.data.formats import parse
 from mirrorbench.data.items import Lexicon, Pair
 from mirrorbench.data.store import DataStore

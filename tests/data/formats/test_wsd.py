@@ -8,8 +8,7 @@ import pytest
 from parsing import on_disk
 
 from mirrorbench.core.errors import DataFormatError
-from mirrorbench.data.formats.wordnet import WordNet
-from mirrorbench.data.formats.wsd import find, parse_wsd
+from mirrorbench.data.formats.wsd import WordNet, find, parse_wsd
 
 LICENCE = "  1 This is a licence.\n"
 # Two nouns, a verb with a capital, an adjective with a satellite that is marked, an adverb.

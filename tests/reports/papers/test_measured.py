@@ -9,7 +9,7 @@ from paper_results import result
 
 from mirrorbench.core.errors import UsageError
 from mirrorbench.core.specs import parse_spec
-from mirrorbench.data.catalogue import builtin_suites
+from mirrorbench.data.cardfile import builtin_suites
 from mirrorbench.reports.papers.measured import MeasuredTable, PaperCell, measured_table, paper_requests
 from mirrorbench.reports.papers.reading import find_table, paper_tables
 from mirrorbench.reports.papers.tables import PaperTable, Printed
