@@ -122,8 +122,7 @@ class Session:
 
     def execute(self, run: RunPlan) -> Leaderboard:
         """Compute what ``plan`` returned, as ``run`` does."""
-        from mirrorbench.reports.build import build_table
-        from mirrorbench.reports.leaderboard import Leaderboard
+        from mirrorbench.reports.leaderboard import Leaderboard, build_table
 
         plugins, outcome = self.workspace.plugins, self.workspace.execute(run.plan)
         table = build_table(outcome.results, plugins, run.tasks, run.plan.rows, outcome.failures, run.title)
@@ -213,7 +212,7 @@ class Session:
         Raises:
             UsageError: no such table or protocol.
         """
-        from mirrorbench.reports.papers.reading import find_table
+        from mirrorbench.reports.papers.tables import find_table
 
         return self._measured({table: find_table(table)}, encoder, protocol)[table]
 
@@ -221,7 +220,7 @@ class Session:
         self, paper: str = "", *, encoder: str = "", protocol: str = "paper"
     ) -> dict[str, MeasuredTable | FactTable]:
         """All tables and figures by name, or those of one paper (``mirrorwic``); arguments as of ``paper``."""
-        from mirrorbench.reports.papers.reading import paper_tables
+        from mirrorbench.reports.papers.tables import paper_tables
 
         tables = {n: table for n, table in paper_tables().items() if not paper or n.startswith(f"{paper}/")}
         return self._measured(tables, encoder, protocol)
@@ -249,8 +248,7 @@ class Session:
             UsageError: also where the table has no cell that a run could measure.
         """
         from mirrorbench.reports.papers.measured import paper_requests
-        from mirrorbench.reports.papers.reading import find_table
-        from mirrorbench.reports.papers.tables import FactTable
+        from mirrorbench.reports.papers.tables import FactTable, find_table
 
         _check_protocol(protocol)
         found = find_table(table)

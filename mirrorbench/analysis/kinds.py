@@ -37,7 +37,7 @@ from mirrorbench.analysis.study import Analysis, NothingAnalysedError, Study
 from mirrorbench.core.errors import UsageError
 from mirrorbench.core.inputs import Encoder, PoolingEncoder, TextInput
 from mirrorbench.core.plugins import Plugins
-from mirrorbench.reports.build import row_label
+from mirrorbench.reports.leaderboard import row_label
 from mirrorbench.runs.cells import Cell
 from mirrorbench.runs.plan import expand_tasks
 from mirrorbench.runs.results import Result, read_results

@@ -26,7 +26,7 @@ from mirrorbench.core.inputs import Array, Encoder, PoolingEncoder, TextInput, e
 from mirrorbench.core.specs import EncoderSpec, parse_spec
 from mirrorbench.data.corpora import read_corpus
 from mirrorbench.models.pooling import Pooling
-from mirrorbench.reports.build import row_label
+from mirrorbench.reports.leaderboard import row_label
 from mirrorbench.reports.statistics.items import read_predictions
 from mirrorbench.runs.cells import Cell, Failure
 from mirrorbench.runs.plan import Plan, Request, expand_tasks

@@ -15,7 +15,7 @@ from mirrorbench.reports.statistics import PairedTest
 
 if TYPE_CHECKING:
     from mirrorbench.reports.statistics.encoders import EncoderComparison, SeedMean
-    from mirrorbench.reports.statistics.significance import Interval
+    from mirrorbench.reports.statistics.resampling import Interval
 
 # fmt: off
 _First = Annotated[str, typer.Argument(metavar="A", help="An encoder spec that has results.")]
@@ -61,7 +61,7 @@ def compare(
 
 
 def _print(found: EncoderComparison, resamples: int) -> None:
-    from mirrorbench.reports.statistics.significance import LEVEL
+    from mirrorbench.reports.statistics.resampling import LEVEL
 
     head = ("task", "metric", "items", "A", "sd A (seeds)", "B", "sd B (seeds)", "A - B",
             f"{LEVEL:.0%} interval (items)", "test", "p", "p (Holm)", "verdict")  # fmt: skip

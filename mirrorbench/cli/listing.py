@@ -40,7 +40,7 @@ def _rows(kind: Listed, registered: Plugins) -> list[dict[str, Any]]:
 
         return [{"name": name, "tasks": list(tasks)} for name, tasks in builtin_suites().items()]
     if kind is Listed.tables:
-        from mirrorbench.reports.papers.reading import paper_tables
+        from mirrorbench.reports.papers.tables import paper_tables
 
         return [{"name": name, "title": t.title, "where": t.where} for name, t in paper_tables().items()]
     if kind is Listed.backbones:

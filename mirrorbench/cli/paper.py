@@ -11,8 +11,7 @@ import typer
 from mirrorbench.cli.options import DEVICE_HELP, PRECISION_HELP, DataDir, Offline, PluginFiles, Protocol, Standalone
 
 if TYPE_CHECKING:
-    from mirrorbench.reports.papers.measured import MeasuredTable
-    from mirrorbench.reports.papers.rendering import Content
+    from mirrorbench.reports.papers.measured import Content, MeasuredTable
     from mirrorbench.reports.papers.tables import FactTable
 
 DEFAULT_SEEDS = 1
@@ -48,8 +47,8 @@ def paper(
     from mirrorbench.cli.display import progress_display
     from mirrorbench.cli.output import on_interrupt_go_on
     from mirrorbench.core.errors import UsageError
-    from mirrorbench.reports.papers.reading import PAPERS
-    from mirrorbench.reports.papers.rendering import check_paper_format
+    from mirrorbench.reports.papers.measured import check_paper_format
+    from mirrorbench.reports.papers.tables import PAPERS
     from mirrorbench.session import Session
 
     settings: dict[str, Any] = {"data_dir": data_dir, "device": device, "precision": precision, "offline": offline}
@@ -87,7 +86,7 @@ def _list(tables: Mapping[str, MeasuredTable | FactTable]) -> None:
 def _print(content: Content, format_: str, standalone: bool) -> None:
     """In a format; without one drawn on a terminal, Markdown elsewhere."""
     from mirrorbench.cli.display import console
-    from mirrorbench.reports.papers.rendering import as_table, render_paper
+    from mirrorbench.reports.papers.measured import as_table, render_paper
     from mirrorbench.reports.renderers import draw
 
     if format_ or not console.is_terminal:

@@ -1,14 +1,26 @@
-"""The leaderboard as a Python object, for scripts and notebooks."""
+"""The leaderboard: a table built from results, notes on their origin, and an object for scripts and notebooks.
+
+A row that lacks one of the scores of an average has no average.
+"""
 
 from __future__ import annotations
 
+import json
+import statistics
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from itertools import groupby
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from mirrorbench.core.errors import UsageError
 from mirrorbench.core.registry import unknown_name
+from mirrorbench.core.specs import EncoderSpec, parse_spec
+from mirrorbench.data.cardfile import builtin_suites
+from mirrorbench.models.backbones import label as backbone_label
 from mirrorbench.reports.renderers import notebook
-from mirrorbench.reports.table import Table
+from mirrorbench.reports.table import AVERAGE, Column, Row, Score, Table
 from mirrorbench.runs.cells import Failure
 from mirrorbench.runs.results import Result
 
@@ -16,6 +28,127 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from mirrorbench.core.plugins import Plugins
+
+
+def build_table(
+    results: Iterable[Result], plugins: Plugins, tasks: Sequence[str] = (), rows: Sequence[EncoderSpec] = (),
+    failures: Sequence[Failure] = (), title: str = "",
+) -> Table:  # fmt: skip
+    """A table of main scores: ``tasks`` are columns, ``rows`` encoders; by default all in the results.
+
+    An encoder has a row for each protocol. Baselines of the tasks follow; failures become notes.
+    """
+    results = list(results)
+    by_cell: dict[tuple[str, str, str], dict[int, Result]] = {}
+    for result in results:
+        by_cell.setdefault((result.spec, result.protocol, result.task), {})[result.seed] = result
+    names = list(tasks) or _in_column_order({result.task for result in results}, plugins)
+    columns = _with_averages([_column(name, plugins, results) for name in names])
+    protocols = list(dict.fromkeys(result.protocol for result in results)) or [""]
+    there = dict.fromkeys((r.spec, r.protocol) for r in results)
+    some = {spec for spec, _ in there}  # no empty row where only another protocol has results
+    specs = [(row, p) for row in rows for p in protocols if (str(row), p) in there or str(row) not in some]
+    specs = specs or [(parse_spec(s), p) for s, p in there]
+    # Rows with the same label (``./a/model`` and ``./b/model``) are labelled by their specs.
+    labels = {spec: row_label(spec, plugins) for spec, _ in specs}
+    alike = Counter(labels.values())
+    labels = {spec: label if alike[label] == 1 else str(spec) for spec, label in labels.items()}
+    table_rows = []
+    for spec, protocol in specs:
+        cells = {name: by_cell.get((str(spec), protocol, name), {}) for name in names}
+        scores = tuple(mean_over_seeds([cells[name] for name in c.average_of or (c.name,)]) for c in columns)
+        label = labels[spec] + (f" [{protocol}]" if len(protocols) > 1 else "")
+        table_rows.append(Row(label, str(spec), scores, spec.backbone, spec.method, protocol))
+    table_rows += _baselines(columns, results, plugins)
+    missing: dict[tuple[str, str], dict[str, None]] = {}  # one line for all rows and seeds with the same failure
+    for failure in failures:
+        label = labels.get(failure.spec) or row_label(failure.spec, plugins)
+        missing.setdefault((failure.task, failure.reason.splitlines()[0]), {})[label] = None
+    notes = [f"missing: {', '.join(failed)} on {task}: {reason}" for (task, reason), failed in missing.items()]
+    return Table(title, tuple(columns), tuple(table_rows), (*provenance_notes(results), *notes))
+
+
+def mean_over_seeds(cells: Sequence[Mapping[int, Result]], metric: str = "") -> Score | None:
+    """The mean over tasks (their results by seed) within each seed, then over seeds; ``None`` where one is missing."""
+    values: list[tuple[int, float]] = []
+    for seed in sorted(set().union(*cells)):
+        found = [cell[seed] for cell in cells if seed in cell]
+        scores = [s for r in found if (s := r.metrics.get(metric) if metric else r.main_score) is not None]
+        if len(scores) < len(cells):
+            return None
+        values.append((seed, statistics.fmean(scores)))
+    if not values:
+        return None
+    means = [value for _, value in values]
+    sd = statistics.stdev(means) if len(means) > 1 else None
+    ids = tuple(cell[seed].cell_id for cell in cells for seed in sorted(cell))
+    return Score(statistics.fmean(means), sd, len(means), ids, tuple(values))
+
+
+def row_label(spec: EncoderSpec, plugins: Plugins) -> str:
+    """The label of a row as in the papers: ``BERT-CLS``, ``BERT-mp``, ``BERT + Mirror (drophead=0.05)``."""
+    name, shown = backbone_label(spec), ""
+    if spec.method == "base":
+        pooling = str(spec.get("pooling", "mean"))
+        name += {"cls": "-CLS", "mean": "-mp"}.get(pooling, f"-{pooling}")
+        shown = "pooling"
+    elif spec.method in plugins.methods:
+        name = plugins.methods[spec.method].label.format(backbone=name, method=spec.method)
+    # Of a path only the last part is shown.
+    rest = [
+        PurePath(str(value)).name if key == "path" else f"{key}={value}" for key, value in spec.params if key != shown
+    ]
+    return f"{name} ({', '.join(rest)})" if rest else name
+
+
+def _baselines(columns: Sequence[Column], results: Sequence[Result], plugins: Plugins) -> list[Row]:
+    """A row for each baseline of the tasks whose main metric is shown."""
+    found: dict[str, dict[str, Score]] = {}
+    for result in results:
+        if result.task not in plugins.tasks:
+            continue
+        task = plugins.tasks[result.task]
+        main = task.main_metric
+        if result.main_metric != main or result.main_score != result.metrics.get(main):
+            continue
+        for label, metric in task.baselines.items():
+            if (value := result.metrics.get(metric)) is not None:
+                found.setdefault(label, {})[task.name] = Score(value, None, 1)
+    return [Row(label, "", tuple(scores.get(c.name) for c in columns)) for label, scores in found.items()]
+
+
+def _in_column_order(names: set[str], plugins: Plugins) -> list[str]:
+    listed = [name for suite in builtin_suites().values() for name in suite]
+    order = dict.fromkeys([*listed, *plugins.tasks.names(), *sorted(names)])
+    return [name for name in order if name in names]
+
+
+def _column(name: str, plugins: Plugins, results: Sequence[Result]) -> Column:
+    suite = next((suite for suite, members in builtin_suites().items() if name in members), "")
+    own = [result for result in results if result.task == name]
+    metric = ", ".join(sorted({result.main_metric for result in own}))
+    if name in plugins.tasks:
+        task = plugins.tasks[name]
+        return Column(name, task.title, suite, task.level, tuple(task.languages), metric or task.main_metric)
+    level = str(own[0].cell.get("level", "")) if own else ""
+    return Column(name, name, suite, level, (), metric)
+
+
+def _with_averages(tasks: Sequence[Column]) -> list[Column]:
+    """The columns, an average after each of several suites, and an average over all tasks at the end."""
+    if len(tasks) < 2:
+        return list(tasks)
+    runs = [(suite, list(columns)) for suite, columns in groupby(tasks, lambda column: column.suite)]
+    if len(runs) == 1:
+        return [*tasks, Column(AVERAGE, AVERAGE, runs[0][0], average_of=tuple(c.name for c in tasks))]
+    columns: list[Column] = []
+    for suite, members in runs:
+        columns += members
+        once = sum(name == suite for name, _ in runs) == 1
+        if suite and once and len(members) > 1:
+            average = tuple(column.name for column in members)
+            columns.append(Column(f"{AVERAGE} {suite}", AVERAGE, suite, average_of=average))
+    return [*columns, Column(AVERAGE, AVERAGE, average_of=tuple(c.name for c in tasks))]
 
 
 @dataclass(frozen=True, repr=False)
@@ -91,3 +224,115 @@ class Leaderboard:
 
     def _repr_html_(self) -> str:
         return notebook(self.table)
+
+
+K = TypeVar("K", bound=Hashable)
+
+_MAX_NAMES = 8
+"""Tasks that a note names; the rest are counted."""
+
+
+def provenance_notes(results: Sequence[Result]) -> list[str]:
+    """Notes below a table: metric, protocol, precision, seeds, tuning corpora, overlap, versions, tasks' own notes."""
+    of_rows: dict[tuple[str, str], set[int]] = {}
+    corpora: dict[str, dict[str, None]] = {}
+    shares: dict[str, float] = {}
+    for result in results:
+        of_rows.setdefault((result.spec, result.protocol), set()).add(result.seed)
+        if corpus := result.cell.get("corpus"):
+            corpora.setdefault(f"{corpus['name']} ({corpus['n']:,} strings)", {})[result.task] = None
+        share = float((result.overlap or {}).get("any_text") or 0)
+        shares[result.task] = max(share, shares.get(result.task, 0))
+    said = {
+        "Metric": {r.main_metric for r in results},
+        "protocol": {r.protocol for r in results},
+        "precision": {str(r.cell["precision"]["encoding"]) for r in results},
+    }
+    notes = [f"{what}: {', '.join(sorted(names))}" for what, names in said.items() if names]
+    if seeds := sorted({len(found) for found in of_rows.values()} - {1}):
+        notes.append(f"± sample standard deviation over {' or '.join(map(str, seeds))} seeds")
+    lines = ["; ".join(notes) + "."] if notes else []
+    if len({tuple(sorted(tasks)) for tasks in corpora.values()}) > 1:  # tasks of one row differ in their corpus
+        named = (f"{corpus} for {_first_names(list(tasks))}" for corpus, tasks in sorted(corpora.items()))
+        lines.append(f"Tuned on: {'; '.join(named)}.")
+    elif corpora:
+        lines.append(f"Tuned on: {', '.join(sorted(corpora))}.")
+    if seen := ", ".join(f"{task} {share:.1%}" for task, share in shares.items() if share > 0):
+        lines.append(f"Test items with a text that was tuned on: {seen}.")
+    lines += _environment_note([r for r in results if r.environment.get("mirrorbench")])
+    return lines + sorted({f"{r.task}: {note}" for r in results for note in r.notes})
+
+
+def _first_names(names: Sequence[str]) -> str:
+    if len(names) <= _MAX_NAMES:
+        return ", ".join(names)
+    return f"{', '.join(names[: _MAX_NAMES - 1])} and {len(names) - _MAX_NAMES + 1} more"
+
+
+def _environment_note(made: Sequence[Result]) -> list[str]:
+    """One line: number of results, dates, versions and devices."""
+    if not made:
+        return []
+    tools = set()
+    for result in made:
+        commit, *dirty = str(result.environment.get("git") or "").split("-")
+        git = f" ({'-'.join([commit[:9], *dirty])})" if commit else ""
+        torch = result.environment.get("packages", {}).get("torch", "unknown")
+        tools.add(f"mirrorbench {result.environment['mirrorbench']}{git}, torch {torch}")
+    devices = {str(r.environment.get("device", "unknown")) for r in made}
+    days = sorted({r.created[:10] for r in made})
+    when = days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"
+    count = f"{len(made)} results" if len(made) > 1 else "1 result"
+    return [f"{count} of {when}: {'; '.join(sorted(tools))}; {', '.join(sorted(devices))}."]
+
+
+def without_repeats(results: Iterable[Result]) -> list[Result]:
+    """The latest result for each spec, protocol, task and seed; ``mixtures`` names those that differ."""
+    latest: dict[tuple[str, str, str, int], Result] = {}
+    for result in results:
+        name = _name(result)
+        if name not in latest or latest[name].created < result.created:
+            latest[name] = result
+    return list(latest.values())
+
+
+def mixtures(results: Iterable[Result], plugins: Plugins) -> list[str]:
+    """Why results cannot be compared in one table, one line for each reason.
+
+    Reasons: several protocols, versions of a task's data, or models behind one spec; and different experiments (recipe,
+    corpus, precision ...) under one name or as seeds of one score.
+    """
+
+    def model(result: Result) -> tuple[str, str]:
+        # A name such as "bert" is a different model in each language.
+        task = result.task
+        return result.spec, ", ".join(plugins.tasks[task].languages) if task in plugins.tasks else task
+
+    results = list(results)
+    protocols = sorted({result.protocol for result in results})
+    data = _ambiguous(results, lambda r: r.task, lambda r: json.dumps(r.data, sort_keys=True))
+    models = _ambiguous(results, model, lambda r: str(r.encoder.get("weights", "")))
+    rest = [result for result in results if result.task not in data and model(result) not in models]
+    experiments = _ambiguous(rest, _name, lambda r: r.cell_id)
+    told = {name[:3] for name in experiments}
+    seeds = _ambiguous((r for r in rest if _name(r)[:3] not in told), lambda r: _name(r)[:3], lambda r: r.experiment)
+    what = "different experiments (recipe, corpus or precision)"
+    return [
+        *([f"protocols {' and '.join(protocols)}"] if len(protocols) > 1 else []),
+        *(f"{task}: {n} different versions of its data" for task, n in data.items()),
+        *(f"{spec}: {n} different models ({languages})" for (spec, languages), n in models.items()),
+        *(f"{spec} on {task}, seed {seed}: {n} {what}" for (spec, _, task, seed), n in experiments.items()),
+        *(f"{spec} on {task}: its seeds are of {n} {what}" for (spec, _, task), n in seeds.items()),
+    ]
+
+
+def _name(result: Result) -> tuple[str, str, str, int]:
+    return (result.spec, result.protocol, result.task, result.seed)
+
+
+def _ambiguous(results: Iterable[Result], key: Callable[[Result], K], value: Callable[[Result], str]) -> dict[K, int]:
+    """Keys with more than one value, and how many values each has."""
+    values: dict[K, set[str]] = {}
+    for result in results:
+        values.setdefault(key(result), set()).add(value(result))
+    return {name: len(found) for name, found in values.items() if len(found) > 1}

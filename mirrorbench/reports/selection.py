@@ -11,9 +11,7 @@ from typing import TYPE_CHECKING
 from mirrorbench.core.errors import DataFormatError, UsageError
 from mirrorbench.core.registry import unknown_name
 from mirrorbench.core.specs import EncoderSpec, parse_spec
-from mirrorbench.reports.build import build_table
-from mirrorbench.reports.leaderboard import Leaderboard
-from mirrorbench.reports.provenance import mixtures, without_repeats
+from mirrorbench.reports.leaderboard import Leaderboard, build_table, mixtures, without_repeats
 from mirrorbench.reports.table import read_table
 from mirrorbench.runs.plan import papers_row
 from mirrorbench.runs.results import Result, read_result, result_files
@@ -72,7 +70,7 @@ class Choice:
         rows: exact specs in order, those without results left out; empty for all.
         protocol: empty for any.
         metrics: metric by task, instead of the main metric; the key ``""`` is for all other tasks.
-        allow_mixed: show results that are not comparable (``provenance.mixtures``), with notes that say so.
+        allow_mixed: show results that are not comparable (``leaderboard.mixtures``), with notes that say so.
         intervals: add confidence intervals over items.
         ties: mark scores that are not separable from the best.
         without_overlap: leave out the items whose texts were tuned on.
@@ -90,8 +88,7 @@ class Choice:
 
     def laid_out(self, name: str) -> Choice:
         """A copy with the tasks, encoders and metrics of a paper's table, except those already chosen."""
-        from mirrorbench.reports.papers.reading import find_table
-        from mirrorbench.reports.papers.tables import PaperTable
+        from mirrorbench.reports.papers.tables import PaperTable, find_table
 
         found = find_table(name)
         targets = list(found.targets().values()) if isinstance(found, PaperTable) else []
@@ -127,7 +124,7 @@ def stored_leaderboard(sources: Sequence[Path], choice: Choice, plugins: Plugins
         notes += lines
     table = build_table(results, plugins, choice.tasks, rows)
     if choice.intervals or choice.ties:
-        from mirrorbench.reports.marking import Marker
+        from mirrorbench.reports.statistics.encoders import Marker
 
         table = Marker(table, items, plugins).mark(choice.intervals, choice.ties)
     return Leaderboard(replace(table, notes=(*table.notes, *notes)), tuple(results), (), plugins)

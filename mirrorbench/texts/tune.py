@@ -15,10 +15,9 @@ from mirrorbench.core.specs import LEVELS, EncoderSpec
 from mirrorbench.data.corpora import GeneratedCorpus
 from mirrorbench.models.pooling import Pooling
 from mirrorbench.runs.plan import Planner, Request
-from mirrorbench.texts.export import check_exportable, check_output, replacing, write_encoder
+from mirrorbench.texts.export import check_exportable, check_output, replacing, write_card, write_encoder
 from mirrorbench.texts.held_out import HeldOutReport, evaluate_held_out, positive_pairs
-from mirrorbench.texts.model_card import write_card
-from mirrorbench.texts.tuning_texts import read_tuning_texts
+from mirrorbench.texts.reading import read_tuning_texts
 from mirrorbench.training.recipes import Recipe
 
 if TYPE_CHECKING:

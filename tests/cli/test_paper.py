@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 from paper_results import result, store
 
-from mirrorbench.reports.papers.reading import paper_tables
-from mirrorbench.reports.papers.tables import PaperTable
+from mirrorbench.reports.papers.tables import PaperTable, paper_tables
 
 
 def listing(out: str) -> dict[str, list[str]]:
@@ -91,7 +90,7 @@ def test_bad_requests_are_exit_code_2(mirrorbench: Callable, arguments: list[str
 @pytest.fixture
 def small_table(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """A table of two rows on the embedded data, beside the papers' own."""
-    from mirrorbench.reports.papers import reading
+    from mirrorbench.reports.papers import tables
 
     path = folder / "specs" / "own" / "table1.yaml"
     path.parent.mkdir(parents=True)
@@ -103,11 +102,11 @@ def small_table(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
         f"{{label: without, encoder: '{tuned},dropout=0', against: 1, values: [.600, -.100]}},\n"
         "{label: a system, encoder: sbert, values: [.650, '-']}]}\n"
     )
-    monkeypatch.setattr(reading, "PAPERS", ("own",))
-    monkeypatch.setattr(reading, "specs_folder", lambda: folder / "specs")
-    reading.paper_tables.cache_clear()
+    monkeypatch.setattr(tables, "PAPERS", ("own",))
+    monkeypatch.setattr(tables, "specs_folder", lambda: folder / "specs")
+    tables.paper_tables.cache_clear()
     yield "own/table1"
-    reading.paper_tables.cache_clear()
+    tables.paper_tables.cache_clear()
 
 
 def test_a_run_fills_what_is_missing_and_only_that(

@@ -7,11 +7,11 @@ import pytest
 from comparison_samples import correlated, made, store
 
 from mirrorbench.core.plugins import Plugins
-from mirrorbench.reports.build import build_table
-from mirrorbench.reports.marking import Marker
+from mirrorbench.reports.leaderboard import build_table
 from mirrorbench.reports.selection import Stored
+from mirrorbench.reports.statistics.encoders import Marker
 from mirrorbench.reports.statistics.items import ItemScores
-from mirrorbench.reports.statistics.significance import correlation_permutation, holm
+from mirrorbench.reports.statistics.resampling import correlation_permutation, holm
 from mirrorbench.reports.table import Table
 from mirrorbench.tasks.metrics import spearman
 

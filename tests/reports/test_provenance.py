@@ -5,7 +5,7 @@ from dataclasses import replace
 from stored import stored
 
 from mirrorbench.core.plugins import Plugins
-from mirrorbench.reports.provenance import mixtures, provenance_notes, without_repeats
+from mirrorbench.reports.leaderboard import mixtures, provenance_notes, without_repeats
 from mirrorbench.runs.results import Result
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.specs import parse_spec
-from mirrorbench.reports.build import build_table, row_label
+from mirrorbench.reports.leaderboard import build_table, row_label
 from mirrorbench.reports.table import Column, Row, Score, Table
 from mirrorbench.runs.cells import Failure
 from mirrorbench.runs.results import Result

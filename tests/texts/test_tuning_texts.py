@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mirrorbench.core.errors import DataFormatError, TuningError, UsageError
-from mirrorbench.texts.tuning_texts import read_tuning_texts
+from mirrorbench.texts.reading import read_tuning_texts
 
 
 def test_duplicates_go_and_held_out_lines_are_not_tuned_on(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Measured scores beside published ones, and the requests that measure a table.
+"""Measured scores beside published ones, the requests that measure a table, and its rendering.
 
 A score is the mean over seeds of the mean over tasks. It differs from the published value where the difference exceeds
 two sample standard deviations over seeds and one unit of the last printed digit. Untuned encoders have no seeds, so the
@@ -7,15 +7,21 @@ digit alone decides; a tuned encoder with a single seed is not judged.
 
 from __future__ import annotations
 
+import csv
+import io
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
 
+from mirrorbench.core.errors import UsageError
 from mirrorbench.core.specs import EncoderSpec
-from mirrorbench.reports.build import mean_over_seeds
-from mirrorbench.reports.papers.tables import PaperTable, Printed, Target
-from mirrorbench.reports.provenance import without_repeats
-from mirrorbench.reports.table import Score
+from mirrorbench.reports.leaderboard import mean_over_seeds, provenance_notes, without_repeats
+from mirrorbench.reports.papers.tables import SCALES, FactTable, PaperTable, Printed, Target
+from mirrorbench.reports.renderers import latex, markdown, number
+from mirrorbench.reports.table import Column, Row, Score, Table
 from mirrorbench.runs.plan import Request, papers_row
 from mirrorbench.runs.results import Result
 
@@ -141,3 +147,193 @@ def paper_requests(
     for spec, names in tasks.items():
         by_tasks.setdefault(tuple(names), []).append(spec)
     return [Request(tuple(specs), names, tuple(range(seeds)), "", protocol) for names, specs in by_tasks.items()]
+
+
+Content = MeasuredTable | FactTable
+
+DIFFERS = "≠"
+"""Marks a difference of more than the noise of the seeds."""
+
+ILLEGIBLE = "?"
+"""Shown where the printed value is illegible in our copies of the paper."""
+
+_DIGITS = {"fraction": 3, "percent": 2, "raw": 3}
+
+
+def as_table(content: Content) -> Table:
+    """Facts as printed, or published values with measured ones below them."""
+    paper = content if isinstance(content, FactTable) else content.table
+    title = f"{paper.title} ({paper.where})"
+    if isinstance(content, FactTable):
+        columns = tuple(Column(head, head) for head in content.columns)
+        rows = [Row(label, "", tuple(map(_text, values))) for label, values, _ in content.rows]
+        return Table(title, columns, tuple(rows), content.notes, "facts", content.head)
+    columns = tuple(Column(c.title, c.head, c.group) for c in content.table.columns)
+    return Table(title, columns, tuple(_rows(content)), tuple(_notes(content)), "scores", "model")
+
+
+def _text(text: str, value: float = math.nan) -> Score:
+    """A cell with a fixed text, ranked by ``value``."""
+    return Score(value, None, 0, text=text)
+
+
+def _rows(content: MeasuredTable) -> list[Row]:
+    """Each row of the paper: published values, then measured values and differences where there are any."""
+    table, rows = content.table, []
+    digits, scale = _digits(table), SCALES[table.scale]
+
+    def number_of(value: float, column: int, sign: str = "") -> str:
+        return _number(value * scale, digits[column], table.scale == "percent", sign)
+
+    def rank(value: float | None, column: int) -> float:
+        unranked = value is None or table.scale == "raw" or table.columns[column].difference
+        return math.nan if unranked or value is None else round(value * scale, digits[column])
+
+    def published(cell: PaperCell, column: int) -> Score | None:
+        if cell.printed.absent:
+            return None
+        return _text(cell.printed.text or ILLEGIBLE, rank(cell.printed.value, column))
+
+    def measured(cell: PaperCell, column: int) -> Score | None:
+        if cell.measured is None:
+            return None
+        text = number_of(cell.measured.mean, column, "+" if table.columns[column].difference else "")
+        text += "" if cell.measured.sd is None else f" ± {number_of(cell.measured.sd, column)}"
+        return _text(text, rank(cell.measured.mean, column))
+
+    def difference(cell: PaperCell, column: int) -> Score | None:
+        if cell.measured is None or table.columns[column].difference:
+            return _text("")
+        if cell.difference is None:
+            return None
+        return _text(number_of(cell.difference, column, "+") + (f" {DIFFERS}" if cell.differs else ""))
+
+    for row, cells in zip(table.rows, content.cells, strict=True):
+        known = any(cell.measured for cell in cells)
+        different = content.backbone is None and any(cell.difference is not None for cell in cells)
+        parts = [published, measured, difference][: 1 + known + different]
+        for part in parts:
+            scores = tuple(part(cell, column) for column, cell in enumerate(cells))
+            rows.append(Row(row.label if part is published else "", row.label, scores, part=part.__name__))
+    return rows
+
+
+def _number(value: float, digits: int, percent: bool, sign: str) -> str:
+    """A score as the papers print it: ``.743``, but ``0.16`` for a percentage."""
+    text = f"{value:z.{digits}f}" if percent else number(value, digits)
+    return text if text.startswith("-") else f"{sign}{text}"
+
+
+def _digits(table: PaperTable) -> list[int]:
+    """Digits after the point in each column: the most common number in the column, or else in the table."""
+
+    def usual(cells: Iterable[Printed]) -> int | None:
+        counts = Counter(len(cell.text.partition(".")[2]) for cell in cells if cell.value is not None)
+        return counts.most_common(1)[0][0] if counts else None
+
+    default = usual(cell for row in table.rows for cell in row.printed) or _DIGITS[table.scale]
+    return [usual(row.printed[i] for row in table.rows) or default for i in range(len(table.columns))]
+
+
+def _notes(content: MeasuredTable) -> list[str]:
+    table = content.table
+
+    def cell(row: int, column: int) -> str:
+        return f"{table.rows[row].label} (row {row + 1}), {table.columns[column].title}"
+
+    notes = [*table.notes, *(f"{row.label}: {row.note}." for row in table.rows if row.note)]
+    reasons: dict[str, list[str]] = {}
+    for column in table.columns:
+        if column.unavailable:
+            reasons.setdefault(column.unavailable, []).append(column.title)
+    notes += [f"Not measurable: {', '.join(heads)}: {reason}." for reason, heads in reasons.items()]
+    notes += [
+        f"Inconsistent: {cell(x.row, x.column)}: the printed values give {x.recomputed}; {x.note}."
+        for x in table.inconsistencies
+    ]
+    elsewhere: dict[tuple[int, str], list[str]] = {}
+    for x in table.disagreements:
+        elsewhere.setdefault((x.row, x.where), []).append(f"{table.columns[x.column].title}: {x.note}")
+    notes += [
+        f"Elsewhere otherwise ({where}): {table.rows[row].label} (row {row + 1}), {'; '.join(said)}."
+        for (row, where), said in elsewhere.items()
+    ]
+    if any(not p.text for row in table.rows for p in row.printed):
+        notes.append(f"{ILLEGIBLE}: not legible, or not printed as a number, in the copies that this was typed from.")
+    analyses = sorted({column.analysis for column in table.columns if column.analysis})
+    notes += [f"Not scores of tasks: see mirrorbench analyze {name}." for name in analyses]
+    if content.results and content.backbone is not None:
+        notes.append(
+            f"Measured with {content.backbone} in place of the paper's models: compare the shape, not the values."
+        )
+    elif content.results:
+        notes.append(
+            f"{DIFFERS}: differs by more than {NOISE:g} standard deviations over seeds and one unit of the last digit; "
+            "untuned encoders have no seeds, so the digit decides; of a single seed of a tuned one nothing is said."
+        )
+    return [*notes, *content.notes, *(provenance_notes(content.results) if content.results else ())]
+
+
+def _comma_separated(content: Content) -> str:
+    """CSV: a line for each cell, in full precision and the tasks' own units; a table of facts as it is."""
+    stream = io.StringIO()
+    writer = csv.writer(stream, lineterminator="\n")
+    if isinstance(content, FactTable):
+        writer.writerow([content.head, *content.columns])
+        writer.writerows([label, *values] for label, values, _ in content.rows)
+        return stream.getvalue()
+    cells = _cells(content)
+    writer.writerow(cells[0])
+    writer.writerows([" ".join(v) if isinstance(v, list) else v for v in cell.values()] for cell in cells)
+    return stream.getvalue()
+
+
+def _json(content: Content) -> str:
+    """JSON; ``cells`` holds a flat object for each cell, in printed order."""
+    value = asdict(content) if isinstance(content, FactTable) else _object(content)
+    return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
+
+
+def _object(content: MeasuredTable) -> dict[str, Any]:
+    table, (done, total) = content.table, content.counts
+    head = {"table": table.name, "title": table.title, "where": table.where, "scale": table.scale}
+    counts = {"backbone": str(content.backbone) if content.backbone else None, "measured": done, "measurable": total}
+    return {**head, **counts, "cells": _cells(content), "notes": _notes(content)}
+
+
+def _cells(content: MeasuredTable) -> list[dict[str, Any]]:
+    cells = []
+    for r, (row, line) in enumerate(zip(content.table.rows, content.cells, strict=True)):
+        for c, (column, cell) in enumerate(zip(content.table.columns, line, strict=True)):
+            target, measured = content.table.target(r, c, content.backbone), cell.measured
+            wanted = (str(target.spec), list(target.tasks), target.metric) if target else (None, [], None)
+            found = (measured.mean, measured.sd, measured.n) if measured else (None, None, None)
+            cells.append({
+                "row": r + 1, "label": row.label, "column": column.title,
+                **dict(zip(("encoder", "tasks", "metric"), wanted, strict=True)),
+                "printed": cell.printed.text or None, "published": cell.printed.value,
+                **dict(zip(("measured", "sd", "seeds"), found, strict=True)),
+                "difference": cell.difference, "differs": cell.differs,
+                "cell_ids": list(measured.cell_ids) if measured else [],
+            })  # fmt: skip
+    return cells
+
+
+PAPER_FORMATS: dict[str, Callable[..., str]] = {
+    "markdown": lambda content: markdown(as_table(content)),
+    "latex": lambda content, **options: latex(as_table(content), **options),
+    "csv": _comma_separated,
+    "json": _json,
+}
+
+
+def check_paper_format(format_: str) -> None:
+    """Raise ``UsageError`` for an unknown format."""
+    if format_ not in PAPER_FORMATS:
+        raise UsageError(f"the papers' tables have no format {format_!r}", f"Formats: {', '.join(PAPER_FORMATS)}")
+
+
+def render_paper(content: Content, format_: str, **options: bool) -> str:
+    """The table as text in one of ``PAPER_FORMATS``; ``options`` are those of ``latex``."""
+    check_paper_format(format_)
+    return PAPER_FORMATS[format_](content, **options)

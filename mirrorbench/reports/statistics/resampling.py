@@ -1,13 +1,18 @@
-"""Metrics on bootstrap resamples of items.
+"""Metrics on bootstrap resamples of items; confidence intervals and paired tests. They say nothing about seeds.
 
 A resample is n weights: how often each item was drawn. A statistic maps weights (resamples, n) to the metric of e
 encoders (e, resamples), equal to scoring each resample (ties included); undefined values are NaN. 0/1 weights give the
 metric on a subset. ``scores`` have shape (e, n), or (n,) for one encoder; ``gold`` has shape (n,).
+
+Sources: Efron and Tibshirani (1993), "An Introduction to the Bootstrap"; Dror et al. (ACL 2018), "The Hitchhiker's
+Guide to Testing Statistical Significance in Natural Language Processing"; Deutsch et al. (TACL 2021), "A Statistical
+Analysis of Summarization Evaluation Metrics Using Resampling Methods", for permutation tests of correlations.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -150,3 +155,144 @@ def _divide(numerator: FloatArray, denominator: FloatArray) -> FloatArray:
     quotient = np.full(np.broadcast_shapes(numerator.shape, denominator.shape), np.nan)
     np.divide(numerator, denominator, out=quotient, where=denominator > 0)
     return quotient
+
+
+LEVEL = 0.95
+"""Confidence level of intervals; the significance level of tests is 1 minus it."""
+
+_DEFINED = 0.95
+"""Share of resamples that must have a defined value for an interval."""
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A confidence interval in the metric's own unit."""
+
+    low: float
+    high: float
+
+
+def percentile_interval(values: FloatArray, level: float = LEVEL) -> Interval | None:
+    """The percentile interval of a bootstrap (Efron and Tibshirani 1993, section 13.3).
+
+    NaN values are left out; ``None`` where they are more than one in 20.
+    """
+    defined = _defined(values)
+    if defined is None:
+        return None
+    low, high = np.quantile(defined, [(1 - level) / 2, (1 + level) / 2])
+    return Interval(float(low), float(high))
+
+
+def bootstrap_p(differences: FloatArray) -> float | None:
+    """Two-sided p-value of a paired bootstrap: the level at which the percentile interval touches zero.
+
+    Never 0: the sample itself counts as one more resample (Davison and Hinkley 1997, chapter 4).
+    """
+    defined = _defined(differences)
+    if defined is None:
+        return None
+    tail = min(np.count_nonzero(defined <= 0), np.count_nonzero(defined >= 0))
+    return min(1.0, 2 * float(tail + 1) / (len(defined) + 1))
+
+
+def _defined(values: FloatArray) -> FloatArray | None:
+    defined: FloatArray = values[~np.isnan(values)]
+    return defined if len(defined) >= max(1, _DEFINED * len(values)) else None
+
+
+def correlation_permutation(
+    first: ArrayLike, second: ArrayLike, gold: ArrayLike, metric: str = "spearman", resamples: int = RESAMPLES,
+    seed: int = 0,
+) -> float | None:  # fmt: skip
+    """Two-sided p-value of a paired permutation test between two encoders' correlations with the gold.
+
+    The encoders' scores are swapped at random, item by item (in all seeds at once), and both correlations are computed
+    again. Scores are standardised first, since cosines of two encoders differ in scale: to ranks for Spearman (not
+    ranked again after a swap), to zero mean and unit variance for Pearson (Deutsch et al. 2021). The statistic is the
+    difference of the mean correlations over seeds.
+
+    Scores have shape (seeds, n) or (n,); ``metric`` is ``spearman``, ``pearson`` or ``uncentred_pearson`` (scaled but
+    not centred). ``None`` where a correlation is undefined.
+    """
+    centred = metric != "uncentred_pearson"
+    a, b, (g,) = (_standardised(values, metric == "spearman", centred) for values in (first, second, gold))
+    if not all(np.isfinite(rows).all() for rows in (a, b, g)):
+        return None
+    # All pairs of seeds: the mean of their differences is the difference of the means.
+    x, y = np.repeat(a, len(b), axis=0), np.tile(b, (len(a), 1))
+    n = x.shape[1]
+
+    def correlations(xg: FloatArray, sx: FloatArray, xx: FloatArray) -> FloatArray:
+        variance = xx - sx * sx / n if centred else xx
+        defined = variance > 1e-12 * n  # after a swap all scores of a few items may be equal
+        values = np.zeros_like(xg)
+        np.divide(xg, np.sqrt(n * np.abs(variance)), out=values, where=defined)
+        return values
+
+    def difference(swapped: FloatArray) -> FloatArray:
+        # All sums are linear in the swap indicator, so matrix products compute them for all resamples.
+        moved = [swapped @ part.T for part in ((y - x) * g, y - x, y * y - x * x)]
+        here = [(p.sum(axis=1) + m) for p, m in zip((x * g, x, x * x), moved, strict=True)]
+        there = [(p.sum(axis=1) - m) for p, m in zip((y * g, y, y * y), moved, strict=True)]
+        means: FloatArray = (correlations(*here) - correlations(*there)).mean(axis=1)
+        return means
+
+    return _permutation_p(difference, n, resamples, seed)
+
+
+def mean_permutation(first: ArrayLike, second: ArrayLike, resamples: int = RESAMPLES, seed: int = 0) -> float:
+    """Two-sided p-value of a paired permutation test between two means over items (accuracies, reciprocal ranks).
+
+    Each item's difference changes its sign at random (Dror et al. 2018); an item's value is its mean over seeds. For
+    hits and misses of one seed each, ``mcnemar`` is the exact form.
+    """
+    d = np.atleast_2d(np.asarray(first, np.float64)).mean(axis=0) - np.atleast_2d(second).mean(axis=0)
+    return _permutation_p(lambda swapped: d.sum() - 2 * (swapped @ d), len(d), resamples, seed)
+
+
+def mcnemar(first: ArrayLike, second: ArrayLike) -> float:
+    """Two-sided p-value of McNemar's exact test between two accuracies, from hits and misses (Dror et al. 2018)."""
+    from scipy.stats import binomtest
+
+    a, b = np.asarray(first, dtype=bool), np.asarray(second, dtype=bool)
+    wins, losses = np.count_nonzero(a & ~b), np.count_nonzero(b & ~a)
+    return float(binomtest(wins, wins + losses).pvalue) if wins + losses else 1.0
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """P-values corrected by Holm's step-down procedure (1979), in the order given; tests may be dependent."""
+    p = np.asarray(p_values, dtype=np.float64)
+    order = np.argsort(p, kind="stable")
+    corrected = np.empty_like(p)
+    corrected[order] = np.minimum(1.0, np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1)))
+    return [float(value) for value in corrected]
+
+
+def _permutation_p(difference: Callable[[FloatArray], FloatArray], n: int, resamples: int, seed: int) -> float:
+    """Share of random swaps whose difference is at least the observed one; ``difference`` takes (rows, n)."""
+    rng = np.random.default_rng(seed)
+    observed = abs(float(difference(np.zeros((1, n)))[0]))
+    limit = observed - 1e-9 * max(observed, 1e-3)  # tolerance for rounding
+    extreme = 0
+    for rows in chunks(n, resamples):
+        swapped = rng.integers(0, 2, (rows, n), dtype=np.uint8).astype(np.float64)
+        extreme += int(np.count_nonzero(np.abs(difference(swapped)) >= limit))
+    return (extreme + 1) / (resamples + 1)
+
+
+def _standardised(values: ArrayLike, ranked: bool, centred: bool) -> FloatArray:
+    """Rows with mean 0 and variance 1 (without ``centred``: mean square 1); NaN where a row is constant."""
+    from scipy.stats import rankdata
+
+    rows = np.atleast_2d(np.asarray(values, dtype=np.float64))
+    if ranked:
+        rows = np.asarray(rankdata(rows, axis=1), dtype=np.float64)
+    if centred:
+        constant = np.ptp(rows, axis=1, keepdims=True) == 0
+        rows = rows - rows.mean(axis=1, keepdims=True)
+    else:
+        constant = ~rows.any(axis=1, keepdims=True)
+    scale = np.sqrt((rows * rows).mean(axis=1, keepdims=True))
+    result: FloatArray = np.divide(rows, scale, out=np.full_like(rows, np.nan), where=~constant)
+    return result

@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 from checking import disagreements, inconsistencies
 
-from mirrorbench.reports.papers.reading import read_paper_table
-from mirrorbench.reports.papers.tables import PaperTable
+from mirrorbench.reports.papers.tables import PaperTable, read_paper_table
 
 SPEC = """
 title: t

@@ -11,8 +11,7 @@ from mirrorbench.core.errors import UsageError
 from mirrorbench.core.specs import parse_spec
 from mirrorbench.data.cardfile import builtin_suites
 from mirrorbench.reports.papers.measured import MeasuredTable, PaperCell, measured_table, paper_requests
-from mirrorbench.reports.papers.reading import find_table, paper_tables
-from mirrorbench.reports.papers.tables import PaperTable, Printed
+from mirrorbench.reports.papers.tables import PaperTable, Printed, find_table, paper_tables
 from mirrorbench.reports.table import Score
 from mirrorbench.runs.results import Result
 

@@ -12,8 +12,15 @@ from mirrorbench.cli import app
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.specs import parse_spec
 from mirrorbench.models import backbones
-from mirrorbench.reports.papers.reading import PAPERS, find_table, paper_tables, specs_folder
-from mirrorbench.reports.papers.tables import SCALES, FactTable, PaperTable
+from mirrorbench.reports.papers.tables import (
+    PAPERS,
+    SCALES,
+    FactTable,
+    PaperTable,
+    find_table,
+    paper_tables,
+    specs_folder,
+)
 from mirrorbench.runs.plan import expand_ladder
 from mirrorbench.training.methods.mirror import mirror_preset
 from mirrorbench.training.methods.mirrorwic import mirrorwic_preset

@@ -6,8 +6,7 @@ import pytest
 
 from mirrorbench.core.errors import DataFormatError, UnknownNameError
 from mirrorbench.core.specs import parse_spec
-from mirrorbench.reports.papers.reading import find_table, paper_tables, read_paper_table
-from mirrorbench.reports.papers.tables import PaperTable
+from mirrorbench.reports.papers.tables import PaperTable, find_table, paper_tables, read_paper_table
 
 SCORES = """
 title: A table

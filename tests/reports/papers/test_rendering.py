@@ -14,10 +14,8 @@ from paper_results import result
 
 from mirrorbench.core.errors import UsageError
 from mirrorbench.core.specs import parse_spec
-from mirrorbench.reports.papers.measured import MeasuredTable, measured_table
-from mirrorbench.reports.papers.reading import find_table, paper_tables
-from mirrorbench.reports.papers.rendering import PAPER_FORMATS, Content, render_paper
-from mirrorbench.reports.papers.tables import FactTable, PaperTable
+from mirrorbench.reports.papers.measured import PAPER_FORMATS, Content, MeasuredTable, measured_table, render_paper
+from mirrorbench.reports.papers.tables import FactTable, PaperTable, find_table, paper_tables
 from mirrorbench.runs.results import Result
 
 

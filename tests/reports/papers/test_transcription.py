@@ -6,8 +6,7 @@ import re
 
 import pytest
 
-from mirrorbench.reports.papers.reading import paper_tables
-from mirrorbench.reports.papers.tables import PaperTable
+from mirrorbench.reports.papers.tables import PaperTable, paper_tables
 
 NUMBER = re.compile(r"\d*\.\d+")
 TABLES = {name: table for name, table in paper_tables().items() if isinstance(table, PaperTable)}

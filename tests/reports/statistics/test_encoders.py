@@ -22,7 +22,7 @@ from mirrorbench.reports.statistics.encoders import (
     mean_of_seeds,
 )
 from mirrorbench.reports.statistics.items import MEAN, ItemScores
-from mirrorbench.reports.statistics.significance import (
+from mirrorbench.reports.statistics.resampling import (
     Interval,
     correlation_permutation,
     holm,

@@ -10,15 +10,17 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy import stats
 
-from mirrorbench.reports.statistics.resampling import bootstrap, weighted_mean, weighted_spearman
-from mirrorbench.reports.statistics.significance import (
+from mirrorbench.reports.statistics.resampling import (
     Interval,
+    bootstrap,
     bootstrap_p,
     correlation_permutation,
     holm,
     mcnemar,
     mean_permutation,
     percentile_interval,
+    weighted_mean,
+    weighted_spearman,
 )
 
 Floats = NDArray[np.float64]
