@@ -92,9 +92,11 @@ class Session:
                 problem = f"--encoder {spec}: beside a grid file it names a backbone and no more"
                 raise UsageError(problem, f"Write --encoder {spec.backbone}")
         precision = "" if space.precision == "auto" else space.precision
-        overrides = grids.Overrides(specs, tuple(names), tuple(range(seeds or 0)), corpus, protocol, precision)
-        read = grids.read_grid(grids.find_grid(grid), space.plugins, overrides)
-        columns = tuple(dict.fromkeys(task for block in read.blocks for task in block.request.tasks))
+        read = grids.read_grid(
+            grids.find_grid(grid), space.plugins, specs, tasks=names, seeds=tuple(range(seeds or 0)), corpus=corpus,
+            protocol=protocol, precision=precision,
+        )  # fmt: skip
+        columns = tuple(dict.fromkeys(task for _, request in read.requests for task in request.tasks))
         return RunPlan(grids.plan_grid(read, space, fetch), columns, read.title)
 
     def run(

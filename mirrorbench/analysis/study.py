@@ -111,8 +111,8 @@ class Study:
         """
         work = self.workspace
         if source:
-            known = {entry.name: entry.value for entry in work.plugins.corpora}
-            inputs = [TextInput(text) for text in read_corpus(source, work.data, known).texts]
+            read = read_corpus(source, work.data, work.plugins.corpora.by_name())
+            inputs = [TextInput(text) for text in read.texts]
         else:
             inputs = list(dict.fromkeys(work.plugins.tasks[self.task].inputs(self.items)))
         if 0 < limit < len(inputs):

@@ -156,7 +156,7 @@ def show_overlap(
 
     registered, store = plugins(), DataStore(data_dir, offline)
     names = expand_tasks(split_names(tasks), registered)
-    strings = read_corpus(corpus, store, {entry.name: entry.value for entry in registered.corpora}).texts
+    strings = read_corpus(corpus, store, registered.corpora.by_name()).texts
     found: list[dict[str, Any]] = []
 
     def look_at(name: str, task: Any) -> None:

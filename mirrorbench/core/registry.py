@@ -75,6 +75,10 @@ class Registry(Generic[_T]):
     def __len__(self) -> int:
         return len(self._entries)
 
+    def by_name(self) -> dict[str, _T]:
+        """All values."""
+        return {entry.name: entry.value for entry in self}
+
     def names(self) -> list[str]:
         """All names, in the order of registration."""
         return list(self._entries)

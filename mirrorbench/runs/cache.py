@@ -263,14 +263,14 @@ def prunable(cache: Cache, older_than: float | None = None, everything: bool = F
     """
     now, chosen = time.time(), []
     for entry in entries(cache):
+        age = now - entry.used
         if entry.kind == "leftovers":
-            if now - entry.used > LEFTOVER_AGE:
+            chosen += [entry] if age > LEFTOVER_AGE else []
+            continue
+        asked = everything or (older_than is not None and age > older_than * 86_400)
+        if asked and (lease := cache.leases.take(entry.key)):
+            with lease:
                 chosen.append(entry)
-        else:
-            asked = everything or (older_than is not None and now - entry.used > older_than * 86_400)
-            if asked and (lease := cache.leases.take(entry.key)):
-                with lease:
-                    chosen.append(entry)
     return chosen
 
 

@@ -61,13 +61,6 @@ class Job:
     reporter: Reporter
     workspace: Workspace
 
-    @classmethod
-    def of(cls, workspace: Workspace, groups: Sequence[CellGroup], corpora: Mapping[CorpusRef, Corpus]) -> Job:
-        """The job of computing groups of cells, with only the corpora that they are tuned on."""
-        wanted = {model.corpus for cells in groups for cell in cells for model in cell.model.with_members()}
-        own = {ref: corpus for ref, corpus in corpora.items() if ref in wanted}
-        return cls(tuple(groups), own, workspace.context(), workspace.options, workspace.reporter, workspace)
-
     def known(self, **defaults: Value) -> dict[str, Value]:
         """The options, with defaults for those not given.
 
@@ -97,10 +90,6 @@ class Job:
         """
         for ref, corpus in self.corpora.items():
             self.workspace.cache.save_corpus(ref.sha256, corpus.texts)
-
-
-Execute = Callable[[Job], Iterator[CellOutcome]]
-"""An executor: yields the outcome of every cell of the job, in any order."""
 
 
 class SharedCorpora(dict[CorpusRef, Corpus]):
@@ -224,8 +213,8 @@ def serve(pipe: Connection, context: WorkerContext) -> None:
     removes what it leaves behind.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # for systems that cannot block it in a new process
-    workspace = context.workspace(NoteReporter(lambda message: pipe.send((message, None))))
-    runner, corpora = workspace.runner(), SharedCorpora(workspace.cache)
+    runner, corpora = _worker(context)
+    runner.workspace.reporter = NoteReporter(lambda message: pipe.send((message, None)))
     with suppress(EOFError, ConnectionError):  # the pool is gone
         while True:
             outcomes = runner.attempt(pipe.recv(), corpora)

@@ -6,7 +6,8 @@ have lists and ranges; each block becomes one or more requests, and their plans 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from decimal import Decimal
 from itertools import product
@@ -33,34 +34,13 @@ MAX_SWEEP = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class Overrides:
-    """Values of the command line that replace those of a file; empty ones do not."""
-
-    backbones: tuple[EncoderSpec, ...] = ()
-    """Replace the backbone of every encoder that is no encoder system."""
-    tasks: tuple[str, ...] = ()
-    """Tasks and suites."""
-    seeds: tuple[int, ...] = ()
-    corpus: str = ""
-    protocol: str = ""
-    precision: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class GridBlock:
-    """One request of a grid, and the line at which its block starts."""
-
-    line: int
-    request: Request
-
-
-@dataclass(frozen=True, slots=True)
 class GridFile:
     """A checked grid file; the title is for its table and may be empty."""
 
     path: Path
     title: str
-    blocks: tuple[GridBlock, ...]
+    requests: tuple[tuple[int, Request], ...]
+    """Each with the line at which its block starts."""
 
 
 class _Range(msgspec.Struct, forbid_unknown_fields=True, rename={"first": "from", "last": "to"}):
@@ -118,7 +98,7 @@ def grids_folder() -> Path:
 def find_grid(name: str) -> Path:
     """The grid file at a path, or of the name of a built-in one (``mirror-bert-table12``)."""
     path = Path(name).expanduser()
-    if path.is_file() or (path.exists() and not path.is_dir()):
+    if path.exists() and not path.is_dir():
         return path
     known = {file.stem: file for file in sorted(grids_folder().glob("*.yaml"))}
     if name not in known:
@@ -126,19 +106,23 @@ def find_grid(name: str) -> Path:
     return known[name]
 
 
-def read_grid(path: Path, plugins: Plugins, overrides: Overrides | None = None) -> GridFile:
-    """Read and check a grid file, including names; a ``UsageError`` names file and line."""
-    return _Reader(path, plugins, overrides or Overrides()).read()
+def read_grid(path: Path, plugins: Plugins, backbones: Sequence[EncoderSpec] = (), **given: Any) -> GridFile:
+    """Read and check a grid file, including names; a ``UsageError`` names file and line.
+
+    ``backbones`` replace that of every encoder that is no encoder system, and ``given`` (tasks, seeds, corpus,
+    protocol, precision; as in a file) what the file says, unless they are empty.
+    """
+    return _Reader(path, plugins, backbones, given).read()
 
 
 def plan_grid(grid: GridFile, workspace: Workspace, fetch: bool = True) -> Plan:
     """One plan of all blocks."""
     planner, plans = Planner(workspace, fetch), []
-    for block in grid.blocks:
+    for line, request in grid.requests:
         try:
-            plans.append(planner.plan(block.request))
+            plans.append(planner.plan(request))
         except UsageError as error:
-            raise type(error)(f"{grid.path}, line {block.line}: {error.message}", error.hint) from None
+            raise type(error)(f"{grid.path}, line {line}: {error.message}", error.hint) from None
     try:
         return merged(plans)
     except UsageError as error:
@@ -155,8 +139,9 @@ _DEFAULTS: _Keys = {
 class _Reader:
     """Reads one file; every method raises ``UsageError`` with file and line."""
 
-    def __init__(self, path: Path, plugins: Plugins, overrides: Overrides) -> None:
-        self.path, self.plugins, self.overrides = path, plugins, overrides
+    def __init__(self, path: Path, plugins: Plugins, backbones: Sequence[EncoderSpec], given: dict[str, Any]) -> None:
+        self.path, self.plugins, self.backbones = path, plugins, backbones
+        self.given: _Keys = {key: (value, "") for key, value in given.items() if value}
         try:
             self.content = read_yaml(path)
             self.file = convert(self.content, _File, path)
@@ -173,25 +158,28 @@ class _Reader:
             lines = [block.line for block in self.content.value["blocks"].value]  # type: ignore[index,union-attr,call-overload]
             own = [self._keys(block, f".blocks[{n}]") for n, block in enumerate(self.file.blocks)]
             blocks = [(line, defaults | keys) for line, keys in zip(lines, own, strict=True)]
-        requests = [GridBlock(line, request) for line, keys in blocks for request in self._requests(line, keys)]
+        requests = [(line, request) for line, keys in blocks for request in self._requests(line, keys)]
         return GridFile(self.path, self.file.title, tuple(requests))
 
     def _keys(self, block: _Block, place: str) -> _Keys:
-        found = {key: (getattr(block, key), f"{place}.{key}") for key in _Block.__struct_fields__}
-        return {key: (value, where) for key, (value, where) in found.items() if value is not UNSET}
+        found = {key: getattr(block, key) for key in _Block.__struct_fields__}
+        return {key: (value, f"{place}.{key}") for key, value in found.items() if value is not UNSET}
 
-    def _error(self, place: str, problem: str | UsageError, hint: str = "") -> UsageError:
-        """An error with the file and line of a place; errors in values from the command line stay as they are."""
-        if isinstance(problem, UsageError):
-            return self._error(place, problem.message, problem.hint) if place else problem
+    def _error(self, place: str, problem: str, hint: str = "") -> UsageError:
+        """An error with the file and line of a place."""
         return UsageError(problem_at(self.path, self.content, f"{problem} - at `${place}`").message, hint)
+
+    @contextmanager
+    def _reading(self, place: str) -> Iterator[None]:
+        """Errors raised inside name the file and line of a place; those in values of the command line do not."""
+        try:
+            yield
+        except UsageError as error:
+            raise self._error(place, error.message, error.hint) if place else error from None
 
     def _requests(self, line: int, keys: _Keys) -> Iterator[Request]:
         """One request for each protocol of a block."""
-        given = {
-            key: (getattr(self.overrides, key), "") for key in ("tasks", "seeds", "corpus", "protocol", "precision")
-        }
-        keys = _DEFAULTS | keys | {key: found for key, found in given.items() if found[0]}
+        keys = _DEFAULTS | keys | self.given
         for key in ("encoders", "tasks"):
             if key not in keys:
                 problem = f"{self.path}, line {line}: this block names no {key}"
@@ -209,13 +197,11 @@ class _Reader:
             yield Request(specs, tasks, seeds, corpus, protocol, precision)
 
     def _tasks(self, value: Any, place: str) -> tuple[str, ...]:
-        names: dict[str, None] = {}
+        names: list[str] = []
         for n, name in enumerate(_listed(value)):
-            try:
-                names.update(dict.fromkeys(expand_tasks([name], self.plugins)))
-            except UsageError as error:
-                raise self._error(place and f"{place}[{n}]", error) from None
-        return tuple(names)
+            with self._reading(place and f"{place}[{n}]"):
+                names += expand_tasks([name], self.plugins)
+        return tuple(dict.fromkeys(names))
 
     def _seeds(self, value: Any, place: str) -> tuple[int, ...]:
         """A number of seeds, counted from 0, or the seeds themselves."""
@@ -242,13 +228,11 @@ class _Reader:
             swept |= {key: (value, f"{sweep_place}.{key}") for key, value in sweep.items()}
             for m, text in enumerate(_listed(own["encoder"])):
                 where = f"{here}.encoder[{m}]" if isinstance(item, dict) else here
-                try:
+                with self._reading(where):
                     if not isinstance(text, str):
                         raise UsageError(f"a spec is wanted here, not {text!r}")
                     spec = parse_spec(text)
-                except UsageError as error:
-                    raise self._error(where, error) from None
-                given = () if spec.backbone in self.plugins.encoders else self.overrides.backbones
+                given = () if spec.backbone in self.plugins.encoders else self.backbones
                 for b in given or [spec]:
                     full = EncoderSpec(b.backbone, b.revision, spec.method, spec.params)
                     yield from self._swept(full, swept, where, protocol)
@@ -266,7 +250,7 @@ class _Reader:
                 check_spec(full, protocol, self.plugins)
             except UsageError as error:
                 named = [where for key, (_, where) in keys.items() if key in error.message]
-                raise self._error(named[0] if named else place, error) from None
+                raise self._error(named[0] if named else place, error.message, error.hint) from None
             yield full
 
     def _values(self, value: Any, place: str) -> list[Value]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -173,8 +173,7 @@ def resolve_recipe(spec: EncoderSpec, level: str, architecture: str, protocol: s
             if key not in POOLING_KEYS:
                 raise unknown_name(f"key of +{method.name}", key, list(POOLING_KEYS))
     params = {**backbones.presets(spec, method.name, level), **dict(spec.params)}
-    augmentations = {entry.name: entry.value for entry in plugins.augmentations}
-    return override(method.preset(level, architecture, protocol), params, augmentations)
+    return override(method.preset(level, architecture, protocol), params, plugins.augmentations.by_name())
 
 
 def check_spec(spec: EncoderSpec, protocol: str, plugins: Plugins) -> None:
@@ -188,21 +187,21 @@ def check_spec(spec: EncoderSpec, protocol: str, plugins: Plugins) -> None:
 class Planner:
     """Turns requests into plans, and remembers what it read or could not find.
 
-    Without ``fetch`` missing data are not downloaded (dry run).
+    Without ``fetch`` missing data are not downloaded (dry run); ``corpora`` are the strings read so far.
     """
 
     def __init__(self, workspace: Workspace, fetch: bool = True) -> None:
         self.workspace = workspace
         self.plugins = workspace.plugins
         self.fetch = fetch
-        self._corpora: dict[tuple[str, int, bool], tuple[CorpusRef, Corpus]] = {}
-        self._found: dict[tuple[str, ...], Any] = {}
+        self.corpora: dict[CorpusRef, Corpus] = {}
+        self._found: dict[tuple[Any, ...], Any] = {}
 
     def plan(self, request: Request) -> Plan:
         """Plan every cell; what cannot be planned becomes a failure, a wrong request is a ``UsageError``."""
         tasks: list[Task] = [self.plugins.tasks[name] for name in request.tasks]
         if request.corpus:  # also if nothing is tuned, to report mistakes
-            check_corpus(request.corpus, self._cards())
+            check_corpus(request.corpus, self.plugins.corpora.by_name())
         rows: dict[EncoderSpec, set[str]] = {}  # with the levels of their tasks
         for spec in request.encoders:
             for level in dict.fromkeys(task.level for task in tasks):
@@ -220,24 +219,19 @@ class Planner:
                     raise
                 except (Exception, SystemExit) as error:  # plugins may raise anything; the other cells go on
                     failures.append(Failure.of(error, spec, task.name))
-        return Plan(tuple(cells), tuple(failures), self.corpora, tuple(rows))
-
-    @property
-    def corpora(self) -> dict[CorpusRef, Corpus]:
-        """The strings of every corpus read so far."""
-        return dict(self._corpora.values())
+        return Plan(tuple(cells), tuple(failures), dict(self.corpora), tuple(rows))
 
     def _cells(self, request: Request, spec: EncoderSpec, task: Task) -> list[Cell]:
         data = self._once(("data", task.name), lambda: self._identified(task))
         return [
             Cell(
-                spec, task.name, task.level, model.seed, model, pooling, self.precision(request, model),
+                spec, task.name, task.level, model.seed, model, pooling, self.precision(request, model.path),
                 request.protocol, data, task.version,
             )
             for model, pooling in self._task_models(request, spec, task)
         ]  # fmt: skip
 
-    def _once(self, key: tuple[str, ...], find: Callable[[], _T]) -> _T:
+    def _once(self, key: tuple[Any, ...], find: Callable[[], _T]) -> _T:
         """What ``find`` returns or raises, called once for each key."""
         if key not in self._found:
             try:
@@ -269,14 +263,9 @@ class Planner:
         return joint
 
     def models(
-        self,
-        request: Request,
-        spec: EncoderSpec,
-        level: str,
-        language: str = "en",
-        corpus: str = "",
+        self, request: Request, spec: EncoderSpec, level: str, language: str = "en", corpus: str = "",
         max_length: int = 0,
-    ) -> list[tuple[ModelRef, Pooling | None]]:
+    ) -> list[tuple[ModelRef, Pooling | None]]:  # fmt: skip
         """Models and poolings of an encoder: one entry for each seed, one in all if nothing is tuned.
 
         ``level`` picks the recipe, ``language`` the monolingual backbone and the corpus; ``corpus`` and ``max_length``
@@ -285,13 +274,12 @@ class Planner:
         if spec.backbone in self.plugins.encoders:
             if "{lang}" in str(spec.get("path")) and spec.get("language") is None:
                 spec = spec.with_params(language=language)
-            system = self.workspace.loader.system(spec, self._asked_precision(request))
+            system = self.workspace.loader.system(spec, self.precision(request))
             return [(ModelRef(spec, system.fingerprint), None)]
         method: Method = self.plugins.methods[spec.method]
         level = method.levels.get(level, level)
-        offline = self.workspace.offline
         key = ("backbone", spec.backbone, spec.revision, language)
-        path = self._once(key, lambda: backbones.locate(spec, language, offline))
+        path = self._once(key, lambda: backbones.locate(spec, language, self.workspace.offline))
         architecture = str(backbones.configuration(path).get("model_type", ""))
         recipe = resolve_recipe(spec, level, architecture, request.protocol, self.plugins)
         pooling = Pooling(recipe.pooling, recipe.layers, _max_length(spec, path, max_length))
@@ -299,19 +287,15 @@ class Planner:
         if not method.tunes:
             return [(base, pooling)]
         ref = self._corpus(request, spec, level, language, corpus, recipe)
-        precision = self.precision(request, base)
+        precision = self.precision(request, path)
         tuned = replace(base, recipe=recipe, corpus=ref, protocol=request.protocol, precision=precision)
         return [(replace(tuned, seed=seed), pooling) for seed in request.seeds]
 
-    def precision(self, request: Request, model: ModelRef) -> str:
-        """The request's precision, or fp32 for an architecture that cannot compute in bf16."""
-        precision = self._asked_precision(request)
-        if model.path is None or precision == "fp32":
-            return precision
-        return "fp32" if backbones.configuration(model.path).get("model_type") in _FP32_ONLY else precision
-
-    def _asked_precision(self, request: Request) -> str:
-        return self.workspace.numeric_precision if request.precision == "auto" else request.precision
+    def precision(self, request: Request, backbone: Path | None = None) -> str:
+        """The request's precision, or fp32 for a backbone whose architecture cannot compute in bf16."""
+        asked = self.workspace.numeric_precision if request.precision == "auto" else request.precision
+        only_fp32 = backbone and backbones.configuration(backbone).get("model_type") in _FP32_ONLY
+        return "fp32" if only_fp32 else asked
 
     def _corpus(
         self, request: Request, spec: EncoderSpec, level: str, language: str, own: str, recipe: Recipe
@@ -326,16 +310,12 @@ class Planner:
         size = spec.get("corpus_size", 0)
         if type(size) is not int or size < 0:
             raise UsageError(f"corpus_size={size} is not a number of strings")
-        key = (name, size, clean := recipe.clean_corpus)
-        if key not in self._corpora:
-            data = self.workspace.data
-            corpus = read_corpus(name, data, self._cards(), deduplicate=clean, strip=clean, size=size)
-            self._corpora[key] = (CorpusRef(name, size, corpus.sha256, len(corpus.texts)), corpus)
-        return self._corpora[key][0]
-
-    def _cards(self) -> dict[str, Any]:
-        """The registered corpora."""
-        return {entry.name: entry.value for entry in self.plugins.corpora}
+        known, data, clean = self.plugins.corpora.by_name(), self.workspace.data, recipe.clean_corpus
+        read = partial(read_corpus, name, data, known, deduplicate=clean, strip=clean, size=size)
+        corpus = self._once(("corpus", name, size, clean), read)
+        ref = CorpusRef(name, size, corpus.sha256, len(corpus.texts))
+        self.corpora[ref] = corpus
+        return ref
 
 
 def _max_length(spec: EncoderSpec, path: Path, of_task: int) -> int:

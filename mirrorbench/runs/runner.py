@@ -365,7 +365,7 @@ def tune_model(model: ModelRef, texts: Sequence[str], workspace: Workspace) -> t
             f"{recipe.batch_size}; each step sees all of them"
         )
     reporter.stage(f"tune {model.spec} seed {model.seed}", len(texts) * recipe.epochs, "strings")
-    registered: dict[str, Augmentation] = {entry.name: entry.value for entry in plugins.augmentations}
+    registered: dict[str, Augmentation] = plugins.augmentations.by_name()
     transformer = open_for_tuning(model.path, recipe, registered, device)
     pairs = plugins.methods[model.method].pairs
     report = tune_backbone(

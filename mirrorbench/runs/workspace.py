@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import torch
 
     from mirrorbench.core.inputs import Encoder
-    from mirrorbench.runs.cells import Cell
+    from mirrorbench.runs.cells import Cell, CellOutcome
     from mirrorbench.runs.plan import Plan, Request
     from mirrorbench.runs.runner import EncoderLoader, Runner
 
@@ -54,20 +54,11 @@ class Workspace:
 
     @classmethod
     def create(
-        cls,
-        data_dir: str | Path | None = None,
-        output: str | Path = "results",
-        cache: str | Path | None = None,
-        device: str = "auto",
-        precision: str = "auto",
-        offline: bool = False,
-        deterministic: bool = False,
-        executor: str = "local",
-        workers: int | None = None,
-        address: str = "",
-        plugins: Plugins | None = None,
+        cls, data_dir: str | Path | None = None, output: str | Path = "results", cache: str | Path | None = None,
+        device: str = "auto", precision: str = "auto", offline: bool = False, deterministic: bool = False,
+        executor: str = "local", workers: int | None = None, address: str = "", plugins: Plugins | None = None,
         reporter: Reporter | None = None,
-    ) -> Workspace:
+    ) -> Workspace:  # fmt: skip
         """A workspace from user input; device and precision are checked at first use.
 
         ``None`` means the default of the environment; ``executor`` is ``NAME[:KEY=VALUE,...]``, and ``workers`` and
@@ -79,10 +70,8 @@ class Workspace:
         name, _, tail = executor.partition(":")
         registered.executors.entry(name)
         options = dict(parse_params(tail, executor))
-        if workers is not None:
-            options["workers"] = workers
-        if address:
-            options["address"] = address
+        options |= {} if workers is None else {"workers": workers}
+        options |= {"address": address} if address else {}
         return cls(
             registered, DataStore(Path(data_dir) if data_dir else None, offline), ResultStore(Path(output)),
             Cache(Path(cache) if cache else None), device, precision, offline, deterministic, name, options,
@@ -141,24 +130,21 @@ class Workspace:
         A bare backbone is read by mean pooling, at level ``wic`` at the target word, a directory of ``mirrorbench
         tune`` as its files say.
         """
-        from mirrorbench.models import backbones
-        from mirrorbench.runs.plan import LADDERS, Planner, Request, expand_ladder
+        from mirrorbench.runs.plan import Planner, Request, expand_ladder
 
         if level not in LEVELS:
             raise unknown_name("level", level, list(LEVELS))
         if not spec.method and spec.backbone not in self.plugins.encoders:
             ladder = expand_ladder(spec, level, self.plugins)  # also checks the keys
-            single = spec.get("pooling") is not None or backbones.own_pooling(spec)
-            spec = ladder[0] if single or LADDERS[level][0][1]["pooling"] == "target" else spec.with_method("base")
+            spec = ladder[0] if len(ladder) == 1 or level == "wic" else spec.with_method("base")
         planner, request = Planner(self), Request((spec,), ())
         model, pooling = planner.models(request, spec, level)[0]
-        return self.loader.load(model, pooling, planner.precision(request, model), planner.corpora)[0], spec
+        return self.loader.load(model, pooling, planner.precision(request, model.path), planner.corpora)[0], spec
 
     def execute(self, plan: Plan) -> Outcome:
         """Compute the cells of a plan that are not stored yet, with the executor."""
-        from mirrorbench.runs.executors import Execute, Job
+        from mirrorbench.runs.executors import Job
 
-        execute: Execute = self.plugins.executors[self.executor]
         done: dict[Cell, Result] = {}  # not by id: specs with the same meaning have rows of their own
         failures = list(plan.failures)
         self.reporter.begin(len(plan.cells))
@@ -177,7 +163,12 @@ class Workspace:
             if pending:
                 groups.append(tuple(pending))
         computed = 0
-        outcomes = iter(execute(Job.of(self, groups, plan.corpora)) if groups else ())
+        outcomes: Iterator[CellOutcome] = iter(())
+        if groups:
+            wanted = {model.corpus for cells in groups for cell in cells for model in cell.model.with_members()}
+            corpora = {ref: corpus for ref, corpus in plan.corpora.items() if ref in wanted}
+            job = Job(tuple(groups), corpora, self.context(), self.options, self.reporter, self)
+            outcomes = iter(self.plugins.executors[self.executor](job))
         try:
             for item in outcomes:
                 if isinstance(item.outcome, Failure):
@@ -210,7 +201,7 @@ class WorkerContext:
         default_factory=lambda: tuple((name, os.environ[name]) for name in _ENVIRONMENT if name in os.environ)
     )
 
-    def workspace(self, reporter: Reporter | None = None) -> Workspace:
+    def workspace(self) -> Workspace:
         """A workspace in this process, with the plugin files loaded."""
         os.environ.update(self.environment)
         import torch
@@ -225,5 +216,5 @@ class WorkerContext:
             torch.set_num_threads(self.threads)
         return Workspace.create(
             self.data, self.results, self.cache, self.device, offline=self.offline, deterministic=self.deterministic,
-            plugins=registered, reporter=reporter,
+            plugins=registered,
         )  # fmt: skip

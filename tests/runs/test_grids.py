@@ -11,7 +11,7 @@ from mirrorbench.core.errors import UsageError
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.specs import parse_spec
 from mirrorbench.data.store import DataStore
-from mirrorbench.runs.grids import GridFile, Overrides, find_grid, grids_folder, plan_grid, read_grid
+from mirrorbench.runs.grids import GridFile, find_grid, grids_folder, plan_grid, read_grid
 from mirrorbench.runs.plan import Plan
 from mirrorbench.runs.workspace import Workspace
 
@@ -23,7 +23,7 @@ def read(registered: Plugins, tmp_path: Path) -> Callable[..., GridFile]:
     def read(text: str, **overrides: Any) -> GridFile:
         path = tmp_path / "grid.yaml"
         path.write_text(text)
-        return read_grid(path, registered, Overrides(**overrides))
+        return read_grid(path, registered, **overrides)
 
     return read
 
@@ -35,7 +35,7 @@ def plan(registered: Plugins, tmp_path: Path) -> Callable[[GridFile], Plan]:
 
 
 def specs(grid: GridFile) -> list[list[str]]:
-    return [[str(spec) for spec in block.request.encoders] for block in grid.blocks]
+    return [[str(spec) for spec in request.encoders] for _, request in grid.requests]
 
 
 def test_lists_and_ranges_anywhere_in_a_spec(read: Callable[..., GridFile]) -> None:
@@ -54,7 +54,7 @@ encoders:
         for layers in ("-1:", "-4:")
     ]
     assert specs(grid) == [["tiny+base", *swept]]
-    assert grid.blocks[0].request.tasks == ("cats", "sts12", "sts13", "sts14", "sts15", "sts16", "stsb", "sickr")
+    assert grid.requests[0][1].tasks == ("cats", "sts12", "sts13", "sts14", "sts15", "sts16", "stsb", "sickr")
 
 
 @pytest.mark.parametrize(
@@ -90,8 +90,8 @@ blocks:
   - sweep: {dropout: [0.1, 0.2]}
   - {encoders: toy, tasks: [dogs], seeds: [5, 2], protocol: [paper, released], precision: bf16}
 """)
-    one, paper, released = (block.request for block in grid.blocks)
-    assert (grid.title, [block.line for block in grid.blocks]) == ("Two blocks", [8, 9, 9])
+    one, paper, released = (request for _, request in grid.requests)
+    assert (grid.title, [line for line, _ in grid.requests]) == ("Two blocks", [8, 9, 9])
     assert specs(grid) == [["tiny+mirror:dropout=0.1", "tiny+mirror:dropout=0.2"], ["toy"], ["toy"]]
     assert (one.tasks, one.seeds, one.corpus, one.protocol, one.precision) == (
         ("cats",), (0, 1, 2), "words-en", "paper", "auto",
@@ -110,10 +110,10 @@ def test_the_command_line_wins(read: Callable[..., GridFile]) -> None:
         protocol="paper",
         precision="bf16",
     )
-    (block,) = grid.blocks
+    ((_, request),) = grid.requests
     assert specs(grid) == [["tiny+mirror", "./mine+mirror", "toy", "tiny", "./mine"]]
-    assert (block.request.tasks, block.request.seeds) == (("cats",), (0,))
-    assert (block.request.corpus, block.request.protocol, block.request.precision) == ("words-fr", "paper", "bf16")
+    assert (request.tasks, request.seeds) == (("cats",), (0,))
+    assert (request.corpus, request.protocol, request.precision) == ("words-fr", "paper", "bf16")
 
 
 @pytest.mark.parametrize(
@@ -264,13 +264,11 @@ def test_each_shipped_grid_loads_and_plans(
     path = find_grid(name)
     papers = read_grid(path, plugins)
     assert papers.title.startswith(("Mirror-BERT, ", "MirrorWiC, "))
-    assert all(block.request.seeds == (0, 1, 2) for block in papers.blocks)
+    assert all(request.seeds == (0, 1, 2) for _, request in papers.requests)
     plan = plan_grid(papers, workspace, fetch=False)
     assert (len(plan.rows), len(plan.failures), plan.cells) == (*CELLS[name], ())
-    tiny = read_grid(
-        path, plugins, Overrides(backbones=(parse_spec("tiny"),), tasks=("quick",), corpus="random-strings")
-    )
-    assert {s.backbone for block in tiny.blocks for s in block.request.encoders} <= {"tiny", "sbert"}
+    tiny = read_grid(path, plugins, (parse_spec("tiny"),), tasks=("quick",), corpus="random-strings")
+    assert {s.backbone for _, request in tiny.requests for s in request.encoders} <= {"tiny", "sbert"}
     planned = plan_grid(tiny, workspace, fetch=False)
     if "corpus" not in path.read_text():  # those corpora are not here
         assert planned.cells
@@ -282,7 +280,7 @@ def test_each_shipped_grid_loads_and_plans(
 def test_each_shipped_grid_asks_for_as_many_strings_as_there_are(
     name: str, plugins: Plugins, real_store: DataStore
 ) -> None:
-    tiny = read_grid(find_grid(name), plugins, Overrides(backbones=(parse_spec("tiny"),), tasks=("quick-wic",)))
+    tiny = read_grid(find_grid(name), plugins, (parse_spec("tiny"),), tasks=("quick-wic",))
     workspace = Workspace.create(real_store.root, device="cpu", offline=True, plugins=plugins)
     planned = plan_grid(tiny, workspace, fetch=False)
     sizes = {(str(cell.spec.get("corpus")), cell.spec.get("corpus_size")) for cell in planned.cells}
