@@ -22,8 +22,7 @@ from mirrorbench.models.transformer import load_transformer
 from mirrorbench.runs.builtin import load_plugins
 from mirrorbench.runs.runner import open_for_tuning
 from mirrorbench.training.loop import tune_backbone
-from mirrorbench.training.methods.mirror import mirror_preset
-from mirrorbench.training.methods.mirrorwic import word_spans
+from mirrorbench.training.methods import mirror_preset, word_spans
 from mirrorbench.training.recipes import Recipe
 
 CPU = torch.device("cpu")

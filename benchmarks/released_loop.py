@@ -16,7 +16,7 @@ import torch
 from numpy.typing import NDArray
 
 from mirrorbench.training.augmentations import AugmentationContext
-from mirrorbench.training.augmentations.span_mask import span_mask
+from mirrorbench.training.augmentations.text import span_mask
 from mirrorbench.training.losses import ntxent
 
 BATCH = 64

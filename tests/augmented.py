@@ -14,9 +14,8 @@ from mirrorbench.models.transformer import Transformer
 from mirrorbench.runs.builtin import load_plugins
 from mirrorbench.runs.runner import open_for_tuning
 from mirrorbench.training.augmentations import model_augmentations
-from mirrorbench.training.microbatch import in_order
+from mirrorbench.training.microbatch import TokenizedPairs, in_order
 from mirrorbench.training.recipes import Recipe, override
-from mirrorbench.training.tokenized import TokenizedPairs
 
 AUGMENTATIONS: dict[str, Any] = {entry.name: entry.value for entry in load_plugins(discover=False).augmentations}
 WORDS = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]

@@ -20,20 +20,11 @@ from mirrorbench.training.augmentations import Augmentation
 from mirrorbench.training.methods import Method
 
 BUILTIN_PLUGINS = (
-    "mirrorbench.training.methods.base",
-    "mirrorbench.training.methods.mirror",
-    "mirrorbench.training.methods.mirrorwic",
-    "mirrorbench.training.methods.pairs",
-    "mirrorbench.training.methods.sap",
+    "mirrorbench.training.methods",
     "mirrorbench.models.systems",
     "mirrorbench.models.wordvectors",
-    "mirrorbench.training.augmentations.span_mask",
-    "mirrorbench.training.augmentations.token_mask",
-    "mirrorbench.training.augmentations.word_mask",
-    "mirrorbench.training.augmentations.word_shuffle",
-    "mirrorbench.training.augmentations.dropout",
-    "mirrorbench.training.augmentations.controlled_dropout",
-    "mirrorbench.training.augmentations.drophead",
+    "mirrorbench.training.augmentations.text",
+    "mirrorbench.training.augmentations.model",
     "mirrorbench.tasks.kinds",
     "mirrorbench.data.corpora",
     "mirrorbench.runs.executors",

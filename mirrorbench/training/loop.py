@@ -23,10 +23,9 @@ from mirrorbench.models.transformer import Transformer
 from mirrorbench.training.augmentations import Augmentation, model_augmentations
 from mirrorbench.training.cpu_functions import fast_cpu_functions
 from mirrorbench.training.losses import LOSSES
-from mirrorbench.training.microbatch import MicroBatchReader, in_order
-from mirrorbench.training.pairs import PairFunction, PairMaker, identical_pairs
+from mirrorbench.training.methods import PairFunction, PairMaker, identical_pairs
+from mirrorbench.training.microbatch import MicroBatchReader, PairTokenizer, TokenizedPairs, in_order
 from mirrorbench.training.recipes import Recipe
-from mirrorbench.training.tokenized import PairTokenizer, TokenizedPairs
 
 CHECK_EVERY = 10
 """Steps between two checks of the loss, each of which waits for the device."""

@@ -1,4 +1,4 @@
-"""Micro-batches of a batch: split, computed and differentiated, on a CPU by several threads.
+"""From the pairs of an epoch to gradients: token ids, batches, and their micro-batches, on a CPU in several threads.
 
 The loss sees the vectors of all micro-batches at once, so how a batch is split changes only the speed and the numbers
 that dropout draws: each micro-batch has a seed of its own.
@@ -6,23 +6,133 @@ that dropout draws: each micro-batch has a seed of its own.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from dataclasses import dataclass, replace
+from functools import cache, partial
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from mirrorbench.core.devices import autocast
-from mirrorbench.models.batching import PASS_COST, TOKEN_BUDGET, even_batches, similar_length_batches
-from mirrorbench.models.packing import can_pack
+from mirrorbench.core.errors import TuningError
+from mirrorbench.core.inputs import TextInput
+from mirrorbench.models.batching import (
+    PASS_COST,
+    TOKEN_BUDGET,
+    Ragged,
+    TokenIds,
+    can_pack,
+    even_batches,
+    similar_length_batches,
+)
 from mirrorbench.models.pooling import Pooling
 from mirrorbench.models.transformer import Transformer
+from mirrorbench.training.augmentations import Augmentation, AugmentationContext, in_use
 from mirrorbench.training.cpu_functions import fast_cpu_functions
-from mirrorbench.training.data_parallel import map_shares
+from mirrorbench.training.methods import PairMaker, Pairs
 from mirrorbench.training.recipes import Recipe
-from mirrorbench.training.tokenized import TokenizedPairs
+
+_T = TypeVar("_T")
+_R = TypeVar("_R")
+
+
+@dataclass(frozen=True, slots=True)
+class TokenizedPairs:
+    """Both views of n pairs: rows 0 to n - 1 are the first views, rows n to 2n - 1 the second ones in the same order.
+
+    Attributes:
+        ids: token ids, special tokens included, not padded.
+        targets: positions of the targets' tokens, for the pooling ``target`` only.
+        labels: shape (n,); pairs of one group have the same label.
+    """
+
+    ids: Ragged
+    targets: Ragged | None
+    labels: Tensor
+
+    def take(self, rows: Sequence[int] | NDArray[np.int64]) -> TokenizedPairs:
+        """Some of the pairs."""
+        chosen = np.asarray(rows, dtype=np.int64)
+        both = np.concatenate([chosen, chosen + len(self.labels)])
+        targets = None if self.targets is None else self.targets.take(both)
+        return TokenizedPairs(self.ids.take(both), targets, self.labels[torch.from_numpy(chosen)])
+
+    @property
+    def lengths(self) -> NDArray[np.int64]:
+        """Tokens of each view, shape (2, n)."""
+        return self.ids.lengths.reshape(2, -1)
+
+
+class PairTokenizer:
+    """Tokenises pairs, and remembers the ids of the corpus's own strings.
+
+    Augmented text is tokenised anew: a mask in the middle of a word changes the tokens around it.
+    """
+
+    def __init__(
+        self, transformer: Transformer, maker: PairMaker, registered: dict[str, Augmentation], texts: Sequence[str]
+    ) -> None:
+        self.transformer = transformer
+        self.recipe = maker.recipe
+        self._own = frozenset(texts)
+        self._known: dict[TextInput, tuple[TokenIds, TokenIds | None]] = {}
+        tokenizer = transformer.tokenizer
+        plain = AugmentationContext(
+            maker.rng, 0.0, maker.mask_token, maker.protocol,
+            mask_id=tokenizer.mask_token_id, special_ids=frozenset(tokenizer.all_special_ids),
+        )  # fmt: skip
+        chosen = in_use(self.recipe, registered, "tokens")
+        self._augment = [(function, replace(plain, rate=rate)) for function, rate in chosen]
+
+    def batches(self, pairs: Pairs, order: Iterator[NDArray[np.int64]]) -> Iterator[TokenizedPairs]:
+        """One epoch's pairs, tokenised batch by batch; ``order`` yields the rows of each batch.
+
+        Token augmentations draw for all first views, then for all second views, before the first batch is drawn; with
+        them, all texts are tokenised at once. Fewer than two pairs are a ``TuningError``.
+        """
+        n = len(pairs.left)
+        if n < 2:
+            raise TuningError(f"the corpus gives {n} pairs to tune on", "It needs at least two.")
+        numbers: dict[Any, int] = {}
+        groups = range(n) if pairs.groups is None else pairs.groups
+        labels = torch.tensor([numbers.setdefault(group, len(numbers)) for group in groups])
+        everything = self._tokenized(pairs.left, pairs.right, labels) if self._augment else None
+        for rows in order:
+            if everything is not None:
+                yield everything.take(rows)
+            else:
+                left, right = ([view[row] for row in rows] for view in (pairs.left, pairs.right))
+                yield self._tokenized(left, right, labels[torch.from_numpy(rows)])
+
+    def _tokenized(self, left: Sequence[TextInput], right: Sequence[TextInput], labels: Tensor) -> TokenizedPairs:
+        """Token ids of pairs, after the recipe's token augmentations in the order of their names."""
+        rows = self._rows([*left, *right])
+        ids: list[Any] = [row for row, _ in rows]
+        targets = [target for _, target in rows if target is not None]
+        first = 0 if self.recipe.sides == 2 else len(left)
+        for views in (slice(first, len(left)), slice(len(left), None)) if self._augment else ():
+            lists = [row.tolist() for row in ids[views]]
+            for function, context in self._augment:
+                lists = [function(row, context) for row in lists]
+            ids[views] = lists
+        return TokenizedPairs(Ragged.of(ids), Ragged.of(targets) if targets else None, labels)
+
+    def _rows(self, inputs: Sequence[TextInput]) -> list[tuple[TokenIds, TokenIds | None]]:
+        fresh = [item for item in dict.fromkeys(inputs) if item not in self._known]
+        found = dict(zip(fresh, self._tokenize(fresh), strict=True))
+        self._known.update((item, row) for item, row in found.items() if not item.spans and item.text in self._own)
+        return [found[item] if item in found else self._known[item] for item in inputs]
+
+    def _tokenize(self, inputs: Sequence[TextInput]) -> Iterator[tuple[TokenIds, TokenIds | None]]:
+        if self.recipe.pooling == "target":
+            located = self.transformer.locate(inputs, self.recipe.train_max_length)
+            return zip(located.ids, located.targets, strict=True)
+        ids = self.transformer.tokenize([item.text for item in inputs], self.recipe.train_max_length)
+        return ((row, None) for row in ids)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,3 +233,33 @@ def in_order(vectors: list[Tensor], order: list[int]) -> tuple[Tensor, Tensor]:
     halves = [part.chunk(2) for part in vectors]
     back = torch.tensor(order).argsort().to(vectors[0].device, non_blocking=True)
     return torch.cat([half[0] for half in halves])[back], torch.cat([half[1] for half in halves])[back]
+
+
+@cache
+def _pool(threads: int) -> ThreadPoolExecutor:
+    """The same threads for every tuning, since glibc keeps freed memory for the thread that freed it."""
+    return ThreadPoolExecutor(threads, thread_name_prefix="mirrorbench-tuning")
+
+
+def map_shares(function: Callable[[Sequence[_T]], _R], items: Sequence[_T], threads: int) -> list[_R]:
+    """The results of n shares, one a thread; share i is ``items[i::n]``, so items of similar cost should be neighbours.
+
+    torch's own threads are divided among the shares. Results depend on the number of threads, not on which is faster.
+    Once all shares are done, the exception of the first one that failed is raised.
+    """
+    n = min(threads, len(items))
+    if n <= 1:
+        return [function(items)]
+
+    def compute(share: Sequence[_T]) -> _R:
+        torch.set_num_threads(threads // n)  # for this thread
+        return function(share)
+
+    jobs = [_pool(threads).submit(compute, items[start::n]) for start in range(n)]
+    try:
+        wait(jobs)
+    finally:
+        for job in jobs:
+            job.cancel()
+        torch.set_num_threads(threads)  # the shares' calls changed this thread's number, too
+    return [job.result() for job in jobs]

@@ -15,11 +15,11 @@ from torch.nn import functional as F
 from torch.testing import assert_close
 
 from mirrorbench.core.inputs import TextInput
-from mirrorbench.models.batching import Ragged
-from mirrorbench.models.packing import (
+from mirrorbench.models.batching import (
     BERT_LIKE,
     PackedAttention,
     Packing,
+    Ragged,
     can_pack,
     nested_attention,
     padded_attention,

@@ -21,8 +21,7 @@ from mirrorbench.core.inputs import LostTargets, TextInput
 from mirrorbench.models.batching import Ragged
 from mirrorbench.models.encoder import TransformerEncoder
 from mirrorbench.models.pooling import Pooling
-from mirrorbench.models.targets import covering, cut_to, stripped, target_weights, window
-from mirrorbench.models.transformer import load_transformer
+from mirrorbench.models.transformer import covering, cut_to, load_transformer, stripped, target_weights, window
 
 CPU = torch.device("cpu")
 TRAINING = [

@@ -21,7 +21,7 @@ from mirrorbench.runs import runner
 from mirrorbench.runs.cells import CorpusRef, ModelRef
 from mirrorbench.runs.runner import open_for_tuning, tune_model
 from mirrorbench.runs.workspace import Workspace
-from mirrorbench.training.methods.mirror import mirror_preset
+from mirrorbench.training.methods import mirror_preset
 
 CPU = torch.device("cpu")
 TEXTS = [f"sentence number {number} of twenty, more or less" for number in range(20)]

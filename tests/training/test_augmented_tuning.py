@@ -15,7 +15,7 @@ from mirrorbench.core.errors import TuningError
 from mirrorbench.runs.runner import open_for_tuning
 from mirrorbench.training.augmentations import Augmentation
 from mirrorbench.training.loop import tune_backbone
-from mirrorbench.training.pairs import PairMaker, Pairs, identical_pairs
+from mirrorbench.training.methods import PairMaker, Pairs, identical_pairs
 
 ModelRef = dict[str, torch.Tensor]
 

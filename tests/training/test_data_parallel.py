@@ -14,8 +14,8 @@ from torch.testing import assert_close
 
 from mirrorbench.runs.runner import open_for_tuning
 from mirrorbench.training import microbatch as parts
-from mirrorbench.training.data_parallel import map_shares
 from mirrorbench.training.loop import TuningReport, tune_backbone
+from mirrorbench.training.microbatch import map_shares
 from mirrorbench.training.recipes import Recipe
 
 DRAWING = recipe(dropout=0.1, lr=1e-3)

@@ -18,9 +18,8 @@ from mirrorbench.runs.runner import open_for_tuning
 from mirrorbench.training import microbatch as parts
 from mirrorbench.training.loop import _Loop
 from mirrorbench.training.losses import LOSSES
-from mirrorbench.training.microbatch import MicroBatchReader
+from mirrorbench.training.microbatch import MicroBatchReader, TokenizedPairs
 from mirrorbench.training.recipes import Recipe
-from mirrorbench.training.tokenized import TokenizedPairs
 
 CPU = torch.device("cpu")
 LENGTH = 30

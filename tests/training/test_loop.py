@@ -17,7 +17,7 @@ from mirrorbench.runs.runner import open_for_tuning
 from mirrorbench.training import microbatch as parts
 from mirrorbench.training.augmentations import Augmentation
 from mirrorbench.training.loop import TuningReport, batches, tune_backbone
-from mirrorbench.training.methods.mirror import mirror_preset
+from mirrorbench.training.methods import mirror_preset
 from mirrorbench.training.recipes import Recipe
 
 CPU = torch.device("cpu")

@@ -7,7 +7,7 @@ import pytest
 from mirrorbench.core.errors import UnknownNameError, UsageError
 from mirrorbench.core.specs import LEVELS
 from mirrorbench.runs.builtin import load_plugins
-from mirrorbench.training.methods.mirror import mirror_preset
+from mirrorbench.training.methods import mirror_preset
 from mirrorbench.training.recipes import Recipe, override
 
 AUGMENTATIONS = {entry.name: entry.value for entry in load_plugins(discover=False).augmentations}

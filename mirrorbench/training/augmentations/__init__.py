@@ -1,4 +1,4 @@
-"""Augmentations: ways to make two different views of one string, one module each.
+"""Augmentations: ways to make two different views of one string.
 
 A *text* augmentation rewrites a string, a *token* augmentation its token ids; both change one view of each pair, or
 both views under ``sides=2``. A *model* augmentation makes the network noisy, so that two passes over one text differ.

@@ -22,8 +22,7 @@ from mirrorbench.reports.papers.tables import (
     specs_folder,
 )
 from mirrorbench.runs.plan import expand_ladder
-from mirrorbench.training.methods.mirror import mirror_preset
-from mirrorbench.training.methods.mirrorwic import mirrorwic_preset
+from mirrorbench.training.methods import mirror_preset, mirrorwic_preset
 from mirrorbench.training.recipes import override
 
 TABLES = {name: table for name, table in paper_tables().items() if isinstance(table, PaperTable)}

@@ -11,12 +11,11 @@ from torch.nn import functional as F
 
 from mirrorbench.core.errors import UsageError
 from mirrorbench.models.transformer import Transformer
-from mirrorbench.training.augmentations.controlled_dropout import ControlledDropout
+from mirrorbench.training.augmentations.model import ControlledDropout
 from mirrorbench.training.loop import _Loop
-from mirrorbench.training.methods.mirror import mirror_preset
-from mirrorbench.training.microbatch import MicroBatchReader
+from mirrorbench.training.methods import mirror_preset
+from mirrorbench.training.microbatch import MicroBatchReader, TokenizedPairs
 from mirrorbench.training.recipes import override
-from mirrorbench.training.tokenized import TokenizedPairs
 
 
 def identical(transformer: Transformer, texts: list[str]) -> TokenizedPairs:

@@ -11,7 +11,7 @@ from random_models import ARCHITECTURES
 
 from mirrorbench.core.errors import TuningError, UsageError
 from mirrorbench.models.pooling import Pooling
-from mirrorbench.training.augmentations.drophead import Drophead, drop_heads
+from mirrorbench.training.augmentations.model import Drophead, drop_heads
 
 N_HEADS, N_LAYERS = 4, 3
 

@@ -17,7 +17,7 @@ from mirrorbench.models.transformer import Transformer
 from mirrorbench.runs.builtin import load_plugins
 from mirrorbench.runs.runner import open_for_tuning
 from mirrorbench.training.augmentations import model_augmentations
-from mirrorbench.training.augmentations.dropout import Dropout
+from mirrorbench.training.augmentations.model import Dropout
 from mirrorbench.training.recipes import Recipe
 
 architectures = pytest.mark.parametrize("architecture", ARCHITECTURES)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from mirrorbench.core.errors import UsageError
 from mirrorbench.training.augmentations import AugmentationContext
-from mirrorbench.training.augmentations.span_mask import span_mask
+from mirrorbench.training.augmentations.text import span_mask
 
 MASK = "<mask>"
 solid = st.text(st.characters(categories=["L", "N"]), min_size=1, max_size=80)

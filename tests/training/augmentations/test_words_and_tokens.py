@@ -10,9 +10,7 @@ from hypothesis import strategies as st
 
 from mirrorbench.core.errors import UsageError
 from mirrorbench.training.augmentations import AugmentationContext
-from mirrorbench.training.augmentations.token_mask import token_mask
-from mirrorbench.training.augmentations.word_mask import word_mask
-from mirrorbench.training.augmentations.word_shuffle import word_shuffle
+from mirrorbench.training.augmentations.text import token_mask, word_mask, word_shuffle
 
 MASK = 4
 SPECIAL = frozenset({0, 1, 2, 3, MASK})

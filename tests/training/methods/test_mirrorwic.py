@@ -18,8 +18,7 @@ from mirrorbench.models.encoder import TransformerEncoder
 from mirrorbench.models.pooling import Pooling
 from mirrorbench.runs.runner import open_for_tuning
 from mirrorbench.training.loop import tune_backbone
-from mirrorbench.training.methods.mirrorwic import mirrorwic_preset, word_spans, words_in_context
-from mirrorbench.training.pairs import PairMaker
+from mirrorbench.training.methods import PairMaker, mirrorwic_preset, word_spans, words_in_context
 from mirrorbench.training.recipes import Recipe, override
 
 SENTENCES = [

@@ -6,8 +6,7 @@ from augmented import AUGMENTATIONS
 
 from mirrorbench.core.errors import TuningError
 from mirrorbench.core.inputs import TextInput
-from mirrorbench.training.methods.pairs import pairs_preset, text_pairs
-from mirrorbench.training.pairs import PairMaker
+from mirrorbench.training.methods import PairMaker, pairs_preset, text_pairs
 
 
 def maker() -> PairMaker:

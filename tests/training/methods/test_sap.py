@@ -13,10 +13,9 @@ from mirrorbench.core.errors import TuningError
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.models.pooling import Pooling
 from mirrorbench.runs.runner import open_for_tuning
+from mirrorbench.training import methods
 from mirrorbench.training.loop import tune_backbone
-from mirrorbench.training.methods import sap
-from mirrorbench.training.methods.sap import name_pairs, sap_preset
-from mirrorbench.training.pairs import PairMaker, Pairs
+from mirrorbench.training.methods import PairMaker, Pairs, name_pairs, sap_preset
 from mirrorbench.training.recipes import override
 
 NAMES = [f"C{i}\t{kind} {word}" for i, word in enumerate(["liver", "lung", "heart", "skin", "bone"])
@@ -50,7 +49,7 @@ def test_the_two_formats_agree() -> None:
 
 
 def test_a_concept_with_many_names_does_not_dominate(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sap, "MOST_PAIRS", 7)
+    monkeypatch.setattr(methods, "MOST_PAIRS", 7)
     made = pairs([*(f"C1||name {i}" for i in range(30)), "C2||a", "C2||b"])
     assert (made.groups or []).count("C1") == 7  # type: ignore[attr-defined]
     assert len({(a.text, b.text) for a, b in zip(made.left, made.right, strict=True)}) == 8

@@ -1,0 +1,345 @@
+"""Methods: how an encoder is made of a backbone, and of which pairs of texts it learns.
+
+A method that tunes brings a function ``(texts, maker) -> Pairs``, called at the start of each epoch. Mirror pairs every
+string with itself; others pair two names of one concept, or a word in context with the same word in a masked context.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import combinations
+from typing import TYPE_CHECKING
+
+from mirrorbench.core.errors import TuningError
+from mirrorbench.core.hooks import Register, hookimpl
+from mirrorbench.core.inputs import TextInput
+from mirrorbench.training.augmentations import Augmentation, AugmentationContext, in_use
+from mirrorbench.training.recipes import Recipe
+
+if TYPE_CHECKING:
+    import numpy as np
+
+
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """The positive pairs of one epoch.
+
+    Attributes:
+        left: first views.
+        right: second views, same length and order.
+        groups: the group of each pair; pairs of one group are no negatives of each other. ``None``: each pair is a
+            group.
+    """
+
+    left: Sequence[TextInput]
+    right: Sequence[TextInput]
+    groups: Sequence[Hashable] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PairMaker:
+    """What a method may use to make its pairs.
+
+    Attributes:
+        recipe: the hyper-parameters.
+        rng: the tuning's own generator; the only permitted source of randomness.
+        mask_token: how the backbone's tokenizer writes its mask token.
+        protocol: ``paper`` or ``released``.
+        augmentations: the registered ones, by name.
+    """
+
+    recipe: Recipe
+    rng: np.random.Generator
+    mask_token: str
+    protocol: str
+    augmentations: Mapping[str, Augmentation]
+
+    def augment(self, texts: Sequence[str], shortest: int = 30) -> list[str]:
+        """The texts after the recipe's text augmentations, applied in the order of their names.
+
+        Args:
+            texts: the strings.
+            shortest: characters; under ``released``, shorter strings are left alone.
+        """
+        result = list(texts)
+        for function, rate in in_use(self.recipe, self.augmentations, "text"):
+            context = AugmentationContext(self.rng, rate, self.mask_token, self.protocol, shortest)
+            result = [function(text, context) for text in result]
+        return result
+
+    def pairs(self, left: Sequence[str], right: Sequence[str], groups: Sequence[Hashable] | None = None) -> Pairs:
+        """Pairs of strings with the second views augmented, under ``sides=2`` the first ones too."""
+        if self.recipe.sides == 2:
+            left = self.augment(left)
+        right = self.augment(right)
+        return Pairs([TextInput(text) for text in left], [TextInput(text) for text in right], groups)
+
+
+PairFunction = Callable[[Sequence[str], PairMaker], Pairs]
+
+
+def identical_pairs(texts: Sequence[str], maker: PairMaker) -> Pairs:
+    """Every string paired with itself (paper 1, section 2.1)."""
+    return maker.pairs(texts, texts)
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """A registered method.
+
+    Attributes:
+        name: as written after ``+`` in a spec.
+        preset: ``(level, architecture, protocol) -> Recipe`` with the values of the paper; ``architecture`` is the
+            ``model_type`` of the backbone's configuration.
+        tunes: whether the weights change. A method that does not tune reads only pooling and layers from its recipe.
+        label: the row's name in tables, with ``{backbone}`` and ``{method}``.
+        pairs: ``(texts, maker) -> Pairs`` makes an epoch's pairs from the corpus; by default each string with itself.
+        levels: levels of tasks for which the recipe and corpus of another level are used: ``{"wic": "sentence"}`` for
+            Mirror, which encodes the whole sentence for words in context.
+    """
+
+    name: str
+    preset: Callable[[str, str, str], Recipe]
+    tunes: bool = True
+    label: str = "{backbone} + {method}"
+    pairs: PairFunction = identical_pairs
+    levels: Mapping[str, str] = field(default_factory=dict)
+
+
+def base_preset(level: str, architecture: str, protocol: str) -> Recipe:
+    """Mean pooling over the last layer (paper 1, footnote 5: better than [CLS] for untuned models).
+
+    Only pooling and layers matter, since nothing is tuned.
+    """
+    pooling = "mean-padded" if protocol == "released" else "mean"
+    return Recipe(temperature=1.0, epochs=1, train_max_length=64, pooling=pooling)
+
+
+def mirror_preset(level: str, architecture: str, protocol: str) -> Recipe:
+    """Mirror-BERT's recipe (paper 1, section 3, "Training Setup and Details", and appendix B).
+
+    Word-in-context tasks get the sentence recipe, since Mirror encodes the whole sentence there (paper 2, Table 3).
+    """
+    sentence = level in ("sentence", "wic")
+    # Appendix B: sentence-level BERT is tuned and tested with mean pooling, all else with [CLS].
+    pooling = "mean" if sentence and architecture == "bert" else "cls"
+    span = {"word": 0, "phrase": 2}.get(level, 5)
+    temperature, (epochs, length) = 0.2 if level == "word" else 0.04, (1, 50) if sentence else (2, 25)
+    augment = (("dropout", 0.1), ("span_mask", float(span)))
+    recipe = Recipe(temperature, epochs, train_max_length=length, pooling=pooling, augment=augment)
+    if protocol == "released":
+        pooling = "mean-padded" if pooling == "mean" else pooling
+        recipe = replace(recipe, loss="ntxent", drop_last=True, clean_corpus=False, pooling=pooling)
+    return recipe
+
+
+# mirrorwic: MirrorWiC (CoNLL 2021), contrastive tuning on words in identical, slightly corrupted contexts.
+
+Span = tuple[int, int]
+
+# The released code (get_mirrorwic_traindata.py): lengths of the sentences that it keeps, number of words among which it
+# draws the target, and the shortest context that it masks; lengths in characters.
+RELEASED_LENGTHS = range(10, 149)
+RELEASED_WORDS = 20
+RELEASED_SHORTEST = 10
+
+# Scripts that put no spaces between words: Thai and Lao, Burmese, Khmer, kana, Han.
+_UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
+_PIECE = re.compile(rf"[{_UNSPACED}]{{1,2}}|[^\s{_UNSPACED}]+")
+
+
+_MIRRORWIC_RATES = {"roberta": (0, 0.3), "xlm-roberta": (0, 0.3), "deberta": (1, 0.3), "deberta-v2": (1, 0.3)}
+
+
+def mirrorwic_preset(level: str, architecture: str, protocol: str) -> Recipe:
+    """MirrorWiC's recipe (paper 2, section 4, "Fine-Tuning Details", and Table 13), the same at every level.
+
+    The span mask, K characters on each side of the target, and the dropout rate are those of BERT (K = 10, 0.4),
+    RoBERTa (0, 0.3) and DeBERTa (1, 0.3); other architectures get BERT's. ``released``: the authors' script always
+    trains for 2 epochs with a dropout of 0.4 (``mirror_wic.sh`` never reads its fourth argument), with the positive in
+    the denominator of the loss.
+    """
+    span, dropout = _MIRRORWIC_RATES.get(architecture, (10, 0.4))
+    released = protocol == "released"
+    augment = (("dropout", 0.4 if released else dropout), ("span_mask", float(span)))
+    recipe = Recipe(temperature=0.04, epochs=1, train_max_length=50, pooling="target", layers="-4:", augment=augment)
+    return replace(recipe, epochs=2, loss="ntxent") if released else recipe
+
+
+def word_spans(text: str) -> list[Span]:
+    """The words of a text that hold a letter, without the punctuation around them.
+
+    Words are separated by spaces. In scripts without spaces two neighbouring characters count as a word, the most
+    frequent length in Chinese and Japanese. (The released code uses a segmenter for each language.)
+    """
+    spans = []
+    for match in _PIECE.finditer(text):
+        inside = [i for i in range(*match.span()) if text[i].isalnum() or unicodedata.category(text[i])[0] == "M"]
+        if inside and any(text[i].isalpha() for i in inside):
+            spans.append((inside[0], inside[-1] + 1))
+    return spans
+
+
+def words_in_context(texts: Sequence[str], maker: PairMaker) -> Pairs:
+    """A random word of each text, paired with itself; text augmentations change the context of one view (section 3.1).
+
+    The text before the word and the text after it are augmented separately, so that the word stays intact. Texts
+    without a word are left out.
+
+    ``released``: texts of fewer than 10 or more than 148 characters are left out as well, the word is one of the first
+    20, and a side of fewer than 10 characters stays as it is. (The released code draws among a tokenizer's tokens,
+    punctuation included, and once for all epochs; here among words, anew in each.)
+    """
+    released = maker.protocol == "released"
+    drawn = []
+    for text in texts:
+        if released and len(text) not in RELEASED_LENGTHS:
+            continue
+        if spans := word_spans(text)[: RELEASED_WORDS if released else None]:
+            drawn.append((text, spans[int(maker.rng.integers(len(spans)))]))
+    plain = [TextInput(text, (span,)) for text, span in drawn]
+    left = _corrupted(drawn, maker) if maker.recipe.sides == 2 else plain
+    return Pairs(left, _corrupted(drawn, maker))
+
+
+def _corrupted(drawn: Sequence[tuple[str, Span]], maker: PairMaker) -> list[TextInput]:
+    before = [text[:start] for text, (start, _) in drawn]
+    after = [text[end:] for text, (_, end) in drawn]
+    new_before, new_after = (maker.augment(side, shortest=RELEASED_SHORTEST) for side in (before, after))
+    result = []
+    for row, (text, (start, end)) in enumerate(drawn):
+        head = _joined(before[row], new_before[row], -1)
+        tail = _joined(after[row], new_after[row], 0)
+        result.append(TextInput(head + text[start:end] + tail, ((len(head), len(head) + end - start),)))
+    return result
+
+
+def _joined(old: str, new: str, edge: int) -> str:
+    """The changed context, with a space next to the word if there was one or the adjacent character has changed."""
+    if new == old:
+        return old
+    new = new.strip()
+    if old and new and not old[edge].isspace() and new[edge] == old[edge]:
+        return new
+    return f"{new} " if edge else f" {new}"
+
+
+# pairs: supervised tuning on pairs of texts that mean the same, with Mirror-BERT's loss and recipe.
+# A corpus line holds both texts, `text1<TAB>text2` or `text1||text2`. They are the two views, so no text is masked;
+# the dropout stays, as in supervised SimCSE (Gao et al., EMNLP 2021, section 4).
+
+SEPARATORS = ("\t", "||")
+
+
+def pairs_preset(level: str, architecture: str, protocol: str) -> Recipe:
+    """Mirror-BERT's recipe of the level without its span mask."""
+    recipe = mirror_preset(level, architecture, protocol)
+    return replace(recipe, augment=(("dropout", recipe.rate("dropout")), ("span_mask", 0.0)))
+
+
+def text_pairs(texts: Sequence[str], maker: PairMaker) -> Pairs:
+    """The two texts of each line; pairs that share a text are of one group. A line without two is a ``TuningError``."""
+    left, right = zip(*map(_split, texts), strict=True)
+    return maker.pairs(left, right, _groups(left, right))
+
+
+def _split(text: str) -> tuple[str, str]:
+    separator = next((s for s in SEPARATORS if s in text), "")
+    fields = [field.strip() for field in text.split(separator)] if separator else []
+    if len(fields) != 2 or not all(fields):
+        raise TuningError(
+            f"the corpus line {text[:80]!r} is no pair of texts", "pairs tunes on lines like text1||text2."
+        )
+    return fields[0], fields[1]
+
+
+def _groups(left: Sequence[str], right: Sequence[str]) -> list[int]:
+    """A number for each pair, the same for pairs connected through shared texts (union-find)."""
+    parent = list(range(len(left)))
+
+    def root(pair: int) -> int:
+        while parent[pair] != pair:
+            parent[pair] = parent[parent[pair]]
+            pair = parent[pair]
+        return pair
+
+    first: dict[str, int] = {}
+    for pair, both in enumerate(zip(left, right, strict=True)):
+        for text in both:
+            parent[root(pair)] = root(first.setdefault(text, pair))
+    return [root(pair) for pair in range(len(left))]
+
+
+# sap: SapBERT's self-alignment (Liu et al., NAACL 2021), metric learning on the names of concepts.
+# A corpus line is a pair of names of one concept, `id||name||other name` (the format of SapBERT's training files), or
+# one name, `id||name` or `id<TAB>name`: then every two names of a concept make a pair, at most MOST_PAIRS a concept,
+# as SapBERT's paper builds its training data.
+
+MOST_PAIRS = 50
+"""Pairs drawn for a concept with many names (SapBERT: concepts with hundreds of names would dominate)."""
+
+
+def sap_preset(level: str, architecture: str, protocol: str) -> Recipe:
+    """SapBERT's recipe (Liu et al. 2021, "Self-Alignment Pretraining for Biomedical Entity Representations").
+
+    AdamW with 2e-5, batches of 256 name pairs, one epoch, names of at most 25 tokens, [CLS], and the model's own
+    dropout, which is 0.1 in the BERT family. The same at every level; under ``released`` the corpus is not cleaned.
+    """
+    recipe = Recipe(temperature=0.04, epochs=1, train_max_length=25, pooling="cls", augment=(("dropout", 0.1),))
+    return replace(recipe, batch_size=256, loss="multi-similarity", clean_corpus=protocol == "paper")
+
+
+def name_pairs(texts: Sequence[str], maker: PairMaker) -> Pairs:
+    """Pairs of names that share an id, which is their group; a wrong line or no pairs are a ``TuningError``."""
+    found: list[tuple[str, str, str]] = []
+    names: dict[str, dict[str, None]] = {}
+    for text in texts:
+        fields = [field.strip() for field in text.split("||" if "||" in text else "\t")]
+        if len(fields) not in (2, 3) or not all(fields):
+            raise TuningError(
+                f"the corpus line {text[:80]!r} is no name with an id",
+                "sap tunes on lines like id||name||other name, id||name or id<TAB>name.",
+            )
+        if len(fields) == 3:
+            found.append((fields[0], fields[1], fields[2]))
+        else:
+            names.setdefault(fields[0], {})[fields[1]] = None
+    for concept, synonyms in names.items():
+        pairs = list(combinations(synonyms, 2))
+        if len(pairs) > MOST_PAIRS:
+            pairs = [pairs[i] for i in sorted(maker.rng.choice(len(pairs), MOST_PAIRS, replace=False))]
+        found += [(concept, one, other) for one, other in pairs]
+    if not found:
+        raise TuningError("no two names of the corpus share an id", "sap learns from names of the same concept.")
+    concepts, left, right = zip(*found, strict=True)
+    return maker.pairs(left, right, concepts)
+
+
+@hookimpl
+def register_methods(register: Register) -> None:
+    """The methods of this module."""
+    register("base", Method("base", base_preset, tunes=False, label="{backbone}"), "the backbone as it comes")
+    register(
+        "mirror",
+        Method("mirror", mirror_preset, label="{backbone} + Mirror", levels={"wic": "sentence"}),
+        "Mirror-BERT: two views of each string, made by span masking and dropout",
+    )
+    everywhere = {"word": "wic", "phrase": "wic", "sentence": "wic"}  # tuned on the same texts at every level
+    register(
+        "mirrorwic",
+        Method("mirrorwic", mirrorwic_preset, True, "{backbone} + MirrorWiC", words_in_context, everywhere),
+        "MirrorWiC: a word in its context against the same word in a corrupted one",
+    )
+    register(
+        "pairs",
+        Method("pairs", pairs_preset, True, "{backbone} + pairs", text_pairs, {"wic": "sentence"}),
+        "supervised: the two texts of each corpus line are the two views",
+    )
+    register(
+        "sap",
+        Method("sap", sap_preset, label="{backbone} + SAP", pairs=name_pairs),
+        "SapBERT: names of one concept are drawn together, hard pairs mined in the batch",
+    )
