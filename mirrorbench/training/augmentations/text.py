@@ -10,7 +10,7 @@ from mirrorbench.training.augmentations import AugmentationContext
 
 
 def span_mask(text: str, context: AugmentationContext) -> str:
-    """Replace ``context.rate`` (k) consecutive characters by the mask token, set off by spaces (paper 1, section 2.2, Figure 2).
+    """Replace ``context.rate`` (k) consecutive characters by the mask token and spaces around it (Figure 2).
 
     ``paper``: every position is equally likely, and exactly the drawn characters go. ``released``: the literal
     ``[MASK]`` whatever the tokenizer, strings of fewer than ``context.shortest`` characters left alone, the last
