@@ -14,9 +14,9 @@ from mirrorbench.core.specs import EncoderSpec, Specs, as_names, as_spec
 from mirrorbench.session import Session
 
 if TYPE_CHECKING:
-    from mirrorbench.core.progress import Reporter
     from mirrorbench.models.systems import TextEncoder
     from mirrorbench.reports.leaderboard import Leaderboard
+    from mirrorbench.runs.cells import Reporter
     from mirrorbench.texts.tune import TunedEncoder
 
 

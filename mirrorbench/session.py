@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from mirrorbench.core.errors import UsageError
-from mirrorbench.core.registry import unknown_name
+from mirrorbench.core.errors import UsageError, unknown_name
 from mirrorbench.core.specs import PROTOCOLS, EncoderSpec, Specs, as_names, as_spec, as_specs, parse_spec
 from mirrorbench.models.systems import TextEncoder
 from mirrorbench.runs.workspace import Workspace
@@ -16,13 +15,12 @@ from mirrorbench.runs.workspace import Workspace
 if TYPE_CHECKING:
     from mirrorbench.analysis.study import Analysis
     from mirrorbench.core.plugins import Plugins
-    from mirrorbench.core.progress import Reporter
     from mirrorbench.reports.leaderboard import Leaderboard
     from mirrorbench.reports.papers.measured import MeasuredTable
     from mirrorbench.reports.papers.tables import FactTable, PaperTable
     from mirrorbench.reports.statistics import PairedTest
     from mirrorbench.reports.statistics.encoders import EncoderComparison
-    from mirrorbench.runs.cells import Outcome
+    from mirrorbench.runs.cells import Outcome, Reporter
     from mirrorbench.runs.plan import Plan
     from mirrorbench.texts.encode import EncodedFile
     from mirrorbench.texts.tune import TunedEncoder

@@ -37,7 +37,7 @@ def analyze(workspace: Workspace, kind: str, **options: Any) -> Analysis:
     """
     from mirrorbench.analysis import kinds
     from mirrorbench.analysis.study import Analysis, NothingAnalysedError, Study
-    from mirrorbench.core.registry import unknown_name
+    from mirrorbench.core.errors import unknown_name
 
     if kind not in ANALYSES:
         raise unknown_name("analysis", kind, list(ANALYSES))

@@ -16,9 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mirrorbench.analysis.scores import Series, bounds
-from mirrorbench.core.errors import UsageError
+from mirrorbench.core.errors import UsageError, unknown_name
 from mirrorbench.core.files import writing
-from mirrorbench.core.registry import unknown_name
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

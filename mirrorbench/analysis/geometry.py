@@ -20,9 +20,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mirrorbench.core.errors import DataFormatError, UsageError
+from mirrorbench.core.errors import DataFormatError, UsageError, unknown_name
 from mirrorbench.core.inputs import TextInput
-from mirrorbench.core.registry import unknown_name
 from mirrorbench.data.items import Disambiguation
 from mirrorbench.data.textfiles import read_lines, unmark
 from mirrorbench.tasks.metrics import unit

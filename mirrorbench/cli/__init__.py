@@ -20,7 +20,6 @@ from mirrorbench.cli import (
     doctor,
     encode,
     leaderboard,
-    listing,
     paper,
     plugin,
     run,
@@ -29,7 +28,7 @@ from mirrorbench.cli import (
 from mirrorbench.core.errors import MirrorbenchError, PluginError, UsageError
 
 if TYPE_CHECKING:
-    from mirrorbench.core.registry import Entry
+    from mirrorbench.core.plugins import Entry
 
 app = typer.Typer(
     name="mirrorbench",
@@ -66,8 +65,8 @@ app.command("compare")(compare.compare)
 app.command("paper")(paper.paper)
 app.add_typer(analyze.analyze_app, name="analyze")
 app.add_typer(data.data_app, name="data")
-app.command("list")(listing.list_registered)
-app.command("plugins")(listing.list_plugins)
+app.command("list")(plugin.list_registered)
+app.command("plugins")(plugin.list_plugins)
 app.add_typer(plugin.plugin_app, name="plugin")
 app.add_typer(cache.cache_app, name="cache")
 app.command("doctor")(doctor.doctor)

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from mirrorbench.analysis import ANALYSES
-from mirrorbench.cli.options import DataDir, Device, Offline, PluginFiles, Protocol, encoders_option, tasks_option
+from mirrorbench.cli.display import DataDir, Device, Offline, PluginFiles, Protocol, encoders_option, tasks_option
 from mirrorbench.core.specs import split_names
 
 analyze_app = typer.Typer(
@@ -76,8 +76,7 @@ def _command(kind: str, summary: str, *examples: str, **own: Any) -> None:
 
 def _analyze(kind: str, options: dict[str, Any], where: dict[str, Any], output: Path, format_: str) -> None:
     """Compute, print the table, write the files, and say what failed."""
-    from mirrorbench.cli.display import progress_display
-    from mirrorbench.cli.output import print_rows
+    from mirrorbench.cli.display import print_rows, progress_display
     from mirrorbench.session import Session
 
     formats = _figure_formats(format_)

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mirrorbench.cli.options import Json
-from mirrorbench.cli.output import in_bytes, print_json, print_rows
+from mirrorbench.cli.display import Json, in_bytes, print_json, print_rows
 
 if TYPE_CHECKING:
     from mirrorbench.runs.cache import CacheEntry

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mirrorbench.cli.options import Json, PluginFiles, tasks_option
-from mirrorbench.cli.output import print_json, print_rows
+from mirrorbench.cli.display import Json, PluginFiles, print_json, print_rows, tasks_option
 from mirrorbench.reports.statistics import PairedTest
 
 if TYPE_CHECKING:

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mirrorbench.cli.options import DataDir, Json, Offline, PluginFiles
-from mirrorbench.cli.output import print_json, print_rows
+from mirrorbench.cli.display import DataDir, Json, Offline, PluginFiles, print_json, print_rows
 from mirrorbench.core.specs import split_names
 
 if TYPE_CHECKING:
@@ -200,7 +199,7 @@ def _raise(failures: dict[str, MirrorbenchError], problem: str) -> None:
 
 def _cards(names: Iterable[str], suites: bool = True) -> Sequence[Card]:
     """The cards of data sets, of the members of suites, and of data sets of the hub; all built-in ones for no name."""
-    from mirrorbench.core.registry import unknown_name
+    from mirrorbench.core.errors import unknown_name
     from mirrorbench.data.cardfile import builtin_cards, builtin_suites
     from mirrorbench.data.cards import hub_card, is_hub_id
 

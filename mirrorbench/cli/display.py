@@ -1,30 +1,128 @@
-"""Progress and tables of a run: drawn on a terminal, plain lines and Markdown elsewhere."""
+"""What commands share: options, declared once; printing; and the progress and tables of a run."""
 
 from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Any
 
+import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+from rich.table import Table as Grid
 from rich.text import Text
 
-from mirrorbench.core.progress import Reporter
-from mirrorbench.reports.renderers import draw, markdown, number
-from mirrorbench.reports.table import Table
-from mirrorbench.runs.cells import Cell, Failure
+from mirrorbench.runs.cells import Cell, Failure, Reporter
 
 if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+
     from mirrorbench.reports.leaderboard import Leaderboard
+    from mirrorbench.reports.table import Table
     from mirrorbench.runs.cells import Outcome
 
 PLAIN_INTERVAL = 15.0
 """Seconds between two progress lines of one stage where there is no terminal."""
 console, stderr = Console(), Console(stderr=True)
+DEVICE_HELP = "auto, cpu, cuda, cuda:N or mps."
+PRECISION_HELP = "auto (bf16 on CUDA, else fp32), fp32 or bf16."
+PROTOCOL_HELP = "paper: as published; released: as the authors' code does it."
+
+
+def _load_plugins(files: list[Path] | None) -> list[Path] | None:
+    if files:
+        from mirrorbench.runs.builtin import plugins
+
+        for file in files:
+            plugins().add_file(file)
+    return files
+
+
+# fmt: off
+PluginFiles = Annotated[list[Path] | None, typer.Option(
+    "--plugin", metavar="FILE.py", callback=_load_plugins, is_eager=True,
+    help="Load a Python file as a plugin; may be repeated.")]
+DataDir = Annotated[Path | None, typer.Option(
+    "--data-dir", envvar="MIRRORBENCH_DATA", help="Where data files are kept.",
+    show_default="platform's data directory")]
+Offline = Annotated[bool, typer.Option("--offline", help="Open no socket: what is not here is an error.")]
+EncoderSpecText = Annotated[str, typer.Option(
+    "--encoder", "-e", metavar="SPEC", help="BACKBONE[+METHOD][:KEY=VALUE,...].")]
+Device = Annotated[str, typer.Option(help=DEVICE_HELP)]
+Precision = Annotated[str, typer.Option(help=PRECISION_HELP)]
+Protocol = Annotated[str, typer.Option(help=PROTOCOL_HELP)]
+Standalone = Annotated[bool, typer.Option("--standalone", help="latex: a document that compiles.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+# fmt: on
+
+
+def encoders_option(help_: str, default: str) -> Any:
+    """``--encoder``, which may be repeated; ``default`` is the text shown for what is taken if none is given."""
+    return typer.Option("--encoder", "-e", metavar="SPEC", help=help_, show_default=default)
+
+
+def tasks_option(help_: str, default: str) -> Any:
+    """``--tasks``, whose values ``split_names`` takes apart; ``default`` is the text shown if none is given."""
+    return typer.Option("--tasks", "-t", metavar="NAME,...", help=help_, show_default=default)
+
+
+def print_rows(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """A listing: drawn on a terminal; elsewhere tab-separated, where nothing is wrapped or cut off."""
+    if not sys.stdout.isatty():
+        for row in (head, *rows):
+            typer.echo("\t".join(row))
+        return
+    table = Grid(box=None, pad_edge=False, header_style="bold")
+    for column in head:
+        table.add_column(column, overflow="fold", no_wrap=column != head[-1])
+    for row in rows:
+        table.add_row(*(Text(cell) for cell in row))  # a name may hold square brackets, which are markup
+    console.print(table)
+
+
+def print_json(value: Any) -> None:
+    """A value as JSON."""
+    import json
+
+    typer.echo(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def print_or_write(text: str, output: Path | None) -> None:
+    """A text to standard output, or into a file."""
+    from mirrorbench.core.files import writing
+
+    if output:
+        with writing(output) as sink:
+            sink.write(text.encode())
+    else:
+        typer.echo(text, nl=False)
+
+
+def in_bytes(n: float) -> str:
+    """A number of bytes as people read it: ``1.2 GB``."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if n < 1000:
+            return f"{n:.0f} B" if unit == "B" else f"{n:.1f} {unit}"
+        n /= 1000
+    return f"{n:.1f} TB"
+
+
+@contextmanager
+def on_interrupt(message: str) -> Iterator[None]:
+    """Ctrl-C inside is one message and exit code 130."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        # Not through rich: where it was interrupted while it printed, it keeps every later line to itself.
+        typer.echo(message, err=True)
+        raise typer.Exit(130) from None
+
+
+def on_interrupt_go_on(folder: Path) -> Any:
+    """Ctrl-C inside says that the same command goes on from what lies in ``folder``."""
+    return on_interrupt(f"Interrupted. What is done is stored in {folder}; the same command goes on from there.")
 
 
 def say(line: str) -> None:
@@ -82,6 +180,8 @@ class Display(Reporter):
         if self.progress and self._cells is not None:
             self.progress.update(self._cells, advance=1)
         elif not cached:
+            from mirrorbench.reports.renderers import number
+
             value = "undefined" if score is None else number(score, 4)
             self._line(f"[{self.done}/{self.total}] {cell.spec} {cell.task} seed {cell.seed}: {value}")
 
@@ -127,6 +227,8 @@ def progress_display() -> Iterator[Display]:
     if not stderr.is_terminal:
         yield Display()
         return
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
     with Progress(
         TextColumn("{task.description}"), BarColumn(bar_width=30), MofNCompleteColumn(),
         TextColumn("{task.fields[rate]}"), TimeRemainingColumn(), console=stderr, transient=True,
@@ -136,6 +238,8 @@ def progress_display() -> Iterator[Display]:
 
 def print_table(table: Table) -> None:
     """The leaderboard: drawn on a terminal, Markdown where the output goes into a file or a pipe."""
+    from mirrorbench.reports.renderers import draw, markdown
+
     if console.is_terminal:
         draw(table, console)
     else:

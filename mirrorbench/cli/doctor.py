@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import typer
 
-from mirrorbench.cli.options import DataDir, Json, Offline, PluginFiles
+from mirrorbench.cli.display import DataDir, Json, Offline, PluginFiles
 
 
 def doctor(
@@ -17,7 +17,7 @@ def doctor(
 
     The exit code is 1 if something that every command needs is not in order.
     """
-    from mirrorbench.cli.output import in_bytes, print_json
+    from mirrorbench.cli.display import in_bytes, print_json
     from mirrorbench.data.store import DataStore
     from mirrorbench.runs import environment
     from mirrorbench.runs.builtin import plugins

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from mirrorbench.cli.options import DataDir, Device, EncoderSpecText, Offline, PluginFiles
+from mirrorbench.cli.display import DataDir, Device, EncoderSpecText, Offline, PluginFiles
 from mirrorbench.core.specs import split_names
 
 # fmt: off
@@ -39,8 +39,7 @@ def encode(
 
     `echo "the [bank] of the river" | mirrorbench encode - -e bert --words-in-context`
     """
-    from mirrorbench.cli.display import progress_display, stderr
-    from mirrorbench.cli.output import on_interrupt
+    from mirrorbench.cli.display import on_interrupt, progress_display, stderr
     from mirrorbench.core.errors import UsageError
     from mirrorbench.session import Session
 

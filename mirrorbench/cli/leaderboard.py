@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mirrorbench.cli.options import PluginFiles, Standalone, encoders_option, tasks_option
-from mirrorbench.cli.output import print_or_write
+from mirrorbench.cli.display import PluginFiles, Standalone, encoders_option, print_or_write, tasks_option
 
 if TYPE_CHECKING:
     from mirrorbench.core.plugins import Plugins

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mirrorbench.cli.options import DEVICE_HELP, PRECISION_HELP, DataDir, Offline, PluginFiles, Protocol, Standalone
+from mirrorbench.cli.display import DEVICE_HELP, PRECISION_HELP, DataDir, Offline, PluginFiles, Protocol, Standalone
 
 if TYPE_CHECKING:
     from mirrorbench.reports.papers.measured import Content, MeasuredTable
@@ -44,8 +44,7 @@ def paper(
 
     `mirrorbench paper mirror-bert/table7 --run --encoder tiny`
     """  # fmt: skip
-    from mirrorbench.cli.display import progress_display
-    from mirrorbench.cli.output import on_interrupt_go_on
+    from mirrorbench.cli.display import on_interrupt_go_on, progress_display
     from mirrorbench.core.errors import UsageError
     from mirrorbench.reports.papers.measured import check_paper_format
     from mirrorbench.reports.papers.tables import PAPERS
@@ -72,7 +71,7 @@ def paper(
 
 def _list(tables: Mapping[str, MeasuredTable | FactTable]) -> None:
     """Every table with the number of its cells that are measured."""
-    from mirrorbench.cli.output import print_rows
+    from mirrorbench.cli.display import print_rows
     from mirrorbench.reports.papers.tables import FactTable
 
     rows = []

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mirrorbench.cli.options import (
+from mirrorbench.cli.display import (
     PRECISION_HELP,
     PROTOCOL_HELP,
     DataDir,
@@ -74,8 +74,7 @@ def run(
 
     `mirrorbench run mirror-bert-table12 --encoder tiny --dry-run`
     """  # fmt: skip
-    from mirrorbench.cli.display import print_table, progress_display
-    from mirrorbench.cli.output import on_interrupt_go_on, print_or_write
+    from mirrorbench.cli.display import on_interrupt_go_on, print_or_write, print_table, progress_display
     from mirrorbench.session import Session
 
     names = split_names(tasks or [])

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mirrorbench.cli.options import Device, EncoderSpecText, Offline, PluginFiles, Precision
+from mirrorbench.cli.display import Device, EncoderSpecText, Offline, PluginFiles, Precision
 from mirrorbench.core.specs import split_names
 
 if TYPE_CHECKING:
@@ -44,8 +44,7 @@ def tune(
 
     `mirrorbench tune pairs.jsonl.gz -c question,answer -e roberta:epochs=2 -o qa-encoder --push-to-hub me/qa-encoder`
     """
-    from mirrorbench.cli.display import progress_display
-    from mirrorbench.cli.output import on_interrupt
+    from mirrorbench.cli.display import on_interrupt, progress_display
     from mirrorbench.session import Session
     from mirrorbench.texts.export import check_repository, upload
 
@@ -63,7 +62,7 @@ def tune(
 
 
 def _print_report(tuned: TunedEncoder) -> None:
-    from mirrorbench.cli.output import print_rows
+    from mirrorbench.cli.display import print_rows
     from mirrorbench.core.specs import EncoderSpec
 
     if report := tuned.held_out:

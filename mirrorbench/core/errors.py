@@ -5,6 +5,10 @@ The command line prints them without a traceback; any other exception is a bug a
 
 from __future__ import annotations
 
+from difflib import get_close_matches
+
+MOST_NAMED = 30  # names that an error lists in full, where a command lists them too
+
 
 class MirrorbenchError(Exception):
     """Base of all errors caused by input, data or environment rather than by a bug.
@@ -65,3 +69,14 @@ class EncodingError(MirrorbenchError):
 
 class StorageError(MirrorbenchError):
     """A result or cache entry cannot be written: no space left, no permission."""
+
+
+def unknown_name(kind: str, name: str, known: list[str], listing: str = "") -> UnknownNameError:
+    """The error for a name that is not in ``known``; the hint has the nearest names or the command ``listing``."""
+    if near := get_close_matches(name, known, n=3, cutoff=0.5):
+        hint = f"Did you mean {' or '.join(near)}?"
+    elif listing and len(known) > MOST_NAMED:
+        hint = f"The {len(known):,} known names are listed by: {listing}"
+    else:
+        hint = f"Known: {', '.join(known) or 'none'}"
+    return UnknownNameError(f"unknown {kind} {name!r}", hint)

@@ -1,4 +1,4 @@
-"""Files and folders that are complete or absent: atomic writing, checksums, and where the cache is."""
+"""Files and folders that are complete or absent, checksums, where the cache is, and leases on shared folders."""
 
 from __future__ import annotations
 
@@ -6,16 +6,27 @@ import errno
 import hashlib
 import os
 import shutil
+import socket
 import tempfile
+import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
-from typing import IO, TypeVar
+from typing import IO, TYPE_CHECKING, TypeVar
 
 from mirrorbench.core.errors import StorageError
 
+if TYPE_CHECKING:
+    from filelock import OwnerRecord, SoftFileLease
+
 TEMPORARY = ".part-"
 """What the name of a file begins with until it is complete."""
+
+LEASE_SECONDS = 120.0
+"""Longer than network file systems keep a file's times in memory (a minute on NFS)."""
+POLL_SECONDS = 0.2
+_INITIAL_PID_NAMESPACE = 0xEFFFFFFC
+"""Of Linux outside all containers (PROC_PID_INIT_INO)."""
 
 _T = TypeVar("_T")
 
@@ -133,3 +144,96 @@ def _checksums(folder: Path) -> dict[str, str]:
             with path.open("rb") as stream:
                 found[name] = hashlib.file_digest(stream, "sha256").hexdigest()
     return found
+
+
+class Leases:
+    """The leases of a folder: which process works on what, among processes and machines that share it.
+
+    A lease is a file that its holder refreshes: filelock's ``SoftFileLease``, made with ``O_CREAT | O_EXCL``, which is
+    atomic on local and network file systems, not on folders that are synchronised or object stores. It saves work and
+    guards nothing: files are written under a temporary name and renamed, so that work done twice does no harm.
+
+    It ends when it is released, when its holder's process has ended (seen at once on the same machine), or when nobody
+    has refreshed it for ``LEASE_SECONDS`` of the waiting process's own clock. filelock takes such leases over; removed
+    here are those of zombies, which it takes for living (Ray leaves killed workers so for minutes), and those on file
+    systems that cannot exchange two names (NFS, SMB), where it waits for ever.
+
+    The folder is never removed: another process may be about to put a lease in.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._seen: dict[str, SoftFileLease] = {}  # each remembers since when it has seen no refresh
+        self._since: dict[str, tuple[tuple[int, int], float]] = {}  # state of a lease's file, and first seen when
+
+    def take(self, name: str) -> AbstractContextManager[object] | None:
+        """The lease called ``name``, held already and released by ``with``; ``None`` if another process holds it."""
+        from filelock import LeaseSettingsMismatch, Timeout
+
+        lease = self._lease(name)
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            for _ in range(2):
+                with suppress(Timeout):
+                    return lease.acquire(timeout=0)
+                if not self._removed(name):
+                    break
+            return None
+        except (OSError, LeaseSettingsMismatch) as error:
+            problem = f"Cannot write to {self.folder.parent}: {getattr(error, 'strerror', None) or error}."
+            raise StorageError(problem, "Free some space, or name another folder.") from error
+
+    def wait(self, name: str) -> AbstractContextManager[object]:
+        """As ``take``, but wait until the lease is free."""
+        while (held := self.take(name)) is None:
+            time.sleep(POLL_SECONDS)
+        return held
+
+    def holder(self, name: str) -> str:
+        """Which process holds a lease, as far as its file says: ``process 123 on node7``; empty if none does."""
+        owner = self._lease(name).owner
+        return f"process {owner.pid} on {owner.hostname.partition('?')[0]}" if owner else ""
+
+    def _removed(self, name: str) -> bool:
+        """Remove a lease whose holder has ended, or has not refreshed it for longer than filelock waits."""
+        path, now = self.folder / f"{name}.lease", time.monotonic()
+        with suppress(OSError):  # gone, another user's, or on a system that removes no file that is open
+            state, owner = _state(path), self._lease(name).owner
+            seen, since = self._since.get(name, (state, now))
+            self._since[name] = state, since if seen == state else now
+            silent = now - self._since[name][1] > 1.25 * LEASE_SECONDS
+            if (silent or (owner and _has_ended(owner))) and _state(path) == state:
+                path.unlink()
+                return True
+        return False
+
+    def _lease(self, name: str) -> SoftFileLease:
+        from filelock import SoftFileLease
+
+        if name not in self._seen:
+            path = self.folder / f"{name}.lease"  # not bound to a thread: a generator may end in another one
+            self._seen[name] = SoftFileLease(path, lease_duration=LEASE_SECONDS, thread_local=False)
+        return self._seen[name]
+
+
+def _state(path: Path) -> tuple[int, int]:
+    with path.open("rb") as file:  # to open is to ask the server, where a network file system remembers
+        found = os.fstat(file.fileno())
+    return found.st_ino, found.st_mtime_ns
+
+
+def _has_ended(owner: OwnerRecord) -> bool:
+    """Whether the holder is a process of this machine (and container) that has ended, waited for or not."""
+    import psutil
+
+    host, _, space = owner.hostname.partition("?pidns-")
+    with suppress(OSError):  # no such file but on Linux
+        here = Path("/proc/self/ns/pid").stat().st_ino
+        if space != ("" if here == _INITIAL_PID_NAMESPACE else f"{here:x}"):
+            return False
+    try:
+        return host == socket.gethostname() and bool(psutil.Process(owner.pid).status() == psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return True
+    except psutil.Error:
+        return False

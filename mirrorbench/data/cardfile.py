@@ -15,8 +15,7 @@ import msgspec
 from msgspec.structs import asdict, replace
 
 from mirrorbench.core.errors import DataFormatError, UsageError
-from mirrorbench.core.schema import problem_at, read
-from mirrorbench.core.yamlfile import read_yaml
+from mirrorbench.core.schema import problem_at, read, read_yaml
 from mirrorbench.data.cards import (
     CORPUS_KIND,
     HUB_FOLDER,

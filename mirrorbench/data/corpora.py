@@ -17,9 +17,8 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mirrorbench.core.errors import DataFormatError, DataUnavailableError, UsageError
+from mirrorbench.core.errors import DataFormatError, DataUnavailableError, UsageError, unknown_name
 from mirrorbench.core.hooks import Register, hookimpl
-from mirrorbench.core.registry import unknown_name
 from mirrorbench.data.cards import CORPUS_KIND, Card, hub_card, is_hub_id, text_option, whole_number
 from mirrorbench.data.store import DataStore
 from mirrorbench.data.textfiles import is_text, parse_json, read_lines, shown

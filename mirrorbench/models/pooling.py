@@ -6,8 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from mirrorbench.core.errors import UsageError
-from mirrorbench.core.registry import unknown_name
+from mirrorbench.core.errors import UsageError, unknown_name
 
 if TYPE_CHECKING:
     import torch

@@ -19,11 +19,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mirrorbench.core.errors import ModelUnavailableError, PluginError, UsageError
+from mirrorbench.core.errors import ModelUnavailableError, PluginError, UsageError, unknown_name
 from mirrorbench.core.hooks import Register, hookimpl
 from mirrorbench.core.identity import digest
 from mirrorbench.core.inputs import Encoder, as_inputs, check_vectors
-from mirrorbench.core.registry import unknown_name
 from mirrorbench.core.specs import EncoderSpec
 from mirrorbench.models import backbones
 from mirrorbench.models.pooling import Pooling

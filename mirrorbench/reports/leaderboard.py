@@ -14,8 +14,7 @@ from itertools import groupby
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from mirrorbench.core.errors import UsageError
-from mirrorbench.core.registry import unknown_name
+from mirrorbench.core.errors import UsageError, unknown_name
 from mirrorbench.core.specs import EncoderSpec, parse_spec
 from mirrorbench.data.cardfile import builtin_suites
 from mirrorbench.models.backbones import label as backbone_label

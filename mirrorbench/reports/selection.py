@@ -8,8 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mirrorbench.core.errors import DataFormatError, UsageError
-from mirrorbench.core.registry import unknown_name
+from mirrorbench.core.errors import DataFormatError, UsageError, unknown_name
 from mirrorbench.core.specs import EncoderSpec, parse_spec
 from mirrorbench.reports.leaderboard import Leaderboard, build_table, mixtures, without_repeats
 from mirrorbench.reports.table import read_table

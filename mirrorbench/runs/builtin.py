@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from mirrorbench.core.errors import PluginError
-from mirrorbench.core.plugins import Kind, Plugins, add_function
-from mirrorbench.core.registry import Registry
+from mirrorbench.core.plugins import Kind, Plugins, Registry, add_function
 from mirrorbench.data.cardfile import load_cards
 from mirrorbench.data.cards import Card
 from mirrorbench.data.corpora import GeneratedCorpus

@@ -30,6 +30,7 @@ from numpy.typing import NDArray
 from mirrorbench.core.errors import StorageError
 from mirrorbench.core.files import (
     TEMPORARY,
+    Leases,
     again_if_swept,
     building,
     cache_root,
@@ -40,7 +41,6 @@ from mirrorbench.core.files import (
     writing,
 )
 from mirrorbench.core.inputs import Array, TextInput
-from mirrorbench.core.locks import Leases
 from mirrorbench.data.corpora import corpus_checksum
 
 if TYPE_CHECKING:

@@ -23,13 +23,11 @@ from multiprocessing.connection import Connection, wait
 from typing import TYPE_CHECKING, Any
 
 from mirrorbench import hookimpl
-from mirrorbench.core.errors import StorageError, UsageError
-from mirrorbench.core.locks import POLL_SECONDS, Leases
-from mirrorbench.core.progress import Reporter
-from mirrorbench.core.registry import unknown_name
+from mirrorbench.core.errors import StorageError, UsageError, unknown_name
+from mirrorbench.core.files import POLL_SECONDS, Leases
 from mirrorbench.core.specs import Value
 from mirrorbench.data.corpora import Corpus
-from mirrorbench.runs.cells import CellGroup, CellOutcome, CorpusRef, failed
+from mirrorbench.runs.cells import CellGroup, CellOutcome, CorpusRef, Reporter, failed
 
 if TYPE_CHECKING:
     from mirrorbench.core.hooks import Register

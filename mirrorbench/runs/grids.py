@@ -18,12 +18,10 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from mirrorbench.core.errors import DataFormatError, UsageError
+from mirrorbench.core.errors import DataFormatError, UsageError, unknown_name
 from mirrorbench.core.plugins import Plugins
-from mirrorbench.core.registry import unknown_name
-from mirrorbench.core.schema import convert, problem_at
+from mirrorbench.core.schema import convert, problem_at, read_yaml
 from mirrorbench.core.specs import EncoderSpec, Value, parse_spec, parse_value
-from mirrorbench.core.yamlfile import read_yaml
 from mirrorbench.runs.plan import Plan, Planner, Request, check_spec, expand_tasks, merged
 
 if TYPE_CHECKING:

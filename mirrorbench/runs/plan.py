@@ -11,9 +11,8 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from mirrorbench.core.errors import TuningError, UsageError
+from mirrorbench.core.errors import TuningError, UsageError, unknown_name
 from mirrorbench.core.plugins import Plugins
-from mirrorbench.core.registry import unknown_name
 from mirrorbench.core.specs import PROTOCOLS, EncoderSpec, Value
 from mirrorbench.data.cardfile import builtin_suites
 from mirrorbench.data.corpora import Corpus, check_corpus, default_corpus, read_corpus

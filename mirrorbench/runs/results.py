@@ -24,8 +24,7 @@ import msgspec
 import numpy as np
 
 from mirrorbench.core.errors import DataFormatError
-from mirrorbench.core.files import TEMPORARY, again_if_swept, writing
-from mirrorbench.core.locks import Leases
+from mirrorbench.core.files import TEMPORARY, Leases, again_if_swept, writing
 from mirrorbench.core.specs import EncoderSpec
 from mirrorbench.runs.cells import Cell
 from mirrorbench.tasks import Scores

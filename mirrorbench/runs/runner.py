@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mirrorbench.core.errors import StorageError, TuningError
+from mirrorbench.core.files import POLL_SECONDS
 from mirrorbench.core.identity import COMPUTATION, digest
 from mirrorbench.core.inputs import Encoder, PoolingEncoder, TextInput, VocabularyEncoder, check_vectors
-from mirrorbench.core.locks import POLL_SECONDS
 from mirrorbench.core.specs import EncoderSpec
 from mirrorbench.data.corpora import Contamination, Corpus, find_contamination
 from mirrorbench.models.backbones import foreign_languages

@@ -9,13 +9,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mirrorbench.core.errors import unknown_name
 from mirrorbench.core.plugins import Plugins
-from mirrorbench.core.progress import Reporter
-from mirrorbench.core.registry import unknown_name
 from mirrorbench.core.specs import LEVELS, EncoderSpec, Value, parse_params
 from mirrorbench.data.store import DataStore
 from mirrorbench.runs.cache import Cache
-from mirrorbench.runs.cells import CellGroup, Failure, Outcome
+from mirrorbench.runs.cells import CellGroup, Failure, Outcome, Reporter
 from mirrorbench.runs.results import Result, ResultStore
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from mirrorbench.core.inputs import Array, TextInput
-    from mirrorbench.core.registry import Registry
+    from mirrorbench.core.plugins import Registry
     from mirrorbench.data.cards import Card
     from mirrorbench.data.store import DataStore
 

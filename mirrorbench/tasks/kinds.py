@@ -6,9 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from mirrorbench.core.errors import PluginError, UsageError
+from mirrorbench.core.errors import PluginError, UsageError, unknown_name
 from mirrorbench.core.hooks import Register, hookimpl
-from mirrorbench.core.registry import Entry, Registry, unknown_name
+from mirrorbench.core.plugins import Entry, Registry
 from mirrorbench.core.specs import LEVELS, parse_params
 from mirrorbench.data.cardfile import builtin_cards, load_card
 from mirrorbench.data.cards import CORPUS_KIND, Card

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import mirrorbench
-from mirrorbench.core.errors import UsageError
-from mirrorbench.core.registry import unknown_name
+from mirrorbench.core.errors import UsageError, unknown_name
 from mirrorbench.core.specs import LEVELS, EncoderSpec
 from mirrorbench.data.corpora import GeneratedCorpus
 from mirrorbench.models.pooling import Pooling

@@ -10,8 +10,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
-from mirrorbench.core.errors import UsageError
-from mirrorbench.core.registry import unknown_name
+from mirrorbench.core.errors import UsageError, unknown_name
 from mirrorbench.core.specs import Value
 
 if TYPE_CHECKING:

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from toys import CATS, ToyEncoder, ToyPlugin
 
-from mirrorbench.core.errors import PluginError, UnknownNameError
+from mirrorbench.core.errors import PluginError, UnknownNameError, unknown_name
 from mirrorbench.core.hooks import hookimpl
-from mirrorbench.core.plugins import Plugins, PluginWarning
+from mirrorbench.core.plugins import Plugins, PluginWarning, Registry
 from mirrorbench.runs.builtin import BUILTIN_PLUGINS, load_plugins
 from mirrorbench.tasks import PairSimilarity
 
@@ -126,8 +126,9 @@ def test_a_mistyped_hook_is_an_error(plugins: Plugins) -> None:
 
 def test_a_duplicate_name_is_an_error_naming_both_origins(plugins: Plugins) -> None:
     plugins.add(ToyPlugin(tasks=[PairSimilarity("stsb", CATS)]), "intruder")
-    with pytest.raises(PluginError, match=r"'stsb'.*mirrorbench\.tasks\.kinds.*intruder"):
+    with pytest.raises(PluginError, match=r"'stsb'.*mirrorbench\.tasks\.kinds.*intruder") as caught:
         plugins.tasks  # noqa: B018
+    assert "MIRRORBENCH_DISABLE_PLUGINS" in caught.value.hint
 
 
 def test_a_plugin_cannot_be_added_twice(plugins: Plugins) -> None:
@@ -146,6 +147,7 @@ def test_an_unknown_name_suggests_the_nearest(plugins: Plugins) -> None:
     with pytest.raises(UnknownNameError, match="unknown method 'miror'") as caught:
         plugins.methods["miror"]
     assert "mirror" in caught.value.hint
+    assert "base" not in caught.value.hint
 
 
 def test_a_plugin_file(plugins: Plugins, tmp_path: Path) -> None:
@@ -190,3 +192,32 @@ def test_what_is_no_task(plugins: Plugins, task: object, message: str) -> None:
     plugins.add(ToyPlugin(tasks=[task]), "toy")  # type: ignore[list-item]
     with pytest.raises(Exception, match=message):
         plugins.tasks  # noqa: B018
+
+
+def test_entries_keep_their_order_and_origin() -> None:
+    registry: Registry[int] = Registry("task")
+    registry.add("b", 1, "one", "first")
+    registry.add("a", 2, "two")
+    assert registry.names() == ["b", "a"]
+    assert [entry.origin for entry in registry] == ["one", "two"]
+    assert registry["a"] == 2
+    assert registry.entry("b").description == "first"
+    assert "a" in registry
+    assert "c" not in registry
+    assert len(registry) == 2
+
+
+def test_a_name_like_no_other_lists_all() -> None:
+    assert unknown_name("task", "zzz", ["stsb", "wic"]).hint == "Known: stsb, wic"
+    assert unknown_name("task", "zzz", []).hint == "Known: none"
+
+
+def test_of_many_names_the_hint_says_what_lists_them() -> None:
+    registry: Registry[int] = Registry("task")
+    for number in range(250):
+        registry.add(f"task-{number}", 0, "x")
+    with pytest.raises(UnknownNameError) as caught:
+        registry["qqq"]
+    assert caught.value.hint == "The 250 known names are listed by: mirrorbench list tasks"
+    with pytest.raises(UnknownNameError, match="Did you mean task-24"):
+        registry["tsk-24"]

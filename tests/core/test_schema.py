@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from mirrorbench.core.errors import DataFormatError
-from mirrorbench.core.schema import read
+from mirrorbench.core.schema import MAX_BYTES, MAX_DEPTH, read, read_yaml
 
 
 class Url(msgspec.Struct, forbid_unknown_fields=True, frozen=True, tag_field="kind", tag="url"):
@@ -31,9 +31,9 @@ class Card(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
             raise ValueError("the name 'bad' is taken")
 
 
-def write(folder: Path, text: str) -> Path:
+def write(folder: Path, text: str | bytes) -> Path:
     path = folder / "card.yaml"
-    path.write_text(text, encoding="utf-8")
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
     return path
 
 
@@ -59,10 +59,90 @@ def test_what_is_right_is_read(tmp_path: Path) -> None:
         ("name: a\noptions:\n  k: x\n", "line 3: options: must be of type int, not str"),
         ("name: bad\n", "line 1: the name 'bad' is taken"),
         ("- a\n", "line 1: must be of type mapping, not list"),
-        ("name: &x a\n", "line 1: anchors and aliases are not allowed"),
     ],
 )
 def test_what_is_wrong_is_said_with_line_and_key(tmp_path: Path, text: str, said: str) -> None:
     with pytest.raises(DataFormatError) as raised:
         read(write(tmp_path, text), Card)
     assert said in raised.value.message
+
+
+def test_values_are_read_by_the_rules_of_specs(tmp_path: Path) -> None:
+    text = """
+numbers: [2e-5, .1, 0, -3, 1.0]
+words: [on, no, yes, off, 12:30, 010x, "-4:", "2e-5", 2020-01-01, cls]
+truth: [true, false]
+nothing: [~, null, ""]
+"""
+    assert read_yaml(write(tmp_path, text)).bare() == {
+        "numbers": [2e-5, 0.1, 0, -3, 1.0],
+        "words": ["on", "no", "yes", "off", "12:30", "010x", "-4:", "2e-5", "2020-01-01", "cls"],
+        "truth": [True, False],
+        "nothing": [None, None, ""],
+    }
+
+
+def test_lines_are_counted_from_one(tmp_path: Path) -> None:
+    found = read_yaml(write(tmp_path, "a: 1\nb:\n  - x\n  - {c: 2}\n")).value
+    assert (found["a"].line, found["b"].line) == (1, 3)
+    assert [item.line for item in found["b"].value] == [3, 4]
+
+
+def test_a_byte_order_mark_is_fine(tmp_path: Path) -> None:
+    assert read_yaml(write(tmp_path, "\ufeffa: 1\n")).bare() == {"a": 1}
+
+
+def test_values_can_be_left_as_they_are_written(tmp_path: Path) -> None:
+    path = write(tmp_path, "numbers: [.790, 57.10, +0.9, 1e5]\nnothing: [null, ~, ]\nempty:\n")
+    found = read_yaml(path, plain=str).bare()
+    assert found == {"numbers": [".790", "57.10", "+0.9", "1e5"], "nothing": ["null", "~"], "empty": ""}
+
+
+def test_prose_may_hold_the_signs_of_anchors_and_tags(tmp_path: Path) -> None:
+    text = 'a: Rubenstein & Goodenough\nb: "* &x !y"\nc: |\n  @misc{x, note = {&x !important *}}\nd: [x!, 5*]\n'
+    assert read_yaml(write(tmp_path, text)).bare() == {
+        "a": "Rubenstein & Goodenough",
+        "b": "* &x !y",
+        "c": "@misc{x, note = {&x !important *}}\n",
+        "d": ["x!", "5*"],
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "is empty"),
+        ("a: [1\n", "line 2: not valid YAML"),
+        ("a: 1\nb: !!python/object/apply:os.system [ls]\n", "line 2: the tag"),
+        ("a: !mine 3\n", "line 1: the tag '!mine'"),
+        ("a: [1,!!int 3]\n", "line 1: the tag"),
+        ("a: 1\na: 2\n", "line 2: the key 'a' stands twice"),
+        ("a: {b: 1, c: 2, b: 3}\n", "line 1: the key 'b' stands twice"),
+        ("a: 1\nb:\n  <<: {c: 1}\n", "line 3: merge keys"),
+        ("[1, 2]: 3\n", "line 1: a key must be a word"),
+        ("{[1]: b}\n", "line 1: a key must be a word"),
+        ("a: 1\n---\nb: 2\n", "line 2: a second document"),
+        ("a: *x\n", "line 1: anchors and aliases are not allowed"),
+        ("x: &x [*x]\n", "line 1: anchors and aliases are not allowed"),
+        ('{"a":&x 1}', "line 1: anchors and aliases are not allowed"),
+        ("\n\u2028&x {a: 1}", "anchors and aliases are not allowed"),
+        ("[" * (MAX_DEPTH + 1) + "]" * (MAX_DEPTH + 1), f"line 1: nested more than {MAX_DEPTH} levels deep"),
+        ("a: " + "[" * 300_000, f"nested more than {MAX_DEPTH} levels deep"),
+        ("{a: " * 250_000, f"nested more than {MAX_DEPTH} levels deep"),
+        ("- " * 300_000, f"nested more than {MAX_DEPTH} levels deep"),
+        ("a: 1\nb: " + "9" * 5000, "line 2: the number 9+... has 5000 digits"),
+        ("a: 1e999", "line 1: the number 1e999 is too large"),
+        (b"a: 1\nb: caf\xe9\n", "line 2: byte 0xe9 is not valid UTF-8"),
+        (b"a: \x00\n", "not valid YAML"),
+        ("# " + "x" * MAX_BYTES, "at most"),
+    ],
+)
+def test_what_is_refused(tmp_path: Path, text: str | bytes, message: str) -> None:
+    with pytest.raises(DataFormatError, match=message) as caught:
+        read_yaml(write(tmp_path, text))
+    assert "card.yaml" in caught.value.message
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(DataFormatError, match="cannot be read"):
+        read_yaml(tmp_path / "none.yaml")

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from mirrorbench.core.progress import Reporter
-from mirrorbench.runs.cells import Cell, Failure
+from mirrorbench.runs.cells import Cell, Failure, Reporter
 
 
 class Log(Reporter):

@@ -13,7 +13,7 @@ from harness.executors import Bench, Log, bench
 from harness.fixtures import plugins
 
 from mirrorbench.core.errors import UsageError
-from mirrorbench.core.locks import Leases
+from mirrorbench.core.files import Leases
 from mirrorbench.core.specs import parse_spec
 from mirrorbench.runs import executors
 from mirrorbench.runs.cells import ModelRef

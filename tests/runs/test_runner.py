@@ -15,8 +15,8 @@ from harness.log import Log
 from toys import CATS, DOGS, ToyEncoder, ToyPlugin, toy_tasks
 
 from mirrorbench.core.errors import DataFormatError
+from mirrorbench.core.files import Leases
 from mirrorbench.core.inputs import TextInput
-from mirrorbench.core.locks import Leases
 from mirrorbench.data.items import Lexicon
 from mirrorbench.models import backbones
 from mirrorbench.runs.results import ResultStore, read_results

@@ -11,7 +11,7 @@ from scipy import stats
 from toys import CATS, DOGS, ToyEncoder, vectors_of
 
 from mirrorbench.core.errors import DataFormatError, UnknownNameError
-from mirrorbench.core.registry import Registry
+from mirrorbench.core.plugins import Registry
 from mirrorbench.data.store import DataStore
 from mirrorbench.models.wordvectors import StaticEncoder
 from mirrorbench.tasks import Pair, PairClassification, PairSimilarity, Scores, Vectors

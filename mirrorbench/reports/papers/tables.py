@@ -15,8 +15,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from mirrorbench.core.errors import DataFormatError, UsageError
-from mirrorbench.core.registry import unknown_name
+from mirrorbench.core.errors import DataFormatError, UsageError, unknown_name
 from mirrorbench.core.schema import read
 from mirrorbench.core.specs import EncoderSpec, Value, parse_params, parse_spec
 from mirrorbench.data.cardfile import builtin_suites

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from mirrorbench.cli.options import DataDir, Device, Offline, PluginFiles
+from mirrorbench.cli.display import DataDir, Device, Offline, PluginFiles
 from mirrorbench.core.specs import split_names
 
 app = typer.Typer(name="mteb", no_args_is_help=True)

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mirrorbench.core.errors import DataFormatError, DataUnavailableError, UsageError
-from mirrorbench.core.registry import unknown_name
+from mirrorbench.core.errors import DataFormatError, DataUnavailableError, UsageError, unknown_name
 from mirrorbench.data.items import Pair
 from mirrorbench.tasks import PairClassification, PairSimilarity, Scores, Task, Vectors
 from mirrorbench_mteb.catalogue import Entry, entries

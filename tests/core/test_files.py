@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import hashlib
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -10,18 +12,18 @@ from pathlib import Path
 
 import pytest
 
-from mirrorbench.core import locks
+from mirrorbench.core import files
 from mirrorbench.core.errors import StorageError
-from mirrorbench.core.locks import Leases
+from mirrorbench.core.files import CHECKSUMS, Leases, damaged_files, write_checksums
 
 HOLDER = """
 import socket, sys, time
 from pathlib import Path
-from mirrorbench.core import locks
-locks.LEASE_SECONDS = {seconds}
+from mirrorbench.core import files
+files.LEASE_SECONDS = {seconds}
 if {host!r}:
     socket.gethostname = lambda: {host!r}
-lease = locks.Leases(Path(sys.argv[1])).take("a")
+lease = files.Leases(Path(sys.argv[1])).take("a")
 assert lease is not None
 print("held", flush=True)
 time.sleep(120)
@@ -49,6 +51,15 @@ def hold(tmp_path: Path) -> Iterator[Hold]:
         process.wait()
 
 
+@pytest.fixture(params=[True, False], ids=["local", "network"])
+def file_system(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that can exchange two names in one step, and one that cannot (NFS, SMB)."""
+    if not request.param:
+        import filelock._soft
+
+        monkeypatch.setattr(filelock._soft, "exchange_names", lambda *names: False)
+
+
 def seconds_until_taken(folder: Path) -> float:
     mine, began = Leases(folder), time.monotonic()
     with mine.wait("a"):
@@ -71,39 +82,29 @@ def test_one_holds_it_until_it_ends(tmp_path: Path) -> None:
     assert list((tmp_path / "leases").iterdir()) == []
 
 
-@pytest.mark.parametrize("exchange", [True, False])
+@pytest.mark.usefixtures("file_system")
 @pytest.mark.parametrize("waited_for", [True, False])
-def test_a_process_that_was_killed_holds_nothing(
-    tmp_path: Path, hold: Hold, monkeypatch: pytest.MonkeyPatch, waited_for: bool, exchange: bool
-) -> None:
-    """Also where it stays a zombie, and on file systems that cannot exchange two names in one step (NFS, SMB)."""
-    if not exchange:
-        import filelock._soft
-
-        monkeypatch.setattr(filelock._soft, "exchange_names", lambda *names: False)
+def test_a_process_that_was_killed_holds_nothing(tmp_path: Path, hold: Hold, waited_for: bool) -> None:
+    """Also where it stays a zombie."""
     process = hold()
     assert Leases(tmp_path).take("a") is None
     process.kill()
     os.waitid(os.P_PID, process.pid, os.WEXITED | (0 if waited_for else os.WNOWAIT))
-    assert seconds_until_taken(tmp_path) < 30 < locks.LEASE_SECONDS
+    assert seconds_until_taken(tmp_path) < 30 < files.LEASE_SECONDS
 
 
 def test_a_holder_that_stops_refreshing_loses_it(tmp_path: Path, hold: Hold, monkeypatch: pytest.MonkeyPatch) -> None:
     """A stopped process refreshes nothing."""
-    monkeypatch.setattr(locks, "LEASE_SECONDS", 1.0)
+    monkeypatch.setattr(files, "LEASE_SECONDS", 1.0)
     hold(1.0).send_signal(signal.SIGSTOP)
     assert Leases(tmp_path).take("a") is None  # its process is there, after all
     assert seconds_until_taken(tmp_path) < 30
 
 
-@pytest.mark.parametrize("exchange", [True, False])
-def test_two_machines(tmp_path: Path, hold: Hold, monkeypatch: pytest.MonkeyPatch, exchange: bool) -> None:
+@pytest.mark.usefixtures("file_system")
+def test_two_machines(tmp_path: Path, hold: Hold, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a holder with another host name only the refreshes count, not whether a process of its number is here."""
-    monkeypatch.setattr(locks, "LEASE_SECONDS", 1.0)
-    if not exchange:
-        import filelock._soft
-
-        monkeypatch.setattr(filelock._soft, "exchange_names", lambda *names: False)
+    monkeypatch.setattr(files, "LEASE_SECONDS", 1.0)
     process, mine = hold(1.0, "node7"), Leases(tmp_path)
     assert mine.holder("a") == f"process {process.pid} on node7"
     began = time.monotonic()
@@ -117,7 +118,7 @@ def test_two_machines(tmp_path: Path, hold: Hold, monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_holder_that_was_killed_before_it_wrote_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(locks, "LEASE_SECONDS", 0.4)
+    monkeypatch.setattr(files, "LEASE_SECONDS", 0.4)
     (tmp_path / "a.lease").touch()
     assert 0.4 < seconds_until_taken(tmp_path) < 30
 
@@ -126,3 +127,42 @@ def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "results").write_text("in the way")
     with pytest.raises(StorageError, match=f"Cannot write to {tmp_path / 'results'}: Not a directory"):
         Leases(tmp_path / "results" / ".leases").take("a")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "a.txt").write_bytes(b"a")
+    (tmp_path / "deep" / "ü b.txt").write_bytes(b"")
+    write_checksums(tmp_path)
+    return tmp_path
+
+
+def test_the_list_names_every_file_and_is_whole(folder: Path) -> None:
+    lines = (folder / CHECKSUMS).read_text(encoding="utf-8").splitlines()
+    assert lines == [
+        f"{hashlib.sha256(content).hexdigest()}  {name}" for name, content in (("a.txt", b"a"), ("deep/ü b.txt", b""))
+    ]
+    assert damaged_files(folder) == ""
+    write_checksums(folder)  # a list does not list itself
+    assert (folder / CHECKSUMS).read_text(encoding="utf-8").splitlines() == lines
+
+
+@pytest.mark.skipif(shutil.which("sha256sum") is None, reason="no program sha256sum here")
+@pytest.mark.parametrize("content", [b"a", b"b"])
+def test_sha256sum_is_of_the_same_mind(folder: Path, content: bytes) -> None:
+    (folder / "a.txt").write_bytes(content)
+    checked = subprocess.run(["sha256sum", "--check", "--status", CHECKSUMS], cwd=folder, check=False)
+    assert (checked.returncode == 0) == (damaged_files(folder) == "") == (content == b"a")
+
+
+def test_what_is_wrong_is_named(folder: Path) -> None:
+    (folder / "a.txt").write_bytes(b"b")
+    (folder / "new.txt").write_bytes(b"what is not on the list cannot be wrong")
+    assert damaged_files(folder) == "a.txt"
+    (folder / "deep" / "ü b.txt").unlink()
+    assert damaged_files(folder) == "a.txt, deep/ü b.txt"
+    (folder / CHECKSUMS).write_bytes(b"\xff")
+    assert damaged_files(folder) == f"no {CHECKSUMS}"
+    (folder / CHECKSUMS).unlink()
+    assert damaged_files(folder) == f"no {CHECKSUMS}"
