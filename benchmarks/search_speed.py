@@ -33,7 +33,7 @@ def retrieval(table: Table, names: int, rounds: int) -> None:
         table,
         "BLI, CSLS",
         "full matrix",
-        lambda: csls(sources, targets, 1)[0],
+        lambda: csls(sources, targets, 1),
         lambda: full_csls(sources, targets),
         max(1, rounds - 2),
     )

@@ -20,11 +20,14 @@ from mirrorbench.data.formats import parse
 from mirrorbench.data.items import Lexicon, WordPair
 from mirrorbench.tasks.base import Scores, TaskInfo, TaskKind, Vectors
 from mirrorbench.tasks.metrics import accuracy_at, mean_reciprocal_rank, unit
-from mirrorbench.tasks.neighbours import Floats, IntArray, csls, neighbourhood, ranks
+from mirrorbench.tasks.neighbours import NEIGHBOURS, Floats, IntArray, csls, neighbourhood, ranks
 
 if TYPE_CHECKING:
     from mirrorbench.data.cards import Card
     from mirrorbench.data.store import DataStore
+
+FREQUENT = 10_000
+"""Words of each language, the most frequent ones, that self-learning looks at."""
 
 
 def normalise(vectors: Floats) -> NDArray[np.float64]:
@@ -33,40 +36,30 @@ def normalise(vectors: Floats) -> NDArray[np.float64]:
     return unit(units - units.mean(axis=0))
 
 
-def procrustes(source: Floats, target: Floats) -> NDArray[np.float64]:
-    """The orthogonal matrix W that brings ``source @ W`` nearest to ``target`` (least squares, Schönemann 1966)."""
-    from scipy.linalg import orthogonal_procrustes
-
-    rotation: NDArray[np.float64] = orthogonal_procrustes(source, target)[0]
-    return rotation
-
-
 def learn_mapping(
-    source: Floats, target: Floats, pairs: IntArray, rounds: int = 0, frequent: int = 10_000, device: str = "cpu"
+    source: Floats, target: Floats, pairs: IntArray, rounds: int = 0, device: str = "cpu"
 ) -> NDArray[np.float64]:
     """A mapping learnt from pairs, refined in ``rounds`` of self-learning.
 
-    Each round extends the dictionary by mutual nearest neighbours (by CSLS) among the ``frequent`` most frequent words,
-    and learns the mapping anew (Artetxe et al. 2018, section 3.2, without the stochastic part; Lample et al. 2018,
+    It is the orthogonal matrix W that brings ``source @ W`` nearest to ``target`` (least squares, Schönemann 1966).
+    Each round extends the dictionary by mutual nearest neighbours (by CSLS) among the ``FREQUENT`` first words, and
+    learns the mapping anew (Artetxe et al. 2018, section 3.2, without the stochastic part; Lample et al. 2018,
     section 2.2, "refinement").
 
     ``source`` and ``target`` are normalised vectors, the most frequent words first; ``pairs`` are rows of both, shape
     (2, p).
     """
-    rotation = procrustes(source[pairs[0]], target[pairs[1]])
-    few, many = source[:frequent], target[:frequent]
+    from scipy.linalg import orthogonal_procrustes
+
+    rotation: NDArray[np.float64] = orthogonal_procrustes(source[pairs[0]], target[pairs[1]])[0]
+    few, many = source[:FREQUENT], target[:FREQUENT]
     for _ in range(rounds):
         mapped = few @ rotation
-        there = csls(mapped, many, 1, device=device)[0][:, 0]
-        back = csls(many, mapped, 1, device=device)[0][:, 0]
+        there, back = csls(mapped, many, 1, device)[:, 0], csls(many, mapped, 1, device)[:, 0]
         mutual = np.flatnonzero(back[there] == np.arange(len(few)))
         left, right = np.concatenate([pairs, [mutual, there[mutual]]], axis=1)
-        rotation = procrustes(source[left], target[right])
+        rotation = orthogonal_procrustes(source[left], target[right])[0]
     return rotation
-
-
-NEIGHBOURS = 10
-"""Size of CSLS's neighbourhoods (Lample et al. 2018)."""
 
 
 class LexiconInduction(TaskKind[Lexicon]):
@@ -117,18 +110,17 @@ class LexiconInduction(TaskKind[Lexicon]):
     def fetch(self, data: DataStore) -> None:
         """Fetch the dictionaries and the word lists."""
         super().fetch(data)
-        for name in _word_lists(self.card) if self.card else ():
+        for name in _word_lists(self.card):
             if name in builtin_cards():
                 data.resolve(builtin_cards()[name])
 
     def identity(self, data: DataStore) -> dict[str, str]:
         """The checksums of dictionaries and word lists."""
         checksums = super().identity(data)
-        for name in _word_lists(self.card) if self.card else ():
+        for name in _word_lists(self.card):
             if name in builtin_cards():
                 checksums |= {f"{name}/{path}": sha for path, sha in data.checksums(builtin_cards()[name]).items()}
-            else:
-                assert self.card
+            elif self.card:
                 checksums[name] = _words(self.card, name, data).sha256
         return checksums
 
@@ -170,17 +162,14 @@ class LexiconInduction(TaskKind[Lexicon]):
         if not train.size or not test.size:
             raise EncodingError(f"task {self.name}: the encoder has no vectors for any pair of the dictionary")
         device = vectors.device
-        mapped = source.vectors @ learn_mapping(
-            source.vectors, target.vectors, train, self.self_learning, device=device
-        )
+        mapped = source.vectors @ learn_mapping(source.vectors, target.vectors, train, self.self_learning, device)
         crowding = neighbourhood(target.vectors, mapped, NEIGHBOURS, device)
         by_csls = ranks(mapped[test[0]], target.vectors, test[1], crowding / 2, device)
         by_cosine = ranks(mapped[test[0]], target.vectors, test[1], device=device)
         first, nearest = (_best_by_word(test[0], found) for found in (by_csls, by_cosine))
         metrics: dict[str, float | None] = {}
         for prefix, found in (("", first), ("nn_", nearest)):
-            for k in (1, 5):
-                metrics[f"{prefix}accuracy@{k}"] = accuracy_at(k, [*found.values()])
+            metrics |= {f"{prefix}accuracy@{k}": accuracy_at(k, [*found.values()]) for k in (1, 5)}
             metrics[f"{prefix}mrr"] = mean_reciprocal_rank([*found.values()])
         metrics |= {"pair_accuracy@1": accuracy_at(1, by_csls), "pair_mrr": mean_reciprocal_rank(by_csls)}
         note = (
@@ -199,8 +188,8 @@ class LexiconInduction(TaskKind[Lexicon]):
         )
 
 
-def _word_lists(card: Card) -> list[str]:
-    return [str(card.options["vocabulary"]).replace("{lang}", language) for language in card.languages]
+def _word_lists(card: Card | None) -> list[str]:
+    return [str(card.options["vocabulary"]).replace("{lang}", code) for code in card.languages] if card else []
 
 
 def _words(card: Card, name: str, data: DataStore) -> Corpus:
@@ -232,10 +221,8 @@ def _vocabularies(lexicon: Lexicon) -> tuple[list[str], list[str]]:
 
 def _rows(pairs: Iterable[WordPair], source: _Space, target: _Space) -> IntArray:
     """Rows of source and target words, shape (2, n), of the pairs whose words both have a vector."""
-    rows = [
-        (source.row[left], target.row[right]) for left, right in pairs if left in source.row and right in target.row
-    ]
-    return np.array(rows, dtype=np.int64).reshape(-1, 2).T
+    rows = ((source.row.get(left), target.row.get(right)) for left, right in pairs)
+    return np.array([row for row in rows if None not in row], dtype=np.int64).reshape(-1, 2).T
 
 
 def _best_by_word(words: IntArray, found: IntArray) -> dict[int, int]:

@@ -145,16 +145,14 @@ def _correct_above(scores: ArrayLike, gold: ArrayLike) -> tuple[NDArray[np.float
     return distinct, np.count_nonzero(labels) + gained
 
 
-def accuracy_at(k: int, ranks: ArrayLike) -> float | None:
-    """Share of ranks (from 1) that are at most ``k``; ``None`` where there are none."""
-    values = np.asarray(ranks)
-    return float(np.mean(values <= k)) if len(values) else None
+def accuracy_at(k: int, ranks: ArrayLike) -> float:
+    """Share of one or more ranks (from 1) that are at most ``k``."""
+    return float(np.mean(np.asarray(ranks) <= k))
 
 
-def mean_reciprocal_rank(ranks: ArrayLike) -> float | None:
-    """Mean of 1 / rank (from 1; infinite if not found); ``None`` where there are none."""
-    values = np.asarray(ranks, dtype=np.float64)
-    return float(np.mean(1 / values)) if len(values) else None
+def mean_reciprocal_rank(ranks: ArrayLike) -> float:
+    """Mean of 1 / rank (from 1; infinite if not found)."""
+    return float(np.mean(1 / np.asarray(ranks, dtype=np.float64)))
 
 
 @hookimpl

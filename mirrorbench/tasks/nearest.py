@@ -12,7 +12,7 @@ from mirrorbench.core.errors import DataFormatError
 from mirrorbench.core.identity import checksum
 from mirrorbench.core.inputs import TextInput
 from mirrorbench.data.formats import parse
-from mirrorbench.data.items import Disambiguation, Linking, Mention, SenseContexts
+from mirrorbench.data.items import Disambiguation, Linking
 from mirrorbench.tasks.base import Scores, TaskKind, Vectors
 from mirrorbench.tasks.metrics import accuracy_at, unit
 from mirrorbench.tasks.neighbours import topk
@@ -46,11 +46,11 @@ class EntityLinking(TaskKind[Sequence[Linking]]):
 
     def written(self, items: Sequence[Linking]) -> str:
         """Mentions and dictionaries as text, sets in a fixed order."""
-        return "".join(
-            "".join(repr((mention.id, mention.parts, sorted(mention.gold))) for mention in linking.mentions)
-            + _dictionary_checksum([linking])
-            for linking in items
-        )
+        texts = []
+        for linking in items:
+            texts += [repr((mention.id, mention.parts, sorted(mention.gold))) for mention in linking.mentions]
+            texts.append(_dictionary_checksum([linking]))
+        return "".join(texts)
 
     def check(self, items: Sequence[Linking]) -> None:
         """Each fold has mentions and names, and ids of mentions are unique."""
@@ -74,21 +74,16 @@ class EntityLinking(TaskKind[Sequence[Linking]]):
         """Search the neighbours of each mention, and compute its rank and the accuracies."""
         similarity = "dot" if protocol == "released" else "cosine"
         found = [_link(linking, vectors, similarity) for linking in items]
-        metrics: dict[str, float | None] = {}
-        for k in (1, DEPTH):
-            metrics[f"accuracy@{k}"] = float(np.mean([accuracy_at(k, ranks) for ranks, _ in found]))
-        ranks = np.concatenate([ranks for ranks, _ in found])
+        accuracies = {k: float(np.mean([accuracy_at(k, ranks) for ranks, _ in found])) for k in (1, DEPTH)}
+        ranks, predicted = (np.concatenate(arrays) for arrays in zip(*found, strict=True))
+        folds = np.array([linking.fold for linking in items for _ in linking.mentions])
         return Scores(
-            metrics,
+            {f"accuracy@{k}": value for k, value in accuracies.items()},
             [mention.id for linking in items for mention in linking.mentions],
             (ranks <= 1).astype(np.float64),
             np.ones(len(ranks)),
             notes=(f"similarity: {similarity}", *_notes(items)),
-            extra={
-                "rank": ranks,
-                "predicted": np.concatenate([predicted for _, predicted in found]),
-                "fold": np.array([linking.fold for linking in items for _ in linking.mentions]),
-            },
+            extra={"rank": ranks, "predicted": predicted, "fold": folds},
         )
 
 
@@ -102,22 +97,18 @@ def _link(linking: Linking, vectors: Vectors, similarity: str) -> tuple[NDArray[
     keys = vectors([TextInput(name) for name in linking.names])
     found = topk(queries, keys, DEPTH, similarity, device=vectors.device)[0]
     neighbours = dict(zip(parts, found.tolist(), strict=True))
-    ranks = [
-        max(_first_hit(neighbours[part], mention, linking.ids) for part in mention.parts)
-        for mention in linking.mentions
-    ]
-    predicted = ["|".join(linking.names[neighbours[part][0]] for part in m.parts) for m in linking.mentions]
+    ranks: list[float] = []
+    predicted = []
+    for mention in linking.mentions:
+        hits = [[bool(linking.ids[row] & mention.gold) for row in neighbours[part]] for part in mention.parts]
+        ranks.append(max(hit.index(True) + 1 if any(hit) else np.inf for hit in hits))
+        predicted.append("|".join(linking.names[neighbours[part][0]] for part in mention.parts))
     return np.array(ranks), np.array(predicted)
-
-
-def _first_hit(neighbours: list[int], mention: Mention, ids: Sequence[frozenset[str]]) -> float:
-    hits = (rank for rank, index in enumerate(neighbours, start=1) if ids[index] & mention.gold)
-    return next(hits, float("inf"))
 
 
 def _notes(items: Sequence[Linking]) -> list[str]:
     sizes = sorted({len(linking.names) for linking in items})
-    size = f"{sizes[0]}" if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]}"
+    size = " to ".join(map(str, dict.fromkeys((sizes[0], sizes[-1]))))
     notes = [f"dictionary: {size} names, sha256 {_dictionary_checksum(items)}"]
     if len(items) > 1:
         notes.append(f"mean over {len(items)} folds, each with its own dictionary")
@@ -185,9 +176,12 @@ class SenseDisambiguation(TaskKind[Disambiguation]):
 
     def score(self, items: Disambiguation, vectors: Vectors, protocol: str = "paper") -> Scores:
         """The nearest candidate of each word, and how often it is right."""
-        with_gloss = protocol == "released"
-        keys = {key: row for row, key in enumerate(items.senses)}
-        senses = unit(np.stack([_sense_vector(sense, vectors, with_gloss) for sense in items.senses.values()]))
+        means = []
+        for sense in items.senses.values():
+            bare = sense.examples and protocol != "released"
+            contexts = sense.examples if bare else (*sense.examples, sense.gloss)
+            means.append(vectors(contexts).astype(np.float64).mean(axis=0))
+        senses, keys = unit(np.stack(means)), {key: row for row, key in enumerate(items.senses)}
         words = unit(vectors([occurrence.target for occurrence in items.occurrences]))
         best, similarity = [], []
         for word, occurrence in zip(words, items.occurrences, strict=True):
@@ -209,11 +203,3 @@ class SenseDisambiguation(TaskKind[Disambiguation]):
             notes=(f"{shown} of {len(items.senses)} senses have examples with the word in them",),
             extra={"predicted": np.array(best), "similarity": np.array(similarity), "mfs": first},
         )
-
-
-def _sense_vector(sense: SenseContexts, vectors: Vectors, with_gloss: bool) -> NDArray[np.float64]:
-    contexts: Sequence[TextInput] = sense.examples
-    if with_gloss or not contexts:
-        contexts = (*contexts, sense.gloss)
-    mean: NDArray[np.float64] = vectors(contexts).astype(np.float64).mean(axis=0)
-    return mean

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,6 +27,8 @@ if TYPE_CHECKING:
 Floats = NDArray[np.floating[Any]]
 IntArray = NDArray[np.int64]
 
+NEIGHBOURS = 10
+"""Size of CSLS's neighbourhoods (Lample et al. 2018)."""
 BLOCK_BYTES = {"cpu": 32 << 20, "cuda": 256 << 20}
 """Most memory for one block of scores, or of keys in float32, by device type."""
 QUERY_ROWS = {"cpu": 256, "cuda": 4096}
@@ -58,8 +59,12 @@ def topk(
     """
     _check(keys, k, similarity)
     k = min(k, len(keys))
-    equals = _Equals.of(keys) if penalty is None else None
-    candidates, _ = _candidates(queries, keys, k + _SPARE, similarity, equals.later if equals else penalty, device)
+    first = _first_equal(keys) if penalty is None else np.arange(len(keys))
+    repeated = first != np.arange(len(keys))
+    excluded = np.where(repeated, _NEVER, 0.0) if repeated.any() else penalty
+    candidates, _ = _candidates(queries, keys, k + _SPARE, similarity, excluded, device)
+    grouped = np.argsort(first, kind="stable")  # equal keys stand together
+    groups = first[grouped]
     indices = np.empty((len(queries), k), dtype=np.int64)
     scores = np.empty((len(queries), k))
     for rows in _slices(len(queries), _EXACT_ROWS):
@@ -70,8 +75,11 @@ def topk(
         exact = np.einsum("nd,ncd->nc", left, right)
         if penalty is not None:
             exact -= penalty[found]
-        if equals:
-            found, exact = equals.spread(found, exact, k)
+        if repeated.any():  # the first of a group was found: put up to k of the group into its place
+            begin, end = (np.searchsorted(groups, found, side)[..., None] for side in ("left", "right"))
+            places = begin + np.arange(k)
+            found = grouped[np.minimum(places, len(keys) - 1)].reshape(len(found), -1)
+            exact = np.where(places < end, exact[..., None], -np.inf).reshape(len(found), -1)
         order = np.lexsort((found, -exact), axis=1)[:, :k]
         indices[rows] = np.take_along_axis(found, order, axis=1)
         scores[rows] = np.take_along_axis(exact, order, axis=1)
@@ -88,18 +96,14 @@ def neighbourhood(queries: Floats, keys: Floats, k: int, device: str = "cpu") ->
     return result
 
 
-def csls(
-    queries: Floats, keys: Floats, k: int, sources: Floats | None = None, neighbours: int = 10, device: str = "cpu"
-) -> tuple[IntArray, NDArray[np.float64]]:
-    """The k best keys of each query by cross-domain similarity local scaling, 2 cos(x, y) - r(x) - r(y), as ``topk``.
+def csls(queries: Floats, keys: Floats, k: int, device: str = "cpu") -> IntArray:
+    """The k best keys of each query by cross-domain similarity local scaling, 2 cos(x, y) - r(x) - r(y), best first.
 
-    Lample et al. (2018), Eq. 3. It penalises hubs, keys that are near to everything. ``queries`` are mapped into the
-    space of the keys; the neighbours of a key are found among ``sources``, all vectors of the queries' side (default:
-    the queries).
+    Lample et al. (2018), Eq. 3. It penalises hubs, keys that are near to everything. ``queries`` are all vectors of
+    one side, mapped into the space of the keys; r(x) is the same for all keys of a query, and so left out.
     """
-    crowding = neighbourhood(keys, queries if sources is None else sources, neighbours, device)
-    indices, scores = topk(queries, keys, k, penalty=crowding / 2, device=device)
-    return indices, 2 * scores - neighbourhood(queries, keys, neighbours, device)[:, None]
+    crowding = neighbourhood(keys, queries, NEIGHBOURS, device)
+    return topk(queries, keys, k, penalty=crowding / 2, device=device)[0]
 
 
 def ranks(
@@ -133,35 +137,14 @@ def ranks(
     return ahead.cpu().numpy() + 1
 
 
-@dataclass(frozen=True)
-class _Equals:
-    """Groups of equal keys: only the first of each group is searched for, and stands for all."""
-
-    later: NDArray[np.float64]
-    """Penalty of each key that excludes all but the first of its group."""
-    first: IntArray
-    """The first key of each key's group, ascending."""
-    keys: IntArray
-    """The keys in the order of ``first``, ascending within a group."""
-
-    @classmethod
-    def of(cls, keys: Floats) -> _Equals | None:
-        """``None`` where no two keys are equal."""
-        _, group, sizes = np.unique(keys[:, 0], return_inverse=True, return_counts=True)
-        first = np.arange(len(keys))
-        seen: dict[bytes, int] = {}
-        for row in np.flatnonzero(sizes[group] > 1).tolist():  # same first component: compare the whole vectors
-            first[row] = seen.setdefault(hashlib.blake2b(keys[row].tobytes(), digest_size=16).digest(), row)
-        later = first != np.arange(len(keys))
-        order = np.argsort(first, kind="stable")
-        return cls(np.where(later, _NEVER, 0.0), first[order], order) if later.any() else None
-
-    def spread(self, found: IntArray, scores: Floats, k: int) -> tuple[IntArray, NDArray[np.float64]]:
-        """Replace each found key by up to ``k`` keys of its group, all with its score."""
-        begin, end = (np.searchsorted(self.first, found, side)[..., None] for side in ("left", "right"))
-        place = begin + np.arange(k)
-        keys = self.keys[np.minimum(place, len(self.keys) - 1)].reshape(len(found), -1)
-        return keys, np.where(place < end, scores[..., None], -np.inf).reshape(len(found), -1)
+def _first_equal(keys: Floats) -> IntArray:
+    """The first of the keys that equal each key; only it is searched for, and stands for all."""
+    _, group, sizes = np.unique(keys[:, 0], return_inverse=True, return_counts=True)
+    first = np.arange(len(keys))
+    seen: dict[bytes, int] = {}
+    for row in np.flatnonzero(sizes[group] > 1).tolist():  # same first component: compare the whole vectors
+        first[row] = seen.setdefault(hashlib.blake2b(keys[row].tobytes(), digest_size=16).digest(), row)
+    return first
 
 
 def _check(keys: Floats, k: int, similarity: str) -> None:

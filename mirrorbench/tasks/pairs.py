@@ -26,8 +26,52 @@ from mirrorbench.tasks.metrics import (
     uncentred_pearson,
 )
 
+TUNED_ON = "dev"
+"""The split on which the threshold is chosen."""
+SAME = 1e-4
+"""Where all cosines are this close to 1, both words got the vector of their text."""
 
-class PairSimilarity(TaskKind[Sequence[Pair]]):
+Item = TypeVar("Item", bound=Pair | ContextPair | RatedContexts | ContextChange)
+
+
+class CosineTask(TaskKind[Sequence[Item]], Generic[Item]):
+    """Base class of the tasks on pairs, which score the cosine of the two sides."""
+
+    def check(self, items: Sequence[Item]) -> None:
+        """The ids are unique."""
+        self.check_ids([item.id for item in items])
+
+    def texts(self, items: Sequence[Item]) -> Mapping[str, tuple[str, ...]]:
+        """The texts of each item, without repeats."""
+        return {item.id: tuple(dict.fromkeys(side.text for side in self.inputs([item]))) for item in items}
+
+    def cosines(self, items: Sequence[Item], vectors: Vectors) -> NDArray[np.float64]:
+        """The cosine of each pair."""
+        sides = self.inputs(items)
+        return cosine(vectors(sides[::2]), vectors(sides[1::2]))
+
+
+class ContextTask(CosineTask[Item], Generic[Item]):
+    """Base class of the tasks on pairs of words in context."""
+
+    level = "wic"
+
+    @staticmethod
+    def pairs(items: Sequence[Any]) -> Sequence[Any]:
+        """The pairs of words that the items consist of."""
+        return items
+
+    def check(self, items: Sequence[Item]) -> None:
+        """The ids are unique, and the target words are in their texts."""
+        super().check(items)
+        check_targets(self.name, self.pairs(items))
+
+    def inputs(self, items: Sequence[Item]) -> list[TextInput]:
+        """Both words of each pair."""
+        return [side for pair in self.pairs(items) for side in (pair.left, pair.right)]
+
+
+class PairSimilarity(CosineTask[Pair]):
     """Cosine similarity of two texts against a human judgement.
 
     Metrics: ``spearman`` and ``pearson`` over all pairs, as the papers report them; where the set has parts, also
@@ -45,31 +89,18 @@ class PairSimilarity(TaskKind[Sequence[Pair]]):
     level = "sentence"
     main_metric = "spearman"
 
-    def check(self, items: Sequence[Pair]) -> None:
-        """The ids are unique."""
-        self.check_ids([pair.id for pair in items])
-
     def inputs(self, items: Sequence[Pair]) -> list[TextInput]:
-        """Both texts of each pair."""
-        return [side for pair in zip(*self._sides(items), strict=True) for side in pair]
-
-    def _sides(self, items: Sequence[Pair]) -> tuple[list[TextInput], list[TextInput]]:
-        """The left and the right texts; with two languages each has its own."""
-        left, right = self.languages if len(self.languages) == 2 else ("", "")
-        return [TextInput(p.left, language=left) for p in items], [TextInput(p.right, language=right) for p in items]
-
-    def texts(self, items: Sequence[Pair]) -> Mapping[str, tuple[str, ...]]:
-        """Both texts of each pair."""
-        return {pair.id: (pair.left, pair.right) for pair in items}
-
-    def cosines(self, items: Sequence[Pair], vectors: Vectors) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """The cosine and the reference of each pair."""
-        left, right = self._sides(items)
-        return cosine(vectors(left), vectors(right)), np.array([pair.gold for pair in items], dtype=np.float64)
+        """Both texts of each pair; with two languages each has its own."""
+        languages = self.languages if len(self.languages) == 2 else ("", "")
+        return [
+            TextInput(text, language=language)
+            for pair in items
+            for text, language in zip((pair.left, pair.right), languages, strict=True)
+        ]
 
     def score(self, items: Sequence[Pair], vectors: Vectors, protocol: str = "paper") -> Scores:
         """Cosines, and their correlations with the judgements; the protocol makes no difference."""
-        cosines, gold = self.cosines(items, vectors)
+        cosines, gold = self.cosines(items, vectors), np.array([pair.gold for pair in items], dtype=np.float64)
         metrics = {"spearman": spearman(cosines, gold), "pearson": pearson(cosines, gold)}
         subsets = [pair.subset for pair in items]
         if len(set(subsets)) > 1:
@@ -100,46 +131,9 @@ class PairClassification(PairSimilarity):
 
     def score(self, items: Sequence[Pair], vectors: Vectors, protocol: str = "paper") -> Scores:
         """Cosines, and how well they separate the labels; the protocol makes no difference."""
-        cosines, gold = self.cosines(items, vectors)
-        ids = [pair.id for pair in items]
-        return Scores({"auc": auc(cosines, gold)}, ids, cosines, gold, extra=roc_points(cosines, gold))
-
-
-TUNED_ON = "dev"
-"""The split on which the threshold is chosen."""
-SAME = 1e-4
-"""Where all cosines are this close to 1, both words got the vector of their text."""
-
-Item = TypeVar("Item", ContextPair, RatedContexts, ContextChange)
-
-
-class ContextTask(TaskKind[Sequence[Item]], Generic[Item]):
-    """Base class of the tasks on pairs of words in context."""
-
-    level = "wic"
-
-    @staticmethod
-    def pairs(items: Sequence[Any]) -> Sequence[Any]:
-        """The pairs of words that the items consist of."""
-        return items
-
-    def check(self, items: Sequence[Item]) -> None:
-        """The ids are unique, and the target words are in their texts."""
-        self.check_ids([item.id for item in items])
-        check_targets(self.name, self.pairs(items))
-
-    def inputs(self, items: Sequence[Item]) -> list[TextInput]:
-        """Both words of each pair."""
-        return [side for pair in self.pairs(items) for side in (pair.left, pair.right)]
-
-    def texts(self, items: Sequence[Item]) -> Mapping[str, tuple[str, ...]]:
-        """The contexts of each item, without repeats."""
-        return {item.id: tuple(dict.fromkeys(side.text for side in self.inputs([item]))) for item in items}
-
-    def cosines(self, items: Sequence[Item], vectors: Vectors) -> NDArray[np.float64]:
-        """The cosine of the two words of each pair."""
-        sides = self.inputs(items)
-        return cosine(vectors(sides[::2]), vectors(sides[1::2]))
+        cosines, gold = self.cosines(items, vectors), np.array([pair.gold for pair in items], dtype=np.float64)
+        metrics = {"auc": auc(cosines, gold)}
+        return Scores(metrics, [pair.id for pair in items], cosines, gold, extra=roc_points(cosines, gold))
 
 
 class WordInContext(ContextTask[ContextPair]):
@@ -196,14 +190,10 @@ class WordInContext(ContextTask[ContextPair]):
         predictions = (cosines > threshold).astype(np.int8)
         secret = predictions[splits == "test"] if found and "test" not in labelled else ()
         return Scores(
-            metrics,
-            [pair.id for pair in items],
-            cosines,
-            gold,
-            notes=tuple(notes),
+            metrics, [pair.id for pair in items], cosines, gold, notes=tuple(notes),
             extra={"predictions": predictions, "splits": splits},
             submission="".join(f"{self._answers[answer]}\n" for answer in secret),
-        )
+        )  # fmt: skip
 
 
 class UsageSimilarity(ContextTask[RatedContexts]):
