@@ -99,13 +99,10 @@ _ROW, _LINE, _LETTER = 0.24, 0.17, 0.06
 def isotropy_figure(found: TableRows) -> Figure:
     """Three isotropy measures of each encoder (Mirror-BERT, Table 14, as a figure)."""
     figure, axes = _panels(1, 3, PAGE, 0.75 + _ROW * len(found), sharey=True)
-    titles = {
-        "log_isotropy": "log isotropy score",
-        "mean_vector_norm": "mean-vector norm",
-        "mean_cosine": "mean cosine",
-    }
+    names = ("log_isotropy", "mean_vector_norm", "mean_cosine")
+    titles = ("log isotropy score", "mean-vector norm", "mean cosine")
     rows = np.arange(len(found))
-    for ax, (name, title) in zip(axes, titles.items(), strict=True):
+    for ax, name, title in zip(axes, names, titles, strict=True):
         values = _column(found, name)
         ax.hlines(rows, 0, values, color="0.75", linewidth=1.5, zorder=1)
         ax.scatter(values, rows, color=[_line_style(row)["color"] for row in range(len(found))], s=18, zorder=2)
@@ -228,7 +225,7 @@ def frequency_figure(found: TableRows, lines: Mapping[str, Series]) -> Figure:
     return _with_legend(figure, scores)
 
 
-def errors_figure(better: TableRows, worse: TableRows, labels: tuple[str, str], graded: bool) -> Figure:
+def errors_figure(better: TableRows, worse: TableRows, labels: Sequence[str], graded: bool) -> Figure:
     """Each changed item under both encoders: score minus threshold (MirrorWiC, Table 6), or error of the rank."""
     figure, (ax,) = _panels(1, 1, COLUMN, COLUMN)
     if graded:

@@ -39,7 +39,9 @@ def measure_isotropy(vectors: NDArray[Any]) -> dict[str, Any]:
     is at most about exp(-norm of the mean), .001 for BERT's 6.93 (Table 14), but Table 9 has .222. It depends on the
     signs and order of the eigenvectors, which ``directions`` fixes.
     """
-    rows = _as_float64(vectors)
+    rows = np.asarray(vectors, dtype=np.float64)
+    if rows.ndim != 2 or 0 in rows.shape:
+        raise ValueError(f"expected vectors of shape (n, dimensions), got {rows.shape}")
     log_score = log_isotropy(rows)
     by_row = _log_sums(rows, directions(rows).T, signs=(1,))
     return {
@@ -58,14 +60,13 @@ def log_isotropy(vectors: NDArray[Any]) -> float:
 
     Both signs of each eigenvector count, since the sign depends on the linear-algebra library.
     """
-    rows = _as_float64(vectors)
+    rows = np.asarray(vectors, dtype=np.float64)
     sums = _log_sums(rows, directions(rows), signs=(1, -1))
     return float(sums.min() - sums.max())
 
 
-def directions(vectors: NDArray[Any]) -> NDArray[np.float64]:
-    """The eigenvectors of V^T V as columns, by falling eigenvalue, the largest component of each positive."""
-    rows = _as_float64(vectors)
+def directions(rows: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The eigenvectors of V^T V, V the rows, as columns by falling eigenvalue, the largest component of each positive."""
     found: NDArray[np.float64] = np.linalg.eigh(rows.T @ rows)[1][:, ::-1]
     largest = found[np.abs(found).argmax(axis=0), np.arange(found.shape[1])]
     oriented: NDArray[np.float64] = found * np.where(largest < 0, -1.0, 1.0)
@@ -74,16 +75,9 @@ def directions(vectors: NDArray[Any]) -> NDArray[np.float64]:
 
 def mean_cosine(vectors: NDArray[Any]) -> float:
     """Average cosine over all pairs of different vectors (Ethayarajh 2019); 0 for pairs with a zero vector."""
-    rows = unit(_as_float64(vectors))
+    rows = unit(vectors)
     total = float(np.square(rows.sum(axis=0)).sum()) - float(np.square(rows).sum())
     return total / (len(rows) * (len(rows) - 1))
-
-
-def _as_float64(vectors: NDArray[Any]) -> NDArray[np.float64]:
-    rows = np.asarray(vectors, dtype=np.float64)
-    if rows.ndim != 2 or 0 in rows.shape:
-        raise ValueError(f"expected vectors of shape (n, dimensions), got {rows.shape}")
-    return rows
 
 
 def _log_sums(rows: NDArray[np.float64], columns: NDArray[np.float64], signs: tuple[int, ...]) -> NDArray[np.float64]:

@@ -2,38 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from mirrorbench.analysis import figures
-from mirrorbench.analysis.geometry import (
-    SentenceWords,
-    examples_of,
-    measure_isotropy,
-    measure_layer,
-    project,
-    read_examples,
-    silhouette,
-    words_in,
-)
-from mirrorbench.analysis.scores import (
-    Series,
-    answers,
-    bounds,
-    bucket,
-    changed_answers,
-    count_words,
-    curves_over,
-    distribution,
-    middle,
-    roc_curve,
-    shared_edges,
-    shifted_ranks,
-)
-from mirrorbench.analysis.study import Analysis, NothingAnalysedError, Study
+from mirrorbench.analysis import figures, geometry, scores
+from mirrorbench.analysis.scores import Series
+from mirrorbench.analysis.study import Analysis, NothingAnalysedError, Stored, Study
 from mirrorbench.core.errors import UsageError
 from mirrorbench.core.inputs import Encoder, PoolingEncoder, TextInput
 from mirrorbench.core.plugins import Plugins
@@ -48,7 +25,7 @@ from mirrorbench.tasks.base import score_task
 def isotropy(study: Study, texts: str, limit: int) -> Analysis:
     """Isotropy of each encoder's vectors."""
     inputs, described = study.texts(texts, limit)
-    found = study.of_each(lambda cell, encoder: measure_isotropy(study.encode(cell, encoder, inputs)[0]))
+    found = study.of_each(lambda cell, encoder: geometry.measure_isotropy(study.encode(cell, encoder, inputs)[0]))
     rows = [{"encoder": label, **numbers} for label, numbers in found.items()]
     return Analysis(f"isotropy-{study.task}", rows, {"texts": described}, partial(figures.isotropy_figure, rows))
 
@@ -56,7 +33,7 @@ def isotropy(study: Study, texts: str, limit: int) -> Analysis:
 def layers(study: Study, texts: str, limit: int) -> Analysis:
     """Task score and geometry of each layer."""
     inputs, described = study.texts(texts, limit)
-    words = words_in(list(dict.fromkeys(item.text for item in inputs)))
+    words = geometry.words_in(list(dict.fromkeys(item.text for item in inputs)))
     if not words.inputs:
         raise UsageError(f"the texts of {described['source']} have no two words", "Name sentences: --texts FILE")
     found = study.of_each(partial(_layers, study, words))
@@ -67,7 +44,7 @@ def layers(study: Study, texts: str, limit: int) -> Analysis:
     return Analysis(f"layers-{study.task}", rows, document, partial(figures.layers_figure, found, title))
 
 
-def _layers(study: Study, words: SentenceWords, cell: Cell, encoder: Encoder) -> list[dict[str, Any]]:
+def _layers(study: Study, words: geometry.SentenceWords, cell: Cell, encoder: Encoder) -> list[dict[str, Any]]:
     """Measures of every layer; the task's inputs and the words are encoded once for all layers."""
     if cell.pooling is None or not isinstance(encoder, PoolingEncoder):
         raise UsageError(
@@ -81,21 +58,21 @@ def _layers(study: Study, words: SentenceWords, cell: Cell, encoder: Encoder) ->
     plugins = study.workspace.plugins
     task = plugins.tasks[study.task]
     inputs = list(dict.fromkeys(task.inputs(study.items)))
-    scores = [
+    task_scores = [
         score_task(task, study.items, Vectors(inputs, array), study.protocol, plugins.metrics).metrics[task.main_metric]
         for array in study.encode(cell, encoder, inputs, poolings)
     ]
     arrays = study.encode(cell, encoder, words.inputs, [replace(one, mode="target") for one in poolings])
-    return [measure_layer(n, array, words, scores[n], study.seed) for n, array in enumerate(arrays)]
+    return [geometry.measure_layer(n, array, words, task_scores[n], study.seed) for n, array in enumerate(arrays)]
 
 
 def projection(study: Study, word: str, texts: str, method: str) -> Analysis:
     """The senses of a word in two dimensions."""
     if word and texts:
         raise UsageError("--word is looked up in a task, --texts is a file", "Give one of them.")
-    examples = examples_of(word, study.items, study.task) if word else read_examples(texts)
+    examples = geometry.examples_of(word, study.items, study.task) if word else geometry.read_examples(texts)
     vectors = study.of_each(lambda cell, encoder: study.encode(cell, encoder, examples.inputs)[0])
-    points = {label: project(array, method, study.seed) for label, array in vectors.items()}
+    points = {label: geometry.project(array, method, study.seed) for label, array in vectors.items()}
     rows = [
         {"encoder": label, "sense": sense, "text": bracketed(item), "x": x, "y": y}
         for label, plane in points.items()
@@ -103,7 +80,7 @@ def projection(study: Study, word: str, texts: str, method: str) -> Analysis:
     ]
     counts = {"contexts": len(examples.senses), "senses": len(set(examples.senses))}
     table = [
-        {"encoder": label, **counts, "silhouette": silhouette(array, examples.senses)}
+        {"encoder": label, **counts, "silhouette": geometry.silhouette(array, examples.senses)}
         for label, array in vectors.items()
     ]
     document = {"method": method, "source": examples.source, "encodings": table}
@@ -113,12 +90,10 @@ def projection(study: Study, word: str, texts: str, method: str) -> Analysis:
 
 def similarity(study: Study) -> Analysis:
     """Cosines of similar and dissimilar pairs."""
-    stored = {one.label: one.arrays for one in study.predictions()}
-    edges = shared_edges([arrays["scores"] for arrays in stored.values()])
-    try:
-        found = {label: distribution(arrays["scores"], arrays["gold"], edges) for label, arrays in stored.items()}
-    except ValueError as error:
-        raise UsageError(f"the task {study.task} has no kinds of pairs: {error}", "Take a task of pairs.") from error
+    stored = study.predictions()
+    edges = scores.shared_edges([arrays["scores"] for _, arrays in stored.values()])
+    measure = partial(scores.distribution, edges=edges)
+    found = _of_each(study, stored, measure, "kinds of pairs", "Take a task of pairs.")
     columns = ("n", "mean", "sd", "median")
     rows = [
         {"encoder": label, "pairs": band["name"], **{name: band[name] for name in columns},
@@ -131,22 +106,26 @@ def similarity(study: Study) -> Analysis:
 
 def roc(study: Study) -> Analysis:
     """ROC curves of a task with binary labels."""
-    try:
-        found = {one.label: roc_curve(one.arrays) for one in study.predictions()}
-    except ValueError as error:
-        hint = "Take one of yes and no: qnli, wic ..."
-        raise UsageError(f"the task {study.task} has no ROC curve: {error}", hint) from error
-    points = ("fpr", "tpr", "threshold")
+    hint = "Take one of yes and no: qnli, wic ..."
+    found = _of_each(study, study.predictions(), scores.roc_curve, "ROC curve", hint)
     rows = [
-        {"encoder": label, **dict(zip(points, point, strict=True))}
+        {"encoder": label, "fpr": x, "tpr": y, "threshold": threshold}
         for label, one in found.items()
-        for point in zip(*(one[name].tolist() for name in points), strict=True)
+        for x, y, threshold in zip(one["fpr"], one["tpr"], one["threshold"], strict=True)
     ]
-    table = [
-        {"encoder": label, **{name: one[name] for name in ("auc", "positives", "negatives")}}
-        for label, one in found.items()
-    ]
+    numbers = ("auc", "positives", "negatives")
+    table = [{"encoder": label, **{name: one[name] for name in numbers}} for label, one in found.items()]
     return Analysis(f"roc-{study.task}", rows, {"areas": table}, partial(figures.roc_figure, found), table)
+
+
+def _of_each(
+    study: Study, stored: Stored, measure: Callable[[scores.Arrays], dict[str, Any]], wanted: str, hint: str
+) -> dict[str, dict[str, Any]]:
+    """A measure of each encoder's predictions, by label; ``UsageError`` where the task does not allow it."""
+    try:
+        return {label: measure(arrays) for label, (_, arrays) in stored.items()}
+    except ValueError as error:
+        raise UsageError(f"the task {study.task} has no {wanted}: {error}", hint) from error
 
 
 def errors(study: Study, show: int) -> Analysis:
@@ -160,17 +139,16 @@ def errors(study: Study, show: int) -> Analysis:
     stored = study.predictions()
     if len(stored) < 2:
         raise NothingAnalysedError
-    first, second = (one.arrays for one in stored)
+    (one, first), (other, second) = stored.values()
     ids = [str(item) for item in first["ids"]]
     if ids != [str(item) for item in second["ids"]]:
         raise UsageError(f"the two encoders were scored on other items of {study.task}", "Run both anew.")
-    before, after = (answers(one.arrays, one.result.metrics.get("threshold")) for one in stored)
-    graded = before is None or after is None
-    if before is None or after is None:
-        rows = shifted_ranks(ids, first["gold"], first["scores"], second["scores"])
+    before, after = (scores.answers(arrays, result.metrics.get("threshold")) for result, arrays in stored.values())
+    if graded := before is None or after is None:
+        rows = scores.shifted_ranks(ids, first["gold"], first["scores"], second["scores"])
         better, worse = [row for row in rows if row["gain"] > 0], [row for row in rows if row["gain"] < 0]
     else:
-        rows = changed_answers(ids, first["gold"], before, after)
+        rows = scores.changed_answers(ids, first["gold"], before, after)
         better, worse = [r for r in rows if r["after"] == r["gold"]], [r for r in rows if r["after"] != r["gold"]]
     texts = _texts_of(study.items)
     for row in rows:
@@ -180,8 +158,8 @@ def errors(study: Study, show: int) -> Analysis:
         "corrected": len(better), "new_true_positives": sum(row["gold"] for row in better),
         "spoiled": len(worse), "new_false_positives": sum(1 - row["gold"] for row in worse),
     }  # fmt: skip
-    document = {"cell_ids": [one.result.cell_id for one in stored], **counts}
-    draw = partial(figures.errors_figure, better, worse, (stored[0].label, stored[1].label), graded)
+    document = {"cell_ids": [one.cell_id, other.cell_id], **counts}
+    draw = partial(figures.errors_figure, better, worse, list(stored), graded)
     summary = "; ".join(f"{key.replace('_', ' ')}: {value}" for key, value in counts.items())
     return Analysis(f"errors-{study.task}", rows, document, draw, better[:show] + worse[:show], summary)
 
@@ -209,8 +187,8 @@ def bracketed(side: object) -> str:
 def curves(study: Study, results: Sequence[str | Path], x: str, tasks: Sequence[str], log: bool) -> Analysis:
     """Scores by a tuning hyper-parameter, from the results of a sweep."""
     plugins = study.workspace.plugins
-    folders = [Path(folder) for folder in results] or [study.workspace.results.root]
-    found = curves_over(_results(folders, tasks, plugins), x)
+    folders = [*map(Path, results)] or [study.workspace.results.root]
+    found = scores.curves_over(_results(folders, tasks, plugins), x)
     if not found:
         raise UsageError(
             f"no encoder has results for two values of {x} here",
@@ -233,11 +211,11 @@ def frequency(study: Study, results: Sequence[str | Path]) -> Analysis:
     """The words of a task in each frequency bucket, and scores after tuning on each."""
     task, plugins = study.task, study.workspace.plugins
     inputs = plugins.tasks[task].inputs(study.items)
-    folders = [Path(folder) for folder in results] or [study.workspace.results.root]
+    folders = [*map(Path, results)] or [study.workspace.results.root]
     there = results or folders[0].is_dir()  # the default folder may be missing: counting words needs no results
-    found = curves_over(_results(folders, [task], plugins), "corpus", bucket, least=1) if there else []
-    corpora = [(one.name, one.value.generate()) for one in plugins.corpora if bounds(one.name)]
-    rows = count_words([item.text for item in inputs], corpora)
+    found = scores.curves_over(_results(folders, [task], plugins), "corpus", scores.bucket, least=1) if there else []
+    corpora = [(one.name, one.value.generate()) for one in plugins.corpora if scores.bounds(one.name)]
+    rows = scores.count_words([item.text for item in inputs], corpora)
     if not found:
         study.workspace.reporter.note(
             f"No results of {task} for any bucket; make some: mirrorbench run -e BACKBONE+mirror:corpus="
@@ -247,7 +225,7 @@ def frequency(study: Study, results: Sequence[str | Path]) -> Analysis:
     labelled = _labelled(found, plugins)
     for row in rows:
         for label, one in labelled.items():
-            point = one.at(middle(row["corpus"]) or 0.0)
+            point = one.at(scores.middle(row["corpus"]) or 0.0)
             row |= {label: point["mean"], f"{label} sd": point["sd"]}
     return Analysis(f"frequency-{task}", rows, document, partial(figures.frequency_figure, rows, labelled))
 

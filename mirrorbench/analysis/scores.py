@@ -27,6 +27,8 @@ FEWEST, MOST = 12, 40
 """Limits for the number of bins of a histogram, which follows the Rice rule, 2 n^(1/3)."""
 GRADES = ("low", "middle", "high")
 """Bands of graded judgements: thirds of the gold range."""
+Arrays = Mapping[str, NDArray[Any]]
+"""Stored predictions: ids, scores, gold and more, by name."""
 Answers = tuple[NDArray[np.int64], NDArray[np.float64]]
 """The binary answer to each item, and each score minus the encoder's threshold."""
 
@@ -52,13 +54,13 @@ def shared_edges(cosines: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
     return edges
 
 
-def distribution(cosines: NDArray[np.float64], gold: ArrayLike, edges: NDArray[np.float64]) -> dict[str, Any]:
+def distribution(predictions: Arrays, edges: NDArray[np.float64]) -> dict[str, Any]:
     """The distribution of an encoder's similarities in each kind of pair that occurs.
 
     ``overlap`` is the shared area of the lowest and highest histograms, from 0 (separate) to 1 (equal), ``auc`` the
     share of cases in which a pair of the highest band scores above one of the lowest.
     """
-    names, kind = bands_of(gold)
+    cosines, (names, kind) = predictions["scores"], bands_of(predictions["gold"])
     bands: list[dict[str, Any]] = []
     for index, name in enumerate(names):
         own = cosines[kind == index]
@@ -73,7 +75,7 @@ def distribution(cosines: NDArray[np.float64], gold: ArrayLike, edges: NDArray[n
     return {"bands": bands, "edges": edges, "overlap": overlap, "auc": area}
 
 
-def roc_curve(predictions: Mapping[str, NDArray[Any]]) -> dict[str, Any]:
+def roc_curve(predictions: Arrays) -> dict[str, Any]:
     """The ROC curve of predictions, from its stored points or their scores; items of unknown gold (NaN) left out."""
     scores, gold = predictions["scores"], predictions["gold"]
     scores, gold = scores[~np.isnan(gold)], gold[~np.isnan(gold)]
@@ -86,7 +88,7 @@ def roc_curve(predictions: Mapping[str, NDArray[Any]]) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def answers(predictions: Mapping[str, NDArray[Any]], threshold: float | None = None) -> Answers | None:
+def answers(predictions: Arrays, threshold: float | None = None) -> Answers | None:
     """The binary answer to each item; ``None`` for graded judgements.
 
     The threshold is the task's own if it stored one with its decisions, 0.5 where scores are hits (1) and misses (0),

@@ -16,9 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from mirrorbench.analysis import figures
+from mirrorbench.analysis import figures, scores
 from mirrorbench.analysis.figures import TableRows
 from mirrorbench.core.errors import UsageError
 from mirrorbench.core.files import writing
@@ -36,6 +35,9 @@ from mirrorbench.runs.workspace import Workspace
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+Stored = dict[str, tuple[Result, scores.Arrays]]
+"""The stored result of each encoder on a task, by label, and the arrays behind its main score."""
+
 _T = TypeVar("_T")
 _CHUNK = 1024
 """Texts between two progress reports, for encoders that do not report progress themselves."""
@@ -43,15 +45,6 @@ _CHUNK = 1024
 
 class NothingAnalysedError(Exception):
     """Every encoder failed; the study's failures say why."""
-
-
-@dataclass(frozen=True)
-class Predictions:
-    """An encoder's label, its stored result on a task, and the arrays behind the main score."""
-
-    label: str
-    result: Result
-    arrays: dict[str, NDArray[Any]]
 
 
 @dataclass
@@ -149,24 +142,24 @@ class Study:
             self.workspace.reporter.advance(len(arrays[-1]))
         return [np.concatenate(arrays)]
 
-    def predictions(self) -> list[Predictions]:
-        """Each encoder's predictions from the result store; missing ones are computed and stored."""
+    def predictions(self) -> Stored:
+        """Each encoder's predictions, by label, from the result store; missing ones are computed and stored."""
         outcome = self.workspace.execute(self.plan)
         self.failures[:] = outcome.failures
         if not outcome.results:
             raise NothingAnalysedError
         cells = {str(cell.spec): cell for cell in self.plan.cells}
-        found = []
+        found = {}
         for result in outcome.results:
-            path = self.workspace.results.path(cells[result.spec])
+            cell = cells[result.spec]
+            path, aside = self.workspace.results.places(cell)
             if not path.is_file() or read_result(path).cell_id != result.cell_id:  # a result of another identity
-                path = path.with_name(f"{path.stem}.{result.cell_id[:12]}.json")
-            arrays = scored(read_predictions(path), result.main_metric)
-            found.append(Predictions(self.label(cells[result.spec].spec), result, arrays))
+                path = aside
+            found[self.label(cell.spec)] = result, scored(read_predictions(path), result.main_metric)
         return found
 
 
-def scored(arrays: dict[str, NDArray[Any]], metric: str) -> dict[str, NDArray[Any]]:
+def scored(arrays: scores.Arrays, metric: str) -> scores.Arrays:
     """The arrays of the items behind a metric: those of its split, if a task has several, with known gold."""
     n, keep = len(arrays["ids"]), ~np.isnan(arrays["gold"])
     if "splits" in arrays and (own := keep & (arrays["splits"] == metric.partition("_")[0])).any():

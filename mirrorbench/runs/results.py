@@ -134,13 +134,17 @@ class ResultStore:
         """The path of the cell's result, stored or not."""
         return self.root / slug(cell.spec, cell.protocol) / _directory_name(cell.task) / f"seed-{cell.seed}.json"
 
+    def places(self, cell: Cell) -> tuple[Path, Path]:
+        """Where the result of exactly this cell may lie: in its place, or moved aside."""
+        path = self.path(cell)
+        return path, _aside(path, cell.id)
+
     def find(self, cell: Cell) -> Result | None:
         """The stored result of exactly this cell, also if it was moved aside.
 
         A file that cannot be read causes a warning and counts as missing.
         """
-        path = self.path(cell)
-        for candidate in (path, _aside(path, cell.id)):
+        for candidate in self.places(cell):
             if candidate.is_file():
                 try:
                     result = read_result(candidate)
@@ -156,8 +160,7 @@ class ResultStore:
 
         The file in its place is moved aside. A folder that cannot be written stays as it is.
         """
-        path = self.path(cell)
-        aside = _aside(path, cell.id)
+        path, aside = self.places(cell)
         if aside.is_file():
             with suppress(OSError):
                 if path.is_file():

@@ -25,9 +25,9 @@ def _isotropy() -> Any:
 
 
 def _similarity(gold: np.ndarray) -> Any:
-    cosines = {name: RNG.uniform(0.2 * n, 1, size=len(gold)) for n, name in enumerate(NAMES)}
-    edges = scores.shared_edges(list(cosines.values()))
-    return figures.similarity_figure({name: scores.distribution(s, gold, edges) for name, s in cosines.items()})
+    stored = {name: {"scores": RNG.uniform(0.2 * n, 1, len(gold)), "gold": gold} for n, name in enumerate(NAMES)}
+    edges = scores.shared_edges([arrays["scores"] for arrays in stored.values()])
+    return figures.similarity_figure({name: scores.distribution(one, edges) for name, one in stored.items()})
 
 
 def _layers(n: int, score: float | None) -> Any:

@@ -50,7 +50,7 @@ def test_distribution_of_loops() -> None:
     gold = rng.integers(0, 2, 200)
     cosines = np.clip(rng.normal(0.4 + 0.2 * gold, 0.15), -1, 1)
     edges = shared_edges([cosines])
-    found = distribution(cosines, gold, edges)
+    found = distribution({"scores": cosines, "gold": gold}, edges)
     for band, label in zip(found["bands"], (0, 1), strict=True):
         own = [c for c, g in zip(cosines.tolist(), gold.tolist(), strict=True) if g == label]
         assert band["n"] == len(own)
@@ -69,17 +69,16 @@ def test_distribution_of_loops() -> None:
 
 
 def test_parted_and_equal_bands() -> None:
-    parted = np.array([0.1, 0.15, 0.8, 0.9])
-    edges = shared_edges([parted])
-    assert distribution(parted, [0, 0, 1, 1], edges)["overlap"] == 0
-    same = np.array([0.1, 0.9, 0.1, 0.9])
-    assert distribution(same, [0, 0, 1, 1], shared_edges([same]))["overlap"] == pytest.approx(1)
+    gold = np.array([0, 0, 1, 1])
+    parted, same = np.array([0.1, 0.15, 0.8, 0.9]), np.array([0.1, 0.9, 0.1, 0.9])
+    overlaps = [distribution({"scores": s, "gold": gold}, shared_edges([s]))["overlap"] for s in (parted, same)]
+    assert overlaps == [0, pytest.approx(1)]
 
 
 def test_graded_bands_compare_their_ends() -> None:
     gold = np.array([0, 0.5, 2.5, 4.5, 5])
     cosines = np.array([0.2, 0.6, 0.99, 0.5, 0.9])
-    found = distribution(cosines, gold, shared_edges([cosines]))
+    found = distribution({"scores": cosines, "gold": gold}, shared_edges([cosines]))
     assert [band["name"] for band in found["bands"]] == ["low", "middle", "high"]
     assert found["bands"][1]["sd"] is None
     assert found["auc"] == pytest.approx(0.75)  # of four pairs only .6 > .5 is wrong
