@@ -66,7 +66,7 @@ def log_isotropy(vectors: NDArray[Any]) -> float:
 
 
 def directions(rows: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The eigenvectors of V^T V, V the rows, as columns by falling eigenvalue, the largest component of each positive."""
+    """The eigenvectors of V^T V, V the rows, by falling eigenvalue; each is a column with its largest part positive."""
     found: NDArray[np.float64] = np.linalg.eigh(rows.T @ rows)[1][:, ::-1]
     largest = found[np.abs(found).argmax(axis=0), np.arange(found.shape[1])]
     oriented: NDArray[np.float64] = found * np.where(largest < 0, -1.0, 1.0)
