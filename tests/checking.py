@@ -41,8 +41,8 @@ def inconsistencies(table: PaperTable) -> list[Recomputed]:
     A printed number stands for everything that is rounded to it; what is reported lies outside even so.
     """
     found = []
-    for r, row in enumerate(table.rows):
-        for c, printed in enumerate(row.printed):
+    for r, row in enumerate(table.printed):
+        for c, printed in enumerate(row):
             parts = _parts(table, r, c)
             if printed.value is None or not parts:
                 continue
@@ -55,16 +55,16 @@ def inconsistencies(table: PaperTable) -> list[Recomputed]:
 
 def _parts(table: PaperTable, row: int, column: int) -> list[tuple[float, Printed]]:
     """The printed cells that a cell is computed from, with their weights; none if one of them has no number."""
-    head, line = table.columns[column], table.rows[row]
+    line, average, difference = table.printed[row], table.averaged(column), table.difference(column)
     parts: list[tuple[float, Printed]] = []
-    if head.average:
-        parts = [(1 / len(head.average), line.printed[i]) for i in head.average]
-    elif head.difference:
-        first, second = head.difference
+    if average:
+        parts = [(1 / len(average), line[i]) for i in average]
+    elif difference:
+        first, second = difference
         if first != second:
-            parts = [(1.0, line.printed[first]), (-1.0, line.printed[second])]
-        elif line.against is not None:
-            parts = [(1.0, line.printed[first]), (-1.0, table.rows[line.against].printed[first])]
+            parts = [(1.0, line[first]), (-1.0, line[second])]
+        elif (against := table.against(row)) is not None:
+            parts = [(1.0, line[first]), (-1.0, table.printed[against][first])]
     return [] if any(part.value is None for _, part in parts) else parts
 
 
@@ -89,6 +89,6 @@ def disagreements(tables: Iterable[PaperTable]) -> list[Twice]:
 
 def _numbers(table: PaperTable) -> Iterator[tuple[tuple[str, int, int], Target, Printed]]:
     for (row, column), target in table.targets().items():
-        printed = table.rows[row].printed[column]
+        printed = table.printed[row][column]
         if printed.value is not None:
             yield (table.name, row, column), target, printed

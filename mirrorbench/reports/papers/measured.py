@@ -13,7 +13,7 @@ import json
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from mirrorbench.core.errors import UsageError
@@ -28,6 +28,12 @@ from mirrorbench.runs.results import Result
 NOISE = 2.0
 """Standard deviations over seeds that count as noise."""
 
+DIFFERS = "≠"
+"""Marks a difference of more than the noise of the seeds."""
+ILLEGIBLE = "?"
+"""Shown where the printed value is illegible in our copies of the paper."""
+
+_DIGITS = {"fraction": 3, "percent": 2, "raw": 3}
 _ROUNDING = 1e-9
 
 
@@ -87,7 +93,7 @@ def measured_table(
     stored: dict[tuple[str, str], dict[int, Result]] = {}
     for result in without_repeats(result for result in results if result.protocol == protocol):
         stored.setdefault((result.spec, result.task), {})[result.seed] = result
-    cells = [[PaperCell(printed, comparable=backbone is None) for printed in row.printed] for row in table.rows]
+    cells = [[PaperCell(printed, comparable=backbone is None) for printed in row] for row in table.printed]
     used: dict[str, Result] = {}
     notes: dict[str, None] = {}
     for (r, c), target in table.targets(backbone).items():
@@ -102,7 +108,7 @@ def measured_table(
         used |= own
         score = mean_over_seeds(found, target.metric)
         tuned = any(result.cell.get("recipe") for result in own.values())
-        cells[r][c] = PaperCell(table.rows[r].printed[c], score, tuned, backbone is None)
+        cells[r][c] = PaperCell(table.printed[r][c], score, tuned, backbone is None)
     for r, row in enumerate(cells):
         for c, cell in enumerate(row):
             if not cell.printed.absent and (score := _difference(table, cells, r, c)):
@@ -124,11 +130,11 @@ def _not_averageable(found: Sequence[Mapping[int, Result]], target: Target) -> s
 
 def _difference(table: PaperTable, cells: Sequence[Sequence[PaperCell]], row: int, column: int) -> Score | None:
     """The measured value of a column of differences; ``None`` for other columns, or where a score is missing."""
-    pair = table.columns[column].difference
+    pair = table.difference(column)
     if pair is None:
         return None
     first, second = pair
-    other = row if first != second else table.rows[row].against
+    other = row if first != second else table.against(row)
     one, two = cells[row][first].measured, None if other is None else cells[other][second].measured
     if one is None or two is None:
         return None
@@ -151,14 +157,6 @@ def paper_requests(
 
 Content = MeasuredTable | FactTable
 
-DIFFERS = "≠"
-"""Marks a difference of more than the noise of the seeds."""
-
-ILLEGIBLE = "?"
-"""Shown where the printed value is illegible in our copies of the paper."""
-
-_DIGITS = {"fraction": 3, "percent": 2, "raw": 3}
-
 
 def as_table(content: Content) -> Table:
     """Facts as printed, or published values with measured ones below them."""
@@ -166,7 +164,7 @@ def as_table(content: Content) -> Table:
     title = f"{paper.title} ({paper.where})"
     if isinstance(content, FactTable):
         columns = tuple(Column(head, head) for head in content.columns)
-        rows = [Row(label, "", tuple(map(_text, values))) for label, values, _ in content.rows]
+        rows = [Row(row.label, "", tuple(map(_text, row.values))) for row in content.rows]
         return Table(title, columns, tuple(rows), content.notes, "facts", content.head)
     columns = tuple(Column(c.title, c.head, c.group) for c in content.table.columns)
     return Table(title, columns, tuple(_rows(content)), tuple(_notes(content)), "scores", "model")
@@ -183,7 +181,9 @@ def _rows(content: MeasuredTable) -> list[Row]:
     digits, scale = _digits(table), SCALES[table.scale]
 
     def number_of(value: float, column: int, sign: str = "") -> str:
-        return _number(value * scale, digits[column], table.scale == "percent", sign)
+        shown, n = value * scale, digits[column]
+        text = f"{shown:z.{n}f}" if table.scale == "percent" else number(shown, n)  # .743, but 0.16 per cent
+        return text if text.startswith("-") else f"{sign}{text}"
 
     def rank(value: float | None, column: int) -> float:
         unranked = value is None or table.scale == "raw" or table.columns[column].difference
@@ -218,12 +218,6 @@ def _rows(content: MeasuredTable) -> list[Row]:
     return rows
 
 
-def _number(value: float, digits: int, percent: bool, sign: str) -> str:
-    """A score as the papers print it: ``.743``, but ``0.16`` for a percentage."""
-    text = f"{value:z.{digits}f}" if percent else number(value, digits)
-    return text if text.startswith("-") else f"{sign}{text}"
-
-
 def _digits(table: PaperTable) -> list[int]:
     """Digits after the point in each column: the most common number in the column, or else in the table."""
 
@@ -231,34 +225,33 @@ def _digits(table: PaperTable) -> list[int]:
         counts = Counter(len(cell.text.partition(".")[2]) for cell in cells if cell.value is not None)
         return counts.most_common(1)[0][0] if counts else None
 
-    default = usual(cell for row in table.rows for cell in row.printed) or _DIGITS[table.scale]
-    return [usual(row.printed[i] for row in table.rows) or default for i in range(len(table.columns))]
+    default = usual(cell for row in table.printed for cell in row) or _DIGITS[table.scale]
+    return [usual(row[i] for row in table.printed) or default for i in range(len(table.columns))]
 
 
 def _notes(content: MeasuredTable) -> list[str]:
     table = content.table
-
-    def cell(row: int, column: int) -> str:
-        return f"{table.rows[row].label} (row {row + 1}), {table.columns[column].title}"
-
     notes = [*table.notes, *(f"{row.label}: {row.note}." for row in table.rows if row.note)]
     reasons: dict[str, list[str]] = {}
-    for column in table.columns:
-        if column.unavailable:
-            reasons.setdefault(column.unavailable, []).append(column.title)
+    for head in table.columns:
+        if head.unavailable:
+            reasons.setdefault(head.unavailable, []).append(head.title)
     notes += [f"Not measurable: {', '.join(heads)}: {reason}." for reason, heads in reasons.items()]
     notes += [
-        f"Inconsistent: {cell(x.row, x.column)}: the printed values give {x.recomputed}; {x.note}."
+        f"Inconsistent: {_row_name(table, row)}, {table.columns[column].title}: the printed values give "
+        f"{x.recomputed}; {x.note}."
         for x in table.inconsistencies
+        for row, column in [table.place(x)]
     ]
     elsewhere: dict[tuple[int, str], list[str]] = {}
     for x in table.disagreements:
-        elsewhere.setdefault((x.row, x.where), []).append(f"{table.columns[x.column].title}: {x.note}")
+        row, column = table.place(x)
+        elsewhere.setdefault((row, x.where), []).append(f"{table.columns[column].title}: {x.note}")
     notes += [
-        f"Elsewhere otherwise ({where}): {table.rows[row].label} (row {row + 1}), {'; '.join(said)}."
+        f"Elsewhere otherwise ({where}): {_row_name(table, row)}, {'; '.join(said)}."
         for (row, where), said in elsewhere.items()
     ]
-    if any(not p.text for row in table.rows for p in row.printed):
+    if any(not p.text for row in table.printed for p in row):
         notes.append(f"{ILLEGIBLE}: not legible, or not printed as a number, in the copies that this was typed from.")
     analyses = sorted({column.analysis for column in table.columns if column.analysis})
     notes += [f"Not scores of tasks: see mirrorbench analyze {name}." for name in analyses]
@@ -274,13 +267,17 @@ def _notes(content: MeasuredTable) -> list[str]:
     return [*notes, *content.notes, *(provenance_notes(content.results) if content.results else ())]
 
 
+def _row_name(table: PaperTable, row: int) -> str:
+    return f"{table.rows[row].label} (row {row + 1})"
+
+
 def _comma_separated(content: Content) -> str:
     """CSV: a line for each cell, in full precision and the tasks' own units; a table of facts as it is."""
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
     if isinstance(content, FactTable):
         writer.writerow([content.head, *content.columns])
-        writer.writerows([label, *values] for label, values, _ in content.rows)
+        writer.writerows([row.label, *row.values] for row in content.rows)
         return stream.getvalue()
     cells = _cells(content)
     writer.writerow(cells[0])
@@ -290,31 +287,31 @@ def _comma_separated(content: Content) -> str:
 
 def _json(content: Content) -> str:
     """JSON; ``cells`` holds a flat object for each cell, in printed order."""
-    value = asdict(content) if isinstance(content, FactTable) else _object(content)
+    value: dict[str, Any]
+    if isinstance(content, FactTable):
+        value = {name: getattr(content, name) for name in ("name", "title", "where", "head", "columns")}
+        value |= {"rows": [(row.label, row.values, row.preset) for row in content.rows], "notes": content.notes}
+    else:
+        table, (done, total) = content.table, content.counts
+        value = {"table": table.name, "title": table.title, "where": table.where, "scale": table.scale}
+        value |= {"backbone": str(content.backbone) if content.backbone else None, "measured": done}
+        value |= {"measurable": total, "cells": _cells(content), "notes": _notes(content)}
     return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
-
-
-def _object(content: MeasuredTable) -> dict[str, Any]:
-    table, (done, total) = content.table, content.counts
-    head = {"table": table.name, "title": table.title, "where": table.where, "scale": table.scale}
-    counts = {"backbone": str(content.backbone) if content.backbone else None, "measured": done, "measurable": total}
-    return {**head, **counts, "cells": _cells(content), "notes": _notes(content)}
 
 
 def _cells(content: MeasuredTable) -> list[dict[str, Any]]:
     cells = []
     for r, (row, line) in enumerate(zip(content.table.rows, content.cells, strict=True)):
         for c, (column, cell) in enumerate(zip(content.table.columns, line, strict=True)):
-            target, measured = content.table.target(r, c, content.backbone), cell.measured
-            wanted = (str(target.spec), list(target.tasks), target.metric) if target else (None, [], None)
-            found = (measured.mean, measured.sd, measured.n) if measured else (None, None, None)
+            target, score = content.table.target(r, c, content.backbone), cell.measured
             cells.append({
                 "row": r + 1, "label": row.label, "column": column.title,
-                **dict(zip(("encoder", "tasks", "metric"), wanted, strict=True)),
+                "encoder": target and str(target.spec), "tasks": list(target.tasks) if target else [],
+                "metric": target and target.metric,
                 "printed": cell.printed.text or None, "published": cell.printed.value,
-                **dict(zip(("measured", "sd", "seeds"), found, strict=True)),
+                "measured": score and score.mean, "sd": score and score.sd, "seeds": score and score.n,
                 "difference": cell.difference, "differs": cell.differs,
-                "cell_ids": list(measured.cell_ids) if measured else [],
+                "cell_ids": list(score.cell_ids) if score else [],
             })  # fmt: skip
     return cells
 

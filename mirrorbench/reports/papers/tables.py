@@ -6,9 +6,9 @@ Every scalar is read as text, so that ``.790`` keeps its last digit.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any, Literal
@@ -20,11 +20,20 @@ from mirrorbench.core.schema import read
 from mirrorbench.core.specs import EncoderSpec, Value, parse_params, parse_spec
 from mirrorbench.data.cardfile import builtin_suites
 
+PAPERS = ("mirror-bert", "mirrorwic", "poster")
+"""The folders of the specs, in the order of lists."""
 SCALES = {"fraction": 1.0, "percent": 100.0, "raw": 1.0}
 """Factor from score to printed value; ``raw`` scores (isotropy) are neither fractions nor percentages."""
-
 ABSENT = "-"
 """Written in a spec where the paper prints nothing."""
+
+_ILLEGIBLE = "null"
+_NUMBER = re.compile(r"([+-]?)(\d*)\.(\d+)")
+_KINDS_OF_COLUMN = ("task", "suite", "average", "difference", "analysis")
+
+Text = Annotated[str, msgspec.Meta(pattern=r"\S")]
+NameOfFile = Annotated[str, msgspec.Meta(max_length=0)]
+"""Not a key of the file: ``read_paper_table`` sets it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,101 +55,6 @@ class Printed:
 
 
 @dataclass(frozen=True, slots=True)
-class PaperColumn:
-    """A column: tasks with a metric, an average or difference of other columns (by index), or an analysis.
-
-    A difference of a column with itself is the difference to the row ``against``. ``params`` are added to each row's
-    spec, ``backbone`` replaces the row's; ``unavailable`` says why the column cannot be measured.
-    """
-
-    head: str
-    group: str = ""
-    tasks: tuple[str, ...] = ()
-    metric: str = ""
-    average: tuple[int, ...] = ()
-    difference: tuple[int, int] | None = None
-    analysis: str = ""
-    corpus: str = ""
-    params: tuple[tuple[str, Value], ...] = ()
-    backbone: str = ""
-    unavailable: str = ""
-
-    @property
-    def title(self) -> str:
-        """Group and heading."""
-        return f"{self.group} {self.head}".strip()
-
-
-@dataclass(frozen=True, slots=True)
-class PaperRow:
-    """A row: printed label, encoder spec (``None`` where no spec exists), and a cell for each column.
-
-    ``against`` is the index of the row that differences are taken to, ``defaults`` are the paper's own values of the
-    keys that the table varies, ``note`` says why there is no spec, or the source of the value.
-    """
-
-    label: str
-    encoder: EncoderSpec | None
-    printed: tuple[Printed, ...]
-    against: int | None = None
-    defaults: tuple[tuple[str, Value], ...] = ()
-    note: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Remark:
-    """A cell (by indices) that another table (``where``) prints differently, or that should be ``recomputed``."""
-
-    row: int
-    column: int
-    note: str
-    where: str = ""
-    recomputed: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class PaperTable:
-    """A table or figure with scores, in printed order; ``where`` is paper, section and number.
-
-    ``inconsistencies`` are averages and differences that do not follow from the printed values, ``disagreements``
-    values that another table prints differently.
-    """
-
-    name: str
-    title: str
-    where: str
-    scale: str
-    columns: tuple[PaperColumn, ...]
-    rows: tuple[PaperRow, ...]
-    notes: tuple[str, ...] = ()
-    inconsistencies: tuple[Remark, ...] = ()
-    disagreements: tuple[Remark, ...] = ()
-
-    def target(self, row: int, column: int, backbone: EncoderSpec | None = None) -> Target | None:
-        """What a cell is measured by; ``None`` where it cannot be measured."""
-        line, head = self.rows[row], self.columns[column]
-        members = [self.columns[i] for i in head.average] or [head]
-        tasks = tuple(task for member in members for task in member.tasks)
-        if line.encoder is None or line.printed[column].absent or head.unavailable or not tasks:
-            return None
-        spec, first = line.encoder, members[0]
-        if spec.method:  # not for an encoder system
-            spec = spec.with_params(**dict(first.params))
-            spec = replace(spec, backbone=first.backbone) if first.backbone else spec
-        defaults = dict(line.defaults)
-        if backbone is not None:
-            return Target(_on_backbone(spec, backbone, defaults), tasks, first.metric)
-        # Keys with the paper's own value are left out, as in ``mirrorbench run``.
-        kept = tuple((key, value) for key, value in spec.params if key not in defaults or defaults[key] != value)
-        return Target(replace(spec, params=kept), tasks, first.metric)
-
-    def targets(self, backbone: EncoderSpec | None = None) -> dict[tuple[int, int], Target]:
-        """The targets of all measurable cells, by row and column."""
-        places = ((r, c) for r in range(len(self.rows)) for c in range(len(self.columns)))
-        return {place: target for place in places if (target := self.target(*place, backbone)) is not None}
-
-
-@dataclass(frozen=True, slots=True)
 class Target:
     """What a cell is measured by: the mean of a metric over tasks."""
 
@@ -149,57 +63,23 @@ class Target:
     metric: str
 
 
-@dataclass(frozen=True, slots=True)
-class FactTable:
-    """A table of models or hyper-parameters; ``head`` is the heading of the labels.
-
-    A row is a label, its values, and the name of our preset that must agree (empty for none).
-    """
-
-    name: str
-    title: str
-    where: str
-    head: str
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str, tuple[str, ...], str], ...]
-    notes: tuple[str, ...] = ()
-
-
-def _on_backbone(spec: EncoderSpec, backbone: EncoderSpec, defaults: Mapping[str, Value]) -> EncoderSpec:
-    """The spec on another backbone, with the paper's values explicit, since a backbone may have presets."""
-    if not spec.method:
-        return spec
-    if backbone.method or backbone.params:
-        raise UsageError(
-            f"{backbone} is more than a backbone",
-            "A table says itself what is done to each backbone: name only that, e.g. --encoder tiny",
-        )
-    dropped = {"dropout"} if spec.get("controlled_dropout") else set()
-    written = {key: value for key, value in defaults.items() if key not in dropped} | dict(spec.params)
-    return replace(spec, backbone=backbone.backbone, revision=backbone.revision, params=tuple(written.items()))
-
-
-PAPERS = ("mirror-bert", "mirrorwic", "poster")
-"""The folders of the specs, in the order of lists."""
-
-_ILLEGIBLE = "null"
-_NUMBER = re.compile(r"([+-]?)(\d*)\.(\d+)")
-_KINDS_OF_COLUMN = ("task", "suite", "average", "difference", "analysis")
-
-Text = Annotated[str, msgspec.Meta(pattern=r"\S")]
-
-
 class _Spec(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """A mapping of a spec; unknown keys are errors."""
 
 
-class _Column(_Spec):
+class PaperColumn(_Spec):
+    """A column: tasks with a metric, an average or difference of other columns (by heading), or an analysis.
+
+    ``set`` is added to each row's spec, ``backbone`` replaces the row's; ``unavailable`` says why the column cannot be
+    measured.
+    """
+
     head: Text
     group: str = ""
     task: str = ""
     suite: str = ""
     metric: str = ""
-    average: Literal["all"] | list[str] = []
+    average: Literal["all"] | tuple[str, ...] = ()
     difference: str = ""
     minus: str = ""
     analysis: str = ""
@@ -213,56 +93,196 @@ class _Column(_Spec):
         if len(kinds) != 1:
             raise ValueError(f"must have one of the keys {', '.join(_KINDS_OF_COLUMN)}, not {kinds}")
 
+    @property
+    def title(self) -> str:
+        """Group and heading."""
+        return f"{self.group} {self.head}".strip()
 
-class _Row(_Spec):
+    @property
+    def tasks(self) -> tuple[str, ...]:
+        """The task, or those of the suite."""
+        if self.suite and self.suite not in builtin_suites():
+            raise unknown_name("suite", self.suite, list(builtin_suites()))
+        return builtin_suites()[self.suite] if self.suite else (self.task,) if self.task else ()
+
+
+class PaperRow(_Spec):
+    """A row: printed label, encoder spec (``null`` where no spec exists), and a value for each column.
+
+    ``against`` is the number of the row that differences are taken to, ``defaults`` are the paper's own values of the
+    keys that the table varies (``None``: the table's), ``note`` says why there is no spec, or the source of the value.
+    """
+
     label: Text
     encoder: Text
-    values: list[str]
+    values: tuple[str, ...]
     against: str = ""
     defaults: dict[str, str] | None = None
     note: str = ""
 
+    @property
+    def spec(self) -> EncoderSpec | None:
+        """The encoder."""
+        return None if self.encoder == _ILLEGIBLE else parse_spec(self.encoder)
 
-class _Remark(_Spec):
+
+class Remark(_Spec):
+    """Of a cell, by the number of its row and the heading of its column."""
+
     row: str
     column: str
     note: Text
 
 
-class _Inconsistency(_Remark):
+class Inconsistency(Remark):
+    """An average or difference that does not follow from the printed values."""
+
     recomputed: Text
 
 
-class _Disagreement(_Remark):
+class Disagreement(Remark):
+    """A value that another table prints differently."""
+
     where: Text = msgspec.field(name="with")
 
 
-class _Scores(_Spec, tag="scores", tag_field="kind"):
+class PaperTable(_Spec, tag="scores", tag_field="kind", dict=True):
+    """A table or figure with scores, in printed order; ``where`` is paper, section and number."""
+
     title: Text
     where: Text
     scale: Literal["fraction", "percent", "raw"]
-    columns: Annotated[list[_Column], msgspec.Meta(min_length=1)]
-    rows: Annotated[list[_Row], msgspec.Meta(min_length=1)]
+    columns: Annotated[tuple[PaperColumn, ...], msgspec.Meta(min_length=1)]
+    rows: Annotated[tuple[PaperRow, ...], msgspec.Meta(min_length=1)]
     metric: str = ""
     defaults: dict[str, str] = {}
-    notes: list[str] = []
-    inconsistencies: list[_Inconsistency] = []
-    disagreements: list[_Disagreement] = []
+    notes: tuple[str, ...] = ()
+    inconsistencies: tuple[Inconsistency, ...] = ()
+    disagreements: tuple[Disagreement, ...] = ()
+    name: NameOfFile = ""
+
+    def __post_init__(self) -> None:
+        """Read once what methods read from text, so that a mistake shows now."""
+        _check_lengths((row.values for row in self.rows), len(self.columns))
+        for i, column in enumerate(self.columns):
+            _params(column.set)
+            if column.tasks and not self.metric_of(column):
+                raise ValueError(f"column {i + 1} has tasks, but no metric")
+            self.averaged(i)
+            self.difference(i)
+        for r, row in enumerate(self.rows):
+            self.defaults_of(row)
+            self.against(r)
+        for remark in (*self.inconsistencies, *self.disagreements):
+            self.place(remark)
+        self.targets()
+
+    @cached_property
+    def printed(self) -> tuple[tuple[Printed, ...], ...]:
+        """The cells, by row and column."""
+        return tuple(
+            tuple(_printed(text, self.scale, f"row {i}") for text in row.values) for i, row in enumerate(self.rows, 1)
+        )
+
+    def metric_of(self, column: PaperColumn) -> str:
+        """The metric of a column's tasks."""
+        return column.metric or self.metric
+
+    def averaged(self, column: int) -> list[int]:
+        """The columns that a column averages."""
+        heads, where = self.columns[column].average, f"column {column + 1}"
+        if not heads:
+            return []
+        every = [i for i in range(column) if self.columns[i].tasks]
+        found = every if heads == "all" else [self._column_headed(head, where, column) for head in heads]
+        alike = {(self.metric_of(c), _params(c.set), c.backbone) for c in (self.columns[i] for i in found)}
+        if len(found) < 2 or len(alike) != 1:
+            raise ValueError(f"{where} averages columns that do not belong together")
+        return found
+
+    def difference(self, column: int) -> tuple[int, int] | None:
+        """The columns that a column is the difference of; twice the same: a row's difference to the row ``against``."""
+        head, where = self.columns[column], f"column {column + 1}"
+        if not head.difference:
+            return None
+        first, second = (
+            self._column_headed(h, where, column) for h in (head.difference, head.minus or head.difference)
+        )
+        return first, second
+
+    def against(self, row: int) -> int | None:
+        """The row that a row's differences are taken to."""
+        number = self.rows[row].against
+        return self._row_numbered(number, f"row {row + 1}") if number else None
+
+    def defaults_of(self, row: PaperRow) -> tuple[tuple[str, Value], ...]:
+        """The paper's own values of the keys that the table varies."""
+        return _params(self.defaults if row.defaults is None else row.defaults)
+
+    def place(self, remark: Remark) -> tuple[int, int]:
+        """Row and column of a remark."""
+        return self._row_numbered(remark.row, "a remark"), self._column_headed(remark.column, "a remark")
+
+    def target(self, row: int, column: int, backbone: EncoderSpec | None = None) -> Target | None:
+        """What a cell is measured by; ``None`` where it cannot be measured."""
+        line, head = self.rows[row], self.columns[column]
+        members = [self.columns[i] for i in self.averaged(column)] or [head]
+        tasks = tuple(task for member in members for task in member.tasks)
+        spec, first = line.spec, members[0]
+        if spec is None or self.printed[row][column].absent or head.unavailable or not tasks:
+            return None
+        if spec.method:  # not for an encoder system
+            spec = spec.with_params(**dict(_params(first.set)))
+            spec = replace(spec, backbone=first.backbone) if first.backbone else spec
+        defaults, metric = dict(self.defaults_of(line)), self.metric_of(first)
+        if backbone is not None:
+            return Target(_on_backbone(spec, backbone, defaults), tasks, metric)
+        # Keys with the paper's own value are left out, as in ``mirrorbench run``.
+        kept = tuple((key, value) for key, value in spec.params if key not in defaults or defaults[key] != value)
+        return Target(replace(spec, params=kept), tasks, metric)
+
+    def targets(self, backbone: EncoderSpec | None = None) -> dict[tuple[int, int], Target]:
+        """The targets of all measurable cells, by row and column."""
+        places = ((r, c) for r in range(len(self.rows)) for c in range(len(self.columns)))
+        return {place: target for place in places if (target := self.target(*place, backbone)) is not None}
+
+    def _column_headed(self, head: str, where: str, before: int | None = None) -> int:
+        """The column with this heading, or with this group and heading."""
+        found = [i for i, column in enumerate(self.columns[:before]) if head in (column.head, column.title)]
+        if len(found) != 1:
+            raise ValueError(f"{where}: {len(found)} columns are headed {head!r}")
+        return found[0]
+
+    def _row_numbered(self, text: str, where: str) -> int:
+        """The index from 0 of a row that a spec numbers from 1."""
+        if not re.fullmatch(r"[1-9]\d*", text):
+            raise ValueError(f"{where}: {text!r} is not the number of a row")
+        if int(text) > len(self.rows):
+            raise ValueError(f"{where}: there is no row {text}")
+        return int(text) - 1
 
 
-class _FactRow(_Spec):
+class FactRow(_Spec):
+    """A label, its values, and the name of our preset that must agree (empty for none)."""
+
     label: Text
-    values: list[str]
+    values: tuple[str, ...]
     preset: str = ""
 
 
-class _Facts(_Spec, tag="facts", tag_field="kind"):
+class FactTable(_Spec, tag="facts", tag_field="kind"):
+    """A table of models or hyper-parameters; ``head`` is the heading of the labels."""
+
     title: Text
     where: Text
     head: Text
-    columns: Annotated[list[str], msgspec.Meta(min_length=1)]
-    rows: Annotated[list[_FactRow], msgspec.Meta(min_length=1)]
-    notes: list[str] = []
+    columns: Annotated[tuple[str, ...], msgspec.Meta(min_length=1)]
+    rows: Annotated[tuple[FactRow, ...], msgspec.Meta(min_length=1)]
+    notes: tuple[str, ...] = ()
+    name: NameOfFile = ""
+
+    def __post_init__(self) -> None:
+        _check_lengths((row.values for row in self.rows), len(self.columns))
 
 
 def specs_folder() -> Path:
@@ -301,85 +321,18 @@ def find_table(name: str) -> PaperTable | FactTable:
 
 def read_paper_table(path: Path) -> PaperTable | FactTable:
     """Read and check a spec; ``.../mirror-bert/table3.yaml`` is named ``mirror-bert/table3``."""
-    schema: Any = _Scores | _Facts
-    spec = read(path, schema, plain=str)
+    schema: Any = PaperTable | FactTable
     try:
-        shared = {"name": f"{path.parent.name}/{path.stem}", "notes": tuple(map(_line, spec.notes))}
-        shared |= {"title": _line(spec.title), "where": _line(spec.where)}
-        return _scores(spec, shared) if isinstance(spec, _Scores) else _facts(spec, shared)
-    except (ValueError, UsageError) as problem:
+        found: PaperTable | FactTable = read(path, schema, plain=str)
+    except UsageError as problem:
         raise DataFormatError(f"{path}: {problem}") from None
+    return msgspec.structs.replace(found, name=f"{path.parent.name}/{path.stem}")
 
 
-def _facts(spec: _Facts, shared: dict[str, Any]) -> FactTable:
-    for i, row in enumerate(spec.rows, 1):
-        if len(row.values) != len(spec.columns):
-            raise ValueError(f"row {i} has {len(row.values)} values for {len(spec.columns)} columns")
-    rows = tuple((_line(row.label), tuple(row.values), row.preset) for row in spec.rows)
-    return FactTable(head=_line(spec.head), columns=tuple(spec.columns), rows=rows, **shared)
-
-
-def _scores(spec: _Scores, shared: dict[str, Any]) -> PaperTable:
-    columns: list[PaperColumn] = []
-    for i, column in enumerate(spec.columns, 1):
-        columns.append(_column(column, f"column {i}", columns, spec.metric))
-    rows = []
-    for i, row in enumerate(spec.rows, 1):
-        if len(row.values) != len(columns):
-            raise ValueError(f"row {i} has {len(row.values)} values for {len(columns)} columns")
-        encoder = None if row.encoder == _ILLEGIBLE else parse_spec(_line(row.encoder))
-        printed = tuple(_printed(text, spec.scale, f"row {i}") for text in row.values)
-        against = _find_row(row.against, spec.rows, f"row {i}") if row.against else None
-        defaults = _params(spec.defaults if row.defaults is None else row.defaults)
-        rows.append(PaperRow(_line(row.label), encoder, printed, against, defaults, row.note))
-    inconsistencies = [
-        Remark(*_locate(x, rows, columns, f"inconsistencies {i}"), recomputed=_line(x.recomputed))
-        for i, x in enumerate(spec.inconsistencies, 1)
-    ]
-    disagreements = [
-        Remark(*_locate(x, rows, columns, f"disagreements {i}"), where=_line(x.where))
-        for i, x in enumerate(spec.disagreements, 1)
-    ]
-    return PaperTable(
-        scale=spec.scale, columns=tuple(columns), rows=tuple(rows), inconsistencies=tuple(inconsistencies),
-        disagreements=tuple(disagreements), **shared,
-    )  # fmt: skip
-
-
-def _locate(
-    remark: _Remark, rows: Sequence[PaperRow], columns: Sequence[PaperColumn], where: str
-) -> tuple[int, int, str]:
-    return _find_row(remark.row, rows, where), _index_of(remark.column, columns, where), _line(remark.note)
-
-
-def _column(spec: _Column, where: str, before: Sequence[PaperColumn], metric: str) -> PaperColumn:
-    suites = builtin_suites()
-    if spec.suite and spec.suite not in suites:
-        raise unknown_name("suite", spec.suite, list(suites))
-    tasks = (spec.task,) if spec.task else suites[spec.suite] if spec.suite else ()
-    metric = spec.metric or metric
-    if tasks and not metric:
-        raise ValueError(f"{where} has tasks, but no metric")
-    average, difference = [], None
-    if spec.average:
-        every = [i for i, column in enumerate(before) if column.tasks]
-        average = every if spec.average == "all" else [_index_of(head, before, where) for head in spec.average]
-        if len(average) < 2 or len({(before[i].metric, before[i].params, before[i].backbone) for i in average}) != 1:
-            raise ValueError(f"{where} averages columns that do not belong together")
-    if spec.difference:
-        difference = _index_of(spec.difference, before, where), _index_of(spec.minus or spec.difference, before, where)
-    return PaperColumn(
-        _line(spec.head), spec.group, tasks, metric if tasks else "", tuple(average), difference, spec.analysis,
-        spec.corpus, _params(spec.set), spec.backbone, spec.unavailable,
-    )  # fmt: skip
-
-
-def _index_of(head: str, columns: Sequence[PaperColumn], where: str) -> int:
-    """The number of the column with this heading, or with this group and heading."""
-    found = [i for i, column in enumerate(columns) if head in (column.head, column.title)]
-    if len(found) != 1:
-        raise ValueError(f"{where}: {len(found)} columns are headed {head!r}")
-    return found[0]
+def _check_lengths(rows: Iterable[tuple[str, ...]], n: int) -> None:
+    for i, values in enumerate(rows, 1):
+        if len(values) != n:
+            raise ValueError(f"row {i} has {len(values)} values for {n} columns")
 
 
 def _printed(text: str, scale: str, where: str) -> Printed:
@@ -397,14 +350,15 @@ def _params(keys: Mapping[str, str]) -> tuple[tuple[str, Value], ...]:
     return parse_params(text, text)
 
 
-def _find_row(text: str, rows: Sequence[object], where: str) -> int:
-    """The index from 0 of a row that a spec numbers from 1."""
-    if not re.fullmatch(r"[1-9]\d*", text):
-        raise ValueError(f"{where}: {text!r} is not the number of a row")
-    if int(text) > len(rows):
-        raise ValueError(f"{where}: there is no row {text}")
-    return int(text) - 1
-
-
-def _line(text: str) -> str:
-    return " ".join(text.split())
+def _on_backbone(spec: EncoderSpec, backbone: EncoderSpec, defaults: Mapping[str, Value]) -> EncoderSpec:
+    """The spec on another backbone, with the paper's values explicit, since a backbone may have presets."""
+    if not spec.method:
+        return spec
+    if backbone.method or backbone.params:
+        raise UsageError(
+            f"{backbone} is more than a backbone",
+            "A table says itself what is done to each backbone: name only that, e.g. --encoder tiny",
+        )
+    dropped = {"dropout"} if spec.get("controlled_dropout") else set()
+    written = {key: value for key, value in defaults.items() if key not in dropped} | dict(spec.params)
+    return replace(spec, backbone=backbone.backbone, revision=backbone.revision, params=tuple(written.items()))

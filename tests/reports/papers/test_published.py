@@ -43,16 +43,16 @@ def test_every_table_is_there() -> None:
 def test_every_printed_average_and_difference_follows_or_is_declared(name: str) -> None:
     table = TABLES[name]
     found = {(x.row, x.column): x.value for x in inconsistencies(table)}
-    assert set(found) == {(x.row, x.column) for x in table.inconsistencies}
+    assert set(found) == {table.place(x) for x in table.inconsistencies}
     for declared in table.inconsistencies:
         digits = len(declared.recomputed.partition(".")[2])
-        value = found[declared.row, declared.column] * SCALES[table.scale]
+        value = found[table.place(declared)] * SCALES[table.scale]
         assert f"{value:.{digits}f}".lstrip("0") == declared.recomputed
 
 
 def test_averages_by_hand() -> None:
     # The checker itself against sums written out: the one that fails, and one that holds.
-    assert (round((0.599 + 0.455 + 0.552) / 3, 3), find_table("mirror-bert/table4").rows[0].printed[3].text) == (
+    assert (round((0.599 + 0.455 + 0.552) / 3, 3), find_table("mirror-bert/table4").printed[0][3].text) == (
         0.535, ".533",
     )  # fmt: skip
     averaged = sum(any(c.average or c.difference for c in table.columns) for table in TABLES.values())
@@ -60,7 +60,7 @@ def test_averages_by_hand() -> None:
 
 
 def test_every_value_printed_twice_agrees_or_is_declared() -> None:
-    declared = {(t.name, d.row, d.column): d.where for t in TABLES.values() for d in t.disagreements}
+    declared = {(t.name, *t.place(d)): d.where for t in TABLES.values() for d in t.disagreements}
     twice = disagreements(TABLES.values())
     assert not [pair for pair in twice if pair.first not in declared and pair.second not in declared]
     others: dict[tuple[str, int, int], set[str]] = {}
@@ -72,7 +72,7 @@ def test_every_value_printed_twice_agrees_or_is_declared() -> None:
 
 def test_fasttext_in_english() -> None:
     def english(name: str) -> str:
-        return TABLES[name].rows[0].printed[0].text
+        return TABLES[name].printed[0][0].text
 
     assert {english("mirror-bert/table1"), english("mirror-bert/table16"), english("mirror-bert/table10")} == {".528"}
     assert {english("poster/table1"), english("poster/table3")} == {".434"}
@@ -101,11 +101,12 @@ def test_encoders_tasks_and_metrics_exist(name: str, plugins: Plugins) -> None:
 def test_the_papers_own_values_are_our_presets(name: str) -> None:
     architectures = {"bert": "bert", "mbert": "bert", "roberta": "roberta", "deberta": "deberta"}
     for row in TABLES[name].rows:
-        if not row.defaults:
+        defaults = TABLES[name].defaults_of(row)
+        if not defaults:
             continue
-        preset = mirrorwic_preset if row.encoder.method == "mirrorwic" else mirror_preset
-        recipe = preset("sentence", architectures[row.encoder.backbone], "paper")
-        for key, value in row.defaults:
+        preset = mirrorwic_preset if row.spec.method == "mirrorwic" else mirror_preset
+        recipe = preset("sentence", architectures[row.spec.backbone], "paper")
+        for key, value in defaults:
             assert value == (recipe.layers if key == "layers" else recipe.rate(key)), (name, row.label, key)
 
 
@@ -121,10 +122,10 @@ def test_models_are_our_backbones() -> None:
         table = find_table(name)
         assert isinstance(table, FactTable)
         column = table.columns.index("URL")
-        for label, values, preset in table.rows:
-            assert preset or label == "fastText"
-            if preset:
-                assert backbones.BACKBONES[preset].hub_id == values[column], label
+        for row in table.rows:
+            assert row.preset or row.label == "fastText"
+            if row.preset:
+                assert backbones.BACKBONES[row.preset].hub_id == row.values[column], row.label
 
 
 def starred(text: str) -> set[float]:
@@ -136,15 +137,15 @@ def starred(text: str) -> set[float]:
 def test_hyper_parameters_are_our_presets() -> None:
     table = find_table("mirror-bert/table21")
     recipes = [mirror_preset(level, "bert", "paper") for level in ("word", "phrase", "sentence")]
-    for label, (text,), preset in table.rows:
-        assert {getattr(recipe, preset) for recipe in recipes} == starred(text), label
+    for row in table.rows:
+        assert {getattr(recipe, row.preset) for recipe in recipes} == starred(row.values[0]), row.label
     table = find_table("mirrorwic/table13")
-    for label, (text,), preset in table.rows:
-        architecture, _, key = preset.rpartition(" ")
-        if not preset:
+    for row in table.rows:
+        architecture, _, key = row.preset.rpartition(" ")
+        if not row.preset:
             continue
         recipe = mirrorwic_preset("wic", architecture or "bert", "paper")
-        assert {getattr(recipe, key) if hasattr(recipe, key) else recipe.rate(key)} == starred(text), label
+        assert {getattr(recipe, key) if hasattr(recipe, key) else recipe.rate(key)} == starred(row.values[0]), row.label
 
 
 def test_a_row_is_a_line_and_no_line_is_long() -> None:

@@ -38,14 +38,14 @@ def write(folder: Path, text: str) -> Path:
 def test_printed_numbers_keep_their_digits_and_are_converted(tmp_path: Path) -> None:
     table = read_paper_table(write(tmp_path, SCORES))
     assert isinstance(table, PaperTable)
-    first, second = table.rows
-    assert [p.text for p in first.printed] == ["57.10", "58.0", "", "+0.9"]
-    assert [p.value for p in first.printed] == pytest.approx([0.571, 0.58, None, 0.009])
-    assert [p.unit for p in first.printed[:2]] == pytest.approx([0.0001, 0.001])
-    assert second.printed[0].absent
-    assert not first.printed[2].absent
-    assert second.printed[1].value == pytest.approx(-0.01)
-    assert second.encoder is None
+    first, second = table.printed
+    assert [p.text for p in first] == ["57.10", "58.0", "", "+0.9"]
+    assert [p.value for p in first] == pytest.approx([0.571, 0.58, None, 0.009])
+    assert [p.unit for p in first[:2]] == pytest.approx([0.0001, 0.001])
+    assert second[0].absent
+    assert not first[2].absent
+    assert second[1].value == pytest.approx(-0.01)
+    assert table.rows[1].spec is None
     assert table.notes == ("one two",)
 
 

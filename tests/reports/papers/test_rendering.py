@@ -24,7 +24,7 @@ def measured(table: PaperTable, backbone: str = "") -> MeasuredTable:
     spec = parse_spec(backbone) if backbone else None
     found: dict[tuple[str, str], Result] = {}
     for (row, column), target in table.targets(spec).items():
-        value = table.rows[row].printed[column].value or 0.5
+        value = table.printed[row][column].value or 0.5
         for task in target.tasks:
             for seed in range(3):
                 old = found.get((str(target.spec), task, seed))  # type: ignore[call-overload]

@@ -41,7 +41,7 @@ def numbers(lines: list[str]) -> list[str]:
 
 
 def typed(table: PaperTable) -> list[str]:
-    return [p.text.lstrip("+-") for row in table.rows for p in row.printed if p.value is not None]
+    return [p.text.lstrip("+-") for row in table.printed for p in row if p.value is not None]
 
 
 def names(paper: str, leave_out: tuple[str, ...] = ()) -> list[str]:
