@@ -8,11 +8,11 @@ from __future__ import annotations
 import json
 import statistics
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from mirrorbench.core.errors import UsageError, unknown_name
 from mirrorbench.core.specs import EncoderSpec, parse_spec
@@ -27,6 +27,10 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from mirrorbench.core.plugins import Plugins
+
+
+_MAX_NAMES = 8
+"""Tasks that a note names; the rest are counted."""
 
 
 def build_table(
@@ -225,12 +229,6 @@ class Leaderboard:
         return notebook(self.table)
 
 
-K = TypeVar("K", bound=Hashable)
-
-_MAX_NAMES = 8
-"""Tasks that a note names; the rest are counted."""
-
-
 def provenance_notes(results: Sequence[Result]) -> list[str]:
     """Notes below a table: metric, protocol, precision, seeds, tuning corpora, overlap, versions, tasks' own notes."""
     of_rows: dict[tuple[str, str], set[int]] = {}
@@ -329,9 +327,11 @@ def _name(result: Result) -> tuple[str, str, str, int]:
     return (result.spec, result.protocol, result.task, result.seed)
 
 
-def _ambiguous(results: Iterable[Result], key: Callable[[Result], K], value: Callable[[Result], str]) -> dict[K, int]:
+def _ambiguous(
+    results: Iterable[Result], key: Callable[[Result], Any], value: Callable[[Result], str]
+) -> dict[Any, int]:
     """Keys with more than one value, and how many values each has."""
-    values: dict[K, set[str]] = {}
+    values: dict[Any, set[str]] = {}
     for result in results:
         values.setdefault(key(result), set()).add(value(result))
     return {name: len(found) for name, found in values.items() if len(found) > 1}

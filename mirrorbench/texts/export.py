@@ -28,6 +28,17 @@ if TYPE_CHECKING:
     from mirrorbench.texts.tune import TunedEncoder
 
 
+TEMPLATE = Path(__file__).with_name("model_card.md.jinja")
+# From the backbones' cards on the hub.
+_LICENCES = {
+    "bert": "apache-2.0", "mbert": "apache-2.0", "roberta": "mit", "xlmr": "mit", "deberta": "mit", "pubmedbert": "mit",
+}  # fmt: skip
+_PAPERS = {
+    "mirror": "[Mirror-BERT](https://aclanthology.org/2021.emnlp-main.109)",
+    "mirrorwic": "[MirrorWiC](https://aclanthology.org/2021.conll-1.44)",
+}
+
+
 class UploadError(MirrorbenchError):
     """The encoder was written but could not be uploaded."""
 
@@ -179,17 +190,6 @@ def upload(folder: Path, repo: str, private: bool = False) -> str:
             f"The encoder is in {folder}. Log in (hf auth login), then upload it: hf upload {repo} {folder}",
         ) from error
     return str(url)
-
-
-TEMPLATE = Path(__file__).with_name("model_card.md.jinja")
-# From the backbones' cards on the hub.
-_LICENCES = {
-    "bert": "apache-2.0", "mbert": "apache-2.0", "roberta": "mit", "xlmr": "mit", "deberta": "mit", "pubmedbert": "mit",
-}  # fmt: skip
-_PAPERS = {
-    "mirror": "[Mirror-BERT](https://aclanthology.org/2021.emnlp-main.109)",
-    "mirrorwic": "[MirrorWiC](https://aclanthology.org/2021.conll-1.44)",
-}
 
 
 def write_card(folder: Path, tuned: TunedEncoder, backbone: Path | None) -> None:

@@ -29,6 +29,8 @@ from mirrorbench.core.inputs import TextInput
 STDIN = "-"
 PAIR_MARK = "||"
 """Separates the two texts of a pair in plain text."""
+HELD_OUT, HELD_OUT_SHARE = 500, 0.1
+"""Lines held out by default, and their maximum share of all lines."""
 
 _FORMATS = {
     ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".tsv": "tsv", ".csv": "csv", ".parquet": "parquet",
@@ -253,10 +255,6 @@ def pyarrow() -> tuple[Any, Any]:
             "Install it: pip install 'mirrorbench[parquet]'",
         ) from error
     return parquet, arrow
-
-
-HELD_OUT, HELD_OUT_SHARE = 500, 0.1
-"""Lines held out by default, and their maximum share of all lines."""
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,9 @@ _SPECIAL = re.compile(
 _MARKS = ("{}", "**{}**", "<u>{}</u>")
 
 
+_STYLES = ("", "bold", "underline")
+
+
 def number(value: float, digits: int = DIGITS) -> str:
     """A score as the papers print it: ``.743``, ``-.012``, ``1.000``."""
     text = f"{value:z.{digits}f}"  # z: no -0.000
@@ -105,9 +108,6 @@ def comma_separated(table: Table) -> str:
 def as_json(table: Table) -> str:
     """The table's values as JSON, which ``mirrorbench leaderboard`` can read."""
     return json.dumps(to_object(table), indent=2, ensure_ascii=False) + "\n"
-
-
-_STYLES = ("", "bold", "underline")
 
 
 def draw(table: Table, console: Console) -> None:

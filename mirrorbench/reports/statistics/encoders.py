@@ -43,6 +43,9 @@ if TYPE_CHECKING:
     from mirrorbench.reports.selection import Stored
 
 CORRELATIONS = ("spearman", "pearson", "uncentred_pearson")
+TABLE_RESAMPLES = 2_000
+"""Resamples for a cell: fewer than in a comparison, since a table has many cells and prints three digits."""
+
 FIRST, SECOND, NEITHER = "A better", "B better", "not separable"
 
 
@@ -245,10 +248,6 @@ def paired_p(
     if first[0].kind == MEAN:
         return mean_permutation(a, b, resamples, seed)
     return correlation_permutation(a, b, first[0].gold, first[0].kind, resamples, seed)
-
-
-TABLE_RESAMPLES = 2_000
-"""Resamples for a cell: fewer than in a comparison, since a table has many cells and prints three digits."""
 
 
 class Marker:

@@ -23,6 +23,12 @@ Statistic = Callable[[FloatArray], FloatArray]
 RESAMPLES = 10_000
 """The default: the standard error of a p-value near 0.05 is then about 0.002."""
 
+LEVEL = 0.95
+"""Confidence level of intervals; the significance level of tests is 1 minus it."""
+
+_DEFINED = 0.95
+"""Share of resamples that must have a defined value for an interval."""
+
 _CHUNK = 1 << 17
 """Weights in memory at once (1 MiB): fits into the processor's cache, which is several times as fast."""
 
@@ -155,13 +161,6 @@ def _divide(numerator: FloatArray, denominator: FloatArray) -> FloatArray:
     quotient = np.full(np.broadcast_shapes(numerator.shape, denominator.shape), np.nan)
     np.divide(numerator, denominator, out=quotient, where=denominator > 0)
     return quotient
-
-
-LEVEL = 0.95
-"""Confidence level of intervals; the significance level of tests is 1 minus it."""
-
-_DEFINED = 0.95
-"""Share of resamples that must have a defined value for an interval."""
 
 
 @dataclass(frozen=True, slots=True)
