@@ -164,10 +164,6 @@ def interrupts_blocked() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-_LEASED, _FINISHED = "leased", "finished"
-"""A worker's last message on a group: another run has its lease, or every outcome was sent."""
-
-
 @hookimpl
 def register_executors(register: Register) -> None:
     """The executor ``local``."""
@@ -207,18 +203,18 @@ def devices_for(device: str, workers: int) -> list[str]:
 def serve(pipe: Connection, context: WorkerContext) -> None:
     """A worker process: receives groups until the pipe closes, sends notes and outcomes.
 
-    It ends at once on a signal, since an exception raised there could be lost in code that ignores exceptions; the pool
-    removes what it leaves behind.
+    After each group it sends whether it was computed; if not, another run has its lease. It ends at once on a signal,
+    since an exception raised there could be lost in code that ignores exceptions; the pool removes what it leaves.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # for systems that cannot block it in a new process
     runner, corpora = _worker(context)
-    runner.workspace.reporter = NoteReporter(lambda message: pipe.send((message, None)))
+    runner.workspace.reporter = NoteReporter(pipe.send)
     with suppress(EOFError, ConnectionError):  # the pool is gone
         while True:
             outcomes = runner.attempt(pipe.recv(), corpora)
             for outcome in outcomes or ():
-                pipe.send((None, outcome))
-            pipe.send((_LEASED if outcomes is None else _FINISHED, None))
+                pipe.send(outcome)
+            pipe.send(outcomes is not None)
 
 
 @dataclass
@@ -296,18 +292,18 @@ class _Pool:
             worker.pipe.send(worker.cells)
 
     def _receive(self, worker: _Worker) -> Iterator[CellOutcome]:
-        message, outcome = worker.pipe.recv()
-        if outcome is not None:
-            worker.cells = tuple(cell for cell in worker.cells if cell != outcome.cell)
+        message: CellOutcome | str | bool = worker.pipe.recv()
+        if isinstance(message, CellOutcome):
+            worker.cells = tuple(cell for cell in worker.cells if cell != message.cell)
             self.passed_over = 0
-            yield outcome
-        elif message == _FINISHED:
-            worker.group = ()
-        elif message == _LEASED:
-            self.waiting.append(worker.cells)
-            worker.group, self.passed_over = (), self.passed_over + 1
-        else:
+            yield message
+        elif isinstance(message, str):
             self.job.reporter.note(message)
+        else:
+            worker.group = ()
+            if not message:
+                self.waiting.append(worker.cells)
+                self.passed_over += 1
 
     def _retry(self, worker: _Worker) -> Iterator[CellOutcome]:
         """Give the group of a dead worker to another one, or report failures after ``RETRIES``."""

@@ -1,36 +1,107 @@
-"""Runs that tune: one training for each seed, one pass for all poolings, and what is stored of it."""
+"""Tuning, and runs that tune: one training for each seed, one pass for all poolings, and what is stored of it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from bench import Bench
 from harness.log import Log
-from toys import CATS, ToyEncoder, ToyPlugin, toy_tasks
+from random_models import ARCHITECTURES
+from toys import CATS
+from transformers import AutoModel, AutoTokenizer
 
+from mirrorbench.core.errors import TuningError
+from mirrorbench.core.plugins import Plugins
+from mirrorbench.core.specs import parse_spec
+from mirrorbench.models.backbones import fingerprint
+from mirrorbench.models.encoder import TransformerEncoder
+from mirrorbench.models.pooling import Pooling
+from mirrorbench.models.transformer import load_transformer
+from mirrorbench.runs import runner
 from mirrorbench.runs.cache import Cache
+from mirrorbench.runs.cells import CorpusRef, ModelRef
 from mirrorbench.runs.results import ResultStore
+from mirrorbench.runs.runner import open_for_tuning, tune_model
+from mirrorbench.runs.workspace import Workspace
+from mirrorbench.training.methods import mirror_preset
+
+CPU = torch.device("cpu")
+TEXTS = [f"sentence number {number} of twenty, more or less" for number in range(20)]
 
 
-def test_two_specs_of_one_identity_have_a_row_each(bench: Bench, random_model: Callable[[str], Path]) -> None:
-    bench.plugins.add(ToyPlugin(tasks=toy_tasks()), "toys")
-    bert = random_model("bert")
+def tunable(path: Path) -> ModelRef:
+    recipe = replace(mirror_preset("sentence", "bert", "paper"), batch_size=10, lr=1e-3)
+    corpus = CorpusRef("mine", 0, "0" * 64, len(TEXTS))
+    return ModelRef(parse_spec("x+mirror"), fingerprint(path), path, "mirror", recipe, corpus, precision="fp32")
+
+
+@pytest.fixture
+def bert(random_model: Callable[[str], Path], toy: object) -> str:
+    """A spec; the toy tasks are registered beside it."""
+    return str(random_model("bert"))
+
+
+@pytest.fixture
+def workspace(plugins: Plugins, tmp_path: Path) -> Workspace:
+    return Workspace.create(cache=tmp_path, device="cpu", plugins=plugins)
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_a_tuned_model_gives_the_same_vectors_when_loaded_again(
+    random_model: Callable[[str], Path], workspace: Workspace, monkeypatch: pytest.MonkeyPatch,
+    architecture: str,
+) -> None:  # fmt: skip
+    model = tunable(random_model(architecture))
+    made = []
+    monkeypatch.setattr(runner, "open_for_tuning", lambda *args: made.append(open_for_tuning(*args)) or made[0])
+    path, seconds = tune_model(model, TEXTS, workspace)
+    in_memory = TransformerEncoder(made[0], Pooling()).encode(TEXTS)
+    loaded = TransformerEncoder(load_transformer(path, CPU), Pooling()).encode(TEXTS)
+    np.testing.assert_array_equal(loaded, in_memory)
+    before = TransformerEncoder(load_transformer(random_model(architecture), CPU), Pooling()).encode(TEXTS)
+    assert np.abs(loaded - before).max() > 1e-3
+    assert seconds > 0
+
+
+def test_it_opens_in_plain_transformers_and_says_what_it_is(
+    random_model: Callable[[str], Path], workspace: Workspace
+) -> None:
+    cache, model = workspace.cache, tunable(random_model("bert"))
+    path, seconds = tune_model(model, TEXTS, workspace)
+    batch = AutoTokenizer.from_pretrained(path)(TEXTS[0], return_tensors="pt")
+    with torch.no_grad():
+        mean = AutoModel.from_pretrained(path).eval()(**batch).last_hidden_state[0].mean(0)
+    ours = TransformerEncoder(load_transformer(path, CPU), Pooling()).encode(TEXTS[:1])
+    np.testing.assert_allclose(ours[0], mean.numpy(), atol=1e-5)
+    assert cache.model(model.key) == path
+    description = cache.describe_model(model.key)
+    assert description["spec"] == "x+mirror"
+    assert description["recipe"] == model.recipe.to_json()  # type: ignore[union-attr]
+    assert description["tuning"]["seconds"] == seconds
+    assert description["tuning"]["steps"] == 2
+
+
+def test_what_needs_no_tuning_is_refused(random_model: Callable[[str], Path], workspace: Workspace) -> None:
+    model = replace(tunable(random_model("bert")), recipe=None, corpus=None)
+    with pytest.raises(TuningError, match="nothing to tune"):
+        tune_model(model, TEXTS, workspace)
+
+
+def test_two_specs_of_one_identity_have_a_row_each(bench: Bench, bert: str) -> None:
     for computed in (4, 0):
         outcome = bench.run(f"{bert}+base", f"{bert}+base:pooling=mean")
         assert [result.spec for result in outcome.results] == 2 * [f"{bert}+base"] + 2 * [f"{bert}+base:pooling=mean"]
         assert outcome.computed == computed
 
 
-def test_a_ladder_trains_once_per_seed_and_reads_out_in_one_pass(
-    bench: Bench, random_model: Callable[[str], Path]
-) -> None:
-    bench.plugins.add(ToyPlugin(tasks=toy_tasks()), "toys")
-    bert = random_model("bert")
+def test_a_ladder_trains_once_per_seed_and_reads_out_in_one_pass(bench: Bench, bert: str) -> None:
     log = Log()
-    outcome = bench.run(str(bert), seeds=2, log=log)
+    outcome = bench.run(bert, seeds=2, log=log)
     assert (len(outcome.results), outcome.failures) == (2 * (2 + 2), ())
     assert len(list((bench.cache.root / "models").iterdir())) == 2
     tuned = [stage for stage in log.stages if stage.startswith("tune")]
@@ -42,24 +113,20 @@ def test_a_ladder_trains_once_per_seed_and_reads_out_in_one_pass(
     assert len({metrics["pearson"] for metrics in scores.values()}) == len(outcome.results)
     bench.results = ResultStore(bench.results.root.with_name("again"))  # from the cached models and vectors
     log = Log()
-    again = bench.run(str(bert), seeds=2, log=log)
+    again = bench.run(bert, seeds=2, log=log)
     assert log.stages == {}
     assert {(r.spec, r.task, r.seed): r.metrics for r in again.results} == scores
 
 
-def test_a_tuning_that_fails_fails_its_cells_alone(
-    bench: Bench, toy: ToyEncoder, random_model: Callable[[str], Path]
-) -> None:
+def test_a_tuning_that_fails_fails_its_cells_alone(bench: Bench, bert: str) -> None:
     bench.corpus.write_text("just one line\n")
-    outcome = bench.run(f"{random_model('bert')}+mirror", "toy")
+    outcome = bench.run(f"{bert}+mirror", "toy")
     assert [result.spec for result in outcome.results] == ["toy", "toy"]
     assert {failure.reason for failure in outcome.failures} == {"a corpus of 1 distinct strings cannot be tuned on"}
     assert not (bench.cache.root / "models").exists()
 
 
-def test_which_test_items_were_tuned_on_is_stored(bench: Bench, random_model: Callable[[str], Path]) -> None:
-    bench.plugins.add(ToyPlugin(tasks=toy_tasks()), "toys")
-    bert = random_model("bert")
+def test_which_test_items_were_tuned_on_is_stored(bench: Bench, bert: str) -> None:
     specs = (f"{bert}+mirror", f"{bert}+base")
     before = {cell.id for cell in bench.plan(f"{bert}+base").cells}
     bench.corpus.write_text("The  CAT\na cat\n" + "".join(f"line number {n}\n" for n in range(30)))
@@ -82,11 +149,8 @@ def test_which_test_items_were_tuned_on_is_stored(bench: Bench, random_model: Ca
     assert {r.cell_id for r in outcome.results} == {cell.id for cell in bench.plan(*specs).cells}
 
 
-def test_a_damaged_cache_costs_time_and_changes_nothing(
-    bench: Bench, random_model: Callable[[str], Path], caplog: pytest.LogCaptureFixture
-) -> None:
-    bench.plugins.add(ToyPlugin(tasks=toy_tasks()), "toys")
-    spec = f"{random_model('bert')}+mirror"
+def test_a_damaged_cache_costs_only_time(bench: Bench, bert: str, caplog: pytest.LogCaptureFixture) -> None:
+    spec = f"{bert}+mirror"
     first = bench.run(spec)
     for pattern in ("models/*/model.safetensors", "embeddings/*/*.npy"):
         for path in bench.cache.root.glob(pattern):
@@ -99,9 +163,8 @@ def test_a_damaged_cache_costs_time_and_changes_nothing(
     assert "are damaged" in caplog.text
 
 
-def test_what_was_found_in_the_cache_cost_nothing_now(bench: Bench, random_model: Callable[[str], Path]) -> None:
-    bench.plugins.add(ToyPlugin(tasks=toy_tasks()), "toys")
-    spec = f"{random_model('bert')}+mirror"
+def test_what_was_found_in_the_cache_cost_nothing_now(bench: Bench, bert: str) -> None:
+    spec = f"{bert}+mirror"
     (first,) = bench.run(spec, tasks=["cats"]).results
     bench.results = ResultStore(bench.results.root.with_name("again"))
     (second,) = bench.run(spec, tasks=["cats"]).results
