@@ -50,13 +50,7 @@ def test_every_kind_of_source_is_read(tmp_path: Path) -> None:
         {"kind": "github", "repo": "o/r", "commit": COMMIT, "path": "d d/{path}"},
         {"kind": "huggingface", "repo": "o/r", "revision": COMMIT, "path": "{path}"},
         {"kind": "url", "url": "https://example.org/{path}"},
-        {
-            "kind": "archive",
-            "url": "https://example.org/a.zip",
-            "member": "x/{path}",
-            "sha256": SHA,
-            "size": 9,
-        },
+        {"kind": "archive", "url": "https://example.org/a.zip", "member": "x/{path}", "sha256": SHA, "size": 9},
     ]
     own = [{"kind": "package", "path": "toy/a.txt"}]
     (got,) = load_card(write(tmp_path, sources=sources, files=file(sources=own, split="dev"))).files
@@ -136,10 +130,7 @@ def refusal(path: Path) -> str:
         ({"sources": [{"kind": "url", "url": "file:///etc/passwd"}]}, "http or https"),
         ({"sources": [{"kind": "github", "repo": "o/r", "commit": "main", "path": "a"}]}, "40 hex digits"),
         ({"sources": [{"kind": "github", "repo": "o/../r", "commit": COMMIT, "path": "a"}]}, "owner/name"),
-        (
-            {"sources": [{"kind": "huggingface", "repo": "o/r", "revision": "main", "path": "a"}]},
-            "40 hex digits",
-        ),
+        ({"sources": [{"kind": "huggingface", "repo": "o/r", "revision": "main", "path": "a"}]}, "40 hex digits"),
         ({"sources": [{"kind": "archive", "url": "https://x/a.zip", "member": "../a"}]}, "without '..'"),
         ({"sources": [{"kind": "url", "url": "https://x", "path": "a"}]}, "unknown key 'path'"),
         (

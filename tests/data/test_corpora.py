@@ -66,12 +66,7 @@ def test_a_size_takes_the_first_strings(tmp_path: Path, store: DataStore) -> Non
 
 @pytest.mark.parametrize(
     ("content", "message"),
-    [
-        (b"", "holds no text"),
-        (b"\n \n\t\n", "holds no text"),
-        (b"a\n\xff\n", "line 2"),
-        (b"a\0b\n", "line 1: a NUL"),
-    ],
+    [(b"", "holds no text"), (b"\n \n\t\n", "holds no text"), (b"a\n\xff\n", "line 2"), (b"a\0b\n", "line 1: a NUL")],
 )
 def test_what_is_no_corpus(tmp_path: Path, store: DataStore, content: bytes, message: str) -> None:
     with pytest.raises(DataFormatError, match=message):
@@ -92,9 +87,7 @@ def test_a_task_is_no_corpus_and_a_folder_neither(tmp_path: Path, store: DataSto
 
 
 def test_a_card_cuts_columns_and_takes_the_first(
-    store: DataStore,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    store: DataStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     content = b"the 9\nof 8\nand 7\n"
     options = {"separator": " ", "column": 0, "take": 2}
@@ -111,14 +104,9 @@ def test_a_card_cuts_columns_and_takes_the_first(
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
-    [({"column": 2, "separator": " "}, "line 1: there is no column 2"), ({"colum": 1}, "colum")],
+    ("options", "message"), [({"column": 2, "separator": " "}, "line 1: there is no column 2"), ({"colum": 1}, "colum")]
 )
-def test_wrong_options_of_a_card(
-    store: DataStore,
-    options: dict[str, object],
-    message: str,
-) -> None:
+def test_wrong_options_of_a_card(store: DataStore, options: dict[str, object], message: str) -> None:
     card = make_card(make_file(b"a b\n"), kind="corpus", metric="", options=options)
     (store.root / "toy").mkdir(parents=True)
     (store.root / "toy" / "a.txt").write_bytes(b"a b\n")

@@ -33,18 +33,11 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
 
 
 @pytest.fixture
-def toys(
-    server: Any,
-    monkeypatch: pytest.MonkeyPatch,
-) -> dict[str, Card]:
+def toys(server: Any, monkeypatch: pytest.MonkeyPatch) -> dict[str, Card]:
     server.pages["/a.txt"] = CONTENT
     here = make_file(CONTENT, UrlSource(f"{server.url}/a.txt"))
     gone = make_file(b"gone", UrlSource(f"{server.url}/gone.txt"))
-    cards = {
-        "toy": make_card(here),
-        "lost": make_card(gone, name="lost"),
-        "lost2": make_card(gone, name="lost2"),
-    }
+    cards = {"toy": make_card(here), "lost": make_card(gone, name="lost"), "lost2": make_card(gone, name="lost2")}
     monkeypatch.setattr(cardfile, "builtin_cards", lambda: cards)
     monkeypatch.setattr(cardfile, "builtin_suites", lambda: {"two": ("toy", "lost")})
     return cards

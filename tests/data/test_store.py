@@ -57,14 +57,7 @@ class TestFetching:
         file = make_file(CONTENT, *(UrlSource(f"{server.url}/{name}") for name in names))
         card = make_card(file)
         assert DataStore(tmp_path).files(card)["a.txt"].read_bytes() == CONTENT
-        assert server.asked == [
-            "/none.txt",
-            "/none.txt",
-            "/wrong.txt",
-            "/wrong.txt",
-            "/long.txt",
-            "/right.txt",
-        ]
+        assert server.asked == ["/none.txt", "/none.txt", "/wrong.txt", "/wrong.txt", "/long.txt", "/right.txt"]
 
     def test_a_failure_that_passes_is_overcome(self, server: Any, tmp_path: Path) -> None:
         server.pages["/a.txt"], server.failures["/a.txt"] = CONTENT, 1
@@ -230,10 +223,7 @@ class TestUnverified:
 
 
 class TestConverted:
-    ROWS = (
-        {"sentence1": "a", "sentence2": "b", "score": 2.5},
-        {"sentence1": "c", "sentence2": "d", "score": 5},
-    )
+    ROWS = ({"sentence1": "a", "sentence2": "b", "score": 2.5}, {"sentence1": "c", "sentence2": "d", "score": 5})
 
     @pytest.fixture
     def card(self, server: Any, monkeypatch: pytest.MonkeyPatch) -> Card:

@@ -47,11 +47,7 @@ class TestBioSyn:
         (linking,) = self.read(tmp_path)
         assert simple(linking) == (
             [
-                (
-                    "10/1",
-                    ("colorectal cancers", "breast cancers", "other cancers"),
-                    {"D001943", "D015179", "D009369"},
-                ),
+                ("10/1", ("colorectal cancers", "breast cancers", "other cancers"), {"D001943", "D015179", "D009369"}),
                 ("10/2", ("x linked muscular dystrophy",), {"D040181", "D009136"}),
                 ("9288106/1", ("ataxia telangiectasia",), {"D001260"}),
             ],
@@ -155,10 +151,7 @@ class TestResCnn:
     def test_names_and_tuning_mentions_make_the_dictionary(self, tmp_path: Path) -> None:
         mentions = {"train": [["acid", "D1"], ["a|b", "D1|D2"]], "dev": [["acid", "D1"]], "test": [["x|y", "D1|D2"]]}
         (linking,) = self.read(tmp_path, mentions)
-        assert simple(linking) == (
-            [("1", ("x", "y"), {"D1", "D2"})],
-            [("acids acyclic", {"D1"}), ("acid", {"D1"})],
-        )
+        assert simple(linking) == ([("1", ("x", "y"), {"D1", "D2"})], [("acids acyclic", {"D1"}), ("acid", {"D1"})])
 
     def test_what_breaks_the_format(self, tmp_path: Path) -> None:
         with pytest.raises(DataFormatError, match="no lists train, dev and test"):
