@@ -21,15 +21,11 @@ from mirrorbench.data.cards import (
     HUB_FOLDER,
     MAX_NAME,
     SHA256,
-    ArchiveSource,
     BesideSource,
     Card,
+    CardSource,
     Converted,
     DataFile,
-    GithubSource,
-    HuggingFaceSource,
-    PackageSource,
-    UrlSource,
     hub_file,
     is_hub_id,
     matching,
@@ -39,7 +35,6 @@ from mirrorbench.data.cards import (
 from mirrorbench.data.textfiles import sha256_of, shown
 
 _NAME = rf"(?=.{{1,{MAX_NAME}}}\Z)[a-z0-9][a-z0-9.-]*"
-_Sources = tuple[GithubSource | HuggingFaceSource | UrlSource | ArchiveSource | PackageSource, ...]
 
 # Defaults for a user's own card, whose files are in the card's folder.
 _OWN: dict[str, Any] = {
@@ -55,7 +50,7 @@ class _File(msgspec.Struct, forbid_unknown_fields=True):
     sha256: str = ""
     size: Annotated[int, msgspec.Meta(ge=0)] | None = None
     split: str = ""
-    sources: _Sources = ()
+    sources: tuple[CardSource, ...] = ()
     unverified: bool = False
     optional: bool = False
 
@@ -67,15 +62,6 @@ class _File(msgspec.Struct, forbid_unknown_fields=True):
             matching(self.sha256, SHA256, "64 hex digits")
             if self.size is None:
                 raise ValueError("the size must be given, a number of bytes")
-
-
-class _Converted(HuggingFaceSource, frozen=True, tag=None):
-    """The converted copy, and the options of the parser ``table`` for it."""
-
-    rows: Annotated[int, msgspec.Meta(ge=0)]
-    format: str
-    columns: dict[str, Any]
-    scale: list[Any]
 
 
 class _Card(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
@@ -99,8 +85,8 @@ class _Card(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     folder: str = ""
     notes: str = ""
     options: dict[str, Any] = {}
-    sources: _Sources = ()
-    converted: _Converted | None = None
+    sources: tuple[CardSource, ...] = ()
+    converted: Converted | None = None
 
     def __post_init__(self) -> None:
         limits = f"a name: lower-case letters, digits, '-' and '.' only, at most {MAX_NAME}"
@@ -159,9 +145,6 @@ def _card(raw: dict[str, Any], folder: Path) -> Card:
         raise ValueError("two files have the same path - at `$.files`")
     values: dict[str, Any] = {key: v.strip() if isinstance(v, str) else v for key, v in asdict(card).items()}
     del values["sources"]
-    if copy := card.converted:
-        options = {"format": copy.format, "columns": copy.columns, "scale": copy.scale}
-        values["converted"] = Converted(HuggingFaceSource(copy.repo, copy.revision, copy.path), copy.rows, options)
     made = Card(**values | {"files": files, "notes": " ".join(card.notes.split())})
     if made.split is not None and made.split not in {file.split for file in files}:
         raise ValueError(f"no file has the split {made.split!r} - at `$.options`")

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 from urllib.parse import quote
 
 import msgspec
@@ -152,6 +152,10 @@ class PackageSource(Source, frozen=True, tag="package"):
         return EMBEDDED_DATA / self.path
 
 
+CardSource = GithubSource | HuggingFaceSource | UrlSource | ArchiveSource | PackageSource
+"""The sources that cards may name."""
+
+
 class BesideSource(Source, frozen=True):
     """A user's own file in the folder of its card; read in place. Not written in cards."""
 
@@ -199,28 +203,33 @@ class DataFile:
     optional: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Converted:
+class Converted(HuggingFaceSource, frozen=True, tag=None):
     """A converted copy of the data in one file of a Hugging Face data set: a last resort, named in a result's identity.
 
     Its checksum is not known in advance: that of the first fetch is recorded and required from then on. ``rows``: the
-    published size of the data set, which the file must have; ``options``: of the ``table`` parser.
+    published size of the data set, which the file must have; ``format``, ``columns``, ``scale``: options of the
+    ``table`` parser.
     """
 
-    source: HuggingFaceSource
-    rows: int
-    options: Mapping[str, Any]
+    rows: Annotated[int, msgspec.Meta(ge=0)]
+    format: str
+    columns: dict[str, Any]
+    scale: list[Any]
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """Options of the parser ``table``."""
+        return {"format": self.format, "columns": self.columns, "scale": self.scale, "rows": self.rows}
 
     @property
     def identity(self) -> str:
         """The copy's name in the data identity of a result."""
-        return f"hf:{self.source.repo}@{self.source.revision}/{self.source.path}"
+        return f"hf:{self.repo}@{self.revision}/{self.path}"
 
     @property
     def file(self) -> DataFile:
         """The copy as a file of the store."""
-        path = f"converted/{self.source.revision[:12]}/{self.source.path}"
-        return DataFile(path=path, sha256="", size=None, sources=(self.source,), unverified=True)
+        return DataFile(f"converted/{self.revision[:12]}/{self.path}", "", None, sources=(self,), unverified=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -358,7 +367,7 @@ def hub_file(source: DatasetSource) -> DataFile:
     """A split as a file of the store; its checksum is that of the first fetch."""
     folders = [source.repo, source.revision, *filter(None, [source.config])]
     path = "/".join([*folders, f"{source.split}.jsonl"])
-    return DataFile(path, sha256="", size=None, sources=(source,), unverified=True)
+    return DataFile(path, "", None, sources=(source,), unverified=True)
 
 
 def hub_card(text: str) -> Card:

@@ -30,14 +30,6 @@ _ARCHIVE_LIMIT = 1 << 30
 _HEADERS = {"User-Agent": "mirrorbench (https://pypi.org/project/mirrorbench/)", "Accept-Encoding": "identity"}
 
 
-class NoSourceError(Exception):
-    """No source had a file; ``failures`` holds one reason per source. The store's error adds card and licence."""
-
-    def __init__(self, failures: list[str]) -> None:
-        super().__init__("; ".join(failures))
-        self.failures = failures
-
-
 class _LimitedWriter:
     """Writes a download to a file, and stops it when it exceeds the expected size."""
 
@@ -76,8 +68,8 @@ class Fetcher:
         self._archives: dict[str, Path] = {}
         self._dead_hosts: set[str] = set()
 
-    def fetch(self, file: DataFile, target: Path) -> Source:
-        """Write a file to ``target`` from the first source that has it, check its checksum, and return that source."""
+    def fetch(self, file: DataFile, target: Path) -> tuple[Source | None, list[str]]:
+        """Write a file to ``target`` from the first source that has it; that source, and why the others failed."""
         failures: list[str] = []
         for source in file.sources:
             try:
@@ -91,8 +83,8 @@ class Fetcher:
             except MirrorbenchError as error:
                 failures.append(f"{source.describe()}: {error.message}")
             else:
-                return source
-        raise NoSourceError(failures)
+                return source, failures
+        return None, failures
 
     def _get(self, source: Source, file: DataFile) -> Path:
         limit = MEMBER_LIMIT if file.size is None else file.size

@@ -100,8 +100,7 @@ class DataStore:
             _logger.warning(
                 "%s: scored on a converted copy (%s), not the originals.", card.name, card.converted.identity
             )
-            files, parser = (card.converted.file,), "table"
-            options = {**card.converted.options, "rows": card.converted.rows}
+            files, parser, options = (card.converted.file,), "table", card.converted.options
         paths = self._collect(card, files)
         verified = not any(file.unverified for file in files)
         data = ResolvedData(paths, parser, options, self.checksums(card), verified)
@@ -206,7 +205,7 @@ class DataStore:
         return {file.path: self._location(card, file) for file in self._present(card, files)}
 
     def _fetch(self, card: Card, files: list[DataFile]) -> None:
-        from mirrorbench.data.sources import NoSourceError, fetching, unavailable
+        from mirrorbench.data.sources import fetching, unavailable
 
         if self.offline:
             if needed := [file for file in files if not file.optional]:
@@ -217,14 +216,13 @@ class DataStore:
                 target = self.root / card.folder / file.path
                 if target in self._not_found:
                     continue
-                try:
-                    source = fetcher.fetch(file, target)
-                except NoSourceError as error:
-                    if not file.optional:
-                        raise unavailable(card, files[index:], error.failures) from error
+                source, failures = fetcher.fetch(file, target)
+                if source:
+                    self.adopt(card, file, sha256_of(target), source.describe())
+                elif file.optional:
                     self._not_found.add(target)
                 else:
-                    self.adopt(card, file, sha256_of(target), source.describe())
+                    raise unavailable(card, files[index:], failures)
 
     def _present(self, card: Card, files: tuple[DataFile, ...]) -> list[DataFile]:
         """The files without optional ones that are missing."""

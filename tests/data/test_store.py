@@ -8,6 +8,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from samples import archive
 from toy_cards import make_card, make_file
@@ -15,7 +16,7 @@ from toy_cards import make_card, make_file
 from mirrorbench.core.errors import DataIntegrityError, DataUnavailableError, StorageError
 from mirrorbench.data import cards as cards_module
 from mirrorbench.data import store as store_module
-from mirrorbench.data.cards import ArchiveSource, Card, Converted, DataFile, HuggingFaceSource, PackageSource, UrlSource
+from mirrorbench.data.cards import ArchiveSource, Card, Converted, DataFile, PackageSource, UrlSource
 from mirrorbench.data.formats import parse
 from mirrorbench.data.store import DataStore, data_root
 
@@ -228,16 +229,15 @@ class TestConverted:
     @pytest.fixture
     def card(self, server: Any, monkeypatch: pytest.MonkeyPatch) -> Card:
         monkeypatch.setenv("HF_ENDPOINT", server.url)
-        source = HuggingFaceSource("o/r", "a" * 40, "test.jsonl.gz")
         content = gzip.compress("".join(json.dumps(row) + "\n" for row in self.ROWS).encode())
         server.pages[f"/datasets/o/r/resolve/{'a' * 40}/test.jsonl.gz"] = content
         columns = {"left": "sentence1", "right": "sentence2", "gold": "score"}
-        options = {"format": "jsonl", "columns": columns, "scale": [0, 5]}
+        copy = Converted("o/r", "a" * 40, "test.jsonl.gz", 2, "jsonl", columns, [0, 5])
         files = [
             make_file(content, UrlSource(f"{server.url}/{name}"), path=name)
             for name, content in (("STS.input.X.txt", b"a\tb\n"), ("STS.gs.X.txt", b"1\n"))
         ]
-        return make_card(*files, converted=Converted(source, 2, options))
+        return make_card(*files, converted=copy)
 
     def test_it_is_the_last_resort_and_says_so(
         self, card: Card, tmp_path: Path, caplog: pytest.LogCaptureFixture
@@ -280,6 +280,6 @@ class TestConverted:
 
     def test_a_wrong_number_of_rows_is_refused(self, card: Card, tmp_path: Path) -> None:
         assert card.converted is not None
-        card = dataclasses.replace(card, converted=dataclasses.replace(card.converted, rows=3))
+        card = dataclasses.replace(card, converted=msgspec.structs.replace(card.converted, rows=3))
         with pytest.raises(Exception, match="2 rows instead of 3"):
             parse(DataStore(tmp_path).resolve(card))
