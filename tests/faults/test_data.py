@@ -2,25 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import pytest
-from parsing import on_disk
+from parsing import read_sample as read
 from samples import SAMPLES
 
 from mirrorbench.core.errors import DataFormatError, MirrorbenchError
-from mirrorbench.data.formats import parse
-from mirrorbench.data.store import ResolvedData
 from mirrorbench.data.textfiles import unmark
-
-
-def read(name: str, folder: Path, changes: Mapping[str, bytes], **options: Any) -> list[Any]:
-    """A sample with some files changed or added."""
-    sample = SAMPLES[name]
-    paths = on_disk(folder, sample.written({**sample.files, **changes}))
-    return parse(ResolvedData(paths, sample.parser, {**sample.options, **options}, {}, True))
 
 
 def altered(name: str, file: str, old: bytes, new: bytes) -> dict[str, bytes]:

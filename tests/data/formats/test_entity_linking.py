@@ -3,15 +3,14 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
-from parsing import run
-from samples import archive
+from parsing import read_sample, run
+from samples import SAMPLES, archive
 
-from mirrorbench.core.errors import DataFormatError, DataUnavailableError
+from mirrorbench.core.errors import DataUnavailableError
 from mirrorbench.data.cardfile import builtin_cards, builtin_suites
-from mirrorbench.data.formats import parse, parser_of
+from mirrorbench.data.formats import parse
 from mirrorbench.data.items import Linking
 from mirrorbench.data.store import DataStore
 
@@ -37,127 +36,47 @@ def simple(linking: Linking) -> tuple[list[tuple[str, tuple[str, ...], set[str]]
     return mentions, [(name, set(ids)) for name, ids in zip(linking.names, linking.ids, strict=True)]
 
 
-class TestBioSyn:
-    def read(self, tmp_path: Path, **changed: str) -> list[Linking]:
-        members = CONCEPTS | {f"x/{name.replace('__', '/')}": text for name, text in changed.items()}
-        packed = archive({name: content.encode() for name, content in members.items()})
-        return run("biosyn", tmp_path, {"x.tar.gz": packed}, **BIOSYN)
-
-    def test_members_are_read_in_place(self, tmp_path: Path) -> None:
-        (linking,) = self.read(tmp_path)
-        assert simple(linking) == (
-            [
-                ("10/1", ("colorectal cancers", "breast cancers", "other cancers"), {"D001943", "D015179", "D009369"}),
-                ("10/2", ("x linked muscular dystrophy",), {"D040181", "D009136"}),
-                ("9288106/1", ("ataxia telangiectasia",), {"D001260"}),
-            ],
-            [
-                ("tooth agenesis", {"C567755", "613097"}),
-                ("muscular dystrophy", {"D040181", "D009136"}),
-                ("a name", {"C1", "D2"}),
-            ],
-        )
-        assert [path.name for path in tmp_path.iterdir()] == ["x.tar.gz"]
-
-    @pytest.mark.parametrize(
-        ("name", "content", "message"),
+def test_the_members_of_biosyn_are_read_in_place(tmp_path: Path) -> None:
+    packed = archive({name: content.encode() for name, content in CONCEPTS.items()})
+    (linking,) = run("biosyn", tmp_path, {"x.tar.gz": packed}, **BIOSYN)
+    assert simple(linking) == (
         [
-            ("processed_test__10.concept", "10||1|2||T||name\n", r"10\.concept, line 1: 4 columns instead of 5"),
-            ("processed_test__10.concept", "10||1|2||T||a| ||D1\n", "line 1: an empty mention"),
-            ("processed_test__10.concept", "10||1|2||T||a|| \n", "line 1: column 'ids' is missing, empty"),
-            ("test_dictionary.txt", "D1|name\n", r"test_dictionary\.txt, line 1: not ids"),
-            ("test_dictionary.txt", "", r"or no test_dictionary\.txt"),
+            ("10/1", ("colorectal cancers", "breast cancers", "other cancers"), {"D001943", "D015179", "D009369"}),
+            ("10/2", ("x linked muscular dystrophy",), {"D040181", "D009136"}),
+            ("9288106/1", ("ataxia telangiectasia",), {"D001260"}),
+        ],
+        [
+            ("tooth agenesis", {"C567755", "613097"}),
+            ("muscular dystrophy", {"D040181", "D009136"}),
+            ("a name", {"C1", "D2"}),
         ],
     )
-    def test_what_breaks_the_format(self, tmp_path: Path, name: str, content: str, message: str) -> None:
-        with pytest.raises(DataFormatError, match=message):
-            self.read(tmp_path, **{name: content})
-
-    def test_bytes_that_are_no_text_name_the_member(self, tmp_path: Path) -> None:
-        with pytest.raises(DataFormatError, match=r"x/test_dictionary\.txt, line 1: a NUL byte"):
-            self.read(tmp_path, **{"test_dictionary.txt": "D1||a\0"})
+    assert [path.name for path in tmp_path.iterdir()] == ["x.tar.gz"]
 
 
-class TestAskAPatient:
-    FOLD = {
-        "train": b"1\tKn\xf6del\thurts\n2\tPain\tache\n",
-        "validation": b"2\tPain\tAche again\n",
-        "test": b"2\tPain\tMy ACHE\n1\tKn\xf6del\tC+C|x\n",
-    }
-
-    def read(self, tmp_path: Path, parts: dict[str, bytes], fold: int = 0) -> list[Linking]:
-        files = {f"AskAPatient.fold-{fold}.{part}.txt": content for part, content in parts.items()}
-        return run("askapatient", tmp_path, files)
-
-    def test_a_fold_has_its_own_labels_for_a_dictionary(self, tmp_path: Path) -> None:
-        (linking,) = self.read(tmp_path, self.FOLD, fold=3)
-        assert linking.fold == "fold-3"
-        assert simple(linking) == (
-            [("3/1", ("my ache",), {"2"}), ("3/2", ("c+c|x",), {"1"})],
-            [("knödel", {"1"}), ("pain", {"2"})],
-        )
-
-    def test_what_breaks_the_format(self, tmp_path: Path) -> None:
-        with pytest.raises(DataFormatError, match=r"files of 0 .* lack validation"):
-            self.read(tmp_path, {part: content for part, content in self.FOLD.items() if part != "validation"})
-        with pytest.raises(DataFormatError, match="line 1: 2 columns instead of 3"):
-            self.read(tmp_path, self.FOLD | {"test": b"2\tPain\n"})
-        with pytest.raises(DataFormatError, match="the name does not follow"):
-            parser_of("askapatient")({"a.txt": tmp_path / "a.txt"}, {})
+def test_a_fold_of_askapatient_has_its_own_labels_for_a_dictionary(tmp_path: Path) -> None:
+    files = {name.replace("fold-0", "fold-3"): content for name, content in SAMPLES["askapatient"].files.items()}
+    (linking,) = run("askapatient", tmp_path, files)
+    assert linking.fold == "fold-3"
+    assert simple(linking) == (
+        [("3/1", ("my ache",), {"2"}), ("3/2", ("c+c|x",), {"1"})],
+        [("knödel", {"1"}), ("pain", {"2"})],
+    )
 
 
-class TestCometa:
+def test_cometa_has_terms_as_they_stand_and_general_ids(tmp_path: Path) -> None:
     """Invented lines in the format of the original, which must not be passed on."""
-
-    CSV = (
-        "ID\tTerm\tGeneral SNOMED ID\tGeneral SNOMED Label\tSpecific SNOMED ID\tSpecific SNOMED Label\tExample\n"
-        '4\tBrain "fog\t386806002\tImpaired cognition\t1\tx\tI have "brain fog\n'
-        "9\tnull\t22253000\tPain\t2\ty\tIt is null\n"
+    (linking,) = read_sample("cometa", tmp_path, {})
+    assert simple(linking) == (
+        [("2", ('Brain "fog',), {"386806002"}), ("3", ("null",), {"22253000"})],
+        [("pain", {"22253000"}), ("impaired cognition", {"386806002"})],
     )
-    NAMES = "22253000||Pain\n386806002||Impaired cognition\n"
-
-    def read(self, tmp_path: Path, csv: str, names: str) -> list[Linking]:
-        return run("cometa", tmp_path, {"test.csv": csv, "names.txt": names})
-
-    def test_terms_as_they_stand_and_general_ids(self, tmp_path: Path) -> None:
-        (linking,) = self.read(tmp_path, self.CSV, self.NAMES)
-        assert simple(linking) == (
-            [("2", ('Brain "fog',), {"386806002"}), ("3", ("null",), {"22253000"})],
-            [("pain", {"22253000"}), ("impaired cognition", {"386806002"})],
-        )
-
-    @pytest.mark.parametrize(
-        ("csv", "message"),
-        [
-            ("", "the header lacks Term, General SNOMED ID"),
-            (CSV.replace("General SNOMED ID", "id"), "the header lacks General SNOMED ID"),
-            (CSV.replace("\tIt is null", ""), "line 3: 6 columns instead of 7"),
-            (CSV.replace("22253000", " "), "line 3"),
-        ],
-    )
-    def test_what_breaks_the_format(self, tmp_path: Path, csv: str, message: str) -> None:
-        with pytest.raises(DataFormatError, match=message):
-            self.read(tmp_path, csv, self.NAMES)
-
-    def test_both_files_are_needed(self, tmp_path: Path) -> None:
-        with pytest.raises(DataFormatError, match=r"one \.csv"):
-            parser_of("cometa")({"test.csv": tmp_path / "test.csv"}, {})
 
 
-class TestResCnn:
-    def read(self, tmp_path: Path, mentions: Any, names: str = "D1\tAcids, Acyclic\n") -> list[Linking]:
-        return run("rescnn", tmp_path, {"data.json": json.dumps(mentions), "entities.txt": names})
-
-    def test_names_and_tuning_mentions_make_the_dictionary(self, tmp_path: Path) -> None:
-        mentions = {"train": [["acid", "D1"], ["a|b", "D1|D2"]], "dev": [["acid", "D1"]], "test": [["x|y", "D1|D2"]]}
-        (linking,) = self.read(tmp_path, mentions)
-        assert simple(linking) == ([("1", ("x", "y"), {"D1", "D2"})], [("acids acyclic", {"D1"}), ("acid", {"D1"})])
-
-    def test_what_breaks_the_format(self, tmp_path: Path) -> None:
-        with pytest.raises(DataFormatError, match="no lists train, dev and test"):
-            self.read(tmp_path, {"test": []})
-        with pytest.raises(DataFormatError, match="line 1: 1 columns instead of 2"):
-            self.read(tmp_path, {"train": [], "dev": [], "test": []}, "D1 acids\n")
+def test_the_dictionary_of_rescnn_has_names_and_tuning_mentions(tmp_path: Path) -> None:
+    mentions = {"train": [["acid", "D1"], ["a|b", "D1|D2"]], "dev": [["acid", "D1"]], "test": [["x|y", "D1|D2"]]}
+    (linking,) = read_sample("rescnn", tmp_path, {"data.json": json.dumps(mentions).encode()})
+    assert simple(linking) == ([("1", ("x", "y"), {"D1", "D2"})], [("acids acyclic", {"D1"}), ("acid", {"D1"})])
 
 
 @pytest.fixture

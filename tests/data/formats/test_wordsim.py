@@ -93,26 +93,6 @@ class TestOfficial:
         got = self.read(tmp_path, TRANSLATION, SCORES, "ENG", "EST")
         assert got == [("1/12", "infinity", "null", 1.1), ("1/21", "zero", "lõpmatus", 1.1)]
 
-    @pytest.mark.parametrize(
-        ("words", "scores", "message"),
-        [
-            (TRANSLATION, SCORES.rsplit("2,", 1)[0], "2 rows, scores.csv has 1"),
-            (TRANSLATION.replace("EST 2", "EST2"), SCORES, "the header lacks EST 2"),
-            (TRANSLATION.replace("null", " "), SCORES, "line 2: column 'EST 2' is missing, empty"),
-            (TRANSLATION, SCORES.replace("1.7", "high"), "line 2: 'high' is not a number"),
-            (TRANSLATION.replace('stop"', "stop"), SCORES, "line 3"),
-        ],
-    )
-    def test_what_breaks_the_format(self, tmp_path: Path, words: str, scores: str, message: str) -> None:
-        with pytest.raises(DataFormatError, match=message):
-            self.read(tmp_path, words, scores, "EST")
-
-    def test_files_and_languages_must_be_named(self, tmp_path: Path) -> None:
-        with pytest.raises(DataFormatError, match=r"no file named scores\.csv"):
-            run("multisimlex", tmp_path, {"translation.csv": TRANSLATION}, languages=["ENG"])
-        with pytest.raises(DataFormatError, match="one or two columns"):
-            run("multisimlex", tmp_path, {"translation.csv": TRANSLATION, "scores.csv": SCORES}, languages="ENG")
-
 
 @pytest.fixture
 def real_store(originals: Callable[..., DataStore]) -> DataStore:
@@ -196,25 +176,6 @@ def test_pairs_in_file_order_of_the_size_asked_for(tmp_path: Path) -> None:
     test = (("dedicazione", "dévouement"), ("desideri", "désirs"), ("desideri", "souhaits"))
     assert read_xling(tmp_path, XLING) == Lexicon((("null", "NA"), ("nan", "nul")), test)
     assert read_xling(tmp_path, XLING, "1k") == Lexicon((("null", "NA"),), test)
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"yacle.test.freq.2k.it-fr.tsv": "a b\n"}, "line 1: 1 columns instead of 2"),
-        ({"yacle.test.freq.2k.it-fr.tsv": "a\t\n"}, "line 1"),
-        ({"yacle.train.freq.3k.ru-fr.tsv": "a\tb\n"}, "files of ru-fr .* lack test"),
-        ({"words.tsv": "a\tb\n"}, "does not follow yacle"),
-    ],
-)
-def test_what_breaks_a_dictionary(tmp_path: Path, changes: dict[str, str], message: str) -> None:
-    with pytest.raises(DataFormatError, match=message):
-        read_xling(tmp_path, XLING | changes)
-
-
-def test_a_size_that_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(DataFormatError, match=r"lack train\.freq\.3k"):
-        read_xling(tmp_path, XLING, "3k")
 
 
 def test_the_original_dictionaries_have_the_published_sizes(originals: Callable[..., DataStore]) -> None:

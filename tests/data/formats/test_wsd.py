@@ -142,9 +142,6 @@ def test_another_wordnet_is_refused(tmp_path: Path, wordnet_files: dict[str, Pat
         parse_wsd({**task_files(tmp_path, gold=GOLD.splitlines()[0]), **wordnet_files}, {})
     with pytest.raises(DataFormatError, match="not well-formed"):
         parse_wsd({**task_files(tmp_path, xml=XML[:-10]), **wordnet_files}, {})
-    del wordnet_files["wordnet/verb.exc"]
-    with pytest.raises(DataFormatError, match=r"lacks the files verb\.exc"):
-        WordNet(wordnet_files)
 
 
 def test_index_and_data_must_go_together(wordnet_files: dict[str, Path]) -> None:
