@@ -274,7 +274,7 @@ SAMPLES = {
         "cometa": Sample(
             "cometa",
             {
-                "test.csv": b'ID\tTerm\tGeneral SNOMED ID\tExample\n4\tBrain "fog\t386806002\tx\n9\tnull\t22253000\tx\n',
+                "test.csv": b'ID\tTerm\tGeneral SNOMED ID\tMore\n4\tBrain "fog\t386806002\tx\n9\tnull\t22253000\tx\n',
                 "names.txt": b"22253000||Pain\n386806002||Impaired cognition\n",
             },
             lambda files: len(lines(files["test.csv"])) - 1 + not_cui_less(files["names.txt"], 0),
