@@ -13,7 +13,7 @@ import torch
 from mirrorbench.models.transformer import Transformer
 from mirrorbench.runs.builtin import load_plugins
 from mirrorbench.runs.runner import open_for_tuning
-from mirrorbench.training.augmentations import model_augmentations
+from mirrorbench.training.augmentations import in_use
 from mirrorbench.training.microbatch import TokenizedPairs, in_order
 from mirrorbench.training.recipes import Recipe, override
 
@@ -34,7 +34,7 @@ def attached(path: Path, changed: Recipe) -> Iterator[Transformer]:
     """The model of a directory in training mode, with everything undone afterwards."""
     transformer = open_for_tuning(path, changed, AUGMENTATIONS, torch.device("cpu"))
     with ExitStack() as stack:
-        for augmentation, rate in model_augmentations(changed, AUGMENTATIONS):
+        for augmentation, rate in in_use(changed, AUGMENTATIONS, "model"):
             if detach := augmentation.attach(transformer.model, rate):
                 stack.callback(detach)
         transformer.model.train()

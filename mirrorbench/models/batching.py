@@ -7,7 +7,7 @@ texts. Padding would change the order of summation in attention; for few rows, l
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import chain
@@ -52,13 +52,6 @@ class Ragged:
         starts = np.zeros(len(rows) + 1, dtype=np.int64)
         np.cumsum([len(row) for row in rows], out=starts[1:])
         return cls(np.fromiter(chain.from_iterable(rows), np.int32, int(starts[-1])), starts)
-
-    @classmethod
-    def joined(cls, parts: Iterable[Ragged]) -> Ragged:
-        """The rows of several, concatenated."""
-        parts = list(parts)
-        lengths = np.concatenate([part.lengths for part in parts])
-        return cls(np.concatenate([part.values for part in parts]), np.concatenate([[0], lengths.cumsum()]))
 
     def __len__(self) -> int:
         return len(self.starts) - 1
@@ -227,31 +220,32 @@ class Packing:
         return rows if self.even else rows.index_select(0, self.places)
 
 
-class PackedAttention(TorchFunctionMode):
+class ReplacedFunctions(TorchFunctionMode):
+    """Inside the ``with`` block, replaces torch's functions in this thread."""
+
+    def __init__(self, replaced: Mapping[Callable[..., Any], Callable[..., Any]]) -> None:
+        super().__init__()
+        self._replaced = replaced
+
+    def __torch_function__(self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Call the replacement, or the function itself where there is none."""
+        return self._replaced.get(func, func)(*args, **(kwargs or {}))
+
+
+def attention_within_texts(packing: Packing) -> ReplacedFunctions:
     """A context in which attention over the row of a packed batch stays within each text."""
 
-    def __init__(self, packing: Packing) -> None:
-        super().__init__()
-        self.packing = packing
-
-    def __torch_function__(
-        self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
-        """Replace ``scaled_dot_product_attention`` only."""
-        call = self._attention if func is F.scaled_dot_product_attention else func
-        return call(*args, **(kwargs or {}))
-
-    def _attention(
-        self, *states: Tensor, attn_mask: Any = None, dropout_p: float = 0.0, scale: float | None = None, **_: Any
+    def attention(
+        *states: Tensor, attn_mask: Any = None, dropout_p: float = 0.0, scale: float | None = None, **_: Any
     ) -> Tensor:
-        """Attention for query, key and value of shape (1, heads, tokens, dimensions of a head).
-
-        The mask is ignored, because the row has no padding. No encoder sets other options, such as ``is_causal``.
-        """
+        # Query, key and value have shape (1, heads, tokens, dimensions of a head). The mask is ignored, because the
+        # row has no padding. No encoder sets other options, such as `is_causal`.
         half = states[0].dtype in (torch.bfloat16, torch.float16)
         within = nested_attention if states[0].device.type == "cuda" and half else padded_attention
         query, key, value = (part[0].transpose(0, 1) for part in states)
-        return within(self.packing, query, key, value, dropout_p=dropout_p, scale=scale).transpose(0, 1)[None]
+        return within(packing, query, key, value, dropout_p=dropout_p, scale=scale).transpose(0, 1)[None]
+
+    return ReplacedFunctions({F.scaled_dot_product_attention: attention})
 
 
 def padded_attention(packing: Packing, *states: Tensor, dropout_p: float = 0.0, scale: float | None = None) -> Tensor:

@@ -19,9 +19,9 @@ from mirrorbench.core.inputs import TextInput
 from mirrorbench.models.backbones import max_positions
 from mirrorbench.models.batching import (
     TOKEN_BUDGET,
-    PackedAttention,
     Packing,
     Ragged,
+    attention_within_texts,
     position_ids,
     uses_plain_masks,
 )
@@ -217,7 +217,7 @@ class Transformer:
         packing = Packing.of(ids, self._moved)
         tokens = self._moved(ids.values.astype(np.int64))[None]
         positions = self._moved(position_ids(ids, self.model.config))[None]
-        with PackedAttention(packing):
+        with attention_within_texts(packing):
             rows = self._states(
                 all_layers, input_ids=tokens, token_type_ids=torch.zeros_like(tokens), position_ids=positions
             )

@@ -389,10 +389,10 @@ def open_for_tuning(
 ) -> Transformer:
     """A backbone configured by the recipe's model augmentations."""
     from mirrorbench.models.transformer import load_transformer
-    from mirrorbench.training.augmentations import model_augmentations
+    from mirrorbench.training.augmentations import in_use
 
     def configure(config: object) -> None:
-        for augmentation, rate in model_augmentations(recipe, registered):
+        for augmentation, rate in in_use(recipe, registered, "model"):
             augmentation.configure(config, rate)
 
     return load_transformer(path, device, configure)

@@ -7,30 +7,17 @@ the size of the vocabulary, once for each micro-batch.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from typing import Any, cast
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F  # noqa: N812  (torch's own convention)
-from torch.overrides import TorchFunctionMode
+
+from mirrorbench.models.batching import ReplacedFunctions
 
 _STEPS = 1 << 16
-
-
-class ReplacedFunctions(TorchFunctionMode):
-    """Inside the ``with`` block, replaces torch's functions in this thread."""
-
-    def __init__(self, replaced: Mapping[Callable[..., Any], Callable[..., Any]]) -> None:
-        super().__init__()
-        self._replaced = replaced
-
-    def __torch_function__(
-        self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
-        """Call the replacement, or the function itself where there is none."""
-        return self._replaced.get(func, func)(*args, **(kwargs or {}))
 
 
 def fast_cpu_functions(generator: torch.Generator | None = None) -> ReplacedFunctions:
@@ -88,9 +75,8 @@ def plain_attention(
 def embedding(input: Tensor, weight: Tensor, padding_idx: int | None = None, *options: Any, **named: Any) -> Tensor:
     """``torch.nn.functional.embedding``, its gradient sparse where that is smaller; other options are left to torch."""
     other = any(options[:1]) or any(options[2:]) or any(value for key, value in named.items() if key != "norm_type")
-    if other or len(weight) <= input.numel() or not (
-        torch.is_grad_enabled() and weight.requires_grad and weight.is_leaf
-    ):  # fmt: skip
+    learns = torch.is_grad_enabled() and weight.requires_grad and weight.is_leaf
+    if other or len(weight) <= input.numel() or not learns:
         return F.embedding(input, weight, padding_idx, *options, **named)
     padding = None if padding_idx is None else padding_idx % len(weight)
     return cast("Tensor", _SparseEmbedding.apply(input, weight, padding))  # type: ignore[no-untyped-call]

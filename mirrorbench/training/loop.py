@@ -20,7 +20,7 @@ from torch import Tensor
 from mirrorbench.core.devices import out_of_memory, release_memory
 from mirrorbench.core.errors import TuningError
 from mirrorbench.models.transformer import Transformer
-from mirrorbench.training.augmentations import Augmentation, model_augmentations
+from mirrorbench.training.augmentations import Augmentation, in_use
 from mirrorbench.training.cpu_functions import fast_cpu_functions
 from mirrorbench.training.losses import LOSSES
 from mirrorbench.training.methods import PairFunction, PairMaker, identical_pairs
@@ -104,7 +104,12 @@ def tune_backbone(
     """
     if len(texts) < 2:
         raise TuningError(f"a corpus of {len(texts)} distinct strings cannot be tuned on", "It needs at least two.")
-    _check_mask_token(transformer, recipe)
+    masking = [name for name, rate in recipe.augment if "mask" in name and rate]
+    if masking and not transformer.tokenizer.mask_token:
+        raise TuningError(
+            f"{transformer.path.name}'s tokenizer has no mask token, so {masking[0]} cannot be applied",
+            f"Add {masking[0]}=0 to the encoder spec.",
+        )
     started = time.perf_counter()
     rng, device = np.random.default_rng(seed), transformer.device
     maker = PairMaker(recipe, rng, transformer.tokenizer.mask_token or "", protocol, augmentations)
@@ -113,12 +118,12 @@ def tune_backbone(
         torch.manual_seed(seed)
         if device.type == "cpu":
             attached.enter_context(fast_cpu_functions())
-        on_the_model = model_augmentations(recipe, augmentations)
+        on_the_model = in_use(recipe, augmentations, "model")
         for augmentation, rate in on_the_model:
             if detach := augmentation.attach(transformer.model, rate):
                 attached.callback(detach)
         packs = all(getattr(augmentation, "packs", False) for augmentation, rate in on_the_model if rate)
-        loop = _Loop(transformer, recipe, MicroBatchReader(transformer, recipe, precision, packs), seed)
+        loop = _Loop(MicroBatchReader(transformer, recipe, precision, packs), recipe, seed)
         for _ in range(recipe.epochs):
             made = pairs(texts, maker)
             n, done = len(made.left), 0
@@ -132,28 +137,15 @@ def tune_backbone(
     return loop.report(time.perf_counter() - started)
 
 
-def _check_mask_token(transformer: Transformer, recipe: Recipe) -> None:
-    needing = [name for name, rate in recipe.augment if "mask" in name and rate]
-    if needing and not transformer.tokenizer.mask_token:
-        raise TuningError(
-            f"{transformer.path.name}'s tokenizer has no mask token, so {needing[0]} cannot be applied",
-            f"Add {needing[0]}=0 to the encoder spec.",
-        )
-
-
 class _Loop:
     """Optimiser, loss and counters of one tuning; between two checks of the loss nothing waits for the device."""
 
-    def __init__(self, transformer: Transformer, recipe: Recipe, reader: MicroBatchReader, seed: int) -> None:
-        self.transformer = transformer
-        self.recipe = recipe
-        self.reader = reader
-        self.seed = seed
-        self.held = held_tokens(transformer)
-        model = transformer.model.train()
-        self.optimizer = torch.optim.AdamW(
-            model.parameters(), lr=recipe.lr, weight_decay=recipe.weight_decay, fused=True
-        )
+    def __init__(self, reader: MicroBatchReader, recipe: Recipe, seed: int) -> None:
+        self.reader, self.recipe, self.seed = reader, recipe, seed
+        self.device = reader.transformer.device
+        self.held = held_tokens(reader.transformer)
+        weights = reader.transformer.model.train().parameters()
+        self.optimizer = torch.optim.AdamW(weights, lr=recipe.lr, weight_decay=recipe.weight_decay, fused=True)
         self.loss = LOSSES[recipe.loss]
         self.steps = self.strings = self.tokens = self.positions = 0
         self.pending: list[Tensor] = []
@@ -161,7 +153,7 @@ class _Loop:
 
     def step(self, pairs: TokenizedPairs) -> None:
         """One optimiser step on a batch of pairs."""
-        self.pending.append(self.within_memory(pairs, pairs.labels.to(self.transformer.device, non_blocking=True)))
+        self.pending.append(self.within_memory(pairs, pairs.labels.to(self.device, non_blocking=True)))
         for weight in self.reader.weights:
             if weight.grad is not None and weight.grad.is_sparse:
                 weight.grad = weight.grad.to_dense()
@@ -185,10 +177,10 @@ class _Loop:
                 self.held = min(self.held, 2 * longest * len(pairs.labels)) // 2
             if self.held < 2 * longest:
                 raise TuningError(
-                    f"no memory left on {self.transformer.device} for one pair of strings",
+                    f"no memory left on {self.device} for one pair of strings",
                     "Add a smaller train_max_length to the encoder spec, or use --device cpu.",
                 )
-            release_memory(self.transformer.device)
+            release_memory(self.device)
             self.tokens, self.positions = counts
 
     def differentiate(self, pairs: TokenizedPairs, labels: Tensor) -> Tensor:

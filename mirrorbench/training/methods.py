@@ -231,8 +231,6 @@ def _joined(old: str, new: str, edge: int) -> str:
 # A corpus line holds both texts, `text1<TAB>text2` or `text1||text2`. They are the two views, so no text is masked;
 # the dropout stays, as in supervised SimCSE (Gao et al., EMNLP 2021, section 4).
 
-SEPARATORS = ("\t", "||")
-
 
 def pairs_preset(level: str, architecture: str, protocol: str) -> Recipe:
     """Mirror-BERT's recipe of the level without its span mask."""
@@ -247,30 +245,23 @@ def text_pairs(texts: Sequence[str], maker: PairMaker) -> Pairs:
 
 
 def _split(text: str) -> tuple[str, str]:
-    separator = next((s for s in SEPARATORS if s in text), "")
-    fields = [field.strip() for field in text.split(separator)] if separator else []
+    fields = [field.strip() for field in text.split("\t" if "\t" in text else "||")]
     if len(fields) != 2 or not all(fields):
-        raise TuningError(
-            f"the corpus line {text[:80]!r} is no pair of texts", "pairs tunes on lines like text1||text2."
-        )
+        told = f"the corpus line {text[:80]!r} is no pair of texts"
+        raise TuningError(told, "pairs tunes on lines like text1||text2.")
     return fields[0], fields[1]
 
 
 def _groups(left: Sequence[str], right: Sequence[str]) -> list[int]:
-    """A number for each pair, the same for pairs connected through shared texts (union-find)."""
-    parent = list(range(len(left)))
+    """A number for each pair, the same for pairs connected through shared texts."""
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
 
-    def root(pair: int) -> int:
-        while parent[pair] != pair:
-            parent[pair] = parent[parent[pair]]
-            pair = parent[pair]
-        return pair
-
-    first: dict[str, int] = {}
-    for pair, both in enumerate(zip(left, right, strict=True)):
-        for text in both:
-            parent[root(pair)] = root(first.setdefault(text, pair))
-    return [root(pair) for pair in range(len(left))]
+    number = {text: place for place, text in enumerate(dict.fromkeys([*left, *right]))}
+    ends = [[number[text] for text in view] for view in (left, right)]
+    graph = coo_array(([1] * len(left), ends), shape=(len(number), len(number)))
+    found: list[int] = connected_components(graph, directed=False)[1][ends[0]].tolist()
+    return found
 
 
 # sap: SapBERT's self-alignment (Liu et al., NAACL 2021), metric learning on the names of concepts.

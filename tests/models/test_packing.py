@@ -17,9 +17,9 @@ from torch.testing import assert_close
 from mirrorbench.core.inputs import TextInput
 from mirrorbench.models.batching import (
     BERT_LIKE,
-    PackedAttention,
     Packing,
     Ragged,
+    attention_within_texts,
     can_pack,
     nested_attention,
     padded_attention,
@@ -89,7 +89,7 @@ def test_attention_drops_what_it_is_told(kernel: Callable[..., torch.Tensor]) ->
 def test_nothing_but_attention_is_replaced() -> None:
     states = torch.randn(1, 2, 5, 4)
     plain = F.scaled_dot_product_attention(states, states, states)
-    with PackedAttention(packing([2, 3])):
+    with attention_within_texts(packing([2, 3])):
         found = F.scaled_dot_product_attention(states, states, states, is_causal=False)
         assert torch.equal(F.gelu(states), torch._C._nn.gelu(states))
     assert found.shape == plain.shape

@@ -83,7 +83,7 @@ def test_loss_and_gradients_are_those_of_the_plain_loop(
         # One pair has no negatives; only the loss with the positive in its denominator is defined then.
         changed = recipe(pooling=pooling, train_max_length=LENGTH, loss="infonce" if len(left) > 1 else "ntxent")
         transformer = opened(random_model(architecture), changed)
-        loop = _Loop(transformer, changed, MicroBatchReader(transformer, changed, "fp32", packs=True), seed=0)
+        loop = _Loop(MicroBatchReader(transformer, changed, "fp32", packs=True), changed, seed=0)
         expected = plain(transformer, left, right, changed)
         wanted = gradients(transformer)
         pairs = tokenized(transformer, left, right)
@@ -109,7 +109,7 @@ def test_a_batch_over_the_memory_is_read_twice_with_the_same_masks(
     changed = recipe(**augmentation)
     with attached(random_model("bert"), changed) as transformer:
         reader = MicroBatchReader(transformer, changed, "fp32", packs="dropout" in augmentation)
-        loop = _Loop(transformer, changed, reader, seed=0)
+        loop = _Loop(reader, changed, seed=0)
         pairs = tokenized(transformer, TEXTS[:20], TEXTS[1:21])
         found = []
         for held in (10**6, 79):
@@ -132,7 +132,7 @@ def test_each_part_and_each_step_draws_anew(random_model: Callable[[str], Path])
     found = {}
     for seed in (0, 1):
         for step in (0, 1):
-            loop = _Loop(transformer, changed, MicroBatchReader(transformer, changed, "fp32", packs=True), seed=seed)
+            loop = _Loop(MicroBatchReader(transformer, changed, "fp32", packs=True), changed, seed=seed)
             loop.steps = step
             left, right = embed(loop, pairs)
             assert not torch.allclose(left, right)
@@ -172,7 +172,7 @@ def test_memory_is_that_of_one_part_whatever_the_batch(
     monkeypatch.setitem(parts.TOKEN_BUDGET, "cpu", 256)
     changed = recipe(dropout=0.1)
     transformer = opened(random_model("bert"), changed)
-    loop = _Loop(transformer, changed, MicroBatchReader(transformer, changed, "fp32", packs=True), seed=0)
+    loop = _Loop(MicroBatchReader(transformer, changed, "fp32", packs=True), changed, seed=0)
     weights = sum(p.numel() * 4 for p in transformer.model.parameters())
     found = {}
     for held in (10**9, 256):
@@ -207,7 +207,7 @@ def test_no_step_waits_for_the_device(
     monkeypatch.setitem(parts.TOKEN_BUDGET, "cpu", 256)
     changed = recipe(dropout=0.1, loss=loss)
     transformer = opened(random_model(architecture), changed)
-    loop = _Loop(transformer, changed, MicroBatchReader(transformer, changed, "fp32", packs=True), seed=0)
+    loop = _Loop(MicroBatchReader(transformer, changed, "fp32", packs=True), changed, seed=0)
     loop.reader.parallel = False  # as on a GPU
     texts = SHAPES["very different lengths"]
     pairs = tokenized(transformer, texts, texts)

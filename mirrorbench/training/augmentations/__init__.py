@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol
 
 from mirrorbench.core.errors import PluginError, UsageError
 
@@ -98,15 +98,9 @@ class Augmentation:
 
 
 def in_use(recipe: Recipe, registered: Mapping[str, Augmentation], on: str) -> list[tuple[Any, float]]:
-    """The functions and rates of a recipe's augmentations of one kind, in the order of their names."""
-    return [
-        (registered[name].function, rate) for name, rate in recipe.augment if registered[name].on == on and rate > 0
-    ]
+    """The functions and rates of a recipe's augmentations of one kind, in the order of their names.
 
-
-def model_augmentations(
-    recipe: Recipe, registered: Mapping[str, Augmentation]
-) -> list[tuple[ModelAugmentation, float]]:
-    """The recipe's model augmentations, rate 0 first: ``dropout=0`` must not undo ``controlled_dropout``."""
-    found = [(registered[name].function, rate) for name, rate in recipe.augment if registered[name].on == "model"]
-    return sorted(cast("list[tuple[ModelAugmentation, float]]", found), key=lambda pair: pair[1] > 0)
+    Those on the model include rate 0, which comes first: ``dropout=0`` must not undo ``controlled_dropout``.
+    """
+    found = [(registered[name].function, rate) for name, rate in recipe.augment if registered[name].on == on]
+    return sorted(found, key=lambda pair: pair[1] > 0) if on == "model" else [pair for pair in found if pair[1] > 0]

@@ -64,7 +64,7 @@ class ControlledDropout(Dropout):
             return None
         from torch.nn import functional as F  # noqa: N812  (torch's own convention)
 
-        from mirrorbench.training.cpu_functions import ReplacedFunctions
+        from mirrorbench.models.batching import ReplacedFunctions
 
         super().attach(model, rate)
         stack = ExitStack()
@@ -143,11 +143,8 @@ class Drophead:
         suffixes = tuple(f".{name}" for name in OUTPUT_PROJECTIONS)
         projections = [m for name, m in model.named_modules() if f".{name}".endswith(suffixes)]
         if not projections:
-            raise TuningError(
-                f"{type(model).__name__} has no self-attention that drophead knows, so drophead={rate:g} "
-                "cannot be applied",
-                "Take it out of the encoder spec.",
-            )
+            unknown = f"{type(model).__name__} has no self-attention that drophead knows"
+            raise TuningError(f"{unknown}, so drophead={rate:g} cannot be applied", "Take it out of the encoder spec.")
         n_heads = model.config.num_attention_heads
 
         def before(module: torch.nn.Module, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...] | None:
@@ -157,25 +154,19 @@ class Drophead:
             heads = states.view(*states.shape[:-1], n_heads, -1)
             return (drop_heads(heads, rate).flatten(-2),)
 
-        handles = [module.register_forward_pre_hook(before) for module in projections]
-
-        def detach() -> None:
-            for handle in handles:
-                handle.remove()
-
-        return detach
+        attached = ExitStack()
+        for module in projections:
+            attached.callback(module.register_forward_pre_hook(before).remove)
+        return attached.close
 
 
 @hookimpl
 def register_augmentations(register: Register) -> None:
     """The augmentations of this module, under their spec keys."""
+    shared = "dropout with the same masks for both views of a pair; takes the place of dropout"
     for name, augmentation, description in (
         ("dropout", Dropout(), "rate of every dropout layer of the model"),
-        (
-            "controlled_dropout",
-            ControlledDropout(),
-            "dropout with the same masks for both views of a pair; takes the place of dropout",
-        ),
+        ("controlled_dropout", ControlledDropout(), shared),
         ("drophead", Drophead(), "probability that an attention head is zeroed"),
     ):
         register(name, augmentation, on="model", probability=True, description=description)

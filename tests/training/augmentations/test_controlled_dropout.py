@@ -29,7 +29,7 @@ def test_identical_strings_have_identical_vectors_in_training_mode(
 ) -> None:
     changed = recipe(controlled_dropout=0.2)
     with attached(random_model(architecture), changed) as transformer:
-        loop = _Loop(transformer, changed, MicroBatchReader(transformer, changed, "fp32", packs=False), seed=0)
+        loop = _Loop(MicroBatchReader(transformer, changed, "fp32", packs=False), changed, seed=0)
         texts = [*TEXTS[:20], *TEXTS[:10]]
         pairs = identical(transformer, texts)
         left, right = embed(loop, pairs)
@@ -48,7 +48,7 @@ def test_identical_strings_have_identical_vectors_in_training_mode(
 def test_identical_strings_in_half_precision(architecture: str, random_model: Callable[[str], Path]) -> None:
     changed = recipe(controlled_dropout=0.2)
     with attached(random_model(architecture), changed) as transformer:
-        loop = _Loop(transformer, changed, MicroBatchReader(transformer, changed, "bf16", packs=False), seed=0)
+        loop = _Loop(MicroBatchReader(transformer, changed, "bf16", packs=False), changed, seed=0)
         pairs = identical(transformer, TEXTS)
         left, right = embed(loop, pairs)
     assert torch.equal(left, right)

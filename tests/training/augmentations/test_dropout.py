@@ -16,7 +16,7 @@ from mirrorbench.models.pooling import Pooling
 from mirrorbench.models.transformer import Transformer
 from mirrorbench.runs.builtin import load_plugins
 from mirrorbench.runs.runner import open_for_tuning
-from mirrorbench.training.augmentations import model_augmentations
+from mirrorbench.training.augmentations import in_use
 from mirrorbench.training.augmentations.model import Dropout
 from mirrorbench.training.recipes import Recipe
 
@@ -47,7 +47,7 @@ def model(path: Path, rate: float) -> Transformer:
     recipe = Recipe(1.0, 1, 50, "cls", augment=(("dropout", rate),))
     registered = {entry.name: entry.value for entry in load_plugins(discover=False).augmentations}
     transformer = open_for_tuning(path, recipe, registered, torch.device("cpu"))
-    for augmentation, value in model_augmentations(recipe, registered):
+    for augmentation, value in in_use(recipe, registered, "model"):
         augmentation.attach(transformer.model, value)
     return transformer
 
