@@ -21,13 +21,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
+from unittest.mock import patch
 
 import numpy as np
 import pytest
 import small_data
 from pages import ROOT, parsed
 
-from mirrorbench.cli import add_plugin_commands, app, main
+from mirrorbench.cli import COMMANDS, add_plugin_commands, main
 from mirrorbench.data import cardfile
 from mirrorbench.models import backbones
 from mirrorbench.runs import builtin as plugin_manager
@@ -152,7 +153,7 @@ class Shell:
         self.patch.setattr(sys, "argv", [os.path.expanduser(word) for word in shlex.split(command)])
         self.capture()
         code = 0
-        with _commands_kept():
+        with patch.dict(COMMANDS):  # without what plugins add
             try:
                 main()
             except SystemExit as stop:
@@ -166,7 +167,7 @@ class Shell:
         Raises:
             click.UsageError: it would refuse the command.
         """
-        with _commands_kept():
+        with patch.dict(COMMANDS):  # without what plugins add
             add_plugin_commands()
             parsed(command)
 
@@ -183,14 +184,6 @@ def install(project: Path, site: Path) -> list[Path]:
     (info / "entry_points.txt").write_text("[mirrorbench]\n" + "".join(f"{k} = {v}\n" for k, v in points.items()))
     importlib.invalidate_caches()
     return [project, site]
-
-
-@contextmanager
-def _commands_kept() -> Iterator[None]:
-    """The command line without what plugins added meanwhile."""
-    commands, groups = list(app.registered_commands), list(app.registered_groups)
-    yield
-    app.registered_commands[:], app.registered_groups[:] = commands, groups
 
 
 def _no_network(host: object, *args: object, **kwargs: object) -> NoReturn:

@@ -7,31 +7,52 @@ import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from importlib.metadata import entry_points
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
-from mirrorbench.cli import (
-    analyze,
-    cache,
-    compare,
-    data,
-    doctor,
-    encode,
-    leaderboard,
-    paper,
-    plugin,
-    run,
-    tune,
-)
 from mirrorbench.core.errors import MirrorbenchError, PluginError, UsageError
 
-if TYPE_CHECKING:
-    from mirrorbench.core.plugins import Entry
+COMMANDS: dict[str, Any] = {
+    "run": "run.run",
+    "tune": "tune.tune",
+    "encode": "encode.encode",
+    "leaderboard": "leaderboard.leaderboard",
+    "compare": "compare.compare",
+    "paper": "paper.paper",
+    "list": "plugin.list_registered",
+    "plugins": "plugin.list_plugins",
+    "doctor": "doctor.doctor",
+    "analyze": "analyze.analyze_app",
+    "data": "data.data_app",
+    "plugin": "plugin.plugin_app",
+    "cache": "cache.cache_app",
+}
+"""Where each command is, and once it was asked for the command itself; plugins add theirs."""
+
+
+class _Commands(TyperGroup):
+    """Imports a command when it is asked for."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings | {"commands": COMMANDS})
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """The command of a name."""
+        found = COMMANDS.get(cmd_name)
+        if isinstance(found, str):
+            module, _, attribute = found.partition(".")
+            found = _command(cmd_name, getattr(import_module(f"mirrorbench.cli.{module}"), attribute))
+            COMMANDS[cmd_name] = found
+        return found
+
 
 app = typer.Typer(
     name="mirrorbench",
+    cls=_Commands,
     help="Turn pretrained language models into text encoders, and show in the papers' tables what that gained.",
     no_args_is_help=True,
     rich_markup_mode="markdown",
@@ -57,22 +78,6 @@ def _root(
     pass
 
 
-app.command("run")(run.run)
-app.command("tune")(tune.tune)
-app.command("encode")(encode.encode)
-app.command("leaderboard")(leaderboard.leaderboard)
-app.command("compare")(compare.compare)
-app.command("paper")(paper.paper)
-app.add_typer(analyze.analyze_app, name="analyze")
-app.add_typer(data.data_app, name="data")
-app.command("list")(plugin.list_registered)
-app.command("plugins")(plugin.list_plugins)
-app.add_typer(plugin.plugin_app, name="plugin")
-app.add_typer(cache.cache_app, name="cache")
-app.command("doctor")(doctor.doctor)
-_OWN = {known.name for known in app.registered_commands} | {known.name for known in app.registered_groups}
-
-
 def add_plugin_commands() -> None:
     """Add the commands of plugins; one that is not a command, or whose name is taken, is skipped with a warning."""
     from mirrorbench.core.plugins import PluginWarning
@@ -80,23 +85,23 @@ def add_plugin_commands() -> None:
 
     for entry in plugins().commands:
         try:
-            if entry.name in _OWN:
+            if entry.name in COMMANDS:
                 raise ValueError("mirrorbench has a command of this name")
-            trial = typer.Typer()
-            _add_command(trial, entry)
-            typer.main.get_command(trial)  # Typer looks at the arguments' types now
+            described = {"help": entry.description} if entry.description else {}
+            COMMANDS[entry.name] = _command(entry.name, entry.value, **described)
         except Exception as error:
             problem = f"command {entry.name!r} of plugin {entry.origin} skipped: {error}"
             warnings.warn(problem, PluginWarning, stacklevel=2)
-        else:
-            _add_command(app, entry)
 
 
-def _add_command(to: typer.Typer, entry: Entry[Any]) -> None:
-    if isinstance(entry.value, typer.Typer):
-        to.add_typer(entry.value, name=entry.name, help=entry.description or None)
+def _command(name: str, value: Any, **described: Any) -> Any:
+    """What Typer makes of a function or an application; it looks at the arguments' types now."""
+    alone = typer.Typer(rich_markup_mode="markdown")
+    if isinstance(value, typer.Typer):
+        alone.add_typer(value, name=name, **described)
     else:
-        to.command(entry.name, help=entry.description or None)(entry.value)
+        alone.command(name, **described)(value)
+    return typer.main.get_group(alone).commands[name]
 
 
 def main() -> None:

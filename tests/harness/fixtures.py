@@ -9,12 +9,13 @@ from collections.abc import Callable, Iterator
 from importlib.metadata import entry_points
 from pathlib import Path
 from types import ModuleType
+from unittest.mock import patch
 
 import pytest
 
 from harness.command import loaded_with
 from harness.terminal import start
-from mirrorbench.cli import add_plugin_commands, app, main
+from mirrorbench.cli import COMMANDS, add_plugin_commands, main
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.runs import builtin as plugin_manager
 
@@ -61,17 +62,15 @@ def said(plugins: Plugins, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caps
     monkeypatch.chdir(tmp_path)
 
     def mirrorbench(*arguments: str) -> tuple[int, str, str]:
-        commands, groups = list(app.registered_commands), list(app.registered_groups)
         monkeypatch.setattr(sys, "argv", ["mirrorbench", *arguments])
         code: object = 0
-        try:
-            if not entry_points(group="mirrorbench"):  # where there are some, main does it
-                add_plugin_commands()
-            main()
-        except SystemExit as stop:
-            code = stop.code
-        finally:
-            app.registered_commands[:], app.registered_groups[:] = commands, groups
+        with patch.dict(COMMANDS):  # without what plugins add
+            try:
+                if not entry_points(group="mirrorbench"):  # where there are some, main does it
+                    add_plugin_commands()
+                main()
+            except SystemExit as stop:
+                code = stop.code
         out, err = capsys.readouterr()
         return int(code or 0), out, err
 
