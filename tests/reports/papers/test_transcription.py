@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +13,15 @@ NUMBER = re.compile(r"\d*\.\d+")
 TABLES = {name: table for name, table in paper_tables().items() if isinstance(table, PaperTable)}
 # What the second copy of the first paper spoils: arrows and heads with every number three times.
 SPOILT = ("mirror-bert/table2", "mirror-bert/table7", "mirror-bert/table8")
+
+
+@pytest.fixture(scope="session")
+def paper_texts(shared_data: Path) -> dict[str, str]:
+    """The papers as text, by file name; tests that need them are skipped where they are not."""
+    folder = shared_data.parent / "papers"
+    if not folder.is_dir():
+        pytest.skip(f"no papers at {folder}")
+    return {path.stem: path.read_text(encoding="utf-8") for path in folder.glob("*.txt")}
 
 
 def block(text: str, caption: str) -> list[str]:

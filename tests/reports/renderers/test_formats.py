@@ -1,0 +1,306 @@
+from __future__ import annotations
+
+import base64
+import csv
+import hashlib
+import io
+import json
+import re
+import shutil
+import subprocess
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from toy_tables import BOARD, EMPTY, HOSTILE, NASTY, NO_ROWS
+
+from mirrorbench.core.errors import DataFormatError
+from mirrorbench.reports.renderers import as_json, comma_separated, escape_latex, html, latex, markdown, number
+from mirrorbench.reports.renderers.text import MISSING, escape_markdown, with_deviation, with_legend
+from mirrorbench.reports.table import Column, Row, Score, Table, read_table
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0.743, ".743"), (0.7435, ".744"), (-0.012, "-.012"), (1.0, "1.000"), (0.9996, "1.000"), (0.0, ".000"),
+     (-0.0001, ".000"), (-1.5, "-1.500"), (10.05, "10.050")],
+)  # fmt: skip
+def test_numbers_as_the_papers_print_them(value: float, text: str) -> None:
+    assert number(value) == text
+
+
+def test_a_deviation_stands_beside_its_mean() -> None:
+    assert with_deviation(Score(0.7431, 0.0021, 3)) == ".743 ± .002"
+    assert with_deviation(Score(-0.5, None, 1)) == "-.500"
+    assert with_deviation(None) == MISSING
+
+
+def test_the_dagger_is_explained_where_one_stands() -> None:
+    assert with_legend(BOARD) == ["Metric: accuracy, spearman.", "† Tied: by some test.", BOARD.notes[2]]
+    assert with_legend(replace(BOARD, notes=())) == ["† Not separable from the best of its column."]
+    assert with_legend(EMPTY) == []
+
+
+def cells(text: str) -> list[list[str]]:
+    return [[c.strip() for c in line.strip("|").split(" | ")] for line in text.splitlines() if line.startswith("|")]
+
+
+def test_a_github_table_with_marks() -> None:
+    table = cells(markdown(BOARD))
+    # A title that occurs twice is preceded by its suite.
+    assert table[0] == ["encoder", "STS12", "STS-b", "sts avg.", "EN", "FR", "simlex avg.", "WiC", "avg."]
+    assert table[2] == [
+        "BERT-CLS", ".215 [.195, .225]", ".203 [.183, .213]", ".209 [.189, .219]", "-.042 [-.062, -.032]",
+        ".562 [.542, .573]", ".260 [.240, .270]", "–", "–",
+    ]  # fmt: skip
+    assert [text.partition(" [")[0] for text in table[4]] == [
+        "BERT + Mirror", "**.670 ± .010**", "<u>.760 ± .010</u>", "**.715 ± .010**", "**.510 ± .010**",
+        "<u>.610 ± .010</u>", "<u>.560 ± .009</u>", "<u>.560 ± .010</u>", "<u>.622 ± .003</u>",
+    ]  # fmt: skip
+    assert table[4][2] == "<u>.760 ± .010</u> [.740, .770]†"
+    lines = markdown(BOARD).splitlines()
+    assert lines[0] == "**English and French**"
+    assert lines[-3:] == ["† Tied: by some test.", "", "missing: roberta+base on wic"]
+
+
+@pytest.mark.parametrize(
+    ("text", "escaped"),
+    [
+        ("a | b", r"a \| b"),
+        ("<b> & &lt; R&D", r"\<b> & \&lt; R\&D"),
+        ("*a* `b` $c$", r"\*a\* \`b\` \$c\$"),
+        ("[x](y) toy [paper]", r"[x\](y) toy [paper]"),
+        ("drop_head _x_", r"drop_head \_x\_"),
+        ("~/model ~~x~~", r"~/model \~~x\~~"),
+        ("two\nlines  here", "two lines here"),
+        ("# head", r"\# head"),
+        ("a\\b", r"a\\b"),
+    ],
+)
+def test_labels_are_no_markup(text: str, escaped: str) -> None:
+    assert escape_markdown(text) == escaped
+
+
+def test_hostile_labels_stay_in_their_cells() -> None:
+    text = markdown(HOSTILE)
+    assert [len(line) for line in cells(text)] == [3, 1, 3, 3]  # the second is the rule
+    assert "\\<img" in text
+    assert " <img" not in text
+
+
+def test_csv_keeps_every_digit() -> None:
+    rows = list(csv.DictReader(io.StringIO(comma_separated(BOARD))))
+    assert [row["spec"] for row in rows] == [row.spec for row in BOARD.rows]
+    assert float(rows[0]["multisimlex-en"]) == -0.0421
+    assert (rows[2]["stsb seeds"], float(rows[2]["stsb sd"])) == ("3", BOARD.rows[2].scores[1].sd)  # type: ignore[union-attr]
+    assert (float(rows[0]["sts12 low"]), float(rows[0]["sts12 high"])) == BOARD.rows[0].scores[0].interval  # type: ignore[union-attr]
+    assert {rows[0][f"wic{part}"] for part in ("", " sd", " seeds", " low", " high")} == {""}
+
+
+def test_csv_has_columns_for_intervals_only_where_there_are_some() -> None:
+    table = Table("", (Column("a", "A"),), (Row("x", "x", (Score(0.1, None, 1),)),))
+    assert comma_separated(table) == "encoder,spec,a,a sd,a seeds\nx,x,0.1,,1\n"
+
+
+def test_csv_of_hostile_labels_can_be_read() -> None:
+    rows = list(csv.reader(io.StringIO(comma_separated(HOSTILE))))
+    assert rows[1][0] == HOSTILE.rows[0].label
+    assert {len(row) for row in rows} == {12}
+
+
+def test_json_holds_the_values() -> None:
+    data = json.loads(as_json(BOARD))
+    assert data["title"] == "English and French"
+    assert data["columns"][1] == {
+        "name": "stsb", "title": "STS-b", "suite": "sts", "level": "sentence", "languages": ["en"],
+        "metric": "spearman", "average_of": [],
+    }  # fmt: skip
+    mirror = data["rows"][2]
+    assert (mirror["encoder"], mirror["backbone"], mirror["method"]) == ("BERT + Mirror", "bert", "mirror")
+    assert mirror["scores"]["wic"]["seeds"] == [[0, 0.55], [1, 0.56], [2, 0.57]]
+    assert mirror["scores"]["stsb"]["tied"]
+    assert data["rows"][0]["scores"]["wic"] is None
+    assert data["notes"] == list(BOARD.notes)
+
+
+@pytest.mark.parametrize("render", [markdown, comma_separated, as_json])
+@pytest.mark.parametrize("table", [EMPTY, NO_ROWS, replace(BOARD, notes=())])
+def test_any_table_can_be_rendered(render, table) -> None:
+    assert render(table)
+
+
+@pytest.mark.parametrize("table", [BOARD, EMPTY, HOSTILE, NO_ROWS])
+def test_a_table_comes_back_as_it_was(tmp_path: Path, table) -> None:
+    file = tmp_path / "table.json"
+    file.write_text(as_json(table), encoding="utf-8")
+    assert read_table(file) == table
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("", "is no table"),
+        ("[]", "is no table"),
+        ("{}", "is no table"),
+        ('{"cell_id": "a", "schema": 1}', "is a single result"),
+        ('{"schema": 9}', "schema 9"),
+        (json.dumps({**json.loads(as_json(BOARD)), "rows": [{"encoder": "x"}]}), "is no table"),
+        (as_json(BOARD).replace('"mean": 0.215', '"mean": "high"'), "is no table"),
+    ],
+)
+def test_what_is_no_table_is_named(tmp_path: Path, content: str, message: str) -> None:
+    file = tmp_path / "table.json"
+    file.write_text(content)
+    with pytest.raises(DataFormatError, match=message):
+        read_table(file)
+
+
+def test_marks_groups_and_blocks() -> None:
+    lines = latex(BOARD).splitlines()
+    assert lines[0] == r"\begin{table}[t]"
+    assert r"\begin{tabular}{lcccccccc}" in lines
+    head = lines.index(r"\toprule")
+    assert lines[head + 1 : head + 5] == [
+        r"& \multicolumn{3}{c}{sts} & \multicolumn{3}{c}{simlex} & \multicolumn{1}{c}{wic} & \multicolumn{1}{c}{} \\",
+        r"\cmidrule(lr){2-4} \cmidrule(lr){5-7} \cmidrule(lr){8-8}",
+        r"encoder & STS12 & STS-b & avg. & EN & FR & avg. & WiC & avg. \\",
+        r"\midrule",
+    ]
+    assert r"BERT-CLS & .215 & .203 & .209 & $-$.042 & .562 & .260 & -- & -- \\" in lines
+    mirror = next(line for line in lines if line.startswith("BERT + Mirror"))
+    assert r"\textbf{.670 $\pm$ .010} & \underline{.760 $\pm$ .010}$^\dagger$ &" in mirror
+    rows = [line for line in lines[head + 5 :] if line.endswith(r"\\") or line == r"\midrule"]
+    assert rows.index(r"\midrule") == 3  # between the rows of BERT and those of RoBERTa
+    assert rows.count(r"\midrule") == 1
+
+
+def test_siunitx_gets_a_number_and_its_deviation_in_columns_of_their_own() -> None:
+    text = latex(BOARD, siunitx=True)
+    assert r"\begin{tabular}{lS[table-format=0.3]@{}l" in text
+    assert r"S[table-format=-0.3]@{}l" in text  # EN has a negative score
+    assert r"S[table-format=1.3]@{}l" in text  # FR has 1.000
+    assert r"\bfseries .670 & \bfseries \,$\pm$\,.010" in text
+    assert r".760 {\llap{\underline{\phantom{.760}}}} & \,$\pm$\,.010$^\dagger$" in text
+    assert r"\multicolumn{2}{c}{--}" in text
+    assert r"\cmidrule(lr){2-7} \cmidrule(lr){8-13} \cmidrule(lr){14-15}" in text
+
+
+def test_text_is_escaped() -> None:
+    text = escape_latex(NASTY)
+    assert r"50\% of\_\{x\} \& \$y\$ \#1 \textasciitilde{}\textasciicircum{}\textbackslash{}" in text
+    assert "[U+4E2D]" in text  # no font of pdflatex has it
+    assert escape_latex("a\u2028b\x00c\nd") == "a b c d"
+
+
+@pytest.mark.parametrize("siunitx", [False, True])
+@pytest.mark.parametrize(
+    "table",
+    [BOARD, HOSTILE, EMPTY, NO_ROWS, replace(BOARD, rows=BOARD.rows[:2])],
+    ids=lambda t: t.title[:10] or "empty",
+)
+def test_a_document_of_its_own_compiles(tmp_path: Path, table, siunitx: bool) -> None:
+    if shutil.which("pdflatex") is None:
+        pytest.skip("pdflatex is not installed")
+    if siunitx and not _has("siunitx.sty"):
+        pytest.skip("the LaTeX package siunitx is not installed")
+    (tmp_path / "table.tex").write_text(latex(table, siunitx=siunitx, standalone=True), encoding="utf-8")
+    command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "table.tex"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, errors="replace", timeout=300)
+    assert done.returncode == 0, done.stdout[-2000:]
+    assert "Overfull" not in done.stdout
+
+
+def test_a_pasted_table_needs_booktabs_alone(tmp_path: Path) -> None:
+    if shutil.which("pdflatex") is None:
+        pytest.skip("pdflatex is not installed")
+    document = rf"\documentclass{{article}}\usepackage{{booktabs}}\begin{{document}}{latex(BOARD)}\end{{document}}"
+    (tmp_path / "table.tex").write_text(document, encoding="utf-8")
+    command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "table.tex"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, errors="replace", timeout=300)
+    assert done.returncode == 0, done.stdout[-2000:]
+
+
+def _has(package: str) -> bool:
+    return subprocess.run(["kpsewhich", package], capture_output=True).returncode == 0
+
+
+class Reader(HTMLParser):
+    """Elements with their attributes, and the text of each kind of element, as a browser's parser sees them."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.open: list[str] = []
+        self.texts: dict[str, list[str]] = {}
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+        if tag not in ("meta", "link", "input", "br"):
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if self.open:
+            self.texts.setdefault(self.open[-1], []).append(data)
+
+
+def cells_of(page: Reader) -> list[str]:
+    return page.texts.get("td", []) + page.texts.get("b", []) + page.texts.get("u", [])
+
+
+def test_without_scripts_it_is_a_plain_table() -> None:
+    page = Reader(html(BOARD))
+    assert page.open == []
+    assert [t for t in page.texts["span"] if t in [row.label for row in BOARD.rows]] == [r.label for r in BOARD.rows]
+    assert {".670", "1.000", ".215", "−.042"} <= {text.strip() for text in cells_of(page)}
+    assert "missing: roberta+base on wic" in page.texts["li"]
+    hidden = {attributes["id"] for _, attributes in page.elements if "hidden" in attributes and attributes.get("id")}
+    assert {"controls", "theme"} <= hidden  # nothing that would not work
+
+
+@pytest.mark.parametrize("table", [BOARD, HOSTILE])
+def test_it_asks_the_network_for_nothing(table) -> None:
+    page = Reader(html(table))
+    for tag, attributes in page.elements:
+        assert tag not in ("img", "iframe", "object", "embed", "audio", "video", "base", "form")
+        assert "src" not in attributes
+        assert attributes.get("href", "data:,") == "data:,"
+        assert not any(name.startswith("on") or name == "style" for name in attributes)
+    style = "".join(page.texts["style"])
+    assert "url(" not in style
+    assert "@import" not in style
+    assert not re.search(r"https?:|fetch\(|XMLHttpRequest|innerHTML|eval\(", "".join(page.texts["script"][1:]))
+
+
+def test_its_policy_lets_only_its_own_script_and_style_run() -> None:
+    text = html(HOSTILE)
+    policy = re.search(r'Content-Security-Policy" content="([^"]+)"', text)
+    assert policy
+    assert "default-src 'none'" in policy[1]
+    for tag, name in (("<style>", "style-src"), ("<script>", "script-src")):
+        content = text.split(tag)[1].split(f"</{tag[1:]}")[0]
+        digest = base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()
+        assert f"{name} 'sha256-{digest}'" in policy[1]
+
+
+def test_hostile_labels_stay_text() -> None:
+    text = html(HOSTILE)
+    page = Reader(text)
+    assert [tag for tag, _ in page.elements].count("script") == 2
+    assert text.count("</script>") == 2
+    assert " ".join(NASTY.split()) in page.texts["h1"][0]
+    data = json.loads("".join(page.texts["script"][:1]))
+    assert data["rows"][0]["encoder"] == NASTY
+    assert data["notes"] == list(HOSTILE.notes)
+    embedded = text.split('id="data">')[1].split("</script>")[0]
+    assert embedded.isascii()
+    assert not set("<>&") & set(embedded)
+
+
+@pytest.mark.parametrize("table", [EMPTY, NO_ROWS])
+def test_an_empty_table_is_a_page_too(table) -> None:
+    assert Reader(html(table)).open == []
