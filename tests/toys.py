@@ -13,10 +13,13 @@ from harness import letters
 from mirrorbench import hookimpl
 from mirrorbench.core.inputs import TextInput
 from mirrorbench.data.items import Pair
-from mirrorbench.tasks import PairSimilarity, Task, Vectors
+from mirrorbench.data.store import DataStore
+from mirrorbench.tasks import PairSimilarity, Scores, Task, Vectors
 
 PLUGIN = Path(letters.__file__)
 """A plugin in a single file, for ``--plugin``."""
+STORE = DataStore(Path("nowhere"), offline=True)
+"""Of tasks whose items are given."""
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 CATS = (
     Pair("1", "a cat", "the cat", 5.0),
@@ -71,6 +74,12 @@ def vectors_of(task: Task, items: Any, encode: Callable[[TextInput], Any]) -> Ve
     """The vectors that a task asks for, by a function of one input."""
     inputs = list(dict.fromkeys(task.inputs(items)))
     return Vectors(inputs, np.array([encode(item) for item in inputs], np.float32))
+
+
+def scored(task: Task, encode: Callable[[TextInput], Any], protocol: str = "paper") -> Scores:
+    """What a task whose items are given makes of the vectors of a function of one input."""
+    items = task.load(STORE)
+    return task.score(items, vectors_of(task, items, encode), protocol)
 
 
 def trigrams(text: str, width: int) -> np.ndarray:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import csv
+import json
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -9,6 +11,7 @@ import numpy as np
 import pytest
 
 from mirrorbench.analysis import figures, geometry, scores
+from mirrorbench.analysis.study import Analysis, plain
 from mirrorbench.core.errors import UnknownNameError, UsageError
 from mirrorbench.core.specs import parse_spec
 
@@ -159,3 +162,46 @@ def test_no_two_senses_look_alike() -> None:
         (ax,) = _projection(1, 30, True).axes
     looks = {(*dots.get_facecolor()[0], *map(tuple, dots.get_paths()[0].vertices.tolist())) for dots in ax.collections}
     assert len(looks) == len(ax.collections) == 30
+
+
+def test_numbers_are_read_back(tmp_path: Path) -> None:
+    rows = [
+        {"encoder": "a, b", "score": 0.1234567890123, "n": np.int64(3), "sd": None},
+        {"encoder": "ü", "score": np.float32(0.5), "n": 4, "sd": float("nan")},
+    ]
+    found = Analysis(
+        "kind-task:x",
+        rows,
+        {"points": np.array([1.0, np.inf])},
+        lambda: figures.curves_figure(_series(1, None), "dropout", False),
+    )
+    table, document, figure = found.write(tmp_path / "new", ["svg"])
+    assert (table.name, figure.name) == ("kind-task_x.csv", "kind-task_x.svg")
+    with table.open(encoding="utf-8", newline="") as stream:
+        read = list(csv.DictReader(stream))
+    assert read[0] == {"encoder": "a, b", "score": "0.1234567890123", "n": "3", "sd": ""}
+    assert read[1] == {"encoder": "ü", "score": "0.5", "n": "4", "sd": ""}
+    content = json.loads(document.read_text(encoding="utf-8"))
+    assert content["points"] == [1.0, "inf"]
+    assert content["rows"][0]["score"] == 0.1234567890123
+    assert content["rows"][1]["sd"] is None
+
+
+def test_an_empty_table_is_a_table(tmp_path: Path) -> None:
+    table, document = Analysis(
+        "none", [], {"changed": 0}, lambda: figures.curves_figure(_series(1, None), "dropout", False)
+    ).write(tmp_path)
+    assert table.read_text() == "\n"
+    content = json.loads(document.read_text())
+    assert list(content) == ["analysis", "changed", "version", "created", "rows"]
+    assert content["rows"] == []
+
+
+def test_values_of_results_are_plain() -> None:
+    assert plain({"a": (np.bool_(True), [np.float64("-inf")])}) == {"a": [True, ["-inf"]]}
+    assert plain(scores.Series(parse_spec("b+mirror"), "t", "m", "paper", ()))["spec"]["backbone"] == "b"
+
+
+def test_where_all_encoders_failed_nothing_is_written(tmp_path: Path) -> None:
+    assert Analysis("x", [], {}, None).write(tmp_path / "new", ["pdf"]) == []
+    assert not (tmp_path / "new").exists()

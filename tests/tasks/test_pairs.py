@@ -1,0 +1,309 @@
+"""Cosines and metrics of pairs against scipy, scikit-learn and plain loops; what a result says."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.stats import kendalltau, pearsonr, spearmanr
+from sklearn.metrics import accuracy_score, roc_auc_score
+from toys import CATS, DOGS, LETTERS, STORE, ToyEncoder, scored, vectors_of
+
+from mirrorbench.core.errors import DataFormatError, UnknownNameError
+from mirrorbench.core.inputs import TextInput
+from mirrorbench.core.plugins import Registry
+from mirrorbench.data.items import ContextChange, ContextPair, RatedContexts
+from mirrorbench.models.wordvectors import StaticEncoder
+from mirrorbench.runs.builtin import load_plugins
+from mirrorbench.tasks import (
+    Pair,
+    PairClassification,
+    PairSimilarity,
+    Scores,
+    SimilarityChange,
+    UsageSimilarity,
+    Vectors,
+    WordInContext,
+)
+from mirrorbench.tasks.base import TaskKind, score_task
+
+LABELLED = [
+    Pair("a", "q1", "s1", 1.0), Pair("b", "q1", "s2", 0.0), Pair("c", "q2", "s2", 1.0), Pair("d", "q2", "s1", 0.0),
+]  # fmt: skip
+PLANE = {"q1": (1, 0), "q2": (0, 2), "s1": (3, 1), "s2": (1, 1)}
+RNG = np.random.default_rng(0)
+
+
+def letters(item: TextInput) -> Any:
+    return ToyEncoder().encode([item])[0]
+
+
+def cosine(x: Sequence[float], y: Sequence[float]) -> float:
+    return sum(float(a) * float(b) for a, b in zip(x, y, strict=True)) / math.hypot(*x) / math.hypot(*y)
+
+
+def test_scores_are_cosines_and_their_correlations() -> None:
+    found = scored(PairSimilarity("toy", CATS), letters)
+    expected = [cosine(*([side.count(c) for c in LETTERS] for side in (pair.left, pair.right))) for pair in CATS]
+    gold = [pair.gold for pair in CATS]
+    np.testing.assert_allclose(found.scores, expected, atol=1e-6)
+    assert found.gold.tolist() == gold
+    assert found.ids == ["1", "2", "3", "4"]
+    assert found.metrics == {
+        "spearman": pytest.approx(spearmanr(expected, gold)[0]),
+        "pearson": pytest.approx(pearsonr(expected, gold)[0], abs=1e-6),
+    }
+    assert (found.coverage, found.notes) == (1, ())
+
+
+def test_subsets_add_their_two_means() -> None:
+    pairs = [replace(p, subset="cats") for p in CATS] + [replace(p, id=f"d{p.id}", subset="dogs") for p in DOGS]
+    whole, *parts = (scored(PairSimilarity("toy", some), letters).metrics for some in (pairs, CATS, DOGS))
+    one, other = (metrics["spearman"] for metrics in parts)
+    assert whole["spearman_mean"] == pytest.approx((one + other) / 2)
+    assert whole["spearman_wmean"] == pytest.approx((4 * one + 3 * other) / 7)
+    assert whole["spearman"] not in (whole["spearman_mean"], whole["spearman_wmean"])
+
+
+def test_constant_similarities_are_undefined_and_said_so() -> None:
+    found = scored(PairSimilarity("toy", CATS), lambda item: [1, 1, 1])
+    assert found.metrics == {"spearman": None, "pearson": None}
+    assert "undefined" in found.notes[0]
+
+
+def test_across_languages_each_text_is_read_in_its_own(tmp_path: Path) -> None:
+    """A gift is a present in English and poison in German: one file of vectors for each language keeps them apart."""
+    for language, rows in {"en": "gift 3 1\npoison 0 1\npresent 1 0\n", "de": "gift 0 1\ngeschenk 1 0\n"}.items():
+        (tmp_path / f"wiki.{language}.vec").write_text(rows)
+    pairs = (Pair("1", "poison", "gift", 5.0), Pair("2", "gift", "geschenk", 4.0), Pair("3", "present", "gift", 0.0))
+    task = PairSimilarity("toy", pairs, level="word", languages=("en", "de"))
+    encoder = StaticEncoder(tmp_path / "wiki.{lang}.vec", language="en")
+    found = scored(task, lambda item: encoder.encode([item])[0])
+    np.testing.assert_allclose(found.scores, [1, 3 / math.sqrt(10), 0], atol=1e-6)
+    assert found.metrics["spearman"] == 1
+
+
+def test_the_identity_follows_the_pairs() -> None:
+    identities = {
+        PairSimilarity("toy", pairs).identity(STORE)["pairs"]
+        for pairs in (CATS, DOGS, CATS[::-1], (replace(CATS[0], gold=4.9), *CATS[1:]))
+    }
+    assert len(identities) == 4
+    assert PairSimilarity("a", CATS).identity(STORE) == PairSimilarity("b", lambda data: CATS).identity(STORE)
+    one, other = (UsageSimilarity("toy", [rated(1, rating)]).identity(STORE) for rating in (2.0, 3.0))
+    assert one != other
+
+
+def test_vectors_are_looked_up_by_input() -> None:
+    inputs = list(dict.fromkeys(PairSimilarity("toy", CATS).inputs(CATS)))
+    assert {item.text for item in inputs} == {"a cat", "the cat", "a dog", "quick zebras jump", "the dog"}
+    array = np.arange(len(inputs) * 2, dtype=np.float32).reshape(-1, 2)
+    vectors = Vectors(inputs, array)
+    assert vectors(inputs[::-1]).tolist() == array[::-1].tolist()
+    assert vectors([inputs[1], inputs[1]]).tolist() == [array[1].tolist()] * 2
+
+
+def test_classification_by_the_area_under_the_roc_curve() -> None:
+    scores = scored(PairClassification("answers", LABELLED), lambda item: PLANE[item.text])
+    # cosines: a 3/sqrt(10), b 1/sqrt(2), c 1/sqrt(2), d 1/sqrt(10): three pairs in order, one tie
+    assert scores.scores == pytest.approx([3 / 10**0.5, 0.5**0.5, 0.5**0.5, 0.1**0.5])
+    assert scores.metrics == {"auc": pytest.approx((1 + 1 + 0.5 + 1) / 4)}
+    assert (PairClassification.main_metric, scores.ids) == ("auc", ["a", "b", "c", "d"])
+    assert set(scores.extra) == {"roc_fpr", "roc_tpr", "roc_thresholds"}
+
+
+def test_the_main_metric_may_be_a_registered_one() -> None:
+    metrics: Registry[Any] = Registry("metric")
+    metrics.add("kendall", lambda scores, gold: kendalltau(scores, gold).statistic, "this test")
+    metrics.add("spearman", lambda scores, gold: 2.0, "this test")
+
+    def with_main(name: str) -> Scores:
+        task = PairSimilarity("toy", CATS, main_metric=name)
+        return score_task(task, CATS, vectors_of(task, CATS, letters), "paper", metrics)
+
+    found = with_main("kendall")
+    assert found.metrics["kendall"] == pytest.approx(kendalltau(found.scores, [p.gold for p in CATS]).statistic)
+    assert found.metrics.keys() == {"spearman", "pearson", "kendall"}
+    assert with_main("spearman").metrics["spearman"] == pytest.approx(spearmanr(found.scores, found.gold)[0])
+    with pytest.raises(UnknownNameError, match="unknown metric 'kendal'"):
+        with_main("kendal")
+
+
+def pair(number: int, label: int | None, split: str) -> ContextPair:
+    left, right = TextInput(f"left {split} {number}", ((0, 4),)), TextInput(f"right {split} {number}", ((0, 5),))
+    return ContextPair(f"{split}/{number}", left, right, label, split)
+
+
+def at_cosines(items: Sequence[Any], cosines: Sequence[float]) -> Callable[[TextInput], tuple[float, float]]:
+    """An encoder into the plane, where the pairs have the cosines asked for."""
+    right = dict(zip((item.right for item in items), cosines, strict=True))
+    return lambda side: (right.get(side, 1.0), math.sqrt(1 - right.get(side, 1.0) ** 2))
+
+
+def wic(splits: dict[str, list[int | None]], protocol: str = "paper", **arguments: Any) -> Scores:
+    """The scores of pairs with the cosines ``COSINES`` and these labels."""
+    pairs = [pair(n, label, split) for split, labels in splits.items() for n, label in enumerate(labels)]
+    return scored(WordInContext("toy", pairs, **arguments), at_cosines(pairs, COSINES), protocol)
+
+
+LABELS: dict[str, list[int | None]] = {"dev": [1, 0, 1, 0, 1, 0], "test": [1, 1, 0, 0, 1, 0, 0]}
+COSINES = [0.9, 0.2, 0.7, 0.65, 0.8, 0.1, 0.95, 0.3, 0.4, 0.75, 0.85, 0.2, 0.6]
+
+
+def test_the_threshold_comes_from_dev_alone() -> None:
+    scores = wic(LABELS)
+    assert scores.metrics["threshold"] == pytest.approx(0.675, abs=1e-6)
+    assert scores.metrics["dev_accuracy"] == 1
+    assert scores.metrics["test_accuracy"] == pytest.approx(
+        accuracy_score(LABELS["test"], np.array(COSINES[6:]) > 0.675)
+    )
+    assert scores.metrics["test_auc"] == pytest.approx(roc_auc_score(LABELS["test"], COSINES[6:]))
+    assert (scores.notes, scores.submission) == ((), "")
+    np.testing.assert_allclose(scores.scores, COSINES, atol=1e-6)
+    np.testing.assert_array_equal(scores.extra["predictions"], np.array(COSINES) > 0.675)
+    assert scores.extra["splits"].tolist() == ["dev"] * 6 + ["test"] * 7
+
+
+def test_labels_of_the_test_split_change_no_prediction() -> None:
+    other = {"dev": LABELS["dev"], "test": [0, 0, 1, 1, 0, 1, 1]}
+    for protocol in ("paper", "released"):
+        first, second = (wic(labels, protocol).extra["predictions"] for labels in (LABELS, other))
+        np.testing.assert_array_equal(first, second)
+
+
+def test_the_released_protocol_steps() -> None:
+    # Down from 0.9: the first step that separates 0.7 from 0.65 is the 21st, to 0.69.
+    assert wic(LABELS, "released").metrics["threshold"] == pytest.approx(0.69, abs=1e-6)
+
+
+def test_a_released_threshold_of_exactly_zero_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mirrorbench.tasks.pairs.stepped_threshold", lambda scores, gold: 0.0)
+    scores = wic(LABELS, "released")
+    assert scores.metrics["test_accuracy"] is None
+    assert scores.metrics["threshold"] is None
+    assert scores.metrics["test_auc"] is not None
+    assert "exactly 0" in scores.notes[0]
+
+
+@pytest.mark.parametrize("answers", ["FT", "01"])
+def test_secret_labels_give_answers_in_the_organisers_words_and_a_note(answers: str) -> None:
+    scores = wic({"dev": LABELS["dev"], "test": [None] * 7}, answers=answers)
+    assert set(scores.metrics) == {"dev_accuracy", "dev_auc", "threshold", "test_accuracy"}
+    assert scores.metrics["test_accuracy"] is None
+    assert "only dev has labels" in scores.notes[0]
+    assert np.isnan(scores.gold[6:]).all()
+    assert scores.submission == "".join(f"{answers[value > 0.675]}\n" for value in COSINES[6:])
+
+
+def test_the_embedded_card() -> None:
+    task = load_plugins(discover=False).tasks["quick-wic"]
+    items = task.load(STORE)
+    assert {split: sum(p.split == split for p in items) for split in ("dev", "train")} == {"dev": 389, "train": 600}
+    random = np.random.default_rng(0)
+    scores = scored(task, lambda item: random.normal(size=8))
+    assert task.main_metric in scores.metrics
+    assert scores.metrics["train_accuracy"] == pytest.approx(0.5, abs=0.08)
+
+
+def rated(number: int, rating: float) -> RatedContexts:
+    text = f"one {number} two"
+    return RatedContexts(
+        str(number), TextInput(text, ((0, 3),)), TextInput(text, ((len(text) - 3, len(text)),)), rating
+    )
+
+
+def changes(ratings: Sequence[tuple[float, float]]) -> list[ContextChange]:
+    return [
+        ContextChange(str(i), rated(2 * i, first), rated(2 * i + 1, second))
+        for i, (first, second) in enumerate(ratings)
+    ]
+
+
+def test_usages_are_compared_with_ratings() -> None:
+    task = UsageSimilarity("toy", [rated(i, rating) for i, rating in enumerate([1.5, 4, 2, 5, 4, 3])])
+    items = task.load(STORE)
+    vectors = vectors_of(task, items, lambda item: RNG.normal(size=5))
+    scores = task.score(items, vectors)
+    wanted = [cosine(vectors([i.left])[0], vectors([i.right])[0]) for i in items]
+    ratings = [i.rating for i in items]
+    np.testing.assert_allclose(scores.scores, wanted, atol=1e-6)
+    assert task.main_metric == "spearman"
+    assert scores.metrics == {
+        "spearman": pytest.approx(spearmanr(wanted, ratings)[0]),
+        "pearson": pytest.approx(pearsonr(wanted, ratings)[0]),
+    }
+
+
+RATINGS = [(2.0, 7.0), (5.0, 4.0), (9.0, 1.0), (3.0, 3.5), (6.0, 8.0)]
+
+
+def test_changes_and_similarities_of_both_subtasks() -> None:
+    task = SimilarityChange("toy", changes(RATINGS))
+    items = task.load(STORE)
+    vectors = vectors_of(task, items, lambda item: RNG.normal(size=5))
+    scores = task.score(items, vectors)
+    similar = [
+        [cosine(vectors([pair.left])[0], vectors([pair.right])[0]) for pair in (item.first, item.second)]
+        for item in items
+    ]
+    change, gold = [b - a for a, b in similar], [b - a for a, b in RATINGS]
+    flat, ratings = [s for pair in similar for s in pair], [r for pair in RATINGS for r in pair]
+    norm = math.sqrt(sum(c * c for c in change) * sum(g * g for g in gold))
+    np.testing.assert_allclose(scores.scores, change, atol=1e-6)
+    np.testing.assert_allclose(scores.extra["similarities"], similar, atol=1e-6)
+    assert scores.gold.tolist() == gold
+    metrics = scores.metrics
+    assert metrics["subtask1_uncentred_pearson"] == pytest.approx(
+        sum(c * g for c, g in zip(change, gold, strict=True)) / norm, abs=1e-6
+    )
+    assert metrics["subtask1_pearson"] == pytest.approx(pearsonr(change, gold)[0], abs=1e-6)
+    assert metrics["subtask1_spearman"] == pytest.approx(spearmanr(change, gold)[0])
+    assert metrics["subtask2_pearson"] == pytest.approx(pearsonr(flat, ratings)[0], abs=1e-6)
+    assert metrics["subtask2_spearman"] == pytest.approx(spearmanr(flat, ratings)[0])
+
+
+def test_the_harmonic_mean_and_a_perfect_encoder() -> None:
+    ratings = [(0.1, 0.9), (0.5, 0.2), (0.8, 0.3)]
+    task = SimilarityChange("toy", changes(ratings))
+    pairs = task.pairs(task.load(STORE))
+    metrics = scored(task, at_cosines(pairs, [pair.rating**2 for pair in pairs])).metrics  # ranks kept, distances not
+    flat = [r for pair in ratings for r in pair]
+    linear = pearsonr(np.square(flat), flat)[0]
+    assert metrics["subtask1_spearman"] == metrics["subtask2_spearman"] == pytest.approx(1)
+    assert metrics["subtask2_harmonic_mean"] == pytest.approx(2 / (1 + 1 / linear), abs=1e-6)
+
+
+def test_an_encoder_of_texts_is_undefined_not_noise() -> None:
+    task = SimilarityChange("toy", changes(RATINGS))
+    of_text = {item.text: RNG.normal(size=8) for item in task.inputs(task.load(STORE))}
+    scores = scored(task, lambda item: of_text[item.text] + RNG.normal(scale=1e-5, size=8))
+    assert set(scores.metrics.values()) == {None}
+    assert "same vector" in scores.notes[0]
+
+
+@pytest.mark.parametrize(
+    ("kind", "items", "message"),
+    [
+        (PairSimilarity, (), "holds no items"),
+        (PairSimilarity, (CATS[0], replace(CATS[1], id="1")), "item ids repeat"),
+        (PairClassification, [Pair("1", "a", "b", 1.0), Pair("2", "a", "b", 1.0)], "labels must be 0 and 1"),
+        (PairClassification, [Pair("1", "a", "b", 0.0), Pair("2", "a", "b", 0.5)], "labels must be 0 and 1"),
+        (WordInContext, [], "no items"),
+        (WordInContext, [pair(0, 1, "dev"), pair(1, 1, "dev"), pair(0, 0, "test")], "labels 0 and 1"),
+        (WordInContext, [pair(0, 1, "dev"), pair(1, None, "dev")], "labels 0 and 1"),
+        (WordInContext, [pair(0, 1, "dev"), pair(0, 0, "dev")], "repeat"),
+        (WordInContext, [ContextPair("x", TextInput("ab", ((1, 3),)), TextInput("ab"), 1, "dev")], "target of item x"),
+        (WordInContext, [ContextPair("x", TextInput("ab"), TextInput("ab", ((1, 1),)), 1, "dev")], "target of item x"),
+        (UsageSimilarity, [], "no items"),
+        (UsageSimilarity, [rated(1, 2.0), rated(1, 3.0)], "ids repeat"),
+        (UsageSimilarity, [RatedContexts("1", TextInput("a", ((0, 2),)), TextInput("b"), 1.0)], "not in its text"),
+    ],
+)
+def test_what_is_no_data_set(kind: type[TaskKind[Any]], items: Sequence[Any], message: str) -> None:
+    with pytest.raises(DataFormatError, match=f"task toy: .*{message}"):
+        kind("toy", items).load(STORE)
