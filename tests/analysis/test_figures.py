@@ -35,16 +35,17 @@ def _similarity(gold: np.ndarray) -> Any:
 
 def _layers(n: int, score: float | None) -> Any:
     words = geometry.words_in(["the cat sat here", "a dog ran"])
-    found = {
-        name: [geometry.measure_layer(k, RNG.normal(1, 1, size=(7, 4)), words, score) for k in range(4)]
-        for name in NAMES[:n]
-    }
-    return figures.layers_figure(found, "WiC: accuracy")
+    layers = [geometry.measure_layer(k, RNG.normal(1, 1, size=(7, 4)), words, score) for k in range(4)]
+    return figures.layers_figure(dict.fromkeys(NAMES[:n], layers), "WiC: accuracy")
 
 
 def _series(n: int, sd: float | None) -> dict[str, scores.Series]:
     points = tuple({"x": x, "mean": 0.4 + x / 100, "sd": sd, "n": 3} for x in (10, 25, 35))
     return {name: scores.Series(parse_spec("bert+mirror"), "t", "spearman", "paper", points) for name in NAMES[:n]}
+
+
+def _curve() -> Any:
+    return figures.curves_figure(_series(1, None), "dropout", False)
 
 
 def _frequency(n: int) -> Any:
@@ -87,7 +88,7 @@ DRAWN: dict[str, Callable[[], Any]] = {
     "projection of four": lambda: _projection(4, 1, False),
     "roc": _roc,
     "curves": lambda: figures.curves_figure(_series(3, 0.02), "corpus_size", True),
-    "a curve of one seed": lambda: figures.curves_figure(_series(1, None), "dropout", False),
+    "a curve of one seed": _curve,
     "frequency": lambda: _frequency(2),
     "frequency without results": lambda: _frequency(0),
     "errors": lambda: _errors(40),
@@ -132,8 +133,7 @@ def test_settings_of_others_are_left_alone() -> None:
 
     before = dict(rcParams)
     with figures.style():
-        assert rcParams["font.size"] == 8
-        assert rcParams["pdf.fonttype"] == 42
+        assert (rcParams["font.size"], rcParams["pdf.fonttype"]) == (8, 42)
     assert dict(rcParams) == before
 
 
@@ -169,18 +169,14 @@ def test_numbers_are_read_back(tmp_path: Path) -> None:
         {"encoder": "a, b", "score": 0.1234567890123, "n": np.int64(3), "sd": None},
         {"encoder": "ü", "score": np.float32(0.5), "n": 4, "sd": float("nan")},
     ]
-    found = Analysis(
-        "kind-task:x",
-        rows,
-        {"points": np.array([1.0, np.inf])},
-        lambda: figures.curves_figure(_series(1, None), "dropout", False),
-    )
+    found = Analysis("kind-task:x", rows, {"points": np.array([1.0, np.inf])}, _curve)
     table, document, figure = found.write(tmp_path / "new", ["svg"])
     assert (table.name, figure.name) == ("kind-task_x.csv", "kind-task_x.svg")
     with table.open(encoding="utf-8", newline="") as stream:
-        read = list(csv.DictReader(stream))
-    assert read[0] == {"encoder": "a, b", "score": "0.1234567890123", "n": "3", "sd": ""}
-    assert read[1] == {"encoder": "ü", "score": "0.5", "n": "4", "sd": ""}
+        assert list(csv.DictReader(stream)) == [
+            {"encoder": "a, b", "score": "0.1234567890123", "n": "3", "sd": ""},
+            {"encoder": "ü", "score": "0.5", "n": "4", "sd": ""},
+        ]
     content = json.loads(document.read_text(encoding="utf-8"))
     assert content["points"] == [1.0, "inf"]
     assert content["rows"][0]["score"] == 0.1234567890123
@@ -188,9 +184,7 @@ def test_numbers_are_read_back(tmp_path: Path) -> None:
 
 
 def test_an_empty_table_is_a_table(tmp_path: Path) -> None:
-    table, document = Analysis(
-        "none", [], {"changed": 0}, lambda: figures.curves_figure(_series(1, None), "dropout", False)
-    ).write(tmp_path)
+    table, document = Analysis("none", [], {"changed": 0}, _curve).write(tmp_path)
     assert table.read_text() == "\n"
     content = json.loads(document.read_text())
     assert list(content) == ["analysis", "changed", "version", "created", "rows"]
@@ -199,7 +193,7 @@ def test_an_empty_table_is_a_table(tmp_path: Path) -> None:
 
 def test_values_of_results_are_plain() -> None:
     assert plain({"a": (np.bool_(True), [np.float64("-inf")])}) == {"a": [True, ["-inf"]]}
-    assert plain(scores.Series(parse_spec("b+mirror"), "t", "m", "paper", ()))["spec"]["backbone"] == "b"
+    assert plain(_series(1, None)["BERT-mp"])["spec"]["backbone"] == "bert"
 
 
 def test_where_all_encoders_failed_nothing_is_written(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import statistics
-from itertools import pairwise
+from itertools import pairwise, product
 
 import numpy as np
 import pytest
@@ -45,9 +45,6 @@ SCORES = np.round(RNG.normal(GOLD * 0.7, 1), 1)  # with ties
 def test_kinds_of_pairs(gold: list[float], kinds: list[str]) -> None:
     names, kind = bands_of(gold)
     assert [names[k] for k in kind] == kinds
-
-
-def test_one_judgement_for_all_is_an_error() -> None:
     with pytest.raises(ValueError, match="same judgement"):
         bands_of([2.0, 2.0])
 
@@ -144,23 +141,25 @@ def test_other_judgements_have_no_curve(gold: list[float]) -> None:
         roc_curve({"scores": np.array([0.1, 0.2, 0.3]), "gold": np.array(gold, dtype=np.float64)})
 
 
-def arrays(scores: list[float], gold: list[float], **extra: np.ndarray) -> dict[str, np.ndarray]:
-    return {"scores": np.array(scores), "gold": np.array(gold, dtype=np.float64), **extra}
-
-
-def test_answers_of_every_kind_of_task() -> None:
-    decided = arrays([0.9, 0.2], [1, np.nan], predictions=np.array([1, 0], dtype=np.int8))
-    found = answers(decided, 0.4)
+@pytest.mark.parametrize(
+    ("scores", "gold", "given", "right", "above"),
+    [
+        ([0.9, 0.2], [1, np.nan], [1, 0], [1, 0], [0.5, -0.2]),  # decided by the task, at .4
+        ([1.0, 0.0], [1, 1], None, [1, 0], [0.5, -0.5]),  # hits and misses
+        ([0.9, 0.8, 0.3], [1, 1, 0], None, [1, 1, 0], [0.35, 0.25, -0.25]),  # the best threshold is .55
+    ],
+)
+def test_answers_of_every_kind_of_task(
+    scores: list[float], gold: list[float], given: list[int] | None, right: list[int], above: list[float]
+) -> None:
+    stored = {"scores": np.array(scores), "gold": np.array(gold, dtype=np.float64)}
+    found = answers(stored | ({"predictions": np.array(given, dtype=np.int8)} if given else {}), 0.4)
     assert found is not None
-    assert (found[0].tolist(), found[1].tolist()) == ([1, 0], pytest.approx([0.5, -0.2]))
-    hits = answers(arrays([1.0, 0.0], [1, 1]))
-    assert hits is not None
-    assert (hits[0].tolist(), hits[1].tolist()) == ([1, 0], [0.5, -0.5])
-    labels = answers(arrays([0.9, 0.8, 0.3], [1, 1, 0]))
-    assert labels is not None
-    assert labels[0].tolist() == [1, 1, 0]
-    assert 0.3 < 0.3 - labels[1][2] < 0.8
-    assert answers(arrays([0.1, 0.2, 0.4], [0, 2.5, 5])) is None
+    assert (found[0].tolist(), found[1].tolist()) == (right, pytest.approx(above))
+
+
+def test_graded_judgements_have_no_answers() -> None:
+    assert answers({"scores": np.array([0.1, 0.2, 0.4]), "gold": np.array([0, 2.5, 5])}) is None
 
 
 def test_changes_of_loops() -> None:
@@ -174,14 +173,8 @@ def test_changes_of_loops() -> None:
     found = changed_answers(ids, gold, (before, scores[0] - cuts[0]), (after, scores[1] - cuts[1]))
     changed = [row for row in range(n) if before[row] != after[row]]
     assert {c["id"] for c in found} == {ids[row] for row in changed}
-    assert {c["id"] for c in found if c["after"] == c["gold"]} == {
-        ids[row] for row in changed if after[row] == gold[row]
-    }
-    # as many more right answers as the accuracies differ
-    assert sum(1 if c["after"] == c["gold"] else -1 for c in found) == (after == gold).sum() - (before == gold).sum()
-    for change in found:
-        assert (change["score_before"] > 0) == bool(change["before"])
-        assert (change["score_after"] > 0) == bool(change["after"])
+    assert {c["id"] for c in found if c["after"] == c["gold"]} == {ids[r] for r in changed if after[r] == gold[r]}
+    assert all((c[f"score_{when}"] > 0) == bool(c[when]) for c in found for when in ("before", "after"))
     sizes = [abs(c["score_after"] - c["score_before"]) for c in found]
     assert sizes == sorted(sizes, reverse=True)
 
@@ -234,13 +227,10 @@ def test_a_preset_counts_as_much_as_a_key() -> None:
 
 
 def test_curves_do_not_mix_other_settings_tasks_or_protocols() -> None:
-    stored = []
-    for x in (0.1, 0.2):
-        for extra in ("", ",lr=0.1"):
-            for task in ("cats", "dogs"):
-                for protocol in ("paper", "released"):
-                    spec = f"b+mirror:dropout={x}{extra}"
-                    stored.append(result(spec, x, task=task, protocol=protocol, augment={"dropout": x}))
+    stored = [
+        result(f"b+mirror:dropout={x}{extra}", x, task=task, protocol=protocol, augment={"dropout": x})
+        for x, extra, task, protocol in product((0.1, 0.2), ("", ",lr=0.1"), ("cats", "dogs"), ("paper", "released"))
+    ]
     stored += [result("b+base", 0.9), result("c+mirror:dropout=0.1", 0.9, augment={"dropout": 0.1})]
     found = curves_over(stored, "dropout")
     assert len(found) == 8
@@ -262,10 +252,7 @@ BUCKETS = [("words-en-0-10k", ["the", "Cat", "dog"]), ("words-en-10-20k", ["zebr
 
 def test_words_are_counted_once_and_without_case() -> None:
     found = count_words(["cat", "CAT", "dog", "yak", "xylophone"], BUCKETS)
-    assert [tuple(row.values()) for row in found] == [
-        ("words-en-0-10k", 2, 0.5),
-        ("words-en-10-20k", 1, 0.25),
-    ]
+    assert [tuple(row.values()) for row in found] == [("words-en-0-10k", 2, 0.5), ("words-en-10-20k", 1, 0.25)]
     assert [row["words"] for row in count_words([], BUCKETS)] == [0, 0]
 
 
@@ -286,10 +273,6 @@ def test_scores_by_bucket() -> None:
     assert str(found.spec) == "b+mirror"
     assert middle("words-en-10-20k") == 15
     assert found.at(5)["mean"] == 0.6
-    assert found.at(15) == {
-        "x": 15,
-        "mean": pytest.approx(0.4),
-        "sd": pytest.approx(statistics.stdev([0.3, 0.5])),
-        "n": 2,
-    }
+    sd = pytest.approx(statistics.stdev([0.3, 0.5]))
+    assert found.at(15) == {"x": 15, "mean": pytest.approx(0.4), "sd": sd, "n": 2}
     assert found.at(25)["mean"] is None

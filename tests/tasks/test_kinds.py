@@ -19,22 +19,20 @@ NAME = "bli-it-fr:vocabulary_size=500,self_learning=2"
 
 
 @pytest.mark.parametrize(
-    ("names", "kind", "facts"),
+    ("name", "kind", "facts"),
     [
-        (
-            ("ncbi-disease", "askapatient", "cometa-zg", "bc5cdr-chemical-sub"),
-            EntityLinking,
-            ("phrase", "accuracy@1", ("en",), "umls-names"),
-        ),
-        (("qnli",), PairClassification, ("sentence", "auc", ("en",), "qnli-sentences")),
-        (("wsd",), SenseDisambiguation, ("wic", "accuracy", ("en",), "")),
+        ("ncbi-disease", EntityLinking, ("phrase", "accuracy@1", ("en",), "umls-names")),
+        ("askapatient", EntityLinking, ("phrase", "accuracy@1", ("en",), "umls-names")),
+        ("cometa-zg", EntityLinking, ("phrase", "accuracy@1", ("en",), "umls-names")),
+        ("bc5cdr-chemical-sub", EntityLinking, ("phrase", "accuracy@1", ("en",), "umls-names")),
+        ("qnli", PairClassification, ("sentence", "auc", ("en",), "qnli-sentences")),
+        ("wsd", SenseDisambiguation, ("wic", "accuracy", ("en",), "")),
     ],
 )
-def test_the_built_in_tasks(names: tuple[str, ...], kind: type[Task], facts: tuple[object, ...]) -> None:
-    for name in names:
-        task = plugins().tasks[name]
-        assert isinstance(task, kind)
-        assert (task.level, task.main_metric, task.languages, task.corpus) == facts
+def test_the_built_in_tasks(name: str, kind: type[Task], facts: tuple[object, ...]) -> None:
+    task = plugins().tasks[name]
+    assert isinstance(task, kind)
+    assert (task.level, task.main_metric, task.languages, task.corpus) == facts
 
 
 def test_a_variant_is_a_task_of_its_own() -> None:

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from toys import trigrams, vectors_of
+from scipy.stats import ortho_group
+from toys import STORE, scored, trigrams
 
 from mirrorbench.core.errors import DataFormatError, DataUnavailableError, EncodingError
 from mirrorbench.core.inputs import TextInput
@@ -29,10 +30,9 @@ def spaces(n: int = 60, d: int = 8, noise: float = 0.9) -> Words:
     return {("xx", f"s{i}"): source[i] for i in range(n)} | {("yy", f"t{i}"): target[i] for i in range(n)}
 
 
-def score(lexicon: Lexicon, words: Words, tmp_path: Path, **options: int) -> Scores:
+def score(lexicon: Lexicon, words: Words, **options: int) -> Scores:
     task = LexiconInduction("xx-yy", lexicon, languages=("xx", "yy"), **options)
-    items = task.load(DataStore(tmp_path))
-    return task.score(items, vectors_of(task, items, lambda item: words[item.language, item.text]))
+    return scored(task, lambda item: words[item.language, item.text])
 
 
 LEXICON = Lexicon(
@@ -73,22 +73,18 @@ def naive(lexicon: Lexicon, words: Words, missing: frozenset[str] = frozenset())
     def by_word(found: dict[tuple[str, str], int]) -> list[int]:
         return [min(r for (s, _), r in found.items() if s == word) for word in dict.fromkeys(s for s, _ in found)]
 
-    pairs, first, nearest = places(csls), by_word(places(csls)), by_word(places(cosines))
-    return {
-        "accuracy@1": np.mean([r <= 1 for r in first]),
-        "accuracy@5": np.mean([r <= 5 for r in first]),
-        "mrr": np.mean([1 / r for r in first]),
-        "nn_accuracy@1": np.mean([r <= 1 for r in nearest]),
-        "nn_accuracy@5": np.mean([r <= 5 for r in nearest]),
-        "nn_mrr": np.mean([1 / r for r in nearest]),
-        "pair_accuracy@1": np.mean([r <= 1 for r in pairs.values()]),
-        "pair_mrr": np.mean([1 / r for r in pairs.values()]),
-    }
+    metrics = {}
+    pairs, first, nearest = [*places(csls).values()], by_word(places(csls)), by_word(places(cosines))
+    for prefix, found in (("", first), ("nn_", nearest), ("pair_", pairs)):
+        metrics |= {f"{prefix}accuracy@{k}": np.mean([r <= k for r in found]) for k in (1, 5)}
+        metrics[f"{prefix}mrr"] = np.mean([1 / r for r in found])
+    del metrics["pair_accuracy@5"]
+    return metrics
 
 
-def test_agrees_with_the_definition(tmp_path: Path) -> None:
+def test_agrees_with_the_definition() -> None:
     words = spaces()
-    got = score(LEXICON, words, tmp_path)
+    got = score(LEXICON, words)
     wanted = naive(LEXICON, words)
     assert got.metrics == {name: pytest.approx(value) for name, value in wanted.items()}
     assert 0 < wanted["accuracy@1"] < wanted["accuracy@5"] < 1
@@ -99,39 +95,39 @@ def test_agrees_with_the_definition(tmp_path: Path) -> None:
     assert got.coverage == 1
 
 
-def test_words_without_vector_take_no_part(tmp_path: Path) -> None:
+def test_words_without_vector_take_no_part() -> None:
     missing = frozenset({"s0", "t1", "s30", "t31", "t55", "t40", "s59", "t58"})
     words = {key: np.zeros(8) if key[1] in missing else vector for key, vector in spaces().items()}
-    got = score(LEXICON, words, tmp_path)
+    got = score(LEXICON, words)
     assert got.metrics == {name: pytest.approx(value) for name, value in naive(LEXICON, words, missing).items()}
     assert got.coverage == pytest.approx(27 / 30)  # s30, s31 and s40 have no covered pair; s20 keeps one of two
     assert "among 55 words, mapping from 18 of 20 pairs" in got.notes[0]
     assert got.notes[0].endswith("(all-zero vector): 3 source, 5 target words")
     with pytest.raises(EncodingError, match="no vector for any of 60 words"):
-        score(LEXICON, {key: np.zeros(8) for key in words}, tmp_path)
+        score(LEXICON, {key: np.zeros(8) for key in words})
     with pytest.raises(EncodingError, match="no vectors for any pair"):
-        score(Lexicon((("s0", "t0"),), LEXICON.test, ("s1",), ("t2",)), words, tmp_path)
+        score(Lexicon((("s0", "t0"),), LEXICON.test, ("s1",), ("t2",)), words)
 
 
-def test_the_vocabulary_holds_the_words_of_the_dictionaries(tmp_path: Path) -> None:
+def test_the_vocabulary_holds_the_words_of_the_dictionaries() -> None:
     lexicon = Lexicon(LEXICON.train, LEXICON.test, source_words=("s1", "null"), target_words=("null",))
     task = LexiconInduction("t", lexicon, languages=("xx", "yy"))
-    inputs = task.inputs(task.load(DataStore(tmp_path)))
+    inputs = task.inputs(task.load(STORE))
     assert len(inputs) == len(set(inputs)) == 1 + 50 + 1 + 51
     assert inputs[:2] == [TextInput("s1", language="xx"), TextInput("null", language="xx")]
     assert TextInput("null", language="yy") in inputs
 
 
-def test_self_learning_is_an_option(tmp_path: Path) -> None:
+def test_self_learning_is_an_option() -> None:
     words = spaces(noise=0.15)
     lexicon = Lexicon(LEXICON.train[:5], LEXICON.test, LEXICON.source_words, LEXICON.target_words)
-    before, after = score(lexicon, words, tmp_path), score(lexicon, words, tmp_path, self_learning=5)
+    before, after = score(lexicon, words), score(lexicon, words, self_learning=5)
     assert after.metrics["accuracy@1"] > before.metrics["accuracy@1"]
 
 
-def test_empty_dictionaries_are_refused(tmp_path: Path) -> None:
+def test_empty_dictionaries_are_refused() -> None:
     with pytest.raises(DataFormatError, match="no pairs to learn from"):
-        LexiconInduction("t", Lexicon((), LEXICON.test), languages=("xx", "yy")).load(DataStore(tmp_path))
+        LexiconInduction("t", Lexicon((), LEXICON.test), languages=("xx", "yy")).load(STORE)
 
 
 def test_an_encoder_with_words_of_its_own_is_asked_for_them() -> None:
@@ -145,10 +141,6 @@ def test_an_encoder_with_words_of_its_own_is_asked_for_them() -> None:
         ("yy", w) for w in ["t91", *(t for _, t in pairs)]
     }
     assert LEXICON.source_words == tuple(f"s{i}" for i in range(60))
-
-
-def rotation(d: int, seed: int) -> np.ndarray:
-    return np.linalg.qr(np.random.default_rng(seed).normal(size=(d, d)))[0]
 
 
 def test_normalise_is_unit_center_unit() -> None:
@@ -169,14 +161,14 @@ def test_the_mapping_is_the_orthogonal_part_of_the_cross_covariance() -> None:
 
 
 def test_a_rotation_is_found_again() -> None:
-    source, turn = np.random.default_rng(2).normal(size=(30, 8)), rotation(8, 3)
+    source, turn = np.random.default_rng(2).normal(size=(30, 8)), ortho_group.rvs(8, random_state=3)
     rows = np.arange(12)
     np.testing.assert_allclose(learn_mapping(source, source @ turn, np.stack([rows, rows])), turn, atol=1e-8)
 
 
 def test_self_learning_makes_up_for_a_small_dictionary() -> None:
     rng = np.random.default_rng(4)
-    source, turn = normalise(rng.normal(size=(400, 12))), rotation(12, 5)
+    source, turn = normalise(rng.normal(size=(400, 12))), ortho_group.rvs(12, random_state=5)
     target = normalise(source @ turn + rng.normal(scale=0.03, size=source.shape))
     rows = np.stack([np.arange(10)] * 2)  # fewer than dimensions: the mapping is not determined by them
     errors = [np.linalg.norm(learn_mapping(source, target, rows, rounds) - turn) for rounds in (0, 1, 5)]
@@ -195,7 +187,7 @@ def test_agrees_with_the_definition_on_a_real_dictionary(shared_data: Path, tmp_
     words |= {("yy", t): trigrams(t, 64) for _, t in lexicon.train + lexicon.test}
     missing = frozenset(name for _, name in list(words)[::10])
     words = {key: np.zeros(64) if key[1] in missing else vector for key, vector in words.items()}
-    got = score(lexicon, words, tmp_path)
+    got = score(lexicon, words)
     assert got.metrics == {name: pytest.approx(value) for name, value in naive(lexicon, words, missing).items()}
     assert 0.02 < got.metrics["accuracy@1"] < got.metrics["accuracy@5"] < 1
     assert 0.7 < got.coverage < 0.9

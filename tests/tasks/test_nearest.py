@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
-from toys import trigrams, vectors_of
+from toys import STORE, scored, trigrams, vectors_of
 
 from mirrorbench.core.errors import DataFormatError
 from mirrorbench.core.inputs import TextInput
@@ -21,17 +20,9 @@ from mirrorbench.tasks import EntityLinking, Scores, SenseDisambiguation
 
 NAMES = {"cold": "D1", "common cold": "D1", "flu": "D2|D3", "fever": "D4", "chills": "D5", "cough": "D6", "ache": "D7"}
 PLANE = {
-    "cold": (1.0, 0.0),
-    "common cold": (10.0, 1.0),
-    "flu": (0.0, 1.0),
-    "fever": (-1.0, 1.0),
-    "chills": (-1.0, 0.0),
-    "cough": (-1.0, -1.0),
-    "ache": (0.0, -1.0),
-    "a cold": (1.0, 0.01),
-    "the flu": (0.1, 1.0),
-    "catarrh": (1.0, 0.4),
-}
+    "cold": (1.0, 0.0), "common cold": (10.0, 1.0), "flu": (0.0, 1.0), "fever": (-1.0, 1.0), "chills": (-1.0, 0.0),
+    "cough": (-1.0, -1.0), "ache": (0.0, -1.0), "a cold": (1.0, 0.01), "the flu": (0.1, 1.0), "catarrh": (1.0, 0.4),
+}  # fmt: skip
 
 
 def linking(*mentions: tuple[str, str], fold: str = "") -> Linking:
@@ -46,26 +37,20 @@ def linking(*mentions: tuple[str, str], fold: str = "") -> Linking:
     )
 
 
-def score(linkings: Sequence[Linking], tmp_path: Path, protocol: str = "paper") -> Scores:
-    task = EntityLinking("diseases", linkings)
-    items = task.load(DataStore(tmp_path))
-    return task.score(items, vectors_of(task, items, lambda item: PLANE[item.text]), protocol)
+def score(*linkings: Linking, protocol: str = "paper") -> Scores:
+    return scored(EntityLinking("diseases", linkings), lambda item: PLANE[item.text], protocol)
 
 
-def test_any_shared_id_is_a_hit_and_all_parts_must_hit(tmp_path: Path) -> None:
-    got = score(
-        [
-            linking(
-                ("a cold", "D1"),  # nearest: cold
-                ("the flu", "D9|D3"),  # nearest: flu, one of whose ids is among the gold
-                ("a cold|the flu", "D1|D2"),
-                ("a cold|the flu", "D1|D8"),  # of the second part, the third nearest, cold, shares an id with the gold
-                ("catarrh", "D4"),  # fever is the fifth nearest, after the colds, flu and ache
-                ("the flu", "D6"),  # cough is the seventh
-            )
-        ],
-        tmp_path,
+def test_any_shared_id_is_a_hit_and_all_parts_must_hit() -> None:
+    mentions = (
+        ("a cold", "D1"),  # nearest: cold
+        ("the flu", "D9|D3"),  # nearest: flu, one of whose ids is among the gold
+        ("a cold|the flu", "D1|D2"),
+        ("a cold|the flu", "D1|D8"),  # of the second part, the third nearest, cold, shares an id with the gold
+        ("catarrh", "D4"),  # fever is the fifth nearest, after the colds, flu and ache
+        ("the flu", "D6"),  # cough is the seventh
     )
+    got = score(linking(*mentions))
     assert got.extra["rank"].tolist() == [1, 1, 1, 3, 5, np.inf]
     assert got.metrics == {"accuracy@1": pytest.approx(3 / 6), "accuracy@5": pytest.approx(5 / 6)}
     assert got.scores.tolist() == [1, 1, 1, 0, 0, 0]
@@ -73,9 +58,9 @@ def test_any_shared_id_is_a_hit_and_all_parts_must_hit(tmp_path: Path) -> None:
     assert got.ids == ["1", "2", "3", "4", "5", "6"]
 
 
-def test_the_released_protocol_ranks_by_the_dot_product(tmp_path: Path) -> None:
-    items = [linking(("a cold", "D1"), ("the flu", "D2"))]
-    cosine, dot = score(items, tmp_path), score(items, tmp_path, "released")
+def test_the_released_protocol_ranks_by_the_dot_product() -> None:
+    items = linking(("a cold", "D1"), ("the flu", "D2"))
+    cosine, dot = score(items), score(items, protocol="released")
     assert cosine.extra["predicted"].tolist() == ["cold", "flu"]
     assert dot.extra["predicted"].tolist() == ["common cold", "common cold"]  # it is ten times as long
     assert cosine.notes[0] == "similarity: cosine"
@@ -83,34 +68,32 @@ def test_the_released_protocol_ranks_by_the_dot_product(tmp_path: Path) -> None:
     assert dot.metrics["accuracy@1"] == 0.5
 
 
-def test_folds_are_averaged_and_kept_apart(tmp_path: Path) -> None:
-    folds = [linking(("a cold", "D1"), fold="a"), linking(("the flu", "D2"), ("the flu", "D1"), fold="b")]
-    got = score(folds, tmp_path)
+def test_folds_are_averaged_and_kept_apart() -> None:
+    got = score(linking(("a cold", "D1"), fold="a"), linking(("the flu", "D2"), ("the flu", "D1"), fold="b"))
     assert got.metrics["accuracy@1"] == pytest.approx((1 + 0.5) / 2)  # not 2 of 3
     assert got.extra["fold"].tolist() == ["a", "b", "b"]
     assert "mean over 2 folds" in got.notes[2]
 
 
-def test_the_dictionary_and_what_it_lacks_stand_in_the_result(tmp_path: Path) -> None:
-    got = score([linking(("a cold", "D1"), ("the flu", "D99"))], tmp_path)
+def test_the_dictionary_and_what_it_lacks_stand_in_the_result() -> None:
+    got = score(linking(("a cold", "D1"), ("the flu", "D99")))
     text = "".join(f"{ids}||{name}\n" for name, ids in NAMES.items())
     assert got.notes[1] == f"dictionary: 7 names, sha256 {hashlib.sha256(text.encode()).hexdigest()}"
     assert got.notes[2].startswith("1 mentions stand for concepts that the dictionary lacks")
 
 
-def test_identity_follows_mentions_and_names(tmp_path: Path) -> None:
-    data = DataStore(tmp_path)
-    first = EntityLinking("t", [linking(("a cold", "D1"))]).identity(data)
-    assert first == EntityLinking("t", [linking(("a cold", "D1"))]).identity(data)
-    assert first != EntityLinking("t", [linking(("a cold", "D2"))]).identity(data)
-    assert first != EntityLinking("t", [linking(("the flu", "D1"))]).identity(data)
+def test_identity_follows_mentions_and_names() -> None:
+    mentions = (("a cold", "D1"), ("a cold", "D1"), ("a cold", "D2"), ("the flu", "D1"))
+    one, same, *others = (EntityLinking("t", [linking(mention)]).identity(STORE) for mention in mentions)
+    assert one == same
+    assert one not in others
 
 
-def test_empty_or_repeated_items_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(DataFormatError, match="no mentions"):
-        EntityLinking("t", [linking()]).load(DataStore(tmp_path))
-    with pytest.raises(DataFormatError, match="ids repeat"):
-        EntityLinking("t", [linking(("a cold", "D1")), linking(("the flu", "D2"))]).load(DataStore(tmp_path))
+def test_empty_or_repeated_items_are_refused() -> None:
+    repeated = [linking(("a cold", "D1")), linking(("the flu", "D2"))]
+    for items, message in (([linking()], "no mentions"), (repeated, "ids repeat")):
+        with pytest.raises(DataFormatError, match=message):
+            EntityLinking("t", items).load(STORE)
 
 
 @pytest.mark.real
@@ -139,7 +122,6 @@ def test_a_real_dictionary_agrees_with_the_full_matrix(shared_data: Path, tmp_pa
     assert 0 < np.mean(got.extra["rank"] <= 5) < 1
 
 
-STORE = DataStore(Path("nowhere"), offline=True)
 RNG = np.random.default_rng(1)
 
 
@@ -163,8 +145,8 @@ def made_up(n: int = 60) -> Disambiguation:
 
 @pytest.mark.parametrize("protocol", ["paper", "released"])
 def test_the_nearest_candidate_wins(protocol: str) -> None:
-    task = SenseDisambiguation("toy", made_up())
-    items = task.load(STORE)
+    items = made_up()
+    task = SenseDisambiguation("toy", items)
     vectors = vectors_of(task, items, lambda item: RNG.normal(size=4))
     scores = task.score(items, vectors, protocol)
     hits, predicted = [], []
@@ -193,9 +175,7 @@ def test_the_nearest_candidate_wins(protocol: str) -> None:
 
 def test_of_equal_senses_the_most_frequent_one() -> None:
     word = Occurrence("a.1", TextInput("word"), ("s1", "s2", "s3"), frozenset({"s1"}), "a")
-    task = SenseDisambiguation("toy", Disambiguation((word,), SENSES))
-    items = task.load(STORE)
-    scores = task.score(items, vectors_of(task, items, lambda item: [1, 1]))
+    scores = scored(SenseDisambiguation("toy", Disambiguation((word,), SENSES)), lambda item: [1, 1])
     assert scores.extra["predicted"].tolist() == ["s1"]
 
 
