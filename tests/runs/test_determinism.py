@@ -21,6 +21,7 @@ from mirrorbench.core.specs import parse_spec
 from mirrorbench.runs.plan import Plan, Request
 from mirrorbench.runs.workspace import Workspace
 
+RunInto = Callable[[Plan, str], dict[str, bytes]]
 SPECS = (
     "toy",
     "{model}+base",
@@ -39,7 +40,7 @@ def plan(plugins: Plugins, tmp_path: Path, random_model: Callable[[str], Path]) 
 
 
 @pytest.fixture
-def run(plugins: Plugins, tmp_path: Path) -> Callable[[Plan, str], dict[str, bytes]]:
+def run(plugins: Plugins, tmp_path: Path) -> RunInto:
     def run(plan: Plan, name: str) -> dict[str, bytes]:
         folders = (tmp_path / "data", tmp_path / name, tmp_path / f"{name}-cache")
         workspace = Workspace.create(*folders, "cpu", offline=True, plugins=plugins)
@@ -49,7 +50,7 @@ def run(plugins: Plugins, tmp_path: Path) -> Callable[[Plan, str], dict[str, byt
     return run
 
 
-def test_the_order_of_the_cells_never_matters(plan: Plan, run: Callable[[Plan, str], dict[str, bytes]]) -> None:
+def test_the_order_of_the_cells_never_matters(plan: Plan, run: RunInto) -> None:
     expected = run(plan, "straight")
     assert len(expected) == 2 * len(plan.cells) == 2 * 2 * (2 + 2 + 2)
     cells = list(plan.cells)
@@ -62,7 +63,7 @@ def test_the_order_of_the_cells_never_matters(plan: Plan, run: Callable[[Plan, s
 
 
 @pytest.mark.usefixtures("rows_stand_alone")
-def test_a_cell_alone_is_the_same_to_the_bit(plan: Plan, run: Callable[[Plan, str], dict[str, bytes]]) -> None:
+def test_a_cell_alone_is_the_same_to_the_bit(plan: Plan, run: RunInto) -> None:
     """Although its texts are read in other batches than in the company of other tasks."""
     together, alone = run(plan, "together"), {}
     for number, cell in enumerate(plan.cells):

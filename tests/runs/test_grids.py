@@ -15,11 +15,13 @@ from mirrorbench.runs.grids import GridFile, find_grid, grids_folder, plan_grid,
 from mirrorbench.runs.plan import Plan
 from mirrorbench.runs.workspace import Workspace
 
+Read = Callable[..., GridFile]
+PlanOf = Callable[[GridFile], Plan]
 SHIPPED = sorted(path.stem for path in grids_folder().glob("*.yaml"))
 
 
 @pytest.fixture
-def read(registered: Plugins, tmp_path: Path) -> Callable[..., GridFile]:
+def read(registered: Plugins, tmp_path: Path) -> Read:
     def read(text: str, **overrides: Any) -> GridFile:
         path = tmp_path / "grid.yaml"
         path.write_text(text)
@@ -29,7 +31,7 @@ def read(registered: Plugins, tmp_path: Path) -> Callable[..., GridFile]:
 
 
 @pytest.fixture
-def plan(registered: Plugins, tmp_path: Path) -> Callable[[GridFile], Plan]:
+def plan(registered: Plugins, tmp_path: Path) -> PlanOf:
     workspace = Workspace.create(tmp_path / "data", device="cpu", offline=True, plugins=registered)
     return lambda grid: plan_grid(grid, workspace)
 
@@ -38,7 +40,7 @@ def specs(grid: GridFile) -> list[list[str]]:
     return [[str(spec) for spec in request.encoders] for _, request in grid.requests]
 
 
-def test_lists_and_ranges_anywhere_in_a_spec(read: Callable[..., GridFile]) -> None:
+def test_lists_and_ranges_anywhere_in_a_spec(read: Read) -> None:
     grid = read("""
 tasks: [cats, sts]
 encoders:
@@ -69,9 +71,7 @@ encoders:
         ("7", ["7"]),
     ],
 )
-def test_ranges_hold_both_ends_and_no_rounding(
-    read: Callable[..., GridFile], written: str, expected: list[str]
-) -> None:
+def test_ranges_hold_both_ends_and_no_rounding(read: Read, written: str, expected: list[str]) -> None:
     key = "lr" if "e-" in written else "span_mask"
     grid = read(f"{{tasks: cats, encoders: tiny+mirror, sweep: {{{key}: {written}}}}}")
     found = [text.partition("=")[2] for text in specs(grid)[0]]
@@ -79,7 +79,7 @@ def test_ranges_hold_both_ends_and_no_rounding(
     assert found == expected or expected[0] == "0"  # a range of fractions starts with 0.0, the same spec as 0
 
 
-def test_what_stands_beside_blocks_is_their_default(read: Callable[..., GridFile]) -> None:
+def test_what_stands_beside_blocks_is_their_default(read: Read) -> None:
     grid = read("""
 title: Two blocks
 tasks: cats
@@ -100,7 +100,7 @@ blocks:
     assert released.protocol == "released"
 
 
-def test_the_command_line_wins(read: Callable[..., GridFile]) -> None:
+def test_the_command_line_wins(read: Read) -> None:
     grid = read(
         "{tasks: sts, encoders: [bert@v1+mirror, roberta+mirror, toy, bert], seeds: 3, protocol: released}",
         backbones=(parse_spec("tiny"), parse_spec("./mine")),
@@ -165,26 +165,20 @@ def test_the_command_line_wins(read: Callable[..., GridFile]) -> None:
         ("tasks: cats\nencoders: toy\ntitle: [a]\n", 3, "title: must be of type str, not list", ""),
     ],
 )  # fmt: skip
-def test_errors_name_file_line_and_the_nearest_name(
-    read: Callable[..., GridFile], text: str, line: int, message: str, hint: str
-) -> None:
+def test_errors_name_file_line_and_the_nearest_name(read: Read, text: str, line: int, message: str, hint: str) -> None:
     with pytest.raises(UsageError, match=message) as caught:
         read(text)
     assert re.findall(r"grid.yaml, line (\d+): ", caught.value.message) == [str(line)]
     assert re.search(hint, caught.value.hint)
 
 
-def test_an_error_that_only_planning_finds_names_its_block(
-    read: Callable[..., GridFile], plan: Callable[[GridFile], Plan], tmp_path: Path
-) -> None:
+def test_an_error_that_only_planning_finds_names_its_block(read: Read, plan: PlanOf, tmp_path: Path) -> None:
     grid = read("tasks: cats\nblocks:\n  - encoders: toy\n  - encoders: tiny+mirror:corpus=nowhere.txt\n")
     with pytest.raises(UsageError, match=r"grid.yaml, line 4: .*nowhere.txt"):
         plan(grid)
 
 
-def test_plans_are_merged_in_order_and_share_weights(
-    read: Callable[..., GridFile], plan: Callable[[GridFile], Plan], tmp_path: Path
-) -> None:
+def test_plans_are_merged_in_order_and_share_weights(read: Read, plan: PlanOf, tmp_path: Path) -> None:
     (tmp_path / "mine.txt").write_text("one\ntwo\nthree\n")
     merged = plan(
         read(f"""
@@ -204,9 +198,7 @@ blocks:
     assert len(merged.corpora) == 1
 
 
-def test_two_cells_in_one_place_are_refused(
-    read: Callable[..., GridFile], plan: Callable[[GridFile], Plan], tmp_path: Path
-) -> None:
+def test_two_cells_in_one_place_are_refused(read: Read, plan: PlanOf, tmp_path: Path) -> None:
     for name in ("a", "b"):
         (tmp_path / f"{name}.txt").write_text(f"one\ntwo\n{name}\n")
     text = f"encoders: tiny+mirror\ntasks: cats\nblocks: [{{corpus: {tmp_path}/a.txt}}, {{corpus: {tmp_path}/b.txt}}]\n"
@@ -215,9 +207,7 @@ def test_two_cells_in_one_place_are_refused(
     assert "corpus: NAME" in caught.value.hint
 
 
-def test_a_failure_is_told_once_and_looked_for_once(
-    read: Callable[..., GridFile], plan: Callable[[GridFile], Plan], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failure_is_told_once_and_looked_for_once(read: Read, plan: PlanOf, monkeypatch: pytest.MonkeyPatch) -> None:
     from mirrorbench.core.errors import ModelUnavailableError
     from mirrorbench.models import backbones
 
