@@ -47,74 +47,52 @@ def test_a_wrong_number_of_columns(name: str, change: str, tmp_path: Path) -> No
         read(name, tmp_path, {file: b"\n".join([*rows, SEPARATED[name].join(columns), b""])})
 
 
-@pytest.mark.parametrize(
-    ("name", "file", "old"),
-    [
-        ("sts", "STS.input.X.txt", b"null"),
-        ("stsb", "sts-dev.csv", b"nan"),
-        ("sick", "SICK_train.txt", b"e\tf"),
-        ("table-tsv", "t.tsv", b"null"),
-        ("table-jsonl", "t.jsonl", b"null"),
-        ("qnli", "dev.tsv", b"null"),
-        ("xling-eval", "yacle.train.freq.5k.it-fr.tsv", b"null"),
-        ("multisimlex", "translation.csv", b"null"),
-        ("askapatient", "AskAPatient.fold-0.test.txt", b"My ACHE"),
-        ("cometa", "test.csv", b"null"),
-        ("rescnn", "data.json", b"nan"),
-        ("wic-tsv", "dev_definitions.txt", b"a digit"),
-    ],
-)
+@pytest.mark.parametrize(("name", "file", "old"), [
+    ("sts", "STS.input.X.txt", b"null"), ("stsb", "sts-dev.csv", b"nan"), ("sick", "SICK_train.txt", b"e\tf"),
+    ("table-tsv", "t.tsv", b"null"), ("table-jsonl", "t.jsonl", b"null"), ("qnli", "dev.tsv", b"null"),
+    ("xling-eval", "yacle.train.freq.5k.it-fr.tsv", b"null"), ("multisimlex", "translation.csv", b"null"),
+    ("askapatient", "AskAPatient.fold-0.test.txt", b"My ACHE"), ("cometa", "test.csv", b"null"),
+    ("rescnn", "data.json", b"nan"), ("wic-tsv", "dev_definitions.txt", b"a digit"),
+])  # fmt: skip
 def test_an_empty_text(name: str, file: str, old: bytes, tmp_path: Path) -> None:
     with pytest.raises(DataFormatError, match=file):
         read(name, tmp_path, altered(name, file, old, b""))
 
 
-@pytest.mark.parametrize(
-    ("name", "file", "old", "new"),
-    [
-        ("qnli", "dev.tsv", b"\tentailment", b"\tperhaps"),
-        ("am2ico", "zh/dev.tsv", b"\tT\n", b"\tX\n"),
-        ("xlwic", "zh/valid.txt", b"\t1\n", b"\t2\n"),
-        ("xlwic", "zh/zh_test_gold.txt", b"1\n", b"T\n"),
-        ("wic", "dev.gold.txt", b"T", b"yes"),
-        ("wic-tsv", "dev_labels.txt", b"T", b"1"),
-        ("sick", "SICK_train.txt", b"ENTAILMENT", b"5\tTRAINING"),
-    ],
-)
+@pytest.mark.parametrize(("name", "file", "old", "new"), [
+    ("qnli", "dev.tsv", b"\tentailment", b"\tperhaps"), ("am2ico", "zh/dev.tsv", b"\tT\n", b"\tX\n"),
+    ("xlwic", "zh/valid.txt", b"\t1\n", b"\t2\n"), ("xlwic", "zh/zh_test_gold.txt", b"1\n", b"T\n"),
+    ("wic", "dev.gold.txt", b"T", b"yes"), ("wic-tsv", "dev_labels.txt", b"T", b"1"),
+    ("sick", "SICK_train.txt", b"ENTAILMENT", b"5\tTRAINING"),
+])  # fmt: skip
 def test_an_unknown_label(name: str, file: str, old: bytes, new: bytes, tmp_path: Path) -> None:
     with pytest.raises(DataFormatError, match=rf"{Path(file).name}, line \d+"):
         read(name, tmp_path, altered(name, file, old, new))
 
 
-@pytest.mark.parametrize(
-    ("name", "more"),
-    [
-        ("sts", {"other/STS2.input.X.txt": b"a\tb\n", "other/STS2.gs.X.txt": b"1\n"}),
-        ("stsb", {"other/sts-dev.csv": b"g\tf\ty\t1\t3\ta\tb\n"}),
-        ("wic", {"other/dev.data.txt": b"a\tN\t0-0\ta\ta\n"}),
-        ("am2ico", {"de/dev.tsv": b"context1\tcontext2\tlabel\n<word>a</word>\t<word>b</word>\tF\n"}),
-        ("xlwic", {"zh/zh_valid.txt": b"a\tV\t0\t1\t0\t1\ta\ta\t1\n"}),
-        ("xling-eval", {"other/yacle.test.freq.2k.it-fr.tsv": b"a\tb\n"}),
-        ("askapatient", {"other/AskAPatient.fold-0.test.txt": b"1\ta\tb\n"}),
-        ("biosyn", {"y/processed_test/9.concept": b"9||1|2||X||Ataxia||D001260\n"}),
-        ("biosyn", {"y/test_dictionary.txt": b"D1||a\n"}),
-        ("multisimlex-concepticon", {"W.tsv": b"x\n"}),
-        ("rescnn", {"more.txt": b"D1\ta\n"}),
-    ],
-)
+@pytest.mark.parametrize(("name", "more"), [
+    ("sts", {"other/STS2.input.X.txt": b"a\tb\n", "other/STS2.gs.X.txt": b"1\n"}),
+    ("stsb", {"other/sts-dev.csv": b"g\tf\ty\t1\t3\ta\tb\n"}),
+    ("wic", {"other/dev.data.txt": b"a\tN\t0-0\ta\ta\n"}),
+    ("am2ico", {"de/dev.tsv": b"context1\tcontext2\tlabel\n<word>a</word>\t<word>b</word>\tF\n"}),
+    ("xlwic", {"zh/zh_valid.txt": b"a\tV\t0\t1\t0\t1\ta\ta\t1\n"}),
+    ("xling-eval", {"other/yacle.test.freq.2k.it-fr.tsv": b"a\tb\n"}),
+    ("askapatient", {"other/AskAPatient.fold-0.test.txt": b"1\ta\tb\n"}),
+    ("biosyn", {"y/processed_test/9.concept": b"9||1|2||X||Ataxia||D001260\n"}),
+    ("biosyn", {"y/test_dictionary.txt": b"D1||a\n"}),
+    ("multisimlex-concepticon", {"W.tsv": b"x\n"}),
+    ("rescnn", {"more.txt": b"D1\ta\n"}),
+])  # fmt: skip
 def test_two_files_for_one_part(name: str, more: dict[str, bytes], tmp_path: Path) -> None:
     with pytest.raises(DataFormatError, match=r"second|one file is needed|are needed|stands already"):
         read(name, tmp_path, more)
 
 
-@pytest.mark.parametrize(
-    ("name", "file", "content"),
-    [
-        ("biosyn", "x/test_dictionary.txt", b"X1||a\n"),
-        ("cometa", "names.txt", b"1||Pain\n"),
-        ("rescnn", "data.json", b'{"train": [], "dev": [], "test": [["x", "D9"]]}'),
-    ],
-)
+@pytest.mark.parametrize(("name", "file", "content"), [
+    ("biosyn", "x/test_dictionary.txt", b"X1||a\n"),
+    ("cometa", "names.txt", b"1||Pain\n"),
+    ("rescnn", "data.json", b'{"train": [], "dev": [], "test": [["x", "D9"]]}'),
+])  # fmt: skip
 def test_a_dictionary_without_matching_ids(name: str, file: str, content: bytes, tmp_path: Path) -> None:
     with pytest.raises(DataFormatError, match="no id of a mention occurs in the dictionary") as caught:
         read(name, tmp_path, {file: content})
@@ -139,31 +117,25 @@ def test_long_lines_take_no_long_time(tmp_path: Path) -> None:
     header = b"ID\tSIMLEX_IDS\tENGLISH\tENGLISH_IN_SOURCE\tENGLISH_SCORE\n"
     places, scores = b" ".join(b"%d:1" % n for n in range(100)), b" ".join([b"1"] * 100)
     for forms, words in ((b"a (a a)", b"a " * 150), (b" (" * 500_000, b"a"), (b"a", b"a " * 500_000)):
+        row = b"\t".join([b"1", places, forms, words, scores])
         with pytest.raises(MirrorbenchError, match="cannot be cut"):
-            read(
-                "multisimlex-concepticon",
-                tmp_path,
-                {"V.tsv": header + b"\t".join([b"1", places, forms, words, scores])},
-            )
+            read("multisimlex-concepticon", tmp_path, {"V.tsv": header + row})
 
 
-@pytest.mark.parametrize(
-    ("file", "content"),
-    [
-        ("index.noun", b"dog n x 0 1 0 00000000\n"),
-        ("index.noun", b"dog\n"),
-        ("index.noun", b"dog n 0 0 1 0 00000000\n"),
-        ("index.noun", b"dog n 1 0 1 0 -0000001\n"),
-        ("index.noun", b"dog n 1 0 1 0 99999999\n"),
-        ("data.noun", b"00000000 03 n 01 cat 0 000 | animal\n"),
-        ("data.noun", b"00000000 03 q 01 dog 0 000 | animal\n"),
-        ("data.noun", b"00000000 03 n zz dog 0 000 | animal\n"),
-        ("data.noun", b"00000000 03 n 01\n"),
-        ("data.noun", b"00000000 03 n 01 dog 0 000 | \xff\n"),
-        ("data.noun", b"00000000 03 n 01 dog 0 000 | no line end"),
-        ("data.noun", b"00000000 03 s 01 dog 0 000 | a satellite of nothing\n"),
-    ],
-)
+@pytest.mark.parametrize(("file", "content"), [
+    ("index.noun", b"dog n x 0 1 0 00000000\n"),
+    ("index.noun", b"dog\n"),
+    ("index.noun", b"dog n 0 0 1 0 00000000\n"),
+    ("index.noun", b"dog n 1 0 1 0 -0000001\n"),
+    ("index.noun", b"dog n 1 0 1 0 99999999\n"),
+    ("data.noun", b"00000000 03 n 01 cat 0 000 | animal\n"),
+    ("data.noun", b"00000000 03 q 01 dog 0 000 | animal\n"),
+    ("data.noun", b"00000000 03 n zz dog 0 000 | animal\n"),
+    ("data.noun", b"00000000 03 n 01\n"),
+    ("data.noun", b"00000000 03 n 01 dog 0 000 | \xff\n"),
+    ("data.noun", b"00000000 03 n 01 dog 0 000 | no line end"),
+    ("data.noun", b"00000000 03 s 01 dog 0 000 | a satellite of nothing\n"),
+])  # fmt: skip
 def test_a_damaged_wordnet(file: str, content: bytes, tmp_path: Path) -> None:
     with pytest.raises(DataFormatError, match=r"(index|data)\.noun|has no gold key|WordNet does not know"):
         read("wsd", tmp_path, {file: content})

@@ -24,17 +24,14 @@ from mirrorbench.tasks.kinds import as_task
 HOOK = "import mirrorbench\n@mirrorbench.hookimpl\ndef "
 
 
-@pytest.mark.parametrize(
-    ("source", "message"),
-    [
-        ("raise RuntimeError('boom')", "failed: RuntimeError: boom"),
-        ("import sys; sys.exit(0)", "failed: SystemExit: 0"),
-        ("syntax error", "SyntaxError"),
-        ("x = 1", "has no hook"),
-        (HOOK + "register_task(register): ...", "unknown hook 'register_task'"),
-        (HOOK + "register_tasks(registr): ...", "'registr'"),
-    ],
-)
+@pytest.mark.parametrize(("source", "message"), [
+    ("raise RuntimeError('boom')", "failed: RuntimeError: boom"),
+    ("import sys; sys.exit(0)", "failed: SystemExit: 0"),
+    ("syntax error", "SyntaxError"),
+    ("x = 1", "has no hook"),
+    (HOOK + "register_task(register): ...", "unknown hook 'register_task'"),
+    (HOOK + "register_tasks(registr): ...", "'registr'"),
+])  # fmt: skip
 def test_a_plugin_that_cannot_be_loaded(plugins: Plugins, tmp_path: Path, source: str, message: str) -> None:
     file = tmp_path / "bad.py"
     file.write_text(source)
@@ -46,31 +43,28 @@ def test_a_plugin_that_cannot_be_loaded(plugins: Plugins, tmp_path: Path, source
     assert "good" in plugins.metrics
 
 
-@pytest.mark.parametrize(
-    ("hook", "body", "message"),
-    [
-        ("register_encoders(register)", "register('a', max); raise KeyError('half')", "KeyError: 'half'"),
-        ("register_encoders(register)", "register('a', max); import sys; sys.exit()", "SystemExit"),
-        ("register_encoders()", "...", "takes 0 positional arguments"),
-        ("register_encoders(register)", "yield", "returned a generator"),
-        ("register_encoders(register)", "register('a')", "missing 1 required positional argument"),
-        ("register_encoders(register)", "register('a', 5)", "is a int, not a function"),
-        ("register_encoders(register)", "register(5, max)", "registers the encoder 5"),
-        ("register_encoders(register)", "register('', max)", "registers the encoder ''"),
-        ("register_encoders(register)", "register('a b', max)", "registers the encoder 'a b'"),
-        ("register_encoders(register)", "register('a', max, 5)", "by a int"),
-        ("register_encoders(register)", "register('sbert', max)", "registered twice"),
-        ("register_methods(register)", "register('a', max)", "the method 'a'"),
-        ("register_metrics(register)", "register('a', None)", "is a NoneType"),
-        ("register_renderers(register)", "register('a', 'text')", "is a str, not a function"),
-        ("register_executors(register)", "register('a', 5)", "is a int, not a function"),
-        ("register_commands(register)", "register('a', None)", "is a NoneType, not a function"),
-        ("register_augmentations(register)", "register('a', max, on='image')", "on='image'"),
-        ("register_tasks(register)", "register(5)", "got a int"),
-        ("register_tasks(register)", "register('no-such-card.yaml')", "cannot be read"),
-        ("register_corpora(register)", "register('no-such-card.yaml')", "cannot be read"),
-    ],
-)
+@pytest.mark.parametrize(("hook", "body", "message"), [
+    ("register_encoders(register)", "register('a', max); raise KeyError('half')", "KeyError: 'half'"),
+    ("register_encoders(register)", "register('a', max); import sys; sys.exit()", "SystemExit"),
+    ("register_encoders()", "...", "takes 0 positional arguments"),
+    ("register_encoders(register)", "yield", "returned a generator"),
+    ("register_encoders(register)", "register('a')", "missing 1 required positional argument"),
+    ("register_encoders(register)", "register('a', 5)", "is a int, not a function"),
+    ("register_encoders(register)", "register(5, max)", "registers the encoder 5"),
+    ("register_encoders(register)", "register('', max)", "registers the encoder ''"),
+    ("register_encoders(register)", "register('a b', max)", "registers the encoder 'a b'"),
+    ("register_encoders(register)", "register('a', max, 5)", "by a int"),
+    ("register_encoders(register)", "register('sbert', max)", "registered twice"),
+    ("register_methods(register)", "register('a', max)", "the method 'a'"),
+    ("register_metrics(register)", "register('a', None)", "is a NoneType"),
+    ("register_renderers(register)", "register('a', 'text')", "is a str, not a function"),
+    ("register_executors(register)", "register('a', 5)", "is a int, not a function"),
+    ("register_commands(register)", "register('a', None)", "is a NoneType, not a function"),
+    ("register_augmentations(register)", "register('a', max, on='image')", "on='image'"),
+    ("register_tasks(register)", "register(5)", "got a int"),
+    ("register_tasks(register)", "register('no-such-card.yaml')", "cannot be read"),
+    ("register_corpora(register)", "register('no-such-card.yaml')", "cannot be read"),
+])  # fmt: skip
 def test_a_plugin_that_fails_as_it_registers(
     plugins: Plugins, tmp_path: Path, hook: str, body: str, message: str
 ) -> None:
@@ -138,15 +132,10 @@ def test_a_wrong_encoder_fails_its_cells_only_and_nothing_of_it_is_stored(plugin
     assert len(list((tmp_path / "cache" / "embeddings").iterdir())) == 1
 
 
-@pytest.mark.parametrize(
-    ("metrics", "ids", "message"),
-    [
-        ({"m": float("nan")}, ["1"], "the metric 'm' is nan"),
-        ({"m": "high"}, ["1"], "the metric 'm' is 'high'"),
-        ({"m": [1.0]}, ["1"], "the metric 'm'"),
-        ({"m": 0.5}, ["1", "2"], "2 ids, 1 scores and 1 references"),
-    ],
-)
+@pytest.mark.parametrize(("metrics", "ids", "message"), [
+    ({"m": float("nan")}, ["1"], "the metric 'm' is nan"), ({"m": "high"}, ["1"], "the metric 'm' is 'high'"),
+    ({"m": [1.0]}, ["1"], "the metric 'm'"), ({"m": 0.5}, ["1", "2"], "2 ids, 1 scores and 1 references"),
+])  # fmt: skip
 def test_a_task_that_scores_nonsense(metrics: Any, ids: Iterable[str], message: str) -> None:
     with pytest.raises(PluginError, match=message):
         Scores(metrics, list(ids), np.zeros(1), np.zeros(1))
@@ -163,18 +152,15 @@ class Norm(Task):
     load = inputs = score = identity  # type: ignore[assignment]
 
 
-@pytest.mark.parametrize(
-    ("attributes", "message"),
-    [
-        ({"name": ""}, r"the task '' \(Norm\) has no name"),
-        ({"level": None}, r"the task 'norm' \(Norm\) has no level"),
-        ({"main_metric": ""}, "has no main_metric"),
-        ({"languages": ()}, "has no languages"),
-        ({"languages": "en"}, "has languages = 'en', which is no tuple"),
-        ({"version": "2"}, "has version = '2', which is no int"),
-        ({"level": "letter"}, "'norm' has the level 'letter'"),
-    ],
-)
+@pytest.mark.parametrize(("attributes", "message"), [
+    ({"name": ""}, r"the task '' \(Norm\) has no name"),
+    ({"level": None}, r"the task 'norm' \(Norm\) has no level"),
+    ({"main_metric": ""}, "has no main_metric"),
+    ({"languages": ()}, "has no languages"),
+    ({"languages": "en"}, "has languages = 'en', which is no tuple"),
+    ({"version": "2"}, "has version = '2', which is no int"),
+    ({"level": "letter"}, "'norm' has the level 'letter'"),
+])  # fmt: skip
 def test_a_task_that_lacks_an_attribute_is_told_which(attributes: dict[str, Any], message: str) -> None:
     with pytest.raises(PluginError, match=message):
         as_task(type("Norm", (Norm,), attributes)())

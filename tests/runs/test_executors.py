@@ -136,16 +136,13 @@ def test_one_worker_is_this_process(bench: Bench) -> None:
     assert bench.log.lines == ["letters cats cached", "letters dogs cached"]
 
 
-@pytest.mark.parametrize(
-    ("options", "message", "hint"),
-    [
-        ({"workers": -1}, "-1 workers", ""),
-        ({"wrokers": 2}, "unknown executor option 'wrokers'", "workers"),
-        ({"address": "auto"}, "unknown executor option 'address'", ""),
-        ({"workers": "two"}, "executor option workers=two is not of type int", ""),
-        ({"workers": True}, "is not of type int", ""),
-    ],
-)
+@pytest.mark.parametrize(("options", "message", "hint"), [
+    ({"workers": -1}, "-1 workers", ""),
+    ({"wrokers": 2}, "unknown executor option 'wrokers'", "workers"),
+    ({"address": "auto"}, "unknown executor option 'address'", ""),
+    ({"workers": "two"}, "executor option workers=two is not of type int", ""),
+    ({"workers": True}, "is not of type int", ""),
+])  # fmt: skip
 def test_options_that_are_wrong(bench: Bench, options: dict[str, Any], message: str, hint: str) -> None:
     with pytest.raises(UsageError, match=message) as caught:
         bench.run("none", "letters", **options)
@@ -169,18 +166,11 @@ def test_the_text_of_the_command_line(bench: Bench) -> None:
             Workspace.create(executor=text, plugins=bench.plugins)
 
 
-@pytest.mark.parametrize(
-    ("device", "gpus", "workers", "expected"),
-    [
-        ("cpu", 0, 0, ["cpu"]),
-        ("cpu", 0, 3, ["cpu"] * 3),
-        ("cuda", 1, 0, ["cuda:0"]),
-        ("cuda", 3, 0, ["cuda:0", "cuda:1", "cuda:2"]),
-        ("cuda", 2, 3, ["cuda:0", "cuda:1", "cuda:0"]),
-        ("cuda:1", 3, 0, ["cuda:1"]),
-        ("mps", 0, 0, ["mps"]),
-    ],
-)
+@pytest.mark.parametrize(("device", "gpus", "workers", "expected"), [
+    ("cpu", 0, 0, ["cpu"]), ("cpu", 0, 3, ["cpu"] * 3), ("cuda", 1, 0, ["cuda:0"]),
+    ("cuda", 3, 0, ["cuda:0", "cuda:1", "cuda:2"]), ("cuda", 2, 3, ["cuda:0", "cuda:1", "cuda:0"]),
+    ("cuda:1", 3, 0, ["cuda:1"]), ("mps", 0, 0, ["mps"]),
+])  # fmt: skip
 def test_each_worker_has_a_device(
     monkeypatch: pytest.MonkeyPatch, device: str, gpus: int, workers: int, expected: list[str]
 ) -> None:

@@ -59,18 +59,15 @@ encoders:
     assert grid.requests[0][1].tasks == ("cats", "sts12", "sts13", "sts14", "sts15", "sts16", "stsb", "sickr")
 
 
-@pytest.mark.parametrize(
-    ("written", "expected"),
-    [
-        ("{from: 0, to: 0.6, step: 0.1}", ["0", "0.1", "0.2", "0.3", "0.4", "0.5", "0.6"]),
-        ("{from: 1, to: 4}", ["1", "2", "3", "4"]),
-        ("{from: 1e-5, to: 3e-5, step: 1e-5}", ["1e-05", "2e-05", "3e-05"]),
-        ("{from: 5, to: 20, step: 5}", ["5", "10", "15", "20"]),
-        ("{from: 1, to: 2, step: 0.4}", ["1.0", "1.4", "1.8"]),
-        ("{from: 3, to: 3}", ["3"]),
-        ("7", ["7"]),
-    ],
-)
+@pytest.mark.parametrize(("written", "expected"), [
+    ("{from: 0, to: 0.6, step: 0.1}", ["0", "0.1", "0.2", "0.3", "0.4", "0.5", "0.6"]),
+    ("{from: 1, to: 4}", ["1", "2", "3", "4"]),
+    ("{from: 1e-5, to: 3e-5, step: 1e-5}", ["1e-05", "2e-05", "3e-05"]),
+    ("{from: 5, to: 20, step: 5}", ["5", "10", "15", "20"]),
+    ("{from: 1, to: 2, step: 0.4}", ["1.0", "1.4", "1.8"]),
+    ("{from: 3, to: 3}", ["3"]),
+    ("7", ["7"]),
+])  # fmt: skip
 def test_ranges_hold_both_ends_and_no_rounding(read: Read, written: str, expected: list[str]) -> None:
     key = "lr" if "e-" in written else "span_mask"
     grid = read(f"{{tasks: cats, encoders: tiny+mirror, sweep: {{{key}: {written}}}}}")

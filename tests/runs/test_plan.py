@@ -81,17 +81,14 @@ def test_what_stands_for_itself(registered: Plugins, spec: str, expected: list[s
     assert rows(expand_ladder(parse_spec(spec), "sentence", registered)) == expected
 
 
-@pytest.mark.parametrize(
-    ("spec", "message", "hint"),
-    [
-        ("roberta:dropout=0.2", "dropout belongs to a tuning", r"roberta\+mirror:dropout=0.2"),
-        ("roberta:lr=1e-5", "lr belongs to a tuning", r"roberta\+mirror"),
-        ("roberta:corpus=x", "corpus belongs to a tuning", r"roberta\+mirror"),
-        ("roberta:poling=cls", "unknown encoder spec key 'poling'", "pooling"),
-        ("roberta+miror", "unknown method 'miror'", "mirror"),
-        ("toy+mirror", "toy is an encoder of its own and takes no method", ""),
-    ],
-)
+@pytest.mark.parametrize(("spec", "message", "hint"), [
+    ("roberta:dropout=0.2", "dropout belongs to a tuning", r"roberta\+mirror:dropout=0.2"),
+    ("roberta:lr=1e-5", "lr belongs to a tuning", r"roberta\+mirror"),
+    ("roberta:corpus=x", "corpus belongs to a tuning", r"roberta\+mirror"),
+    ("roberta:poling=cls", "unknown encoder spec key 'poling'", "pooling"),
+    ("roberta+miror", "unknown method 'miror'", "mirror"),
+    ("toy+mirror", "toy is an encoder of its own and takes no method", ""),
+])  # fmt: skip
 def test_specs_that_mean_nothing(registered: Plugins, spec: str, message: str, hint: str) -> None:
     with pytest.raises(UsageError, match=message) as caught:
         expand_ladder(parse_spec(spec), "sentence", registered)
@@ -231,21 +228,18 @@ def test_an_encoder_that_cannot_be_opened_stops_no_other(make: Make, registered:
     ]
 
 
-@pytest.mark.parametrize(
-    ("encoder", "message"),
-    [
-        ("+mirror:temprature=1", "unknown encoder spec key 'temprature'"),
-        ("+mirror:epochs=0", "epochs=0 is out of range"),
-        ("+mirror:corpus_size=-1", "corpus_size=-1"),
-        ("+mirror:corpus_size=7", "has 3 distinct strings"),
-        ("+mirror:corpus=nowhere.txt", "unknown corpus, and no file, 'nowhere.txt'"),
-        ("+base:max_length=long", "max_length=long is not a whole number"),
-        ("+base:max_length=2", "max_length=2 is out of range"),
-        ("+base:pooling=man", "unknown pooling 'man'"),
-        ("+base:lr=1", "unknown key of [+]base 'lr'"),
-        ("+base:layers=x", "layers=x is not a range"),
-    ],
-)
+@pytest.mark.parametrize(("encoder", "message"), [
+    ("+mirror:temprature=1", "unknown encoder spec key 'temprature'"),
+    ("+mirror:epochs=0", "epochs=0 is out of range"),
+    ("+mirror:corpus_size=-1", "corpus_size=-1"),
+    ("+mirror:corpus_size=7", "has 3 distinct strings"),
+    ("+mirror:corpus=nowhere.txt", "unknown corpus, and no file, 'nowhere.txt'"),
+    ("+base:max_length=long", "max_length=long is not a whole number"),
+    ("+base:max_length=2", "max_length=2 is out of range"),
+    ("+base:pooling=man", "unknown pooling 'man'"),
+    ("+base:lr=1", "unknown key of [+]base 'lr'"),
+    ("+base:layers=x", "layers=x is not a range"),
+])  # fmt: skip
 def test_usage_errors_stop_the_plan(make: Make, bert: str, encoder: str, message: str) -> None:
     with pytest.raises(UsageError, match=message):
         make(bert + encoder)

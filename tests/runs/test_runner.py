@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -52,16 +53,23 @@ def test_a_language_without_a_model_of_its_own_is_noted(
     }
 
 
+LEXICON = Lexicon((("cat", "Katze"), ("dog", "Hund")), (("pig", "Ferkel"),), ("cow",), ("Kuh",))
+
+
 class WordList(ToyEncoder):
-    """A toy encoder that knows which words it knows."""
+    """A toy encoder that knows words of two languages, and nothing of zebras."""
 
     def vocabulary(self, language: str) -> list[str]:
         return {"en": ["apple", "pear", "plum"], "de": ["Apfel", "Birne", "Pflaume"]}[language]
 
+    def encode(self, inputs: Sequence[TextInput]) -> Any:
+        if any("zebras" in item.text for item in inputs):
+            raise ValueError("nothing is known of zebras")
+        return super().encode(inputs)
+
 
 def test_candidates_are_the_words_that_an_encoder_knows_or_else_the_task_s(bench: Bench) -> None:
-    lexicon = Lexicon((("cat", "Katze"), ("dog", "Hund")), (("pig", "Ferkel"),), ("cow",), ("Kuh",))
-    task = LexiconInduction("bli", lexicon, languages=("en", "de"))
+    task = LexiconInduction("bli", LEXICON, languages=("en", "de"))
     with_words, without = WordList("words"), ToyEncoder("no words")
     bench.plugins.add(ToyPlugin({"with": with_words, "without": without}, [task]), "toys")
     assert not bench.run("with", "without", "with", tasks=("bli",)).failures
@@ -127,22 +135,12 @@ def test_a_damaged_result_is_computed_again(bench: Bench, toy: ToyEncoder) -> No
     assert path.with_name("seed-0.unreadable.json").is_file()
 
 
-def failing_task(name: str, where: str) -> PairSimilarity:
-    class Failing(PairSimilarity):
-        pass
-
-    def fail(*args: Any) -> Any:
-        raise DataFormatError(f"{where} failed") if where == "load" else ZeroDivisionError(f"{where} failed")
-
-    task = Failing(name, CATS)
-    task.identity = lambda data: {"pairs": name}  # type: ignore[method-assign]
-    setattr(task, where, fail)
-    return task
-
-
 @pytest.mark.parametrize("where", ["load", "inputs", "score"])
 def test_a_failing_task_stops_no_other(bench: Bench, toy: ToyEncoder, where: str) -> None:
-    bench.plugins.add(ToyPlugin(tasks=[failing_task("bad", where)]), "bad")
+    task, error = PairSimilarity("bad", CATS), DataFormatError if where == "load" else ZeroDivisionError
+    task.identity = lambda data: {"pairs": "bad"}  # type: ignore[method-assign]
+    setattr(task, where, Mock(side_effect=error(f"{where} failed")))
+    bench.plugins.add(ToyPlugin(tasks=[task]), "bad")
     log = Log()
     outcome = bench.run("toy", tasks=["bad", "cats"], log=log)
     assert [result.task for result in outcome.results] == ["cats"]
@@ -152,15 +150,12 @@ def test_a_failing_task_stops_no_other(bench: Bench, toy: ToyEncoder, where: str
     assert sorted(log.lines) == ["toy bad failed", "toy cats computed"]
 
 
-@pytest.mark.parametrize(
-    ("broken", "reason"),
-    [
-        (np.zeros((2, 5)), r"the encoder bad returned an array of shape \(2, 5\) for 5 texts"),
-        (np.full((5, 5), np.nan), "the encoder bad returned NaN or infinite vectors for 5 of 5 texts"),
-        (np.zeros(8), r"shape \(8,\)"),
-        (RuntimeError("out of memory"), "RuntimeError: out of memory"),
-    ],
-)
+@pytest.mark.parametrize(("broken", "reason"), [
+    (np.zeros((2, 5)), r"the encoder bad returned an array of shape \(2, 5\) for 5 texts"),
+    (np.full((5, 5), np.nan), "the encoder bad returned NaN or infinite vectors for 5 of 5 texts"),
+    (np.zeros(8), r"shape \(8,\)"),
+    (RuntimeError("out of memory"), "RuntimeError: out of memory"),
+])  # fmt: skip
 def test_a_broken_encoder_fails_alone_and_stores_nothing(
     bench: Bench, toy: ToyEncoder, broken: Any, reason: str
 ) -> None:
@@ -174,22 +169,9 @@ def test_a_broken_encoder_fails_alone_and_stores_nothing(
     assert len(list((bench.cache.root / "embeddings").rglob("*.keys.npy"))) == 1
 
 
-class MissingWords(ToyEncoder):
-    """A toy encoder that has no words of some languages, and no vectors of some texts."""
-
-    def vocabulary(self, language: str) -> list[str]:
-        return {"en": ["apple"], "de": ["Apfel"]}[language]
-
-    def encode(self, inputs: Sequence[TextInput]) -> Any:
-        if any("zebras" in item.text for item in inputs):
-            raise ValueError("nothing is known of zebras")
-        return super().encode(inputs)
-
-
 def test_what_one_task_wants_in_vain_stops_no_other_task_of_the_encoder(bench: Bench) -> None:
-    lexicon = Lexicon((("cat", "Katze"), ("dog", "Hund")), (("pig", "Ferkel"),), ("cow",), ("Kuh",))
-    tasks = [LexiconInduction(f"words-{code}", lexicon, languages=("en", code)) for code in ("de", "xx")]
-    bench.plugins.add(ToyPlugin({"toy": MissingWords()}, [*toy_tasks(), *tasks]), "toys")
+    tasks = [LexiconInduction(f"words-{code}", LEXICON, languages=("en", code)) for code in ("de", "xx")]
+    bench.plugins.add(ToyPlugin({"toy": WordList()}, [*toy_tasks(), *tasks]), "toys")
     outcome = bench.run("toy", tasks=["words-xx", "cats", "dogs", "words-de"])
     assert [result.task for result in outcome.results] == ["dogs", "words-de"]
     assert {failure.task: failure.reason for failure in outcome.failures} == {
@@ -225,7 +207,7 @@ def test_what_failed_is_tried_again(bench: Bench, toy: ToyEncoder) -> None:
 
 
 def test_constant_vectors_are_undefined_not_zero(bench: Bench) -> None:
-    constant = ToyEncoder(broken=np.ones((len({t for p in CATS for t in (p.left, p.right)}), 4)))
+    constant = ToyEncoder(broken=np.ones((5, 4)))
     bench.plugins.add(ToyPlugin({"toy": constant}, toy_tasks()), "toys")
     (result,) = bench.run("toy", tasks=["cats"]).results
     assert result.main_score is None
