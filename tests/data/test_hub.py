@@ -10,14 +10,13 @@ import os
 import shutil
 import subprocess
 import sys
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
+from web_server import LocalServer
 
 from mirrorbench.cli import main
 from mirrorbench.core.errors import DataFormatError, DataIntegrityError, DataUnavailableError, UsageError
@@ -66,37 +65,14 @@ def dataset_files() -> dict[str, bytes]:
     return files
 
 
-class Hub:
-    """The part of the hub's interface that the library ``datasets`` uses to read a data set, on 127.0.0.1."""
+class Hub(LocalServer):
+    """The part of the hub's interface that the library ``datasets`` uses to read a data set."""
 
     def __init__(self, files: dict[str, bytes]) -> None:
+        super().__init__()
         self.files = files
-        hub = self
 
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def do_GET(self) -> None:
-                self.rfile.read(int(self.headers.get("Content-Length") or 0))
-                path = self.path.partition("?")[0]
-                code, body, headers = hub.answer(path)
-                self.send_response(code)
-                for name, value in {"Content-Length": str(len(body)), **headers}.items():
-                    self.send_header(name, value)
-                self.end_headers()
-                if self.command != "HEAD":
-                    self.wfile.write(body)
-
-            do_HEAD = do_POST = do_GET
-
-            def log_message(self, *args: object) -> None:
-                pass
-
-        self._http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self._http.server_address[1]}"
-        threading.Thread(target=self._http.serve_forever, args=(0.01,), daemon=True).start()
-
-    def answer(self, path: str) -> tuple[int, bytes, dict[str, str]]:
+    def answer(self, path: str, agent: str) -> tuple[int, bytes, dict[str, str]]:
         info, raw = "/api/datasets/owner/toy", f"/datasets/owner/toy/resolve/{REVISION}/"
         if path == f"{info}/revision/{REVISION}":
             names = [{"rfilename": name} for name in self.files]
@@ -116,17 +92,9 @@ class Hub:
                 first, _, rest = path.removeprefix(folder).strip("/").partition("/")
                 name = f"{folder}/{first}".strip("/")
                 kind, size = ("directory", 0) if rest else ("file", len(content))
-                entries[name] = {
-                    "type": kind,
-                    "path": name,
-                    "size": size,
-                    "oid": hashlib.sha1(name.encode()).hexdigest(),
-                }
+                oid = hashlib.sha1(name.encode()).hexdigest()
+                entries[name] = {"type": kind, "path": name, "size": size, "oid": oid}
         return list(entries.values())
-
-    def close(self) -> None:
-        self._http.shutdown()
-        self._http.server_close()
 
 
 SEVERAL = """
@@ -163,18 +131,18 @@ class Fetched:
 def fetched(tmp_path_factory: pytest.TempPathFactory) -> Fetched:
     """One process of several commands: the hub's client takes its address when it is imported, which takes long."""
     pytest.importorskip("datasets")
-    folder, hub = tmp_path_factory.mktemp("hub"), Hub(dataset_files())
-    own = {"HF_ENDPOINT": hub.url, "HF_HOME": str(folder / "hf"), "no_proxy": "127.0.0.1", "OMP_NUM_THREADS": "1"}
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("HF_")} | own
+    folder = tmp_path_factory.mktemp("hub")
     each = [
         ["data", "fetch", f"{TOY}/lines/train", f"{TOY}/pairs/test"],
         ["data", "path", f"{TOY}/lines/train"],
         *(["data", "fetch", identity] for identity in MISSING),
     ]
     program = [sys.executable, "-c", SEVERAL, json.dumps(each)]
-    environment["MIRRORBENCH_DATA"] = str(folder / "data")
-    done = subprocess.run(program, cwd=folder, env=environment, capture_output=True, text=True, check=True)
-    hub.close()
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("HF_")}
+    environment |= {"HF_HOME": str(folder / "hf"), "no_proxy": "127.0.0.1", "OMP_NUM_THREADS": "1"}
+    with Hub(dataset_files()) as hub:
+        environment |= {"HF_ENDPOINT": hub.url, "MIRRORBENCH_DATA": str(folder / "data")}
+        done = subprocess.run(program, cwd=folder, env=environment, capture_output=True, text=True, check=True)
     return Fetched(folder / "data", json.loads(done.stdout.splitlines()[-1]))
 
 
