@@ -10,28 +10,39 @@ from typing import Any
 import pytest
 import yaml
 
+from mirrorbench import hookimpl
 from mirrorbench.core.errors import DataFormatError
-from mirrorbench.data.cardfile import builtin_cards, builtin_suites, load_card, read_suites
+from mirrorbench.data.cardfile import (
+    builtin_cards,
+    builtin_suites,
+    cards_folder,
+    expand,
+    load_card,
+    load_cards,
+    read_suites,
+)
 from mirrorbench.data.cards import ArchiveSource, GithubSource, HuggingFaceSource, PackageSource, UrlSource
 from mirrorbench.data.formats import PARSERS
+from mirrorbench.data.store import DataStore
+from mirrorbench.runs.builtin import load_plugins
+from mirrorbench.tasks.kinds import as_task
 
 SHA = "0" * 64
 COMMIT = "a" * 40
 CARD: dict[str, Any] = {
-    "name": "toy",
-    "kind": "pair-similarity",
-    "title": "a toy",
-    "level": "sentence",
-    "languages": ["en"],
-    "metric": "spearman",
-    "parser": "sts",
-    "licence": "CC0",
-    "redistributable": True,
-    "citation": "@misc{toy}",
-    "homepage": "https://example.org",
-    "version": 1,
-    "files": [{"path": "a/b.txt", "sha256": SHA, "size": 3}],
-}
+    "name": "toy", "kind": "pair-similarity", "title": "a toy", "level": "sentence", "languages": ["en"],
+    "metric": "spearman", "parser": "sts", "licence": "CC0", "redistributable": True, "citation": "@misc{toy}",
+    "homepage": "https://example.org", "version": 1, "files": [{"path": "a/b.txt", "sha256": SHA, "size": 3}],
+}  # fmt: skip
+OWN = """\
+name: pets
+kind: pair-similarity
+level: sentence
+metric: spearman
+parser: table
+options: {format: tsv, columns: {left: 0, right: 1, gold: 2}, scale: [0, 5]}
+files: [pets.tsv]
+"""
 
 
 def write(tmp_path: Path, **changes: Any) -> Path:
@@ -53,8 +64,8 @@ def test_every_kind_of_source_is_read(tmp_path: Path) -> None:
         {"kind": "archive", "url": "https://example.org/a.zip", "member": "x/{path}", "sha256": SHA, "size": 9},
     ]
     own = [{"kind": "package", "path": "toy/a.txt"}]
-    (got,) = load_card(write(tmp_path, sources=sources, files=file(sources=own, split="dev"))).files
-    assert got.split == "dev"
+    (got,) = load_card(write(tmp_path, sources=sources, files=file(sources=own, split="dev", optional=True))).files
+    assert (got.split, got.optional) == ("dev", True)
     assert got.sources == (
         PackageSource("toy/a.txt"),
         GithubSource("o/r", COMMIT, "d d/a.txt"),
@@ -110,6 +121,13 @@ def refusal(path: Path) -> str:
         ({"files": file(size=None)}, "number of bytes"),
         ({"files": file(unverified=True)}, "either a checksum and a size, or 'unverified: true'"),
         ({"files": file(unverified="yes")}, "files[1].unverified: must be of type bool, not str"),
+        ({"files": file(optional="maybe")}, "files[1].optional: must be of type bool, not str"),
+        ({"variants": [{"a": 1}]}, "mapping of axes"),
+        ({"variants": {}}, "mapping of axes"),
+        ({"variants": {"x": []}}, "'x' must be a list"),
+        ({"variants": {"x": ["a"]}}, "'x' must be a list"),
+        ({"variants": {"x": [{"a": 1}, {"b": 2}]}}, "same placeholders"),
+        ({"variants": {"x": [{"a": 1}], "y": [{"a": 2}]}}, "two axes name the placeholder 'a'"),
         ({"files": file(path="../a.txt")}, "without '..'"),
         ({"files": file(path="/etc/passwd")}, "plain relative path"),
         ({"files": file(path="a/../../b")}, "without '..'"),
@@ -205,23 +223,18 @@ def test_the_suites_name_tasks_that_exist_in_the_order_of_the_paper() -> None:
     suites = builtin_suites()
     assert suites["sts"] == ("sts12", "sts13", "sts14", "sts15", "sts16", "stsb", "sickr")
     assert suites["sts-multilingual"] == ("sts17-es", "sts17-ar", "sts-ru")
-    for tasks in suites.values():
-        for task in tasks:
-            assert builtin_cards()[task].kind != "corpus"
+    for name, tasks in suites.items():
+        assert name not in builtin_cards() or tasks == (name,)
+        assert "sts-ru-mt" not in tasks  # the substitute for the Russian set
+        assert all(builtin_cards()[task].kind != "corpus" for task in tasks)
 
 
-def test_cards_travel_between_processes() -> None:
-    card = builtin_cards()["stsb"]
-    assert pickle.loads(pickle.dumps(card)) == card
-
-
-def test_a_suite_with_the_name_of_a_task_is_that_task_alone() -> None:
-    shared = builtin_suites().keys() & builtin_cards().keys()
-    assert {name: builtin_suites()[name] for name in shared} == {name: (name,) for name in shared}
-
-
-def test_the_substitute_for_the_russian_set_is_in_no_suite() -> None:
-    assert all("sts-ru-mt" not in tasks for tasks in builtin_suites().values())
+def test_built_in_cards() -> None:
+    cards = builtin_cards()
+    assert cards is builtin_cards()
+    assert pickle.loads(pickle.dumps(cards["stsb"])) == cards["stsb"]
+    assert cards["words-es"].files[0].sha256 != cards["words-et"].files[0].sha256
+    assert "Estonian" in cards["words-es"].notes
 
 
 @pytest.mark.parametrize("name", sorted(builtin_cards()))
@@ -235,17 +248,6 @@ def test_every_built_in_card_is_complete(name: str) -> None:
         assert file.sources or name in ("wikimatrix-es", "umls-names")
 
 
-def test_the_spanish_word_list_is_not_the_estonian_one() -> None:
-    (spanish,) = builtin_cards()["words-es"].files
-    (estonian,) = builtin_cards()["words-et"].files
-    assert spanish.sha256 != estonian.sha256
-    assert "Estonian" in builtin_cards()["words-es"].notes
-
-
-def test_all_cards_are_read_once() -> None:
-    assert builtin_cards() is builtin_cards()
-
-
 def test_the_data_layer_imports_nothing_heavy() -> None:
     code = (
         "import sys, mirrorbench.data.corpora, mirrorbench.data.importing, mirrorbench.data.sources, "
@@ -255,3 +257,96 @@ def test_the_data_layer_imports_nothing_heavy() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     assert done.stdout == "['typer']\n"  # typer, of the command line, shows that the list is of what was imported
+
+
+def test_a_plain_card_is_a_family_of_one() -> None:
+    raw = {"name": "a", "notes": "{name}"}
+    assert list(expand(raw)) == [raw]
+
+
+def test_every_combination_is_a_card_and_whole_values_keep_their_type() -> None:
+    raw: dict[str, Any] = {
+        "name": "t-{pair}{suffix}",
+        "files": [{"path": "{pair}.tsv", "size": "{size}"}],
+        "sources": [{"path": "data/{pair}/{path}"}],
+        "citation": "@misc{pair}",
+        "redistributable": True,
+        "variants": {
+            "pair": [{"pair": "a-b", "size": 3}, {"pair": "c-d", "size": 4}],
+            "dictionary": [{"suffix": ""}, {"suffix": "-1k"}],
+        },
+    }
+    cards = list(expand(raw))
+    assert [card["name"] for card in cards] == ["t-a-b", "t-a-b-1k", "t-c-d", "t-c-d-1k"]
+    assert cards[2]["files"] == [{"path": "c-d.tsv", "size": 4}]
+    assert cards[2]["sources"] == [{"path": "data/c-d/{path}"}]  # {path} belongs to the sources
+    assert cards[0]["citation"] == "@misc{pair}"
+    assert "variants" not in cards[0]
+
+
+def test_a_family_gives_many_cards_where_one_would_be_too_few() -> None:
+    path = cards_folder() / "clws" / "clws.yaml"
+    cards = load_cards(path)
+    assert len(cards) == 66
+    assert len({card.name for card in cards}) == 66
+    assert {card.folder for card in cards} == {"multisimlex"}
+    with pytest.raises(DataFormatError, match="holds 66 cards where one is expected"):
+        load_card(path)
+
+
+def test_a_plugin_registers_a_family_by_its_path(tmp_path: Path) -> None:
+    path = tmp_path / "family.yaml"
+    text = (cards_folder() / "clws" / "clws.yaml").read_text(encoding="utf-8")
+    path.write_text(text.replace("name: clws-", "name: my-"), encoding="utf-8")
+
+    class Plugin:
+        @hookimpl
+        def register_tasks(self, register: Any) -> None:
+            register(path)
+
+    plugins = load_plugins(discover=False)
+    plugins.add(Plugin(), "mine")
+    assert plugins.tasks["my-zh-he"].title == "ZH-HE"
+    assert plugins.tasks.entry("my-en-fr").origin == "mine"
+
+
+@pytest.fixture
+def own_card(tmp_path: Path) -> Path:
+    (tmp_path / "pets.tsv").write_text("a cat\tthe cat\t5\na cat\ta dog\t2\n")
+    path = tmp_path / "pets.yaml"
+    path.write_text(OWN)
+    return path
+
+
+def test_own_files_are_read_where_they_lie(own_card: Path, tmp_path: Path) -> None:
+    task = as_task(load_card(own_card))
+    store = DataStore(tmp_path / "store", offline=True)
+    task.fetch(store)
+    assert [pair.right for pair in task.load(store)] == ["the cat", "a dog"]
+    assert not list((tmp_path / "store").rglob("*.tsv"))  # nothing is copied
+
+
+def test_other_content_of_an_own_file_is_another_identity(own_card: Path, tmp_path: Path) -> None:
+    before = as_task(load_card(own_card)).identity(DataStore(tmp_path / "store"))
+    (tmp_path / "pets.tsv").write_text("a cat\tthe cat\t4\n")
+    assert as_task(load_card(own_card)).identity(DataStore(tmp_path / "store")) != before
+
+
+def test_what_an_own_card_does_not_say(own_card: Path) -> None:
+    read = load_card(own_card)
+    assert (read.title, read.licence, read.redistributable, read.version) == ("pets", "not stated", False, 1)
+    own_card.write_text(OWN + "licence: CC0\nlanguages: [de]\n")
+    assert (load_card(own_card).licence, load_card(own_card).languages) == ("CC0", ("de",))
+
+
+@pytest.mark.parametrize("name", ["../pets.tsv", "/etc/passwd", "none.tsv", ".hidden"])
+def test_own_files_lie_beside_the_card(own_card: Path, name: str) -> None:
+    own_card.write_text(OWN.replace("pets.tsv", name))
+    with pytest.raises(DataFormatError):
+        load_card(own_card)
+
+
+def test_a_card_for_everyone_says_everything(own_card: Path) -> None:
+    own_card.write_text(OWN.replace("[pets.tsv]", "[{path: pets.tsv, unverified: true}]"))
+    with pytest.raises(DataFormatError, match="is missing"):
+        load_card(own_card)

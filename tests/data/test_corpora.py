@@ -64,15 +64,6 @@ def test_a_size_takes_the_first_strings(tmp_path: Path, store: DataStore) -> Non
         read_corpus(path, store, {}, size=4)
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [(b"", "holds no text"), (b"\n \n\t\n", "holds no text"), (b"a\n\xff\n", "line 2"), (b"a\0b\n", "line 1: a NUL")],
-)
-def test_what_is_no_corpus(tmp_path: Path, store: DataStore, content: bytes, message: str) -> None:
-    with pytest.raises(DataFormatError, match=message):
-        read_corpus(text_file(tmp_path, content), store, {})
-
-
 def test_an_unknown_name_suggests_the_nearest(store: DataStore) -> None:
     with pytest.raises(UnknownNameError, match="sts-sentences") as caught:
         read_corpus("sts-sentence", store, builtin_cards())

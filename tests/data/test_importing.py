@@ -16,10 +16,11 @@ from mirrorbench.data.importing import import_folder
 from mirrorbench.data.store import DataStore
 
 CONTENT = b"one\ttwo\n"
+Cards = dict[str, Card]
 
 
 @pytest.fixture
-def cards() -> dict[str, Card]:
+def cards() -> Cards:
     unverified = DataFile("Toy/secret.txt", "", None, unverified=True)
     return {
         "toy": make_card(make_file(CONTENT), make_file(b"b", path="sub/b.txt")),
@@ -42,9 +43,7 @@ def folder(tmp_path: Path) -> Path:
     return folder
 
 
-def test_files_are_recognised_by_content_wherever_they_lie(
-    folder: Path, store: DataStore, cards: dict[str, Card]
-) -> None:
+def test_files_are_recognised_by_content_wherever_they_lie(folder: Path, store: DataStore, cards: Cards) -> None:
     report = import_folder(folder, store, cards)
     assert (store.root / "toy" / "a.txt").read_bytes() == CONTENT
     assert (store.root / "twin" / "same.txt").read_bytes() == CONTENT
@@ -57,7 +56,7 @@ def test_files_are_recognised_by_content_wherever_they_lie(
 
 
 @pytest.mark.parametrize("kind", ["zip", "tgz"])
-def test_archives_are_looked_into(folder: Path, store: DataStore, cards: dict[str, Card], kind: str) -> None:
+def test_archives_are_looked_into(folder: Path, store: DataStore, cards: Cards, kind: str) -> None:
     members = {"x/y.txt": b"b", "x/z.txt": b"c"}
     if kind == "zip":
         with zipfile.ZipFile(folder / "any.zip", "w") as packed:
@@ -71,9 +70,7 @@ def test_archives_are_looked_into(folder: Path, store: DataStore, cards: dict[st
     assert report.n_recognised == 2
 
 
-def test_a_damaged_archive_is_a_remark_and_stops_nothing(
-    folder: Path, store: DataStore, cards: dict[str, Card]
-) -> None:
+def test_a_damaged_archive_is_a_remark_and_stops_nothing(folder: Path, store: DataStore, cards: Cards) -> None:
     (folder / "a.zip").write_bytes(b"PK\x03\x04 nonsense")
     report = import_folder(folder, store, cards)
     assert report.n_imported == 2
@@ -82,7 +79,7 @@ def test_a_damaged_archive_is_a_remark_and_stops_nothing(
 
 
 def test_a_large_archive_that_no_card_knows_is_left_alone(
-    folder: Path, store: DataStore, cards: dict[str, Card], monkeypatch: pytest.MonkeyPatch
+    folder: Path, store: DataStore, cards: Cards, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(importing, "ARCHIVE_LIMIT", 10)
     with zipfile.ZipFile(folder / "any.zip", "w") as packed:
@@ -92,9 +89,7 @@ def test_a_large_archive_that_no_card_knows_is_left_alone(
     assert report.cards["toy"].state == "incomplete"
 
 
-def test_an_altered_file_in_the_store_is_reported_and_left(
-    folder: Path, store: DataStore, cards: dict[str, Card]
-) -> None:
+def test_an_altered_file_in_the_store_is_reported_and_left(folder: Path, store: DataStore, cards: Cards) -> None:
     mine = store.root / "toy" / "a.txt"
     mine.parent.mkdir(parents=True)
     mine.write_bytes(b"mine")
@@ -104,9 +99,7 @@ def test_an_altered_file_in_the_store_is_reported_and_left(
     assert report.cards["toy"].state == "incomplete"
 
 
-def test_a_file_of_unknown_checksum_needs_its_whole_path(
-    folder: Path, store: DataStore, cards: dict[str, Card]
-) -> None:
+def test_a_file_of_unknown_checksum_needs_its_whole_path(folder: Path, store: DataStore, cards: Cards) -> None:
     (folder / "secret.txt").write_bytes(b"elsewhere")
     assert import_folder(folder, store, cards).cards["open"].state == "absent"
     (folder / "Toy").mkdir()
@@ -117,19 +110,19 @@ def test_a_file_of_unknown_checksum_needs_its_whole_path(
 
 
 def test_a_known_file_under_the_name_of_an_unknown_one_is_the_known_one(
-    folder: Path, store: DataStore, cards: dict[str, Card]
+    folder: Path, store: DataStore, cards: Cards
 ) -> None:
     (folder / "Toy").mkdir()
     (folder / "Toy" / "secret.txt").write_bytes(CONTENT)
     assert import_folder(folder, store, cards).cards["open"].state == "absent"
 
 
-def test_the_store_inside_the_folder_is_not_searched(folder: Path, cards: dict[str, Card]) -> None:
+def test_the_store_inside_the_folder_is_not_searched(folder: Path, cards: Cards) -> None:
     store = DataStore(folder / "deep", offline=True)
     assert import_folder(folder, store, cards).n_files == 1
 
 
-def test_no_such_folder(store: DataStore, cards: dict[str, Card], tmp_path: Path) -> None:
+def test_no_such_folder(store: DataStore, cards: Cards, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no such folder"):
         import_folder(tmp_path / "none", store, cards)
 

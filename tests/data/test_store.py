@@ -18,6 +18,7 @@ from mirrorbench.data import cards as cards_module
 from mirrorbench.data import store as store_module
 from mirrorbench.data.cards import ArchiveSource, Card, Converted, DataFile, PackageSource, UrlSource
 from mirrorbench.data.formats import parse
+from mirrorbench.data.importing import import_folder
 from mirrorbench.data.store import DataStore, data_root
 
 CONTENT = b"one\ttwo\n"
@@ -283,3 +284,48 @@ class TestConverted:
         card = dataclasses.replace(card, converted=msgspec.structs.replace(card.converted, rows=3))
         with pytest.raises(Exception, match="2 rows instead of 3"):
             parse(DataStore(tmp_path).resolve(card))
+
+
+class TestOptional:
+    """Files that a task can do without."""
+
+    @pytest.fixture
+    def card(self, server: Any) -> Card:
+        server.pages["/data"] = b"data"
+        data = make_file(b"data", UrlSource(f"{server.url}/data"))
+        sources = (UrlSource(f"{server.url}/gold"),)
+        gold = DataFile("gold.txt", "", None, sources=sources, unverified=True, optional=True)
+        return make_card(data, gold)
+
+    def test_it_is_fetched_where_it_can_be(self, card: Card, server: Any, tmp_path: Path) -> None:
+        server.pages["/gold"] = b"gold"
+        store = DataStore(tmp_path)
+        assert set(store.resolve(card).files) == {"a.txt", "gold.txt"}
+        assert set(store.checksums(card)) == {"a.txt", "gold.txt"}
+
+    def test_its_absence_is_no_error_and_is_asked_for_once(self, card: Card, server: Any, tmp_path: Path) -> None:
+        store = DataStore(tmp_path)
+        for _ in range(2):
+            resolved = store.resolve(card)
+            assert set(resolved.files) == set(resolved.checksums) == {"a.txt"}
+        assert store.status(card) == {"a.txt": "present", "gold.txt": "missing"}
+        asked = server.asked.count("/gold")
+        store.resolve(card)
+        assert server.asked.count("/gold") == asked > 0
+        offline = DataStore(tmp_path, offline=True)
+        assert set(offline.resolve(card).files) == {"a.txt"}
+
+    def test_the_others_are_needed_as_ever(self, card: Card, tmp_path: Path) -> None:
+        with pytest.raises(DataUnavailableError, match=r"missing: a\.txt\."):
+            DataStore(tmp_path, offline=True).resolve(card)
+
+    def test_an_import_brings_it_in_and_changes_the_identity(self, card: Card, tmp_path: Path) -> None:
+        folder = tmp_path / "folder"
+        folder.mkdir()
+        (folder / "a.txt").write_bytes(b"data")
+        store = DataStore(tmp_path / "store", offline=True)
+        assert import_folder(folder, store, {"toy": card}).cards["toy"].state == "complete"
+        before = store.checksums(card)
+        (folder / "gold.txt").write_bytes(b"gold")
+        assert import_folder(folder, store, {"toy": card}).cards["toy"].imported == ("gold.txt",)
+        assert store.checksums(card).keys() - before.keys() == {"gold.txt"}

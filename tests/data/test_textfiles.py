@@ -40,18 +40,6 @@ def test_gzip_is_decompressed_and_damage_reported(tmp_path: Path) -> None:
         read_lines(path)
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [(b"good\n\xe9t\xe9\n", "line 2: byte 0xe9 is not valid UTF-8"), (b"a\nb\nc\0d\n", "line 3: a NUL byte")],
-)
-def test_what_is_no_text_names_file_and_line(tmp_path: Path, content: bytes, message: str) -> None:
-    path = tmp_path / "a.txt"
-    path.write_bytes(content)
-    with pytest.raises(DataFormatError, match=message) as caught:
-        read_lines(path)
-    assert str(path) in str(caught.value)
-
-
 def test_a_missing_file_is_no_traceback(tmp_path: Path) -> None:
     with pytest.raises(DataUnavailableError, match="No such file"):
         read_lines(tmp_path / "none.txt")

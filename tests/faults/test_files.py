@@ -38,8 +38,9 @@ RESULT: dict[str, Any] = {
 ])  # fmt: skip
 def test_a_corpus_that_is_no_text(tmp_path: Path, name: str, content: bytes, message: str) -> None:
     (tmp_path / name).write_bytes(content)
-    with pytest.raises(DataFormatError, match=message):
+    with pytest.raises(DataFormatError, match=message) as caught:
         read_corpus(tmp_path / name, DataStore(tmp_path / "data"), {})
+    assert str(tmp_path / name) in caught.value.message
 
 
 def test_a_corpus_that_is_no_file(tmp_path: Path) -> None:
