@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from comparison_samples import correlated
+from stored import correlated
 from toys import PLUGIN
 
 Command = Callable[..., object]

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from comparison_samples import correlated
 from scipy.stats import spearmanr
+from stored import correlated
 
 RNG = np.random.default_rng(0)
 GOLD = RNG.normal(size=60)

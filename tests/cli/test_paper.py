@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from paper_results import result, store
+from stored import stored, write
 
 from mirrorbench.reports.papers.tables import PaperTable, paper_tables
 
@@ -15,8 +15,8 @@ def listing(out: str) -> dict[str, list[str]]:
 
 
 def test_all_tables_are_listed_with_what_is_measured(mirrorbench: Callable, folder: Path) -> None:
-    store(folder / "results", result("roberta+mirror", "sts12", 0.7))
-    store(folder / "results", result("roberta+mirror", "sts13", 0.8))
+    write(folder / "results", stored("roberta+mirror", "sts12", 0.7))
+    write(folder / "results", stored("roberta+mirror", "sts13", 0.8))
     said = mirrorbench("paper")
     assert (said.code, said.err) == (0, "")
     rows = listing(said.out)
@@ -36,8 +36,8 @@ def test_all_tables_are_listed_with_what_is_measured(mirrorbench: Callable, fold
 
 def test_published_and_measured_side_by_side(mirrorbench: Callable, folder: Path) -> None:
     for seed, score in enumerate((0.700, 0.710, 0.720)):
-        store(folder / "elsewhere", result("roberta+mirror", "sts12", score, seed))
-    store(folder / "elsewhere", result("roberta+base:pooling=cls", "sts12", 0.09))
+        write(folder / "elsewhere", stored("roberta+mirror", "sts12", score, seed))
+    write(folder / "elsewhere", stored("roberta+base:pooling=cls", "sts12", 0.09))
     said = mirrorbench("paper", "mirror-bert/table3", "--results", "elsewhere")
     assert said.code == 0
     assert ".710 ± .010" in said.out

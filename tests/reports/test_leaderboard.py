@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import statistics
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from stored import stored
@@ -15,30 +14,20 @@ from mirrorbench.runs.cells import Failure
 from mirrorbench.runs.results import Result
 
 
-def result(spec: str, task: str, score: float | None, seed: int = 0, protocol: str = "paper", **more: Any) -> Result:
-    cell = {"spec": spec, "task": task, "seed": seed, "protocol": protocol, "precision": {"encoding": "fp32"},
-            "corpus": more.pop("corpus", None)}  # fmt: skip
-    identity = f"{spec}/{task}/{seed}/{protocol}"
-    return Result(cell, identity, {"spearman": score}, "spearman", score, 9, 1.0, {}, {}, {}, {}, "now", **more)
-
-
 def means(table: Table) -> list[list[float | None]]:
     return [[score.mean if score else None for score in row.scores] for row in table.rows]
 
 
 def test_averages_are_taken_over_values(registered: Plugins) -> None:
-    table = build_table([result("toy", "cats", 0.70049), result("toy", "dogs", 0.60049)], registered)
+    table = build_table([stored("toy", "cats", 0.70049), stored("toy", "dogs", 0.60049)], registered)
     assert [column.title for column in table.columns] == ["Cats", "Dogs", "avg."]
     assert means(table) == [[0.70049, 0.60049, pytest.approx(0.65049)]]
-
-
-def test_one_task_has_no_average(registered: Plugins) -> None:
-    assert [c.name for c in build_table([result("toy", "cats", 0.5)], registered).columns] == ["cats"]
+    assert [c.name for c in build_table([stored("toy", "cats", 0.5)], registered).columns] == ["cats"]
 
 
 def test_several_suites_have_an_average_each_and_one_over_all(registered: Plugins) -> None:
     values = {"sts12": 0.2, "stsb": 0.4, "multisimlex-en": 0.6, "multisimlex-fr": 0.9, "wic": 0.5}
-    table = build_table([result("toy", task, value) for task, value in values.items()], registered)
+    table = build_table([stored("toy", task, value) for task, value in values.items()], registered)
     assert [(column.name, column.suite) for column in table.columns] == [
         ("sts12", "sts"), ("stsb", "sts"), ("avg. sts", "sts"), ("multisimlex-en", "simlex"),
         ("multisimlex-fr", "simlex"), ("avg. simlex", "simlex"), ("wic", "wic"), ("avg.", ""),
@@ -53,12 +42,12 @@ def test_several_suites_have_an_average_each_and_one_over_all(registered: Plugin
 
 def test_a_suite_whose_tasks_stand_apart_has_no_average_of_its_own(registered: Plugins) -> None:
     tasks = ["sts12", "wic", "stsb"]
-    table = build_table([result("toy", task, 0.5) for task in tasks], registered, tasks)
+    table = build_table([stored("toy", task, 0.5) for task in tasks], registered, tasks)
     assert [column.name for column in table.columns] == [*tasks, "avg."]
 
 
 def test_missing_stays_missing(registered: Plugins) -> None:
-    results = [result("toy", "cats", 0.7), result("other", "cats", None), result("other", "dogs", 0.5)]
+    results = [stored("toy", "cats", 0.7), stored("other", "cats", None), stored("other", "dogs", 0.5)]
     rows = [parse_spec(spec) for spec in ("toy", "other", "third")]
     table = build_table(results, registered, ["cats", "dogs"], rows)
     assert means(table) == [[0.7, None, None], [None, 0.5, None], [None, None, None]]
@@ -66,15 +55,14 @@ def test_missing_stays_missing(registered: Plugins) -> None:
 
 def test_seeds_give_the_mean_and_sample_deviation(registered: Plugins) -> None:
     cats, dogs = [0.1, 0.4, 0.7], [0.3, 0.5, 0.1]
-    results = [result("toy", "cats", value, seed) for seed, value in enumerate(cats)]
-    results += [result("toy", "dogs", value, seed) for seed, value in reversed(list(enumerate(dogs)))]
+    results = [stored("toy", "cats", value, seed) for seed, value in enumerate(cats)]
+    results += [stored("toy", "dogs", value, seed) for seed, value in reversed(list(enumerate(dogs)))]
     table = build_table(results, registered)
     (row,) = table.rows
     averages = [(cat + dog) / 2 for cat, dog in zip(cats, dogs, strict=True)]
     for score, values in zip(row.scores, (cats, dogs, averages), strict=True):
         assert score is not None
-        assert score.mean == pytest.approx(sum(values) / 3)
-        assert score.sd == pytest.approx(statistics.stdev(values))
+        assert (score.mean, score.sd) == pytest.approx((sum(values) / 3, statistics.stdev(values)))
         assert score.n == 3
     assert row.scores[0].cell_ids == tuple(f"toy/cats/{seed}/paper" for seed in range(3))  # type: ignore[union-attr]
     assert row.scores[0].seeds == tuple(enumerate(cats))  # type: ignore[union-attr]
@@ -82,25 +70,21 @@ def test_seeds_give_the_mean_and_sample_deviation(registered: Plugins) -> None:
     assert "± sample standard deviation over 3 seeds" in table.notes[0]
 
 
-def test_a_seed_that_lacks_a_task_has_no_average(registered: Plugins) -> None:
-    results = [result("toy", "cats", 0.1), result("toy", "cats", 0.2, 1), result("toy", "dogs", 0.3)]
+def test_a_seed_that_lacks_a_score_has_no_average(registered: Plugins) -> None:
+    results = [stored("toy", "cats", 0.1), stored("toy", "cats", 0.2, 1), stored("toy", "dogs", 0.3)]
     assert means(build_table(results, registered)) == [[pytest.approx(0.15), 0.3, None]]
-
-
-def test_an_undefined_seed_leaves_the_mean_undefined(registered: Plugins) -> None:
-    results = [result("toy", "cats", 0.1), result("toy", "cats", None, 1)]
-    assert means(build_table(results, registered)) == [[None]]
+    assert means(build_table([results[0], stored("toy", "cats", None, 1)], registered)) == [[None]]
 
 
 def test_protocols_are_not_mixed(registered: Plugins) -> None:
-    results = [result("toy", "cats", 0.1), result("toy", "cats", 0.9, protocol="released")]
+    results = [stored("toy", "cats", 0.1), stored("toy", "cats", 0.9, protocol="released")]
     table = build_table(results, registered)
     assert [(row.label, row.spec) for row in table.rows] == [("toy [paper]", "toy"), ("toy [released]", "toy")]
     assert means(table) == [[0.1], [0.9]]
 
 
 def test_an_encoder_has_no_empty_row_of_a_protocol_that_only_others_have(registered: Plugins) -> None:
-    results = [result("toy", "cats", 0.1), result("other", "cats", 0.9, protocol="released")]
+    results = [stored("toy", "cats", 0.1), stored("other", "cats", 0.9, protocol="released")]
     rows = [parse_spec(spec) for spec in ("toy", "other", "failed")]
     labels = [row.label for row in build_table(results, registered, ["cats"], rows).rows]
     assert labels == ["toy [paper]", "other [released]", "failed [paper]", "failed [released]"]
@@ -109,20 +93,20 @@ def test_an_encoder_has_no_empty_row_of_a_protocol_that_only_others_have(registe
 def test_rows_that_would_be_called_alike_are_called_by_their_specs(registered: Plugins) -> None:
     specs = ["./one/model+mirror", "./two/model+mirror", "./one/model+base:pooling=cls"]
     failure = Failure(parse_spec(specs[1]), "dogs", "no dogs", "")
-    table = build_table([result(spec, "cats", 0.1) for spec in specs], registered, failures=[failure])
+    table = build_table([stored(spec, "cats", 0.1) for spec in specs], registered, failures=[failure])
     assert [row.label for row in table.rows] == [*specs[:2], "model-CLS"]
     assert table.notes[-1] == "missing: ./two/model+mirror on dogs: no dogs"
 
 
 def test_tasks_come_in_the_registered_order_unknown_ones_last(registered: Plugins) -> None:
-    results = [result("toy", task, 0.1) for task in ("gone", "dogs", "stsb", "cats")]
+    results = [stored("toy", task, 0.1) for task in ("gone", "dogs", "stsb", "cats")]
     names = [column.name for column in build_table(results, registered).columns]
     assert names == ["stsb", "cats", "dogs", "gone", "avg."]
 
 
 def test_notes_say_where_numbers_come_from(registered: Plugins) -> None:
-    corpus = {"name": "sts-sentences", "n": 9255}
-    results = [result("toy", "cats", 0.1, corpus=corpus), result("toy", "dogs", 0.2, notes=["half of it is lost"])]
+    results = [stored("toy", "cats", 0.1, corpus="sts-sentences", corpus_size=9255)]
+    results.append(stored("toy", "dogs", 0.2, notes=["half of it is lost"]))
     failure = Failure(parse_spec("toy"), "birds", "no birds\nat all", "look up")
     assert build_table(results, registered, failures=[failure]).notes == (
         "Metric: spearman; protocol: paper; precision: fp32.",
@@ -144,11 +128,7 @@ def test_rows_that_lack_a_task_for_one_reason_share_a_note(registered: Plugins) 
         "missing: toy, SBERT (MiniLM) on fish: no fish",
         "missing: BERT + Mirror on birds: no BERT",
     )
-
-
-def test_nothing_makes_an_empty_table(registered: Plugins) -> None:
-    table = build_table([], registered)
-    assert (table.columns, table.rows, table.notes) == ((), (), ())
+    assert build_table([], registered) == Table("", (), ())
 
 
 @pytest.mark.parametrize(
@@ -169,7 +149,7 @@ def test_ranks(values: list[float | None], expected: list[int]) -> None:
 
 def test_a_baseline_has_a_row_and_no_rank(registered: Plugins, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registered.tasks["cats"], "baselines", {"chance": "chance"}, raising=False)
-    results = [result("toy", "cats", 0.1), result("toy", "dogs", 0.2), result("other", "cats", 0.3)]
+    results = [stored("toy", "cats", 0.1), stored("toy", "dogs", 0.2), stored("other", "cats", 0.3)]
     for each in results:
         each.metrics["chance"] = 0.9
     table = build_table(results, registered)
@@ -228,19 +208,18 @@ def test_what_cannot_be_compared_is_named(plugins: Plugins) -> None:
     ]
 
 
-def tuned_on(corpus: str, seed: int, spec: str = "bert+mirror", task: str = "stsb") -> Result:
-    result = stored(spec, task, 0.5, seed)
-    return replace(result, cell=result.cell | {"corpus": {"name": corpus, "sha256": f"hash of {corpus}", "n": 10}})
+def tuned(task: str, corpus: str, seed: int = 0, spec: str = "bert+mirror") -> Result:
+    return stored(spec, task, 0.5, seed, corpus=corpus)
 
 
 def test_seeds_of_different_corpora_are_no_score(plugins: Plugins) -> None:
     """What `run --corpus a --seeds 3`, then `run --corpus b --seeds 2` leave in one folder."""
-    left = [tuned_on("b", 0), tuned_on("b", 1), tuned_on("a", 2)]
+    left = [tuned("stsb", "b"), tuned("stsb", "b", 1), tuned("stsb", "a", 2)]
     assert mixtures(left, plugins) == [
         "bert+mirror on stsb: its seeds are of 2 different experiments (recipe, corpus or precision)"
     ]
-    other_tasks = [tuned_on("b", 0), tuned_on("a", 0, task="simlex999"), tuned_on("a", 0, "roberta+mirror")]
-    assert mixtures(other_tasks, plugins) == []
+    others = [tuned("stsb", "b"), tuned("simlex999", "a"), tuned("stsb", "a", spec="roberta+mirror")]
+    assert mixtures(others, plugins) == []
     renamed = replace(left[1], cell=left[1].cell | {"corpus": {"name": "./b", "sha256": "hash of b", "n": 10}})
     assert mixtures([left[0], renamed], plugins) == []
 
@@ -259,40 +238,34 @@ def test_the_last_of_two_results_of_one_name_stays() -> None:
     assert without_repeats([new, old]) == [new]
 
 
+MADE = {"mirrorbench": "0.1.0", "packages": {"torch": "2.9"}, "device": "cpu"}
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+
+
 def test_a_line_says_who_made_the_results_and_when() -> None:
-    environment = {"mirrorbench": "0.1.0", "packages": {"torch": "2.9"}, "device": "cpu"}
-    first = stored("bert", "stsb", 0.5, environment=environment, created="2026-01-02T03:04:05+00:00")
-    second = replace(first, created="2026-01-05T00:00:00+00:00", environment={**environment, "device": "cuda"})
+    first = stored("bert", "stsb", 0.5, environment=MADE, created="2026-01-02T03:04:05+00:00")
+    second = replace(first, created="2026-01-05T00:00:00+00:00", environment={**MADE, "device": "cuda"})
     assert "1 result of 2026-01-02: mirrorbench 0.1.0, torch 2.9; cpu." in provenance_notes([first])
     line = "2 results of 2026-01-02 to 2026-01-05: mirrorbench 0.1.0, torch 2.9; cpu, cuda."
     assert line in provenance_notes([first, second])
     assert provenance_notes([]) == []
 
 
-def test_a_line_says_which_checkout_made_the_results() -> None:
-    commit = "0123456789abcdef0123456789abcdef01234567"
-    for git, shown in (
-        (commit, "0.1.0 (012345678),"),
-        (f"{commit}-dirty", "0.1.0 (012345678-dirty),"),
-        (None, "0.1.0,"),
-    ):
-        environment = {"mirrorbench": "0.1.0", "packages": {"torch": "2.9"}, "device": "cpu", "git": git}
-        notes = provenance_notes([stored("bert", "stsb", 0.5, environment=environment)])
-        (line,) = (text for text in notes if "result" in text)
-        assert f"mirrorbench {shown} torch 2.9" in line
+@pytest.mark.parametrize(
+    ("git", "shown"), [(COMMIT, " (012345678)"), (f"{COMMIT}-dirty", " (012345678-dirty)"), (None, "")]
+)
+def test_a_line_says_which_checkout_made_the_results(git: str | None, shown: str) -> None:
+    notes = provenance_notes([stored("bert", "stsb", 0.5, environment={**MADE, "git": git})])
+    assert any(f": mirrorbench 0.1.0{shown}, torch 2.9;" in line for line in notes)
 
 
 def test_a_row_that_mixes_corpora_is_told_apart() -> None:
-    def tuned(task: str, corpus: str) -> Result:
-        result = stored("bert+mirror", task, 0.5)
-        return replace(result, cell=result.cell | {"corpus": {"name": corpus, "n": 1000}})
-
     alike = [tuned("stsb", "a"), tuned("sts12", "a"), stored("bert", "stsb", 0.5)]
-    assert "Tuned on: a (1,000 strings)." in provenance_notes(alike)
+    assert "Tuned on: a (10 strings)." in provenance_notes(alike)
     mixed = [*alike, tuned("simlex999", "b")]
-    assert "Tuned on: a (1,000 strings) for stsb, sts12; b (1,000 strings) for simlex999." in provenance_notes(mixed)
+    assert "Tuned on: a (10 strings) for stsb, sts12; b (10 strings) for simlex999." in provenance_notes(mixed)
     both = [tuned("stsb", "a"), tuned("stsb", "b")]  # no row mixes: these are two
-    assert "Tuned on: a (1,000 strings), b (1,000 strings)." in provenance_notes(both)
+    assert "Tuned on: a (10 strings), b (10 strings)." in provenance_notes(both)
     many = [*(tuned(f"bli-{n}", "a") for n in range(10)), tuned("simlex999", "b")]
     expected = ", ".join(f"bli-{n}" for n in range(7)) + " and 3 more; b"
     assert any(expected in line for line in provenance_notes(many))

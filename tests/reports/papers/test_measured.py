@@ -13,7 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 
 import pytest
-from paper_results import result
+from stored import stored
 
 from mirrorbench.core.errors import UsageError
 from mirrorbench.core.specs import parse_spec
@@ -47,7 +47,7 @@ def joined(name: str, results: Iterable[Result], backbone: str = "", protocol: s
 
 def sts(spec: str, shift: float = 0.0) -> list[Result]:
     """Scores that differ by task and seed."""
-    return [result(spec, t, v + i / 100 + shift, s) for i, t in enumerate(STS) for s, v in SEEDS.items()]
+    return [stored(spec, t, v + i / 100 + shift, s) for i, t in enumerate(STS) for s, v in SEEDS.items()]
 
 
 def test_means_deviations_and_averages_are_those_of_a_naive_loop() -> None:
@@ -126,8 +126,8 @@ def test_differences_between_rows_and_columns() -> None:
     assert comparison.cells[3][1].measured is None
     assert comparison.counts == (2, 5)
     results = [
-        result("bert+mirrorwic", "wic", 0.7, metric="dev_accuracy"),
-        result("bert+mirrorwic:span_mask=0", "wic", 0.6, metric="dev_accuracy"),
+        stored("bert+mirrorwic", "wic", 0.7, metric="dev_accuracy"),
+        stored("bert+mirrorwic:span_mask=0", "wic", 0.6, metric="dev_accuracy"),
     ]
     change = joined("mirrorwic/table8", results).cells[0][2].measured
     assert change is not None
@@ -135,39 +135,39 @@ def test_differences_between_rows_and_columns() -> None:
 
 
 def test_other_protocols_are_left_out() -> None:
-    other = [result("roberta+mirror", "sts12", 0.5, protocol="released")]
+    other = [stored("roberta+mirror", "sts12", 0.5, protocol="released")]
     assert joined("mirror-bert/table3", other).counts[0] == 0
     assert joined("mirror-bert/table3", other, protocol="released").counts[0] == 1
 
 
 def test_the_released_mean_is_over_padding_too() -> None:
     found = [
-        result(f"bert+base:pooling={pooling}", "sts12", 0.5, protocol=protocol)
+        stored(f"bert+base:pooling={pooling}", "sts12", 0.5, protocol=protocol)
         for pooling, protocol in (("mean-padded", "released"), ("mean", "paper"))
     ]
     for one, other in ((found[0], found[1]), (found[1], found[0])):
         assert joined("mirror-bert/table3", [one], protocol=one.protocol).counts[0] == 1
         assert joined("mirror-bert/table3", [one], protocol=other.protocol).counts[0] == 0
-    mixed = [result("bert+base:pooling=mean", "sts12", 0.5, protocol="released")]
+    mixed = [stored("bert+base:pooling=mean", "sts12", 0.5, protocol="released")]
     assert joined("mirror-bert/table3", mixed, protocol="released").counts[0] == 0
 
 
 def test_seeds_that_were_made_differently_are_not_averaged() -> None:
-    results = [result("roberta+mirror", "sts12", 0.5), result("roberta+mirror", "sts12", 0.6, 1, corpus="other")]
+    results = [stored("roberta+mirror", "sts12", 0.5), stored("roberta+mirror", "sts12", 0.6, 1, corpus="other")]
     comparison = joined("mirror-bert/table3", results)
     assert comparison.counts[0] == 0
     assert comparison.notes == ("roberta+mirror on sts12: the seeds differ in data, recipe, corpus or precision",)
 
 
 def test_a_result_without_the_metric_is_no_score() -> None:
-    comparison = joined("mirrorwic/table4", [result("bert+mirrorwic", "wic", 0.7, metric="dev_accuracy")])
+    comparison = joined("mirrorwic/table4", [stored("bert+mirrorwic", "wic", 0.7, metric="dev_accuracy")])
     assert comparison.counts[0] == 0
     assert comparison.notes == ("wic: the results have no test_accuracy",)
 
 
 def test_of_two_copies_of_a_cell_the_later_counts() -> None:
-    old = result("roberta+mirror", "sts12", 0.5, created="2021-01-01")
-    new = result("roberta+mirror", "sts12", 0.6, created="2022-01-01")
+    old = stored("roberta+mirror", "sts12", 0.5, created="2021-01-01")
+    new = stored("roberta+mirror", "sts12", 0.6, created="2022-01-01")
     for order in ([old, new], [new, old]):
         measured = joined("mirror-bert/table3", order).cells[7][0].measured
         assert measured is not None
@@ -224,7 +224,7 @@ def filled(paper: PaperTable, backbone: str = "") -> MeasuredTable:
         for task in target.tasks:
             for seed in range(3):
                 old = found.get((str(target.spec), task, seed))  # type: ignore[call-overload]
-                one = old or result(str(target.spec), task, None, seed, metric=target.metric)
+                one = old or stored(str(target.spec), task, None, seed, metric=target.metric)
                 one.metrics.setdefault(target.metric, None)
                 if one.metrics[target.metric] is None:
                     one.metrics[target.metric] = value + 0.1 + seed / 1000
@@ -240,7 +240,7 @@ def everything() -> list[Content]:
 def test_published_measured_and_difference_stand_below_each_other() -> None:
     paper = table("mirror-bert/table7")
     results = [
-        result("roberta+mirror", task, value, seed)
+        stored("roberta+mirror", task, value, seed)
         for task in paper.columns[0].tasks
         for seed, value in enumerate((0.700, 0.702, 0.704))
     ]
@@ -265,7 +265,7 @@ def test_without_results_only_the_published_values_stand_there() -> None:
 
 
 def test_scores_are_shown_in_the_papers_scale() -> None:
-    results = [result("bert+mirrorwic", "wic", score, seed, metric="dev_accuracy")
+    results = [stored("bert+mirrorwic", "wic", score, seed, metric="dev_accuracy")
                for seed, score in enumerate((0.7194, 0.7196))]  # fmt: skip
     text = render_paper(measured_table(table("mirrorwic/table7"), results), "markdown")
     assert "71.95 ± 0.01" in text

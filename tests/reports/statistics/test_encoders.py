@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from comparison_samples import correlated, made, store
 from numpy.typing import NDArray
+from stored import correlated, stored, with_predictions
 
 from mirrorbench.core.errors import DataFormatError, UsageError
 from mirrorbench.core.plugins import Plugins
@@ -245,7 +245,7 @@ NOISE = {"best": 0.9, "near": 1.0, "far": 2.5}
 
 
 @pytest.fixture
-def stored(tmp_path: Path) -> list[Stored]:
+def three(tmp_path: Path) -> list[Stored]:
     """Three encoders on two tasks, the first with two seeds; ``near`` is all but as good as ``best``."""
     found = []
     for task, draw in (("one", 4), ("two", 8)):
@@ -258,40 +258,40 @@ def stored(tmp_path: Path) -> list[Stored]:
     return found
 
 
-def behind(stored: list[Stored], plugins: Plugins) -> dict[str, ItemScores]:
-    return {entry.result.cell_id: items for entry in stored if (items := entry.items(plugins))}
+def behind(three: list[Stored], plugins: Plugins) -> dict[str, ItemScores]:
+    return {entry.result.cell_id: items for entry in three if (items := entry.items(plugins))}
 
 
-def marked(stored: list[Stored], plugins: Plugins, resamples: int = 500, **what: bool) -> Table:
-    table = build_table([entry.result for entry in stored], plugins)
-    return Marker(table, behind(stored, plugins), plugins, resamples).mark(**what)
+def marked(three: list[Stored], plugins: Plugins, resamples: int = 500, **what: bool) -> Table:
+    table = build_table([entry.result for entry in three], plugins)
+    return Marker(table, behind(three, plugins), plugins, resamples).mark(**what)
 
 
 def tied(table: Table) -> list[list[bool]]:
     return [[bool(score and score.tied) for score in row.scores] for row in table.rows]
 
 
-def test_what_is_not_separable_from_the_best_is_tied(stored: list[Stored], plugins: Plugins) -> None:
-    table = marked(stored, plugins, ties=True)
+def test_what_is_not_separable_from_the_best_is_tied(three: list[Stored], plugins: Plugins) -> None:
+    table = marked(three, plugins, ties=True)
     assert [row.spec for row in table.rows] == ["best", "near", "far"]
     assert tied(table) == [[False] * 3, [True] * 3, [False] * 3]  # two tasks and their average
     assert all(score is not None and score.interval is None for row in table.rows for score in row.scores)
     assert "Holm" in table.notes[-1]
 
 
-def test_the_test_is_the_one_of_compare_corrected_within_the_column(stored: list[Stored], plugins: Plugins) -> None:
-    items = [entry.items(plugins) for entry in stored[:4]]
+def test_the_test_is_the_one_of_compare_corrected_within_the_column(three: list[Stored], plugins: Plugins) -> None:
+    items = [entry.items(plugins) for entry in three[:4]]
     a0, a1, near, far = (found.values for found in items if found)
     gold = items[0].gold if items[0] else np.empty(0)
     p = [correlation_permutation(np.stack([a0, a1]), x, gold, "spearman", 500, seed=0) for x in (near, far)]
     expected = [value >= 0.05 for value in holm([value for value in p if value is not None])]
-    assert [row[0] for row in tied(marked(stored, plugins, ties=True))][1:] == expected
+    assert [row[0] for row in tied(marked(three, plugins, ties=True))][1:] == expected
 
 
-def test_intervals_come_from_resampled_items(stored: list[Stored], plugins: Plugins) -> None:
-    table = marked(stored, plugins, resamples=300, intervals=True)
-    items = behind(stored, plugins)
-    seeds = [items[entry.result.cell_id] for entry in stored[:2]]
+def test_intervals_come_from_resampled_items(three: list[Stored], plugins: Plugins) -> None:
+    table = marked(three, plugins, resamples=300, intervals=True)
+    items = behind(three, plugins)
+    seeds = [items[entry.result.cell_id] for entry in three[:2]]
     rng = np.random.default_rng(0)
     values = []
     for _ in range(300):
@@ -309,10 +309,10 @@ def test_intervals_come_from_resampled_items(stored: list[Stored], plugins: Plug
     assert "percentile bootstrap over items" in table.notes[-1]
 
 
-def test_unknown_items_leave_a_cell_unmarked(tmp_path: Path, stored: list[Stored], plugins: Plugins) -> None:
-    lost = store(tmp_path, made("lost", "one", 0.99), {"ids": np.array(["x"])})
-    table = build_table([entry.result for entry in (*stored, lost)], plugins)
-    table = Marker(table, behind(stored, plugins), plugins, 100).mark(intervals=True, ties=True)
+def test_unknown_items_leave_a_cell_unmarked(tmp_path: Path, three: list[Stored], plugins: Plugins) -> None:
+    lost = with_predictions(tmp_path, stored("lost", "one", 0.99), ids=np.array(["x"]))
+    table = build_table([entry.result for entry in (*three, lost)], plugins)
+    table = Marker(table, behind(three, plugins), plugins, 100).mark(intervals=True, ties=True)
     (row,) = (row for row in table.rows if row.spec == "lost")
     assert row.scores[0] is not None
     assert (row.scores[0].interval, row.scores[0].tied) == (None, False)
@@ -333,6 +333,6 @@ def test_encoders_that_cover_other_items_are_tested_on_those_they_share(tmp_path
 
 
 @pytest.mark.parametrize("what", [{}, {"intervals": True}, {"ties": True}])
-def test_a_single_row_and_no_row(what: dict[str, bool], stored: list[Stored], plugins: Plugins) -> None:
-    assert tied(marked(stored[:2], plugins, **what)) == [[False]]
+def test_a_single_row_and_no_row(what: dict[str, bool], three: list[Stored], plugins: Plugins) -> None:
+    assert tied(marked(three[:2], plugins, **what)) == [[False]]
     assert marked([], plugins, **what).rows == ()

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from comparison_samples import correlated, made
 from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
+from stored import correlated, stored
 
 from mirrorbench import hookimpl
 from mirrorbench.core.errors import DataFormatError, UsageError
@@ -69,7 +69,7 @@ CASES: list[tuple[str, Arrays, float | None]] = [
 
 @pytest.mark.parametrize(("metric", "arrays", "value"), CASES, ids=[f"{m}-{n}" for n, (m, _, _) in enumerate(CASES)])
 def test_scores_are_computed_anew_from_predictions(metric: str, arrays: Arrays, value: float, plugins: Plugins) -> None:
-    items = item_scores(made("a", "t", value, metric=metric), arrays, plugins)
+    items = item_scores(stored("a", "t", value, metric=metric), arrays, plugins)
     assert items is not None
     assert scores_on([items], plugins)[0] == pytest.approx(value)
     expected = TEST if metric.startswith("test") else ~TEST if metric.startswith("dev") else np.ones(N, bool)
@@ -93,7 +93,7 @@ def test_scores_are_computed_anew_from_predictions(metric: str, arrays: Arrays, 
     ],
 )
 def test_other_scores_are_not_guessed(metric: str, arrays: Arrays, value: float | None, plugins: Plugins) -> None:
-    assert item_scores(made("a", "t", value, metric=metric), arrays, plugins) is None
+    assert item_scores(stored("a", "t", value, metric=metric), arrays, plugins) is None
 
 
 def test_a_plugins_metric_counts_too(plugins: Plugins) -> None:
@@ -103,7 +103,7 @@ def test_a_plugins_metric_counts_too(plugins: Plugins) -> None:
             register("median", lambda scores, gold: float(np.median(scores * gold)), "a toy")
 
     plugins.add(Median(), "median")
-    items = item_scores(made("a", "t", float(np.median(SCORES * GOLD)), metric="median"), PAIRS, plugins)
+    items = item_scores(stored("a", "t", float(np.median(SCORES * GOLD)), metric="median"), PAIRS, plugins)
     assert items is not None
     keep = SCORES > 0
     found = scores_on([items.only(keep)], plugins)
@@ -165,14 +165,14 @@ FLAGS_B = np.array([0] * 11 + [2], np.int8)
 
 
 def test_all_are_scored_on_what_none_has_seen(tmp_path: Path, plugins: Plugins) -> None:
-    stored = [
+    entries = [
         correlated(tmp_path, "a", "t", STEPS, A, overlap=FLAGS_A, corpus="x"),
         correlated(tmp_path, "b", "t", STEPS, B, overlap=FLAGS_B, corpus="y"),
         correlated(tmp_path, "c", "t", STEPS, C),  # not tuned
         correlated(tmp_path, "c", "u", STEPS, C),  # no tuned encoder here: all items
     ]
-    items = {e.result.cell_id: found for e in stored if (found := e.items(plugins))}
-    results, behind, lines = without_overlap([e.result for e in stored], items, plugins)
+    items = {e.result.cell_id: found for e in entries if (found := e.items(plugins))}
+    results, behind, lines = without_overlap([e.result for e in entries], items, plugins)
     assert [r.main_score for r in results] == pytest.approx(
         [*(spearman(x[2:11], STEPS[2:11]) for x in (A, B, C)), spearman(C, STEPS)]
     )
@@ -189,7 +189,7 @@ def test_what_cannot_be_scored_anew_is_missing(tmp_path: Path, plugins: Plugins)
     tuned = correlated(tmp_path, "a", "t", STEPS, A, corpus="x")  # from before overlaps were stored
     other = correlated(tmp_path, "c", "t", STEPS, C)
     items = {e.result.cell_id: found for e in (tuned, other) if (found := e.items(plugins))}
-    lost = made("d", "t", 0.5)
+    lost = stored("d", "t", 0.5)
     results, behind, lines = without_overlap([tuned.result, other.result, lost], items, plugins)
     assert [r.spec for r in results] == ["c"]
     assert list(behind) == [other.result.cell_id]
