@@ -81,11 +81,9 @@ def test_an_interrupted_run_goes_on_to_the_same_bytes(tmp_path: Path, suffix: st
     assert len(encoder.asked) == N - done.before
     assert output.read_bytes() == whole.read_bytes()
     assert sorted(p.name for p in tmp_path.iterdir()) == [f"v.{suffix}", f"whole.{suffix}"]
-
-
-def test_restart_encodes_everything_anew(tmp_path: Path) -> None:
-    interrupted(tmp_path / "v.npy", CHUNK + 5)
-    assert encode_file(stream(), ToyEncoder(), tmp_path / "v.npy", restart=True).before == 0
+    output.unlink()
+    interrupted(output, cut_at)
+    assert encode_file(stream(), ToyEncoder(), output, restart=True).before == 0
 
 
 def test_what_is_damaged_or_half_written_is_encoded_again(tmp_path: Path) -> None:

@@ -50,14 +50,12 @@ def test_columns(tmp_path: Path, suffix: str) -> None:
 
         parquet.write_table(pyarrow.table({"text": texts, "n": range(len(texts)), "other": texts[::-1]}), path)
     else:
+        rows = [(text, n, texts[-1 - n]) for n, text in enumerate(texts)]
         made = {
-            "jsonl": "".join(json.dumps({"text": t, "n": n, "other": o}) + "\n"
-                             for n, (t, o) in enumerate(zip(texts, texts[::-1], strict=True))),
-            "tsv": "text\tn\tother\n" + "".join(f"{t}\t{n}\t{o}\n" for n, (t, o)
-                                                 in enumerate(zip(texts, texts[::-1], strict=True))),
-            "csv": "text,n,other\n" + "".join(
-                '"{}",{},"{}"\n'.format(t.replace('"', '""'), n, o.replace('"', '""'))
-                for n, (t, o) in enumerate(zip(texts, texts[::-1], strict=True))),
+            "jsonl": "".join(json.dumps(dict(zip(("text", "n", "other"), row, strict=True))) + "\n" for row in rows),
+            "tsv": "text\tn\tother\n" + "".join(f"{text}\t{n}\t{other}\n" for text, n, other in rows),
+            "csv": "text,n,other\n" + "".join(",".join(f'"{str(v).replace(chr(34), chr(34) * 2)}"' for v in row) + "\n"
+                                              for row in rows),
         }[suffix.removesuffix(".gz")].encode()  # fmt: skip
         path.write_bytes(gzip.compress(made) if suffix.endswith("gz") else made)
     assert [value for _, (value,) in read_rows(str(path))] == texts  # the column "text" is taken unasked
@@ -167,16 +165,11 @@ def test_span_columns(tmp_path: Path) -> None:
             list(read_inputs(str(file), "s", spans=("from", "to")))
 
 
-def test_texts_keep_their_places(tmp_path: Path) -> None:
-    file = tmp_path / "a.txt"
-    file.write_text("one\n\n two\n")
-    assert list(read_texts(str(file))) == ["one", "", " two"]
-
-
-def test_pairs(tmp_path: Path) -> None:
-    file = tmp_path / "a.tsv"
-    file.write_text("l\tr\na\tb\n")
-    assert list(read_pairs(str(file), ("r", "l"))) == [("b", "a")]
+def test_texts_keep_their_places_and_pairs_their_columns(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("one\n\n two\n")
+    assert list(read_texts(str(tmp_path / "a.txt"))) == ["one", "", " two"]
+    (tmp_path / "a.tsv").write_text("l\tr\na\tb\n")
+    assert list(read_pairs(str(tmp_path / "a.tsv"), ("r", "l"))) == [("b", "a")]
 
 
 @pytest.mark.parametrize(
@@ -212,12 +205,9 @@ def test_pairs_to_tune_on(tmp_path: Path) -> None:
     assert raw.corpus() == ["a cat||the cat", "b || c", "d||e"]
 
 
-def test_pairs_in_two_columns_may_hold_anything() -> None:
+def test_pairs_in_two_columns_may_hold_anything(tmp_path: Path) -> None:
     read = read_tuning_texts([("a || b", "x\ty"), ("c", "d")], held_out=0)
     assert read.corpus() == ["a || b\tx y", "c\td"]
-
-
-def test_two_columns_of_a_file(tmp_path: Path) -> None:
     file = tmp_path / "pairs.jsonl"
     file.write_text("".join(json.dumps({"q": f"q{n}", "a": f"a{n}"}) + "\n" for n in range(4)))
     assert read_tuning_texts(str(file), ("q", "a"), held_out=2).n_read == 4
@@ -239,6 +229,7 @@ def test_some_pairs_among_lines(tmp_path: Path) -> None:
         ([1, 2, 3], "Not so: 1"),
         (["ab", ("c", "d")], "some are pairs"),
         ([("a", "b"), ("a", "b", "c")], "'c'"),
+        ([("a", "b", "c")], "'c'"),
         ([None], "None"),
     ],
 )
@@ -248,19 +239,18 @@ def test_what_is_neither_texts_nor_pairs(texts: list[Any], hint: str) -> None:
     assert hint in caught.value.hint
 
 
-def test_a_negative_number_of_lines_is_not_held_out() -> None:
-    with pytest.raises(UsageError, match="-1 lines"):
-        read_tuning_texts([f"text {n}" for n in range(50)], held_out=-1)
-
-
-def test_too_few() -> None:
-    with pytest.raises(TuningError, match="1 distinct"):
-        read_tuning_texts(["same", "same "])
-    with pytest.raises(TuningError, match="too few"):
-        read_tuning_texts(["a", "b", "c"], held_out=2)
+@pytest.mark.parametrize(
+    ("texts", "held_out", "error", "message"),
+    [
+        (["a", "b", "c"], -1, UsageError, "-1 lines"),
+        (["same", "same "], None, TuningError, "1 distinct"),
+        (["a", "b", "c"], 2, TuningError, "too few"),
+    ],
+)
+def test_what_cannot_be_held_out(texts: list[str], held_out: int | None, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        read_tuning_texts(texts, held_out=held_out)
     assert read_tuning_texts(["a", "b", "c"]).held_out == ()
-    with pytest.raises(UsageError, match="strings"):
-        read_tuning_texts([("a", "b", "c")])  # type: ignore[list-item]
 
 
 def test_a_value_that_is_no_text(tmp_path: Path) -> None:

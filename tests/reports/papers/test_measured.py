@@ -10,6 +10,7 @@ import statistics
 import subprocess
 from collections.abc import Iterable
 from functools import lru_cache
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -74,10 +75,26 @@ def test_an_average_needs_all_its_tasks() -> None:
     assert row[6].measured is row[7].measured is None
 
 
-def test_seeds_that_not_every_task_has_make_no_average() -> None:
-    comparison = joined("mirror-bert/table3", sts("roberta+mirror")[:-1])
-    assert comparison.cells[7][7].measured is None
-    assert "roberta+mirror: not all tasks have the same seeds" in comparison.notes
+@pytest.mark.parametrize(
+    ("name", "results", "note"),
+    [
+        ("mirror-bert/table3", sts("roberta+mirror")[:-1], "roberta+mirror: not all tasks have the same seeds"),
+        (
+            "mirror-bert/table3",
+            [stored("roberta+mirror", "sts12", 0.5), stored("roberta+mirror", "sts12", 0.6, 1, corpus="other")],
+            "roberta+mirror on sts12: the seeds differ in data, recipe, corpus or precision",
+        ),
+        (
+            "mirrorwic/table4",
+            [stored("bert+mirrorwic", "wic", 0.7, metric="dev_accuracy")],
+            "wic: the results have no test_accuracy",
+        ),
+    ],
+)
+def test_what_makes_no_average_is_noted(name: str, results: list[Result], note: str) -> None:
+    comparison = joined(name, results)
+    assert comparison.notes == (note,)
+    assert all(line[-1].measured is None for line in comparison.cells)
 
 
 @pytest.mark.parametrize(
@@ -106,9 +123,8 @@ def test_an_encoder_that_is_not_tuned_has_no_noise() -> None:
 
 def test_on_another_backbone_nothing_is_held_against_the_paper() -> None:
     comparison = joined("mirror-bert/table3", sts("tiny+mirror"), "tiny")
-    for row in (3, 7):  # BERT + Mirror and RoBERTa + Mirror
-        assert comparison.cells[row][0].measured
-        assert comparison.cells[row][0].differs is None
+    cells = [comparison.cells[row][0] for row in (3, 7)]  # BERT + Mirror and RoBERTa + Mirror
+    assert all(cell.measured and cell.differs is None for cell in cells)
     assert joined("mirror-bert/table3", sts("tiny+mirror")).counts[0] == 0
 
 
@@ -134,7 +150,7 @@ def test_differences_between_rows_and_columns() -> None:
     assert change.mean == pytest.approx(0.1)
 
 
-def test_other_protocols_are_left_out() -> None:
+def test_only_results_of_the_protocol_count() -> None:
     other = [stored("roberta+mirror", "sts12", 0.5, protocol="released")]
     assert joined("mirror-bert/table3", other).counts[0] == 0
     assert joined("mirror-bert/table3", other, protocol="released").counts[0] == 1
@@ -150,19 +166,6 @@ def test_the_released_mean_is_over_padding_too() -> None:
         assert joined("mirror-bert/table3", [one], protocol=other.protocol).counts[0] == 0
     mixed = [stored("bert+base:pooling=mean", "sts12", 0.5, protocol="released")]
     assert joined("mirror-bert/table3", mixed, protocol="released").counts[0] == 0
-
-
-def test_seeds_that_were_made_differently_are_not_averaged() -> None:
-    results = [stored("roberta+mirror", "sts12", 0.5), stored("roberta+mirror", "sts12", 0.6, 1, corpus="other")]
-    comparison = joined("mirror-bert/table3", results)
-    assert comparison.counts[0] == 0
-    assert comparison.notes == ("roberta+mirror on sts12: the seeds differ in data, recipe, corpus or precision",)
-
-
-def test_a_result_without_the_metric_is_no_score() -> None:
-    comparison = joined("mirrorwic/table4", [stored("bert+mirrorwic", "wic", 0.7, metric="dev_accuracy")])
-    assert comparison.counts[0] == 0
-    assert comparison.notes == ("wic: the results have no test_accuracy",)
 
 
 def test_of_two_copies_of_a_cell_the_later_counts() -> None:
@@ -192,43 +195,34 @@ def test_controlled_dropout_keeps_its_place_on_another_backbone() -> None:
 @pytest.mark.parametrize("name", [n for n, t in paper_tables().items() if isinstance(t, PaperTable)])
 def test_requests_cover_the_measurable_cells_and_no_others(name: str) -> None:
     found = table(name)
+    requests = paper_requests(found, 2)
     wanted = {(t.spec, task) for t in found.targets().values() for task in t.tasks}
-    made = [(spec, task) for request in paper_requests(found, 2) for spec in request.encoders for task in request.tasks]
+    made = [(spec, task) for request in requests for spec in request.encoders for task in request.tasks]
     assert set(made) == wanted
     assert len(made) == len(wanted)
-    assert all(request.seeds == (0, 1) for request in paper_requests(found, 2))
+    assert all(request.seeds == (0, 1) for request in requests)
 
 
-def test_another_backbone_once_a_row_and_no_systems() -> None:
-    (request,) = paper_requests(table("mirror-bert/table3"), 1, backbone=parse_spec("tiny"))
+@pytest.mark.parametrize(("protocol", "mean"), [("paper", "mean"), ("released", "mean-padded")])
+def test_another_backbone_once_a_row_and_no_systems(protocol: str, mean: str) -> None:
+    (request,) = paper_requests(table("mirror-bert/table3"), 1, protocol, backbone=parse_spec("tiny"))
     assert [str(spec) for spec in request.encoders] == [
-        "tiny+base:pooling=cls", "tiny+base:pooling=mean", "tiny+mirror", "tiny+mirror:drophead=0.2,dropout=0",
+        "tiny+base:pooling=cls", f"tiny+base:pooling={mean}", "tiny+mirror", "tiny+mirror:drophead=0.2,dropout=0",
         "tiny+mirror:drophead=0.05,dropout=0",
     ]  # fmt: skip
     assert len(request.tasks) == 7
 
 
-def test_released_rows_average_over_padding() -> None:
-    (request,) = paper_requests(table("mirror-bert/table3"), 1, "released", backbone=parse_spec("tiny"))
-    assert [str(spec) for spec in request.encoders][:3] == [
-        "tiny+base:pooling=cls", "tiny+base:pooling=mean-padded", "tiny+mirror",
-    ]  # fmt: skip
-
-
 def filled(paper: PaperTable, backbone: str = "") -> MeasuredTable:
     """A table with three seeds in every cell that can be measured, a tenth above what is published."""
     spec = parse_spec(backbone) if backbone else None
-    found: dict[tuple[str, str], Result] = {}
+    found: dict[tuple[str, str, int], Result] = {}
     for (row, column), target in paper.targets(spec).items():
         value = paper.printed[row][column].value or 0.5
-        for task in target.tasks:
-            for seed in range(3):
-                old = found.get((str(target.spec), task, seed))  # type: ignore[call-overload]
-                one = old or stored(str(target.spec), task, None, seed, metric=target.metric)
-                one.metrics.setdefault(target.metric, None)
-                if one.metrics[target.metric] is None:
-                    one.metrics[target.metric] = value + 0.1 + seed / 1000
-                found[str(target.spec), task, seed] = one  # type: ignore[index]
+        for task, seed in product(target.tasks, range(3)):
+            key = str(target.spec), task, seed
+            one = found.setdefault(key, stored(*key[:2], None, seed, metrics={}))
+            one.metrics.setdefault(target.metric, value + 0.1 + seed / 1000)
     return measured_table(paper, found.values(), backbone=spec)
 
 
