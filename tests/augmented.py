@@ -14,7 +14,8 @@ from mirrorbench.models.transformer import Transformer
 from mirrorbench.runs.builtin import load_plugins
 from mirrorbench.runs.runner import open_for_tuning
 from mirrorbench.training.augmentations import in_use
-from mirrorbench.training.microbatch import TokenizedPairs, in_order
+from mirrorbench.training.loop import _Loop
+from mirrorbench.training.microbatch import MicroBatchReader, TokenizedPairs, in_order
 from mirrorbench.training.recipes import Recipe, override
 
 AUGMENTATIONS: dict[str, Any] = {entry.name: entry.value for entry in load_plugins(discover=False).augmentations}
@@ -29,10 +30,20 @@ def recipe(**params: Any) -> Recipe:
     return override(plain, {"dropout": 0, **params}, AUGMENTATIONS)
 
 
+def opened(path: Path, changed: Recipe, registered: dict[str, Any] = AUGMENTATIONS) -> Transformer:
+    """A model as a tuning opens it."""
+    return open_for_tuning(path, changed, registered, torch.device("cpu"))
+
+
+def tuning_of(transformer: Transformer, changed: Recipe, packs: bool = True, precision: str = "fp32") -> _Loop:
+    """The loop of a tuning, before its first step."""
+    return _Loop(MicroBatchReader(transformer, changed, precision, packs), changed, seed=0)
+
+
 @contextmanager
 def attached(path: Path, changed: Recipe) -> Iterator[Transformer]:
     """The model of a directory in training mode, with everything undone afterwards."""
-    transformer = open_for_tuning(path, changed, AUGMENTATIONS, torch.device("cpu"))
+    transformer = opened(path, changed)
     with ExitStack() as stack:
         for augmentation, rate in in_use(changed, AUGMENTATIONS, "model"):
             if detach := augmentation.attach(transformer.model, rate):
@@ -41,7 +52,7 @@ def attached(path: Path, changed: Recipe) -> Iterator[Transformer]:
         yield transformer
 
 
-def embed(loop: Any, pairs: TokenizedPairs) -> tuple[torch.Tensor, torch.Tensor]:
+def embed(loop: _Loop, pairs: TokenizedPairs) -> tuple[torch.Tensor, torch.Tensor]:
     """Vectors of both views in the order of the pairs, as the next step of a tuning computes them."""
     parts, order = loop.reader.split(pairs, loop.held, np.random.default_rng((loop.seed, loop.steps)))
     return in_order(loop.reader.read(parts), order)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import string
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,12 @@ from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers,
 from transformers import AutoModel, PreTrainedTokenizerFast
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
+from mirrorbench.models.encoder import TransformerEncoder
+from mirrorbench.models.pooling import Pooling
+from mirrorbench.models.transformer import load_transformer
+
+Models = Callable[[str], Path]
+"""The fixture ``random_model``: from the name of an architecture to the directory of a model."""
 POSITIONS = 80
 """Tokens that each model with absolute positions can take."""
 _SIZES = {"hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 4, "intermediate_size": 64}
@@ -41,6 +48,11 @@ ARCHITECTURES: dict[str, tuple[str, dict[str, Any], dict[str, str]]] = {
         _BERT_TOKENS,
     ),
 }  # fmt: skip
+
+
+def encoder(path: Path, pooling: Pooling = Pooling("mean"), precision: str = "fp32") -> TransformerEncoder:  # noqa: B008
+    """An encoder from a directory, on the CPU."""
+    return TransformerEncoder(load_transformer(path, torch.device("cpu")), pooling, precision)
 
 
 def build(architecture: str, path: Path) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from random_models import Models
 
 from mirrorbench.core.errors import ModelUnavailableError, UnknownNameError
 from mirrorbench.core.specs import parse_spec
@@ -35,9 +36,7 @@ def test_bert_is_the_monolingual_bert_of_the_task(monkeypatch: pytest.MonkeyPatc
     assert asked == ["bert-base-uncased", "dccuchile/bert-base-spanish-wwm-uncased", "roberta-base", "some/model"]
 
 
-def test_local_directories(
-    random_model: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_local_directories(random_model: Models, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     path = random_model("bert")
     assert backbones.locate(parse_spec(str(path)), "en", offline=True) == path.resolve()
     monkeypatch.chdir(path.parent)
@@ -49,7 +48,7 @@ def test_local_directories(
 
 
 def test_a_directory_without_dot_wins_over_the_hub(
-    random_model: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    random_model: Models, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     path = random_model("electra")
     monkeypatch.chdir(path.parent)
@@ -114,7 +113,7 @@ def test_what_is_neither_name_nor_id() -> None:
     assert "roberta" in caught.value.hint
 
 
-def test_the_fingerprint_follows_the_weights(random_model: Callable[[str], Path], tmp_path: Path) -> None:
+def test_the_fingerprint_follows_the_weights(random_model: Models, tmp_path: Path) -> None:
     def fingerprint(path: Path) -> str:
         backbones.fingerprint.cache_clear()
         return backbones.fingerprint(path)

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from random_models import Models, encoder
 
 import mirrorbench
 from mirrorbench.core.inputs import TextInput
 from mirrorbench.models import encoder as inference
 from mirrorbench.models.batching import MIN_TOKENS
-from mirrorbench.models.encoder import Cost, LanguageRouter, TransformerEncoder
+from mirrorbench.models.encoder import Cost, LanguageRouter
 from mirrorbench.models.pooling import Pooling
 from mirrorbench.models.transformer import load_transformer
 
@@ -25,13 +25,9 @@ INPUTS = [TextInput(" ".join(WORDS[:n]), ((0, 3),)) for n in range(1, 12)] + [Te
 POOLINGS = [Pooling("target", "-2:", 40), Pooling("mean", max_length=40), Pooling("cls", "1", 40)]
 
 
-def encoder(path: Path, pooling: Pooling = POOLINGS[1]) -> TransformerEncoder:
-    return TransformerEncoder(load_transformer(path, CPU), pooling)
-
-
 @pytest.mark.parametrize("architecture", ["bert", "roberta", "deberta"])
 @pytest.mark.parametrize("padded", [False, True])
-def test_together_as_each_alone(architecture: str, padded: bool, random_model: Callable[[str], Path]) -> None:
+def test_together_as_each_alone(architecture: str, padded: bool, random_model: Models) -> None:
     poolings = [*POOLINGS, Pooling("mean-padded", max_length=40)] if padded else POOLINGS
     one = encoder(random_model(architecture))
     for pooling, vectors in zip(poolings, one.encode_pooled(INPUTS, poolings), strict=True):
@@ -42,7 +38,7 @@ def test_together_as_each_alone(architecture: str, padded: bool, random_model: C
     assert one.cost.texts == len(INPUTS) + long
 
 
-def test_chunks_change_nothing(random_model: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_chunks_change_nothing(random_model: Models, monkeypatch: pytest.MonkeyPatch) -> None:
     one = encoder(random_model("roberta"))
     whole = one.encode_pooled(INPUTS, POOLINGS)
     monkeypatch.setattr(inference, "TEXTS_PER_CHUNK", 3)
@@ -55,9 +51,7 @@ def test_chunks_change_nothing(random_model: Callable[[str], Path], monkeypatch:
 @pytest.mark.parametrize("architecture", ["bert", "roberta", "deberta", "tiny"])
 @pytest.mark.parametrize("padded", [False, True])
 @pytest.mark.usefixtures("rows_stand_alone")
-def test_a_vector_does_not_depend_on_the_other_texts(
-    architecture: str, padded: bool, random_model: Callable[[str], Path]
-) -> None:
+def test_a_vector_does_not_depend_on_the_other_texts(architecture: str, padded: bool, random_model: Models) -> None:
     one = encoder(TINY if architecture == "tiny" else random_model(architecture))
     poolings = [*POOLINGS, Pooling("mean-padded", max_length=40)] if padded else POOLINGS
     rng = random.Random(architecture)
@@ -69,7 +63,7 @@ def test_a_vector_does_not_depend_on_the_other_texts(
             np.testing.assert_array_equal(vectors, expected[rows])
 
 
-def test_the_cost_is_counted(random_model: Callable[[str], Path]) -> None:
+def test_the_cost_is_counted(random_model: Models) -> None:
     one = encoder(random_model("bert"), Pooling())
     texts = ["ab", "abcd" * 10, "ab"]
     ids = [len(one.transformer.tokenizer(text)["input_ids"]) for text in texts]
@@ -95,7 +89,7 @@ def test_nothing_costs_nothing() -> None:
 
 
 @pytest.mark.parametrize("architecture", ["bert", "roberta", "xlm-r", "electra"])
-def test_a_ready_mask_is_what_transformers_makes_itself(architecture: str, random_model: Callable[[str], Path]) -> None:
+def test_a_ready_mask_is_what_transformers_makes_itself(architecture: str, random_model: Models) -> None:
     transformer = load_transformer(random_model(architecture), CPU)
     ids = transformer.tokenize(["ab", "abcdef", "abcd"], 20)
     mask = torch.from_numpy(ids.mask(8).astype(np.int64))

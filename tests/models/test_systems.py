@@ -2,12 +2,12 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from random_models import Models
 from transformers import AutoModel, AutoTokenizer
 
 from mirrorbench.core.errors import ModelUnavailableError, UnknownNameError, UsageError
@@ -25,7 +25,7 @@ def spec(system: str, path: Path, **params: object) -> EncoderSpec:
     return EncoderSpec(system, params=(("path", str(path)), *params.items()))  # type: ignore[arg-type]
 
 
-def test_sapbert_takes_the_first_tokens_of_25(random_model: Callable[[str], Path]) -> None:
+def test_sapbert_takes_the_first_tokens_of_25(random_model: Models) -> None:
     path = random_model("bert")
     tokenizer, model = AutoTokenizer.from_pretrained(path), AutoModel.from_pretrained(path).eval()
     batch = tokenizer(NAMES, padding="max_length", max_length=25, truncation=True, return_tensors="pt")

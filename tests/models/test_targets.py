@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
@@ -12,14 +11,13 @@ import pytest
 import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from random_models import ARCHITECTURES
+from random_models import ARCHITECTURES, Models, encoder
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 from transformers import AutoModel, AutoTokenizer
 
 from mirrorbench.core.errors import UsageError
 from mirrorbench.core.inputs import LostTargets, TextInput
 from mirrorbench.models.batching import Ragged
-from mirrorbench.models.encoder import TransformerEncoder
 from mirrorbench.models.pooling import Pooling
 from mirrorbench.models.transformer import covering, cut_to, load_transformer, stripped, target_weights, window
 
@@ -189,10 +187,6 @@ def word_input(words: list[str], *targets: int) -> TextInput:
     return TextInput(text, tuple((s, s + len(words[t])) for s, t in zip(starts, targets, strict=True)))
 
 
-def encoder(path: Path, pooling: Pooling) -> TransformerEncoder:
-    return TransformerEncoder(load_transformer(path, CPU), pooling)
-
-
 def naive(path: Path, item: TextInput, layers: slice) -> np.ndarray:
     """One text at a time, token by token, from the hidden states of plain transformers."""
     model, tok = AutoModel.from_pretrained(path).eval(), AutoTokenizer.from_pretrained(path)
@@ -209,9 +203,7 @@ def naive(path: Path, item: TextInput, layers: slice) -> np.ndarray:
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
-def test_the_vector_is_the_mean_over_sub_words_and_layers(
-    random_model: Callable[[str], Path], architecture: str
-) -> None:
+def test_the_vector_is_the_mean_over_sub_words_and_layers(random_model: Models, architecture: str) -> None:
     path = random_model(architecture)
     items = [word_input(WORDS, 1), word_input(WORDS, 0), word_input(WORDS, 4, 6), word_input(["x"], 0)]
     for layers, chosen in (("-1:", slice(-1, None)), ("-2:", slice(-2, None)), (":", slice(None))):
@@ -221,7 +213,7 @@ def test_the_vector_is_the_mean_over_sub_words_and_layers(
 
 
 @pytest.mark.parametrize("architecture", ["bert", "roberta", "deberta-v2"])
-def test_a_window_around_the_target(random_model: Callable[[str], Path], architecture: str) -> None:
+def test_a_window_around_the_target(random_model: Models, architecture: str) -> None:
     path = random_model(architecture)
     words = random.Random(1).choices(WORDS, k=60)
     model = load_transformer(path, CPU)
@@ -237,7 +229,7 @@ def test_a_window_around_the_target(random_model: Callable[[str], Path], archite
     assert np.isfinite(vectors).all()
 
 
-def test_losses_are_counted(random_model: Callable[[str], Path]) -> None:
+def test_losses_are_counted(random_model: Models) -> None:
     path = random_model("bert")
     pooling = Pooling("target", max_length=10)
     one = encoder(path, pooling)
@@ -252,7 +244,7 @@ def test_losses_are_counted(random_model: Callable[[str], Path]) -> None:
     np.testing.assert_allclose(one.encode(items)[2:], mean.encode(items)[2:], atol=1e-6)
 
 
-def test_a_text_without_target_is_its_own(random_model: Callable[[str], Path]) -> None:
+def test_a_text_without_target_is_its_own(random_model: Models) -> None:
     one = encoder(random_model("bert"), Pooling("target"))
     text = " ".join(WORDS)
     found = one.encode([TextInput(text), TextInput(text, ((0, len(text)),)), TextInput(f" {text} ")])
@@ -260,7 +252,7 @@ def test_a_text_without_target_is_its_own(random_model: Callable[[str], Path]) -
     assert one.encode([TextInput("")]).shape == (1, 32)
 
 
-def test_poolings_of_the_whole_text_do_not_move_with_the_target(random_model: Callable[[str], Path]) -> None:
+def test_poolings_of_the_whole_text_do_not_move_with_the_target(random_model: Models) -> None:
     """Asked for together, the mean reads the start of a long text, the target its surroundings."""
     path = random_model("bert")
     item = word_input(WORDS * 6, len(WORDS) * 6 - 1)
@@ -271,7 +263,7 @@ def test_poolings_of_the_whole_text_do_not_move_with_the_target(random_model: Ca
     np.testing.assert_allclose(together[0], encoder(path, poolings[0]).encode([item.text]), atol=1e-6)
 
 
-def test_a_tokenizer_without_offsets_is_a_clear_error(random_model: Callable[[str], Path]) -> None:
+def test_a_tokenizer_without_offsets_is_a_clear_error(random_model: Models) -> None:
     model = load_transformer(random_model("bert"), CPU)
 
     class Slow:

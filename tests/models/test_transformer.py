@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from random_models import ARCHITECTURES, POSITIONS
+from random_models import ARCHITECTURES, POSITIONS, Models, encoder
 from transformers import AutoModel, AutoTokenizer
 
 from mirrorbench.core.errors import ModelUnavailableError, UsageError
@@ -32,10 +31,6 @@ POOLINGS = [
 architectures = pytest.mark.parametrize("architecture", ARCHITECTURES)
 
 
-def encoder(path: Path, pooling: Pooling = Pooling()) -> TransformerEncoder:  # noqa: B008  (frozen)
-    return TransformerEncoder(load_transformer(path, CPU), pooling)
-
-
 def naive(path: Path, text: str, pooling: Pooling) -> np.ndarray:
     """One text at a time through plain transformers, as its documentation does it."""
     tokenizer, model = AutoTokenizer.from_pretrained(path), AutoModel.from_pretrained(path).eval()
@@ -52,7 +47,7 @@ def naive(path: Path, text: str, pooling: Pooling) -> np.ndarray:
 
 
 @architectures
-def test_every_pooling_equals_one_text_at_a_time(random_model: Callable[[str], Path], architecture: str) -> None:
+def test_every_pooling_equals_one_text_at_a_time(random_model: Models, architecture: str) -> None:
     path = random_model(architecture)
     found = encoder(path).encode_pooled(as_inputs(TEXTS), POOLINGS)
     for pooling, vectors in zip(POOLINGS, found, strict=True):
@@ -63,7 +58,7 @@ def test_every_pooling_equals_one_text_at_a_time(random_model: Callable[[str], P
 
 
 @architectures
-def test_batches_change_nothing(random_model: Callable[[str], Path], architecture: str) -> None:
+def test_batches_change_nothing(random_model: Models, architecture: str) -> None:
     one = encoder(random_model(architecture))
     together = one.encode(TEXTS * 5)
     alone = np.concatenate([one.encode([text]) for text in TEXTS])
@@ -71,19 +66,17 @@ def test_batches_change_nothing(random_model: Callable[[str], Path], architectur
     np.testing.assert_array_equal(together, one.encode(TEXTS * 5))  # and a second time bit for bit
 
 
-def test_no_texts_give_no_vectors(random_model: Callable[[str], Path]) -> None:
+def test_no_texts_give_no_vectors(random_model: Models) -> None:
     assert encoder(random_model("bert")).encode([]).shape == (0, 32)
 
 
-def test_progress_counts_each_text_once(random_model: Callable[[str], Path]) -> None:
+def test_progress_counts_each_text_once(random_model: Models) -> None:
     done: list[int] = []
     encoder(random_model("bert")).encode_pooled(as_inputs(TEXTS), POOLINGS, done.append)
     assert sum(done) == len(TEXTS)
 
 
-def test_the_spec_wins_over_the_tokenizers_own_truncation_and_padding(
-    random_model: Callable[[str], Path], tmp_path: Path
-) -> None:
+def test_the_spec_wins_over_the_tokenizers_own_truncation_and_padding(random_model: Models, tmp_path: Path) -> None:
     path = tmp_path / "model"
     shutil.copytree(random_model("bert"), path)
     before = encoder(path, Pooling("mean", max_length=64)).encode(TEXTS)
@@ -101,7 +94,7 @@ def test_the_spec_wins_over_the_tokenizers_own_truncation_and_padding(
 
 
 @architectures
-def test_a_length_beyond_the_positions_is_a_clear_error(random_model: Callable[[str], Path], architecture: str) -> None:
+def test_a_length_beyond_the_positions_is_a_clear_error(random_model: Models, architecture: str) -> None:
     relative = architecture.startswith("deberta")
     path = random_model(architecture)
     transformer = load_transformer(path, CPU)
@@ -117,7 +110,7 @@ def test_a_length_beyond_the_positions_is_a_clear_error(random_model: Callable[[
             assert f"max_length={POSITIONS}" in caught.value.hint
 
 
-def test_deberta_with_absolute_positions_too(random_model: Callable[[str], Path], tmp_path: Path) -> None:
+def test_deberta_with_absolute_positions_too(random_model: Models, tmp_path: Path) -> None:
     from transformers import DebertaV2Config
 
     path = tmp_path / "absolute"
@@ -131,16 +124,16 @@ def test_deberta_with_absolute_positions_too(random_model: Callable[[str], Path]
 
 
 @pytest.mark.parametrize("pooling", POOLING_MODES)
-def test_bf16_is_close_to_fp32(random_model: Callable[[str], Path], pooling: str) -> None:
+def test_bf16_is_close_to_fp32(random_model: Models, pooling: str) -> None:
     path = random_model("bert")
     inputs = [TextInput(text, ((0, 1),)) for text in TEXTS if text]
     exact = encoder(path, Pooling(pooling, "-2:")).encode(inputs)
-    half = TransformerEncoder(load_transformer(path, CPU), Pooling(pooling, "-2:"), "bf16").encode(inputs)
+    half = encoder(path, Pooling(pooling, "-2:"), "bf16").encode(inputs)
     assert half.dtype == np.float32
     assert 0 < np.abs(half - exact).max() < 0.1
 
 
-def test_code_beside_a_model_is_never_run(random_model: Callable[[str], Path], tmp_path: Path) -> None:
+def test_code_beside_a_model_is_never_run(random_model: Models, tmp_path: Path) -> None:
     path = tmp_path / "remote"
     shutil.copytree(random_model("bert"), path)
     config = json.loads((path / "config.json").read_text()) | {

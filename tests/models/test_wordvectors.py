@@ -1,7 +1,10 @@
+"""Files of word vectors, and texts as means of their words."""
+
 from __future__ import annotations
 
 import gzip
 import os
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -10,9 +13,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from mirrorbench.core.errors import DataFormatError, ModelUnavailableError
+from mirrorbench.core.errors import DataFormatError, ModelUnavailableError, UnknownNameError, UsageError
+from mirrorbench.core.inputs import Encoder, TextInput, VocabularyEncoder
+from mirrorbench.core.plugins import Plugins
+from mirrorbench.core.specs import EncoderSpec, parse_spec
 from mirrorbench.models import wordvectors
-from mirrorbench.models.wordvectors import file_checksum, load_vectors, read_text
+from mirrorbench.models.systems import EncoderContext, create_encoder
+from mirrorbench.models.wordvectors import StaticEncoder, create_static, file_checksum, load_vectors, read_text
 
 SMALL = b"3 2\nthe 1 2\nNew York 0.5 -1e-3\ncaf\xc3\xa9 3 4 \n"
 
@@ -135,3 +142,136 @@ def test_real_files_as_gensim_reads_them(shared_data: Path, name: str, header: b
     vectors = load_vectors(path, 0)
     assert vectors.words == tuple(expected.index_to_key)
     np.testing.assert_array_equal(vectors.vectors, expected.vectors)
+
+
+VECTORS = {"ice": (1, 0, 0), "cream": (0, 1, 0), "hot": (0, 0, 1), "dog": (0, 0, 3), "New York": (5, 5, 5),
+           "don't": (7, 0, 0), "well-known": (0, 8, 0), "!": (9, 9, 9)}  # fmt: skip
+
+
+def vec_file(path: Path, vectors: dict[str, tuple[float, ...]] = VECTORS) -> Path:
+    path.write_text("".join(f"{word} {' '.join(map(str, row))}\n" for word, row in vectors.items()), "utf-8")
+    return path
+
+
+def opened(path: Path, **params: object) -> StaticEncoder:
+    return create_static(EncoderSpec("static", params=(("path", str(path)), *params.items())), EncoderContext())  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("ice", ["ice"]),
+        ("ice cream", ["ice", "cream"]),
+        ("  ice  cream\n", ["ice", "cream"]),
+        ("New York", ["New York"]),
+        ("(ice), cream.", ["ice", "cream"]),
+        ("don't", ["don't"]),
+        ("«don't!»", ["don't"]),
+        ("well-known dog", ["well-known", "dog"]),
+        ("hot-dog", ["hot", "dog"]),
+        ("!", ["!"]),
+        ("ice unknown", ["ice"]),
+        ("ice ice dog", ["ice", "ice", "dog"]),
+        ("Ice", []),
+        ("unknown words", []),
+        ("", []),
+        ("...", []),
+    ],
+)
+def test_a_text_is_the_mean_of_its_known_words(tmp_path: Path, text: str, words: list[str]) -> None:
+    vector = opened(vec_file(tmp_path / "a.vec")).encode([TextInput(text)])
+    expected = np.mean([VECTORS[word] for word in words], axis=0) if words else np.zeros(3)
+    assert vector.dtype == np.float32
+    np.testing.assert_allclose(vector, [expected], rtol=1e-6)
+
+
+def test_texts_are_lower_cased_if_the_vocabulary_is(tmp_path: Path) -> None:
+    cased = vec_file(tmp_path / "cased.vec")
+    lower = vec_file(tmp_path / "lower.vec", {word.lower(): row for word, row in VECTORS.items()})
+    ice = [1, 0, 0]
+    assert opened(lower).encode(["Ice"])[0].tolist() == ice
+    assert opened(lower, lower=False).encode(["Ice"])[0].tolist() == [0, 0, 0]
+    assert opened(cased, lower=True).encode(["Ice"])[0].tolist() == ice
+
+
+def test_a_word_in_context_stands_alone(tmp_path: Path) -> None:
+    encoder = opened(vec_file(tmp_path / "a.vec"))
+    inputs = [TextInput("a hot dog!", ((2, 5),)), TextInput("a hot dog!", ((2, 5), (6, 9)))]
+    np.testing.assert_array_equal(encoder.encode(inputs), [[0, 0, 1], [0, 0, 2]])
+
+
+def test_the_vocabulary_is_the_file_s(tmp_path: Path) -> None:
+    vec_file(tmp_path / "cc.en.vec", {"gift": (1, 0), "the": (2, 2)})
+    vec_file(tmp_path / "cc.de.vec", {"Gift": (0, 1)})
+    encoder = opened(tmp_path / "cc.{lang}.vec")
+    assert isinstance(encoder, VocabularyEncoder)
+    assert (list(encoder.vocabulary("en")), list(encoder.vocabulary("de"))) == (["gift", "the"], ["Gift"])
+    assert list(opened(tmp_path / "cc.en.vec", limit=1).vocabulary("en")) == ["gift"]
+
+
+def test_one_file_a_language(tmp_path: Path) -> None:
+    vec_file(tmp_path / "cc.en.vec", {"gift": (1, 0)})
+    vec_file(tmp_path / "cc.de.vec", {"gift": (0, 1)})
+    path = tmp_path / "cc.{lang}.vec"
+    inputs = [TextInput("gift", language="de"), TextInput("gift", language="en")]
+    np.testing.assert_array_equal(opened(path).encode(inputs), [[0, 1], [1, 0]])
+    np.testing.assert_array_equal(opened(path, language="de").encode([TextInput("gift")]), [[0, 1]])
+    with pytest.raises(UsageError, match="which language"):
+        opened(path).encode([TextInput("gift")])
+    with pytest.raises(ModelUnavailableError, match=r"cc\.fr\.vec"):
+        opened(path).encode([TextInput("gift", language="fr")])
+    with pytest.raises(ModelUnavailableError, match="whatever the language"):
+        opened(tmp_path / "wiki.{lang}.vec")
+    vec_file(tmp_path / "cc.fr.vec", {"gift": (0, 1, 2)})
+    with pytest.raises(UsageError, match="different dimensions"):
+        opened(path).encode([*inputs, TextInput("gift", language="fr")])
+
+
+def test_the_fingerprint_follows_what_changes_vectors(tmp_path: Path) -> None:
+    path = vec_file(tmp_path / "a.vec")
+    encoder = opened(path)
+    assert encoder.fingerprint == opened(path).fingerprint
+    other = [opened(path, limit=2), opened(path, lower=True), opened(path, language="de")]
+    other.append(opened(vec_file(tmp_path / "b.vec", {"a": (1,)})))
+    assert len({encoder.fingerprint, *(o.fingerprint for o in other)}) == 5
+
+
+@pytest.mark.parametrize(
+    ("spec", "kind", "message"),
+    [
+        ("fasttext", UsageError, "names no file"),
+        ("fasttext:path=x.vec,limits=3", UnknownNameError, "'limits'"),
+        ("fasttext:path=x.vec,limit=-3", UsageError, "limit=-3"),
+        ("fasttext:path=x.vec,lower=maybe", UsageError, "lower=maybe"),
+        ("fasttext:path=x.vec", ModelUnavailableError, "there is no file"),
+    ],
+)
+def test_wrong_specs(spec: str, kind: type[Exception], message: str, plugins: Plugins) -> None:
+    with pytest.raises(kind, match=message):
+        create_encoder(parse_spec(spec), plugins, EncoderContext())
+
+
+def test_a_fasttext_binary_knows_words_beyond_its_vocabulary(tmp_path: Path) -> None:
+    fasttext = pytest.importorskip("gensim.models.fasttext")
+    sentences = [["ice", "cream", "and", "hot", "dogs"], ["dogs", "like", "ice"]] * 5
+    model = fasttext.FastText(sentences, vector_size=8, min_count=1, bucket=200, min_n=2, max_n=4, epochs=1, workers=1)
+    path = tmp_path / "a.bin"
+    fasttext.save_facebook_model(model, str(path))
+    expected = fasttext.load_facebook_vectors(str(path))
+    encoder = opened(path)
+    for _ in range(2):  # read, then from the cache
+        texts = ["ice", "icecreams", "zzz", "hot icicle"]
+        vectors = [*(expected[word] for word in texts[:3]), (expected["hot"] + expected["icicle"]) / 2]
+        np.testing.assert_allclose(encoder.encode(texts), vectors, rtol=1e-5, atol=1e-7)
+        encoder = opened(path)
+    limited = opened(path, limit=1)
+    np.testing.assert_allclose(limited.encode(["zzz"]), [expected["zzz"]], rtol=1e-5)
+    assert isinstance(encoder, Encoder)
+
+
+def test_a_binary_without_gensim(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a.bin").write_bytes(b"x")
+    monkeypatch.setitem(sys.modules, "gensim.models.fasttext", None)
+    with pytest.raises(ModelUnavailableError, match="gensim") as caught:
+        opened(tmp_path / "a.bin").encode(["a"])
+    assert "mirrorbench[static]" in caught.value.hint

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from augmented import AUGMENTATIONS, TEXTS, recipe
+from augmented import AUGMENTATIONS, TEXTS, opened, recipe
+from random_models import Models
 
 from mirrorbench.core.errors import TuningError
-from mirrorbench.runs.runner import open_for_tuning
 from mirrorbench.training.augmentations import Augmentation
 from mirrorbench.training.loop import tune_backbone
 from mirrorbench.training.methods import PairMaker, Pairs, identical_pairs
@@ -22,7 +22,7 @@ ModelRef = dict[str, torch.Tensor]
 
 def tuned(path: Path, seed: int = 0, **params: object) -> ModelRef:
     changed = recipe(**params)
-    transformer = open_for_tuning(path, changed, AUGMENTATIONS, torch.device("cpu"))
+    transformer = opened(path, changed)
     before = {name: value.clone() for name, value in transformer.model.state_dict().items()}
     report = tune_backbone(transformer, TEXTS, changed, seed, AUGMENTATIONS)
     assert (report.steps, report.strings) == (4, 100)
@@ -38,34 +38,32 @@ def same(one: ModelRef, other: ModelRef) -> bool:
     return all(torch.equal(one[name], other[name]) for name in one)
 
 
+SEVERAL = {"drophead": 0.2, "controlled_dropout": 0.1, "span_mask": 3, "token_mask": 0.1}
+
+
 @pytest.mark.parametrize(
-    "params",
+    ("architecture", "params"),
     [
-        {},
-        {"dropout": 0.1},
-        {"drophead": 0.2},
-        {"controlled_dropout": 0.2},
-        {"span_mask": 5, "sides": 2},
-        {"token_mask": 0.2, "word_mask": 0.2},
-        {"word_shuffle": 3},
-        {"drophead": 0.2, "span_mask": 5, "token_mask": 0.1, "loss": "multi-similarity"},
+        ("bert", {}),
+        ("bert", {"dropout": 0.1}),
+        ("bert", {"drophead": 0.2}),
+        ("bert", {"controlled_dropout": 0.2}),
+        ("bert", {"span_mask": 5, "sides": 2}),
+        ("bert", {"token_mask": 0.2, "word_mask": 0.2}),
+        ("bert", {"word_shuffle": 3}),
+        ("bert", {"drophead": 0.2, "span_mask": 5, "token_mask": 0.1, "loss": "multi-similarity"}),
+        ("roberta", SEVERAL),
+        ("deberta", SEVERAL),
     ],
-    ids=lambda params: ",".join(params) or "none",
 )
-def test_each_augmentation_tunes_and_repeats(params: dict[str, object], random_model: Callable[[str], Path]) -> None:
-    path = random_model("bert")
+def test_each_augmentation_tunes_and_repeats(
+    architecture: str, params: dict[str, object], random_model: Models
+) -> None:
+    path = random_model(architecture)
     first = tuned(path, **params)
     assert same(first, tuned(path, **params))
     if params:
         assert not same(first, tuned(path))
-
-
-@pytest.mark.parametrize("architecture", ["roberta", "deberta"])
-def test_other_architectures_tune(architecture: str, random_model: Callable[[str], Path]) -> None:
-    params = {"drophead": 0.2, "controlled_dropout": 0.1, "span_mask": 3, "token_mask": 0.1}
-    path = random_model(architecture)
-    assert same(tuned(path, **params), tuned(path, **params))
-    assert not same(tuned(path, **params), tuned(path))
 
 
 def maker(**params: object) -> PairMaker:
@@ -81,7 +79,7 @@ def test_mirrored_pairs_change_one_side_or_both() -> None:
     assert one.groups is None
 
 
-def test_a_method_brings_its_own_pairs(random_model: Callable[[str], Path]) -> None:
+def test_a_method_brings_its_own_pairs(random_model: Models) -> None:
     """Half of the strings, with their neighbours, in groups of five: what is asked for is what is tuned on."""
     seen: list[int] = []
 
@@ -89,14 +87,14 @@ def test_a_method_brings_its_own_pairs(random_model: Callable[[str], Path]) -> N
         return maker.pairs(texts[::2], texts[1::2], [f"group {i // 5}" for i in range(len(texts) // 2)])
 
     changed = recipe(epochs=2)
-    transformer = open_for_tuning(random_model("bert"), changed, AUGMENTATIONS, torch.device("cpu"))
+    transformer = opened(random_model("bert"), changed)
     report = tune_backbone(transformer, TEXTS, changed, 0, AUGMENTATIONS, advance=seen.append, pairs=neighbours)
     assert (report.steps, report.strings) == (4, 100)  # twice fifty pairs
     assert seen == [50, 50, 50, 50]  # of twice a hundred strings
 
 
-def test_too_few_pairs(random_model: Callable[[str], Path]) -> None:
-    transformer = open_for_tuning(random_model("bert"), recipe(), AUGMENTATIONS, torch.device("cpu"))
+def test_too_few_pairs(random_model: Models) -> None:
+    transformer = opened(random_model("bert"), recipe())
     with pytest.raises(TuningError, match="gives 1 pairs"):
         tune_backbone(
             transformer, TEXTS, recipe(), 0, AUGMENTATIONS, pairs=lambda texts, maker: maker.pairs(["a"], ["b"])
@@ -104,18 +102,18 @@ def test_too_few_pairs(random_model: Callable[[str], Path]) -> None:
 
 
 @pytest.mark.parametrize("name", ["span_mask", "token_mask", "word_mask"])
-def test_a_tokenizer_without_mask_token(name: str, random_model: Callable[[str], Path]) -> None:
+def test_a_tokenizer_without_mask_token(name: str, random_model: Models) -> None:
     changed = recipe(**{name: 0.5 if name != "span_mask" else 5})
-    transformer = open_for_tuning(random_model("bert"), changed, AUGMENTATIONS, torch.device("cpu"))
+    transformer = opened(random_model("bert"), changed)
     transformer.tokenizer.mask_token = None
     with pytest.raises(TuningError, match=f"no mask token, so {name} cannot be applied") as caught:
         tune_backbone(transformer, TEXTS, changed, 0, AUGMENTATIONS)
     assert f"{name}=0" in caught.value.hint
 
 
-def test_what_was_attached_is_undone_after_a_failure(random_model: Callable[[str], Path]) -> None:
+def test_what_was_attached_is_undone_after_a_failure(random_model: Models) -> None:
     changed = recipe(controlled_dropout=0.2, drophead=0.2, lr=1.0, temperature=0.0001)
-    transformer = open_for_tuning(random_model("bert"), changed, AUGMENTATIONS, torch.device("cpu"))
+    transformer = opened(random_model("bert"), changed)
 
     def broken(texts: Sequence[str], maker: PairMaker) -> Pairs:
         raise TuningError("no")

@@ -2,36 +2,31 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from augmented import AUGMENTATIONS, opened
 from hypothesis import given
 from hypothesis import strategies as st
+from random_models import Models
 
 from mirrorbench.core.errors import TuningError, UsageError
 from mirrorbench.models.transformer import Transformer
-from mirrorbench.runs.builtin import load_plugins
-from mirrorbench.runs.runner import open_for_tuning
 from mirrorbench.training import microbatch as parts
 from mirrorbench.training.augmentations import Augmentation
 from mirrorbench.training.loop import TuningReport, batches, tune_backbone
 from mirrorbench.training.methods import mirror_preset
 from mirrorbench.training.recipes import Recipe
 
-CPU = torch.device("cpu")
 TEXTS = [f"{animal} number {number} is {state}" for animal in ("cat", "dog", "zebra", "old whale")
          for number, state in enumerate(("asleep", "awake", "hungry", "on the run", "gone", "back again"))]  # fmt: skip
 FAST = replace(mirror_preset("sentence", "bert", "paper"), epochs=12, batch_size=8, lr=1e-3)
-AUGMENTATIONS: dict[str, Augmentation] = {
-    entry.name: entry.value for entry in load_plugins(discover=False).augmentations
-}
 
 
 @pytest.fixture
-def fresh(random_model: Callable[[str], Path]) -> Callable[[Recipe], Transformer]:
-    return lambda recipe=FAST: open_for_tuning(random_model("bert"), recipe, AUGMENTATIONS, CPU)
+def fresh(random_model: Models) -> Callable[[Recipe], Transformer]:
+    return lambda recipe=FAST: opened(random_model("bert"), recipe)
 
 
 def weights(transformer: Transformer) -> torch.Tensor:
@@ -164,12 +159,12 @@ class Noise:
     ],
 )
 def test_texts_are_packed_where_every_augmentation_permits(
-    random_model: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch, augment: dict[str, float], pooling: str,
+    random_model: Models, monkeypatch: pytest.MonkeyPatch, augment: dict[str, float], pooling: str,
     packed: bool,
 ) -> None:  # fmt: skip
     registered = {**AUGMENTATIONS, "noise": Augmentation("noise", Noise(), on="model")}
     recipe = replace(FAST, epochs=1, pooling=pooling, augment=tuple(augment.items()))
-    model = open_for_tuning(random_model("bert"), recipe, registered, CPU)
+    model = opened(random_model("bert"), recipe, registered)
     seen, forward = set(), model.forward
     monkeypatch.setattr(model, "forward", lambda *a: seen.add(a[4]) or forward(*a))
     report = tune_backbone(model, TEXTS, recipe, 0, registered)

@@ -7,14 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from augmented import AUGMENTATIONS, opened
+from random_models import Models, encoder
 
 from mirrorbench.core.errors import EncodingError, TuningError
-from mirrorbench.core.plugins import Plugins
 from mirrorbench.models.encoder import TransformerEncoder
 from mirrorbench.models.pooling import Pooling
-from mirrorbench.models.transformer import Transformer, load_transformer
-from mirrorbench.runs.runner import open_for_tuning
-from mirrorbench.training.augmentations import Augmentation
+from mirrorbench.models.transformer import Transformer
 from mirrorbench.training.loop import tune_backbone
 from mirrorbench.training.recipes import Recipe
 
@@ -52,86 +51,67 @@ def full(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Cal
 
 
 @pytest.fixture
-def bert(random_model: Callable[[str], Path]) -> Path:
+def bert(random_model: Models) -> Path:
     return random_model("bert")
 
 
 @pytest.mark.parametrize("mode", ["mean", "cls", "mean-padded"])
 def test_encoding_goes_on_with_half_the_budget(bert: Path, full: Callable[..., list[int]], mode: str) -> None:
     pooling = Pooling(mode, "-1:", 40)
-    expected = TransformerEncoder(load_transformer(bert, torch.device("cpu")), pooling).encode(TEXTS)
-    transformer = load_transformer(bert, torch.device("cpu"))
-    budget = transformer.budget
-    seen = full(transformer, LIMIT)
-    encoder = TransformerEncoder(transformer, pooling)
-    np.testing.assert_allclose(encoder.encode(TEXTS), expected, atol=1e-5)
+    expected = encoder(bert, pooling).encode(TEXTS)
+    limited = encoder(bert, pooling)
+    budget = limited.transformer.budget
+    seen = full(limited.transformer, LIMIT)
+    np.testing.assert_allclose(limited.encode(TEXTS), expected, atol=1e-5)
     assert any(size > LIMIT for size in seen)
-    assert transformer.budget < budget
+    assert limited.transformer.budget < budget
     seen.clear()
-    np.testing.assert_allclose(encoder.encode(TEXTS), expected, atol=1e-5)
+    np.testing.assert_allclose(limited.encode(TEXTS), expected, atol=1e-5)
     assert all(size <= LIMIT for size in seen)  # it has learnt
 
 
 def test_one_text_that_does_not_fit_is_an_error_with_a_way_out(bert: Path, full: Callable[..., list[int]]) -> None:
-    transformer = load_transformer(bert, torch.device("cpu"))
-    full(transformer, 5)
+    limited = encoder(bert, Pooling("mean", "-1:", 40))
+    full(limited.transformer, 5)
     with pytest.raises(EncodingError, match="no memory left on cpu for one text of") as caught:
-        TransformerEncoder(transformer, Pooling("mean", "-1:", 40)).encode(TEXTS)
+        limited.encode(TEXTS)
     assert "max_length" in caught.value.hint
 
 
-@pytest.fixture
-def augmentations(plugins: Plugins) -> dict[str, Augmentation]:
-    return {entry.name: entry.value for entry in plugins.augmentations}
-
-
-def tuned(path: Path, augmentations: dict[str, Augmentation], full: Any = None) -> tuple[Any, np.ndarray]:
-    transformer = open_for_tuning(path, RECIPE, augmentations, torch.device("cpu"))
+def tuned(path: Path, full: Any = None) -> tuple[Any, np.ndarray]:
+    transformer = opened(path, RECIPE)
     if full:
         full(transformer, 300)
-    report = tune_backbone(transformer, TEXTS, RECIPE, 3, augmentations)
+    report = tune_backbone(transformer, TEXTS, RECIPE, 3, AUGMENTATIONS)
     # Not the weights: Adam makes steps of the rounding where the gradient is zero, as in the biases of keys.
     return report, TransformerEncoder(transformer, Pooling("cls", "-1:", 30)).encode(TEXTS)
 
 
-def test_tuning_goes_on_with_half_held_and_learns_the_same(
-    bert: Path, augmentations: dict[str, Augmentation], full: Callable[..., list[int]]
-) -> None:
+def test_tuning_goes_on_with_half_held_and_learns_the_same(bert: Path, full: Callable[..., list[int]]) -> None:
     """Without dropout nothing is drawn, so the smaller parts give the same gradients but for rounding."""
-    expected_report, expected = tuned(bert, augmentations)
-    report, found = tuned(bert, augmentations, full)
+    expected_report, expected = tuned(bert)
+    report, found = tuned(bert, full)
     np.testing.assert_allclose(report.losses, expected_report.losses, rtol=1e-4)
     assert (report.steps, report.tokens) == (expected_report.steps, expected_report.tokens)
-    untuned = TransformerEncoder(load_transformer(bert, torch.device("cpu")), Pooling("cls", "-1:", 30)).encode(TEXTS)
+    untuned = encoder(bert, Pooling("cls", "-1:", 30)).encode(TEXTS)
     assert np.abs(expected - untuned).max() > 0.01
     np.testing.assert_allclose(found, expected, atol=1e-3)
 
 
-def test_a_pair_that_does_not_fit_fails_the_tuning(
-    bert: Path, augmentations: dict[str, Augmentation], full: Callable[..., list[int]]
-) -> None:
-    transformer = open_for_tuning(bert, RECIPE, augmentations, torch.device("cpu"))
+def test_a_pair_that_does_not_fit_fails_the_tuning(bert: Path, full: Callable[..., list[int]]) -> None:
+    transformer = opened(bert, RECIPE)
     full(transformer, 5)
     with pytest.raises(TuningError, match="no memory left on cpu for one pair"):
-        tune_backbone(transformer, TEXTS, RECIPE, 3, augmentations)
+        tune_backbone(transformer, TEXTS, RECIPE, 3, AUGMENTATIONS)
 
 
-@pytest.fixture
-def broken(bert: Path, monkeypatch: pytest.MonkeyPatch) -> Transformer:
-    transformer = load_transformer(bert, torch.device("cpu"))
-
+def test_other_errors_are_not_taken_for_a_lack_of_memory(bert: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def forward(*args: Any, **kwargs: Any) -> Any:
         raise RuntimeError("mat1 and mat2 shapes cannot be multiplied")
 
-    monkeypatch.setattr(transformer.model, "forward", forward)
-    return transformer
-
-
-def test_other_errors_are_not_taken_for_a_lack_of_memory(
-    broken: Transformer, augmentations: dict[str, Augmentation]
-) -> None:
-    encoder = TransformerEncoder(broken, Pooling("mean"))
+    broken = encoder(bert, Pooling("mean"))
+    monkeypatch.setattr(broken.transformer.model, "forward", forward)
     with pytest.raises(RuntimeError, match="mat1"):
-        encoder.encode(TEXTS)
+        broken.encode(TEXTS)
     with pytest.raises(RuntimeError, match="mat1"):
-        tune_backbone(broken, TEXTS, RECIPE, 0, augmentations)
+        tune_backbone(broken.transformer, TEXTS, RECIPE, 0, AUGMENTATIONS)

@@ -3,14 +3,12 @@ from __future__ import annotations
 import json
 
 import pytest
+from augmented import AUGMENTATIONS
 
 from mirrorbench.core.errors import UnknownNameError, UsageError
 from mirrorbench.core.specs import LEVELS
-from mirrorbench.runs.builtin import load_plugins
 from mirrorbench.training.methods import mirror_preset
 from mirrorbench.training.recipes import Recipe, override
-
-AUGMENTATIONS = {entry.name: entry.value for entry in load_plugins(discover=False).augmentations}
 
 
 def changed(**params: object) -> Recipe:
@@ -83,16 +81,15 @@ def test_values_out_of_range_or_type(params: dict[str, object], message: str) ->
         changed(**params)
 
 
-def test_an_unknown_key_suggests_the_nearest() -> None:
-    with pytest.raises(UnknownNameError, match="'temprature'") as caught:
-        changed(temprature=1)
-    assert "temperature" in caught.value.hint
-    with pytest.raises(UnknownNameError) as caught:
-        changed(spanmask=1)
-    assert "span_mask" in caught.value.hint
-
-
-def test_an_unknown_loss_suggests_the_nearest() -> None:
-    with pytest.raises(UnknownNameError, match="infonse") as caught:
-        changed(loss="infonse")
-    assert "infonce" in caught.value.hint
+@pytest.mark.parametrize(
+    ("params", "unknown", "nearest"),
+    [
+        ({"temprature": 1}, "'temprature'", "temperature"),
+        ({"spanmask": 1}, "'spanmask'", "span_mask"),
+        ({"loss": "infonse"}, "infonse", "infonce"),
+    ],
+)
+def test_an_unknown_name_suggests_the_nearest(params: dict[str, object], unknown: str, nearest: str) -> None:
+    with pytest.raises(UnknownNameError, match=unknown) as caught:
+        changed(**params)
+    assert nearest in caught.value.hint

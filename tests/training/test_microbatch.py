@@ -1,24 +1,27 @@
-"""Loss and gradients of the tuning loop are those of the plain one: every text padded, the two views in two passes."""
+"""Micro-batches give the loss and gradients of the plain loop: every text padded, the views in two passes, one core."""
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from augmented import AUGMENTATIONS, TEXTS, attached, embed, recipe
+from augmented import AUGMENTATIONS, TEXTS, attached, embed, opened, recipe, tuning_of
+from random_models import Models
+from torch.testing import assert_close
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from mirrorbench.models.transformer import Transformer
-from mirrorbench.runs.runner import open_for_tuning
 from mirrorbench.training import microbatch as parts
-from mirrorbench.training.loop import _Loop
+from mirrorbench.training.loop import TuningReport, _Loop, tune_backbone
 from mirrorbench.training.losses import LOSSES
-from mirrorbench.training.microbatch import MicroBatchReader, TokenizedPairs
+from mirrorbench.training.microbatch import TokenizedPairs, map_shares
 from mirrorbench.training.recipes import Recipe
 
 CPU = torch.device("cpu")
@@ -31,10 +34,6 @@ SHAPES = {
 }
 
 
-def opened(path: Path, changed: Recipe) -> Transformer:
-    return open_for_tuning(path, changed, AUGMENTATIONS, CPU)
-
-
 def gradients(transformer: Transformer) -> dict[str, torch.Tensor]:
     found = {n: p.grad.to_dense().clone() for n, p in transformer.model.named_parameters() if p.grad is not None}
     transformer.model.zero_grad()
@@ -45,18 +44,13 @@ def plain(transformer: Transformer, left: Sequence[str], right: Sequence[str], c
     """The released procedure: both views padded to the maximum length, one pass for each."""
     vectors = []
     for view in (left, right):
-        batch = transformer.tokenizer(
-            [text.strip() for text in view], padding="max_length", truncation=True, max_length=LENGTH,
-            return_tensors="pt",
-        )  # fmt: skip
+        texts = [text.strip() for text in view]
+        cut = {"padding": "max_length", "truncation": True, "max_length": LENGTH}
+        batch = transformer.tokenizer(texts, return_tensors="pt", **cut)
         mask = batch["attention_mask"]
         states = transformer.model(input_ids=batch["input_ids"], attention_mask=mask).last_hidden_state
-        if changed.pooling == "cls":
-            vectors.append(states[:, 0])
-        elif changed.pooling == "mean-padded":
-            vectors.append(states.mean(1))
-        else:
-            vectors.append((states * mask[..., None]).sum(1) / mask.sum(1, keepdim=True))
+        means = {"mean-padded": states.mean(1), "mean": (states * mask[..., None]).sum(1) / mask.sum(1, keepdim=True)}
+        vectors.append({"cls": states[:, 0], **means}[changed.pooling])
     loss = LOSSES[changed.loss](*vectors, changed.temperature, None)
     loss.backward()
     return loss.detach()
@@ -75,7 +69,7 @@ def close(found: dict[str, torch.Tensor], expected: dict[str, torch.Tensor]) -> 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("architecture", ["bert", "roberta", "deberta-v2"])
 def test_loss_and_gradients_are_those_of_the_plain_loop(
-    architecture: str, shape: str, random_model: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+    architecture: str, shape: str, random_model: Models, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     left = SHAPES[shape]
     right = [f"{text[:4]} [MASK] {text[6:]}" for text in left]
@@ -83,7 +77,7 @@ def test_loss_and_gradients_are_those_of_the_plain_loop(
         # One pair has no negatives; only the loss with the positive in its denominator is defined then.
         changed = recipe(pooling=pooling, train_max_length=LENGTH, loss="infonce" if len(left) > 1 else "ntxent")
         transformer = opened(random_model(architecture), changed)
-        loop = _Loop(MicroBatchReader(transformer, changed, "fp32", packs=True), changed, seed=0)
+        loop = tuning_of(transformer, changed)
         expected = plain(transformer, left, right, changed)
         wanted = gradients(transformer)
         pairs = tokenized(transformer, left, right)
@@ -103,13 +97,12 @@ def watched(transformer: Transformer, seen: list[bool], *args: Any) -> list[torc
 
 @pytest.mark.parametrize("augmentation", [{"dropout": 0.2}, {"drophead": 0.3}, {"controlled_dropout": 0.2}])
 def test_a_batch_over_the_memory_is_read_twice_with_the_same_masks(
-    augmentation: dict[str, float], random_model: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+    augmentation: dict[str, float], random_model: Models, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(parts.TOKEN_BUDGET, "cpu", 80)
     changed = recipe(**augmentation)
     with attached(random_model("bert"), changed) as transformer:
-        reader = MicroBatchReader(transformer, changed, "fp32", packs="dropout" in augmentation)
-        loop = _Loop(reader, changed, seed=0)
+        loop = tuning_of(transformer, changed, packs="dropout" in augmentation)
         pairs = tokenized(transformer, TEXTS[:20], TEXTS[1:21])
         found = []
         for held in (10**6, 79):
@@ -125,15 +118,15 @@ def test_a_batch_over_the_memory_is_read_twice_with_the_same_masks(
     close(twice, wanted)
 
 
-def test_each_part_and_each_step_draws_anew(random_model: Callable[[str], Path]) -> None:
+def test_each_part_and_each_step_draws_anew(random_model: Models) -> None:
     changed = recipe(dropout=0.1)
     transformer = opened(random_model("bert"), changed)
     pairs = tokenized(transformer, TEXTS[:4], TEXTS[:4])
     found = {}
     for seed in (0, 1):
         for step in (0, 1):
-            loop = _Loop(MicroBatchReader(transformer, changed, "fp32", packs=True), changed, seed=seed)
-            loop.steps = step
+            loop = tuning_of(transformer, changed)
+            loop.seed, loop.steps = seed, step
             left, right = embed(loop, pairs)
             assert not torch.allclose(left, right)
             assert all(torch.equal(one, other) for one, other in zip((left, right), embed(loop, pairs), strict=True))
@@ -166,13 +159,11 @@ def held_bytes(loop: _Loop, pairs: TokenizedPairs) -> int:
     return most
 
 
-def test_memory_is_that_of_one_part_whatever_the_batch(
-    random_model: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_memory_is_that_of_one_part_whatever_the_batch(random_model: Models, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(parts.TOKEN_BUDGET, "cpu", 256)
     changed = recipe(dropout=0.1)
     transformer = opened(random_model("bert"), changed)
-    loop = _Loop(MicroBatchReader(transformer, changed, "fp32", packs=True), changed, seed=0)
+    loop = tuning_of(transformer, changed)
     weights = sum(p.numel() * 4 for p in transformer.model.parameters())
     found = {}
     for held in (10**9, 256):
@@ -202,12 +193,12 @@ class Waits(TorchDispatchMode):
 @pytest.mark.parametrize("loss", sorted(LOSSES))
 @pytest.mark.parametrize("architecture", ["bert", "deberta-v2"])
 def test_no_step_waits_for_the_device(
-    architecture: str, loss: str, random_model: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+    architecture: str, loss: str, random_model: Models, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(parts.TOKEN_BUDGET, "cpu", 256)
     changed = recipe(dropout=0.1, loss=loss)
     transformer = opened(random_model(architecture), changed)
-    loop = _Loop(MicroBatchReader(transformer, changed, "fp32", packs=True), changed, seed=0)
+    loop = tuning_of(transformer, changed)
     loop.reader.parallel = False  # as on a GPU
     texts = SHAPES["very different lengths"]
     pairs = tokenized(transformer, texts, texts)
@@ -220,3 +211,86 @@ def test_no_step_waits_for_the_device(
             for _ in range(3):
                 loop.step(pairs)
         assert not waits.seen
+
+
+DRAWING = recipe(dropout=0.1, lr=1e-3)
+
+
+@pytest.fixture(autouse=True)
+def threads() -> Iterator[None]:
+    before = torch.get_num_threads()
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 3, 8])
+def test_each_item_is_in_one_share(n: int) -> None:
+    items = list(range(n))
+    assert map_shares(list, items, 3) == ([items[start::3] for start in range(min(n, 3))] or [[]])
+
+
+def test_shares_have_threads_of_their_own_and_divide_torchs() -> None:
+    torch.set_num_threads(4)
+    meeting = threading.Barrier(2, timeout=30)  # both must be there at once
+
+    def work(share: Sequence[int]) -> tuple[str, int]:
+        meeting.wait()
+        return threading.current_thread().name, torch.get_num_threads()
+
+    found = map_shares(work, [1, 2], 4)
+    assert torch.get_num_threads() == 4
+    assert map_shares(lambda share: torch.get_num_threads(), [1], 4) == [4]  # one share has them all
+    assert [threads for _, threads in found] == [2, 2]
+    assert len({name for name, _ in found} | {threading.current_thread().name}) == 3
+
+
+def test_an_error_waits_for_the_others() -> None:
+    torch.set_num_threads(2)
+    done: list[int] = []
+    failed = threading.Event()
+
+    def work(share: Sequence[int]) -> None:
+        if share == [1]:
+            failed.set()
+            raise ValueError("one")
+        assert failed.wait(30)
+        done.append(share[0])
+
+    with pytest.raises(ValueError, match="one"):
+        map_shares(work, [1, 2], 2)
+    assert torch.get_num_threads() == 2
+    assert done == [2]
+
+
+def tuned(path: Path, changed: Recipe, threads: int) -> tuple[TuningReport, torch.Tensor]:
+    torch.set_num_threads(threads)
+    transformer = opened(path, changed)
+    report = tune_backbone(transformer, TEXTS[:50], changed, 5, AUGMENTATIONS)
+    return report, torch.cat([weight.detach().flatten() for weight in transformer.model.parameters()])
+
+
+def test_a_tuning_draws_the_same_with_any_number_of_threads(
+    random_model: Models, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(parts.TOKEN_BUDGET, "cpu", 100)
+    path = random_model("roberta")
+    (alone, wanted), (report, weights) = (tuned(path, DRAWING, threads) for threads in (1, 2))
+    assert report.losses == pytest.approx(alone.losses, abs=1e-4)
+    # AdamW takes the sign of gradients that are nothing but rounding: a few weights go their own way.
+    assert (weights - wanted).abs().quantile(0.99) < 1e-4
+    assert torch.equal(tuned(path, DRAWING, 2)[1], weights)  # bit for bit
+    other, _ = tuned(path, replace(DRAWING, augment=(("dropout", 0.11),)), 2)
+    assert other.losses != pytest.approx(alone.losses, abs=1e-4)
+
+
+def test_a_batch_over_the_memory_is_read_twice_side_by_side_as_well(
+    random_model: Models, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(parts.TOKEN_BUDGET, "cpu", 200)
+    found = []
+    for held in (250, 10**6):
+        monkeypatch.setattr("mirrorbench.training.loop.held_tokens", lambda transformer, held=held: held)
+        found.append(tuned(random_model("bert"), DRAWING, 2))
+    twice, once = found
+    assert twice[0].losses == pytest.approx(once[0].losses, abs=1e-4)
+    assert_close(twice[1].norm(), once[1].norm(), rtol=1e-3, atol=0)
