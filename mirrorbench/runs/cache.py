@@ -128,8 +128,7 @@ class Cache:
     def describe_model(self, key: str) -> dict[str, Any]:
         """The ``mirrorbench.json`` of a stored model."""
         text = (self.root / "models" / key / "mirrorbench.json").read_text(encoding="utf-8")
-        description: dict[str, Any] = json.loads(text)
-        return description
+        return dict(json.loads(text))
 
     def embeddings(self, key: str) -> EmbeddingCache:
         """The vectors stored under one encoder's key."""

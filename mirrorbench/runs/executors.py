@@ -139,16 +139,15 @@ def compute(context: WorkerContext, cells: CellGroup) -> GroupOutcome:
     Returns:
         The outcomes of all cells of the group.
     """
-    runner, corpora = _worker(context)
-    notes: list[str] = []
+    runner, notes = _runner(context), list[str]()
     runner.workspace.reporter = NoteReporter(notes.append)
-    return GroupOutcome(tuple(runner.compute([cells], corpora)), tuple(notes))
+    return GroupOutcome(tuple(runner.compute([cells])), tuple(notes))
 
 
 @cache
-def _worker(context: WorkerContext) -> tuple[Runner, SharedCorpora]:
+def _runner(context: WorkerContext) -> Runner:
     workspace = context.workspace()
-    return workspace.runner(), SharedCorpora(workspace.cache)
+    return workspace.runner(SharedCorpora(workspace.cache))
 
 
 @contextmanager
@@ -178,7 +177,7 @@ def execute(job: Job) -> Iterator[CellOutcome]:
         raise UsageError(f"{workers} workers cannot compute anything")
     devices = devices_for(job.context.device, workers)[: len(job.groups)]
     if len(devices) == 1 and workers < 2:
-        yield from job.workspace.runner().compute(job.groups, job.corpora)
+        yield from job.workspace.runner(job.corpora).compute(job.groups)
         return
     busy = len(devices) * job.context.threads
     if job.context.device == "cpu" and busy > (cores := os.cpu_count() or 1):
@@ -207,11 +206,11 @@ def serve(pipe: Connection, context: WorkerContext) -> None:
     since an exception raised there could be lost in code that ignores exceptions; the pool removes what it leaves.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # for systems that cannot block it in a new process
-    runner, corpora = _worker(context)
+    runner = _runner(context)
     runner.workspace.reporter = NoteReporter(pipe.send)
     with suppress(EOFError, ConnectionError):  # the pool is gone
         while True:
-            outcomes = runner.attempt(pipe.recv(), corpora)
+            outcomes = runner.attempt(pipe.recv())
             for outcome in outcomes or ():
                 pipe.send(outcome)
             pipe.send(outcomes is not None)

@@ -63,23 +63,21 @@ class _TaskInputs:
 
 
 class Runner:
-    """Computes cells in this process."""
+    """Computes cells in this process; ``corpora`` holds the strings that they are tuned on."""
 
-    def __init__(self, workspace: Workspace) -> None:
-        self.workspace = workspace
+    def __init__(self, workspace: Workspace, corpora: Mapping[CorpusRef, Corpus]) -> None:
+        self.workspace, self.corpora = workspace, corpora
         self.tasks, self.results = workspace.plugins.tasks, workspace.results
         self._read: dict[str, _TaskInputs] = {}  # by name of the task
         self._fitted: dict[str, _TaskInputs] = {}  # the same, adapted to an encoder with a vocabulary of its own
         self._environment: dict[str, Any] = {}
 
-    def compute(self, groups: Sequence[CellGroup], corpora: Mapping[CorpusRef, Corpus]) -> Iterator[CellOutcome]:
+    def compute(self, groups: Sequence[CellGroup]) -> Iterator[CellOutcome]:
         """Compute groups of cells, first those that no other process computes."""
-        waiting = deque(groups)
-        passed_over = 0
-        told = False
+        waiting, passed_over, told = deque(groups), 0, False
         while waiting:
             cells = waiting.popleft()
-            outcomes = self.attempt(cells, corpora)
+            outcomes = self.attempt(cells)
             if outcomes is not None:
                 yield from outcomes
                 passed_over = 0
@@ -93,17 +91,15 @@ class Runner:
                 told, passed_over = True, 0
                 time.sleep(POLL_SECONDS)
 
-    def attempt(self, cells: CellGroup, corpora: Mapping[CorpusRef, Corpus]) -> Iterator[CellOutcome] | None:
+    def attempt(self, cells: CellGroup) -> Iterator[CellOutcome] | None:
         """Compute one group, or return ``None`` if another process has its lease."""
         try:
             lease = self.results.leases.take(cells[0].model.key)
         except StorageError as error:
             return iter(failed(cells, error))
-        return None if lease is None else self._leased(lease, cells, corpora)
+        return None if lease is None else self._leased(lease, cells)
 
-    def _leased(
-        self, lease: AbstractContextManager[Any], cells: CellGroup, corpora: Mapping[CorpusRef, Corpus]
-    ) -> Iterator[CellOutcome]:
+    def _leased(self, lease: AbstractContextManager[Any], cells: CellGroup) -> Iterator[CellOutcome]:
         with lease:
             pending = []
             self.results.sweep(*cells)
@@ -117,7 +113,7 @@ class Runner:
                 except (Exception, SystemExit) as error:  # plugins may raise anything
                     yield from failed([cell], error)
             if pending:
-                yield from self._group(pending, corpora)
+                yield from self._group(pending)
 
     def _read_task(self, name: str) -> None:
         if name not in self._read:
@@ -126,11 +122,11 @@ class Runner:
             # Files without a published checksum are hashed when they are read: perhaps others than at planning.
             self._read[name] = _TaskInputs(items, task.inputs(items), tuple(sorted(task.identity(data).items())))
 
-    def _group(self, cells: list[Cell], corpora: Mapping[CorpusRef, Corpus]) -> Iterator[CellOutcome]:
+    def _group(self, cells: list[Cell]) -> Iterator[CellOutcome]:
         """The cells of one model, which is loaded once and encodes each text once."""
         first = cells[0]
         try:
-            encoder, seconds = self.workspace.loader.load(first.model, first.pooling, first.precision, corpora)
+            encoder, seconds = self.workspace.loader.load(first.model, first.pooling, first.precision, self.corpora)
         except (Exception, SystemExit) as error:  # models and plugins may raise anything; the run goes on
             yield from failed(cells, error)
             return
@@ -149,7 +145,7 @@ class Runner:
                 continue
             for cell in part:
                 try:
-                    result = self._score(cell, encoded[cell.pooling], encoder, seconds, corpora)
+                    result = self._score(cell, encoded[cell.pooling], encoder, seconds)
                 except (Exception, SystemExit) as error:
                     yield from failed([cell], error)
                 else:
@@ -209,22 +205,18 @@ class Runner:
 
     def _spent(self, encoder: Encoder, cell: Cell) -> dict[str, Any]:
         """What encoding cost now, and what tuning cost when it was done."""
-        spent: dict[str, Any] = {}
         cost, cache, key = getattr(encoder, "cost", None), self.workspace.cache, cell.model.key
-        if isinstance(cost, Cost) and cost.texts:
-            spent["encoding"] = cost.to_json()
+        spent = {"encoding": cost.to_json()} if isinstance(cost, Cost) and cost.texts else {}
         if cell.model.recipe is not None and cache.model(key):
             spent["tuning"] = cache.describe_model(key).get("cost", {})
         return spent
 
-    def _score(
-        self, cell: Cell, encoded: _Encoded, encoder: Encoder, train_seconds: float, corpora: Mapping[CorpusRef, Corpus]
-    ) -> Result:
+    def _score(self, cell: Cell, encoded: _Encoded, encoder: Encoder, train_seconds: float) -> Result:
         task, fitted = self.tasks[cell.task], self._fitted[cell.task]
         started = time.perf_counter()
         scores = score_task(task, fitted.items, encoded.vectors, cell.protocol, self.workspace.plugins.metrics)
         seconds = {"train": train_seconds, "encode": encoded.seconds, "score": time.perf_counter() - started}
-        overlap = self._contamination(cell, corpora)
+        overlap = self._contamination(cell)
         if overlap:
             scores = replace(scores, extra={**scores.extra, "overlap": overlap.flags(scores.ids)})
         distinct = list(dict.fromkeys(fitted.inputs))
@@ -256,10 +248,10 @@ class Runner:
         self.results.write(cell, result, scores)
         return result
 
-    def _contamination(self, cell: Cell, corpora: Mapping[CorpusRef, Corpus]) -> Contamination | None:
+    def _contamination(self, cell: Cell) -> Contamination | None:
         """Which items hold texts that the encoder was tuned on; ``None`` if it was not tuned."""
         tuned_on = dict.fromkeys(model.corpus for model in cell.model.with_members() if model.corpus)
-        strings = [text for corpus in tuned_on for text in corpora[corpus].texts]
+        strings = [text for corpus in tuned_on for text in self.corpora[corpus].texts]
         texts = self.tasks[cell.task].texts(self._fitted[cell.task].items)
         return find_contamination(texts, strings) if strings else None
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Mapping
+from contextlib import closing
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -14,14 +15,15 @@ from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.specs import LEVELS, EncoderSpec, Value, parse_params
 from mirrorbench.data.store import DataStore
 from mirrorbench.runs.cache import Cache
-from mirrorbench.runs.cells import CellGroup, Failure, Outcome, Reporter
+from mirrorbench.runs.cells import CellGroup, CellOutcome, Failure, Outcome, Reporter
 from mirrorbench.runs.results import Result, ResultStore
 
 if TYPE_CHECKING:
     import torch
 
     from mirrorbench.core.inputs import Encoder
-    from mirrorbench.runs.cells import Cell, CellOutcome
+    from mirrorbench.data.corpora import Corpus
+    from mirrorbench.runs.cells import Cell, CorpusRef
     from mirrorbench.runs.plan import Plan, Request
     from mirrorbench.runs.runner import EncoderLoader, Runner
 
@@ -98,14 +100,14 @@ class Workspace:
 
         return EncoderLoader(self)
 
-    def runner(self) -> Runner:
+    def runner(self, corpora: Mapping[CorpusRef, Corpus]) -> Runner:
         """Computes cells in this process."""
         from mirrorbench.core.devices import use_deterministic_algorithms
         from mirrorbench.runs.runner import Runner
 
         if self.deterministic:
             use_deterministic_algorithms()
-        return Runner(self)
+        return Runner(self, corpora)
 
     def context(self) -> WorkerContext:
         """What a worker needs to create an equal workspace."""
@@ -142,33 +144,12 @@ class Workspace:
 
     def execute(self, plan: Plan) -> Outcome:
         """Compute the cells of a plan that are not stored yet, with the executor."""
-        from mirrorbench.runs.executors import Job
-
         done: dict[Cell, Result] = {}  # not by id: specs with the same meaning have rows of their own
-        failures = list(plan.failures)
+        failures, computed = list(plan.failures), 0
         self.reporter.begin(len(plan.cells))
         for failure in failures:
             self.reporter.failure(failure)
-        groups: list[CellGroup] = []
-        for cells in plan.groups.values():
-            pending = []
-            for cell in cells:
-                if stored := self.results.find(cell):
-                    self.results.restore(cell)
-                    done[cell] = stored
-                    self.reporter.cell(cell, stored.main_score, cached=True)
-                else:
-                    pending.append(cell)
-            if pending:
-                groups.append(tuple(pending))
-        computed = 0
-        outcomes: Iterator[CellOutcome] = iter(())
-        if groups:
-            wanted = {model.corpus for cells in groups for cell in cells for model in cell.model.with_members()}
-            corpora = {ref: corpus for ref, corpus in plan.corpora.items() if ref in wanted}
-            job = Job(tuple(groups), corpora, self.context(), self.options, self.reporter, self)
-            outcomes = iter(self.plugins.executors[self.executor](job))
-        try:
+        with closing(self._outcomes(plan)) as outcomes:  # ends the executor's workers now, not at garbage collection
             for item in outcomes:
                 if isinstance(item.outcome, Failure):
                     failures.append(item.outcome)
@@ -177,10 +158,28 @@ class Workspace:
                     done[item.cell] = item.outcome
                     computed += item.computed
                     self.reporter.cell(item.cell, item.outcome.main_score, cached=not item.computed)
-        finally:
-            if isinstance(outcomes, Generator):  # ends the executor's workers now, not at garbage collection
-                outcomes.close()
         return Outcome(tuple(done[cell] for cell in plan.cells if cell in done), tuple(failures), computed)
+
+    def _outcomes(self, plan: Plan) -> Generator[CellOutcome, None, None]:
+        """Those of stored cells, then those that the executor yields."""
+        from mirrorbench.runs.executors import Job
+
+        groups: list[CellGroup] = []
+        for cells in plan.groups.values():
+            pending = []
+            for cell in cells:
+                if stored := self.results.find(cell):
+                    self.results.restore(cell)
+                    yield CellOutcome(cell, stored, computed=False)
+                else:
+                    pending.append(cell)
+            if pending:
+                groups.append(tuple(pending))
+        if groups:
+            wanted = {model.corpus for cells in groups for cell in cells for model in cell.model.with_members()}
+            corpora = {ref: corpus for ref, corpus in plan.corpora.items() if ref in wanted}
+            job = Job(tuple(groups), corpora, self.context(), self.options, self.reporter, self)
+            yield from self.plugins.executors[self.executor](job)
 
 
 @dataclass(frozen=True)

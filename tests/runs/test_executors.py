@@ -154,7 +154,7 @@ def test_deterministic_reaches_torch_in_this_process(bench: Bench, monkeypatch: 
     asked = []
     monkeypatch.setattr("mirrorbench.core.devices.use_deterministic_algorithms", lambda: asked.append(1))
     for deterministic in (False, True):
-        Workspace.create(device="cpu", deterministic=deterministic, plugins=bench.plugins).runner()
+        Workspace.create(device="cpu", deterministic=deterministic, plugins=bench.plugins).runner({})
         assert len(asked) == deterministic
 
 
