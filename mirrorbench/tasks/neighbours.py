@@ -125,15 +125,9 @@ def ranks(
     low, high = score - _TIE, score + _TIE
     ahead = torch.zeros(len(queries), dtype=torch.int64, device=place)
     for rows, columns, cosines in _blocks(queries, keys, "cosine", penalty, device, torch.float64):
-        own = target[rows]
-        here = ((own >= columns.start) & (own < columns.stop))[:, 0]
-        before = torch.arange(columns.start, columns.stop, device=place) < own[here]
-        near = cosines[here]
-        ties = before & (near > low[rows][here]) & (near <= high[rows][here])
         # On ties, keys with a lower index rank before the right one.
-        count = cosines.gt_(torch.where(own >= columns.stop, low[rows], high[rows])).sum(dim=1).long()
-        count[here] += ties.sum(dim=1)
-        ahead[rows] += count
+        earlier = torch.arange(columns.start, columns.stop, device=place) < target[rows]
+        ahead[rows] += cosines.gt_(torch.where(earlier, low[rows], high[rows])).sum(dim=1).long()
     return ahead.cpu().numpy() + 1
 
 
