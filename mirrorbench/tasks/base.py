@@ -196,6 +196,8 @@ class TaskKind(Task, Generic[Items]):
 
     items_name: ClassVar[str] = "items"
     """The name under which the identity has items that come from no card."""
+    one_object: ClassVar[bool] = False
+    """Whether a parser's list holds one object with all items."""
     from_options: ClassVar[tuple[str, ...]] = ()
     """Options of a card that are arguments of the constructor."""
     settable: ClassVar[Mapping[str, Any]] = {}
@@ -226,10 +228,11 @@ class TaskKind(Task, Generic[Items]):
         task.card = card
         return task
 
-    @staticmethod
-    def parsed(card: Card, data: DataStore) -> Any:
+    @classmethod
+    def parsed(cls, card: Card, data: DataStore) -> Any:
         """The items in a card's files."""
-        return parse(data.resolve(card))
+        items = parse(data.resolve(card))
+        return items[0] if cls.one_object else items
 
     def fetch(self, data: DataStore) -> None:
         """Fetch the card's files."""

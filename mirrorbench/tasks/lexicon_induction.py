@@ -16,7 +16,6 @@ from mirrorbench.core.errors import DataFormatError, EncodingError, PluginError
 from mirrorbench.core.inputs import TextInput
 from mirrorbench.data.cardfile import builtin_cards
 from mirrorbench.data.corpora import Corpus, GeneratedCorpus, generated_corpora, read_corpus
-from mirrorbench.data.formats import parse
 from mirrorbench.data.items import Lexicon, WordPair
 from mirrorbench.tasks.base import Scores, TaskInfo, TaskKind, Vectors
 from mirrorbench.tasks.metrics import accuracy_at, mean_reciprocal_rank, unit
@@ -89,6 +88,7 @@ class LexiconInduction(TaskKind[Lexicon]):
     """
 
     items_name = "lexicon"
+    one_object = True
     level = "word"
     main_metric = "accuracy@1"
     from_options = ("self_learning",)
@@ -100,10 +100,10 @@ class LexiconInduction(TaskKind[Lexicon]):
             raise PluginError(f"the task {name!r} has the languages {self.languages}", "Name a source and a target.")
         self.self_learning = int(self_learning)
 
-    @staticmethod
-    def parsed(card: Card, data: DataStore) -> Lexicon:
+    @classmethod
+    def parsed(cls, card: Card, data: DataStore) -> Lexicon:
         """The dictionaries in a card's files, and its candidate words."""
-        lexicon: Lexicon = parse(data.resolve(card))[0]
+        lexicon: Lexicon = super().parsed(card, data)
         source, target = (_words(card, name, data).texts for name in _word_lists(card))
         return replace(lexicon, source_words=source, target_words=target)
 

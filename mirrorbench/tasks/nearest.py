@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,15 +10,10 @@ from numpy.typing import NDArray
 from mirrorbench.core.errors import DataFormatError
 from mirrorbench.core.identity import checksum
 from mirrorbench.core.inputs import TextInput
-from mirrorbench.data.formats import parse
 from mirrorbench.data.items import Disambiguation, Linking
 from mirrorbench.tasks.base import Scores, TaskKind, Vectors
 from mirrorbench.tasks.metrics import accuracy_at, unit
 from mirrorbench.tasks.neighbours import topk
-
-if TYPE_CHECKING:
-    from mirrorbench.data.cards import Card
-    from mirrorbench.data.store import DataStore
 
 DEPTH = 5
 """Neighbours searched for: accuracy@5 is the deepest that the papers report."""
@@ -143,15 +137,10 @@ class SenseDisambiguation(TaskKind[Disambiguation]):
     """
 
     items_name = "senses"
+    one_object = True
     level = "wic"
     main_metric = "accuracy"
     baselines: Mapping[str, str] = {"first sense in WordNet": "mfs_accuracy"}
-
-    @staticmethod
-    def parsed(card: Card, data: DataStore) -> Disambiguation:
-        """The words and senses in a card's files."""
-        items: Disambiguation = parse(data.resolve(card))[0]
-        return items
 
     def written(self, items: Disambiguation) -> str:
         """Words and senses as text, sets in a fixed order."""

@@ -36,10 +36,9 @@ scored = st.lists(
 def test_cosine_equals_a_loop_and_knows_zero_vectors() -> None:
     left, right = np.random.default_rng(0).normal(size=(2, 5, 3)).astype(np.float32)
     left[2] = 0
-    for row, value in enumerate(cosine(left, right)):
-        norms = math.sqrt(sum(float(v) ** 2 for v in left[row])) * math.sqrt(sum(float(v) ** 2 for v in right[row]))
-        dot = sum(float(a) * float(b) for a, b in zip(left[row], right[row], strict=True))
-        assert value == pytest.approx(dot / norms if norms else 0.0)
+    for x, y, value in zip(left.tolist(), right.tolist(), cosine(left, right), strict=True):
+        norms = math.hypot(*x) * math.hypot(*y)
+        assert value == pytest.approx(sum(a * b for a, b in zip(x, y, strict=True)) / norms if norms else 0.0)
     huge = np.full((1, 4), 1e38, dtype=np.float32)
     assert cosine(huge, huge) == pytest.approx(1)
 
@@ -109,9 +108,9 @@ def test_auc_counts_pairs_in_the_right_order(items: list[tuple[int, bool]]) -> N
 def test_the_area_under_the_points_is_the_auc() -> None:
     rng = np.random.default_rng(0)
     scores, gold = rng.normal(size=200).round(1), rng.integers(0, 2, 200)
-    points = roc_points(scores, gold)
-    assert np.trapezoid(points["roc_tpr"], points["roc_fpr"]) == pytest.approx(auc(scores, gold))
-    for fpr, tpr, threshold in zip(*(points[f"roc_{name}"] for name in ("fpr", "tpr", "thresholds")), strict=True):
+    fprs, tprs, thresholds = roc_points(scores, gold).values()
+    assert np.trapezoid(tprs, fprs) == pytest.approx(auc(scores, gold))
+    for fpr, tpr, threshold in zip(fprs, tprs, thresholds, strict=True):
         assert fpr == pytest.approx(np.mean(scores[gold == 0] >= threshold))
         assert tpr == pytest.approx(np.mean(scores[gold == 1] >= threshold))
 
@@ -124,9 +123,7 @@ def test_no_threshold_is_better_than_the_exact_one(drawn: list[tuple[float, int]
     scores, gold = (np.array(column) for column in zip(*drawn, strict=True))
     found = exact_threshold(scores, gold)
     assert np.isfinite(found)
-    best = max(
-        accuracy_score(gold, [score > cut for score in scores]) for cut in [-2.0, *scores, *(scores + 1e-9), 2.0]
-    )
+    best = max(accuracy_score(gold, scores > cut) for cut in [-2.0, *scores, *(scores + 1e-9), 2.0])
     assert accuracy(scores, gold, found) == pytest.approx(accuracy_score(gold, scores > found))
     assert accuracy(scores, gold, found) >= best - 1e-12
 
