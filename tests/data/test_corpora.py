@@ -2,17 +2,50 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import random
+import string
+import sys
+import unicodedata
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from samples import archive
 from toy_cards import make_card, make_file
+from toys import toy_tasks
 
+from mirrorbench import hookimpl
+from mirrorbench import tasks as kinds
 from mirrorbench.core.errors import DataFormatError, DataUnavailableError, UnknownNameError, UsageError
+from mirrorbench.core.hooks import Register
+from mirrorbench.core.inputs import TextInput
+from mirrorbench.core.plugins import Plugins
+from mirrorbench.core.specs import parse_spec
+from mirrorbench.data import items as held
 from mirrorbench.data.cardfile import builtin_cards
-from mirrorbench.data.corpora import DEFAULT_CORPORA, read_corpus
+from mirrorbench.data.corpora import (
+    ALL,
+    DEFAULT_CORPORA,
+    LONGEST,
+    NONE,
+    SHORTEST,
+    SOME,
+    GeneratedCorpus,
+    find_contamination,
+    frequent_words,
+    normalised,
+    random_strings,
+    read_corpus,
+)
 from mirrorbench.data.importing import import_folder
 from mirrorbench.data.store import DataStore
+from mirrorbench.runs.builtin import load_plugins
+from mirrorbench.runs.plan import Planner, Request
+from mirrorbench.runs.workspace import Workspace
 
 CONTENT = b" b \n\na\nb\n\ta\t\nc\x12\n"
 
@@ -181,3 +214,168 @@ def test_the_original_corpora(real_store: DataStore, name: str, lines: int, dist
 
 def test_the_released_sentences_as_they_stand(real_store: DataStore) -> None:
     assert len(read_corpus("sts-sentences", real_store, builtin_cards(), strip=False).texts) == 9_281
+
+
+def test_random_strings_have_no_meaning_and_never_change() -> None:
+    strings = random_strings()
+    assert len(strings) == len(set(strings)) == 10_000
+    assert set("".join(strings)) == set(string.ascii_letters + string.digits)
+    lengths = [len(text) for text in strings]
+    assert (min(lengths), max(lengths)) == (SHORTEST, LONGEST)
+    share = "".join(strings).count("e") / sum(lengths)
+    assert share == pytest.approx(1 / 62, rel=0.1)
+    checksum = hashlib.sha256("\n".join(strings).encode()).hexdigest()
+    assert checksum == "e06ca84b4f8f36a6b7015be28ebf04dd001b2c32a5ebd2e687f4ae4522b17bf2"
+
+
+def test_buckets_hold_different_words_of_falling_frequency() -> None:
+    wordfreq = pytest.importorskip("wordfreq")
+    buckets = [frequent_words(bucket) for bucket in (0, 1, 9)]
+    assert [len(words) for words in buckets] == [10_000] * 3
+    assert len({word for words in buckets for word in words}) == 30_000
+    for higher, lower in pairwise(buckets):
+        assert wordfreq.zipf_frequency(higher[-1], "en", "large") >= wordfreq.zipf_frequency(lower[0], "en", "large")
+
+
+def test_without_wordfreq(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "wordfreq", None)
+    with pytest.raises(DataUnavailableError, match="wordfreq") as caught:
+        frequent_words(0)
+    assert "mirrorbench[words]" in caught.value.hint
+
+
+def test_a_generated_corpus_is_read_like_any_other(tmp_path: Path) -> None:
+    made = GeneratedCorpus("made", "a toy", lambda: [" b", "a", "", "b"])
+    corpus = read_corpus("made", DataStore(tmp_path, offline=True), {"made": made})
+    assert (corpus.texts, corpus.n_duplicates, corpus.source) == (("b", "a"), 1, "generated")
+    assert corpus.sha256 == hashlib.sha256(b"b\na").hexdigest()
+    with pytest.raises(UnknownNameError) as caught:
+        read_corpus("mad", DataStore(tmp_path, offline=True), {"made": made})
+    assert "made" in caught.value.hint
+
+
+def test_a_plugin_registers_one_and_its_content_is_its_identity(tmp_path: Path, plugins: Plugins) -> None:
+    class Made:
+        def __init__(self, texts: list[str]) -> None:
+            self.texts = texts
+
+        @hookimpl
+        def register_corpora(self, register: Register) -> None:
+            register(GeneratedCorpus("made", "a toy", lambda: self.texts))
+
+    keys = set()
+    for texts in (["a", "b"], ["a", "c"]):
+        registered = load_plugins(discover=False)
+        registered.add(Made(texts), "made")
+        request = Request((parse_spec("tiny+mirror:corpus=made"),), ())
+        planner = Planner(Workspace.create(tmp_path, device="cpu", offline=True, plugins=registered))
+        ((model, _),) = planner.models(request, request.encoders[0], "sentence")
+        keys.add(model.key)
+    assert len(keys) == 2
+    assert "random-strings" in plugins.corpora
+    assert [name for name in plugins.corpora.names() if name.startswith("words-en-")][::9] == [
+        "words-en-0-10k", "words-en-90-100k",
+    ]  # fmt: skip
+
+
+KNOWN_TEXTS = ["A cat  sits.", "ﬁne weather", "STRASSE", "a dog"]
+
+
+def test_shares_and_flags() -> None:
+    items = {
+        "both": ("a CAT sits. ", "fine weather"),
+        "left": ("a\tcat\nsits.", "a cat sits"),  # punctuation counts
+        "right": ("no", "straße"),
+        "none": ("cat", "a dog is here"),
+        "one text": ("a dog",),
+    }
+    found = find_contamination(items, KNOWN_TEXTS)
+    assert found is not None
+    assert found.found == {"both": ALL, "left": SOME, "right": SOME, "none": NONE, "one text": ALL}
+    assert (found.share(SOME), found.share(ALL)) == (4 / 5, 2 / 5)
+    flags = found.flags(["none", "both", "left"])
+    assert flags.tolist() == [0, 2, 1]
+    assert flags.dtype == np.int8
+    assert found.to_json() == {
+        "n_items": 5, "any_text": 0.8, "all_texts": 0.4, "normalisation": "NFKC, case folded, white space collapsed"
+    }  # fmt: skip
+
+
+def test_without_texts_nothing_is_known_or_found() -> None:
+    assert find_contamination({}, KNOWN_TEXTS) is None
+    found = find_contamination({"1": ()}, KNOWN_TEXTS)
+    assert found is not None
+    assert found.share(ALL) == 0
+
+
+@given(st.text(max_size=30))
+def test_normalised_texts_stay_as_they_are(text: str) -> None:
+    once = normalised(text)
+    assert normalised(once) == once
+    assert normalised(f"  {text}\n") == once
+    assert normalised(unicodedata.normalize("NFD", text)) == once
+
+
+def test_against_a_naive_search() -> None:
+    rng = random.Random(0)
+    words = ["Cat", "cat", "dog ", "a  b", "A b", "ab"]
+    corpus = rng.choices(words[:4], k=3)
+    items = {str(i): tuple(rng.choices(words, k=2)) for i in range(50)}
+    found = find_contamination(items, corpus)
+    assert found is not None
+    hits = {i: [any(t.lower().split() == c.lower().split() for c in corpus) for t in ts] for i, ts in items.items()}
+    assert found.share(SOME) == sum(any(h) for h in hits.values()) / 50
+    assert found.share(ALL) == sum(all(h) for h in hits.values()) / 50
+
+
+def target(text: str) -> TextInput:
+    return TextInput(text, ((0, 1),))
+
+
+def rated(text: str, other: str = "") -> held.RatedContexts:
+    return held.RatedContexts(text, target(text), target(other or text), 1.0)
+
+
+LINKING = held.Linking((held.Mention("m", ("a", "b"), frozenset("1")),), ("n",), (frozenset("1"),))
+CONTEXTS = [held.ContextPair(str(i), target(f"l{i}"), target(f"r{i}"), i, "dev") for i in (0, 1)]
+WORD = held.Occurrence("o", target("t"), ("k",), frozenset("k"), "se")
+SENSES = held.Disambiguation((WORD,), {"k": held.SenseContexts((), target("x means y"))})
+LEXICON = held.Lexicon((("a", "b"),), (("c", "d"), ("c", "e")))
+TASKS: list[tuple[kinds.Task, dict[str, tuple[str, ...]]]] = [
+    (toy_tasks()[1], {"1": ("a dog", "the cat"), "2": ("a dog", "my dog"), "3": ("zoo", "why not")}),
+    (kinds.EntityLinking("e", [LINKING]), {"m": ("a", "b")}),
+    (kinds.WordInContext("w", CONTEXTS), {"0": ("l0", "r0"), "1": ("l1", "r1")}),
+    (kinds.UsageSimilarity("u", [rated("l", "r")]), {"l": ("l", "r")}),
+    (kinds.SimilarityChange("c", [held.ContextChange("c", rated("one"), rated("two"))]), {"c": ("one", "two")}),
+    (kinds.SenseDisambiguation("d", SENSES), {"o": ("t",)}),
+    (kinds.LexiconInduction("b", LEXICON, languages=("en", "fr")), {"c": ("c", "d", "e")}),
+]
+
+
+@pytest.mark.parametrize(("task", "texts"), TASKS, ids=[task.name for task, _ in TASKS])
+def test_tasks_say_which_texts_items_hold(task: kinds.Task, texts: dict[str, Any], store: DataStore) -> None:
+    items = task.load(store)
+    assert {item: tuple(own) for item, own in task.texts(items).items()} == texts
+    asked = {item.text for item in task.inputs(items)}
+    assert {text for own in texts.values() for text in own} <= asked
+
+
+@pytest.mark.real
+def test_a_third_to_a_half_of_sts12_to_15_was_tuned_on(real_store: DataStore, plugins: Plugins) -> None:
+    cards = {entry.name: entry.value for entry in plugins.corpora}
+    corpus = read_corpus("sts-sentences", real_store, cards).texts
+    known = {" ".join(text.casefold().split()) for text in corpus}  # plain English: no need for NFKC
+    shares = {}
+    for name in ("sts12", "sts13", "sts14", "sts15", "stsb", "sickr"):
+        task = plugins.tasks[name]
+        pairs = task.load(real_store)
+        found = find_contamination(task.texts(pairs), corpus)
+        assert found is not None
+        naive = [{" ".join(t.casefold().split()) in known for t in (p.left, p.right)} for p in pairs]
+        assert found.share(SOME) == pytest.approx(sum(True in hits for hits in naive) / len(pairs), abs=0.002)
+        assert found.share(ALL) == pytest.approx(sum(hits == {True} for hits in naive) / len(pairs), abs=0.002)
+        shares[name] = found.share(SOME)
+    for name in ("sts12", "sts13", "sts14", "sts15"):
+        assert 1 / 3 < shares[name] < 0.55
+    assert shares["stsb"] < 0.2
+    assert shares["sickr"] < 0.01

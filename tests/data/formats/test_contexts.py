@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,7 +15,12 @@ from samples import COSIMLEX as COSIMLEX_HEADER
 from samples import SAMPLES
 
 from mirrorbench.core.inputs import TextInput
+from mirrorbench.data.cardfile import builtin_cards, builtin_suites
+from mirrorbench.data.formats import parse, parser_of
+from mirrorbench.data.formats.wsd import WordNet
+from mirrorbench.data.store import DataStore
 from mirrorbench.data.textfiles import unmark
+from mirrorbench.tasks.pairs import WordInContext
 
 
 def words(item: TextInput) -> list[str]:
@@ -107,3 +115,109 @@ def test_wic_tsv(tmp_path: Path, subtask: int, statements: list[str]) -> None:
     assert [p.right.text for p in pairs] == statements
     assert [words(p.left) for p in pairs] == [words(p.right) for p in pairs] == [["zero"], ["Foot"]]
     assert [p.label for p in pairs] == [1, 0]
+
+
+AM2ICO_SIZES = dict.fromkeys(("ar", "de", "eu", "fi", "id", "ja", "ka", "ko", "ru", "tr", "zh"), (500, 1000))
+AM2ICO_SIZES |= {"bn": (332, 700), "kk": (276, 400), "ur": (108, 400)}
+XLWIC_SIZES = {"zh": (3046, 5538), "ko": (404, 1014), "hr": (104, 408), "et": (98, 390), "bg": (998, 1220)}
+XLWIC_SIZES |= {"da": (852, 3406), "nl": (250, 1004), "fa": (200, 800), "ja": (208, 824)}
+PUBLISHED = {f"am2ico-{code}": sizes for code, sizes in AM2ICO_SIZES.items()}
+PUBLISHED |= {f"xlwic-{code}": sizes for code, sizes in XLWIC_SIZES.items()}
+PUBLISHED |= {f"wic-tsv-{subtask}": (389, 1306) for subtask in (1, 2, 3)} | {"wic": (638, 1400)}
+RATED = {"usim": 1133, "cosimlex-en": 340, "cosimlex-hr": 112, "cosimlex-sl": 111, "cosimlex-fi": 24}
+NOT_HERE = {"am2ico-de", "am2ico-fi", "am2ico-tr"}
+
+
+@pytest.fixture
+def store(originals: Callable[..., DataStore]) -> DataStore:
+    return originals("wic")
+
+
+@pytest.mark.parametrize("name", sorted(PUBLISHED.keys() - NOT_HERE))
+def test_classification_sets_have_the_published_sizes(store: DataStore, name: str) -> None:
+    pairs = parse(store.resolve(builtin_cards()[name]))
+    sizes = Counter(pair.split for pair in pairs)
+    assert (sizes["dev"], sizes["test"]) == PUBLISHED[name]
+    assert all(words(side)[0].strip() for pair in pairs for side in (pair.left, pair.right))
+    dev = Counter(pair.label for pair in pairs if pair.split == "dev")
+    assert dev[0] == dev[1] or name.startswith("wic-tsv")
+
+
+@pytest.mark.parametrize("name", RATED)
+def test_rated_sets_have_the_published_sizes(store: DataStore, name: str) -> None:
+    assert len(parse(store.resolve(builtin_cards()[name]))) == RATED[name]
+
+
+def test_the_real_wic(shared_data: Path) -> None:
+    files = {path.name: path for path in sorted((shared_data / "wic" / "WiC").glob("*.*.txt"))}
+    pairs = parser_of("wic")(files, {})
+    sizes = {split: sum(p.split == split for p in pairs) for split in ("train", "dev", "test")}
+    assert sizes == {"train": 5428, "dev": 638, "test": 1400}
+    for split in ("train", "dev"):
+        assert sum(p.label for p in pairs if p.split == split and p.label is not None) == sizes[split] / 2
+    assert all(" " not in word for p in pairs for side in (p.left, p.right) for word in words(side))
+    WordInContext("wic", pairs).load(DataStore(Path("nowhere"), offline=True))
+
+
+def test_the_real_wic_tsv(shared_data: Path) -> None:
+    files = {path.name: path for path in sorted((shared_data / "wic" / "WiC-TSV" / "en").glob("*/*_*.txt"))}
+    del files["test_domains.txt"]
+    pairs = parser_of("wic-tsv")(files, {"subtask": 3})
+    assert {s: sum(p.split == s for p in pairs) for s in ("train", "dev", "test")} == {
+        "train": 2828, "dev": 389, "test": 1306,
+    }  # fmt: skip
+    written = [line.split("\t")[0] for line in files["dev_examples.txt"].read_text(encoding="utf-8").split("\n")[:-1]]
+    dev = [p for p in pairs if p.split == "dev"]
+    assert [words(p.left)[0].lower() for p in dev] == [word.lower() for word in written]
+    assert sum(p.label == 1 for p in dev) == 198
+
+
+def test_targets_are_where_the_files_mark_them(store: DataStore) -> None:
+    card = builtin_cards()["am2ico-zh"]
+    lines = store.files(card)["zh/dev.tsv"].read_text(encoding="utf-8").splitlines()[1:]
+    for line, pair in zip(lines, parse(store.resolve(card)), strict=False):
+        for marked, side in zip(line.split("\t"), (pair.left, pair.right), strict=False):
+            assert words(side) == re.findall("<word>(.*)</word>", marked)
+            assert side.text == re.sub("</?word>", "", marked)
+    card = builtin_cards()["cosimlex-fi"]
+    lines = next(iter(store.files(card).values())).read_text(encoding="utf-8").splitlines()[1:]
+    for line, change in zip(lines, parse(store.resolve(card)), strict=True):
+        sides = (change.first.left, change.first.right, change.second.left, change.second.right)
+        assert [words(side)[0] for side in sides] == line.split("\t")[9:]
+
+
+def test_the_suites_hold_the_whole_family() -> None:
+    suites = builtin_suites()
+    family = [suites[name] for name in ("usim", "cosimlex", "wic", "tsv", "xlwic", "am2ico", "wsd")]
+    names = {name for suite in family for name in suite}
+    assert names == PUBLISHED.keys() | RATED.keys() | {"xlwic-de", "xlwic-fr", "xlwic-it", "wsd"}
+    assert {builtin_cards()[name].level for name in names} == {"wic"}
+
+
+@pytest.fixture
+def wsd_store(originals: Callable[..., DataStore]) -> DataStore:
+    wordnet = Path("/usr/share/wordnet")  # Debian's package wordnet-base
+    if not wordnet.is_dir():
+        pytest.skip(f"no WordNet at {wordnet}")
+    return originals("wsd", str(wordnet))
+
+
+@pytest.mark.real
+def test_disambiguation_has_the_published_sizes_and_baseline(wsd_store: DataStore) -> None:
+    (data,) = parse(wsd_store.resolve(builtin_cards()["wsd"]))
+    occurrences = data.occurrences
+    sizes = Counter(word.corpus for word in occurrences)
+    assert sizes == {"senseval2": 2282, "senseval3": 1850, "semeval2007": 455, "semeval2013": 1644, "semeval2015": 1022}
+    assert sum(len(word.gold) for word in occurrences) == 7611
+    # "WN 1st sense" of Raganato et al. (2017), Table 2, and of their section on ALL.
+    published = {"senseval2": 66.8, "senseval3": 66.2, "semeval2007": 55.2, "semeval2013": 63.0, "semeval2015": 67.8}
+    for corpus, percent in published.items():
+        first = [word.candidates[0] in word.gold for word in occurrences if word.corpus == corpus]
+        assert round(100 * sum(first) / len(first), 1) == percent
+
+
+@pytest.mark.real
+def test_sense_keys_are_those_of_the_index_of_senses(wsd_store: DataStore, shared_data: Path) -> None:
+    lines = (shared_data / "wsd" / "wordnet30" / "index.sense").read_text(encoding="utf-8").splitlines()
+    wordnet = WordNet(wsd_store.files(builtin_cards()["wsd"]))
+    assert set(wordnet.keys()) == {line.split()[0] for line in lines}

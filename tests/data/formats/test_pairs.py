@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from parsing import SICK_HEADER, run, simple
 
-from mirrorbench.core.errors import DataFormatError, DataUnavailableError, MirrorbenchError, UnknownNameError
+from mirrorbench.core.errors import DataFormatError, DataUnavailableError, UnknownNameError
 from mirrorbench.data.cardfile import builtin_cards
 from mirrorbench.data.corpora import read_corpus
 from mirrorbench.data.formats import parse, parser_of
@@ -126,27 +126,6 @@ def test_sts_gives_every_scored_row_exactly(
     wanted = [(left, right, float(gold)) for left, right, gold in rows if gold]
     assert [(pair.left, pair.right, pair.gold) for pair in got] == wanted
     assert len({pair.id for pair in got}) == len(got)
-
-
-@given(st.sampled_from(["stsb", "sick", "table-tsv", "table-csv", "table-jsonl"]), st.data())
-def test_a_parser_reads_all_rows_or_raises(
-    tmp_path_factory: pytest.TempPathFactory, parser: str, data: st.DataObject
-) -> None:
-    cell = st.sampled_from(["a", "b c", "1", "2.5", '"', '"x"', "", "\ufeff", "TEST", "{}", '{"0": "a"}', "é"])
-    width = st.sampled_from([1, 3, 5, 5, 7, 7, 9])
-    separator = {"table-csv": ",", "table-jsonl": " "}.get(parser, "\t")
-    row = width.flatmap(lambda n: st.lists(cell, min_size=n, max_size=n)).map(separator.join)
-    rows = data.draw(st.lists(row, max_size=6))
-    if parser == "sick":
-        rows.insert(0, SICK_HEADER.rstrip())
-    parser, _, form = parser.partition("-")
-    options = {"format": form, "columns": COLUMNS, "scale": [0, 5]} if form else {}
-    body = "".join(line + "\n" for line in rows)
-    try:
-        pairs = run(parser, tmp_path_factory.mktemp("any"), {"a.csv": body}, **options)
-    except MirrorbenchError:
-        return
-    assert len(pairs) == len(rows) - (parser == "sick")
 
 
 def test_an_unknown_parser_is_named() -> None:
