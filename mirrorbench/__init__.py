@@ -19,22 +19,13 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-_EXPORTS = {
-    "Session": "mirrorbench.session",
-    "evaluate": "mirrorbench.api",
-    "leaderboard": "mirrorbench.api",
-    "load": "mirrorbench.api",
-    "run": "mirrorbench.api",
-    "tune": "mirrorbench.api",
-    "hookimpl": "mirrorbench.core.hooks",
-}
-
 __all__ = ["Session", "__version__", "evaluate", "hookimpl", "leaderboard", "load", "run", "tune"]
 
 
 def __getattr__(name: str) -> Any:
-    if name in _EXPORTS:
-        return getattr(import_module(_EXPORTS[name]), name)
+    if name in __all__:
+        module = {"Session": "session", "hookimpl": "core.hooks"}.get(name, "api")
+        return getattr(import_module(f"mirrorbench.{module}"), name)
     raise AttributeError(f"module 'mirrorbench' has no attribute {name!r}")
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from mirrorbench.core.errors import UsageError, unknown_name
+from mirrorbench.core.errors import MirrorbenchError, UsageError, unknown_name
 from mirrorbench.core.specs import PROTOCOLS, EncoderSpec, Specs, as_names, as_spec, as_specs, parse_spec
 from mirrorbench.models.systems import TextEncoder
 from mirrorbench.runs.workspace import Workspace
@@ -15,6 +15,7 @@ from mirrorbench.runs.workspace import Workspace
 if TYPE_CHECKING:
     from mirrorbench.analysis.study import Analysis
     from mirrorbench.core.plugins import Plugins
+    from mirrorbench.data.corpora import Contamination
     from mirrorbench.reports.leaderboard import Leaderboard
     from mirrorbench.reports.papers.measured import MeasuredTable
     from mirrorbench.reports.papers.tables import FactTable, PaperTable
@@ -351,6 +352,40 @@ class Session:
         from mirrorbench.analysis import analyze
 
         return analyze(self.workspace, kind, **options)
+
+    def overlap(
+        self, corpus: str | Path, tasks: str | Sequence[str]
+    ) -> dict[str, Contamination | MirrorbenchError | None]:
+        """How many test items hold texts that occur in a corpus, by task; ``None`` where a task names no texts.
+
+        Args:
+            corpus: a corpus to tune on, or a text file.
+            tasks: tasks and suites; an error that one of them meets stands in its place.
+
+        Raises:
+            UsageError: no such corpus or task.
+        """
+        from mirrorbench.data.corpora import find_contamination, read_corpus
+        from mirrorbench.runs.plan import expand_tasks
+
+        plugins, store = self.workspace.plugins, self.workspace.data
+        names = expand_tasks(as_names(tasks), plugins)
+        strings = read_corpus(corpus, store, plugins.corpora.by_name()).texts
+        found: dict[str, Contamination | MirrorbenchError | None] = {}
+        for name in names:
+            task = plugins.tasks[name]
+            try:
+                task.fetch(store)
+                found[name] = find_contamination(task.texts(task.load(store)), strings)
+            except MirrorbenchError as error:
+                found[name] = error
+        return found
+
+    def doctor(self) -> dict[str, Any]:
+        """Versions, devices, folders, plugins, missing data and ``problems``, as ``mirrorbench doctor --json``."""
+        from mirrorbench.runs.environment import report
+
+        return report(self.workspace.data, self.workspace.plugins, self.workspace.offline)
 
 
 def _check_protocol(protocol: str) -> None:

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from mirrorbench.analysis import ANALYSES
+from mirrorbench.cli import display
 from mirrorbench.cli.display import DataDir, Device, Offline, PluginFiles, Protocol, encoders_option, tasks_option
 from mirrorbench.core.specs import split_names
 
@@ -76,19 +77,18 @@ def _command(kind: str, summary: str, *examples: str, **own: Any) -> None:
 
 def _analyze(kind: str, options: dict[str, Any], where: dict[str, Any], output: Path, format_: str) -> None:
     """Compute, print the table, write the files, and say what failed."""
-    from mirrorbench.cli.display import print_rows, progress_display
     from mirrorbench.session import Session
 
     formats = _figure_formats(format_)
     if "tasks" in options:
         options["tasks"] = split_names(options["tasks"])
-    with progress_display() as display:
-        found = Session(reporter=display, **where).analyze(kind, **options)
+    with display.progress_display() as reporter:
+        found = Session(reporter=reporter, **where).analyze(kind, **options)
     if found.summary:
         typer.echo(found.summary)
     if table := found.rows if found.table is None else found.table:
         cells = [[cell_text(value) for value in row.values()] for row in table]
-        print_rows([name.replace("_", " ") for name in table[0]], cells)
+        display.print_rows([name.replace("_", " ") for name in table[0]], cells)
     if files := found.write(output, formats):
         typer.echo(f"written: {', '.join(map(str, files))}", err=True)
     for failure in found.failures:

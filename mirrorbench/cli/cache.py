@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mirrorbench.cli.display import Json, in_bytes, print_json, print_rows
+from mirrorbench.core.errors import DataIntegrityError
 
 if TYPE_CHECKING:
     from mirrorbench.runs.cache import CacheEntry
@@ -63,7 +64,6 @@ def prune(
 @cache_app.command("verify")
 def verify_cache() -> None:
     """Hash everything in the cache and compare it with its checksums; exit code 1 if something is damaged."""
-    from mirrorbench.core.errors import DataIntegrityError
     from mirrorbench.runs.cache import Cache, damage, entries
 
     cache = Cache()

@@ -5,18 +5,17 @@ from __future__ import annotations
 import re
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from mirrorbench.cli.display import DataDir, Json, Offline, PluginFiles, print_json, print_rows
-from mirrorbench.core.specs import split_names
-
-if TYPE_CHECKING:
-    from mirrorbench.core.errors import MirrorbenchError
-    from mirrorbench.data.cards import Card
+from mirrorbench.core.errors import DataIntegrityError, DataUnavailableError, MirrorbenchError, UsageError, unknown_name
+from mirrorbench.data.cardfile import builtin_cards, builtin_suites
+from mirrorbench.data.cards import CORPUS_KIND, Card, hub_card, is_hub_id
+from mirrorbench.data.store import DataStore
 
 data_app = typer.Typer(
     name="data", no_args_is_help=True,
@@ -39,10 +38,6 @@ _Tasks = Annotated[list[str], typer.Argument(metavar="TASK...", help="Tasks or s
 @data_app.command("list")
 def list_data(data_dir: DataDir = None, offline: Offline = False, as_json: Json = False) -> None:
     """List all data sets and corpora: kind, licence, and how many of their files are here."""
-    from mirrorbench.data.cardfile import builtin_cards
-    from mirrorbench.data.cards import CORPUS_KIND
-    from mirrorbench.data.store import DataStore
-
     store = DataStore(data_dir, offline)
     cards = sorted(builtin_cards().values(), key=lambda card: (card.kind == CORPUS_KIND, card.name))
     if as_json:
@@ -67,18 +62,17 @@ def fetch(
     offline: Offline = False,
 ) -> None:  # fmt: skip
     """Fetch data sets, corpora or suites from the sources that their cards name."""
-    from mirrorbench.core.errors import UsageError
-    from mirrorbench.data.store import DataStore
-
     if bool(names) == everything:
         raise UsageError("Name what to fetch, or give --all.", hint="mirrorbench data list shows the names.")
     store = DataStore(data_dir, offline)
 
-    def fetch_one(name: str, card: Card) -> None:
-        files = store.fetch(card, force=force)
-        typer.echo(f"{name}: complete, {len(files)} of its files in {store.root / card.folder}")
-
-    failures = _failures({card.name: card for card in _cards(names or ())}, fetch_one)
+    failures = {}
+    for card in _cards(names or ()):
+        try:
+            files = store.fetch(card, force=force)
+            typer.echo(f"{card.name}: complete, {len(files)} of its files in {store.root / card.folder}")
+        except MirrorbenchError as error:
+            failures[card.name] = error
     for name in failures:
         typer.echo(f"{name}: failed")
     _raise(failures, "Not fetched")
@@ -87,9 +81,7 @@ def fetch(
 @data_app.command("import")
 def import_data(folder: _Folder, data_dir: DataDir = None, offline: Offline = False) -> None:
     """Take original files over from a folder, wherever they lie under it, recognised by checksum."""
-    from mirrorbench.data.cardfile import builtin_cards
     from mirrorbench.data.importing import import_folder
-    from mirrorbench.data.store import DataStore
 
     store = DataStore(data_dir, offline)
     report = import_folder(folder, store, builtin_cards())
@@ -110,9 +102,6 @@ def import_data(folder: _Folder, data_dir: DataDir = None, offline: Offline = Fa
 @data_app.command("verify")
 def verify_data(names: _Names = None, data_dir: DataDir = None, offline: Offline = False) -> None:
     """Hash the files that are here again and compare them with their cards."""
-    from mirrorbench.core.errors import DataIntegrityError
-    from mirrorbench.data.store import DataStore
-
     store = DataStore(data_dir, offline)
     states = {card.name: store.verify(card) for card in _cards(names or ())}
     # Without names only what is here at all.
@@ -129,8 +118,6 @@ def verify_data(names: _Names = None, data_dir: DataDir = None, offline: Offline
 @data_app.command()
 def path(name: _Name, data_dir: DataDir = None, offline: Offline = False) -> None:
     """Print the paths of the files of a data set, fetching them if need be."""
-    from mirrorbench.data.store import DataStore
-
     (card,) = _cards([name], suites=False)
     for file in DataStore(data_dir, offline).fetch(card).values():
         typer.echo(str(file))
@@ -148,48 +135,26 @@ def show_overlap(
 
     `mirrorbench data overlap sts-sentences sts`
     """
-    from mirrorbench.data.corpora import find_contamination, read_corpus
-    from mirrorbench.data.store import DataStore
-    from mirrorbench.runs.builtin import plugins
-    from mirrorbench.runs.plan import expand_tasks
+    from mirrorbench.session import Session
 
-    registered, store = plugins(), DataStore(data_dir, offline)
-    names = expand_tasks(split_names(tasks), registered)
-    strings = read_corpus(corpus, store, registered.corpora.by_name()).texts
-    found: list[dict[str, Any]] = []
-
-    def look_at(name: str, task: Any) -> None:
-        task.fetch(store)
-        shares = find_contamination(task.texts(task.load(store)), strings)
-        found.append({"task": name, "corpus": corpus, **(shares.to_json() if shares else {})})
-
-    failures = _failures({name: registered.tasks[name] for name in names}, look_at)
+    found = Session(data_dir=data_dir, offline=offline).overlap(corpus, tasks)
+    failures = {name: shares for name, shares in found.items() if isinstance(shares, MirrorbenchError)}
+    rows = [
+        {"task": name, "corpus": corpus, **(shares.to_json() if shares else {})}
+        for name, shares in found.items()
+        if not isinstance(shares, MirrorbenchError)
+    ]
     if as_json:
-        print_json(found)
-    elif found:
+        print_json(rows)
+    elif rows:
         shown = {"n_items": "{:,}", "any_text": "{:.1%}", "all_texts": "{:.1%}"}
-        rows = [[r["task"], *(t.format(r[k]) if k in r else "unknown" for k, t in shown.items())] for r in found]
-        print_rows(("task", "items", "any text", "all texts"), rows)
+        cells = [[r["task"], *(t.format(r[k]) if k in r else "unknown" for k, t in shown.items())] for r in rows]
+        print_rows(("task", "items", "any text", "all texts"), cells)
     _raise(failures, "Not compared")
-
-
-def _failures(things: dict[str, Any], do: Callable[[str, Any], None]) -> dict[str, MirrorbenchError]:
-    """Call ``do`` with every name and its thing; the errors by the names of those that failed."""
-    from mirrorbench.core.errors import MirrorbenchError
-
-    failures = {}
-    for name, thing in things.items():
-        try:
-            do(name, thing)
-        except MirrorbenchError as error:
-            failures[name] = error
-    return failures
 
 
 def _raise(failures: dict[str, MirrorbenchError], problem: str) -> None:
     """One failure as it is; of several, the reasons first, then the names."""
-    from mirrorbench.core.errors import DataUnavailableError
-
     if len(failures) == 1:
         raise next(iter(failures.values()))
     if failures:
@@ -199,10 +164,6 @@ def _raise(failures: dict[str, MirrorbenchError], problem: str) -> None:
 
 def _cards(names: Iterable[str], suites: bool = True) -> Sequence[Card]:
     """The cards of data sets, of the members of suites, and of data sets of the hub; all built-in ones for no name."""
-    from mirrorbench.core.errors import unknown_name
-    from mirrorbench.data.cardfile import builtin_cards, builtin_suites
-    from mirrorbench.data.cards import hub_card, is_hub_id
-
     known, members = dict(builtin_cards()), builtin_suites() if suites else {}
     flat = dict.fromkeys(task for name in names for task in members.get(name, (name,)))
     for name in flat:

@@ -125,11 +125,6 @@ def on_interrupt_go_on(folder: Path) -> Any:
     return on_interrupt(f"Interrupted. What is done is stored in {folder}; the same command goes on from there.")
 
 
-def say(line: str) -> None:
-    """A line on standard output as it is: never broken, no markup read."""
-    console.print(line, highlight=False, markup=False, soft_wrap=True)
-
-
 class Display(Reporter):
     """Reports a run on standard error: a live display on a terminal, lines where ``progress`` is ``None``."""
 

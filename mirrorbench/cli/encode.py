@@ -8,7 +8,9 @@ from typing import Annotated
 
 import typer
 
+from mirrorbench.cli import display
 from mirrorbench.cli.display import DataDir, Device, EncoderSpecText, Offline, PluginFiles
+from mirrorbench.core.errors import UsageError
 from mirrorbench.core.specs import split_names
 
 # fmt: off
@@ -39,21 +41,18 @@ def encode(
 
     `echo "the [bank] of the river" | mirrorbench encode - -e bert --words-in-context`
     """
-    from mirrorbench.cli.display import on_interrupt, progress_display, stderr
-    from mirrorbench.core.errors import UsageError
     from mirrorbench.session import Session
 
     spans = split_names([span_columns])
     if len(spans) not in (0, 2):
         raise UsageError(f"--span-columns {span_columns} names {len(spans)} columns", "Write START,END.")
     again = "; the same command goes on from there" if output else ""
-    with on_interrupt(f"Interrupted{again}."), progress_display() as display:
-        session = Session(data_dir=data_dir, device=device, offline=offline, reporter=display)
+    with display.on_interrupt(f"Interrupted{again}."), display.progress_display() as reporter:
+        session = Session(data_dir=data_dir, device=device, offline=offline, reporter=reporter)
         done = session.encode(
             texts, encoder, output or sys.stdout, column=column, words_in_context=words_in_context, spans=spans,
             level=level, restart=restart,
         )  # fmt: skip
     if output:
         resumed = f", {done.before:,} of them before this run" if done.before else ""
-        shape = f"{output}: {done.rows:,} x {done.dimensions}{resumed}"
-        stderr.print(shape, markup=False, highlight=False, soft_wrap=True)
+        typer.echo(f"{output}: {done.rows:,} x {done.dimensions}{resumed}", err=True)

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mirrorbench.cli.display import PluginFiles, Standalone, encoders_option, print_or_write, tasks_option
+from mirrorbench.cli.display import PluginFiles, Standalone, encoders_option, print_or_write, print_table, tasks_option
+from mirrorbench.core.errors import UsageError
 
 if TYPE_CHECKING:
     from mirrorbench.core.plugins import Plugins
@@ -52,7 +53,6 @@ def leaderboard(
 
     `mirrorbench leaderboard results more-results -t sts,simlex -e bert --ties --output leaderboard.html`
     """
-    from mirrorbench.cli.display import print_table
     from mirrorbench.session import Session
 
     session = Session()
@@ -77,8 +77,6 @@ _ENDINGS = {".md": "markdown", ".tex": "latex", ".html": "html", ".htm": "html",
 def _renderer(name: str, options: Iterable[str], plugins: Plugins) -> Callable[..., str]:
     """The renderer of a format; a ``UsageError`` if it does not take the options."""
     from inspect import signature
-
-    from mirrorbench.core.errors import UsageError
 
     renderer: Callable[..., str] = plugins.renderers[name]
     for option in options:

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mirrorbench.cli.display import DEVICE_HELP, PRECISION_HELP, DataDir, Offline, PluginFiles, Protocol, Standalone
+from mirrorbench.cli import display
+from mirrorbench.cli.display import DataDir, Offline, PluginFiles, Protocol, Standalone
+from mirrorbench.core.errors import UsageError
 
 if TYPE_CHECKING:
     from mirrorbench.reports.papers.measured import Content, MeasuredTable
@@ -27,8 +29,8 @@ _Backbone = Annotated[str, typer.Option(
 _Seeds = Annotated[int, typer.Option(min=1, help="With --run: runs of each tuned encoder.")]
 _Format = Annotated[str, typer.Option(
     "--format", "-f", help="markdown, latex, csv or json.", show_default="drawn, or Markdown into a pipe")]
-_Device = Annotated[str, typer.Option(help=f"With --run: {DEVICE_HELP}")]
-_Precision = Annotated[str, typer.Option(help=f"With --run: {PRECISION_HELP}")]
+_Device = Annotated[str, typer.Option(help=f"With --run: {display.DEVICE_HELP}")]
+_Precision = Annotated[str, typer.Option(help=f"With --run: {display.PRECISION_HELP}")]
 # fmt: on
 
 
@@ -44,8 +46,6 @@ def paper(
 
     `mirrorbench paper mirror-bert/table7 --run --encoder tiny`
     """  # fmt: skip
-    from mirrorbench.cli.display import on_interrupt_go_on, progress_display
-    from mirrorbench.core.errors import UsageError
     from mirrorbench.reports.papers.measured import check_paper_format
     from mirrorbench.reports.papers.tables import PAPERS
     from mirrorbench.session import Session
@@ -61,17 +61,16 @@ def paper(
     if format_:
         check_paper_format(format_)  # before anything is measured
     if run:
-        with on_interrupt_go_on(results), progress_display() as display:
-            session = Session(results, reporter=display, **settings)
+        with display.on_interrupt_go_on(results), display.progress_display() as reporter:
+            session = Session(results, reporter=reporter, **settings)
             outcome = session.run_paper(table, encoder=encoder, seeds=seeds, protocol=protocol)
-        display.finish(outcome, results)
+        reporter.finish(outcome, results)
     _print(Session(results, **settings).paper(table, encoder=encoder, protocol=protocol), format_, standalone)
     raise typer.Exit(1 if run and outcome.failures else 0)
 
 
 def _list(tables: Mapping[str, MeasuredTable | FactTable]) -> None:
     """Every table with the number of its cells that are measured."""
-    from mirrorbench.cli.display import print_rows
     from mirrorbench.reports.papers.tables import FactTable
 
     rows = []
@@ -79,17 +78,16 @@ def _list(tables: Mapping[str, MeasuredTable | FactTable]) -> None:
         done, total = (0, 0) if isinstance(table, FactTable) else table.counts
         title = table.title if isinstance(table, FactTable) else table.table.title
         rows.append([name, f"{done} of {total}" if total else "-", title])
-    print_rows(["table", "measured", "title"], rows)
+    display.print_rows(["table", "measured", "title"], rows)
 
 
 def _print(content: Content, format_: str, standalone: bool) -> None:
     """In a format; without one drawn on a terminal, Markdown elsewhere."""
-    from mirrorbench.cli.display import console
     from mirrorbench.reports.papers.measured import as_table, render_paper
     from mirrorbench.reports.renderers import draw
 
-    if format_ or not console.is_terminal:
+    if format_ or not display.console.is_terminal:
         options = {"standalone": True} if standalone else {}
         typer.echo(render_paper(content, format_ or "markdown", **options), nl=False)
     else:
-        draw(as_table(content), console)
+        draw(as_table(content), display.console)

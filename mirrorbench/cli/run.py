@@ -8,17 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mirrorbench.cli.display import (
-    PRECISION_HELP,
-    PROTOCOL_HELP,
-    DataDir,
-    Device,
-    Offline,
-    PluginFiles,
-    encoders_option,
-    tasks_option,
-)
-from mirrorbench.core.errors import UsageError
+from mirrorbench.cli import display
+from mirrorbench.cli.display import DataDir, Device, Offline, PluginFiles, encoders_option, tasks_option
+from mirrorbench.core.errors import DataFormatError, UsageError
 from mirrorbench.core.specs import split_names
 
 if TYPE_CHECKING:
@@ -44,8 +36,8 @@ _Seeds = Annotated[int | None, typer.Option(
 _CorpusName = Annotated[str, typer.Option(
     help="What to tune on: a corpus, a text file, or hf:OWNER/NAME@COMMIT/SPLIT#COLUMN; several joined by +.",
     show_default="each task's own")]
-_Protocol = Annotated[str, typer.Option(help=PROTOCOL_HELP, show_default="paper")]
-_Precision = Annotated[str, typer.Option(help=PRECISION_HELP, show_default="auto")]
+_Protocol = Annotated[str, typer.Option(help=display.PROTOCOL_HELP, show_default="paper")]
+_Precision = Annotated[str, typer.Option(help=display.PRECISION_HELP, show_default="auto")]
 _Output = Annotated[Path, typer.Option("--output", "-o", help="Where results go.")]
 _Executor = Annotated[str, typer.Option(
     metavar="NAME[:KEY=VALUE,...]", help="Where to compute: local, or what a plugin adds (ray, slurm).")]
@@ -74,7 +66,6 @@ def run(
 
     `mirrorbench run mirror-bert-table12 --encoder tiny --dry-run`
     """  # fmt: skip
-    from mirrorbench.cli.display import on_interrupt_go_on, print_or_write, print_table, progress_display
     from mirrorbench.session import Session
 
     names = split_names(tasks or [])
@@ -82,10 +73,10 @@ def run(
         raise UsageError("--tasks names no task", "mirrorbench list tasks; without --tasks: the embedded ones.")
     if not (grid or encoder or names):
         seeds = seeds or EMBEDDED_SEEDS
-    with on_interrupt_go_on(output), progress_display() as display:
+    with display.on_interrupt_go_on(output), display.progress_display() as reporter:
         session = Session(
             output, data_dir=data_dir, device=device, precision=precision or "auto", offline=offline or dry_run,
-            deterministic=deterministic, executor=executor, workers=workers, address=address, reporter=display,
+            deterministic=deterministic, executor=executor, workers=workers, address=address, reporter=reporter,
         )  # fmt: skip
         planned = session.plan(
             encoder or (), names, seeds=seeds, corpus=corpus, protocol=protocol, grid=grid or "", fetch=not dry_run
@@ -95,38 +86,40 @@ def run(
             return
         board = session.execute(planned)
     if board.results:
-        print_table(board.table)
+        display.print_table(board.table)
         for suffix, format_ in ((".md", "markdown"), (".tex", "latex")):
-            print_or_write(board.render(format_), output / f"leaderboard{suffix}")
-    display.finish(board, output)
+            display.print_or_write(board.render(format_), output / f"leaderboard{suffix}")
+    reporter.finish(board, output)
     raise typer.Exit(1 if board.failures else 0)
 
 
 def _print_plan(plan: Plan, store: ResultStore, offline: bool) -> None:
-    from mirrorbench.cli.display import say
 
     waiting = []
     for cells in plan.groups.values():
         model = cells[0].model
         tuning = f" seed {model.seed}: tune on {model.corpus.name}, then" if model.corpus else ":"
-        say(f"{model.spec}{tuning} score")
+        typer.echo(f"{model.spec}{tuning} score")
         done = {cell for cell in cells if store.find(cell)}  # not by id: two specs may mean the same
         pending = [cell for cell in cells if cell not in done]
         for cell in cells:
-            say(f"  {'done' if cell in done else 'to do':6} {cell.spec}  {cell.task}  [{cell.id[:12]}]")
+            typer.echo(f"  {'done' if cell in done else 'to do':6} {cell.spec}  {cell.task}  [{cell.id[:12]}]")
         waiting += [pending] if pending else []
     for failure in plan.failures:
-        say(f"  cannot {failure.spec}  {failure.task}: {failure.reason}")
+        typer.echo(f"  cannot {failure.spec}  {failure.task}: {failure.reason}")
     total, left = len(plan.cells), sum(map(len, waiting))
-    say(f"{total} cell{'' if total == 1 else 's'}: {total - left} done, {left} to do, {len(plan.failures)} impossible")
+    typer.echo(
+        f"{total} cell{'' if total == 1 else 's'}: {total - left} done, {left} to do, {len(plan.failures)} impossible"
+    )
     if waiting:
-        say(_estimate(waiting, store))
+        typer.echo(_estimate(waiting, store))
     if plan.failures and not offline:
-        say("A dry run downloads nothing: what is not here yet counts as impossible; the run itself would fetch it.")
+        typer.echo(
+            "A dry run downloads nothing: what is not here yet counts as impossible; the run itself would fetch it."
+        )
 
 
 def _estimate(waiting: list[list[Cell]], store: ResultStore) -> str:
-    from mirrorbench.core.errors import DataFormatError
     from mirrorbench.runs.results import estimate, in_words, read_result, result_files
 
     done = []

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from mirrorbench.cli import display
 from mirrorbench.cli.display import Device, EncoderSpecText, Offline, PluginFiles, Precision
-from mirrorbench.core.specs import split_names
+from mirrorbench.core.specs import EncoderSpec, split_names
 
 if TYPE_CHECKING:
     from mirrorbench.texts.tune import TunedEncoder
@@ -44,14 +45,13 @@ def tune(
 
     `mirrorbench tune pairs.jsonl.gz -c question,answer -e roberta:epochs=2 -o qa-encoder --push-to-hub me/qa-encoder`
     """
-    from mirrorbench.cli.display import on_interrupt, progress_display
     from mirrorbench.session import Session
     from mirrorbench.texts.export import check_repository, upload
 
     if push_to_hub:
         check_repository(push_to_hub, offline)
-    with on_interrupt(f"Interrupted; nothing was written to {output}."), progress_display() as display:
-        session = Session(device=device, precision=precision, offline=offline, reporter=display)
+    with display.on_interrupt(f"Interrupted; nothing was written to {output}."), display.progress_display() as reporter:
+        session = Session(device=device, precision=precision, offline=offline, reporter=reporter)
         tuned = session.tune(
             texts, encoder, output, level=level, columns=split_names(column or []), seed=seed, held_out=held_out,
             force=force,
@@ -62,12 +62,10 @@ def tune(
 
 
 def _print_report(tuned: TunedEncoder) -> None:
-    from mirrorbench.cli.display import print_rows
-    from mirrorbench.core.specs import EncoderSpec
 
     if report := tuned.held_out:
         rows = [(title, f"{before:.3f}", f"{after:.3f}", better) for title, before, after, better in report.rows()]
-        print_rows((f"on {report.n:,} held-out lines", "before", "after", ""), rows)
+        display.print_rows((f"on {report.n:,} held-out lines", "before", "after", ""), rows)
         typer.echo("\nNearest neighbours among the held-out lines:")
         for text, before, after in report.neighbours:
             typer.echo(f"  {_short(text)}\n    before: {_short(before)}\n    after:  {_short(after)}")

@@ -7,7 +7,6 @@ import platform
 import shutil
 import subprocess
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import torch
 
+    from mirrorbench.core.plugins import Plugins
     from mirrorbench.data.store import DataStore
 
 _IN_RESULTS = ("torch", "transformers", "tokenizers", "numpy", "scipy", "scikit-learn", "sentence-transformers")
@@ -109,34 +109,29 @@ def devices() -> list[str]:
     return [f"{d}: {describe(d)}" for d in sorted(found, key=lambda d: d.type != best.type)]
 
 
-@dataclass(frozen=True, slots=True)
-class FolderState:
-    """State of a folder that mirrorbench uses; ``size`` and ``free`` space in bytes."""
-
-    name: str
-    path: Path
-    exists: bool
-    writable: bool
-    size: int
-    free: int
+def writable(folder: Path) -> bool:
+    """Whether a folder, which need not exist, can be written."""
+    return os.access(_existing(folder), os.W_OK)
 
 
-def folders(data: DataStore) -> list[FolderState]:
-    """The data store, the cache, and the hub's own cache."""
+def _existing(folder: Path) -> Path:
+    return next(parent for parent in (folder, *folder.parents) if parent.exists())
+
+
+def folders(data: DataStore) -> dict[str, dict[str, Any]]:
+    """Path, size and free space in bytes of the data store, the cache, and the hub's own cache."""
     from huggingface_hub.constants import HF_HUB_CACHE
 
     from mirrorbench.core.files import cache_root
 
-    found = []
+    found = {}
     for name, path in {"data": data.root, "cache": cache_root(), "hub": Path(HF_HUB_CACHE)}.items():
-        above = next(parent for parent in (path, *path.parents) if parent.exists())
         used = 0
         for file in path.rglob("*") if path.is_dir() else ():
             # Files of the hub's cache are links to blobs: each blob counts once.
             with suppress(OSError):  # removed by another process
                 used += file.stat().st_size if file.is_file() and not file.is_symlink() else 0
-        free = shutil.disk_usage(above).free
-        found.append(FolderState(name, path, path.is_dir(), os.access(above, os.W_OK), used, free))
+        found[name] = {"path": str(path), "bytes": used, "free": shutil.disk_usage(_existing(path)).free}
     return found
 
 
@@ -164,4 +159,22 @@ def lacking(data: DataStore) -> dict[str, list[str]]:
     return {
         suite: [task for task in tasks if task in cards and set(data.status(cards[task]).values()) - {"present"}]
         for suite, tasks in builtin_suites().items()
+    }
+
+
+def report(data: DataStore, plugins: Plugins, offline: bool) -> dict[str, Any]:
+    """What ``mirrorbench doctor`` says; ``problems`` is empty if what every command needs is in order."""
+    packages, places = versions(), folders(data)
+    problems = [f"{name} is not installed" for name, found in packages.items() if not found]
+    problems += [f"the folder {f['path']} cannot be written" for f in places.values() if not writable(Path(f["path"]))]
+    return {
+        "versions": packages,
+        "extras": {name: package_version(package) for name, (package, _) in EXTRAS.items()},
+        "devices": devices(),
+        "folders": places,
+        "hub": hub(offline),
+        "plugins": [row for row in plugins.listing() if row["distribution"] != "built in"],
+        "missing": lacking(data),
+        "environment": {name: os.environ.get(name, "") for name in VARIABLES},
+        "problems": problems,
     }
