@@ -22,7 +22,7 @@ from mirrorbench.analysis.figures import TableRows
 from mirrorbench.core.errors import UsageError
 from mirrorbench.core.files import writing
 from mirrorbench.core.inputs import Array, Encoder, PoolingEncoder, TextInput, encode_checked
-from mirrorbench.core.specs import EncoderSpec, parse_spec
+from mirrorbench.core.specs import EncoderSpec, Specs, as_specs
 from mirrorbench.data.corpora import read_corpus
 from mirrorbench.models.pooling import Pooling
 from mirrorbench.reports.leaderboard import row_label
@@ -52,7 +52,7 @@ class Study:
     """Encoders on a task, with the fields of a ``Request``; the seed also draws samples."""
 
     workspace: Workspace
-    encoders: Sequence[str | EncoderSpec] = ()
+    encoders: Specs = ()
     task: str = ""
     corpus: str = ""
     seed: int = 0
@@ -66,8 +66,8 @@ class Study:
     @cached_property
     def plan(self) -> Plan:
         """One cell for each encoder."""
-        specs = tuple(dict.fromkeys(s if isinstance(s, EncoderSpec) else parse_spec(s) for s in self.encoders))
-        plan = self.workspace.plan(Request(specs, (self.task,), (self.seed,), self.corpus, self.protocol))
+        request = Request(as_specs(self.encoders), (self.task,), (self.seed,), self.corpus, self.protocol)
+        plan = self.workspace.plan(request)
         self.failures += plan.failures
         return plan
 

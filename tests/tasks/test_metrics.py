@@ -12,20 +12,7 @@ from hypothesis import strategies as st
 from scipy import stats
 from sklearn.metrics import accuracy_score
 
-from mirrorbench.tasks.metrics import (
-    accuracy,
-    accuracy_at,
-    auc,
-    cosine,
-    exact_threshold,
-    mean_reciprocal_rank,
-    over_subsets,
-    pearson,
-    roc_points,
-    spearman,
-    stepped_threshold,
-    unit,
-)
+from mirrorbench.tasks import metrics
 
 few = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), min_size=2, max_size=30)  # few values: many ties
 scored = st.lists(
@@ -36,16 +23,16 @@ scored = st.lists(
 def test_cosine_equals_a_loop_and_knows_zero_vectors() -> None:
     left, right = np.random.default_rng(0).normal(size=(2, 5, 3)).astype(np.float32)
     left[2] = 0
-    for x, y, value in zip(left.tolist(), right.tolist(), cosine(left, right), strict=True):
+    for x, y, value in zip(left.tolist(), right.tolist(), metrics.cosine(left, right), strict=True):
         norms = math.hypot(*x) * math.hypot(*y)
         assert value == pytest.approx(sum(a * b for a, b in zip(x, y, strict=True)) / norms if norms else 0.0)
     huge = np.full((1, 4), 1e38, dtype=np.float32)
-    assert cosine(huge, huge) == pytest.approx(1)
+    assert metrics.cosine(huge, huge) == pytest.approx(1)
 
 
 def test_unit_rows_are_those_of_a_loop_in_float64() -> None:
     rows = np.array([[3, 4], [0, 0], [-1e-20, 0], [1e30, 1e30]], dtype=np.float32)
-    found = unit(rows)
+    found = metrics.unit(rows)
     assert found.dtype == np.float64
     for row, scaled in zip(rows.astype(np.float64).tolist(), found.tolist(), strict=True):
         length = math.hypot(*row)
@@ -69,11 +56,11 @@ def naive_pearson(x: list[float], y: list[float]) -> float:
 def test_correlations_equal_their_definitions(pairs: list[tuple[int, int]]) -> None:
     x, y = [float(a) for a, _ in pairs], [float(b) for _, b in pairs]
     assume(len(set(x)) > 1 and len(set(y)) > 1)
-    assert pearson(x, y) == pytest.approx(naive_pearson(x, y), abs=1e-9)
-    assert spearman(x, y) == pytest.approx(naive_pearson(naive_ranks(x), naive_ranks(y)), abs=1e-9)
+    assert metrics.pearson(x, y) == pytest.approx(naive_pearson(x, y), abs=1e-9)
+    assert metrics.spearman(x, y) == pytest.approx(naive_pearson(naive_ranks(x), naive_ranks(y)), abs=1e-9)
 
 
-@pytest.mark.parametrize("correlate", [spearman, pearson])
+@pytest.mark.parametrize("correlate", [metrics.spearman, metrics.pearson])
 @pytest.mark.parametrize(("x", "y"), [([1, 1, 1], [1, 2, 3]), ([1, 2, 3], [0.3, 0.3, 0.3]), ([], []), ([1], [2])])
 def test_the_undefined_is_not_zero(correlate, x: list[float], y: list[float]) -> None:
     assert correlate(x, y) is None
@@ -86,18 +73,18 @@ def test_over_subsets_weights_by_size() -> None:
     order = generator.permutation(30)  # subsets need not be contiguous
     parts = [(slice(0, 5), 5), (slice(5, 15), 10), (slice(15, 30), 15)]
     values = [float(stats.spearmanr(scores[part], gold[part]).statistic) for part, _ in parts]
-    mean, weighted = over_subsets(spearman, scores[order], gold[order], [subsets[i] for i in order])
+    mean, weighted = metrics.over_subsets(metrics.spearman, scores[order], gold[order], [subsets[i] for i in order])
     assert mean == pytest.approx(sum(values) / 3)
     assert weighted == pytest.approx(sum(v * n for v, (_, n) in zip(values, parts, strict=True)) / 30)
     constant = np.array([1.0, 2, 3, 3])
-    assert over_subsets(spearman, constant, np.arange(4.0), ["a", "a", "b", "b"]) == (None, None)
+    assert metrics.over_subsets(metrics.spearman, constant, np.arange(4.0), ["a", "a", "b", "b"]) == (None, None)
 
 
 @given(st.lists(st.tuples(st.integers(-3, 3), st.booleans()), min_size=1, max_size=40))
 def test_auc_counts_pairs_in_the_right_order(items: list[tuple[int, bool]]) -> None:
     positive = [score for score, label in items if label]
     negative = [score for score, label in items if not label]
-    got = auc([score for score, _ in items], [float(label) for _, label in items])
+    got = metrics.auc([score for score, _ in items], [float(label) for _, label in items])
     if not positive or not negative:
         assert got is None
         return
@@ -108,8 +95,8 @@ def test_auc_counts_pairs_in_the_right_order(items: list[tuple[int, bool]]) -> N
 def test_the_area_under_the_points_is_the_auc() -> None:
     rng = np.random.default_rng(0)
     scores, gold = rng.normal(size=200).round(1), rng.integers(0, 2, 200)
-    fprs, tprs, thresholds = roc_points(scores, gold).values()
-    assert np.trapezoid(tprs, fprs) == pytest.approx(auc(scores, gold))
+    fprs, tprs, thresholds = metrics.roc_points(scores, gold).values()
+    assert np.trapezoid(tprs, fprs) == pytest.approx(metrics.auc(scores, gold))
     for fpr, tpr, threshold in zip(fprs, tprs, thresholds, strict=True):
         assert fpr == pytest.approx(np.mean(scores[gold == 0] >= threshold))
         assert tpr == pytest.approx(np.mean(scores[gold == 1] >= threshold))
@@ -121,20 +108,20 @@ def test_the_area_under_the_points_is_the_auc() -> None:
 @example([(0.3, 0)])
 def test_no_threshold_is_better_than_the_exact_one(drawn: list[tuple[float, int]]) -> None:
     scores, gold = (np.array(column) for column in zip(*drawn, strict=True))
-    found = exact_threshold(scores, gold)
+    found = metrics.exact_threshold(scores, gold)
     assert np.isfinite(found)
     best = max(accuracy_score(gold, scores > cut) for cut in [-2.0, *scores, *(scores + 1e-9), 2.0])
-    assert accuracy(scores, gold, found) == pytest.approx(accuracy_score(gold, scores > found))
-    assert accuracy(scores, gold, found) >= best - 1e-12
+    assert metrics.accuracy(scores, gold, found) == pytest.approx(accuracy_score(gold, scores > found))
+    assert metrics.accuracy(scores, gold, found) >= best - 1e-12
 
 
 def test_an_exact_threshold_lies_midway_and_gains_over_the_steps() -> None:
-    assert exact_threshold([0.1, 0.2, 0.6, 0.9], [0, 0, 1, 1]) == pytest.approx(0.4)
-    assert exact_threshold([0.1, 0.2], [0, 0]) == 0.2
-    assert exact_threshold([0.1, 0.2], [1, 1]) < 0.1
+    assert metrics.exact_threshold([0.1, 0.2, 0.6, 0.9], [0, 0, 1, 1]) == pytest.approx(0.4)
+    assert metrics.exact_threshold([0.1, 0.2], [0, 0]) == 0.2
+    assert metrics.exact_threshold([0.1, 0.2], [1, 1]) < 0.1
     scores, gold = [0.505, 0.5, 0.495, 0.4], [1, 0, 0, 0]
-    assert accuracy(scores, gold, exact_threshold(scores, gold)) == 1
-    assert accuracy(scores, gold, stepped_threshold(scores, gold)) == 0.75
+    assert metrics.accuracy(scores, gold, metrics.exact_threshold(scores, gold)) == 1
+    assert metrics.accuracy(scores, gold, metrics.stepped_threshold(scores, gold)) == 0.75
 
 
 def stepped_by_hand(scores: Sequence[float], gold: Sequence[int]) -> float:
@@ -152,11 +139,11 @@ def stepped_by_hand(scores: Sequence[float], gold: Sequence[int]) -> float:
 @example([(1.0, 0), (0.0, 1)])
 def test_the_stepping_search(drawn: list[tuple[float, int]]) -> None:
     scores, gold = zip(*drawn, strict=True)
-    assert stepped_threshold(scores, gold) == stepped_by_hand(scores, gold)
+    assert metrics.stepped_threshold(scores, gold) == stepped_by_hand(scores, gold)
 
 
 def test_metrics_of_ranks() -> None:
     ranks = [1, 2, 5, 6, float("inf")]
-    assert accuracy_at(1, ranks) == pytest.approx(1 / 5)
-    assert accuracy_at(5, ranks) == pytest.approx(3 / 5)
-    assert mean_reciprocal_rank(ranks) == pytest.approx((1 + 1 / 2 + 1 / 5 + 1 / 6) / 5)
+    assert metrics.accuracy_at(1, ranks) == pytest.approx(1 / 5)
+    assert metrics.accuracy_at(5, ranks) == pytest.approx(3 / 5)
+    assert metrics.mean_reciprocal_rank(ranks) == pytest.approx((1 + 1 / 2 + 1 / 5 + 1 / 6) / 5)
