@@ -7,8 +7,8 @@ scale give (w1, t2) and (w2, t1), both with the mean of the two scores.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -165,12 +165,7 @@ def _table_pair(row: TableRow, columns: Mapping[str, Any], scale: tuple[float, f
     )
 
 
-@dataclass
-class _JudgedPair:
-    """A pair in one language while its two words (by side, ``1`` and ``2``) are collected."""
-
-    score: float
-    words: dict[str, str] = field(default_factory=dict)
+_Judged = dict[str, tuple[str, str, float]]  # by id: two words of one language, and the score
 
 
 def parse_multisimlex(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[Pair]:
@@ -183,16 +178,16 @@ def parse_multisimlex(files: Mapping[str, Path], options: Mapping[str, Any]) -> 
     paths = {PurePosixPath(name).name: path for name, path in files.items()}
     if missing := {"translation.csv", "scores.csv"} - paths.keys():
         raise DataFormatError(f"Multi-SimLex: no file named {', '.join(sorted(missing))}.")
-    tables: list[dict[str, _JudgedPair]] = []
+    tables = []
     for code in _languages(options):
         words = Columns((f"{code} 1", f"{code} 2"), "order", separator=",").read(paths["translation.csv"])
         scores = Columns((code,), "order", separator=",").read(paths["scores.csv"])
         if len(words) != len(scores):
             raise DataFormatError(f"{paths['translation.csv']} has {len(words)} rows, scores.csv has {len(scores)}.")
-        table = {}
-        for word_row, score_row in zip(words, scores, strict=True):
-            sides = {side: _spaces(word_row.text(f"{code} {side}")) for side in "12"}
-            table[str(word_row.line - 1)] = _JudgedPair(score_row.number(code, _SIMLEX_SCALE), sides)
+        table: _Judged = {}
+        for row, score_row in zip(words, scores, strict=True):
+            left, right = (_spaces(row.text(f"{code} {side}")) for side in "12")
+            table[str(row.line - 1)] = left, right, score_row.number(code, _SIMLEX_SCALE)
         tables.append(table)
     return _pairs(tables)
 
@@ -206,21 +201,28 @@ def parse_multisimlex_concepticon(files: Mapping[str, Path], options: Mapping[st
     missing value in that edition. The option ``languages`` lists one or two columns (``ENGLISH``). Ids as above.
     """
     path = only_file(files, "multisimlex-concepticon")
-    tables: list[dict[str, _JudgedPair]] = []
+    tables = []
     for language in _languages(options):
         columns = ("SIMLEX_IDS", language, f"{language}_IN_SOURCE", f"{language}_SCORE")
-        table: dict[str, _JudgedPair] = {}
+        sides: dict[str, dict[str, str]] = {}
+        scores: dict[str, float] = {}
         for row in Columns(columns, "order").read(path):
-            _add_concept(table, row, [row.values[column] for column in columns])
-        ordered = dict(sorted(table.items(), key=lambda item: int(item[0])))
-        for identity, judged in ordered.items():
-            if len(judged.words) != 2:
-                raise DataFormatError(f"{path}: pair {identity} has {len(judged.words)} words of {language}.")
-        tables.append(ordered)
+            for identity, side, word, score in _words_of_concept(row, [row.values[column] for column in columns]):
+                words = sides.setdefault(identity, {})
+                if side in words or scores.setdefault(identity, score) != score:
+                    raise row.error(f"pair {identity} contradicts an earlier line")
+                words[side] = word
+        table: _Judged = {}
+        for identity in sorted(sides, key=int):
+            if len(sides[identity]) != 2:
+                raise DataFormatError(f"{path}: pair {identity} has {len(sides[identity])} words of {language}.")
+            table[identity] = sides[identity]["1"], sides[identity]["2"], scores[identity]
+        tables.append(table)
     return _pairs(tables)
 
 
-def _add_concept(table: dict[str, _JudgedPair], row: TableRow, fields: Sequence[str]) -> None:
+def _words_of_concept(row: TableRow, fields: Sequence[str]) -> Iterator[tuple[str, str, str, float]]:
+    """For each place of a concept: id of the pair, side, word and score."""
     places, forms, words, scores = fields
     slots, values = places.split(" "), scores.split(" ")
     texts = _cut(words, len(slots), _forms(forms))
@@ -230,11 +232,7 @@ def _add_concept(table: dict[str, _JudgedPair], row: TableRow, fields: Sequence[
         identity, _, side = slot.partition(":")
         if parse_index(identity) < 0 or side not in ("1", "2"):
             raise row.error(f"{shown(slot)} is no place such as 203:2")
-        score = parse_number(value, row.path, row.line, *_SIMLEX_SCALE)
-        judged = table.setdefault(identity, _JudgedPair(score))
-        if side in judged.words or judged.score != score:
-            raise row.error(f"pair {identity} contradicts an earlier line")
-        judged.words[side] = text
+        yield identity, side, text, parse_number(value, row.path, row.line, *_SIMLEX_SCALE)
 
 
 def _forms(text: str) -> set[str]:
@@ -279,18 +277,16 @@ def _languages(options: Mapping[str, Any]) -> list[str]:
     return [str(language) for language in languages]
 
 
-def _pairs(tables: list[dict[str, _JudgedPair]]) -> list[Pair]:
-    first, second = tables[0], tables[-1]
+def _pairs(tables: list[_Judged]) -> list[Pair]:
     if len(tables) == 1:
-        return [Pair(i, e.words["1"], e.words["2"], e.score) for i, e in first.items()]
+        return [Pair(identity, *judged) for identity, judged in tables[0].items()]
     pairs = []
-    for identity, entry in first.items():
-        other = second[identity]
+    for identity, (left, right, score) in tables[0].items():
+        other_left, other_right, other_score = tables[1][identity]
         # Scores are means of a dozen integers; rounding makes a difference of exactly 1.2 count as 1.2.
-        if round(abs(entry.score - other.score), 9) <= _MAX_DIFFERENCE:
-            mean = (entry.score + other.score) / 2
-            pairs.append(Pair(f"{identity}/12", entry.words["1"], other.words["2"], mean))
-            pairs.append(Pair(f"{identity}/21", entry.words["2"], other.words["1"], mean))
+        if round(abs(score - other_score), 9) <= _MAX_DIFFERENCE:
+            mean = (score + other_score) / 2
+            pairs += [Pair(f"{identity}/12", left, other_right, mean), Pair(f"{identity}/21", right, other_left, mean)]
     return pairs
 
 

@@ -78,12 +78,6 @@ class WordNet:
             raise DataFormatError(f"{self._paths[f'index.{name}']}: the line of {shown(lemma)} is no entry.")
         return [self._sense(name, offset, lemma) for offset in offsets]
 
-    def keys(self) -> Iterator[str]:
-        """The keys of all senses, by part of speech, lemma and number."""
-        for pos, name in POS.items():
-            for lemma in self._indices[name]:
-                yield from (sense.key for sense in self.senses(lemma, pos))
-
     def bases(self, word: str, pos: str) -> set[str]:
         """The possible base forms of a word, and the word itself; lower case."""
         name = POS[pos]
