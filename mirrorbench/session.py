@@ -383,9 +383,9 @@ class Session:
 
     def doctor(self) -> dict[str, Any]:
         """Versions, devices, folders, plugins, missing data and ``problems``, as ``mirrorbench doctor --json``."""
-        from mirrorbench.runs.environment import report
+        from mirrorbench.runs.environment import examine_installation
 
-        return report(self.workspace.data, self.workspace.plugins, self.workspace.offline)
+        return examine_installation(self.workspace.data, self.workspace.plugins, self.workspace.offline)
 
 
 def _check_protocol(protocol: str) -> None:

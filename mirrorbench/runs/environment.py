@@ -87,15 +87,6 @@ def _commit() -> str | None:
     return out.stdout.strip() or None
 
 
-def versions() -> dict[str, str]:
-    """Versions of Python and the packages that compute, empty where not installed."""
-    import mirrorbench
-
-    python = f"{platform.python_version()} on {platform.platform()}"
-    packages = {name: package_version(name) for name in _NEEDED}
-    return {"mirrorbench": mirrorbench.__version__, "python": python, **packages}
-
-
 def devices() -> list[str]:
     """Devices that torch can use, the default first."""
     import torch
@@ -162,13 +153,16 @@ def lacking(data: DataStore) -> dict[str, list[str]]:
     }
 
 
-def report(data: DataStore, plugins: Plugins, offline: bool) -> dict[str, Any]:
+def examine_installation(data: DataStore, plugins: Plugins, offline: bool) -> dict[str, Any]:
     """What ``mirrorbench doctor`` says; ``problems`` is empty if what every command needs is in order."""
-    packages, places = versions(), folders(data)
+    import mirrorbench
+
+    packages, places = {name: package_version(name) for name in _NEEDED}, folders(data)
+    python = f"{platform.python_version()} on {platform.platform()}"
     problems = [f"{name} is not installed" for name, found in packages.items() if not found]
     problems += [f"the folder {f['path']} cannot be written" for f in places.values() if not writable(Path(f["path"]))]
     return {
-        "versions": packages,
+        "versions": {"mirrorbench": mirrorbench.__version__, "python": python, **packages},
         "extras": {name: package_version(package) for name, (package, _) in EXTRAS.items()},
         "devices": devices(),
         "folders": places,
