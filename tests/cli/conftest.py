@@ -25,6 +25,14 @@ class Said:
     out: str
     err: str
 
+    def fails(self, code: int, *messages: str, out: str | None = None) -> Said:
+        """Asserts the exit code, messages on standard error, and, if given, all that stands on standard output."""
+        assert self.code == code, self.err
+        for message in messages:
+            assert message in self.err
+        assert out in (None, self.out)
+        return self
+
 
 Command = Callable[..., Said]
 

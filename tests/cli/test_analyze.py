@@ -138,9 +138,7 @@ def test_curves_of_a_sweep(toys: Callable, analyze: Callable, folder: Path, rand
     stored = [json.loads(p.read_text()) for p in (folder / "results").rglob("cats/seed-*.json")]
     four = [one["main_score"] for one in stored if one["cell"]["corpus"]["n"] == 4]
     assert float(found[0]["mean"]) == pytest.approx(np.mean(four))
-    said = analyze("curves", "results", "--x", "lr")
-    assert said.code == 2
-    assert "two values of lr" in said.err
+    analyze("curves", "results", "--x", "lr").fails(2, "two values of lr")
 
 
 def test_frequency_without_results(analyze: Callable, folder: Path) -> None:
@@ -169,9 +167,7 @@ def test_frequency_without_results(analyze: Callable, folder: Path) -> None:
 )
 def test_mistakes_are_explained(analyze: Callable, arguments: tuple[str, ...], needle: str) -> None:
     plugin = ("--plugin", str(PLUGIN)) if "letters" in arguments else ()
-    said = analyze(*arguments, *plugin)
-    assert said.code == 2
-    assert needle in said.err
+    analyze(*arguments, *plugin).fails(2, needle)
 
 
 def test_without_matplotlib_the_numbers_remain(
@@ -179,9 +175,7 @@ def test_without_matplotlib_the_numbers_remain(
 ) -> None:
     (folder / "texts.txt").write_text("one text\nanother text\n", encoding="utf-8")
     monkeypatch.setattr(figures, "find_spec", lambda name: None)
-    asked = analyze("isotropy", "-e", PLAIN, "--texts", "texts.txt", "-f", "pdf")
-    assert asked.code == 2
-    assert "pip install 'mirrorbench[figures]'" in asked.err
+    analyze("isotropy", "-e", PLAIN, "--texts", "texts.txt", "-f", "pdf").fails(2, "pip install 'mirrorbench[figures]'")
     said = analyze("isotropy", "-e", PLAIN, "--texts", "texts.txt")
     assert said.code == 0
     assert "mirrorbench[figures]" in said.err
@@ -209,8 +203,7 @@ def test_values_on_the_screen() -> None:
 def test_an_encoder_that_fails_stops_no_other(analyze: Callable, folder: Path) -> None:
     (folder / "texts.txt").write_text("one text\nanother text\n", encoding="utf-8")
     broken = ("-e", "./nowhere", "-e", "broken", "--plugin", str(PLUGIN))
-    said = analyze("isotropy", *broken, "-e", PLAIN, "--texts", "texts.txt", "-f", "none")
-    assert said.code == 1
-    assert "nowhere" in said.err
-    assert "the encoder broken failed: RuntimeError: it broke [down]" in said.err
+    said = analyze("isotropy", *broken, "-e", PLAIN, "--texts", "texts.txt", "-f", "none").fails(
+        1, "nowhere", "the encoder broken failed: RuntimeError: it broke [down]"
+    )
     assert [row["encoder"] for row in table(said)] == ["tiny-mp"]

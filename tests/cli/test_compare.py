@@ -63,9 +63,7 @@ def test_one_encoder_in_two_folders(mirrorbench: Callable, results: Path) -> Non
 
 def test_other_data_is_refused_unless_allowed(mirrorbench: Callable, results: Path) -> None:
     arguments = ("compare", "good", "good", "-r", "results", "-r", "other", "--resamples", "200")
-    said = mirrorbench(*arguments)
-    assert said.code == 2
-    assert "cats: different data" in said.err
+    mirrorbench(*arguments).fails(2, "cats: different data")
     said = mirrorbench(*arguments, "--allow-mixed")
     assert said.code == 0
     assert "mixed: cats: different data" in said.out
@@ -74,9 +72,9 @@ def test_other_data_is_refused_unless_allowed(mirrorbench: Callable, results: Pa
 def test_protocols_are_chosen(mirrorbench: Callable, results: Path) -> None:
     gold = np.arange(30.0)
     correlated(results, "good", "cats", gold, gold % 7, protocol="released")
-    said = mirrorbench("compare", "good", "bad", "--resamples", "200")
-    assert said.code == 2
-    assert "good has results of the protocols paper and released" in said.err
+    mirrorbench("compare", "good", "bad", "--resamples", "200").fails(
+        2, "good has results of the protocols paper and released"
+    )
     assert mirrorbench("compare", "good", "bad", "--resamples", "200", "--protocol", "paper").code == 0
 
 
@@ -95,13 +93,9 @@ def test_protocols_are_chosen(mirrorbench: Callable, results: Path) -> None:
     ],
 )
 def test_what_cannot_be_compared(mirrorbench: Callable, results: Path, arguments: list[str], message: str) -> None:
-    said = mirrorbench("compare", *arguments)
-    assert said.code == 2
-    assert message in said.err
+    mirrorbench("compare", *arguments).fails(2, message)
 
 
 def test_results_without_predictions(mirrorbench: Callable, results: Path) -> None:
     (results / "bad" / "cats" / "seed-0.npz").unlink()
-    said = mirrorbench("compare", "good", "bad", "--resamples", "200")
-    assert said.code == 1
-    assert "the predictions of" in said.err
+    mirrorbench("compare", "good", "bad", "--resamples", "200").fails(1, "the predictions of")

@@ -83,9 +83,7 @@ def test_a_column_to_npy(encode: Callable, folder: Path) -> None:
     assert said.code == 0
     assert "v.npy: 2 x 26" in said.err
     np.testing.assert_array_equal(np.load("v.npy")[:, :2], [[2, 0], [0, 1]])
-    again = encode("a.jsonl", "-c", "body", "-e", "letters", "-o", "v.npy")
-    assert again.code == 2
-    assert "exists already" in again.err
+    encode("a.jsonl", "-c", "body", "-e", "letters", "-o", "v.npy").fails(2, "exists already")
 
 
 def test_words_in_context_are_read_at_the_target(
@@ -134,6 +132,4 @@ def test_what_is_refused(encode: Callable, folder: Path, arguments: str, message
 
 def test_an_encoder_that_raises_is_one_message(encode: Callable, folder: Path) -> None:
     (folder / "a.txt").write_text("text\n")
-    said = encode("a.txt", "-e", "broken")
-    assert (said.code, said.out) == (1, "")
-    assert "the encoder failed: RuntimeError: it broke [down]" in said.err
+    encode("a.txt", "-e", "broken").fails(1, "the encoder failed: RuntimeError: it broke [down]", out="")

@@ -83,6 +83,6 @@ def test_rows_and_columns_of_a_paper(mirrorbench: Callable, folder: Path) -> Non
     assert [line[0] for line in lines] == ["BERT + Mirror", "RoBERTa + Mirror"]  # as printed there, and no others
     assert [cell != "–" for cell in lines[1]] == [True, False, False, False, False, False, True, False, False]
     correlated(folder / "other", "tiny+mirror", "stsb", GOLD, GOOD)
-    said = mirrorbench("leaderboard", "other", "--table", "mirror-bert/table3")
-    assert said.code == 2
-    assert "mirrorbench paper TABLE --encoder BACKBONE" in said.err
+    mirrorbench("leaderboard", "other", "--table", "mirror-bert/table3").fails(
+        2, "mirrorbench paper TABLE --encoder BACKBONE"
+    )

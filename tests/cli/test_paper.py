@@ -81,10 +81,7 @@ def test_a_document_and_a_table_of_facts(mirrorbench: Callable) -> None:
     ],
 )
 def test_bad_requests_are_exit_code_2(mirrorbench: Callable, arguments: list[str], message: str, hint: str) -> None:
-    said = mirrorbench("paper", *arguments)
-    assert (said.code, said.out) == (2, "")
-    assert message in said.err
-    assert hint in said.err
+    mirrorbench("paper", *arguments).fails(2, message, hint, out="")
 
 
 @pytest.fixture
@@ -134,7 +131,5 @@ def test_a_run_fills_what_is_missing_and_only_that(
 
 
 def test_what_fails_is_told_and_the_table_printed_all_the_same(mirrorbench: Callable, small_table: str) -> None:
-    said = mirrorbench("paper", small_table, "--encoder", "./nowhere", "--run")
-    assert said.code == 1
-    assert "Failed: ./nowhere+mirror" in said.err
+    said = mirrorbench("paper", small_table, "--encoder", "./nowhere", "--run").fails(1, "Failed: ./nowhere+mirror")
     assert ".700" in said.out

@@ -47,6 +47,4 @@ def test_no_name(mirrorbench: Callable, folder: Path, name: str) -> None:
 
 def test_nothing_is_overwritten(mirrorbench: Callable, folder: Path) -> None:
     assert mirrorbench("plugin", "new", "lab", "-o", "deep").code == 0
-    again = mirrorbench("plugin", "new", "mirrorbench-lab", "-o", "deep")
-    assert again.code == 2
-    assert "there already" in again.err
+    mirrorbench("plugin", "new", "mirrorbench-lab", "-o", "deep").fails(2, "there already")

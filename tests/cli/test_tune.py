@@ -64,9 +64,7 @@ def test_pairs(mirrorbench: Callable, corpus: Path, random_model: Callable[[str]
     assert f"{model}+pairs" in said.out
     card = (corpus / "enc" / "README.md").read_text()
     assert "pairs of texts" in card
-    wrong = mirrorbench("tune", "mine.txt", "-e", f"{model}+pairs", "-o", "enc2")
-    assert wrong.code == 2
-    assert "the lines are no pairs" in wrong.err
+    mirrorbench("tune", "mine.txt", "-e", f"{model}+pairs", "-o", "enc2").fails(2, "the lines are no pairs")
 
 
 @pytest.mark.parametrize(
@@ -138,7 +136,4 @@ def test_the_upload(
         raise OSError("403 Forbidden")
 
     monkeypatch.setattr(huggingface_hub.HfApi, "upload_folder", denied)
-    said = mirrorbench("tune", "mine.txt", "-o", "enc", "--force", *options)
-    assert said.code == 1
-    assert "403 Forbidden" in said.err
-    assert "The encoder is in enc" in said.err
+    mirrorbench("tune", "mine.txt", "-o", "enc", "--force", *options).fails(1, "403 Forbidden", "The encoder is in enc")
