@@ -50,17 +50,9 @@ class EncodedFile:
 
 
 def encode_texts(
-    source: str,
-    spec: EncoderSpec,
-    output: Path | IO[str],
-    workspace: Workspace,
-    *,
-    column: str = "",
-    words_in_context: bool = False,
-    spans: Sequence[str] = (),
-    level: str = "",
-    restart: bool = False,
-) -> EncodedFile:
+    source: str, spec: EncoderSpec, output: Path | IO[str], workspace: Workspace, *, column: str = "",
+    words_in_context: bool = False, spans: Sequence[str] = (), level: str = "", restart: bool = False,
+) -> EncodedFile:  # fmt: skip
     """See ``Session.encode``; to a text stream, each vector is written as a line of JSON."""
     in_context = words_in_context or bool(spans)
     if in_context and level:

@@ -199,16 +199,11 @@ def write_card(folder: Path, tuned: TunedEncoder, backbone: Path | None) -> None
     layers = parse_layers(tuned.pooling.layers)
     environment = Environment(undefined=StrictUndefined, keep_trailing_newline=True)
     text = environment.from_string(TEMPLATE.read_text(encoding="utf-8")).render(
-        metadata=_metadata(tuned, backbone),
-        name=tuned.folder.resolve().name,
-        tuned=tuned,
-        report=tuned.held_out,
-        recipe=tuned.recipe,
-        pooling=tuned.pooling,
+        metadata=_metadata(tuned, backbone), name=tuned.folder.resolve().name, tuned=tuned, report=tuned.held_out,
+        recipe=tuned.recipe, pooling=tuned.pooling, corpus=tuned.corpus["name"].removeprefix("./"),
         method=_PAPERS.get(tuned.spec.method, f"`{tuned.spec.method}`"),
-        corpus=tuned.corpus["name"].removeprefix("./"),
         layers=":".join("" if bound is None else str(bound) for bound in (layers.start, layers.stop)),
-    )
+    )  # fmt: skip
     (folder / "README.md").write_text(text, encoding="utf-8")
 
 
@@ -220,25 +215,19 @@ def _metadata(tuned: TunedEncoder, backbone: Path | None) -> str:
     named = not tuned.spec.is_path and hub_id != EMBEDDED and not Path(hub_id).exists()
     scores = [
         EvalResult(
-            task_type="sentence-similarity",
-            dataset_type="text",
+            task_type="sentence-similarity", dataset_type="text", metric_type=metric.replace("@", "_at_"),
             dataset_name=f"held-out lines of {tuned.corpus['name'].removeprefix('./')}",
-            metric_type=metric.replace("@", "_at_"),
-            metric_name=title,
-            metric_value=round(report.after[metric], 4),
+            metric_name=title, metric_value=round(report.after[metric], 4),
         )
         for metric, (title, _) in HELD_OUT_METRICS.items()
         if report
-    ]
+    ]  # fmt: skip
     data = ModelCardData(
-        model_name=tuned.folder.resolve().name,
-        library_name="sentence-transformers",
-        pipeline_tag="sentence-similarity",
+        model_name=tuned.folder.resolve().name, library_name="sentence-transformers", eval_results=scores or None,
         tags=["sentence-transformers", "feature-extraction", "sentence-similarity", "mirrorbench", tuned.spec.method],
-        base_model=hub_id if named else None,
+        pipeline_tag="sentence-similarity", base_model=hub_id if named else None,
         license=_LICENCES.get(name) or _licence_of(backbone),
-        eval_results=scores or None,
-    )
+    )  # fmt: skip
     return str(data.to_yaml()).strip()
 
 

@@ -276,18 +276,23 @@ class TuningTexts:
     n_read: int
     n_duplicates: int
 
+    @property
+    def summary(self) -> str:
+        """How many lines of which kind."""
+        return (
+            f"{self.n_read:,} {'pairs' if self.are_pairs else 'texts'}, {self.n_duplicates:,} of them repeated; "
+            f"{len(self.train):,} to tune on, {len(self.held_out):,} held out"
+        )
+
     def corpus(self) -> list[str]:
         """A string for each line; the texts of a pair, which contain no tab, are joined by a tab."""
         return ["\t".join(line) for line in self.train]
 
 
 def read_tuning_texts(
-    source: str | Path | Sequence[str] | Sequence[tuple[str, str]],
-    columns: Sequence[str] = (),
-    held_out: int | None = None,
-    seed: int = 0,
-    raw: bool = False,
-) -> TuningTexts:
+    source: str | Path | Sequence[str] | Sequence[tuple[str, str]], columns: Sequence[str] = (),
+    held_out: int | None = None, seed: int = 0, raw: bool = False,
+) -> TuningTexts:  # fmt: skip
     """Read texts or pairs to tune on from a file, ``-`` or a list, and hold ``held_out`` of them out.
 
     Lines ``text1||text2`` are pairs unless ``raw``. By default 500 lines are held out, or a tenth where that is less.

@@ -63,28 +63,17 @@ class TunedEncoder:
 
 
 def tune_texts(
-    texts: str | Path | Sequence[str] | Sequence[tuple[str, str]],
-    spec: EncoderSpec,
-    output: Path,
-    workspace: Workspace,
-    *,
-    level: str = "sentence",
-    columns: Sequence[str] = (),
-    seed: int = 0,
-    held_out: int | None = None,
-    force: bool = False,
-) -> TunedEncoder:
+    texts: str | Path | Sequence[str] | Sequence[tuple[str, str]], spec: EncoderSpec, output: Path,
+    workspace: Workspace, *, level: str = "sentence", columns: Sequence[str] = (), seed: int = 0,
+    held_out: int | None = None, force: bool = False,
+) -> TunedEncoder:  # fmt: skip
     """See ``Session.tune``; a repeated call takes the model from the cache."""
     output, plugins, reporter = output.expanduser(), workspace.plugins, workspace.reporter
     check_output(output, force)
     resolve_method(spec, level, None, plugins)  # finds errors in the spec before a large file is read
     # A named method other than ``pairs`` gets the lines as they are.
     read = read_tuning_texts(texts, columns, held_out, seed, raw=spec.method not in ("", PAIRS))
-    reporter.note(
-        f"{texts if isinstance(texts, str | Path) else read.name}: {read.n_read:,} "
-        f"{'pairs' if read.are_pairs else 'texts'}, {read.n_duplicates:,} of them repeated; "
-        f"{len(read.train):,} to tune on, {len(read.held_out):,} held out"
-    )
+    reporter.note(f"{texts if isinstance(texts, str | Path) else read.name}: {read.summary}")
     spec = resolve_method(spec, level, read.are_pairs, plugins)
     own = plugins.extended("register_corpora", GeneratedCorpus(read.name, "a user's texts", read.corpus))
     workspace = replace(workspace, plugins=own)

@@ -68,23 +68,16 @@ def markdown(table: Table) -> str:
     from tabulate import tabulate
 
     head, *labels = table.labels()
-    rows = [
-        [
-            *map(escape_markdown, label),
-            *(
-                _MARKS[rank].format(escape_markdown(with_deviation(s))) + with_marks(s)
-                for s, rank in zip(row.scores, ranks, strict=True)
-            ),
-        ]
-        for label, row, ranks in zip(labels, table.rows, table.ranks(), strict=True)
-    ]
+    rows = []
+    for label, row, ranks in zip(labels, table.rows, table.ranks(), strict=True):
+        marked = zip(row.scores, ranks, strict=True)
+        cells = [_MARKS[rank].format(escape_markdown(with_deviation(s))) + with_marks(s) for s, rank in marked]
+        rows.append([*map(escape_markdown, label), *cells])
     text = tabulate(
-        rows,
-        headers=[*head, *map(escape_markdown, table.heads())],
+        rows, headers=[*head, *map(escape_markdown, table.heads())], disable_numparse=True,
         tablefmt="pipe" if table.kind == "leaderboard" else "github",
-        disable_numparse=True,
         colalign=["left"] * len(head) + ["right"] * len(table.columns) if rows else None,
-    )
+    )  # fmt: skip
     title = f"**{escape_markdown(table.title)}**\n\n" if table.title else ""
     notes = "".join(f"\n\n{escape_markdown(note)}" for note in with_legend(table))
     return f"{title}{text}{notes}\n"
