@@ -31,12 +31,14 @@ def results(selected: Selected) -> list[Result]:
     return [entry.result for entry in selected[0]]
 
 
-def test_everything_by_default(folder: Path, plugins: Plugins) -> None:
+def test_everything_by_default(folder: Path, plugins: Plugins, tmp_path: Path) -> None:
     selection = select([folder], plugins)
     assert len(results(selection)) == 8
     assert sorted(specs(selection)) == sorted(SPECS)
     assert all(entry.path.is_file() for entry in selection[0])
     assert selection[2] == []
+    copy = write(tmp_path / "b", stored("bert+mirror", "stsb", 0.5))
+    assert len(results(select([folder, copy], plugins))) == 8  # the same cell counts once
 
 
 def test_results_without_predictions_have_no_intervals(folder: Path, plugins: Plugins) -> None:
@@ -96,11 +98,6 @@ def test_mixed_results_are_refused_unless_that_is_wanted(folder: Path, plugins: 
     assert select([folder, more], plugins, Choice(tasks=("sts12",)))[2] == []  # what is mixed is not selected
 
 
-def test_the_same_cell_in_two_folders_counts_once(folder: Path, plugins: Plugins, tmp_path: Path) -> None:
-    copy = write(tmp_path / "b", stored("bert+mirror", "stsb", 0.5))
-    assert len(results(select([folder, copy], plugins))) == 8
-
-
 @pytest.mark.parametrize(
     ("choice", "error", "message"),
     [
@@ -118,8 +115,7 @@ def test_what_is_not_there(
         select([folder], plugins, choice)
 
 
-def test_folders_without_results(tmp_path: Path, plugins: Plugins) -> None:
-    with pytest.raises(UsageError, match="there is no folder"):
-        select([tmp_path / "nowhere"], plugins)
-    with pytest.raises(UsageError, match="no results in"):
-        select([tmp_path], plugins)
+@pytest.mark.parametrize(("name", "message"), [("nowhere", "there is no folder"), ("", "no results in")])
+def test_folders_without_results(tmp_path: Path, plugins: Plugins, name: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        select([tmp_path / name], plugins)
