@@ -42,6 +42,13 @@ def pickled(model: Path, value: Any, **how: Any) -> None:
     torch.save(value, model / "pytorch_model.bin", **how)
 
 
+def without(model: Path, part: str) -> None:
+    state = load_file(model / "model.safetensors")
+    kept = {name: tensor for name, tensor in state.items() if part not in name}
+    assert 0 < len(kept) < len(state)
+    save_file(kept, model / "model.safetensors", metadata={"format": "pt"})
+
+
 def configured(model: Path, **changes: Any) -> None:
     config = json.loads((model / "config.json").read_text())
     (model / "config.json").write_text(json.dumps(config | changes))
@@ -96,19 +103,14 @@ def test_truncated_weights_are_an_error(model: Path, file: str, content: bytes |
 
 
 def test_weights_that_are_not_there_are_no_random_numbers(model: Path) -> None:
-    state = load_file(model / "model.safetensors")
-    kept = {name: tensor for name, tensor in state.items() if "layer.1." not in name}
-    save_file(kept, model / "model.safetensors", metadata={"format": "pt"})
+    without(model, "layer.1.")
     message = r"lack 16 tensors of a bert model .encoder\.layer\.1.*random numbers"
     with pytest.raises(ModelUnavailableError, match=message):
         opened(model)
 
 
 def test_only_the_unused_pooler_may_be_missing(model: Path) -> None:
-    state = load_file(model / "model.safetensors")
-    kept = {name: tensor for name, tensor in state.items() if not name.startswith("pooler")}
-    assert len(kept) < len(state)
-    save_file(kept, model / "model.safetensors", metadata={"format": "pt"})
+    without(model, "pooler.")
     opened(model)
 
 

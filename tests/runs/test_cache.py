@@ -5,6 +5,7 @@ import hashlib
 import logging
 from collections.abc import Callable
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -93,18 +94,13 @@ def test_a_model_comes_back(tmp_path: Path, transformer: Transformer) -> None:
     assert not list(path.parent.glob(".part-*"))
 
 
-def test_half_a_model_is_none_and_is_replaced(tmp_path: Path, transformer: Transformer) -> None:
+def test_half_a_model_is_replaced_and_that_of_a_faster_process_stays(tmp_path: Path, transformer: Transformer) -> None:
     cache = Cache(tmp_path)
     (tmp_path / "models" / "key").mkdir(parents=True)
     (tmp_path / "models" / "key" / "config.json").write_text("{")
     assert cache.model("key") is None
-    path = cache.save_model("key", transformer, {"n": 1})
+    path = cache.save_model("key", transformer, {"by": "first"})
     assert load_transformer(path, torch.device("cpu")).n_parameters == transformer.n_parameters
-
-
-def test_the_model_of_a_faster_process_stays(tmp_path: Path, transformer: Transformer) -> None:
-    cache = Cache(tmp_path)
-    cache.save_model("key", transformer, {"by": "first"})
     cache.save_model("key", transformer, {"by": "second"})
     assert cache.describe_model("key") == {"by": "first"}
     assert [path.name for path in (tmp_path / "models").iterdir()] == ["key"]
@@ -134,10 +130,7 @@ def test_a_model_that_is_swept_away_under_its_writer_is_written_again(
 def test_no_room_for_a_model(
     tmp_path: Path, transformer: Transformer, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
-    def full(*args: object) -> None:
-        raise error
-
-    monkeypatch.setattr(transformer.model, "save_pretrained", full)
+    monkeypatch.setattr(transformer.model, "save_pretrained", Mock(side_effect=error))
     with pytest.raises(StorageError, match=r"the tuned model cannot be written.*No space left") as caught:
         Cache(tmp_path).save_model("key", transformer, {})
     assert "MIRRORBENCH_CACHE" in caught.value.hint
@@ -159,46 +152,45 @@ def test_the_checksums_of_a_model_are_those_that_sha256sum_reads(tmp_path: Path,
     assert {"model.safetensors", "config.json", "mirrorbench.json"} <= set(lines)
 
 
-@pytest.mark.parametrize("damage", ["flipped", "lost", "cut", "no sums"])
+DAMAGE: dict[str, Callable[[Path], object]] = {
+    "flipped": flip,
+    "lost": Path.unlink,
+    "cut": lambda path: path.write_bytes(path.read_bytes()[:-10]),
+    "empty": lambda path: path.write_bytes(b""),
+}
+
+
+@pytest.mark.parametrize(("file", "damage"), [
+    ("model.safetensors", "flipped"), ("model.safetensors", "lost"), ("model.safetensors", "cut"),
+    ("SHA256SUMS", "lost"),
+])  # fmt: skip
 def test_a_damaged_model_is_none_and_is_replaced(
-    tmp_path: Path, transformer: Transformer, damage: str, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, transformer: Transformer, file: str, damage: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = Cache(tmp_path).save_model("key", transformer, {"n": 1})
-    weights = path / "model.safetensors"
-    if damage == "flipped":
-        flip(weights)
-    elif damage == "lost":
-        weights.unlink()
-    elif damage == "cut":
-        weights.write_bytes(weights.read_bytes()[:-10])
-    else:
-        (path / "SHA256SUMS").unlink()
+    DAMAGE[damage](path / file)
     cache = Cache(tmp_path)
     with caplog.at_level(logging.WARNING):
         assert cache.model("key") is None
-    wrong = "SHA256SUMS" if damage == "no sums" else "model.safetensors"
-    assert f"{path} is damaged ({'no ' if damage == 'no sums' else ''}{wrong}); it is tuned again" in caplog.text
+    wrong = "no SHA256SUMS" if file == "SHA256SUMS" else file
+    assert f"{path} is damaged ({wrong}); it is tuned again" in caplog.text
     cache.save_model("key", transformer, {"n": 2})
     assert Cache(tmp_path).model("key") == path
     assert cache.describe_model("key") == {"n": 2}
 
 
-@pytest.mark.parametrize("damage", ["vectors", "keys", "cut", "empty", "lost"])
+@pytest.mark.parametrize("damage", ["keys flipped", *DAMAGE])
 def test_damaged_vectors_are_missing_and_are_put_again(
     tmp_path: Path, damage: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     store = EmbeddingCache(tmp_path)
     store.put(inputs("a", "bb"), vectors("a", "bb"))
     store.put(inputs("ccc"), vectors("ccc"))
-    array = next(path for path in tmp_path.glob("*.keys.npy") if len(np.load(path)) == 2)
-    if damage != "keys":
-        array = array.with_name(array.name.replace(".keys", ""))
-    if damage in ("vectors", "keys"):
-        flip(array)
-    elif damage == "lost":
-        array.unlink()
+    keys = next(path for path in tmp_path.glob("*.keys.npy") if len(np.load(path)) == 2)
+    if damage == "keys flipped":
+        flip(keys)
     else:
-        array.write_bytes(array.read_bytes()[:-4] if damage == "cut" else b"")
+        DAMAGE[damage](keys.with_name(keys.name.replace(".keys", "")))
     with caplog.at_level(logging.WARNING):
         again = EmbeddingCache(tmp_path)
         assert again.missing(inputs("a", "bb", "ccc")) == inputs("a", "bb")
