@@ -111,15 +111,6 @@ def test_a_byte_level_tokenizer_loses_nothing(drawn: tuple[str, list[tuple[int, 
         assert text[index] in decoded
 
 
-def test_the_space_before_a_word_chooses_no_token() -> None:
-    """A byte-level token carries that space in its offsets."""
-    text = "the dog"
-    offsets = tokenizer("byte-bpe").encode(text).offsets
-    assert any(text[start:end].startswith(" ") for start, end in offsets)
-    np.testing.assert_array_equal(covering(offsets, text, [(0, 4)]), covering(offsets, text, [(0, 3)]))
-    assert covering(offsets, text, [(3, 4)]).size == 0
-
-
 @settings(deadline=None)
 @given(st.integers(1, 40), st.lists(st.integers(0, 39), min_size=1, unique=True), st.integers(1, 45))
 def test_the_window_is_full_and_shows_the_target(n: int, target: list[int], room: int) -> None:

@@ -70,12 +70,6 @@ def test_no_texts_give_no_vectors(random_model: Models) -> None:
     assert encoder(random_model("bert")).encode([]).shape == (0, 32)
 
 
-def test_progress_counts_each_text_once(random_model: Models) -> None:
-    done: list[int] = []
-    encoder(random_model("bert")).encode_pooled(as_inputs(TEXTS), POOLINGS, done.append)
-    assert sum(done) == len(TEXTS)
-
-
 def test_the_spec_wins_over_the_tokenizers_own_truncation_and_padding(random_model: Models, tmp_path: Path) -> None:
     path = tmp_path / "model"
     shutil.copytree(random_model("bert"), path)

@@ -13,7 +13,6 @@ from random_models import Models
 
 from mirrorbench.core.errors import TuningError, UsageError
 from mirrorbench.models.transformer import Transformer
-from mirrorbench.training import microbatch as parts
 from mirrorbench.training.augmentations import Augmentation
 from mirrorbench.training.loop import TuningReport, batches, tune_backbone
 from mirrorbench.training.methods import mirror_preset
@@ -114,27 +113,6 @@ def test_fewer_than_two_strings(fresh: Callable[..., Transformer], texts: list[s
 def test_strings_longer_than_the_model(fresh: Callable[..., Transformer]) -> None:
     with pytest.raises(UsageError, match="80 positions"):
         run(fresh(), replace(FAST, train_max_length=81))
-
-
-def test_small_batches_give_the_loss_and_gradients_of_one_big_batch(
-    fresh: Callable[..., Transformer], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    recipe = replace(FAST, augment=(("dropout", 0.0), ("span_mask", 5.0)), lr=0.0, weight_decay=0.0)
-    found = []
-    for budget in (1, 400, 100_000):
-        monkeypatch.setitem(parts.TOKEN_BUDGET, "cpu", budget)
-        monkeypatch.setitem(parts.PASS_COST, "cpu", 100_000)  # only the budget makes another pass
-        model = fresh(recipe)
-        passes = []
-        forward = model.forward
-        monkeypatch.setattr(model, "forward", lambda *a, f=forward, p=passes, **k: p.append(1) or f(*a, **k))
-        report = tune_backbone(model, TEXTS, replace(recipe, epochs=1, batch_size=len(TEXTS)), 0, AUGMENTATIONS)
-        gradients = torch.cat([p.grad.to_dense().flatten() for p in model.model.parameters() if p.grad is not None])
-        found.append((len(passes), report.losses[0], gradients))
-    assert found[0][0] == len(TEXTS) > found[1][0] > found[2][0] == 1  # the two views of a string stay together
-    for _, loss, gradients in found[:2]:
-        assert loss == pytest.approx(found[2][1], abs=1e-5)
-        torch.testing.assert_close(gradients, found[2][2], rtol=1e-4, atol=1e-6)
 
 
 class Noise:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 import torch
@@ -12,9 +13,6 @@ from torch.nn.functional import cosine_similarity
 
 from mirrorbench.training.losses import LOSSES, in_batch, infonce, multi_similarity, ntxent
 from mirrorbench.training.recipes import LOSS_NAMES
-
-SIZES = pytest.mark.parametrize("n", [2, 17])
-TEMPERATURES = pytest.mark.parametrize("temperature", [0.04, 1.0])
 
 
 def views(n: int, dimensions: int = 6, seed: int = 0, noise: float = 0.5) -> tuple[torch.Tensor, torch.Tensor]:
@@ -40,28 +38,6 @@ def equation_1(left: torch.Tensor, right: torch.Tensor, temperature: float) -> t
     return sum(terms) / len(terms)  # type: ignore[return-value]
 
 
-def assert_same(found: torch.Tensor, expected: torch.Tensor, inputs: tuple[torch.Tensor, torch.Tensor]) -> None:
-    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
-    for here, there in zip(torch.autograd.grad(found, inputs), torch.autograd.grad(expected, inputs), strict=True):
-        torch.testing.assert_close(here, there, rtol=1e-3, atol=1e-5)
-
-
-@SIZES
-@TEMPERATURES
-def test_infonce_is_equation_1(n: int, temperature: float) -> None:
-    pair = views(n)
-    assert_same(infonce(*pair, temperature), equation_1(*pair, temperature), pair)
-
-
-@SIZES
-@TEMPERATURES
-def test_ntxent_is_pytorch_metric_learnings(n: int, temperature: float) -> None:
-    pair = views(n)
-    labels = torch.arange(n).repeat(2)
-    expected = NTXentLoss(temperature)(torch.cat(pair), labels)
-    assert_same(ntxent(*pair, temperature), expected, pair)
-
-
 def simcse_equation_4(left: torch.Tensor, right: torch.Tensor, temperature: float) -> torch.Tensor:
     """SimCSE, Eq. 4, term by term: each first view an anchor, all second views in the denominator."""
     terms = []
@@ -71,21 +47,29 @@ def simcse_equation_4(left: torch.Tensor, right: torch.Tensor, temperature: floa
     return sum(terms) / len(terms)  # type: ignore[return-value]
 
 
-@SIZES
-@TEMPERATURES
-def test_in_batch_is_simcses_equation_4(n: int, temperature: float) -> None:
-    pair = views(n)
-    assert_same(in_batch(*pair, temperature), simcse_equation_4(*pair, temperature), pair)
+def metric_learnings(left: torch.Tensor, right: torch.Tensor, temperature: float) -> torch.Tensor:
+    return NTXentLoss(temperature)(torch.cat([left, right]), torch.arange(len(left)).repeat(2))
 
 
-@SIZES
-@TEMPERATURES
-def test_in_batch_is_sentence_transformers_ranking_loss(n: int, temperature: float) -> None:
+def ranking(left: torch.Tensor, right: torch.Tensor, temperature: float) -> torch.Tensor:
+    """Sentence-transformers' MultipleNegativesRankingLoss."""
     losses = pytest.importorskip("sentence_transformers.losses")
-    pair = views(n)
-    ranking = losses.MultipleNegativesRankingLoss(torch.nn.Identity(), scale=1 / temperature)
-    expected = ranking.compute_loss_from_embeddings(list(pair), None)
-    assert_same(in_batch(*pair, temperature), expected, pair)
+    loss = losses.MultipleNegativesRankingLoss(torch.nn.Identity(), scale=1 / temperature)
+    return loss.compute_loss_from_embeddings([left, right], None)
+
+
+@pytest.mark.parametrize("n", [2, 17])
+@pytest.mark.parametrize("temperature", [0.04, 1.0])
+@pytest.mark.parametrize(
+    ("loss", "reference"),
+    [(infonce, equation_1), (ntxent, metric_learnings), (in_batch, simcse_equation_4), (in_batch, ranking)],
+)
+def test_values_and_gradients_are_those_of(loss: Any, reference: Any, temperature: float, n: int) -> None:
+    inputs = views(n)
+    found, expected = loss(*inputs, temperature), reference(*inputs, temperature)
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
+    for here, there in zip(torch.autograd.grad(found, inputs), torch.autograd.grad(expected, inputs), strict=True):
+        torch.testing.assert_close(here, there, rtol=1e-3, atol=1e-5)
 
 
 def test_in_batch_leaves_out_what_stands_for_the_same() -> None:
