@@ -56,10 +56,6 @@ class Cost:
         }
 
 
-def _ignore(n: int) -> None:
-    """No progress report."""
-
-
 class TransformerEncoder:
     """A ``Transformer`` with a pooling; ``cost`` sums up all its encoding.
 
@@ -89,7 +85,7 @@ class TransformerEncoder:
         return self.encode_pooled(as_inputs(inputs), [self.pooling])[0]
 
     def encode_pooled(
-        self, inputs: Sequence[TextInput], poolings: Sequence[Pooling], advance: Callable[[int], None] = _ignore
+        self, inputs: Sequence[TextInput], poolings: Sequence[Pooling], advance: Callable[[int], None] = lambda n: None
     ) -> list[Array]:
         """Vectors of texts under several poolings, in as few passes as their lengths and paddings allow.
 
@@ -106,10 +102,10 @@ class TransformerEncoder:
         lengths = list(dict.fromkeys(pooling.max_length for pooling in poolings))
         for length in lengths:
             alike = list(dict.fromkeys(pooling for pooling in poolings if pooling.max_length == length))
-            vectors, windowed = self._pass(inputs, alike, advance if length == lengths[-1] else _ignore)
+            vectors, windowed = self._pass(inputs, alike, advance if length == lengths[-1] else lambda n: None)
             plain = [pooling for pooling in alike if pooling.mode != "target"]
             if plain and len(windowed):  # these read the start of long texts, not a window around the target
-                for pooling, again in self._pass([inputs[row] for row in windowed], plain, _ignore)[0].items():
+                for pooling, again in self._pass([inputs[row] for row in windowed], plain)[0].items():
                     vectors[pooling][windowed] = again
             found |= vectors
         self.cost += Cost(seconds=time.perf_counter() - started)
@@ -117,7 +113,7 @@ class TransformerEncoder:
 
     @torch.inference_mode()
     def _pass(
-        self, inputs: Sequence[TextInput], poolings: list[Pooling], advance: Callable[[int], None]
+        self, inputs: Sequence[TextInput], poolings: list[Pooling], advance: Callable[[int], None] = lambda n: None
     ) -> tuple[dict[Pooling, Array], _Rows]:
         """One pass over the texts under poolings of one maximum length.
 
@@ -216,15 +212,15 @@ def _chunks(
             yield rows, transformer.tokenize([item.text for item in some], max_length), None, rows[:0]
 
 
+@dataclass(eq=False)
 class LanguageRouter:
     """One encoder per language: for cross-lingual tasks with monolingual backbones (paper 1, section 4.3, BLI).
 
     ``encoders``: one per ISO 639-1 code, with vectors of one dimension; ``fingerprint``: identity of all together.
     """
 
-    def __init__(self, encoders: Mapping[str, Any], fingerprint: str) -> None:
-        self.encoders = encoders
-        self.fingerprint = fingerprint
+    encoders: Mapping[str, Any]
+    fingerprint: str
 
     @property
     def cost(self) -> Cost:
@@ -236,7 +232,7 @@ class LanguageRouter:
         return self._routed(inputs, lambda encoder, own: [encoder.encode(own)])[0]
 
     def encode_pooled(
-        self, inputs: Sequence[TextInput], poolings: Sequence[Pooling], advance: Callable[[int], None] = _ignore
+        self, inputs: Sequence[TextInput], poolings: Sequence[Pooling], advance: Callable[[int], None] = lambda n: None
     ) -> list[Array]:
         """As ``encode``, under several poolings: one array for each."""
         return self._routed(inputs, lambda encoder, own: encoder.encode_pooled(own, poolings, advance))

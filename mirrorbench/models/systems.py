@@ -221,6 +221,7 @@ def _object_fingerprint(model: Any) -> str:
     })  # fmt: skip
 
 
+@dataclass(repr=False, eq=False)
 class TextEncoder:
     """An encoder as ``load`` returns it: vectors of strings or of words in context.
 
@@ -229,9 +230,8 @@ class TextEncoder:
         name: the spec that was loaded.
     """
 
-    def __init__(self, encoder: Encoder, name: str = "encoder") -> None:
-        self.encoder = encoder
-        self.name = name
+    encoder: Encoder
+    name: str = "encoder"
 
     def __repr__(self) -> str:
         return f"<mirrorbench encoder {self.name}>"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from pickle import UnpicklingError
@@ -115,11 +115,11 @@ class Transformer:
     model: Any
     tokenizer: Any
     device: torch.device
-    budget: int = field(init=False)
-    """Tokens per batch, padding included; halved when the device runs out of memory."""
 
-    def __post_init__(self) -> None:
-        self.budget = TOKEN_BUDGET[self.device.type]
+    @cached_property
+    def budget(self) -> int:
+        """Tokens per batch, padding included; halved when the device runs out of memory."""
+        return TOKEN_BUDGET[self.device.type]
 
     @property
     def n_parameters(self) -> int:
@@ -176,13 +176,9 @@ class Transformer:
             )
 
     def forward(
-        self,
-        ids: Ragged,
-        poolings: Sequence[Pooling],
-        pad_to: int = 0,
-        targets: Ragged | None = None,
+        self, ids: Ragged, poolings: Sequence[Pooling], pad_to: int = 0, targets: Ragged | None = None,
         packed: bool = False,
-    ) -> list[torch.Tensor]:
+    ) -> list[torch.Tensor]:  # fmt: skip
         """Vectors of a batch, (batch, dimensions) for each pooling, with gradients; does not wait for the device.
 
         ``pad_to``: pad to this many tokens instead of the longest text's. ``targets``: from ``locate``, for ``target``

@@ -86,16 +86,10 @@ def batches(n: int, size: int, drop_last: bool, rng: np.random.Generator) -> Ite
 
 
 def tune_backbone(
-    transformer: Transformer,
-    texts: Sequence[str],
-    recipe: Recipe,
-    seed: int,
-    augmentations: dict[str, Augmentation],
-    protocol: str = "paper",
-    precision: str = "fp32",
-    advance: Callable[[int], None] = lambda n: None,
+    transformer: Transformer, texts: Sequence[str], recipe: Recipe, seed: int, augmentations: dict[str, Augmentation],
+    protocol: str = "paper", precision: str = "fp32", advance: Callable[[int], None] = lambda n: None,
     pairs: PairFunction = identical_pairs,
-) -> TuningReport:
+) -> TuningReport:  # fmt: skip
     """Tune a backbone, built with the recipe's model augmentations, in place.
 
     ``advance`` gets the number of strings done since its last call; where pairs are not strings, the corresponding
