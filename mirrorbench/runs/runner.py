@@ -44,16 +44,6 @@ WRITE_EVERY = 8192
 
 
 @dataclass(frozen=True)
-class _Encoded:
-    """Vectors under one pooling, and what results say about them."""
-
-    vectors: Vectors
-    seconds: float
-    description: dict[str, Any]
-    cost: dict[str, Any]
-
-
-@dataclass(frozen=True)
 class _TaskInputs:
     """A task's items, the inputs to encode, and the checksums of its files."""
 
@@ -126,7 +116,7 @@ class Runner:
         """The cells of one model, which is loaded once and encodes each text once."""
         first = cells[0]
         try:
-            encoder, seconds = self.workspace.loader.load(first.model, first.pooling, first.precision, self.corpora)
+            encoder, tuning = self.workspace.loader.load(first.model, first.pooling, first.precision, self.corpora)
         except (Exception, SystemExit) as error:  # models and plugins may raise anything; the run goes on
             yield from failed(cells, error)
             return
@@ -134,7 +124,7 @@ class Runner:
         while parts:
             part = parts.pop(0)
             try:
-                encoded = self._encode(encoder, part)
+                vectors, encoding = self._encode(encoder, part)
             except (Exception, SystemExit) as error:  # as above
                 names = dict.fromkeys(cell.task for cell in part)
                 if len(names) > 1 and not isinstance(error, StorageError):
@@ -145,14 +135,14 @@ class Runner:
                 continue
             for cell in part:
                 try:
-                    result = self._score(cell, encoded[cell.pooling], encoder, seconds)
+                    result = self._score(cell, vectors[cell.pooling], encoder, {"train": tuning, "encode": encoding})
                 except (Exception, SystemExit) as error:
                     yield from failed([cell], error)
                 else:
                     yield CellOutcome(cell, result)
 
-    def _encode(self, encoder: Encoder, cells: list[Cell]) -> dict[Pooling | None, _Encoded]:
-        """Vectors of all inputs of the cells' tasks, by pooling."""
+    def _encode(self, encoder: Encoder, cells: list[Cell]) -> tuple[dict[Pooling | None, Vectors], float]:
+        """Vectors of all inputs of the cells' tasks, by pooling, and the seconds that encoding took."""
         cache, first = self.workspace.cache, cells[0]
         wanted: dict[tuple[Pooling | None, ...], dict[TextInput, None]] = {}
         inputs: dict[Pooling | None, dict[TextInput, None]] = {}
@@ -168,14 +158,8 @@ class Runner:
             if missing:
                 # Sorted, so that the same texts make the same batches in whatever order the cells are.
                 self._fill(encoder, sorted(missing, key=TextInput.key), {p: stored[p] for p in poolings}, first)
-        seconds = time.perf_counter() - started
-        spent = self._spent(encoder, first)
-        encoded = {}
-        for pooling, embeddings in stored.items():
-            array = embeddings.get(list(inputs[pooling]))
-            vectors = Vectors(inputs[pooling], array, str(self.workspace.torch_device))
-            encoded[pooling] = _Encoded(vectors, seconds, _description(encoder, pooling, array.shape[1]), spent)
-        return encoded
+        seconds, device = time.perf_counter() - started, str(self.workspace.torch_device)
+        return {p: Vectors(inputs[p], stored[p].get(list(inputs[p])), device) for p in inputs}, seconds
 
     def _fit(self, encoder: Encoder, name: str) -> _TaskInputs:
         """A task's items and inputs for an encoder; the task may use the encoder's own vocabulary."""
@@ -211,11 +195,11 @@ class Runner:
             spent["tuning"] = cache.describe_model(key).get("cost", {})
         return spent
 
-    def _score(self, cell: Cell, encoded: _Encoded, encoder: Encoder, train_seconds: float) -> Result:
+    def _score(self, cell: Cell, vectors: Vectors, encoder: Encoder, seconds: dict[str, float]) -> Result:
         task, fitted = self.tasks[cell.task], self._fitted[cell.task]
         started = time.perf_counter()
-        scores = score_task(task, fitted.items, encoded.vectors, cell.protocol, self.workspace.plugins.metrics)
-        seconds = {"train": train_seconds, "encode": encoded.seconds, "score": time.perf_counter() - started}
+        scores = score_task(task, fitted.items, vectors, cell.protocol, self.workspace.plugins.metrics)
+        seconds["score"] = time.perf_counter() - started
         overlap = self._contamination(cell)
         if overlap:
             scores = replace(scores, extra={**scores.extra, "overlap": overlap.flags(scores.ids)})
@@ -236,13 +220,13 @@ class Runner:
             coverage=scores.coverage,
             seconds={name: round(value, 4) for name, value in seconds.items()},
             data={"version": task.version, "files": dict(cell.data)},
-            encoder=encoded.description
+            encoder=_description(encoder, cell.pooling, vectors.array.shape[1])
             | {"weights": cell.model.fingerprint, "revision": cell.spec.revision, "texts": len(distinct)}
             | lost,
             environment=self._environment,
             created=datetime.now(UTC).isoformat(timespec="seconds"),
             notes=[*scores.notes, *_notes(cell, task.languages, **lost)],
-            cost=encoded.cost,
+            cost=self._spent(encoder, cell),
             overlap=overlap.to_json() if overlap else None,
         )
         self.results.write(cell, result, scores)

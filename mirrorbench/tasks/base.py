@@ -39,11 +39,11 @@ class Vectors:
     def __init__(self, inputs: Iterable[TextInput], array: Array, device: str = "cpu") -> None:
         self.device = device
         self._row = {item: row for row, item in enumerate(inputs)}
-        self._array = array
+        self.array = array
 
     def __call__(self, inputs: Sequence[TextInput]) -> Array:
         """Vectors of ``inputs`` in their order, float32 of shape (len(inputs), dimensions)."""
-        return self._array[[self._row[item] for item in inputs]]
+        return self.array[[self._row[item] for item in inputs]]
 
 
 @dataclass(frozen=True)
