@@ -157,12 +157,11 @@ COSINES = [0.9, 0.2, 0.7, 0.65, 0.8, 0.1, 0.95, 0.3, 0.4, 0.75, 0.85, 0.2, 0.6]
 
 def test_the_threshold_comes_from_dev_alone() -> None:
     scores = wic(LABELS)
-    assert scores.metrics["threshold"] == pytest.approx(0.675, abs=1e-6)
-    assert scores.metrics["dev_accuracy"] == 1
-    assert scores.metrics["test_accuracy"] == pytest.approx(
-        accuracy_score(LABELS["test"], np.array(COSINES[6:]) > 0.675)
-    )
-    assert scores.metrics["test_auc"] == pytest.approx(roc_auc_score(LABELS["test"], COSINES[6:]))
+    assert scores.metrics == {
+        "threshold": pytest.approx(0.675, abs=1e-6), "dev_accuracy": 1, "dev_auc": 1,
+        "test_accuracy": pytest.approx(accuracy_score(LABELS["test"], np.array(COSINES[6:]) > 0.675)),
+        "test_auc": pytest.approx(roc_auc_score(LABELS["test"], COSINES[6:])),
+    }  # fmt: skip
     assert (scores.notes, scores.submission) == ((), "")
     np.testing.assert_allclose(scores.scores, COSINES, atol=1e-6)
     np.testing.assert_array_equal(scores.extra["predictions"], np.array(COSINES) > 0.675)
