@@ -36,7 +36,6 @@ QUERY_ROWS = {"cpu": 256, "cuda": 4096}
 UNIT_BYTES = 256 << 20
 """Most memory for the normalised queries that are compared with all keys at once."""
 
-SIMILARITIES = ("cosine", "dot")
 _EXACT_ROWS = 16  # queries whose candidates are scored again together; few, to fit into the CPU's cache
 _NEVER = 1e30  # penalty that excludes a key; fits into float32
 _TIE = 1e-12  # cosines that differ by less are the same
@@ -142,8 +141,8 @@ def _first_equal(keys: Floats) -> IntArray:
 
 
 def _check(keys: Floats, k: int, similarity: str) -> None:
-    if similarity not in SIMILARITIES:
-        raise UsageError(f"similarity {similarity!r} is none of {', '.join(SIMILARITIES)}")
+    if similarity not in ("cosine", "dot"):
+        raise UsageError(f"similarity {similarity!r} is none of cosine, dot")
     if not len(keys) or k < 1:
         raise UsageError("a search needs at least one key and one neighbour")
 
