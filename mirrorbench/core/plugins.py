@@ -30,6 +30,7 @@ from mirrorbench.core.hooks import PROJECT, HookSpecs
 
 _T = TypeVar("_T")
 
+_BUILT_IN, _FILE = "built in", "file"  # in place of a distribution
 _LISTINGS = {"task": "mirrorbench list tasks", "corpus": "mirrorbench list corpora"}
 
 
@@ -140,13 +141,13 @@ class Plugins:
     """The loaded plugins and what they registered; with ``discover`` entry points are loaded beside ``builtin``."""
 
     def __init__(self, kinds: Mapping[str, Kind], builtin: Sequence[str], discover: bool = True) -> None:
-        self._kinds, self._builtin = kinds, tuple(builtin)
+        self._kinds = kinds
         self._manager = pluggy.PluginManager(PROJECT)
         self._manager.add_hookspecs(HookSpecs)
         self.files: list[Path] = []  # those that add_file loaded, for workers in other processes
-        self._distributions: dict[str, str] = {}
+        self._distributions = dict.fromkeys(builtin, _BUILT_IN)
         self._registries: dict[str, Registry[Any]] = {}
-        for name in self._builtin:
+        for name in builtin:
             self._manager.register(import_module(name), name=name)
         self._manager.check_pending()
         if discover:
@@ -170,7 +171,7 @@ class Plugins:
             raise PluginError(f"plugin {plugin} failed: {_in_one_line(error)}", hint) from error
         warnings.warn(f"plugin {plugin} skipped: {_in_one_line(error)}", PluginWarning, stacklevel=2)
 
-    def add(self, plugin: Any, name: str, distribution: str = "") -> None:
+    def add(self, plugin: Any, name: str, distribution: str = _FILE) -> None:
         """Register a plugin object; without hooks, or with one of a wrong name or argument, a ``PluginError``."""
         hooks = ", ".join(self._kinds)
         try:
@@ -225,7 +226,8 @@ class Plugins:
         return self._registries[hook]
 
     def _collect(self, impl: Any, registry: Registry[Any], register: Callable[..., None]) -> None:
-        if impl.plugin_name in self._builtin:
+        dist = self._distributions[impl.plugin_name]
+        if dist == _BUILT_IN:
             impl.function(register)
             return
         before = registry.names()
@@ -238,17 +240,16 @@ class Plugins:
             registry.keep(before)  # nothing of a skipped plugin stays
             if isinstance(error, DuplicateNameError):
                 raise
-            dist = self._distributions.get(impl.plugin_name, "")
-            self._report(f"{impl.plugin_name} ({dist})" if dist else impl.plugin_name, error, named=not dist)
+            named = dist == _FILE
+            self._report(impl.plugin_name if named else f"{impl.plugin_name} ({dist})", error, named)
 
     def listing(self) -> list[dict[str, Any]]:
         """Each plugin's name, distribution and hooks, in the order of loading."""
         rows: list[dict[str, Any]] = []
         for name, plugin in self._manager.list_name_plugin():
             if plugin is not None:
-                dist = self._distributions.get(name) or ("built in" if name in self._builtin else "file")
                 hooks = sorted(caller.name for caller in self._manager.get_hookcallers(plugin) or ())
-                rows.append({"name": name, "distribution": dist, "hooks": hooks})
+                rows.append({"name": name, "distribution": self._distributions[name], "hooks": hooks})
         return rows
 
     encoders = _registered("register_encoders", "Systems that are encoders of their own.")

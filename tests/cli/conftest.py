@@ -25,6 +25,13 @@ class Said:
     out: str
     err: str
 
+    def works(self, *messages: str) -> Said:
+        """Asserts that the exit code is 0, and messages on standard output."""
+        assert self.code == 0, self.err
+        for message in messages:
+            assert message in self.out
+        return self
+
     def fails(self, code: int, *messages: str, out: str | None = None) -> Said:
         """Asserts the exit code, messages on standard error, and, if given, all that stands on standard output."""
         assert self.code == code, self.err

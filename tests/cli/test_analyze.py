@@ -43,8 +43,9 @@ def test_isotropy_of_the_embedded_model(analyze: Callable, folder: Path) -> None
 
     texts = [f"sentence number {n} is here" for n in range(12)]
     (folder / "texts.txt").write_text("\n".join(texts), encoding="utf-8")
-    said = analyze("isotropy", "-e", PLAIN, "-e", "tiny+base:pooling=cls", "--texts", "texts.txt", "-f", "svg,png")
-    assert said.code == 0
+    said = analyze(
+        "isotropy", "-e", PLAIN, "-e", "tiny+base:pooling=cls", "--texts", "texts.txt", "-f", "svg,png"
+    ).works()
     first, second = table(said)
     assert (first["encoder"], second["encoder"]) == ("tiny-mp", "tiny-CLS")
     vectors = mirrorbench.load("tiny").encode(texts)
@@ -63,8 +64,9 @@ def test_layers_of_a_random_model(analyze: Callable, folder: Path, random_model:
 
     (folder / "texts.txt").write_text("the cat sat here\na dog ran\n", encoding="utf-8")
     path = random_model("bert")
-    said = analyze("layers", "-e", f"{path}+base", "-t", "quick-sts", "--texts", "texts.txt", "-o", "out", "-f", "none")
-    assert said.code == 0
+    analyze(
+        "layers", "-e", f"{path}+base", "-t", "quick-sts", "--texts", "texts.txt", "-o", "out", "-f", "none"
+    ).works()
     found = rows(folder / "out" / "layers-quick-sts.csv")
     assert [row["layer"] for row in found] == ["0", "1", "2", "3"]
     spans = {"the cat sat here": [(0, 3), (4, 7), (8, 11), (12, 16)], "a dog ran": [(0, 1), (2, 5), (6, 9)]}
@@ -81,8 +83,7 @@ def test_layers_of_a_random_model(analyze: Callable, folder: Path, random_model:
 
 
 def test_predictions_are_computed_once(analyze: Callable, folder: Path) -> None:
-    said = analyze("similarity", "-e", PLAIN, "-f", "svg")
-    assert said.code == 0
+    said = analyze("similarity", "-e", PLAIN, "-f", "svg").works()
     assert [row["pairs"] for row in table(said)] == ["low", "middle", "high"]
     (path,) = (folder / "results").rglob("seed-0.npz")
     stored = np.load(path)
@@ -93,8 +94,7 @@ def test_predictions_are_computed_once(analyze: Callable, folder: Path) -> None:
     low = stored["scores"][gold < gold.min() + np.ptp(gold) / 3]
     assert bands[0]["mean"] == pytest.approx(low.mean())
     before = path.stat().st_mtime_ns
-    said = analyze("errors", "-e", PLAIN, "-e", "tiny+base:pooling=cls", "-t", "quick-sts", "--show", "2")
-    assert said.code == 0
+    said = analyze("errors", "-e", PLAIN, "-e", "tiny+base:pooling=cls", "-t", "quick-sts", "--show", "2").works()
     assert path.stat().st_mtime_ns == before
     shifts = rows(folder / "analysis" / "errors-quick-sts.csv")
     assert len(shifts) == 250
@@ -105,21 +105,18 @@ def test_predictions_are_computed_once(analyze: Callable, folder: Path) -> None:
 
 def test_roc_and_projection_of_words_in_context(analyze: Callable, folder: Path, random_model: Callable) -> None:
     model = f"{random_model('bert')}+base:pooling=target"
-    said = analyze("roc", "-e", model, "-f", "none")
-    assert said.code == 0
+    said = analyze("roc", "-e", model, "-f", "none").works()
     (path,) = (folder / "results").rglob("seed-0.npz")
     stored = np.load(path)
     test = stored["splits"] == "train"  # the embedded part of the data is scored on its train split
     area = roc_auc_score(stored["gold"][test], stored["scores"][test])
     assert float(table(said)[0]["auc"]) == pytest.approx(area, abs=1e-4)
     assert rows(folder / "analysis" / "roc-quick-wic.csv")[0]["threshold"] == "inf"
-    said = analyze("projection", "-e", model, "--method", "pca", "-f", "png")
-    assert said.code == 0
+    said = analyze("projection", "-e", model, "--method", "pca", "-f", "png").works()
     assert len(rows(folder / "analysis" / "projection-contexts-pca.csv")) == 36
     assert table(said)[0]["senses"] == "3"
     for arguments in (("--word", "spring"), ("--method", "mds"), ("--word", "spring", "--texts", "x")):
-        said = analyze("projection", "-e", model, *arguments)
-        assert said.code == 2
+        said = analyze("projection", "-e", model, *arguments).fails(2)
         assert said.err
 
 
@@ -128,8 +125,7 @@ def test_curves_of_a_sweep(toys: Callable, analyze: Callable, folder: Path, rand
     model = f"{random_model('bert')}+mirror:corpus=texts.txt"
     specs = [f"{model},corpus_size={n}" for n in (4, 8)]
     assert toys("-e", specs[0], "-e", specs[1], "-t", "cats,dogs", "--seeds", "2").code == 0
-    said = analyze("curves", "results", "--x", "corpus_size", "-t", "cats", "--log", "--plugin", str(PLUGIN))
-    assert said.code == 0
+    analyze("curves", "results", "--x", "corpus_size", "-t", "cats", "--log", "--plugin", str(PLUGIN)).works()
     found = rows(folder / "analysis" / "curves-corpus_size.csv")
     assert [(row["task"], row["corpus_size"], row["seeds"]) for row in found] == [
         ("cats", "4", "2"),
@@ -143,8 +139,7 @@ def test_curves_of_a_sweep(toys: Callable, analyze: Callable, folder: Path, rand
 
 def test_frequency_without_results(analyze: Callable, folder: Path) -> None:
     pytest.importorskip("wordfreq", reason="frequency buckets need the extra 'words'")
-    said = analyze("frequency", "-f", "pdf")
-    assert said.code == 0
+    said = analyze("frequency", "-f", "pdf").works()
     found = table(said)
     assert len(found) == 10
     counts = [int(row["words"]) for row in found]
@@ -176,8 +171,7 @@ def test_without_matplotlib_the_numbers_remain(
     (folder / "texts.txt").write_text("one text\nanother text\n", encoding="utf-8")
     monkeypatch.setattr(figures, "find_spec", lambda name: None)
     analyze("isotropy", "-e", PLAIN, "--texts", "texts.txt", "-f", "pdf").fails(2, "pip install 'mirrorbench[figures]'")
-    said = analyze("isotropy", "-e", PLAIN, "--texts", "texts.txt")
-    assert said.code == 0
+    said = analyze("isotropy", "-e", PLAIN, "--texts", "texts.txt").works()
     assert "mirrorbench[figures]" in said.err
     assert [path.suffix for path in sorted((folder / "analysis").iterdir())] == [".csv", ".json"]
 

@@ -70,8 +70,7 @@ def encode(mirrorbench: Callable) -> Callable:
 
 def test_a_pipe(encode: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"abba\n\nzz\n")))
-    said = encode("-", "-e", "letters")
-    assert said.code == 0
+    said = encode("-", "-e", "letters").works()
     rows = [json.loads(line) for line in said.out.splitlines()]
     assert [row[:2] for row in rows] == [[2, 2], [0, 0], [0, 0]]
     assert rows[2][25] == 2
@@ -79,8 +78,7 @@ def test_a_pipe(encode: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_column_to_npy(encode: Callable, folder: Path) -> None:
     (folder / "a.jsonl").write_text('{"x": 1, "body": "aa"}\n{"x": 2, "body": "b"}\n')
-    said = encode("a.jsonl", "-c", "body", "-e", "letters", "-o", "v.npy")
-    assert said.code == 0
+    said = encode("a.jsonl", "-c", "body", "-e", "letters", "-o", "v.npy").works()
     assert "v.npy: 2 x 26" in said.err
     np.testing.assert_array_equal(np.load("v.npy")[:, :2], [[2, 0], [0, 1]])
     encode("a.jsonl", "-c", "body", "-e", "letters", "-o", "v.npy").fails(2, "exists already")

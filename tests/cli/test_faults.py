@@ -62,8 +62,9 @@ def test_a_corpus_that_cannot_be_tuned_on(
     toys: Callable, folder: Path, random_model: Callable[[str], Path], content: bytes, message: str
 ) -> None:
     (folder / "corpus.txt").write_bytes(content)
-    said = toys("-e", f"{random_model('bert')}+mirror", "-e", "letters", "-t", "cats", "--corpus", "./corpus.txt")
-    assert said.code == 1
+    said = toys(
+        "-e", f"{random_model('bert')}+mirror", "-e", "letters", "-t", "cats", "--corpus", "./corpus.txt"
+    ).fails(1)
     assert message in " ".join(said.err.split())
     assert [path.parts[-3] for path in (folder / "results").rglob("seed-*.json")] == ["letters"]
 

@@ -15,8 +15,7 @@ def stored(toys: Callable, folder: Path) -> Path:
 
 def test_results_are_rendered_in_every_format(toys: Callable, stored: Path) -> None:
     def render(*arguments: str) -> str:
-        said = toys(*arguments, command="leaderboard")
-        assert said.code == 0
+        said = toys(*arguments, command="leaderboard").works()
         return said.out
 
     assert render().startswith("| encoder")
@@ -29,8 +28,7 @@ def test_results_are_rendered_in_every_format(toys: Callable, stored: Path) -> N
 
 
 def test_a_table_goes_into_a_file(toys: Callable, stored: Path, folder: Path) -> None:
-    said = toys("-f", "latex", "-o", "paper/table.tex", command="leaderboard")
-    assert (said.code, said.out) == (0, "")
+    assert toys("-f", "latex", "-o", "paper/table.tex", command="leaderboard").works().out == ""
     assert r"\toprule" in (folder / "paper" / "table.tex").read_text()
 
 
@@ -60,9 +58,7 @@ def test_what_cannot_be_rendered(toys: Callable, stored: Path, arguments: list[s
 
 def test_a_damaged_result_is_named(toys: Callable, stored: Path) -> None:
     (stored / "letters" / "cats" / "seed-0.json").write_text("{")
-    said = toys(command="leaderboard")
-    assert said.code == 1
-    assert "seed-0.json is not a result file" in said.err
+    toys(command="leaderboard").fails(1, "seed-0.json is not a result file")
 
 
 def test_the_name_of_a_file_says_its_format(toys: Callable, stored: Path, folder: Path) -> None:
@@ -100,6 +96,4 @@ def test_two_folders_of_other_data_do_not_mix(toys: Callable, stored: Path, fold
     result = json.loads((stored / "letters" / "cats" / "seed-0.json").read_text())
     other.write_text(json.dumps({**result, "data": {"version": 2}, "cell_id": "another"}))
     toys("results", "other", command="leaderboard").fails(2, "cats: 2 different versions of its data", "--allow-mixed")
-    said = toys("results", "other", "--allow-mixed", command="leaderboard")
-    assert said.code == 0
-    assert "Mixed, not comparable: cats" in said.out
+    toys("results", "other", "--allow-mixed", command="leaderboard").works("Mixed, not comparable: cats")

@@ -38,11 +38,7 @@ def test_published_and_measured_side_by_side(mirrorbench: Callable, folder: Path
     for seed, score in enumerate((0.700, 0.710, 0.720)):
         write(folder / "elsewhere", stored("roberta+mirror", "sts12", score, seed))
     write(folder / "elsewhere", stored("roberta+base:pooling=cls", "sts12", 0.09))
-    said = mirrorbench("paper", "mirror-bert/table3", "--results", "elsewhere")
-    assert said.code == 0
-    assert ".710 ± .010" in said.out
-    assert "+.064 ≠" in said.out
-    assert "+.000 |" in said.out
+    mirrorbench("paper", "mirror-bert/table3", "--results", "elsewhere").works(".710 ± .010", "+.064 ≠", "+.000 |")
     cells = json.loads(mirrorbench("paper", "mirror-bert/table3", "-o", "elsewhere", "-f", "json").out)["cells"]
     measured = [cell for cell in cells if cell["measured"] is not None]
     assert [(cell["encoder"], cell["differs"]) for cell in measured] == [
@@ -53,8 +49,7 @@ def test_published_and_measured_side_by_side(mirrorbench: Callable, folder: Path
 
 @pytest.mark.parametrize(("format_", "start"), [("markdown", "**"), ("latex", r"\begin{table}"), ("csv", "row,label")])
 def test_formats(mirrorbench: Callable, format_: str, start: str) -> None:
-    said = mirrorbench("paper", "mirror-bert/table3", "--format", format_)
-    assert said.code == 0
+    said = mirrorbench("paper", "mirror-bert/table3", "--format", format_).works()
     assert said.out.startswith(start)
 
 
@@ -112,8 +107,7 @@ def test_a_run_fills_what_is_missing_and_only_that(
     assert isinstance(paper_tables()[small_table], PaperTable)
     model = str(random_model("bert"))
     run = ("paper", small_table, "--encoder", model, "--run", "--seeds", "2")
-    said = mirrorbench(*run)
-    assert said.code == 0, said.err
+    said = mirrorbench(*run).works()
     stored = [json.loads(path.read_text())["cell"] for path in (folder / "results").rglob("seed-*.json")]
     assert sorted((cell["spec"], cell["seed"]) for cell in stored) == [
         (f"{model}+mirror:corpus=quick-sentences,corpus_size=60,dropout=0", 0),

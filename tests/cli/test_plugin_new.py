@@ -25,8 +25,7 @@ def test_the_least_of_each_is_small_and_works(
     plugins = [part for name in ("pets", "letters", "word_drop") for part in ("--plugin", f"{name}.py")]
     (folder / "corpus.txt").write_text("".join(f"a text of number {n}\n" for n in range(12)))
     tuned = f"{random_model('bert')}+mirror:word_drop=0.3,corpus=corpus.txt"
-    said = mirrorbench("run", *plugins, "-e", "letters", "-e", tuned, "-t", "pets", "--device", "cpu", "--offline")
-    assert said.code == 0, said.err
+    mirrorbench("run", *plugins, "-e", "letters", "-e", tuned, "-t", "pets", "--device", "cpu", "--offline").works()
     results = {r["cell"]["spec"]: r for r in (json.loads(p.read_text()) for p in folder.rglob("seed-0.json"))}
     rows = [line.split("\t") for line in FILES["pets.tsv"].splitlines()]
     count = [[np.array([text.count(c) for c in ascii_lowercase]) for text in row[:2]] for row in rows]
@@ -39,9 +38,7 @@ def test_the_least_of_each_is_small_and_works(
 
 @pytest.mark.parametrize("name", ["My-Lab", "a b", "", "-x", "x--y", "../x", "1x", "a_b"])
 def test_no_name(mirrorbench: Callable, folder: Path, name: str) -> None:
-    said = mirrorbench("plugin", "new", "--", name)
-    assert said.code == 2
-    assert "no name for a plugin" in said.err
+    mirrorbench("plugin", "new", "--", name).fails(2, "no name for a plugin")
     assert list(folder.iterdir()) == []
 
 

@@ -24,8 +24,7 @@ def results(folder: Path) -> dict[str, dict[str, Any]]:
 
 
 def test_a_plugin_end_to_end(toys: Callable, folder: Path) -> None:
-    said = toys("--encoder", "letters", *CATS_AND_DOGS)
-    assert said.code == 0
+    said = toys("--encoder", "letters", *CATS_AND_DOGS).works()
     table = [line.strip("|").replace(" ", "").split("|") for line in said.out.splitlines() if line.startswith("|")]
     assert table[0] == ["encoder", "cats", "dogs", "avg."]
     assert table[2][0] == "letters"
@@ -53,9 +52,7 @@ def test_a_second_run_computes_nothing(toys: Callable, folder: Path) -> None:
 
 
 def test_dry_run_computes_nothing_and_says_what_is_done(toys: Callable, folder: Path) -> None:
-    said = toys("--encoder", "letters", *CATS_AND_DOGS, "--dry-run")
-    assert said.code == 0
-    assert "2 cells: 0 done, 2 to do, 0 impossible" in said.out
+    toys("--encoder", "letters", *CATS_AND_DOGS, "--dry-run").works("2 cells: 0 done, 2 to do, 0 impossible")
     assert list(folder.iterdir()) == []
     toys("--encoder", "letters", "--tasks", "cats")
     said = toys("--encoder", "letters", "--encoder", "./nowhere", *CATS_AND_DOGS, "--dry-run")
@@ -124,8 +121,7 @@ def test_a_model_that_cannot_be_had(toys: Callable, folder: Path, monkeypatch: p
     from huggingface_hub import constants
 
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(folder / "hub"))
-    said = toys("--encoder", "roberta", "--encoder", "letters", *CATS_AND_DOGS, "--offline")
-    assert said.code == 1
+    said = toys("--encoder", "roberta", "--encoder", "letters", *CATS_AND_DOGS, "--offline").fails(1)
     assert said.err.count("the model roberta-base could not be had") == 1
     assert str(folder / "hub") in said.err
     for way_out in ("--encoder ./path/to/model", "HF_HOME=", "--encoder tiny"):
@@ -136,16 +132,12 @@ def test_a_model_that_cannot_be_had(toys: Callable, folder: Path, monkeypatch: p
 def test_a_loss_that_is_not_finite(toys: Callable, folder: Path, random_model: Callable[[str], Path]) -> None:
     (folder / "mine.txt").write_text("".join(f"line {n}\n" for n in range(40)))
     spec = f"{random_model('bert')}+mirror:lr=1,weight_decay=10,epochs=400,batch_size=40,temperature=0.0001"
-    said = toys("-e", spec, "--tasks", "cats", "--corpus", "mine.txt")
-    assert said.code == 1
-    assert "the loss is not finite" in said.err
-    assert "lower lr" in said.err
+    toys("-e", spec, "--tasks", "cats", "--corpus", "mine.txt").fails(1, "the loss is not finite", "lower lr")
 
 
 def test_a_ladder_with_seeds(toys: Callable, folder: Path, random_model: Callable[[str], Path]) -> None:
     (folder / "mine.txt").write_text("".join(f"line {n}\n" for n in range(12)))
-    said = toys("-e", str(random_model("bert")), *CATS_AND_DOGS, "--corpus", "mine.txt", "--seeds", "2")
-    assert said.code == 0
+    said = toys("-e", str(random_model("bert")), *CATS_AND_DOGS, "--corpus", "mine.txt", "--seeds", "2").works()
     labels = [line.split("|")[1].strip() for line in said.out.splitlines() if line.startswith("|")][2:]
     assert labels == ["bert-CLS", "bert-mp", "bert + Mirror"]
     assert "sample standard deviation over 2 seeds" in said.out
@@ -184,8 +176,7 @@ def test_an_interrupted_run_goes_on_where_it_was(
     times = {path: path.stat().st_mtime_ns for path in (folder / "results").rglob("seed-*")}
 
     (folder / "go").touch()
-    again = toys(*encoders)
-    assert again.code == 0, again.err
+    again = toys(*encoders).works()
     assert "2 of them from earlier runs" in again.err
     assert {path: path.stat().st_mtime_ns for path in times} == times
     assert (folder / "calls").read_text().splitlines() == ["letters 4", "blocking 4", "blocking 4"]
@@ -289,12 +280,10 @@ blocks:
 
 def test_a_grid_file(toys: Callable, folder: Path) -> None:
     (folder / "grid.yaml").write_text(GRID)
-    said = toys("grid.yaml", "--dry-run")
-    assert said.code == 0
-    assert "2 cells: 0 done, 2 to do, 0 impossible\nno estimate of the time: results holds no result" in said.out
-    said = toys("grid.yaml")
-    assert said.code == 0
-    assert "Letters twice" in said.out
+    toys("grid.yaml", "--dry-run").works(
+        "2 cells: 0 done, 2 to do, 0 impossible\nno estimate of the time: results holds no result"
+    )
+    toys("grid.yaml").works("Letters twice")
     assert set(results(folder / "results")) == {"letters/cats/seed-0.json", "letters/dogs/seed-0.json"}
     said = toys("grid.yaml", "--tasks", "cats", "--protocol", "released", "--dry-run")
     assert re.search(r"1 cell: 0 done, 1 to do, 0 impossible\nabout \d+ s for 1 of them", said.out)
@@ -330,16 +319,15 @@ def test_a_dry_run_downloads_nothing(toys: Callable, folder: Path, monkeypatch: 
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(folder / "hub"))
     monkeypatch.setattr(socket.socket, "connect", connect)
     monkeypatch.setattr(socket, "getaddrinfo", connect)
-    said = toys("-e", "roberta", "-e", "letters", "-t", "cats,sts12", "--dry-run")
-    assert said.code == 0
-    assert "cannot roberta+mirror  cats: the model roberta-base could not be had" in said.out
+    said = toys("-e", "roberta", "-e", "letters", "-t", "cats,sts12", "--dry-run").works(
+        "cannot roberta+mirror  cats: the model roberta-base could not be had"
+    )
     assert said.out.endswith("counts as impossible; the run itself would fetch it.\n")
     assert "A dry run" not in toys("-e", "roberta", "-t", "cats", "--dry-run", "--offline").out
 
 
 def test_a_disk_that_is_full_is_one_message(toys: Callable, folder: Path, full_disk: Callable[[str], None]) -> None:
     full_disk("results")
-    said = toys("--encoder", "letters", *CATS_AND_DOGS)
-    assert said.code == 1
+    said = toys("--encoder", "letters", *CATS_AND_DOGS).fails(1)
     assert said.err.count("No space left on device") == 1
     assert "Free some space" in said.err

@@ -39,10 +39,9 @@ def test_scores_equal_sentence_transformers(
 ) -> None:
     from sentence_transformers import SentenceTransformer
 
-    said = mirrorbench(
+    mirrorbench(
         "run", "--encoder", f"{minilm}+base", "--tasks", "stsb,sickr", "--data-dir", str(real_store.root), "--offline"
-    )
-    assert said.code == 0, said.err
+    ).works()
     found = scores(folder / "results", f"{minilm}+base")
 
     model = SentenceTransformer(str(minilm), device="cpu", local_files_only=True)
@@ -63,9 +62,7 @@ def test_mirror_tunes_on_the_real_sentences(
 ) -> None:
     spec = f"{minilm}+mirror:corpus_size=400"
     command = ("run", "-e", spec, "-t", "sts17-en", "--data-dir", str(real_store.root), "--offline")
-    said = mirrorbench(*command)
-    assert said.code == 0, said.err
-    assert "Tuned on: sts-sentences (400 strings)" in said.out
+    said = mirrorbench(*command).works("Tuned on: sts-sentences (400 strings)")
     (path,) = folder.rglob("seed-0.json")
     result = json.loads(path.read_text())
     assert result["cell"]["recipe"]["pooling"] == "mean"
@@ -81,8 +78,9 @@ def test_what_a_window_leaves_out_stands_in_the_result(mirrorbench: Callable, fo
     from mirrorbench.models.backbones import embedded_directory
     from mirrorbench.runs.builtin import plugins
 
-    said = mirrorbench("run", "-e", "tiny+base:pooling=target,layers=-2:,max_length=8", "-t", "quick-wic", "--offline")
-    assert said.code == 0, said.err
+    said = mirrorbench(
+        "run", "-e", "tiny+base:pooling=target,layers=-2:,max_length=8", "-t", "quick-wic", "--offline"
+    ).works()
     (path,) = folder.rglob("seed-0.json")
     result = json.loads(path.read_text())
     task = plugins().tasks["quick-wic"]

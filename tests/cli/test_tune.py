@@ -24,21 +24,18 @@ def test_a_text_file_becomes_a_row_of_the_table(
     mirrorbench: Callable, corpus: Path, random_model: Callable[[str], Path]
 ) -> None:
     spec = f"{random_model('bert')}:max_length=40,dropout=0.2,layers=:"
-    said = mirrorbench("tune", "mine.txt", "-e", spec, "-o", "my-encoder", "--held-out", "8", "--device", "cpu")
-    assert said.code == 0, said.err
+    said = mirrorbench("tune", "mine.txt", "-e", spec, "-o", "my-encoder", "--held-out", "8", "--device", "cpu").works()
     assert "41 texts, 1 of them repeated; 32 to tune on, 8 held out" in said.err
     assert "alignment" in said.out
     assert "uniformity" in said.out
     assert "Nearest neighbours" in said.out
     written = json.loads((corpus / "my-encoder" / "mirrorbench.json").read_text())
     assert written["recipe"]["augment"]["dropout"] == 0.2
-    run = mirrorbench("run", "--plugin", str(PLUGIN), "-e", "./my-encoder", "-t", "cats", "--device", "cpu")
-    assert run.code == 0, run.err
+    mirrorbench("run", "--plugin", str(PLUGIN), "-e", "./my-encoder", "-t", "cats", "--device", "cpu").works()
     (result,) = (json.loads(path.read_text()) for path in (corpus / "results").rglob("seed-0.json"))
     assert (result["encoder"]["pooling"], result["encoder"]["layers"]) == (written["readout"]["pooling"], ":")
     assert result["encoder"]["max_length"] == 40
-    vectors = mirrorbench("encode", "mine.txt", "-e", "./my-encoder", "-o", "v.npy", "--device", "cpu")
-    assert vectors.code == 0
+    mirrorbench("encode", "mine.txt", "-e", "./my-encoder", "-o", "v.npy", "--device", "cpu").works()
     assert np.load(corpus / "v.npy").shape == (41, 32)
 
 
@@ -49,8 +46,9 @@ def test_files_of_any_name_and_standard_input(
     content = "\n".join(LINES).encode()
     (corpus / "my texts, part 2+3.txt").write_bytes(content)
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
-    said = mirrorbench("tune", name, "-e", str(random_model("bert")), "-o", "enc", "--held-out", "0", "--device", "cpu")
-    assert said.code == 0, said.err
+    mirrorbench(
+        "tune", name, "-e", str(random_model("bert")), "-o", "enc", "--held-out", "0", "--device", "cpu"
+    ).works()
     written = json.loads((corpus / "enc" / "mirrorbench.json").read_text())["corpus"]
     assert (written["name"], written["n"]) == ("standard input" if name == "-" else f"./{name}", 40)
 
@@ -58,8 +56,7 @@ def test_files_of_any_name_and_standard_input(
 def test_pairs(mirrorbench: Callable, corpus: Path, random_model: Callable[[str], Path]) -> None:
     (corpus / "pairs.txt").write_text("\n".join(f"{a}||{b}" for a, b in pairwise(LINES)))
     model = str(random_model("bert"))
-    said = mirrorbench("tune", "pairs.txt", "-e", model, "-o", "enc", "--held-out", "5", "--device", "cpu")
-    assert said.code == 0, said.err
+    said = mirrorbench("tune", "pairs.txt", "-e", model, "-o", "enc", "--held-out", "5", "--device", "cpu").works()
     assert "39 pairs" in said.err
     assert f"{model}+pairs" in said.out
     card = (corpus / "enc" / "README.md").read_text()
@@ -104,9 +101,9 @@ def test_interrupted_leaves_nothing(
             raise KeyboardInterrupt
 
     monkeypatch.setattr(Display, "advance", interrupt)
-    said = mirrorbench("tune", "mine.txt", "-e", str(random_model("bert")), "-o", "enc", "--device", "cpu")
-    assert said.code == 130
-    assert "nothing was written" in said.err
+    mirrorbench("tune", "mine.txt", "-e", str(random_model("bert")), "-o", "enc", "--device", "cpu").fails(
+        130, "nothing was written"
+    )
     assert [p.name for p in corpus.iterdir()] == ["mine.txt"]
 
 
@@ -124,9 +121,7 @@ def test_the_upload(
     )  # fmt: skip
     monkeypatch.setattr(huggingface_hub.HfApi, "upload_folder", lambda self, **kw: asked.append(("upload", kw)))
     options = ("-e", str(random_model("bert")), "--device", "cpu", "--held-out", "0", "--push-to-hub", "me/enc")
-    said = mirrorbench("tune", "mine.txt", "-o", "enc", "--private", *options)
-    assert said.code == 0, said.err
-    assert "https://hub/me/enc" in said.out
+    mirrorbench("tune", "mine.txt", "-o", "enc", "--private", *options).works("https://hub/me/enc")
     (_, create), (_, upload) = asked
     assert create == {"repo_id": "me/enc", "private": True, "exist_ok": True}
     assert upload["repo_id"] == "me/enc"
