@@ -121,21 +121,6 @@ def test_identical_strings_have_identical_vectors_in_training_mode(
     assert (left - right).abs().amax(1).min() > 1e-3
 
 
-@pytest.mark.parametrize("hidden", ["none", "bool", "added"])
-def test_attention_is_torchs_own_but_for_the_mask(hidden: str) -> None:
-    torch.manual_seed(0)
-    query, key, value = torch.randn(3, 6, 2, 5, 8)
-    keep = torch.rand(6, 1, 1, 5) < 0.7
-    keep[..., 0] = True
-    mask = {"none": None, "bool": keep, "added": torch.zeros(6, 1, 1, 5).masked_fill(~keep, -1e9)}[hidden]
-    detach = ControlledDropout().attach(torch.nn.Dropout(), 1e-12)
-    assert detach is not None
-    controlled = F.scaled_dot_product_attention(query, key, value, mask, dropout_p=1e-12, scale=0.3)
-    plain = F.scaled_dot_product_attention(query, key, value, mask, scale=0.3)
-    detach()
-    torch.testing.assert_close(controlled, plain)
-
-
 def test_the_rate_of_attention_and_of_layers_is_measured() -> None:
     detach = ControlledDropout().attach(torch.nn.Dropout(), 0.3)
     assert detach is not None
@@ -239,8 +224,3 @@ def test_an_unknown_attention_is_an_error() -> None:
     with pytest.raises(TuningError, match="Linear has no self-attention that drophead knows"):
         Drophead().attach(torch.nn.Linear(2, 2), 0.1)
     assert Drophead().attach(torch.nn.Linear(2, 2), 0.0) is None
-
-
-def test_the_rate_is_a_probability() -> None:
-    with pytest.raises(UsageError, match="drophead=1 is out of range"):
-        recipe(drophead=1)

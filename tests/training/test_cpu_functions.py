@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 import torch
@@ -9,6 +11,7 @@ from scipy.stats import binomtest, chisquare
 from torch.nn import functional as F
 from torch.testing import assert_close
 
+from mirrorbench.training.augmentations.model import _attention as controlled
 from mirrorbench.training.cpu_functions import attention, dropout, embedding, fast_cpu_functions
 
 HALF = torch.tensor([[True, True, False, True], [True, False, False, False]])[:, None, None, :]
@@ -67,16 +70,17 @@ def states(queries: int = 5, keys: int = 4) -> list[torch.Tensor]:
     return [torch.randn(2, 3, n, 8, requires_grad=True) for n in (queries, keys, keys)]
 
 
+@pytest.mark.parametrize("function", [attention, controlled])
 @pytest.mark.parametrize("scale", [None, 0.2])
 @pytest.mark.parametrize("mask", MASKS.values(), ids=MASKS)
 @pytest.mark.parametrize(("queries", "keys"), [(5, 4), (3, 1)])
 def test_attention_that_drops_nothing_is_torchs(
-    queries: int, keys: int, mask: torch.Tensor | None, scale: float | None
+    queries: int, keys: int, mask: torch.Tensor | None, scale: float | None, function: Callable[..., torch.Tensor]
 ) -> None:
     """A rate below half of 2^-16 takes the quick way and drops nothing."""
     mine, torchs = states(queries, keys), states(queries, keys)
     mask = None if mask is None else mask[..., :keys]
-    found = attention(*mine, attn_mask=mask, dropout_p=1e-9, scale=scale)
+    found = function(*mine, attn_mask=mask, dropout_p=1e-9, scale=scale)
     wanted = F.scaled_dot_product_attention(*torchs, attn_mask=mask, scale=scale)
     assert_close(found, wanted)
     assert_close(torch.autograd.grad(found.sin().sum(), mine), torch.autograd.grad(wanted.sin().sum(), torchs))
