@@ -243,17 +243,6 @@ def test_a_text_without_target_is_its_own(random_model: Models) -> None:
     assert one.encode([TextInput("")]).shape == (1, 32)
 
 
-def test_poolings_of_the_whole_text_do_not_move_with_the_target(random_model: Models) -> None:
-    """Asked for together, the mean reads the start of a long text, the target its surroundings."""
-    path = random_model("bert")
-    item = word_input(WORDS * 6, len(WORDS) * 6 - 1)
-    poolings = [Pooling("mean", max_length=40), Pooling("target", max_length=40), Pooling("cls", max_length=40)]
-    together = encoder(path, poolings[0]).encode_pooled([item], poolings)
-    for pooling, vectors in zip(poolings, together, strict=True):
-        np.testing.assert_allclose(vectors, encoder(path, pooling).encode([item]), atol=1e-6)
-    np.testing.assert_allclose(together[0], encoder(path, poolings[0]).encode([item.text]), atol=1e-6)
-
-
 def test_a_tokenizer_without_offsets_is_a_clear_error(random_model: Models) -> None:
     model = load_transformer(random_model("bert"), CPU)
 

@@ -57,15 +57,6 @@ def test_every_pooling_equals_one_text_at_a_time(random_model: Models, architect
             np.testing.assert_allclose(vectors[index], naive(path, TEXTS[index], pooling), atol=1e-5)
 
 
-@architectures
-def test_batches_change_nothing(random_model: Models, architecture: str) -> None:
-    one = encoder(random_model(architecture))
-    together = one.encode(TEXTS * 5)
-    alone = np.concatenate([one.encode([text]) for text in TEXTS])
-    np.testing.assert_allclose(together, np.tile(alone, (5, 1)), atol=1e-5)
-    np.testing.assert_array_equal(together, one.encode(TEXTS * 5))  # and a second time bit for bit
-
-
 def test_no_texts_give_no_vectors(random_model: Models) -> None:
     assert encoder(random_model("bert")).encode([]).shape == (0, 32)
 

@@ -83,15 +83,17 @@ def test_a_limit_reads_no_further(tmp_path: Path) -> None:
     np.testing.assert_array_equal(vectors.vector("the"), [1, 2])
 
 
-def test_compressed_and_damaged(tmp_path: Path) -> None:
+def test_compressed_damaged_or_not_there(tmp_path: Path) -> None:
     packed = gzip.compress(SMALL[4:] * 100)
     assert read_text(written(tmp_path, gzip.compress(SMALL), "a.vec.gz")).words[0] == "the"
     with pytest.raises(DataFormatError, match="cannot be read"):
         read_text(written(tmp_path, packed[:-20], "b.vec.gz"))
-
-
-def test_bytes_that_are_no_text(tmp_path: Path) -> None:
     assert read_text(written(tmp_path, b"the 1 2\na\xff 1 2\n")).words == ("the", "a\ufffd")
+    with pytest.raises(ModelUnavailableError, match=r"there is no file of word vectors at .*none\.vec"):
+        load_vectors(tmp_path / "none.vec", 0)
+    pytest.importorskip("gensim")
+    with pytest.raises(DataFormatError, match=r"a\.bin is no fastText binary"):
+        load_vectors(written(tmp_path, SMALL * 100, "a.bin"), 0)
 
 
 def test_the_second_time_comes_from_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -113,17 +115,6 @@ def test_a_changed_file_is_read_again(tmp_path: Path) -> None:
     os.utime(path, ns=(1, 1))
     assert file_checksum(path) != checksum
     assert load_vectors(path, 0).words[0] == "The"
-
-
-def test_what_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(ModelUnavailableError, match=r"there is no file of word vectors at .*none\.vec"):
-        load_vectors(tmp_path / "none.vec", 0)
-
-
-def test_what_is_no_fasttext_binary(tmp_path: Path) -> None:
-    pytest.importorskip("gensim")
-    with pytest.raises(DataFormatError, match=r"a\.bin is no fastText binary"):
-        load_vectors(written(tmp_path, SMALL * 100, "a.bin"), 0)
 
 
 @pytest.mark.parametrize(

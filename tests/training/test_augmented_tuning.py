@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,9 +12,8 @@ from augmented import AUGMENTATIONS, TEXTS, opened, recipe
 from random_models import Models
 
 from mirrorbench.core.errors import TuningError
-from mirrorbench.training.augmentations import Augmentation
 from mirrorbench.training.loop import tune_backbone
-from mirrorbench.training.methods import PairMaker, Pairs, identical_pairs
+from mirrorbench.training.methods import PairMaker, Pairs
 
 ModelRef = dict[str, torch.Tensor]
 
@@ -64,19 +62,6 @@ def test_each_augmentation_tunes_and_repeats(
     assert same(first, tuned(path, **params))
     if params:
         assert not same(first, tuned(path))
-
-
-def maker(**params: object) -> PairMaker:
-    brackets = Augmentation("brackets", lambda text, context: f"<{text}>")
-    changed = replace(recipe(**params), augment=(("brackets", 1.0),))
-    return PairMaker(changed, np.random.default_rng(0), "[MASK]", "paper", {"brackets": brackets})
-
-
-def test_mirrored_pairs_change_one_side_or_both() -> None:
-    one, both = identical_pairs(["a", "b"], maker()), identical_pairs(["a", "b"], maker(sides=2))
-    assert [i.text for i in one.left] == ["a", "b"]
-    assert [i.text for i in one.right] == [i.text for i in both.left] == [i.text for i in both.right] == ["<a>", "<b>"]
-    assert one.groups is None
 
 
 def test_a_method_brings_its_own_pairs(random_model: Models) -> None:
