@@ -10,7 +10,7 @@ from typing import Any
 
 from mirrorbench.analysis import figures, geometry, scores
 from mirrorbench.analysis.scores import Series
-from mirrorbench.analysis.study import Analysis, NothingAnalysedError, Stored, Study
+from mirrorbench.analysis.study import Analysis, NothingAnalysedError, StoredByLabel, Study
 from mirrorbench.core.errors import UsageError
 from mirrorbench.core.inputs import Encoder, PoolingEncoder, TextInput
 from mirrorbench.core.plugins import Plugins
@@ -119,7 +119,7 @@ def roc(study: Study) -> Analysis:
 
 
 def _of_each(
-    study: Study, stored: Stored, measure: Callable[[scores.Arrays], dict[str, Any]], wanted: str, hint: str
+    study: Study, stored: StoredByLabel, measure: Callable[[scores.Arrays], dict[str, Any]], wanted: str, hint: str
 ) -> dict[str, dict[str, Any]]:
     """A measure of each encoder's predictions, by label; ``UsageError`` where the task does not allow it."""
     try:

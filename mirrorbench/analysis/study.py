@@ -35,7 +35,7 @@ from mirrorbench.runs.workspace import Workspace
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-Stored = dict[str, tuple[Result, scores.Arrays]]
+StoredByLabel = dict[str, tuple[Result, scores.Arrays]]
 """The stored result of each encoder on a task, by label, and the arrays behind its main score."""
 
 _T = TypeVar("_T")
@@ -142,7 +142,7 @@ class Study:
             self.workspace.reporter.advance(len(arrays[-1]))
         return [np.concatenate(arrays)]
 
-    def predictions(self) -> Stored:
+    def predictions(self) -> StoredByLabel:
         """Each encoder's predictions, by label, from the result store; missing ones are computed and stored."""
         outcome = self.workspace.execute(self.plan)
         self.failures[:] = outcome.failures
