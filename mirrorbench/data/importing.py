@@ -10,6 +10,7 @@ import hashlib
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -85,20 +86,15 @@ class _Importer:
 
     def __init__(self, store: DataStore, cards: Iterable[Card]) -> None:
         self._store = store
-        self._by_sha256: dict[str, list[tuple[Card, DataFile]]] = {}
-        self._by_path: list[tuple[Card, DataFile]] = []
-        self._sizes: set[int] = set()
-        self._archives: set[str] = set()
         self._imported: dict[str, list[str]] = {}
         self.problems: list[str] = []
-        for card in cards:
-            for file in card.files:
-                if file.size is None:
-                    self._by_path.append((card, file))
-                else:
-                    self._sizes.add(file.size)
-                    self._by_sha256.setdefault(file.sha256, []).append((card, file))
-                self._archives |= {source.sha256 for source in file.sources if isinstance(source, ArchiveSource)}
+        files = [(card, file) for card in cards for file in card.files]
+        self._by_path = [(card, file) for card, file in files if file.size is None]
+        self._sizes = {file.size for _, file in files}
+        self._archives = {s.sha256 for _, file in files for s in file.sources if isinstance(s, ArchiveSource)}
+        self._by_sha256: dict[str, list[tuple[Card, DataFile]]] = {}
+        for card, file in files:
+            self._by_sha256.setdefault(file.sha256, []).append((card, file))
 
     def take(self, name: str, size: int, origin: str, read: Callable[[int], Iterable[bytes]]) -> bool:
         """Copy a file to all its places in the store; whether it is a file of a card.
@@ -130,11 +126,8 @@ class _Importer:
             return False
         try:
             with open_archive(path) as archive:
-                found = [
-                    self.take(name, size, f"{path}: {name}", lambda limit, name=name: archive.read(name, limit))  # type: ignore[misc]
-                    for name, size in archive.sizes.items()
-                ]
-                return any(found)
+                members = archive.sizes.items()
+                return any([self.take(name, n, f"{path}: {name}", partial(archive.read, name)) for name, n in members])
         except (DataFormatError, DataIntegrityError) as error:
             self.problems.append(error.message)
             return False

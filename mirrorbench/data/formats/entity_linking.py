@@ -111,14 +111,16 @@ def parse_rescnn(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[
         parts = msgspec.json.decode(text, type=_ResCnn)
     except (msgspec.MsgspecError, RecursionError) as error:
         raise DataFormatError(f"{mentions_path}: no lists train, dev and test of mentions and ids ({error}).") from None
+    mentions = []
     for part in ("train", "dev", "test"):
         for number, (name, ids) in enumerate(getattr(parts, part), start=1):
-            if not all(_split(name)) or not _ids(ids):
+            mention = Mention(str(number), _split(name), _ids(ids))
+            if not all(mention.parts) or not mention.gold:
                 raise DataFormatError(f"{mentions_path}, {part}, item {number}: an empty mention, or no id.")
-    for name, ids in parts.train + parts.dev:
-        if len(_ids(ids)) == 1 and len(_split(name)) == 1:
-            dictionary[name, _ids(ids)] = None
-    mentions = [Mention(str(n), _split(name), _ids(ids)) for n, (name, ids) in enumerate(parts.test, start=1)]
+            if part == "test":
+                mentions.append(mention)
+            elif len(mention.gold) == len(mention.parts) == 1:
+                dictionary[name, mention.gold] = None
     return [_linking(mentions, dictionary, mentions_path)]
 
 
