@@ -211,17 +211,12 @@ def test_the_embedded_card() -> None:
 
 
 def rated(number: int, rating: float) -> RatedContexts:
-    text = f"one {number} two"
-    return RatedContexts(
-        str(number), TextInput(text, ((0, 3),)), TextInput(text, ((len(text) - 3, len(text)),)), rating
-    )
+    left, right = (TextInput(f"one {number:02} two", (span,)) for span in ((0, 3), (7, 10)))
+    return RatedContexts(str(number), left, right, rating)
 
 
 def changes(ratings: Sequence[tuple[float, float]]) -> list[ContextChange]:
-    return [
-        ContextChange(str(i), rated(2 * i, first), rated(2 * i + 1, second))
-        for i, (first, second) in enumerate(ratings)
-    ]
+    return [ContextChange(str(i), rated(2 * i, a), rated(2 * i + 1, b)) for i, (a, b) in enumerate(ratings)]
 
 
 def test_usages_are_compared_with_ratings() -> None:
