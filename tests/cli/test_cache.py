@@ -6,7 +6,7 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import numpy as np
@@ -31,6 +31,12 @@ def cache(tmp_path: Path, random_model: Callable[[str], Path]) -> Cache:
     inputs = [TextInput("one"), TextInput("two")]
     cache.embeddings("b" * 64).put(inputs, np.ones((2, 5), dtype=np.float32))
     return cache
+
+
+def age(files: Iterable[Path], days: float) -> None:
+    then = time.time() - days * 86_400
+    for file in files:
+        os.utime(file, (then, then))
 
 
 def one(cache: Cache, kind: str):
@@ -64,19 +70,15 @@ def test_what_may_go(cache: Cache) -> None:
     left.mkdir()
     (left / "half").touch()
     assert prunable(cache) == []  # a process may still be writing it
-    long_ago = time.time() - 40 * 86_400
-    os.utime(left / "half", (long_ago, long_ago))
+    age([left / "half"], 40)
     assert [entry.kind for entry in prunable(cache)] == ["leftovers"]
-    for file in one(cache, "models").path.rglob("*"):
-        os.utime(file, (long_ago, long_ago))
+    age(one(cache, "models").path.rglob("*"), 40)
     assert {entry.kind for entry in prunable(cache, older_than=30)} == {"leftovers", "models"}
     assert {entry.kind for entry in prunable(cache, everything=True)} == {"leftovers", "models", "embeddings"}
 
 
 def test_to_look_at_the_cache_is_no_use_of_it(cache: Cache) -> None:
-    long_ago = time.time() - 40 * 86_400
-    for file in cache.root.rglob("*"):
-        os.utime(file, (long_ago, long_ago))
+    age(cache.root.rglob("*"), 40)
     for entry in entries(cache):
         assert not damage(cache, entry)
     assert {entry.kind for entry in prunable(cache, older_than=30)} == {"models", "embeddings"}
@@ -86,8 +88,7 @@ def test_what_a_killed_process_left_among_vectors_may_go(cache: Cache) -> None:
     left = one(cache, "embeddings").path / ".part-xyz"
     left.write_bytes(bytes(10))
     assert prunable(cache) == []
-    long_ago = time.time() - 2 * 86_400
-    os.utime(left, (long_ago, long_ago))
+    age([left], 2)
     (entry,) = prunable(cache)
     assert (entry.kind, entry.size) == ("leftovers", 10)
     remove(entry)

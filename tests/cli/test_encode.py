@@ -4,12 +4,12 @@ import io
 import json
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
+from harness.terminal import wait_until
 from toys import PLUGIN
 
 from mirrorbench.texts.encode import ROWS_PER_CHUNK
@@ -43,11 +43,7 @@ def test_killed_and_resumed_gives_the_same_bytes(folder: Path, process: Callable
     (folder / "texts.txt").write_text("".join(f"text {n}\n" for n in range(3 * ROWS_PER_CHUNK + 7)))
     command = ("encode", "texts.txt", "-e", "slow", "--plugin", "slow.py", "-o")
     killed = process(*command, "v.npy")
-    deadline = time.monotonic() + 300
-    while not (folder / "waiting").exists():
-        assert killed.poll() is None, killed.communicate()
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
+    wait_until((folder / "waiting").exists, killed)
     killed.kill()
     killed.communicate()
     assert len(list((folder / "v.npy.part").rglob("*.keys.npy"))) == 2

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from harness.terminal import wait_until
 from toys import PLUGIN
 
 CATS_AND_DOGS = ("--tasks", "cats,dogs")
@@ -161,11 +162,7 @@ def test_an_interrupted_run_goes_on_where_it_was(
 ) -> None:
     encoders = ("-e", "letters", "-e", "blocking", *CATS_AND_DOGS)
     running = process("run", "--plugin", str(PLUGIN), *encoders)
-    deadline = time.monotonic() + 60
-    while not (folder / "waiting").exists():
-        assert running.poll() is None, running.communicate()
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    wait_until((folder / "waiting").exists, running)
     running.send_signal(signal.SIGINT)
     _, err = running.communicate(timeout=120)
     assert running.returncode == 130
@@ -217,15 +214,13 @@ def test_ctrl_c_ends_the_workers_too(
     """A terminal sends it to all of them; one message comes of it, and nothing stays behind."""
     command = ("run", "--plugin", str(PLUGIN), "-e", "letters", "-e", "blocking", *CATS_AND_DOGS, "--workers", "2")
     running = process(*command)
-    deadline = time.monotonic() + 120
-    while not has_begun(running, folder, when):
-        assert running.poll() is None, running.communicate()
-        assert time.monotonic() < deadline
+    wait_until(lambda: has_begun(running, folder, when), running)
     os.killpg(running.pid, signal.SIGINT)
     _, err = running.communicate(timeout=120)
     assert running.returncode == 130
     assert "Traceback" not in err, err
     assert err.count("Interrupted. What is done is stored in results; the same command goes on from there.") == 1
+    deadline = time.monotonic() + 120
     while lives(running.pid):
         assert time.monotonic() < deadline
     if when == "at work":

@@ -6,6 +6,8 @@ import os
 import signal
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 
@@ -25,6 +27,15 @@ def start(module: str, *arguments: str, cwd: Path, **environment: str) -> subpro
         [sys.executable, "-m", module, *arguments], cwd=cwd, env=os.environ | environment, text=True,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True, preexec_fn=_hear_ctrl_c,
     )  # fmt: skip
+
+
+def wait_until(condition: Callable[[], bool], process: subprocess.Popen[str]) -> None:
+    """Wait for something that a process does; it fails if the process ends before, or after minutes."""
+    deadline = time.monotonic() + 300
+    while not condition():
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
 
 
 def _hear_ctrl_c() -> None:
