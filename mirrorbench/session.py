@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from mirrorbench.data.corpora import Contamination
     from mirrorbench.reports.leaderboard import Leaderboard
     from mirrorbench.reports.papers.measured import MeasuredTable
-    from mirrorbench.reports.papers.tables import FactTable, PaperTable
+    from mirrorbench.reports.papers.tables import FactTable
     from mirrorbench.reports.statistics import PairedTest
     from mirrorbench.reports.statistics.encoders import EncoderComparison
     from mirrorbench.runs.cells import Outcome, Reporter
@@ -215,22 +215,15 @@ class Session:
         """
         from mirrorbench.reports.papers.tables import find_table
 
-        return self._measured({table: find_table(table)}, encoder, protocol)[table]
+        find_table(table)
+        return self.papers(table, encoder=encoder, protocol=protocol)[table]
 
     def papers(
         self, paper: str = "", *, encoder: str = "", protocol: str = "paper"
     ) -> dict[str, MeasuredTable | FactTable]:
         """All tables and figures by name, or those of one paper (``mirrorwic``); arguments as of ``paper``."""
-        from mirrorbench.reports.papers.tables import paper_tables
-
-        tables = {n: table for n, table in paper_tables().items() if not paper or n.startswith(f"{paper}/")}
-        return self._measured(tables, encoder, protocol)
-
-    def _measured(
-        self, tables: Mapping[str, PaperTable | FactTable], encoder: str, protocol: str
-    ) -> dict[str, MeasuredTable | FactTable]:
         from mirrorbench.reports.papers.measured import measured_table
-        from mirrorbench.reports.papers.tables import FactTable
+        from mirrorbench.reports.papers.tables import FactTable, paper_tables
         from mirrorbench.runs.results import read_results
 
         _check_protocol(protocol)
@@ -239,7 +232,8 @@ class Session:
         results = list(read_results(root)) if root.is_dir() else []
         return {
             name: table if isinstance(table, FactTable) else measured_table(table, results, protocol, backbone)
-            for name, table in tables.items()
+            for name, table in paper_tables().items()
+            if paper in ("", name, name.partition("/")[0])
         }
 
     def run_paper(self, table: str, *, encoder: str = "", seeds: int = 1, protocol: str = "paper") -> Outcome:
