@@ -7,15 +7,16 @@ import shutil
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from mirrorbench.cli.display import DataDir, Json, Offline, PluginFiles, print_json, print_rows
 from mirrorbench.core.errors import DataIntegrityError, DataUnavailableError, MirrorbenchError, UsageError, unknown_name
-from mirrorbench.data.cardfile import builtin_cards, builtin_suites
-from mirrorbench.data.cards import CORPUS_KIND, Card, hub_card, is_hub_id
-from mirrorbench.data.store import DataStore
+
+if TYPE_CHECKING:
+    from mirrorbench.data.cards import Card
+    from mirrorbench.data.store import DataStore
 
 data_app = typer.Typer(
     name="data", no_args_is_help=True,
@@ -38,8 +39,10 @@ _Tasks = Annotated[list[str], typer.Argument(metavar="TASK...", help="Tasks or s
 @data_app.command("list")
 def list_data(data_dir: DataDir = None, offline: Offline = False, as_json: Json = False) -> None:
     """List all data sets and corpora: kind, licence, and how many of their files are here."""
-    store = DataStore(data_dir, offline)
-    cards = sorted(builtin_cards().values(), key=lambda card: (card.kind == CORPUS_KIND, card.name))
+    from mirrorbench.data.cards import CORPUS_KIND
+
+    store = _store(data_dir, offline)
+    cards = sorted(_cards(()), key=lambda card: (card.kind == CORPUS_KIND, card.name))
     if as_json:
         print_json([_as_json(card, store.status(card)) for card in cards])
         return
@@ -64,7 +67,7 @@ def fetch(
     """Fetch data sets, corpora or suites from the sources that their cards name."""
     if bool(names) == everything:
         raise UsageError("Name what to fetch, or give --all.", hint="mirrorbench data list shows the names.")
-    store = DataStore(data_dir, offline)
+    store = _store(data_dir, offline)
 
     failures = {}
     for card in _cards(names or ()):
@@ -81,9 +84,10 @@ def fetch(
 @data_app.command("import")
 def import_data(folder: _Folder, data_dir: DataDir = None, offline: Offline = False) -> None:
     """Take original files over from a folder, wherever they lie under it, recognised by checksum."""
+    from mirrorbench.data.cardfile import builtin_cards
     from mirrorbench.data.importing import import_folder
 
-    store = DataStore(data_dir, offline)
+    store = _store(data_dir, offline)
     report = import_folder(folder, store, builtin_cards())
     known = [card for card in report.cards.values() if card.state != "absent" or card.imported]
     rows = []
@@ -102,7 +106,7 @@ def import_data(folder: _Folder, data_dir: DataDir = None, offline: Offline = Fa
 @data_app.command("verify")
 def verify_data(names: _Names = None, data_dir: DataDir = None, offline: Offline = False) -> None:
     """Hash the files that are here again and compare them with their cards."""
-    store = DataStore(data_dir, offline)
+    store = _store(data_dir, offline)
     states = {card.name: store.verify(card) for card in _cards(names or ())}
     # Without names only what is here at all.
     found = {name: of for name, of in states.items() if names or set(of.values()) != {"missing"}}
@@ -119,7 +123,7 @@ def verify_data(names: _Names = None, data_dir: DataDir = None, offline: Offline
 def path(name: _Name, data_dir: DataDir = None, offline: Offline = False) -> None:
     """Print the paths of the files of a data set, fetching them if need be."""
     (card,) = _cards([name], suites=False)
-    for file in DataStore(data_dir, offline).fetch(card).values():
+    for file in _store(data_dir, offline).fetch(card).values():
         typer.echo(str(file))
 
 
@@ -162,8 +166,17 @@ def _raise(failures: dict[str, MirrorbenchError], problem: str) -> None:
         raise DataUnavailableError(f"{problem}: {', '.join(failures)}; the reasons are above.")
 
 
+def _store(data_dir: Path | None, offline: bool) -> DataStore:
+    from mirrorbench.data.store import DataStore
+
+    return DataStore(data_dir, offline)
+
+
 def _cards(names: Iterable[str], suites: bool = True) -> Sequence[Card]:
     """The cards of data sets, of the members of suites, and of data sets of the hub; all built-in ones for no name."""
+    from mirrorbench.data.cardfile import builtin_cards, builtin_suites
+    from mirrorbench.data.cards import hub_card, is_hub_id
+
     known, members = dict(builtin_cards()), builtin_suites() if suites else {}
     flat = dict.fromkeys(task for name in names for task in members.get(name, (name,)))
     for name in flat:
