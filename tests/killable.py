@@ -17,7 +17,7 @@ from toys import ToyEncoder, ToyPlugin, toy_tasks
 from transformers.models.bert import modeling_bert  # noqa: F401
 from transformers.models.bert.tokenization_bert import BertTokenizer  # noqa: F401
 
-from mirrorbench.core import locks as leases
+from mirrorbench.core import files as leases
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.runs.builtin import load_plugins
 from mirrorbench.runs.cells import Cell
