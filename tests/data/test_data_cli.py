@@ -9,7 +9,6 @@ import pytest
 from toy_cards import make_card, make_file
 from typer.testing import CliRunner
 
-from mirrorbench.cli import data as commands
 from mirrorbench.cli.data import data_app as app
 from mirrorbench.core.errors import DataIntegrityError, DataUnavailableError, UnknownNameError, UsageError
 from mirrorbench.data.cardfile import builtin_cards
@@ -38,8 +37,8 @@ def toys(server: Any, monkeypatch: pytest.MonkeyPatch) -> dict[str, Card]:
     here = make_file(CONTENT, UrlSource(f"{server.url}/a.txt"))
     gone = make_file(b"gone", UrlSource(f"{server.url}/gone.txt"))
     cards = {"toy": make_card(here), "lost": make_card(gone, name="lost"), "lost2": make_card(gone, name="lost2")}
-    monkeypatch.setattr(commands, "builtin_cards", lambda: cards)
-    monkeypatch.setattr(commands, "builtin_suites", lambda: {"two": ("toy", "lost")})
+    monkeypatch.setattr("mirrorbench.data.cardfile.builtin_cards", lambda: cards)
+    monkeypatch.setattr("mirrorbench.data.cardfile.builtin_suites", lambda: {"two": ("toy", "lost")})
     return cards
 
 

@@ -19,6 +19,7 @@ from mirrorbench.core.errors import DataFormatError, UnknownNameError
 from mirrorbench.core.inputs import TextInput
 from mirrorbench.core.plugins import Registry
 from mirrorbench.data.items import ContextChange, ContextPair, RatedContexts
+from mirrorbench.data.store import DataStore
 from mirrorbench.models.wordvectors import StaticEncoder
 from mirrorbench.runs.builtin import load_plugins
 from mirrorbench.tasks import (
@@ -200,9 +201,9 @@ def test_secret_labels_give_answers_in_the_organisers_words_and_a_note(answers: 
     assert scores.submission == "".join(f"{answers[value > 0.675]}\n" for value in COSINES[6:])
 
 
-def test_the_embedded_card() -> None:
+def test_the_embedded_card(tmp_path: Path) -> None:
     task = load_plugins(discover=False).tasks["quick-wic"]
-    items = task.load(STORE)
+    items = task.load(DataStore(tmp_path, offline=True))
     assert {split: sum(p.split == split for p in items) for split in ("dev", "train")} == {"dev": 389, "train": 600}
     random = np.random.default_rng(0)
     scores = scored(task, lambda item: random.normal(size=8))
