@@ -206,7 +206,7 @@ def test_the_embedded_card(tmp_path: Path) -> None:
     items = task.load(DataStore(tmp_path, offline=True))
     assert {split: sum(p.split == split for p in items) for split in ("dev", "train")} == {"dev": 389, "train": 600}
     random = np.random.default_rng(0)
-    scores = scored(task, lambda item: random.normal(size=8))
+    scores = task.score(items, vectors_of(task, items, lambda item: random.normal(size=8)))
     assert task.main_metric in scores.metrics
     assert scores.metrics["train_accuracy"] == pytest.approx(0.5, abs=0.08)
 
