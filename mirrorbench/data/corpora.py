@@ -1,4 +1,4 @@
-"""Corpora: the raw strings that an encoder is tuned on, read or generated, and which test items they contain.
+"""Corpora: the raw strings that an encoder is tuned on, and which test items they contain.
 
 Contamination: texts are compared after Unicode normalisation (NFKC), case folding and collapsing of white space;
 punctuation counts. A corpus holds texts only: the labels of contaminated items were not seen.
@@ -9,16 +9,14 @@ from __future__ import annotations
 import hashlib
 import os
 import random
-import string
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mirrorbench.core.errors import DataFormatError, DataUnavailableError, UsageError, unknown_name
-from mirrorbench.core.hooks import Register, hookimpl
+from mirrorbench.core.errors import DataFormatError, TuningError, UsageError, unknown_name
 from mirrorbench.data.cards import CORPUS_KIND, Card, hub_card, is_hub_id, text_option, whole_number
 from mirrorbench.data.store import DataStore
 from mirrorbench.data.textfiles import is_text, parse_json, read_lines, shown
@@ -26,6 +24,10 @@ from mirrorbench.data.textfiles import is_text, parse_json, read_lines, shown
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+
+SIZE = 10_000
+"""Strings in each corpus of the papers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +69,7 @@ def read_corpus(
     deduplicate: bool = True,
     strip: bool = True,
     size: int = 0,
+    sample: int = 0,
 ) -> Corpus:
     """Read a corpus: a built-in one by name, a UTF-8 text file by path, or a column of a hub data set (see ``hub``).
 
@@ -82,18 +85,20 @@ def read_corpus(
             Mirror-BERT (section 2) tunes on non-duplicated strings (its released file has duplicates).
         strip: strip white space at both ends; Mirror-BERT's released code removes only the line end.
         size: take only the first ``size`` strings, counted after deduplication; 0 for all. Fewer are a ``UsageError``.
+        sample: draw the strings at random instead, 10,000 where no size is given; 1, 2, 3 ... are different draws
+            (MirrorWiC, appendix A.4, has five sets of 10k sentences). Of joined corpora each is drawn from.
     """
     name = str(name_or_path)
     if isinstance(name_or_path, Path) or len(parts := _parts(name, cards)) == 1:
         source, lines = _source_and_lines(name_or_path, store, cards, strip)
         if not lines:
             raise DataFormatError(f"The corpus {name} ({source}) holds no text.", hint="It needs one string a line.")
-        return _corpus(name, source, lines, len(lines), 0, deduplicate, size)
+        return _corpus(name, source, lines, len(lines), 0, deduplicate, size, sample)
     if 0 < size < len(parts):
         raise UsageError(f"The corpus {name} joins {len(parts)} corpora; {size} strings cannot be shared among them.")
     shares = [size * (i + 1) // len(parts) - size * i // len(parts) for i in range(len(parts))]
     read = [
-        read_corpus(part, store, cards, deduplicate=deduplicate, strip=strip, size=share)
+        read_corpus(part, store, cards, deduplicate=deduplicate, strip=strip, size=share, sample=sample)
         for part, share in zip(parts, shares, strict=True)
     ]
     texts = [text for corpus in read for text in corpus.texts]
@@ -102,16 +107,29 @@ def read_corpus(
 
 
 def _corpus(
-    name: str, source: str, lines: list[str], n_lines: int, n_duplicates: int, deduplicate: bool, size: int
-) -> Corpus:
-    """The first ``size`` strings as a corpus; repeated strings are added to ``n_duplicates``."""
+    name: str, source: str, lines: list[str], n_lines: int, n_duplicates: int, deduplicate: bool, size: int,
+    sample: int = 0,
+) -> Corpus:  # fmt: skip
+    """The first ``size`` strings as a corpus, or a sample; repeated strings are added to ``n_duplicates``."""
     distinct = dict.fromkeys(lines)
     texts = tuple(distinct) if deduplicate else tuple(lines)
     if size > len(texts):
         kind = "distinct strings" if deduplicate else "strings"
         raise UsageError(f"The corpus {name} has {len(texts)} {kind}, fewer than the {size} that were asked for.")
-    texts = texts[: size or None]
+    texts = _draw(name, texts, size or SIZE, sample) if sample else texts[: size or None]
     return Corpus(name, texts, corpus_checksum(texts), source, n_lines, n_duplicates + len(lines) - len(distinct))
+
+
+def _draw(name: str, texts: tuple[str, ...], size: int, sample: int) -> tuple[str, ...]:
+    """A random sample in the order of the corpus, the same on every machine for each number."""
+    if size >= len(texts):
+        raise UsageError(
+            f"a random sample of {size} strings cannot be drawn from the {len(texts)} of the corpus {name}",
+            "Name a larger corpus, or a smaller corpus_size beside corpus_sample.",
+        )
+    draw = random.Random(sample).random  # Python guarantees the sequence of this method only
+    order = sorted((draw(), place) for place in range(len(texts)))
+    return tuple(texts[place] for place in sorted(place for _, place in order[:size]))
 
 
 def check_corpus(name: str, cards: Mapping[str, Card | GeneratedCorpus]) -> None:
@@ -216,79 +234,24 @@ DEFAULT_CORPORA = {
 """By level and language (ISO 639-1)."""
 
 
-def default_corpus(level: str, language: str, protocol: str) -> str:
-    """The default corpus for a level, a language (ISO 639-1) and a protocol; empty if there is none."""
-    if (level, language, protocol) == ("wic", "en", "released"):
+def default_corpus(level: str, languages: Sequence[str], protocol: str) -> str:
+    """The default corpus for a level, the languages (ISO 639-1) that one model reads, and a protocol.
+
+    Several languages have the joint corpus, "the top 10k most frequent words in each language" (paper 1, section 3);
+    English comes first, and both directions of a pair have the same.
+
+    Raises:
+        TuningError: a language has none.
+    """
+    if (level, *languages, protocol) == ("wic", "en", "released"):
         return "wic-sentences-20k"  # MirrorWiC's released code tunes on all of its file
-    return DEFAULT_CORPORA.get((level, language), "")
-
-
-SIZE = 10_000
-"""Strings in each corpus, as in the paper."""
-N_BUCKETS = 10
-"""Buckets of ``SIZE`` words each: the paper splits the 100k most frequent words (Figure 8)."""
-SHORTEST, LONGEST = 3, 12
-"""Characters of a random string. The paper does not say; most of its 10k English words are in this range."""
-LONGEST_LIST = 200_000
-"""Words in each language's long list, if there are so many: common for static vectors."""
-LANGUAGES = ("ar", "de", "en", "es", "fi", "fr", "he", "hr", "it", "pl", "ru", "tr", "zh")
-"""Languages of the long lists: those of the papers' lexical tasks that wordfreq has."""
-_CHARACTERS = string.ascii_letters + string.digits
-
-
-def random_strings() -> list[str]:
-    """Distinct random strings of English letters and digits (paper 1, Table 10, appendix C).
-
-    The same on every machine: Python guarantees the sequence of ``random()`` only.
-    """
-    draw = random.Random(2021).random
-    distinct: dict[str, None] = {}
-    while len(distinct) < SIZE:
-        length = SHORTEST + int(draw() * (LONGEST - SHORTEST + 1))
-        distinct["".join(_CHARACTERS[int(draw() * len(_CHARACTERS))] for _ in range(length))] = None
-    return list(distinct)
-
-
-def frequent_words(bucket: int) -> Sequence[str]:
-    """English words by frequency: bucket 0 holds the 10k most frequent, bucket 1 the next 10k (paper 1, Figure 8).
-
-    The paper counts in Wikipedia and released only the first bucket. This uses wordfreq's large list, which counts in
-    Wikipedia and other sources and no longer changes; ties are in alphabetical order.
-    """
-    return top_words("en", SIZE * N_BUCKETS)[bucket * SIZE : (bucket + 1) * SIZE]
-
-
-def top_words(language: str, n: int) -> Sequence[str]:
-    """The ``n`` most frequent words of a language, or all that wordfreq's best list has."""
-    try:
-        from wordfreq import top_n_list
-    except ImportError as error:
-        raise DataUnavailableError(
-            "lists of frequent words need the package wordfreq, which is not installed",
-            "Install it: pip install 'mirrorbench[words]'",
-        ) from error
-    # wordfreq lists Croatian together with Serbian and Bosnian
-    words: list[str] = top_n_list("sh" if language == "hr" else language, n, wordlist="best")
-    return words
-
-
-def generated_corpora() -> Iterator[GeneratedCorpus]:
-    """The random strings, ten buckets of English words, and the long word lists."""
-    yield GeneratedCorpus("random-strings", "10k random strings of letters and digits", random_strings)
-    for bucket in range(N_BUCKETS):
-        low, high = bucket * SIZE // 1000, (bucket + 1) * SIZE // 1000
-        title = f"English words from frequency rank {low}k to {high}k (wordfreq)"
-        yield GeneratedCorpus(f"words-en-{low}-{high}k", title, partial(frequent_words, bucket))
-    for language in LANGUAGES:
-        title = f"up to {LONGEST_LIST // 1000}k words of {language} by frequency (wordfreq)"
-        yield GeneratedCorpus(f"frequent-words-{language}", title, partial(top_words, language, LONGEST_LIST))
-
-
-@hookimpl
-def register_corpora(register: Register) -> None:
-    """Register the generated corpora."""
-    for corpus in generated_corpora():
-        register(corpus)
+    if lacking := [language for language in languages if (level, language) not in DEFAULT_CORPORA]:
+        raise TuningError(
+            f"there is no default corpus of {level}s in {', '.join(map(repr, lacking))} to tune on",
+            "Name one: --corpus NAME or --corpus FILE (mirrorbench list corpora)",
+        )
+    ordered = sorted(set(languages), key=lambda language: (language != "en", language))
+    return "+".join(DEFAULT_CORPORA[level, language] for language in ordered)
 
 
 NORMALISATION = "NFKC, case folded, white space collapsed"

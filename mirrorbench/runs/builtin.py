@@ -25,7 +25,7 @@ BUILTIN_PLUGINS = (
     "mirrorbench.training.augmentations.text",
     "mirrorbench.training.augmentations.model",
     "mirrorbench.tasks.kinds",
-    "mirrorbench.data.corpora",
+    "mirrorbench.data.generated",
     "mirrorbench.runs.executors",
     "mirrorbench.tasks.metrics",
     "mirrorbench.reports.renderers",

@@ -11,7 +11,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from mirrorbench.core.errors import TuningError, UsageError, unknown_name
+from mirrorbench.core.errors import UsageError, unknown_name
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.specs import PROTOCOLS, EncoderSpec, Value
 from mirrorbench.data.cardfile import builtin_suites
@@ -248,12 +248,12 @@ class Planner:
         return tuple(sorted(task.identity(self.workspace.data).items()))
 
     def _task_models(self, request: Request, spec: EncoderSpec, task: Task) -> list[tuple[ModelRef, Pooling | None]]:
-        """As ``models``; where the task's languages have backbones of their own, one joint model of all of them."""
+        """As ``models``: one model of all the task's languages, or of each where they have backbones of their own."""
         known = backbones.BACKBONES.get(spec.backbone)
         own = (task.corpus, task.max_length)
         if known is None or not any(language in known.by_language for language in task.languages[1:]):
-            return self.models(request, spec, task.level, task.languages[0], *own)
-        by_language = [self.models(request, spec, task.level, language, *own) for language in task.languages]
+            return self.models(request, spec, task.level, task.languages, *own)
+        by_language = [self.models(request, spec, task.level, (language,), *own) for language in task.languages]
         joint = []
         for entries in zip(*by_language, strict=True):  # one entry a seed
             members = tuple((language, model) for language, (model, _) in zip(task.languages, entries, strict=True))
@@ -262,14 +262,15 @@ class Planner:
         return joint
 
     def models(
-        self, request: Request, spec: EncoderSpec, level: str, language: str = "en", corpus: str = "",
+        self, request: Request, spec: EncoderSpec, level: str, languages: Sequence[str] = ("en",), corpus: str = "",
         max_length: int = 0,
     ) -> list[tuple[ModelRef, Pooling | None]]:  # fmt: skip
         """Models and poolings of an encoder: one entry for each seed, one in all if nothing is tuned.
 
-        ``level`` picks the recipe, ``language`` the monolingual backbone and the corpus; ``corpus`` and ``max_length``
-        are the task's own, if it has them.
+        ``level`` picks the recipe, the first of ``languages`` the backbone, all of them the corpus; ``corpus`` and
+        ``max_length`` are the task's own, if it has them.
         """
+        language = languages[0]
         if spec.backbone in self.plugins.encoders:
             if "{lang}" in str(spec.get("path")) and spec.get("language") is None:
                 spec = spec.with_params(language=language)
@@ -285,7 +286,9 @@ class Planner:
         base = ModelRef(spec, backbones.fingerprint(path), path, spec.method)
         if not method.tunes:
             return [(base, pooling)]
-        ref = self._corpus(request, spec, level, language, corpus, recipe)
+        named = str(spec.get("corpus") or request.corpus or corpus)
+        # the spec's corpus, the run's, the task's, or that of level and languages
+        ref = self._corpus(spec, named or default_corpus(level, languages, request.protocol), recipe)
         precision = self.precision(request, path)
         tuned = replace(base, recipe=recipe, corpus=ref, protocol=request.protocol, precision=precision)
         return [(replace(tuned, seed=seed), pooling) for seed in request.seeds]
@@ -296,22 +299,15 @@ class Planner:
         only_fp32 = backbone and backbones.configuration(backbone).get("model_type") in _FP32_ONLY
         return "fp32" if only_fp32 else asked
 
-    def _corpus(
-        self, request: Request, spec: EncoderSpec, level: str, language: str, own: str, recipe: Recipe
-    ) -> CorpusRef:
-        """The corpus that a spec is tuned on: the spec's, the run's, the task's, or that of level and language."""
-        name = str(spec.get("corpus") or request.corpus or own or default_corpus(level, language, request.protocol))
-        if not name:
-            raise TuningError(
-                f"{spec}: there is no default corpus of {level}s in {language!r} to tune on",
-                "Name one: --corpus NAME or --corpus FILE (mirrorbench list corpora)",
-            )
-        size = spec.get("corpus_size", 0)
-        if type(size) is not int or size < 0:
-            raise UsageError(f"corpus_size={size} is not a number of strings")
+    def _corpus(self, spec: EncoderSpec, name: str, recipe: Recipe) -> CorpusRef:
+        """The strings of a corpus that a spec is tuned on."""
+        size, sample = (spec.get(key, 0) for key in ("corpus_size", "corpus_sample"))
+        for key, value in (("corpus_size", size), ("corpus_sample", sample)):
+            if type(value) is not int or value < 0:
+                raise UsageError(f"{key}={value} is not a whole number from 0 on")
         known, data, clean = self.plugins.corpora.by_name(), self.workspace.data, recipe.clean_corpus
-        read = partial(read_corpus, name, data, known, deduplicate=clean, strip=clean, size=size)
-        corpus = self._once(("corpus", name, size, clean), read)
+        read = partial(read_corpus, name, data, known, deduplicate=clean, strip=clean, size=size, sample=sample)
+        corpus = self._once(("corpus", name, size, sample, clean), read)
         ref = CorpusRef(name, size, corpus.sha256, len(corpus.texts))
         self.corpora[ref] = corpus
         return ref

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from mirrorbench.core.errors import DataFormatError, EncodingError, PluginError
 from mirrorbench.core.inputs import TextInput
 from mirrorbench.data.cardfile import builtin_cards
-from mirrorbench.data.corpora import Corpus, GeneratedCorpus, generated_corpora, read_corpus
+from mirrorbench.data.corpora import Corpus, GeneratedCorpus, read_corpus
+from mirrorbench.data.generated import generated_corpora
 from mirrorbench.data.items import Lexicon, WordPair
 from mirrorbench.tasks.base import Scores, TaskInfo, TaskKind, Vectors
 from mirrorbench.tasks.metrics import accuracy_at, mean_reciprocal_rank, unit

@@ -70,7 +70,7 @@ RECIPE_KEYS = tuple(_TYPES)
 LOSS_NAMES = ("infonce", "ntxent", "multi-similarity", "in-batch")
 """The losses of ``mirrorbench.training.losses``, named here so that a spec is checked without loading torch."""
 # Spec keys that are no part of a recipe: the pooling's length, and where the strings come from.
-OUTSIDE_KEYS = ("max_length", "corpus", "corpus_size")
+OUTSIDE_KEYS = ("max_length", "corpus", "corpus_size", "corpus_sample")
 
 
 def override(recipe: Recipe, params: dict[str, Value], augmentations: Mapping[str, Augmentation]) -> Recipe:

@@ -3,10 +3,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import random
-import string
-import sys
 import unicodedata
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -30,15 +27,11 @@ from mirrorbench.data.cardfile import builtin_cards
 from mirrorbench.data.corpora import (
     ALL,
     DEFAULT_CORPORA,
-    LONGEST,
     NONE,
-    SHORTEST,
     SOME,
     GeneratedCorpus,
     find_contamination,
-    frequent_words,
     normalised,
-    random_strings,
     read_corpus,
 )
 from mirrorbench.data.importing import import_folder
@@ -95,6 +88,30 @@ def test_a_size_takes_the_first_strings(tmp_path: Path, store: DataStore) -> Non
     assert read_corpus(path, store, {}, size=2).texts == ("b", "a")
     with pytest.raises(UsageError, match="has 3 distinct strings, fewer than the 4"):
         read_corpus(path, store, {}, size=4)
+
+
+def test_a_sample_is_drawn_at_random_and_repeats(tmp_path: Path, store: DataStore) -> None:
+    """MirrorWiC, appendix A.4: "we individually sampled five sets of 10k raw sentences"."""
+    path = text_file(tmp_path, "".join(f"{n}\n" for n in range(50)).encode())
+    samples = [read_corpus(path, store, {}, size=20, sample=n).texts for n in range(1, 6)]
+    assert [len(set(texts)) for texts in samples] == [20] * 5
+    assert len(set(samples)) == 5
+    assert samples[2] == read_corpus(path, store, {}, size=20, sample=3).texts
+    draws = [random.Random(3).random]
+    numbers = [draws[0]() for _ in range(50)]
+    assert samples[2] == tuple(str(n) for n in range(50) if sum(other < numbers[n] for other in numbers) < 20)
+    with pytest.raises(UsageError, match="sample of 50 strings cannot be drawn from the 50"):
+        read_corpus(path, store, {}, size=50, sample=1)
+    with pytest.raises(UsageError, match="sample of 10000 strings cannot be drawn from the 50"):
+        read_corpus(path, store, {}, sample=1)
+
+
+def test_a_sample_of_joined_corpora_is_drawn_from_each(tmp_path: Path, store: DataStore) -> None:
+    letters = text_file(tmp_path, "\n".join("abcdefghij").encode(), "letters.txt")
+    digits = text_file(tmp_path, "\n".join("0123456789").encode(), "digits.txt")
+    joint = read_corpus(f"{letters}+{digits}", store, {}, size=8, sample=2)
+    parts = [read_corpus(path, store, {}, size=4, sample=2).texts for path in (letters, digits)]
+    assert joint.texts == parts[0] + parts[1]
 
 
 def test_an_unknown_name_suggests_the_nearest(store: DataStore) -> None:
@@ -214,34 +231,6 @@ def test_the_original_corpora(real_store: DataStore, name: str, lines: int, dist
 
 def test_the_released_sentences_as_they_stand(real_store: DataStore) -> None:
     assert len(read_corpus("sts-sentences", real_store, builtin_cards(), strip=False).texts) == 9_281
-
-
-def test_random_strings_have_no_meaning_and_never_change() -> None:
-    strings = random_strings()
-    assert len(strings) == len(set(strings)) == 10_000
-    assert set("".join(strings)) == set(string.ascii_letters + string.digits)
-    lengths = [len(text) for text in strings]
-    assert (min(lengths), max(lengths)) == (SHORTEST, LONGEST)
-    share = "".join(strings).count("e") / sum(lengths)
-    assert share == pytest.approx(1 / 62, rel=0.1)
-    checksum = hashlib.sha256("\n".join(strings).encode()).hexdigest()
-    assert checksum == "e06ca84b4f8f36a6b7015be28ebf04dd001b2c32a5ebd2e687f4ae4522b17bf2"
-
-
-def test_buckets_hold_different_words_of_falling_frequency() -> None:
-    wordfreq = pytest.importorskip("wordfreq")
-    buckets = [frequent_words(bucket) for bucket in (0, 1, 9)]
-    assert [len(words) for words in buckets] == [10_000] * 3
-    assert len({word for words in buckets for word in words}) == 30_000
-    for higher, lower in pairwise(buckets):
-        assert wordfreq.zipf_frequency(higher[-1], "en", "large") >= wordfreq.zipf_frequency(lower[0], "en", "large")
-
-
-def test_without_wordfreq(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "wordfreq", None)
-    with pytest.raises(DataUnavailableError, match="wordfreq") as caught:
-        frequent_words(0)
-    assert "mirrorbench[words]" in caught.value.hint
 
 
 def test_a_generated_corpus_is_read_like_any_other(tmp_path: Path) -> None:

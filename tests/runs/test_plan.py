@@ -12,11 +12,12 @@ import pytest
 from random_models import POSITIONS
 from toys import DOGS, ToyPlugin
 
-from mirrorbench.core.errors import DataUnavailableError, UnknownNameError, UsageError
+from mirrorbench.core.errors import DataUnavailableError, TuningError, UnknownNameError, UsageError
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.specs import parse_spec
 from mirrorbench.data.cardfile import builtin_cards, builtin_suites
-from mirrorbench.data.corpora import DEFAULT_CORPORA, default_corpus
+from mirrorbench.data.corpora import DEFAULT_CORPORA, default_corpus, read_corpus
+from mirrorbench.data.store import DataStore
 from mirrorbench.models import backbones
 from mirrorbench.runs.cells import Cell
 from mirrorbench.runs.grids import merged
@@ -182,14 +183,60 @@ def test_words_in_context_are_read_as_far_as_the_released_code_reads(registered:
 def test_the_default_corpus_follows_level_language_and_protocol() -> None:
     cards = builtin_cards()
     for (level, language), name in DEFAULT_CORPORA.items():
-        assert default_corpus(level, language, "paper") == name
+        assert default_corpus(level, [language], "paper") == name
         assert name not in cards or (language in cards[name].languages and cards[name].level == level)
-    assert default_corpus("wic", "en", "paper") == "wic-sentences"
-    assert default_corpus("wic", "en", "released") == "wic-sentences-20k"
-    assert default_corpus("wic", "zh", "released") == "wiki-sentences-zh"
-    assert default_corpus("word", "sw", "paper") == ""
+    assert default_corpus("wic", ["en"], "paper") == "wic-sentences"
+    assert default_corpus("wic", ["en"], "released") == "wic-sentences-20k"
+    assert default_corpus("wic", ["zh"], "released") == "wiki-sentences-zh"
+    with pytest.raises(TuningError, match="no default corpus of words in 'sw' to tune on"):
+        default_corpus("word", ["en", "sw"], "paper")
     words = {card.languages[0] for name, card in cards.items() if name.startswith("words-")}
     assert {language for level, language in DEFAULT_CORPORA if level == "word"} == words
+
+
+def test_a_task_across_languages_is_tuned_on_the_words_of_each(
+    make: Make, registered: Plugins, bert: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Mirror-BERT, section 3: "the top 10k most frequent words in each language"; one tuning a pair."""
+    words = {"en": "the\nradio\n", "fr": "le\nradio\n", "ar": "al\n"}
+    for code, text in words.items():
+        (tmp_path / f"{code}.txt").write_text(text)
+        monkeypatch.setitem(DEFAULT_CORPORA, ("word", code), str(tmp_path / f"{code}.txt"))
+    pairs = [("en", "fr"), ("fr", "en"), ("fr", "ar"), ("ar", "en"), ("en",), ("fr",), ("en", "cy")]
+    tasks = [PairSimilarity("-".join(pair), DOGS, level="word", languages=pair) for pair in pairs]
+    registered.add(ToyPlugin(tasks=tasks), "pairs")
+    plan = make(f"{bert}+mirror", tasks=tuple(task.name for task in tasks), corpus="")
+    texts = {cell.task: plan.corpora[cell.model.corpus].texts for cell in plan.cells if cell.model.corpus}
+    assert texts == {
+        "en-fr": ("the", "radio", "le"), "fr-en": ("the", "radio", "le"), "fr-ar": ("al", "le", "radio"),
+        "ar-en": ("the", "radio", "al"), "en": ("the", "radio"), "fr": ("le", "radio"),
+    }  # fmt: skip
+    assert len({cell.model.key for cell in plan.cells}) == 5
+    assert [(failure.task, failure.reason) for failure in plan.failures] == [
+        ("en-cy", "there is no default corpus of words in 'cy' to tune on")
+    ]
+
+
+def test_the_cross_lingual_tasks_of_the_paper_are_tuned_on_joint_corpora(
+    originals: Callable[..., DataStore], registered: Plugins, bert: str
+) -> None:
+    """CLWS and BLI of Tables 5 and 6, under both protocols; the words are read here line by line."""
+    store = originals("train", "wordsim", "bli")
+    names = expand_tasks(("clws", "bli"), registered)
+    for protocol in ("paper", "released"):
+        request = Request((parse_spec(f"{bert}+mirror"),), names, protocol=protocol)
+        plan = Workspace.create(store.root, device="cpu", offline=True, plugins=registered).plan(request)
+        assert plan.failures == ()
+        for cell in plan.cells:
+            languages = registered.tasks[cell.task].languages
+            parts = [default_corpus("word", [language], protocol) for language in languages]
+            assert cell.model.corpus is not None
+            assert sorted(cell.model.corpus.name.split("+")) == sorted(parts)
+            words = [word for name in parts for word in read_corpus(name, store, builtin_cards()).texts]
+            assert set(plan.corpora[cell.model.corpus].texts) == set(words)
+        keys = {cell.task: cell.model.key for cell in plan.cells}
+        assert keys["clws-en-fr"] == keys["bli-en-fr"]
+        assert len(set(keys.values())) == len({frozenset(registered.tasks[name].languages) for name in names})
 
 
 def test_the_corpus_is_read_once_without_repeats(make: Make, bert: str, corpus: Path) -> None:
@@ -233,6 +280,8 @@ def test_an_encoder_that_cannot_be_opened_stops_no_other(make: Make, registered:
     ("+mirror:epochs=0", "epochs=0 is out of range"),
     ("+mirror:corpus_size=-1", "corpus_size=-1"),
     ("+mirror:corpus_size=7", "has 3 distinct strings"),
+    ("+mirror:corpus_sample=-1", "corpus_sample=-1 is not a whole number from 0 on"),
+    ("+mirror:corpus_sample=1", "sample of 10000 strings cannot be drawn from the 3"),
     ("+mirror:corpus=nowhere.txt", "unknown corpus, and no file, 'nowhere.txt'"),
     ("+base:max_length=long", "max_length=long is not a whole number"),
     ("+base:max_length=2", "max_length=2 is out of range"),
@@ -275,7 +324,7 @@ def test_every_key_of_the_spec_changes_the_id(make: Make, bert: str, mirror_cell
     keys = (
         "temperature=0.5", "epochs=2", "train_max_length=9", "pooling=cls", "layers=-2:", "lr=0.1", "batch_size=7",
         "weight_decay=0", "loss=ntxent", "drop_last=true", "clean_corpus=false", "dropout=0.3", "span_mask=1",
-        "max_length=10", "corpus_size=2",
+        "max_length=10", "corpus_size=2", "corpus_size=2,corpus_sample=1",
     )  # fmt: skip
     ids = {key: make(f"{bert}+mirror:{key}").cells[0].id for key in keys}
     assert len({mirror_cell.id, *ids.values()}) == len(keys) + 1

@@ -12,12 +12,14 @@ import torch
 from bench import Bench
 from harness.log import Log
 from random_models import ARCHITECTURES
-from toys import CATS
+from toys import CATS, ToyPlugin
 from transformers import AutoModel, AutoTokenizer
 
 from mirrorbench.core.errors import TuningError
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.specs import parse_spec
+from mirrorbench.data.corpora import DEFAULT_CORPORA
+from mirrorbench.data.items import Pair
 from mirrorbench.models.backbones import fingerprint
 from mirrorbench.models.encoder import TransformerEncoder
 from mirrorbench.models.pooling import Pooling
@@ -25,9 +27,11 @@ from mirrorbench.models.transformer import load_transformer
 from mirrorbench.runs import runner
 from mirrorbench.runs.cache import Cache
 from mirrorbench.runs.cells import CorpusRef, ModelRef
+from mirrorbench.runs.plan import Request
 from mirrorbench.runs.results import ResultStore
 from mirrorbench.runs.runner import open_for_tuning, tune_model
 from mirrorbench.runs.workspace import Workspace
+from mirrorbench.tasks import PairSimilarity
 from mirrorbench.training.methods import mirror_preset
 
 CPU = torch.device("cpu")
@@ -147,6 +151,22 @@ def test_which_test_items_were_tuned_on_is_stored(bench: Bench, bert: str) -> No
             assert "overlap" not in arrays
     assert {r.cell_id for r in outcome.results if r.overlap is None} == before
     assert {r.cell_id for r in outcome.results} == {cell.id for cell in bench.plan(*specs).cells}
+
+
+def test_a_joint_corpus_is_looked_through_in_every_language(
+    bench: Bench, bert: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for code, words in (("en", ("cat", "dog", "sun")), ("fr", ("chat", "chien", "lune"))):
+        (bench.folder / f"{code}.txt").write_text("\n".join(words))
+        monkeypatch.setitem(DEFAULT_CORPORA, ("word", code), str(bench.folder / f"{code}.txt"))
+    pairs = [Pair("both", "cat", "chat", 3), Pair("right", "moon", "lune", 2), Pair("none", "sea", "mer", 1)]
+    task = PairSimilarity("words", pairs, level="word", languages=("en", "fr"))
+    bench.plugins.add(ToyPlugin(tasks=[task]), "words")
+    workspace = bench.workspace()
+    (result,) = workspace.execute(workspace.plan(Request((parse_spec(f"{bert}+mirror"),), ("words",)))).results
+    assert result.overlap is not None
+    assert (result.overlap["any_text"], result.overlap["all_texts"]) == (pytest.approx(2 / 3), pytest.approx(1 / 3))
+    assert result.cell["corpus"]["name"] == f"{bench.folder}/en.txt+{bench.folder}/fr.txt"
 
 
 def test_a_damaged_cache_costs_only_time(bench: Bench, bert: str, caplog: pytest.LogCaptureFixture) -> None:
