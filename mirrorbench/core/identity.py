@@ -10,7 +10,7 @@ import hashlib
 import json
 from typing import Any
 
-COMPUTATION = 4
+COMPUTATION = 5
 """Version of the computation; raised when tuning, encoding or scoring change their numbers."""
 
 

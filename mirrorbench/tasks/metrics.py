@@ -12,15 +12,25 @@ from mirrorbench.core.hooks import Register, hookimpl
 
 STEP = 0.01
 """Step of the released threshold search."""
+DIGITS = 10
+"""Decimals of similarities that are ranked, compared with each other or with a threshold.
+
+Equal vectors have a cosine of 1 only up to its last bits, which the number of threads changes: unrounded, equal texts
+would be ranked by chance.
+"""
+
+
+def rounded(similarities: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Similarities, or differences of them, to ``DIGITS`` decimals."""
+    return np.round(similarities, DIGITS)
 
 
 def cosine(left: NDArray[Any], right: NDArray[Any]) -> NDArray[np.float64]:
-    """Row-wise cosine similarity of two arrays of shape (n, d), in float64; 0 where a vector is zero."""
+    """Row-wise cosine similarity of two arrays of shape (n, d), ``rounded``; 0 where a vector is zero."""
     x, y = left.astype(np.float64), right.astype(np.float64)
     norms = np.linalg.norm(x, axis=1) * np.linalg.norm(y, axis=1)
     products: NDArray[np.float64] = np.einsum("nd,nd->n", x, y)
-    result: NDArray[np.float64] = np.divide(products, norms, out=np.zeros_like(products), where=norms > 0)
-    return result
+    return rounded(np.divide(products, norms, out=np.zeros_like(products), where=norms > 0))
 
 
 def unit(vectors: NDArray[Any]) -> NDArray[np.float64]:

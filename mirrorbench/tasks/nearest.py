@@ -12,7 +12,7 @@ from mirrorbench.core.identity import checksum
 from mirrorbench.core.inputs import TextInput
 from mirrorbench.data.items import Disambiguation, Linking
 from mirrorbench.tasks.base import Scores, TaskKind, Vectors
-from mirrorbench.tasks.metrics import accuracy_at, unit
+from mirrorbench.tasks.metrics import accuracy_at, rounded, unit
 from mirrorbench.tasks.neighbours import topk
 
 DEPTH = 5
@@ -174,7 +174,7 @@ class SenseDisambiguation(TaskKind[Disambiguation]):
         words = unit(vectors([occurrence.target for occurrence in items.occurrences]))
         best, similarity = [], []
         for word, occurrence in zip(words, items.occurrences, strict=True):
-            cosines = senses[[keys[key] for key in occurrence.candidates]] @ word
+            cosines = rounded(senses[[keys[key] for key in occurrence.candidates]] @ word)
             best.append(occurrence.candidates[int(cosines.argmax())])  # on ties the most frequent sense
             similarity.append(float(cosines.max()))
         hits = np.array([key in o.gold for key, o in zip(best, items.occurrences, strict=True)], dtype=np.float64)

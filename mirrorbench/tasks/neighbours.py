@@ -1,12 +1,13 @@
 """Exact nearest-neighbour search in bounded memory: top-k by cosine or dot product, CSLS, and ranks.
 
 Similarities are computed in blocks on a torch device. ``topk`` multiplies in float32, then scores its candidates and
-some more again in float64 on the CPU, so that neither block size nor device changes the order, and equal vectors tie
-exactly (the lower index goes first).
+some more again in float64 on the CPU. Similarities in float64 are rounded (``metrics.DIGITS``), so that neither block
+size, threads nor device change the order, and equal vectors tie exactly (the lower index goes first).
 
-Memory: beside the arrays passed in (which may be memory-mapped) and the result, ``UNIT_BYTES`` for normalised queries,
-some multiples of ``BLOCK_BYTES`` for blocks of keys and scores, and 12 bytes for each query and candidate. So a million
-names of 768 dimensions (2.9 GiB) are searched for ten thousand mentions in less than 4 GiB.
+Memory: beside the arrays passed in (which may be memory-mapped) and the result, ``UNIT_BYTES`` for the normalised
+queries of a round, 12 bytes for each of them and each candidate, and some multiples of ``BLOCK_BYTES`` for blocks of
+keys and scores. So a million names of 768 dimensions (2.9 GiB) are searched for ten thousand mentions in less than
+4 GiB.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mirrorbench.core.errors import UsageError
-from mirrorbench.tasks.metrics import unit
+from mirrorbench.tasks.metrics import DIGITS, rounded, unit
 
 if TYPE_CHECKING:
     import torch
@@ -38,7 +39,6 @@ UNIT_BYTES = 256 << 20
 
 _EXACT_ROWS = 16  # queries whose candidates are scored again together; few, to fit into the CPU's cache
 _NEVER = 1e30  # penalty that excludes a key; fits into float32
-_TIE = 1e-12  # cosines that differ by less are the same
 _SPARE = 16  # candidates beyond k that are scored again, since float32 may confuse those near rank k
 
 
@@ -61,19 +61,18 @@ def topk(
     first = _first_equal(keys) if penalty is None else np.arange(len(keys))
     repeated = first != np.arange(len(keys))
     excluded = np.where(repeated, _NEVER, 0.0) if repeated.any() else penalty
-    candidates, _ = _candidates(queries, keys, k + _SPARE, similarity, excluded, device)
     grouped = np.argsort(first, kind="stable")  # equal keys stand together
     groups = first[grouped]
     indices = np.empty((len(queries), k), dtype=np.int64)
     scores = np.empty((len(queries), k))
-    for rows in _slices(len(queries), _EXACT_ROWS):
-        found = candidates[rows]
+    for rows, found in _candidates(queries, keys, k + _SPARE, similarity, excluded, device):
         left, right = (np.asarray(some, dtype=np.float64) for some in (queries[rows], keys[found]))
         if similarity == "cosine":
             left, right = unit(left), unit(right)
         exact = np.einsum("nd,ncd->nc", left, right)
         if penalty is not None:
             exact -= penalty[found]
+        exact = rounded(exact)
         if repeated.any():  # the first of a group was found: put up to k of the group into its place
             begin, end = (np.searchsorted(groups, found, side)[..., None] for side in ("left", "right"))
             places = begin + np.arange(k)
@@ -89,10 +88,7 @@ def topk(
 
 def neighbourhood(queries: Floats, keys: Floats, k: int, device: str = "cpu") -> NDArray[np.float64]:
     """The mean cosine of each query, shape (n,), with its k nearest keys (r(x) of Lample et al. 2018, section 2.3)."""
-    _check(keys, k, "cosine")
-    _, scores = _candidates(queries, keys, k, "cosine", None, device)
-    result: NDArray[np.float64] = scores.mean(axis=1, dtype=np.float64)
-    return result
+    return rounded(topk(queries, keys, k, device=device)[1].mean(axis=1))
 
 
 def csls(queries: Floats, keys: Floats, k: int, device: str = "cpu") -> IntArray:
@@ -119,14 +115,13 @@ def ranks(
     if penalty is not None:
         right -= penalty[targets]
     place = _torch_device(device)
-    score, target = (torch.from_numpy(values).to(place)[:, None] for values in (right, targets))
-    # Equal vectors may differ in the last bits of their products.
-    low, high = score - _TIE, score + _TIE
+    score, target = (torch.from_numpy(values).to(place)[:, None] for values in (rounded(right), targets))
     ahead = torch.zeros(len(queries), dtype=torch.int64, device=place)
     for rows, columns, cosines in _blocks(queries, keys, "cosine", penalty, device, torch.float64):
+        cosines.round_(decimals=DIGITS)
         # On ties, keys with a lower index rank before the right one.
         earlier = torch.arange(columns.start, columns.stop, device=place) < target[rows]
-        ahead[rows] += cosines.gt_(torch.where(earlier, low[rows], high[rows])).sum(dim=1).long()
+        ahead[rows] += ((cosines > score[rows]) | ((cosines == score[rows]) & earlier)).sum(dim=1)
     return ahead.cpu().numpy() + 1
 
 
@@ -149,14 +144,12 @@ def _check(keys: Floats, k: int, similarity: str) -> None:
 
 def _candidates(
     queries: Floats, keys: Floats, n: int, similarity: str, penalty: Floats | None, device: str
-) -> tuple[IntArray, NDArray[np.float32]]:
-    """The n best keys of each query by float32 products, unordered: indices and scores of shape (queries, n)."""
+) -> Iterator[tuple[slice, IntArray]]:
+    """The n best keys by float32 products, unordered: a few rows of queries, and indices of shape (rows, n)."""
     import torch
 
     n = min(n, len(keys))
     place = _torch_device(device)
-    indices = np.empty((len(queries), n), dtype=np.int64)
-    scores = np.empty((len(queries), n), dtype=np.float32)
     for some in _slices(len(queries), max(QUERY_ROWS[place.type], UNIT_BYTES // (4 * queries.shape[1]))):
         best = torch.full((some.stop - some.start, n), float("-inf"), device=place)
         where = torch.zeros(best.shape, dtype=torch.int64, device=place)
@@ -165,8 +158,9 @@ def _candidates(
             found = torch.cat([where[rows], found + columns.start], dim=1)
             best[rows], kept = torch.cat([best[rows], values], dim=1).topk(n, dim=1, sorted=False)
             where[rows] = found.gather(1, kept)
-        indices[some], scores[some] = where.cpu().numpy(), best.cpu().numpy()
-    return indices, scores
+        nearest = where.cpu().numpy()
+        for part in _slices(len(nearest), _EXACT_ROWS):
+            yield slice(some.start + part.start, some.start + part.stop), nearest[part]
 
 
 def _blocks(

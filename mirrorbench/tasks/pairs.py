@@ -21,6 +21,7 @@ from mirrorbench.tasks.metrics import (
     over_subsets,
     pearson,
     roc_points,
+    rounded,
     spearman,
     stepped_threshold,
     uncentred_pearson,
@@ -236,7 +237,7 @@ class SimilarityChange(ContextTask[ContextChange]):
         if np.abs(1 - similarities).max() < SAME:
             notes = ("the encoder gives both words of a text the same vector: there is nothing to correlate",)
             similarities = np.ones_like(similarities)
-        changes, gold = (values[1::2] - values[::2] for values in (similarities, ratings))
+        changes, gold = (rounded(values[1::2] - values[::2]) for values in (similarities, ratings))
         linear, ranks = pearson(similarities, ratings), spearman(similarities, ratings)
         metrics = {
             "subtask1_uncentred_pearson": uncentred_pearson(changes, gold),

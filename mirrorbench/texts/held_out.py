@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mirrorbench.core.inputs import Array, Encoder, TextInput
-from mirrorbench.tasks.metrics import unit
+from mirrorbench.tasks.metrics import rounded, unit
 
 HELD_OUT_METRICS = {
     "alignment": ("alignment", "lower is better"),
@@ -68,7 +68,7 @@ def score_pairs(left: Array, right: Array) -> dict[str, float]:
     ``accuracy@1`` is the share of first texts whose own second text has the strictly highest cosine of all.
     """
     first, second = unit(left), unit(right)
-    similarity = first @ second.T
+    similarity = rounded(first @ second.T)
     own = similarity.diagonal().copy()
     np.fill_diagonal(similarity, -np.inf)
     distances = 2 - 2 * (first @ first.T)[np.triu_indices(len(first), 1)]
@@ -82,7 +82,7 @@ def score_pairs(left: Array, right: Array) -> dict[str, float]:
 def nearest_rows(vectors: Array, n: int) -> list[int]:
     """For each of the first n rows, the other row with the highest cosine."""
     scaled = unit(vectors)
-    similarity = scaled[:n] @ scaled.T
+    similarity = rounded(scaled[:n] @ scaled.T)
     np.fill_diagonal(similarity, -np.inf)
     return [int(row) for row in similarity.argmax(1)]
 

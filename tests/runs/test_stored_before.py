@@ -1,7 +1,8 @@
-"""Results that an earlier version wrote (0.1.0 at commit 320fa15) are found, read, and not computed anew."""
+"""Results that an earlier version wrote (0.1.0 at commit 320fa15, computation 4) are read and shown, not reused."""
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
@@ -13,23 +14,42 @@ from mirrorbench import Session
 BEFORE = Path(__file__).parent / "stored_before"
 
 
-def test_results_of_an_earlier_version_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    shutil.copytree(BEFORE, tmp_path / "results")
+def session(folder: Path, log: Log) -> Session:
+    shutil.copytree(BEFORE, folder / "results")
+    return Session(
+        folder / "results", data_dir=folder / "data", cache=folder / "cache", device="cpu", offline=True, workers=1,
+        reporter=log,
+    )  # fmt: skip
+
+
+def test_but_for_the_computation_their_identities_are_those_of_today(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the plan would not find them, and compute anew."""
+    monkeypatch.setattr("mirrorbench.runs.cells.COMPUTATION", 4)
     monkeypatch.setattr("mirrorbench.runs.runner.EncoderLoader.load", lambda *_: pytest.fail("computed anew"))
     log = Log()
-    board = Session(
-        tmp_path / "results", data_dir=tmp_path / "data", cache=tmp_path / "cache", device="cpu", offline=True,
-        workers=1, reporter=log,
-    ).run("tiny", "quick", seeds=1)  # fmt: skip
+    board = session(tmp_path, log).run("tiny", "quick", seeds=1)
     assert board.failures == ()
     assert len(log.lines) == len(list(BEFORE.rglob("seed-0.json"))) == 9
     assert {line.split()[-1] for line in log.lines} == {"cached"}
+
+
+def test_none_of_them_passes_for_a_result_of_today(tmp_path: Path) -> None:
+    planned = {cell.id for cell in session(tmp_path, Log()).plan("tiny", "quick", seeds=1).plan.cells}
+    stored = {json.loads(path.read_text())["cell_id"] for path in BEFORE.rglob("seed-0.json")}
+    assert len(planned) == len(stored) == 9
+    assert not planned & stored
+
+
+def test_they_are_shown() -> None:
+    board = Session().leaderboard(BEFORE)
     rows = {row.label: [score and round(score.mean, 3) for score in row.scores] for row in board.table.rows}
     assert rows["tiny-mp"][:2] == [0.696, 0.056]
     assert rows["tiny + Mirror"][:3] == [0.706, 0.105, 0.578]
 
 
-def test_their_predictions_are_read(tmp_path: Path) -> None:
+def test_their_predictions_are_read() -> None:
     board = Session().leaderboard(BEFORE, intervals=True, ties=True)
     (row,) = (row for row in board.table.rows if row.label == "tiny-mp")
     assert row.scores[0] is not None

@@ -30,6 +30,18 @@ def test_cosine_equals_a_loop_and_knows_zero_vectors() -> None:
     assert metrics.cosine(huge, huge) == pytest.approx(1)
 
 
+def test_equal_vectors_have_one_cosine() -> None:
+    rows = np.random.default_rng(0).normal(size=(500, 64)).astype(np.float32)
+    turned = np.linalg.qr(np.random.default_rng(1).normal(size=(64, 64)))[0]
+    scaled = rows.astype(np.float64) @ turned
+    unrounded = [float(row @ row / (math.sqrt(row @ row) * math.sqrt(row @ row))) for row in scaled]
+    assert len(set(unrounded)) > 1  # what the last bit does without rounding
+    assert set(metrics.cosine(scaled, scaled).tolist()) == {1.0}
+    assert set(metrics.cosine(scaled, -3 * scaled).tolist()) == {-1.0}
+    other = rows[::-1].astype(np.float64)
+    assert metrics.cosine(scaled, other @ turned).tolist() == metrics.cosine(rows, other).tolist()
+
+
 def test_unit_rows_are_those_of_a_loop_in_float64() -> None:
     rows = np.array([[3, 4], [0, 0], [-1e-20, 0], [1e30, 1e30]], dtype=np.float32)
     found = metrics.unit(rows)

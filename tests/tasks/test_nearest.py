@@ -179,6 +179,18 @@ def test_of_equal_senses_the_most_frequent_one() -> None:
     assert scores.extra["predicted"].tolist() == ["s1"]
 
 
+def test_the_last_bit_chooses_no_sense() -> None:
+    """Vectors of one direction and other lengths have one cosine, but for its last bit."""
+    keys = tuple(SENSES)
+    words = [Occurrence(f"a.{n}", TextInput(f"word {n}"), keys, frozenset({keys[0]}), "a") for n in range(40)]
+    of_word = {word.target: RNG.normal(size=99) for word in words}
+    axis = RNG.integers(-9, 9, size=99)
+    length = {item: n + 1 for n, sense in enumerate(SENSES.values()) for item in (*sense.examples, sense.gloss)}
+    task = SenseDisambiguation("toy", Disambiguation(tuple(words), SENSES))
+    scores = scored(task, lambda item: of_word[item] if item in of_word else length[item] * axis)
+    assert set(scores.extra["predicted"].tolist()) == {keys[0]}
+
+
 def test_what_does_not_go_together() -> None:
     word = Occurrence("a.1", TextInput("word"), ("s1",), frozenset({"s2"}), "a")
     for words in ((), (word,)):

@@ -63,6 +63,20 @@ def test_scores_are_cosines_and_their_correlations() -> None:
     assert (found.coverage, found.notes) == (1, ())
 
 
+def test_pairs_of_equal_texts_tie() -> None:
+    """Against scipy on cosines that are exactly equal there."""
+    words = [f"w{n}" for n in range(300)]
+    items = [Pair(w, w, w if n % 3 else words[n - 1], float(n % 7)) for n, w in enumerate(words)]
+    task = PairSimilarity("toy", items)
+    vectors = vectors_of(task, items, lambda item: RNG.normal(size=48))
+    scores = task.score(items, vectors)
+    wanted = [
+        1.0 if i.left == i.right else cosine(*(vectors([TextInput(t)])[0] for t in (i.left, i.right))) for i in items
+    ]
+    assert (scores.scores == 1).sum() == 200
+    assert scores.metrics["spearman"] == pytest.approx(spearmanr(wanted, [i.gold for i in items])[0], abs=1e-14)
+
+
 def test_subsets_add_their_two_means() -> None:
     pairs = [replace(p, subset="cats") for p in CATS] + [replace(p, id=f"d{p.id}", subset="dogs") for p in DOGS]
     whole, *parts = (scored(PairSimilarity("toy", some), letters).metrics for some in (pairs, CATS, DOGS))
@@ -251,7 +265,7 @@ def test_changes_and_similarities_of_both_subtasks() -> None:
     flat, ratings = [s for pair in similar for s in pair], [r for pair in RATINGS for r in pair]
     np.testing.assert_allclose(scores.scores, change, atol=1e-6)
     np.testing.assert_allclose(scores.extra["similarities"], similar, atol=1e-6)
-    assert scores.gold.tolist() == gold
+    assert scores.gold.tolist() == pytest.approx(gold)
     linear, ranks = (correlate(flat, ratings)[0] for correlate in (pearsonr, spearmanr))
     assert scores.metrics == {
         "subtask1_uncentred_pearson": pytest.approx(cosine(change, gold), abs=1e-6),
@@ -261,6 +275,16 @@ def test_changes_and_similarities_of_both_subtasks() -> None:
         "subtask2_spearman": pytest.approx(ranks),
         "subtask2_harmonic_mean": pytest.approx(statistics.harmonic_mean([linear, ranks]), abs=1e-6),
     }
+
+
+def test_equal_changes_tie() -> None:
+    """0.3 - 0.1 and 0.9 - 0.7 are one change, though not to the last bit."""
+    ratings = [(0.1, 0.3), (0.7, 0.9), (0.5, 0.6), (0.2, 0.9)]
+    assert ratings[0][1] - ratings[0][0] != ratings[1][1] - ratings[1][0]
+    task = SimilarityChange("toy", changes(ratings))
+    pairs = task.pairs(task.load(STORE))
+    scores = scored(task, at_cosines(pairs, [pair.rating for pair in pairs]))
+    assert scores.gold.tolist() == [0.2, 0.2, 0.1, 0.7]
 
 
 def test_the_harmonic_mean_and_a_perfect_encoder() -> None:

@@ -39,6 +39,16 @@ def test_identical_pairs_are_aligned_and_one_point_is_not_uniform() -> None:
     assert score_pairs(same, same) == {"alignment": 0.0, "uniformity": pytest.approx(0), "accuracy@1": 0.0}
 
 
+def test_a_repeated_text_is_no_hit() -> None:
+    """Its own partner is as near as the other's, to the last bit or not."""
+    rng = np.random.default_rng(0)
+    left, right = rng.normal(size=(2, 40, 96))
+    left[20:], right[20:] = left[:20], right[:20] * np.arange(1, 21)[:, None] / 3
+    left += 3 * right / np.linalg.norm(right, axis=1, keepdims=True)
+    assert score_pairs(left, right)["accuracy@1"] == 0
+    assert nearest_rows(np.concatenate([right, right]), 20) == list(range(20, 40))
+
+
 def test_nearest_neighbours() -> None:
     vectors = np.array([[1, 0], [0.9, 0.1], [0, 1], [0.1, 2]], dtype=np.float32)
     assert nearest_rows(vectors, 3) == [1, 0, 3]

@@ -285,7 +285,7 @@ def _pairs(tables: list[_Judged]) -> list[Pair]:
         other_left, other_right, other_score = tables[1][identity]
         # Scores are means of a dozen integers; rounding makes a difference of exactly 1.2 count as 1.2.
         if round(abs(score - other_score), 9) <= _MAX_DIFFERENCE:
-            mean = (score + other_score) / 2
+            mean = round((score + other_score) / 2, 9)  # equal means tie, whatever their last bit
             pairs += [Pair(f"{identity}/12", left, other_right, mean), Pair(f"{identity}/21", right, other_left, mean)]
     return pairs
 
