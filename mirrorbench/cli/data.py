@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import sys
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -83,22 +84,31 @@ def fetch(
 
 @data_app.command("import")
 def import_data(folder: _Folder, data_dir: DataDir = None, offline: Offline = False) -> None:
-    """Take original files over from a folder, wherever they lie under it, recognised by checksum."""
+    """Take original files over from a folder, wherever they lie under it.
+
+    Files are recognised by checksum, in archives (zip, tar, Debian packages) too. A file whose checksum is not published
+    must have the path that its card gives, or lie in a folder named after the card (`am2ico-de/dev.tsv`), and is taken if
+    it has the format of the data set; it gives way to a better one.
+    """
     from mirrorbench.data.cardfile import builtin_cards
     from mirrorbench.data.importing import import_folder
 
     store = _store(data_dir, offline)
     report = import_folder(folder, store, builtin_cards())
-    known = [card for card in report.cards.values() if card.state != "absent" or card.imported]
+    new = [card for card in report.cards.values() if card.imported or card.altered]
     rows = []
-    for card in known:
-        lacks = [f"{word} {', '.join(n)}" for word, n in (("lacks", card.missing), ("altered", card.altered)) if n]
-        rows.append((card.name, card.state, str(len(card.imported)), "; ".join(lacks)))
-    print_rows(("name", "state", "imported", "remarks"), rows)
-    if absent := [card.name for card in report.cards.values() if card not in known]:
-        typer.echo(f"Nothing found of: {', '.join(absent)}")
+    for card in new:
+        remarks = {"lacks": card.missing, "altered": card.altered, "replaced": card.replaced,
+                   "no published checksum:": card.unverified}  # fmt: skip
+        said = "; ".join(f"{word} {', '.join(names)}" for word, names in remarks.items() if names)
+        rows.append((card.name, card.state, str(len(card.imported)), said))
+    if rows:
+        print_rows(("name", "state", "imported", "remarks"), rows)
     for problem in report.problems:
         typer.echo(f"Problem: {problem}")
+    if others := [card.state for card in report.cards.values() if card not in new]:
+        states = ", ".join(f"{count} {state}" for state, count in sorted(Counter(others).items()))
+        typer.echo(f"Nothing new for {len(others)} other data sets ({states}): mirrorbench data list")
     counts = f"{report.n_files} files looked at, {report.n_recognised} recognised, {report.n_imported} copied"
     typer.echo(f"{counts} into {store.root}")
 

@@ -155,6 +155,8 @@ def _tar_stream(stream: IO[bytes]) -> IO[bytes]:
         size = int(header[48:58])
         if size < 0:
             break
+        if header.startswith(b"data.tar.zst"):
+            raise tarfile.ReadError("compressed by zstd, which is not read; unpack it: dpkg-deb -x FILE FOLDER")
         if header.startswith(b"data.tar"):
             return io.BytesIO(stream.read(size))
         stream.seek(size + size % 2, io.SEEK_CUR)
@@ -174,7 +176,9 @@ def open_archive(path: Path) -> Iterator[Archive]:
                 stream = _tar_stream(stack.enter_context(path.open("rb")))
                 opened = _of_tar(path, stack.enter_context(tarfile.open(fileobj=stream, mode="r:*", tarinfo=_Header)))
         except _DAMAGED as error:
-            raise DataFormatError(f"{path} is damaged, or neither a tar nor a zip archive ({error}).") from error
+            raise DataFormatError(
+                f"{path} is damaged, or no tar or zip archive and no Debian package ({error})."
+            ) from error
         yield opened
 
 

@@ -53,6 +53,7 @@ class _File(msgspec.Struct, forbid_unknown_fields=True):
     sources: tuple[CardSource, ...] = ()
     unverified: bool = False
     optional: bool = False
+    rows: Annotated[int, msgspec.Meta(ge=0)] = 0
 
     def __post_init__(self) -> None:
         relative_path(self.path)
@@ -173,7 +174,9 @@ def _file(file: _File, card: _Card) -> DataFile:
     for source in (*file.sources, *card.sources):
         places = {key: getattr(source, key) for key in source.__struct_fields__ if key in ("path", "member", "url")}
         sources.append(replace(source, **{key: text.replace("{path}", file.path) for key, text in places.items()}))
-    return DataFile(file.path, file.sha256, file.size, file.split, tuple(sources), file.unverified, file.optional)
+    return DataFile(
+        file.path, file.sha256, file.size, file.split, tuple(sources), file.unverified, file.optional, file.rows
+    )
 
 
 MAX_CARDS = 1000

@@ -192,6 +192,7 @@ class DataFile:
             then on, and results are marked.
         optional: the task works without the file (e.g. labels that are not public); if it cannot be fetched, that is
             no error.
+        rows: the published number of its items, which helps to tell an ``unverified`` file from another; 0 if unknown.
     """
 
     path: str
@@ -201,6 +202,7 @@ class DataFile:
     sources: tuple[Source, ...] = ()
     unverified: bool = False
     optional: bool = False
+    rows: int = 0
 
 
 class Converted(HuggingFaceSource, frozen=True, tag=None):

@@ -173,13 +173,13 @@ def _source_and_lines(
     if isinstance(found, GeneratedCorpus):
         return "generated", [text.strip() if strip else text for text in found.generate() if text.strip()]
     if isinstance(found, Path):
-        return str(found), _lines(found, {}, strip)
+        return str(found), card_texts(found, {}, strip)
     files = store.resolve(found).files
     source = ", ".join(f"{found.name}/{path}" for path in files)
-    return source, [text for path in files.values() for text in _lines(path, found.options, strip)]
+    return source, [text for path in files.values() for text in card_texts(path, found.options, strip)]
 
 
-def _lines(path: Path, options: Mapping[str, Any], strip: bool) -> list[str]:
+def card_texts(path: Path, options: Mapping[str, Any], strip: bool = True) -> list[str]:
     """The strings of a file, under a card's options ``separator``, ``column``, ``skip`` and ``take`` (lines).
 
     ``column`` is an index from 0 into a line split at the separator, or a key of JSON lines.

@@ -1,42 +1,58 @@
 """Importing original files from a user's folder, whatever their names and places in it.
 
-A file is recognised by size, then SHA-256; archives are searched as well. A file without a known checksum is
-recognised by its full path in the card.
+A file is recognised by size, then SHA-256; archives are searched as well. A file without a published checksum is
+recognised by its path: that in its card, or its name in a folder named after the card. It is adopted if the card's
+parser accepts it, and replaces a stored one only if that is worse.
 """
 
 from __future__ import annotations
 
-import hashlib
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import partial
-from pathlib import Path
-from typing import Literal
+from itertools import islice, product
+from pathlib import Path, PurePosixPath
+from typing import Literal, NamedTuple
 
-from mirrorbench.core.errors import DataFormatError, DataIntegrityError, UsageError
+from mirrorbench.core.errors import DataFormatError, DataIntegrityError, MirrorbenchError, UsageError
 from mirrorbench.core.files import writing
 from mirrorbench.data.archives import MEMBER_LIMIT, open_archive
-from mirrorbench.data.cards import ArchiveSource, Card, DataFile
-from mirrorbench.data.store import DataStore
+from mirrorbench.data.cards import CORPUS_KIND, ArchiveSource, Card, DataFile, whole_number
+from mirrorbench.data.corpora import card_texts
+from mirrorbench.data.formats import parse
+from mirrorbench.data.store import DataStore, ResolvedData
 from mirrorbench.data.textfiles import pieces, sha256_of
 
+ARCHIVES = (".zip", ".tar", ".tgz", ".tar.gz", ".tar.xz", ".tar.bz2", ".deb")
+"""Ends of the names of the archives that are searched."""
 ARCHIVE_LIMIT = 256 << 20
 """Largest archive in bytes that is searched, unless a card knows its checksum."""
+_MAX_SETS = 64  # of files that can only be checked together
 
 
 @dataclass(frozen=True, slots=True)
 class CardImport:
-    """What the store holds of one card after an import; ``absent`` if none of its files.
+    """What the store holds of one card after an import.
 
-    ``missing`` omits optional files; ``altered`` files have other content in the store and were not changed.
+    Attributes:
+        name: the card's name.
+        state: ``complete``; ``unverified``: complete, but some files have no published checksum; ``incomplete``; or
+            ``absent``: none of its files.
+        imported: paths of the files that were added to the store.
+        missing: paths of the files that the store lacks, without optional ones.
+        altered: paths of files that have other content in the store than they should; they were not changed.
+        unverified: paths of the files in the store that have no published checksum.
+        replaced: those of ``imported`` that took the place of a worse file, which is kept as ``NAME.altered``.
     """
 
     name: str
-    state: Literal["complete", "incomplete", "absent"]
+    state: Literal["complete", "unverified", "incomplete", "absent"]
     imported: tuple[str, ...]
     missing: tuple[str, ...]
     altered: tuple[str, ...] = ()
+    unverified: tuple[str, ...] = ()
+    replaced: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +60,7 @@ class ImportReport:
     """The outcome of ``import_folder``, by card.
 
     ``n_files`` were examined; ``n_recognised`` of them are, or contain, a file of a card. ``problems`` lists archives
-    that could not be read.
+    that could not be read, and files that bear the name of a card's file and were not adopted, with the reason.
     """
 
     folder: Path
@@ -62,75 +78,179 @@ class ImportReport:
 def import_folder(folder: Path, store: DataStore, cards: Mapping[str, Card]) -> ImportReport:
     """Copy the original files of cards, found anywhere under a folder, into the store.
 
-    The folder is not changed and nothing in the store is replaced: a file that the store has with other content is
-    reported as altered. Symbolic links to folders are not followed.
+    The folder is not changed. In the store only a file without a published checksum is replaced, by a better one; a
+    file that has other content than its checksum says is reported as altered. Symbolic links to folders are not
+    followed.
     """
     if not folder.is_dir():
         raise UsageError(f"Cannot import from {folder}: there is no such folder.")
-    importer = _Importer(store, cards.values())
     folder = folder.resolve()  # so that its name is known when paths are compared
-    n_files = n_recognised = 0
-    for path in _walk(folder, store.root):
-        n_files += 1
-        relative, size = path.relative_to(folder.parent).as_posix(), path.stat().st_size
-        found = importer.take(relative, size, str(path), lambda limit, path=path: pieces(path))  # type: ignore[misc]
-        if path.name.lower().endswith((".zip", ".tar", ".tgz", ".tar.gz")):
-            found = importer.look_into(path) or found
-        n_recognised += found
+    with tempfile.TemporaryDirectory(prefix="mirrorbench-import-") as staging:
+        importer = _Importer(store, cards.values(), Path(staging))
+        n_files = 0
+        for path in _walk(folder, store.root):
+            n_files += 1
+            importer.look_at(path, path.relative_to(folder.parent).as_posix())
+        for card in cards.values():
+            importer.settle(card)
     outcome = {name: importer.outcome(card) for name, card in cards.items()}
-    return ImportReport(folder, outcome, n_files, n_recognised, tuple(importer.problems))
+    return ImportReport(folder, outcome, n_files, len(importer.recognised), importer.problems)
+
+
+_Place = tuple[str, str]  # in the store: a folder, and a path in it
+
+
+class _Found(NamedTuple):
+    """A file found, or a stored one: ``path`` is where its content lies.
+
+    Of a found one also the name in messages, and the file or archive in the folder that it is.
+    """
+
+    path: Path
+    sha256: str
+    name: str = ""
+    walked: Path = Path()
 
 
 class _Importer:
-    """Indexes the files of the cards by size, by checksum, and by path if the checksum is unknown."""
+    """Indexes the files of the cards by size, by checksum, and by path if the checksum is not published."""
 
-    def __init__(self, store: DataStore, cards: Iterable[Card]) -> None:
-        self._store = store
+    def __init__(self, store: DataStore, cards: Iterable[Card], staging: Path) -> None:
+        self._store, self._staging = store, staging
         self._imported: dict[str, list[str]] = {}
-        self.problems: list[str] = []
+        self._replaced: dict[str, list[str]] = {}
+        self._found: dict[_Place, dict[str, _Found]] = {}  # for files without a published checksum, by checksum
+        self._settled: set[_Place] = set()
+        self._refused: dict[str, str] = {}  # by name
+        self._problems: list[str] = []
+        self.recognised: set[Path] = set()
         files = [(card, file) for card in cards for file in card.files]
-        self._by_path = [(card, file) for card, file in files if file.size is None]
-        self._sizes = {file.size for _, file in files}
+        self._sizes = {file.size for _, file in files if file.size is not None}
         self._archives = {s.sha256 for _, file in files for s in file.sources if isinstance(s, ArchiveSource)}
         self._by_sha256: dict[str, list[tuple[Card, DataFile]]] = {}
+        self._by_path: dict[str, set[_Place]] = {}
         for card, file in files:
-            self._by_sha256.setdefault(file.sha256, []).append((card, file))
+            if file.size is not None:
+                self._by_sha256.setdefault(file.sha256, []).append((card, file))
+                continue
+            for path in (file.path, f"{card.name}/{PurePosixPath(file.path).name}"):
+                self._by_path.setdefault(path.lower(), set()).add((card.folder, file.path))
 
-    def take(self, name: str, size: int, origin: str, read: Callable[[int], Iterable[bytes]]) -> bool:
-        """Copy a file to all its places in the store; whether it is a file of a card.
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """What could not be read or was not adopted, and why."""
+        return (*self._problems, *self._refused.values())
 
-        ``name`` is its path in the folder or archive with forward slashes, ``size`` in bytes, ``origin`` its source in
-        messages; ``read`` returns the content in pieces, up to a limit.
+    def look_at(self, path: Path, name: str) -> None:
+        """Take a file, and the members of an archive; ``name`` is its path from the folder's name on."""
+        size = path.stat().st_size
+        if size in self._sizes or self._places(name):
+            self._take(path, name, path)
+        if path.name.lower().endswith(ARCHIVES):
+            if size > ARCHIVE_LIMIT and sha256_of(path) not in self._archives:
+                self._problems.append(f"{path}: not looked into, it is larger than {ARCHIVE_LIMIT >> 20} MiB")
+                return
+            try:
+                self._look_into(path)
+            except (DataFormatError, DataIntegrityError) as error:
+                self._problems.append(error.message)
+
+    def _look_into(self, path: Path) -> None:
+        with open_archive(path) as archive:
+            for name, size in archive.sizes.items():
+                if (named := self._places(name)) or size in self._sizes:
+                    staged = Path(tempfile.mkdtemp(dir=self._staging)) / PurePosixPath(name).name
+                    with staged.open("wb") as sink:
+                        sink.writelines(archive.read(name, MEMBER_LIMIT if named else size))
+                    self._take(staged, name, path)
+                    if not named:
+                        staged.unlink()
+
+    def _places(self, name: str) -> set[_Place]:
+        """Where files without a published checksum belong that have this path."""
+        parts = name.lower().split("/")
+        return {place for row in range(len(parts)) for place in self._by_path.get("/".join(parts[row:]), ())}
+
+    def _take(self, path: Path, name: str, walked: Path) -> None:
+        """Copy a file of known checksum to its places in the store, and note one that is known by its path alone."""
+        found = _Found(path, sha256_of(path), str(path) if path == walked else f"{walked}: {name}", walked)
+        if known := self._by_sha256.get(found.sha256):  # whatever the file's name
+            self.recognised.add(walked)
+            for card, file in known:
+                if self._store.state(card, file) == "missing":
+                    self._copy(card, file, found)
+            return
+        for place in self._places(name):
+            self._found.setdefault(place, {}).setdefault(found.sha256, found)
+
+    def _copy(self, card: Card, file: DataFile, found: _Found) -> None:
+        with writing(self._store.root / card.folder / file.path) as sink:
+            sink.writelines(pieces(found.path))
+        self._store.adopt(card, file, found.sha256, found.name)
+        self._imported.setdefault(card.name, []).append(file.path)
+
+    def settle(self, card: Card) -> None:
+        """Adopt the best file found for each of the card's that has no published checksum."""
+        held = self._store.present(card)
+        options: dict[str, list[_Found]] = {}
+        for file in card.files:
+            place = card.folder, file.path
+            if place in self._found and place not in self._settled and self._store.state(card, file) != "altered":
+                stored = [_Found(held[file.path], sha256_of(held[file.path]))] if file.path in held else []
+                options[file.path] = [*stored, *self._found[place].values()]
+        chosen: dict[str, _Found] = {}
+        for path, files in options.items():
+            chosen |= self._best(card, ({path: file} for file in files), {})
+        # Some can only be checked with others: labels with their items.
+        if rest := [path for path in options if path not in chosen]:
+            sets = (dict(zip(rest, files, strict=True)) for files in product(*(options[path] for path in rest)))
+            context = held | {path: found.path for path, found in chosen.items()}
+            chosen |= self._best(card, islice(sets, _MAX_SETS), context)
+        for file in card.files:
+            if file.path in chosen:
+                self._adopt(card, file, chosen[file.path])
+
+    def _best(self, card: Card, sets: Iterable[dict[str, _Found]], context: dict[str, Path]) -> dict[str, _Found]:
+        """The files that the card's parser reads, best by ``_merit``; of equal ones the first; none if it reads none.
+
+        ``context``: further files of the card, which the parser reads with them.
         """
-        named = [(card, file) for card, file in self._by_path if f"/{name}".endswith(f"/{file.path}")]
-        if not named and size not in self._sizes:
-            return False
-        limit = MEMBER_LIMIT if named else size
-        digest = hashlib.sha256()
-        for piece in read(limit):
-            digest.update(piece)
-        # A known checksum decides, whatever the file's name.
-        wanted = self._by_sha256.get(digest.hexdigest()) or named
-        for card, file in wanted:
-            if self._store.state(card, file) == "missing":
-                with writing(self._store.root / card.folder / file.path) as sink:
-                    sink.writelines(read(limit))
-                self._store.adopt(card, file, digest.hexdigest(), origin)
-                self._imported.setdefault(card.name, []).append(file.path)
-        return bool(wanted)
+        best: dict[str, _Found] = {}
+        most: tuple[int, int] | None = None
+        for files in sets:
+            try:
+                merit = _merit(card, context | {path: found.path for path, found in files.items()})
+            except MirrorbenchError as error:
+                for path, found in files.items():
+                    self._refuse(card, path, found, error.message)
+            else:
+                if most is None or merit > most:
+                    best, most = files, merit
+        if most and most[0]:
+            self._problems.append(f"{card.name}: {', '.join(best)}: {most[1]} items, not the published number")
+        return best
 
-    def look_into(self, path: Path) -> bool:
-        """Import the members of an archive; whether one of them is a file of a card."""
-        if path.stat().st_size > ARCHIVE_LIMIT and sha256_of(path) not in self._archives:
-            self.problems.append(f"{path}: not looked into, it is larger than {ARCHIVE_LIMIT >> 20} MiB")
-            return False
-        try:
-            with open_archive(path) as archive:
-                members = archive.sizes.items()
-                return any([self.take(name, n, f"{path}: {name}", partial(archive.read, name)) for name, n in members])
-        except (DataFormatError, DataIntegrityError) as error:
-            self.problems.append(error.message)
-            return False
+    def _refuse(self, card: Card, path: str, found: _Found, reason: str) -> None:
+        if found.name:
+            reason = reason.replace(str(found.path), found.name)
+            self._refused[found.name] = f"{found.name}: not taken as {path} of {card.name}: {reason}"
+
+    def _adopt(self, card: Card, file: DataFile, best: _Found) -> None:
+        place = card.folder, file.path
+        self._settled.add(place)
+        for found in self._found[place].values():
+            if found.sha256 == best.sha256:
+                self._refused.pop(found.name, None)
+                self.recognised.add(found.walked)
+            elif found.name not in self._refused:
+                self._refuse(card, file.path, found, f"{best.name or 'the stored file'} is as good, or better")
+        stored = self._store.root.joinpath(*place)
+        if not best.name or (stored.exists() and sha256_of(stored) == best.sha256):
+            return
+        if stored.exists():
+            self._store.set_aside(card, file)
+            self._replaced.setdefault(card.name, []).append(file.path)
+        self._copy(card, file, best)
 
     def outcome(self, card: Card) -> CardImport:
         """What the store now holds of a card."""
@@ -138,10 +258,27 @@ class _Importer:
         optional = {file.path for file in card.files if file.optional}
         missing = tuple(path for path, state in states.items() if state == "missing" and path not in optional)
         altered = tuple(path for path, state in states.items() if state == "altered")
-        state: Literal["complete", "incomplete", "absent"] = "incomplete" if missing or altered else "complete"
-        if set(states.values()) == {"missing"}:
-            state = "absent"
-        return CardImport(card.name, state, tuple(self._imported.get(card.name, ())), missing, altered)
+        unverified = tuple(file.path for file in card.files if file.unverified and states[file.path] == "present")
+        state: Literal["complete", "unverified", "incomplete", "absent"] = "unverified" if unverified else "complete"
+        if missing or altered:
+            state = "absent" if set(states.values()) == {"missing"} else "incomplete"
+        imported, replaced = (tuple(names.get(card.name, ())) for names in (self._imported, self._replaced))
+        return CardImport(card.name, state, imported, missing, altered, unverified, replaced)
+
+
+def _merit(card: Card, files: Mapping[str, Path]) -> tuple[int, int]:
+    """How good files are as those of a card: near the published number of items if that is known, else by their number.
+
+    An error if the card's parser does not read them.
+    """
+    if card.kind == CORPUS_KIND:
+        n = sum(len(card_texts(path, card.options)) for path in files.values())
+        if n < (wanted := whole_number(card.options, "take", 1)):
+            raise DataFormatError(f"{', '.join(map(str, files.values()))}: {n} texts, and the corpus takes {wanted}.")
+    else:
+        n = len(parse(ResolvedData(dict(files), card.parser, dict(card.options), {}, verified=False)))
+    published = [file.rows for file in card.files if file.path in files]
+    return (-abs(n - sum(published)) if all(published) else 0, n)
 
 
 def _walk(folder: Path, store_root: Path) -> Iterator[Path]:

@@ -140,7 +140,7 @@ class DataStore:
         if force:
             for file in files:
                 if self.state(card, file) == "altered":
-                    self._set_aside(card, file)
+                    self.set_aside(card, file)
         try:
             return self._collect(card, files)
         except DataUnavailableError as error:
@@ -155,6 +155,10 @@ class DataStore:
     def status(self, card: Card) -> dict[str, FileState]:
         """Whether each original file is present and intact; only changed files are hashed."""
         return {file.path: self.state(card, file) for file in card.files}
+
+    def present(self, card: Card) -> dict[str, Path]:
+        """The original files that are here and intact, by path; nothing is fetched."""
+        return {file.path: self._location(card, file) for file in card.files if self.state(card, file) == "present"}
 
     def verify(self, card: Card) -> dict[str, FileState]:
         """As ``status``, but every file is hashed again."""
@@ -184,6 +188,19 @@ class DataStore:
         """Record the checksum and the source of a file that was written to ``root/folder/path``."""
         stat = (self.root / card.folder / file.path).stat()
         self._remember(card, file, FileRecord(stat.st_size, stat.st_mtime_ns, sha256, source))
+
+    def set_aside(self, card: Card, file: DataFile) -> None:
+        """Rename a stored file to ``NAME.altered`` (``.altered2`` ...), so that another can take its place."""
+        path = self.root / card.folder / file.path
+        kept, number = path.with_name(f"{path.name}.altered"), 1
+        while kept.exists():
+            number += 1
+            kept = path.with_name(f"{path.name}.altered{number}")
+        try:
+            path.rename(kept)
+        except OSError as error:
+            raise StorageError(f"Cannot rename {path} to {kept.name}: {error.strerror}.") from error
+        self._remember(card, file, None)
 
     def _location(self, card: Card, file: DataFile) -> Path:
         """The path of a file in the store, or in the package or the card's folder if it is not stored."""
@@ -248,18 +265,6 @@ class DataStore:
             hint=f"Mend it (the present file is kept as {path.name}.altered):  "
             f"mirrorbench data fetch {card.name} --force",
         )
-
-    def _set_aside(self, card: Card, file: DataFile) -> None:
-        path = self.root / card.folder / file.path
-        kept, number = path.with_name(f"{path.name}.altered"), 1
-        while kept.exists():
-            number += 1
-            kept = path.with_name(f"{path.name}.altered{number}")
-        try:
-            path.rename(kept)
-        except OSError as error:
-            raise StorageError(f"Cannot rename {path} to {kept.name}: {error.strerror}.") from error
-        self._remember(card, file, None)
 
     def _recorded(self, card: Card, file: DataFile) -> str:
         """The data identity of a file whose checksum was not known in advance."""
