@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 import shlex
 import tomllib
@@ -12,12 +13,15 @@ import pytest
 from fresh import Fresh, fresh_environment
 from pages import commands, files
 from reader import Shell
+from scipy.spatial.distance import cosine
+from scipy.stats import pearsonr, spearmanr
 
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.data.cardfile import load_card
 from mirrorbench.data.store import DataStore
 from mirrorbench.tasks import Vectors
 from mirrorbench.tasks.base import score_task
+from mirrorbench.tasks.kinds import TASK_KINDS
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "plugins.md"
@@ -47,7 +51,7 @@ def test_the_commands_with_one_file(
         said = shell(command)
         assert said.code == 0, (command, said.err)
         output += said.out
-    for expected in ("letters", "word_drop=0.2", "pets", "generality", "tiny + Mirror: "):
+    for expected in ("letters", "word_drop=0.2", "pets", "scws", "senses", "uses", "generality", "tiny + Mirror: "):
         assert expected in output, expected
 
 
@@ -103,6 +107,42 @@ def test_the_cards_are_cards(tmp_path: Path) -> None:
     for name, text in shown.items():
         (tmp_path / name).write_text(text, encoding="utf-8")
     cards = {name: load_card(tmp_path / name) for name in shown if name.endswith(".yaml")}
-    assert len(cards) == 2
+    assert all(len(shown[name].splitlines()) <= 12 for name in cards)
     (file,) = cards["stsb-hub.yaml"].files
     assert file.sources[0].describe() in shown["stsb-hub.yaml"]
+
+
+def test_the_words_in_context_of_the_page(plugins: Plugins, work: Path) -> None:
+    plugins.add_file(work / "uses.py")
+    store = DataStore(work, offline=True)
+    ratings = [line.split("\t") for line in files(PAGE)["ratings.txt"].splitlines()]
+    found = {}
+    for name in ("scws", "senses", "uses"):
+        task = plugins.tasks[name]
+        items = task.load(store)
+        inputs = task.inputs(items)
+        rng = np.random.default_rng(0)
+        array = rng.normal(size=(len(set(inputs)), 4)).astype(np.float32)
+        vectors = Vectors(dict.fromkeys(inputs), array)
+        found[name] = items, vectors, score_task(task, items, vectors, "paper", plugins.metrics)
+    pairs, vectors, scores = found["scws"]
+    for pair, row in zip(pairs, ratings, strict=True):
+        assert [side.text[slice(*side.spans[0])] for side in (pair.left, pair.right)] == [row[1], row[3]]
+    cosines = [1 - cosine(vectors([pair.left])[0], vectors([pair.right])[0]) for pair in pairs]
+    assert scores.metrics["spearman"] == pytest.approx(spearmanr(cosines, [float(row[7]) for row in ratings])[0])
+    assert scores.metrics["pearson"] == pytest.approx(pearsonr(cosines, [float(row[7]) for row in ratings])[0])
+    assert found["senses"][2].metrics.keys() >= {"dev_accuracy", "test_accuracy"}
+    assert [pair.label for pair in found["senses"][0]] == [1, 0, 1, 0]
+    assert {side.text[slice(*side.spans[0])] for pair in found["uses"][0] for side in (pair.left, pair.right)} == {
+        "bank"
+    }
+
+
+def test_the_page_knows_what_each_kind_works_on() -> None:
+    rows = re.findall(r"^\| `([a-z-]+)` \| `(\w+)` \| `(\w+)` \| (.*) \|$", PAGE.read_text(encoding="utf-8"), re.M)
+    assert {kind: (name, item) for kind, name, item, _ in rows} == {
+        kind: (cls.__name__, cls.item_class.__name__) for kind, cls in TASK_KINDS.items()
+    }
+    for kind, _, _, holds in rows:
+        names = set(re.findall(r"`([a-z]+)`", holds))
+        assert names <= {field.name for field in dataclasses.fields(TASK_KINDS[kind].item_class)}, kind

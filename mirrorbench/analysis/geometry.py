@@ -236,7 +236,7 @@ def read_examples(file: str = "") -> SenseExamples:
         if not line.strip():
             continue
         sense, tab, marked = line.partition("\t")
-        text, spans = unmark(marked, "t")
+        text, spans = unmark(marked, "<t>", "</t>")
         if not (sense.strip() and tab and spans):
             raise DataFormatError(
                 f"{name}, line {number}: not a sense, a tab, and a text with a <t>marked</t> word",

@@ -86,9 +86,9 @@ def fetch(
 def import_data(folder: _Folder, data_dir: DataDir = None, offline: Offline = False) -> None:
     """Take original files over from a folder, wherever they lie under it.
 
-    Files are recognised by checksum, in archives (zip, tar, Debian packages) too. A file whose checksum is not published
-    must have the path that its card gives, or lie in a folder named after the card (`am2ico-de/dev.tsv`), and is taken if
-    it has the format of the data set; it gives way to a better one.
+    Files are recognised by checksum, in archives (zip, tar, Debian packages) too. One whose checksum is not published must
+    have the path that its card gives, or lie in a folder named after the card (`am2ico-de/dev.tsv`), and is taken if it
+    has the format of the data set; it gives way to a better one.
     """
     from mirrorbench.data.cardfile import builtin_cards
     from mirrorbench.data.importing import import_folder

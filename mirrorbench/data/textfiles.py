@@ -158,15 +158,14 @@ def parse_number(text: str, path: Path | str, line: int, low: float, high: float
     return value
 
 
-def unmark(text: str, tag: str) -> tuple[str, tuple[tuple[int, int], ...]]:
-    """A text without its ``<tag>`` and ``</tag>`` marks, and the character spans in it that they enclosed, ascending.
+def unmark(text: str, opening: str, closing: str) -> tuple[str, tuple[tuple[int, int], ...]]:
+    """A text without its marks (``<b>`` and ``</b>``), and the character spans in it that they enclosed, ascending.
 
     A mark that is not closed stays in the text.
     """
     parts: list[str] = []
     spans: list[tuple[int, int]] = []
     length = done = 0
-    opening, closing = f"<{tag}>", f"</{tag}>"
     # Not a regular expression: on a text of many openings and no closing it would search to the end for each.
     while (mark := text.find(opening, done)) >= 0 and (end := text.find(closing, mark + len(opening))) >= 0:
         before, word = text[done:mark], text[mark + len(opening) : end]

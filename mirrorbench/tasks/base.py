@@ -196,6 +196,8 @@ class TaskKind(Task, Generic[Items]):
 
     items_name: ClassVar[str] = "items"
     """The name under which the identity has items that come from no card."""
+    item_class: ClassVar[type] = object
+    """The class of the items that a card's parser must return."""
     one_object: ClassVar[bool] = False
     """Whether a parser's list holds one object with all items."""
     from_options: ClassVar[tuple[str, ...]] = ()
@@ -231,7 +233,15 @@ class TaskKind(Task, Generic[Items]):
     @classmethod
     def parsed(cls, card: Card, data: DataStore) -> Any:
         """The items in a card's files."""
-        items = parse(data.resolve(card))
+        resolved = data.resolve(card)
+        items = parse(resolved)
+        if not isinstance(items[0], cls.item_class):
+            raise DataFormatError(
+                f"Card {card.name!r}: the kind {card.kind!r} works on {cls.item_class.__name__}, and the parser "
+                f"{resolved.parser!r} with these options returns {type(items[0]).__name__}.",
+                "The parser 'table' reads words in context where the option 'marks' says how the targets are marked, "
+                'e.g. marks: ["<b>", "</b>"], and \'labels\' makes them pairs with a label instead of a rating.',
+            )
         return items[0] if cls.one_object else items
 
     def fetch(self, data: DataStore) -> None:

@@ -89,6 +89,7 @@ class LexiconInduction(TaskKind[Lexicon]):
     """
 
     items_name = "lexicon"
+    item_class = Lexicon
     one_object = True
     level = "word"
     main_metric = "accuracy@1"

@@ -35,6 +35,7 @@ class EntityLinking(TaskKind[Sequence[Linking]]):
     """
 
     items_name = "linkings"
+    item_class = Linking
     level = "phrase"
     main_metric = "accuracy@1"
 
@@ -136,6 +137,7 @@ class SenseDisambiguation(TaskKind[Disambiguation]):
         **info: title, level, languages, corpus, main_metric and version, see ``Task``.
     """
 
+    item_class = Disambiguation
     items_name = "senses"
     one_object = True
     level = "wic"

@@ -86,6 +86,7 @@ class PairSimilarity(CosineTask[Pair]):
             version, see ``Task``.
     """
 
+    item_class = Pair
     items_name = "pairs"
     level = "sentence"
     main_metric = "spearman"
@@ -151,6 +152,7 @@ class WordInContext(ContextTask[ContextPair]):
             ``Task``.
     """
 
+    item_class = ContextPair
     items_name = "pairs"
     main_metric = "test_accuracy"
     from_options = ("answers",)
@@ -203,6 +205,7 @@ class UsageSimilarity(ContextTask[RatedContexts]):
     Metrics: ``spearman`` (the paper's) and ``pearson`` over all pairs.
     """
 
+    item_class = RatedContexts
     main_metric = "spearman"
 
     def score(self, items: Sequence[RatedContexts], vectors: Vectors, protocol: str = "paper") -> Scores:
@@ -223,6 +226,7 @@ class SimilarityChange(ContextTask[ContextChange]):
     The stored scores are the changes; ``similarities``, shape (n, 2), is stored beside them.
     """
 
+    item_class = ContextChange
     main_metric = "subtask1_spearman"
 
     @staticmethod

@@ -103,6 +103,20 @@ def test_import_reports_by_card(data: Callable[..., str], tmp_path: Path) -> Non
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "x.dat").write_bytes(CONTENT)
     out = data("import", str(tmp_path / "mine"))
-    assert "toy\tcomplete\t1\t" in out
-    assert "Nothing found of: lost, lost2" in out
-    assert "1 files looked at, 1 recognised, 1 copied" in out
+    assert out.splitlines()[1:] == [
+        "toy\tcomplete\t1\t",
+        "Nothing new for 2 other data sets (2 absent): mirrorbench data list",
+        f"1 files looked at, 1 recognised, 1 copied into {tmp_path / 'store'}",
+    ]
+
+
+def test_one_file_of_many_is_reported_in_a_few_lines(data: Callable[..., str], tmp_path: Path) -> None:
+    folder = tmp_path / "mine" / "am2ico-de"
+    folder.mkdir(parents=True)
+    row = "die <word>Bank</word>\ta <word>bank</word>\tT\n"
+    (folder / "dev.tsv").write_text("context1\tcontext2\tlabel\n" + row * 500, encoding="utf-8")
+    (folder / "test.tsv").write_text("Hello.\n", encoding="utf-8")
+    out = data("import", str(folder)).splitlines()
+    assert out[1] == "am2ico-de\tincomplete\t1\tlacks de/test.tsv; no published checksum: de/dev.tsv"
+    assert out[2].startswith(f"Problem: {folder / 'test.tsv'}: not taken as de/test.tsv of am2ico-de: ")
+    assert len(out) == 5

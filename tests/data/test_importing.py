@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import shutil
+import subprocess
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from samples import archive
+from samples import SAMPLES, archive
 from toy_cards import make_card, make_file
 
 from mirrorbench.core.errors import UsageError
@@ -25,7 +27,7 @@ def cards() -> Cards:
     return {
         "toy": make_card(make_file(CONTENT), make_file(b"b", path="sub/b.txt")),
         "twin": make_card(make_file(CONTENT, path="same.txt"), name="twin"),
-        "open": make_card(unverified, name="open"),
+        "open": make_card(unverified, name="open", kind="corpus", metric="", parser="lines"),
     }
 
 
@@ -104,9 +106,121 @@ def test_a_file_of_unknown_checksum_needs_its_whole_path(folder: Path, store: Da
     assert import_folder(folder, store, cards).cards["open"].state == "absent"
     (folder / "Toy").mkdir()
     (folder / "Toy" / "secret.txt").write_bytes(b"here")
-    assert import_folder(folder, store, cards).cards["open"].state == "complete"
+    outcome = import_folder(folder, store, cards).cards["open"]
+    assert (outcome.state, outcome.unverified) == ("unverified", ("Toy/secret.txt",))
     assert (store.root / "open" / "Toy" / "secret.txt").read_bytes() == b"here"
     assert store.checksums(cards["open"])["Toy/secret.txt"].startswith("unverified:")
+
+
+def am2ico(n: int, label: str = "T") -> str:
+    """A file of AM2iCo with ``n`` items."""
+    return "context1\tcontext2\tlabel\n" + f"die <word>Bank</word>\ta <word>bank</word>\t{label}\n" * n
+
+
+def in_folder(folder: Path, files: dict[str, str]) -> Path:
+    for name, content in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(content, encoding="utf-8")
+    return folder
+
+
+@pytest.fixture
+def german() -> Cards:
+    return {"am2ico-de": builtin_cards()["am2ico-de"]}
+
+
+@pytest.mark.parametrize("place", ["am2ico-de", "AM2iCo-DE", "AM2iCo/data/de", "x/am2ico-de/de"])
+def test_a_file_without_a_published_checksum_is_in_its_folder_or_in_one_of_the_cards_name(
+    tmp_path: Path, store: DataStore, german: Cards, place: str
+) -> None:
+    folder = in_folder(tmp_path / "mine", {f"{place}/dev.tsv": am2ico(500), f"{place}/test.tsv": am2ico(1000)})
+    report = import_folder(folder, store, german)
+    outcome = report.cards["am2ico-de"]
+    assert (outcome.state, outcome.imported) == ("unverified", ("de/dev.tsv", "de/test.tsv"))
+    assert outcome.unverified == outcome.imported
+    assert (report.problems, report.n_recognised) == ((), 2)
+    assert import_folder(folder, store, german).n_imported == 0
+
+
+def test_a_foreign_file_is_not_adopted_and_named(tmp_path: Path, store: DataStore, german: Cards) -> None:
+    folder = in_folder(tmp_path / "mine", {"de/dev.tsv": "id\tsentence\n1\tEin Satz.\n", "de/test.tsv": am2ico(1000)})
+    report = import_folder(folder, store, german)
+    assert report.cards["am2ico-de"].imported == ("de/test.tsv",)
+    assert report.cards["am2ico-de"].missing == ("de/dev.tsv",)
+    (problem,) = report.problems
+    name = folder / "de" / "dev.tsv"
+    assert (
+        problem == f"{name}: not taken as de/dev.tsv of am2ico-de: {name}: the header is not context1, context2, label."
+    )
+
+
+def test_a_worse_file_in_the_store_gives_way_and_is_kept(tmp_path: Path, store: DataStore, german: Cards) -> None:
+    card, stored = german["am2ico-de"], store.root / "am2ico" / "de" / "dev.tsv"
+    in_folder(store.root / "am2ico", {"de/dev.tsv": "a foreign file, adopted before files were checked\n"})
+    assert store.state(card, card.files[0]) == "present"
+    short = import_folder(in_folder(tmp_path / "1", {"de/dev.tsv": am2ico(499)}), store, german)
+    assert short.cards["am2ico-de"].replaced == ("de/dev.tsv",)
+    assert short.problems == ("am2ico-de: de/dev.tsv: 499 items, not the published number",)
+    assert stored.with_name("dev.tsv.altered").read_text().startswith("a foreign file")
+    right = import_folder(in_folder(tmp_path / "2", {"am2ico-de/dev.tsv": am2ico(500)}), store, german)
+    assert (right.cards["am2ico-de"].replaced, right.problems) == (("de/dev.tsv",), ())
+    assert stored.read_text() == am2ico(500)
+    assert store.state(card, card.files[0]) == "present"
+    for number, content in enumerate((am2ico(400), am2ico(501), am2ico(500, "F"), "foreign")):
+        again = import_folder(in_folder(tmp_path / f"3{number}", {"de/dev.tsv": content}), store, german)
+        assert (again.n_imported, len(again.problems)) == (0, 1)
+        assert "not taken as de/dev.tsv of am2ico-de" in again.problems[0]
+    assert stored.read_text() == am2ico(500)
+
+
+def test_labels_are_checked_with_their_items(folder: Path, store: DataStore) -> None:
+    items, gold = b"board\tN\t0-0\tboard\tboard\n" * 2, DataFile("test.gold.txt", "", None, "test", (), True, True)
+    card = make_card(make_file(items, path="test.data.txt"), gold, parser="wic", kind="word-in-context")
+    (folder / "test.gold.txt").write_bytes(b"T\n")
+    alone = import_folder(folder, store, {"toy": card})
+    assert "lack data" in alone.problems[0]
+    (folder / "test.data.txt").write_bytes(items)
+    wrong = import_folder(folder, store, {"toy": card})
+    assert wrong.cards["toy"].imported == ("test.data.txt",)
+    assert "1 lines instead of 2" in wrong.problems[0]
+    with zipfile.ZipFile(folder / "labels.zip", "w") as packed:
+        packed.writestr("WiC/test.gold.txt", b"T\nF\n")
+    right = import_folder(folder, store, {"toy": card})
+    assert right.cards["toy"].imported == ("test.gold.txt",)
+    assert right.n_recognised == 2
+    assert "1 lines instead of 2" in right.problems[0]
+
+
+def test_a_list_of_words_has_as_many_as_its_corpus_takes(tmp_path: Path, store: DataStore) -> None:
+    cards = {"words-fi": builtin_cards()["words-fi"]}
+    page = import_folder(in_folder(tmp_path / "1", {"fi_50k.txt": "<html>\nNot found\n</html>\n"}), store, cards)
+    assert page.cards["words-fi"].state == "absent"
+    assert "3 texts, and the corpus takes 10000" in page.problems[0]
+    words = "".join(f"sana{n} {n}\n" for n in range(10_000))
+    assert import_folder(in_folder(tmp_path / "2", {"fi_50k.txt": words}), store, cards).n_imported == 1
+
+
+def test_a_file_that_two_cards_share_is_taken_with_either(tmp_path: Path, store: DataStore) -> None:
+    cards = {name: builtin_cards()[name] for name in ("cometa-sg", "cometa-zg")}
+    sample = SAMPLES["cometa"].files
+    files = {"cometa/splits/zeroshot_general/test.csv": sample["test.csv"].decode()}
+    files["cometa/COMETA_id_sf_dictionary.txt"] = sample["names.txt"].decode()
+    report = import_folder(in_folder(tmp_path / "mine", files), store, cards)
+    assert (report.n_imported, report.problems) == (2, ())
+    assert report.cards["cometa-zg"].state == "unverified"
+    assert report.cards["cometa-sg"].missing == ("cometa/splits/stratified_general/test.csv",)
+
+
+def test_a_debian_package_is_looked_into(tmp_path: Path, store: DataStore) -> None:
+    tree = in_folder(tmp_path / "tree", {"usr/share/words/list.txt": "word\n"})
+    in_folder(tree, {"DEBIAN/control": "Package: w\nVersion: 1\nArchitecture: all\nMaintainer: a\nDescription: d\n"})
+    if not shutil.which("dpkg-deb"):
+        pytest.skip("no dpkg-deb, which builds the package")
+    (tmp_path / "mine").mkdir()
+    build = ["dpkg-deb", "-Zxz", "--build", str(tree), str(tmp_path / "mine" / "words_1_all.deb")]
+    subprocess.run(build, check=True, capture_output=True)
+    report = import_folder(tmp_path / "mine", store, {"toy": make_card(make_file(b"word\n"))})
+    assert (report.cards["toy"].state, report.n_recognised) == ("complete", 1)
 
 
 def test_a_known_file_under_the_name_of_an_unknown_one_is_the_known_one(

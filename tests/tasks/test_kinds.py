@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mirrorbench.core.errors import MirrorbenchError, UnknownNameError, UsageError
+from mirrorbench.core.errors import DataFormatError, MirrorbenchError, UnknownNameError, UsageError
 from mirrorbench.core.specs import split_names
 from mirrorbench.data.cardfile import builtin_cards
 from mirrorbench.data.importing import import_folder
@@ -14,6 +14,7 @@ from mirrorbench.data.store import DataStore
 from mirrorbench.runs.builtin import plugins
 from mirrorbench.runs.plan import expand_tasks
 from mirrorbench.tasks import EntityLinking, LexiconInduction, PairClassification, SenseDisambiguation, Task
+from mirrorbench.tasks.kinds import TASK_KINDS, as_task
 
 NAME = "bli-it-fr:vocabulary_size=500,self_learning=2"
 
@@ -33,6 +34,24 @@ def test_the_built_in_tasks(name: str, kind: type[Task], facts: tuple[object, ..
     task = plugins().tasks[name]
     assert isinstance(task, kind)
     assert (task.level, task.main_metric, task.languages, task.corpus) == facts
+
+
+@pytest.mark.parametrize("kind", TASK_KINDS)
+def test_a_kind_whose_parser_returns_other_items(kind: str, tmp_path: Path) -> None:
+    (tmp_path / "pets.tsv").write_text("a cat\ta dog\t1\na cat\ta bus\t0\n", encoding="utf-8")
+    options = "{format: tsv, columns: {left: 0, right: 1, gold: 2}, scale: [0, 5]}"
+    (tmp_path / "pets.yaml").write_text(
+        f"name: pets\nkind: {kind}\nlevel: wic\nmetric: m\nparser: table\noptions: {options}\nfiles: [pets.tsv]\n"
+    )
+    task = as_task(tmp_path / "pets.yaml")
+    if kind in ("pair-similarity", "pair-classification"):
+        assert len(task.load(DataStore(tmp_path / "store"))) == 2
+        return
+    with pytest.raises(
+        DataFormatError, match=rf"'{kind}' works on \w+, and the parser 'table' .* returns Pair"
+    ) as caught:
+        task.load(DataStore(tmp_path / "store"))
+    assert "'marks'" in caught.value.hint
 
 
 def test_a_variant_is_a_task_of_its_own() -> None:

@@ -168,7 +168,7 @@ def parse_cosimlex(files: Mapping[str, Path], options: Mapping[str, Any]) -> lis
     """
 
     def in_context(row: TableRow, number: str) -> RatedContexts:
-        text, spans = unmark(row.values[f"context{number}"], "strong")
+        text, spans = unmark(row.values[f"context{number}"], "<strong>", "</strong>")
         wanted = [row.values[f"word{word}_context{number}"] for word in "12"]
         marked = [text[start:end] for start, end in spans]
         if marked not in (wanted, wanted[::-1]):
@@ -205,7 +205,7 @@ def _between(row: TableRow, column: str, first: str, last: str) -> TextInput:
 
 def _only_marked(row: TableRow, column: str, language: str) -> TextInput:
     """The only word of a text that is marked as ``<word>...</word>``."""
-    text, spans = unmark(row.values[column], "word")
+    text, spans = unmark(row.values[column], "<word>", "</word>")
     if len(spans) != 1 or not text[slice(*spans[0])].strip():
         raise row.error(f"{len(spans)} targets instead of one in {shown(row.values[column])}")
     return TextInput(text, spans, language)

@@ -1,4 +1,4 @@
-"""Formats of pairs: of sentences (STS 2012 to 2017, the STS benchmark, SICK, QNLI), plain tables, and of words.
+"""Formats of pairs: of sentences (STS 2012 to 2017, the STS benchmark, SICK, QNLI), and of words.
 
 A pair of Multi-SimLex in one language has the mean of the annotators' scores. Cross-lingual pairs follow its paper
 (Vulić et al. 2020, section 7): two aligned pairs (w1, w2) and (t1, t2) whose scores differ by at most a fifth of the
@@ -8,15 +8,14 @@ scale give (w1, t2) and (w2, t1), both with the mean of the two scores.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from mirrorbench.core.errors import DataFormatError
 from mirrorbench.data.cards import only_file, whole_number
-from mirrorbench.data.formats import Columns, TableRow, by_name, json_rows, parallel_lines
+from mirrorbench.data.formats import Columns, TableRow, by_name, parallel_lines
 from mirrorbench.data.items import Lexicon, Pair
-from mirrorbench.data.textfiles import Ids, is_text, parse_index, parse_number, shown
+from mirrorbench.data.textfiles import Ids, parse_index, parse_number, shown
 
 _STS_SCALE = (0, 5)
 _SIMLEX_SCALE = (0, 6)
@@ -95,74 +94,6 @@ def parse_qnli(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[Pa
         Pair(row.unique(row.values["index"]), row.text("question"), row.text("sentence"), row.label("label", labels))
         for row in columns.read_all(files)
     ]
-
-
-def parse_table(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[Pair]:
-    """A user's own pairs in plain tables; ``.gz`` files are decompressed. Anything irregular is a ``DataFormatError``.
-
-    Args:
-        files: the tables.
-        options: ``format`` (``tsv``: split at tabs, quotes are text; ``csv``: RFC 4180 quoting, one row per line;
-            ``jsonl``), ``columns`` (of ``left``, ``right`` and ``gold``, optionally ``id`` and ``subset``: indices from
-            0, or names with a header or for ``jsonl``; by default the id is ``<file stem>/<line>``), ``scale`` (least
-            and greatest gold value), ``header`` (whether the first line names the columns; default false), ``rows``
-            (required number of rows per file; by default not checked).
-    """
-    columns, scale = _table_options(options)
-    pairs = []
-    ids = Ids()
-    for name, path in files.items():
-        stem = PurePosixPath(name).name.split(".")[0]
-        rows = [_table_pair(row, columns, scale, stem) for row in _table_rows(path, options, ids)]
-        if len(rows) != options.get("rows", len(rows)):
-            raise DataFormatError(f"{path}: {len(rows)} rows instead of {options['rows']}.")
-        pairs += rows
-    return pairs
-
-
-def _table_options(options: Mapping[str, Any]) -> tuple[Mapping[str, Any], tuple[float, float]]:
-    columns, scale, form = options.get("columns"), options.get("scale"), options.get("format")
-    # "split" and "corpus" are read by the task.
-    unknown = set(options) - {"format", "columns", "scale", "header", "rows", "split", "corpus"}
-    problem = ""
-    if unknown:
-        problem = f"unknown options {', '.join(sorted(unknown))}"
-    elif form not in ("tsv", "csv", "jsonl"):
-        problem = f"format {form!r} is none of tsv, csv, jsonl"
-    elif not isinstance(columns, Mapping) or not {"left", "right", "gold"} <= columns.keys():
-        problem = "'columns' must say where left, right, gold are"
-    elif not all(isinstance(column, str | int) for column in columns.values()):
-        problem = "each of 'columns' is found by a number or a name"
-    elif not isinstance(scale, list) or len(scale) != 2 or not all(isinstance(end, int | float) for end in scale):
-        problem = "'scale' must be a list of the least and the greatest gold value"
-    if problem:
-        raise DataFormatError(f"Parser 'table': {problem}.")
-    return options["columns"], (float(options["scale"][0]), float(options["scale"][1]))
-
-
-def _table_rows(path: Path, options: Mapping[str, Any], ids: Ids) -> list[TableRow]:
-    if options["format"] == "jsonl":
-        return list(json_rows(path, ids))
-    separator = "," if options["format"] == "csv" else "\t"
-    names = [str(column) for column in dict.fromkeys(options["columns"].values())] if options.get("header") else []
-    return Columns(names, header="order" if names else "", separator=separator).read(path, ids)
-
-
-def _table_pair(row: TableRow, columns: Mapping[str, Any], scale: tuple[float, float], stem: str) -> Pair:
-    numeric = {"gold": (int, float), "id": (int,)}  # JSON may hold these as numbers
-    values = dict(row.values)
-    for role, column in columns.items():
-        value = row.values.get(column)
-        if isinstance(value, numeric.get(role, ())) and not isinstance(value, bool):
-            values[column] = repr(value)
-        elif not isinstance(value, str) or not is_text(value):
-            raise row.error(f"column {column!r} is missing, or no text")
-    row = replace(row, values=values)
-    found = {role: row.text(column) for role, column in columns.items()}
-    gold = row.number(columns["gold"], scale)
-    return Pair(
-        row.unique(found.get("id", f"{stem}/{row.line}")), found["left"], found["right"], gold, found.get("subset", "")
-    )
 
 
 _Judged = dict[str, tuple[str, str, float]]  # by id: two words of one language, and the score

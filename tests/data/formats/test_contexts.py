@@ -33,13 +33,13 @@ TEXTS = st.text(alphabet="ab <>/語 \U0001f600", max_size=8)
 @given(pieces=st.lists(st.tuples(TEXTS, TEXTS), max_size=4), rest=TEXTS)
 def test_marks_are_taken_out_and_nothing_else(pieces: list[tuple[str, str]], rest: str) -> None:
     marked = "".join(f"{before}<w>{word}</w>" for before, word in pieces) + rest
-    text, spans = unmark(marked, "w")
+    text, spans = unmark(marked, "<w>", "</w>")
     assert text == "".join(before + word for before, word in pieces) + rest
     assert [text[start:end] for start, end in spans] == [word for _, word in pieces]
 
 
 def test_a_mark_that_is_not_closed_is_text() -> None:
-    assert unmark("a <w>b", "w") == ("a <w>b", ())
+    assert unmark("a <w>b", "<w>", "</w>") == ("a <w>b", ())
 
 
 def test_usim_pairs_two_lines(tmp_path: Path) -> None:

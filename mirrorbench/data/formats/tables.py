@@ -1,0 +1,156 @@
+"""A user's own pairs in plain tables: of texts, or of words in context."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import msgspec
+
+from mirrorbench.core.errors import DataFormatError
+from mirrorbench.core.inputs import TextInput
+from mirrorbench.data.formats import Columns, TableRow, json_rows
+from mirrorbench.data.items import ContextPair, Pair, RatedContexts
+from mirrorbench.data.textfiles import Ids, is_text, shown, unmark
+
+_FORMATS = ("tsv", "csv", "jsonl")
+_SPLITS = {"train": "train", "dev": "dev", "valid": "dev", "validation": "dev", "test": "test"}
+
+
+class _Options(msgspec.Struct, frozen=True):
+    """The options of ``parse_table``, once they are known to be right."""
+
+    format: str
+    columns: dict[str, str | int]
+    scale: tuple[float, float] | None = None
+    labels: dict[str, int | None] = {}
+    marks: tuple[str, str] | None = None
+    header: bool = False
+    rows: int | None = None
+
+
+def parse_table(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[Pair | ContextPair | RatedContexts]:
+    """A user's own pairs; ``.gz`` files are decompressed. Anything irregular is a ``DataFormatError``.
+
+    Items are ``Pair``; with the option ``marks`` they are ``RatedContexts``, and with ``labels`` too ``ContextPair``.
+
+    Args:
+        files: the tables.
+        options: ``format``: ``tsv`` (split at tabs, quotes are text), ``csv`` (RFC 4180 quoting, one row per line) or
+            ``jsonl``;
+
+            ``columns``: of ``left``, ``right`` and ``gold``, and perhaps ``id``, ``subset`` or ``split``: indices from
+            0, or names with a header or for ``jsonl``; by default the id is ``<file stem>/<line>``, and a
+            ``ContextPair`` is of the split that its file is named after;
+
+            ``scale``: the least and the greatest gold value; or ``labels``: each text in the gold column with 1, 0 or,
+            for a secret label of words in context, null;
+
+            ``marks``: what stands before and after the target word in its text, e.g. ``["<b>", "</b>"]``; several
+            marked parts are one discontinuous target, and white space inside the marks is not part of it;
+
+            ``header``: whether the first line names the columns (default false); ``rows``: the required number of rows
+            per file (by default not checked).
+    """
+    table = _checked(options)
+    pairs = []
+    ids = Ids()
+    for name, path in files.items():
+        stem = PurePosixPath(name).name.split(".")[0]
+        rows = [_pair(row, table, stem) for row in _rows(path, table, ids)]
+        if len(rows) != (len(rows) if table.rows is None else table.rows):
+            raise DataFormatError(f"{path}: {len(rows)} rows instead of {table.rows}.")
+        pairs += rows
+    return pairs
+
+
+def _checked(options: Mapping[str, Any]) -> _Options:
+    columns, scale, form = options.get("columns"), options.get("scale"), options.get("format")
+    labels, marks = options.get("labels", {}), options.get("marks")
+    # The last three are read by the task.
+    unknown = set(options) - set(_Options.__struct_fields__) - {"split", "corpus", "max_length"}
+    problem = ""
+    if unknown:
+        problem = f"unknown options {', '.join(sorted(unknown))}"
+    elif form not in _FORMATS:
+        problem = f"format {form!r} is none of {', '.join(_FORMATS)}"
+    elif not isinstance(columns, Mapping) or not {"left", "right", "gold"} <= columns.keys():
+        problem = "'columns' must say where left, right, gold are"
+    elif not all(isinstance(column, str | int) for column in columns.values()):
+        problem = "each of 'columns' is found by a number or a name"
+    elif ("scale" in options) == ("labels" in options):
+        problem = "either 'scale' (least and greatest gold value) or 'labels' must be given"
+    elif scale is not None and not (
+        isinstance(scale, list) and len(scale) == 2 and all(isinstance(end, int | float) for end in scale)
+    ):
+        problem = "'scale' must be a list of the least and the greatest gold value"
+    elif not isinstance(labels, Mapping) or not all(
+        label in ((0, 1, None) if marks else (0, 1)) for label in labels.values()
+    ):
+        problem = f"'labels' must say for each label whether it means 1{', 0 or null' if marks else ' or 0'}"
+    elif marks is not None and not (
+        isinstance(marks, list) and len(marks) == 2 and all(isinstance(mark, str) and mark for mark in marks)
+    ):
+        problem = "'marks' must be a list of what stands before and after a target word"
+    if problem:
+        raise DataFormatError(f"Parser 'table': {problem}.")
+    try:
+        return msgspec.convert({**options, "labels": {_written(k): v for k, v in labels.items()}}, _Options)
+    except msgspec.ValidationError as error:
+        raise DataFormatError(f"Parser 'table': {error}.") from None
+
+
+def _written(value: Any) -> str:
+    """A label as text: YAML and JSON may have it as a number, or as true or false."""
+    return value if isinstance(value, str) else str(value).lower()
+
+
+def _rows(path: Path, table: _Options, ids: Ids) -> list[TableRow]:
+    if table.format == "jsonl":
+        return list(json_rows(path, ids))
+    separator = "," if table.format == "csv" else "\t"
+    names = [str(column) for column in dict.fromkeys(table.columns.values())] if table.header else []
+    return Columns(names, header="order" if names else "", separator=separator).read(path, ids)
+
+
+def _pair(row: TableRow, table: _Options, stem: str) -> Pair | ContextPair | RatedContexts:
+    # JSON may hold these as numbers, and a label as true or false.
+    other: dict[str, Any] = {"gold": (int, float), "id": int}
+    values = dict(row.values)
+    for role, column in table.columns.items():
+        value = row.values.get(column)
+        if isinstance(value, other.get(role, ())) and (
+            not isinstance(value, bool) or (table.labels and role == "gold")
+        ):
+            values[column] = _written(value)
+        elif not isinstance(value, str) or not is_text(value):
+            raise row.error(f"column {column!r} is missing, or no text")
+    row = replace(row, values=values)
+    found = {role: row.text(column) for role, column in table.columns.items()}
+    identity = row.unique(found.get("id", f"{stem}/{row.line}"))
+    label = row.label(table.columns["gold"], table.labels) if table.labels else None
+    gold = row.number(table.columns["gold"], table.scale) if table.scale else float(label or 0)
+    if table.marks is None:
+        return Pair(identity, found["left"], found["right"], gold, found.get("subset", ""))
+    left, right = (_marked(row, found[side], table.marks) for side in ("left", "right"))
+    if not table.labels:
+        return RatedContexts(identity, left, right, gold)
+    split = found.get("split", stem)
+    if split not in _SPLITS:
+        raise row.error(f"the split {shown(split)} (a column, or the name of the file) is none of {', '.join(_SPLITS)}")
+    return ContextPair(identity, left, right, label, _SPLITS[split])
+
+
+def _marked(row: TableRow, marked: str, marks: tuple[str, str]) -> TextInput:
+    """The target word that a text marks."""
+    text, spans = unmark(marked, *marks)
+    bounds = []
+    for first, last in spans:
+        word = text[first:last]
+        start = first + len(word) - len(word.lstrip())
+        bounds.append((start, start + len(word.strip())))
+    if not bounds or any(start == end for start, end in bounds):
+        raise row.error(f"no word between {marks[0]} and {marks[1]} in {shown(marked)}")
+    return TextInput(text, tuple(bounds))
