@@ -86,9 +86,9 @@ def fetch(
 def import_data(folder: _Folder, data_dir: DataDir = None, offline: Offline = False) -> None:
     """Take original files over from a folder, wherever they lie under it.
 
-    Files are recognised by checksum, in archives (zip, tar, Debian packages) too. One whose checksum is not published must
-    have the path that its card gives, or lie in a folder named after the card (`am2ico-de/dev.tsv`), and is taken if it
-    has the format of the data set; it gives way to a better one.
+    Files are recognised by checksum, in archives (zip, tar, Debian packages) too. One whose checksum is not published
+    must have the path that its card gives, or lie in a folder named after the card (`am2ico-de/dev.tsv`). It is taken
+    if it has the format of the data set, and gives way to a better one.
     """
     from mirrorbench.data.cardfile import builtin_cards
     from mirrorbench.data.importing import import_folder
@@ -106,9 +106,9 @@ def import_data(folder: _Folder, data_dir: DataDir = None, offline: Offline = Fa
         print_rows(("name", "state", "imported", "remarks"), rows)
     for problem in report.problems:
         typer.echo(f"Problem: {problem}")
-    if others := [card.state for card in report.cards.values() if card not in new]:
-        states = ", ".join(f"{count} {state}" for state, count in sorted(Counter(others).items()))
-        typer.echo(f"Nothing new for {len(others)} other data sets ({states}): mirrorbench data list")
+    if rest := [card.state for card in report.cards.values() if card not in new]:
+        states = ", ".join(f"{count} {state}" for state, count in sorted(Counter(rest).items()))
+        typer.echo(f"Nothing new for {len(rest)} data sets ({states}): mirrorbench data list")
     counts = f"{report.n_files} files looked at, {report.n_recognised} recognised, {report.n_imported} copied"
     typer.echo(f"{counts} into {store.root}")
 

@@ -232,7 +232,7 @@ class _Importer:
 
     def _refuse(self, card: Card, path: str, found: _Found, reason: str) -> None:
         if found.name:
-            reason = reason.replace(str(found.path), found.name)
+            reason = reason.replace(str(found.path), found.name).removeprefix(f"{found.name}: ")
             self._refused[found.name] = f"{found.name}: not taken as {path} of {card.name}: {reason}"
 
     def _adopt(self, card: Card, file: DataFile, best: _Found) -> None:

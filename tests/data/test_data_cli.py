@@ -105,7 +105,7 @@ def test_import_reports_by_card(data: Callable[..., str], tmp_path: Path) -> Non
     out = data("import", str(tmp_path / "mine"))
     assert out.splitlines()[1:] == [
         "toy\tcomplete\t1\t",
-        "Nothing new for 2 other data sets (2 absent): mirrorbench data list",
+        "Nothing new for 2 data sets (2 absent): mirrorbench data list",
         f"1 files looked at, 1 recognised, 1 copied into {tmp_path / 'store'}",
     ]
 

@@ -148,10 +148,8 @@ def test_a_foreign_file_is_not_adopted_and_named(tmp_path: Path, store: DataStor
     assert report.cards["am2ico-de"].imported == ("de/test.tsv",)
     assert report.cards["am2ico-de"].missing == ("de/dev.tsv",)
     (problem,) = report.problems
-    name = folder / "de" / "dev.tsv"
-    assert (
-        problem == f"{name}: not taken as de/dev.tsv of am2ico-de: {name}: the header is not context1, context2, label."
-    )
+    reason = "the header is not context1, context2, label."
+    assert problem == f"{folder / 'de' / 'dev.tsv'}: not taken as de/dev.tsv of am2ico-de: {reason}"
 
 
 def test_a_worse_file_in_the_store_gives_way_and_is_kept(tmp_path: Path, store: DataStore, german: Cards) -> None:

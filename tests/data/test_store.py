@@ -295,7 +295,7 @@ class TestOptional:
         data = make_file(b"data", UrlSource(f"{server.url}/data"))
         sources = (UrlSource(f"{server.url}/gold"),)
         gold = DataFile("gold.txt", "", None, sources=sources, unverified=True, optional=True)
-        return make_card(data, gold)
+        return make_card(data, gold, kind="corpus", metric="", parser="lines")
 
     def test_it_is_fetched_where_it_can_be(self, card: Card, server: Any, tmp_path: Path) -> None:
         server.pages["/gold"] = b"gold"

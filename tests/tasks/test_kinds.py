@@ -41,7 +41,8 @@ def test_a_kind_whose_parser_returns_other_items(kind: str, tmp_path: Path) -> N
     (tmp_path / "pets.tsv").write_text("a cat\ta dog\t1\na cat\ta bus\t0\n", encoding="utf-8")
     options = "{format: tsv, columns: {left: 0, right: 1, gold: 2}, scale: [0, 5]}"
     (tmp_path / "pets.yaml").write_text(
-        f"name: pets\nkind: {kind}\nlevel: wic\nmetric: m\nparser: table\noptions: {options}\nfiles: [pets.tsv]\n"
+        f"name: pets\nkind: {kind}\nlevel: wic\nlanguages: [en, fr]\nmetric: m\nparser: table\noptions: {options}\n"
+        "files: [pets.tsv]\n"
     )
     task = as_task(tmp_path / "pets.yaml")
     if kind in ("pair-similarity", "pair-classification"):
