@@ -13,6 +13,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import paper_list
 import task_pages
 
 HERE = Path(__file__).resolve().parent
@@ -47,6 +48,7 @@ def pages() -> Iterator[tuple[str, str]]:
     """Path below ``docs/`` and text of every page."""
     yield "commands.md", commands()
     yield "hooks.md", hooks()
+    yield "papers.md", paper_list.page()
     yield from task_pages.pages().items()
 
 

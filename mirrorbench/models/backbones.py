@@ -37,6 +37,8 @@ class Backbone:
     """Hub ids of the monolingual models that the papers use for other languages."""
     presets: Mapping[tuple[str, str], Mapping[str, Value]] = field(default_factory=dict)
     """Recipe values by method and level that replace the paper's; tuned on development data only."""
+    readout: Mapping[str, Value] = field(default_factory=dict)
+    """Pooling, layers and maximum length of a model that its authors tuned; with it the name is one row, no ladder."""
 
 
 # Paper 1, Table 15, and for Korean paper 2, Table 12: "BERT" is the monolingual BERT of each language.
@@ -56,6 +58,26 @@ _MONOLINGUAL_BERTS = {
 # Chosen on STS-b dev: for so small a model a larger learning rate, all layers and no span masking are best.
 _TINY_PRESET: dict[str, Value] = {"lr": 5e-4, "span_mask": 0, "layers": ":"}
 
+_PADDED: dict[str, Value] = {"pooling": "mean-padded"}
+_CLS: dict[str, Value] = {"pooling": "cls"}
+_TARGET: dict[str, Value] = {"pooling": "target", "layers": "-4:"}
+# The papers' own tuned models: ids and scores from the READMEs of mirror-bert, MirrorWiC and sapbert; the pooling from
+# the model cards ("all tokens (including padded ones)", "[CLS] (before pooler)") and the released evaluation scripts.
+_CHECKPOINTS = (
+    ("mirror-bert-sentence", "Mirror-BERT (sentence)", "mirror-bert-base-uncased-sentence", _PADDED),
+    ("mirror-bert-sentence-drophead", "Mirror-BERT (sentence, drophead)", "mirror-bert-base-uncased-sentence-drophead",
+     _PADDED),
+    ("mirror-roberta-sentence", "Mirror-RoBERTa (sentence)", "mirror-roberta-base-sentence", _CLS),
+    ("mirror-roberta-sentence-drophead", "Mirror-RoBERTa (sentence, drophead)",
+     "mirror-roberta-base-sentence-drophead", _CLS),
+    ("mirror-bert-word", "Mirror-BERT (word)", "mirror-bert-base-uncased-word", _CLS),
+    ("mirrorwic-bert", "MirrorWiC (BERT)", "mirrorwic-bert-base-uncased", _TARGET),
+    ("mirrorwic-roberta", "MirrorWiC (RoBERTa)", "mirrorwic-roberta-base", _TARGET),
+    ("mirrorwic-deberta", "MirrorWiC (DeBERTa)", "mirrorwic-deberta-base", _TARGET),
+    ("sapbert-mean", "SapBERT (mean)", "SapBERT-from-PubMedBERT-fulltext-mean-token", {**_PADDED, "max_length": 25}),
+    ("sapbert-xlmr", "SapBERT (XLM-R)", "SapBERT-UMLS-2020AB-all-lang-from-XLMR", {**_CLS, "max_length": 25}),
+)  # fmt: skip
+
 BACKBONES: dict[str, Backbone] = {
     b.name: b
     for b in (
@@ -69,6 +91,7 @@ BACKBONES: dict[str, Backbone] = {
         Backbone("sbert", "SBERT", "sentence-transformers/bert-base-nli-mean-tokens"),
         Backbone("sapbert", "SapBERT", "cambridgeltl/SapBERT-from-PubMedBERT-fulltext"),
         *(Backbone(f"bert-{lang}", f"BERT-{lang.upper()}", hub) for lang, hub in _MONOLINGUAL_BERTS.items()),
+        *(Backbone(name, shown, f"cambridgeltl/{hub}", readout=read) for name, shown, hub, read in _CHECKPOINTS),
     )
 }
 
@@ -109,9 +132,11 @@ def presets(spec: EncoderSpec, method: str, level: str) -> dict[str, Value]:
 
 
 def own_pooling(spec: EncoderSpec) -> dict[str, Value]:
-    """Pooling, layers and maximum length that ``mirrorbench tune`` wrote into a local directory; else empty."""
+    """Readout of a tuned model: its authors', or what ``mirrorbench tune`` wrote into a directory; else empty."""
+    if known := BACKBONES.get(spec.backbone):
+        return dict(known.readout)
     path = Path(spec.backbone).expanduser() / DESCRIPTION
-    if spec.backbone in BACKBONES or not path.is_file():
+    if not path.is_file():
         return {}
     try:
         return dict(json.loads(path.read_text(encoding="utf-8")).get("readout", {}))

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from mirrorbench.core.errors import UsageError, unknown_name
 from mirrorbench.core.specs import EncoderSpec, parse_spec
 from mirrorbench.data.cardfile import builtin_suites
+from mirrorbench.models.backbones import BACKBONES
 from mirrorbench.models.backbones import label as backbone_label
 from mirrorbench.reports.renderers import notebook
 from mirrorbench.reports.table import AVERAGE, Column, Row, Score, Table
@@ -91,15 +92,19 @@ def mean_over_seeds(cells: Sequence[Mapping[int, Result]], metric: str = "") -> 
 def row_label(spec: EncoderSpec, plugins: Plugins) -> str:
     """The label of a row as in the papers: ``BERT-CLS``, ``BERT-mp``, ``BERT + Mirror (drophead=0.05)``."""
     name, shown = backbone_label(spec), ""
+    own = BACKBONES[spec.backbone].readout if spec.backbone in BACKBONES else {}
+    params = {key: value for key, value in spec.params if own.get(key) != value}
     if spec.method == "base":
-        pooling = str(spec.get("pooling", "mean"))
-        name += {"cls": "-CLS", "mean": "-mp"}.get(pooling, f"-{pooling}")
+        pooling = str(params.get("pooling", "" if own else "mean"))
+        name += {"": "", "cls": "-CLS", "mean": "-mp"}.get(pooling, f"-{pooling}")
         shown = "pooling"
     elif spec.method in plugins.methods:
         name = plugins.methods[spec.method].label.format(backbone=name, method=spec.method)
     # Of a path only the last part is shown.
     rest = [
-        PurePath(str(value)).name if key == "path" else f"{key}={value}" for key, value in spec.params if key != shown
+        PurePath(str(value)).name if key == "path" else f"{key}={value}"
+        for key, value in params.items()
+        if key != shown
     ]
     return f"{name} ({', '.join(rest)})" if rest else name
 

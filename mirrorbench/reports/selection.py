@@ -12,7 +12,6 @@ from mirrorbench.core.errors import DataFormatError, UsageError, unknown_name
 from mirrorbench.core.specs import EncoderSpec, parse_spec
 from mirrorbench.reports.leaderboard import Leaderboard, build_table, mixtures, without_repeats
 from mirrorbench.reports.table import read_table
-from mirrorbench.runs.plan import papers_row
 from mirrorbench.runs.results import Result, read_result, result_files
 
 if TYPE_CHECKING:
@@ -94,7 +93,7 @@ class Choice:
         if not targets:
             raise UsageError(f"{name} has no scores that a run could measure", "mirrorbench paper lists the tables.")
         metrics = {task: target.metric for target in targets for task in target.tasks}
-        rows = tuple(dict.fromkeys(papers_row(target.spec, self.protocol) for target in targets))
+        rows = tuple(dict.fromkeys(target.spec for target in targets))
         return replace(self, tasks=self.tasks or tuple(metrics), rows=rows, metrics=self.metrics or metrics)
 
 

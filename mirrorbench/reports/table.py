@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from itertools import groupby
 from pathlib import Path
@@ -107,6 +108,7 @@ class Table:
         notes: provenance and caveats, one line each.
         kind: ``leaderboard``, or for a paper's table ``scores`` or ``facts``.
         corner: heading of the column of labels.
+        sweeps: groups of columns, by index, that are ranked along each row instead of down each column.
     """
 
     title: str
@@ -115,26 +117,35 @@ class Table:
     notes: tuple[str, ...] = ()
     kind: Literal["leaderboard", "scores", "facts"] = "leaderboard"
     corner: str = "encoder"
+    sweeps: tuple[tuple[int, ...], ...] = ()
 
     def ranks(self) -> list[list[int]]:
         """For each row and column: 1 for the best score, 2 for the second best, 0 otherwise.
 
-        Scores that are equal as printed share a rank. A column with a single score has no ranks, nor has a column of a
-        paper's table whose scores are all equal.
+        They are ranked down the columns, and along the rows in ``sweeps``. Scores that are equal as printed share a
+        rank. A single score has none, nor have those of a paper's table that are all equal.
         """
         marks = [[0] * len(self.columns) for _ in self.rows]
-        for column in range(len(self.columns)):
-            for part in {row.part for row in self.rows}:
-                shown = {
-                    i: round(score.mean, DIGITS)
-                    for i, row in enumerate(self.rows)
-                    if row.part == part and row.spec and (score := row.scores[column]) and not math.isnan(score.mean)
-                }
-                best = sorted(set(shown.values()), reverse=True)[:2]
-                if len(shown if self.kind == "leaderboard" else best) > 1:
-                    for i, value in shown.items():
-                        marks[i][column] = best.index(value) + 1 if value in best else 0
+        for cells in self._ranked_together():
+            shown = {
+                (i, column): round(score.mean, DIGITS)
+                for i, column in cells
+                if self.rows[i].spec and (score := self.rows[i].scores[column]) and not math.isnan(score.mean)
+            }
+            best = sorted(set(shown.values()), reverse=True)[:2]
+            if len(shown if self.kind == "leaderboard" else best) > 1:
+                for (i, column), value in shown.items():
+                    marks[i][column] = best.index(value) + 1 if value in best else 0
         return marks
+
+    def _ranked_together(self) -> Iterator[list[tuple[int, int]]]:
+        """Rows and columns of the cells of each ranking."""
+        swept = {column for group in self.sweeps for column in group}
+        for column in range(len(self.columns)):
+            for part in {row.part for row in self.rows} if column not in swept else ():
+                yield [(i, column) for i, row in enumerate(self.rows) if row.part == part]
+        for group in self.sweeps:
+            yield from ([(i, column) for column in group] for i in range(len(self.rows)))
 
     def heads(self) -> list[str]:
         """Headings for formats with a single heading line: a repeated title is preceded by its suite."""

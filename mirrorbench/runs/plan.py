@@ -154,14 +154,11 @@ def expand_ladder(spec: EncoderSpec, level: str, plugins: Plugins, protocol: str
     own = backbones.own_pooling(spec)
     if own or spec.get("pooling") is not None:
         return (spec.with_method("base").with_params(**{**own, **dict(spec.params)}),)
-    found = (spec.with_method(method).with_params(**params) for method, params in LADDERS[level])
-    return tuple(papers_row(row, protocol) for row in found)
-
-
-def papers_row(spec: EncoderSpec, protocol: str) -> EncoderSpec:
-    """A row of the papers under a protocol: under ``released`` the mean includes padding."""
-    padded = protocol == "released" and spec.get("pooling") == "mean"
-    return spec.with_params(pooling="mean-padded") if padded else spec
+    found = [(method, dict(params)) for method, params in LADDERS[level]]
+    for _, params in found:
+        if protocol == "released" and params.get("pooling") == "mean":
+            params["pooling"] = "mean-padded"
+    return tuple(spec.with_method(method).with_params(**params) for method, params in found)
 
 
 def resolve_recipe(spec: EncoderSpec, level: str, architecture: str, protocol: str, plugins: Plugins) -> Recipe:

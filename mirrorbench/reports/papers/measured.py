@@ -11,6 +11,7 @@ import csv
 import io
 import json
 import math
+import statistics
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,7 +23,7 @@ from mirrorbench.reports.leaderboard import mean_over_seeds, provenance_notes, w
 from mirrorbench.reports.papers.tables import SCALES, FactTable, PaperTable, Printed, Target
 from mirrorbench.reports.renderers import latex, markdown, number
 from mirrorbench.reports.table import Column, Row, Score, Table
-from mirrorbench.runs.plan import Request, papers_row
+from mirrorbench.runs.plan import Request
 from mirrorbench.runs.results import Result
 
 NOISE = 2.0
@@ -34,6 +35,7 @@ ILLEGIBLE = "?"
 """Shown where the printed value is illegible in our copies of the paper."""
 
 _DIGITS = {"fraction": 3, "percent": 2, "raw": 3}
+_DIGITS_OF = {"deviation": 4, "seconds": 1, "seconds an epoch": 1}
 _ROUNDING = 1e-9
 
 
@@ -97,8 +99,7 @@ def measured_table(
     used: dict[str, Result] = {}
     notes: dict[str, None] = {}
     for (r, c), target in table.targets(backbone).items():
-        spec = str(papers_row(target.spec, protocol))
-        found = [stored.get((spec, task), {}) for task in target.tasks]
+        found = [stored.get((str(target.spec), task), {}) for task in target.tasks]
         if not all(found):
             continue
         if reason := _not_averageable(found, target):
@@ -106,9 +107,8 @@ def measured_table(
             continue
         own = {result.cell_id: result for task in found for result in task.values()}
         used |= own
-        score = mean_over_seeds(found, target.metric)
         tuned = any(result.cell.get("recipe") for result in own.values())
-        cells[r][c] = PaperCell(table.printed[r][c], score, tuned, backbone is None)
+        cells[r][c] = PaperCell(table.printed[r][c], _measure(target, found), tuned, backbone is None)
     for r, row in enumerate(cells):
         for c, cell in enumerate(row):
             if not cell.printed.absent and (score := _difference(table, cells, r, c)):
@@ -126,6 +126,24 @@ def _not_averageable(found: Sequence[Mapping[int, Result]], target: Target) -> s
     if len({frozenset(seeds) for seeds in found}) > 1:
         return f"{target.spec}: not all tasks have the same seeds"
     return ""
+
+
+def _measure(target: Target, found: Sequence[Mapping[int, Result]]) -> Score | None:
+    """The statistic that a cell shows; ``None`` for a deviation of one seed."""
+    score = mean_over_seeds(found, target.metric)
+    if score is None or target.statistic == "score":
+        return score
+    if target.statistic == "deviation":
+        return None if score.sd is None else Score(score.sd, None, score.n, score.cell_ids)
+    an_epoch = target.statistic == "seconds an epoch"
+    by_seed = {
+        seed: result.seconds.get("train", 0.0) / (result.cell["recipe"]["epochs"] if an_epoch else 1)
+        for task in found
+        for seed, result in task.items()
+    }
+    seconds = list(by_seed.values())
+    sd = statistics.stdev(seconds) if len(seconds) > 1 else None
+    return Score(statistics.fmean(seconds), sd, len(seconds), score.cell_ids)
 
 
 def _difference(table: PaperTable, cells: Sequence[Sequence[PaperCell]], row: int, column: int) -> Score | None:
@@ -148,7 +166,7 @@ def paper_requests(
     tasks: dict[EncoderSpec, dict[str, None]] = {}
     for target in table.targets(backbone).values():
         if backbone is None or target.spec.method:
-            tasks.setdefault(papers_row(target.spec, protocol), {}).update(dict.fromkeys(target.tasks))
+            tasks.setdefault(target.spec, {}).update(dict.fromkeys(target.tasks))
     by_tasks: dict[tuple[str, ...], list[EncoderSpec]] = {}
     for spec, names in tasks.items():
         by_tasks.setdefault(tuple(names), []).append(spec)
@@ -167,7 +185,8 @@ def as_table(content: Content) -> Table:
         rows = [Row(row.label, "", tuple(map(_text, row.values))) for row in content.rows]
         return Table(title, columns, tuple(rows), content.notes, "facts", content.head)
     columns = tuple(Column(c.title, c.head, c.group) for c in content.table.columns)
-    return Table(title, columns, tuple(_rows(content)), tuple(_notes(content)), "scores", "model")
+    rows, notes = tuple(_rows(content)), tuple(_notes(content))
+    return Table(title, columns, rows, notes, "scores", "model", content.table.sweeps)
 
 
 def _text(text: str, value: float = math.nan) -> Score:
@@ -186,7 +205,7 @@ def _rows(content: MeasuredTable) -> list[Row]:
         return text if text.startswith("-") else f"{sign}{text}"
 
     def rank(value: float | None, column: int) -> float:
-        unranked = value is None or table.scale == "raw" or table.columns[column].difference
+        unranked = value is None or table.scale == "raw" or table.columns[column].difference or row.source
         return math.nan if unranked or value is None else round(value * scale, digits[column])
 
     def published(cell: PaperCell, column: int) -> Score | None:
@@ -226,12 +245,20 @@ def _digits(table: PaperTable) -> list[int]:
         return counts.most_common(1)[0][0] if counts else None
 
     default = usual(cell for row in table.printed for cell in row) or _DIGITS[table.scale]
-    return [usual(row[i] for row in table.printed) or default for i in range(len(table.columns))]
+    return [
+        _DIGITS_OF.get(head.statistic) or usual(row[i] for row in table.printed) or default
+        for i, head in enumerate(table.columns)
+    ]
 
 
 def _notes(content: MeasuredTable) -> list[str]:
     table = content.table
     notes = [*table.notes, *(f"{row.label}: {row.note}." for row in table.rows if row.note)]
+    sources: dict[str, list[str]] = {}
+    for line in table.rows:
+        if line.source:
+            sources.setdefault(line.source, []).append(line.label)
+    notes += [f"Not ranked; the values are those of {where}: {', '.join(rows)}." for where, rows in sources.items()]
     reasons: dict[str, list[str]] = {}
     for head in table.columns:
         if head.unavailable:

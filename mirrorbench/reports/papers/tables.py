@@ -29,8 +29,12 @@ ABSENT = "-"
 
 _ILLEGIBLE = "null"
 _NUMBER = re.compile(r"([+-]?)(\d*)\.(\d+)")
+_BOUND = re.compile(r"[<≈] ?\d*\.?\d+|\d+-\d+")
+"""What a text says in place of a number: ``< 0.002``, ``≈ 30``, ``10-20``."""
 _KINDS_OF_COLUMN = ("task", "suite", "average", "difference", "analysis")
 
+Statistic = Literal["score", "deviation", "seconds", "seconds an epoch"]
+"""Of the results of a cell: the score, its standard deviation over seeds, or the seconds of the tuning."""
 Text = Annotated[str, msgspec.Meta(pattern=r"\S")]
 NameOfFile = Annotated[str, msgspec.Meta(max_length=0)]
 """Not a key of the file: ``read_paper_table`` sets it."""
@@ -41,7 +45,8 @@ class Printed:
     """A cell of the paper.
 
     ``text`` is as printed, ``-`` where the paper prints nothing, empty where our copies are illegible; ``value`` is in
-    the task's own unit (0.743 for .743 and for 74.3), and ``unit`` is one unit of the last digit.
+    the task's own unit (0.743 for .743 and for 74.3), and ``unit`` is one unit of the last digit. A bound or a range
+    (``< 0.002``, ``10-20``) has a text alone.
     """
 
     text: str
@@ -56,11 +61,12 @@ class Printed:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What a cell is measured by: the mean of a metric over tasks."""
+    """What a cell is measured by: the mean of a metric over tasks, or another ``statistic`` of the same results."""
 
     spec: EncoderSpec
     tasks: tuple[str, ...]
     metric: str
+    statistic: Statistic = "score"
 
 
 class _Spec(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
@@ -70,8 +76,8 @@ class _Spec(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 class PaperColumn(_Spec):
     """A column: tasks with a metric, an average or difference of other columns (by heading), or an analysis.
 
-    ``set`` is added to each row's spec, ``backbone`` replaces the row's; ``unavailable`` says why the column cannot be
-    measured.
+    ``set`` is added to each row's spec, ``backbone`` replaces the row's; ``statistic`` is what of the tasks' results is
+    shown; ``unavailable`` says why the column cannot be measured.
     """
 
     head: Text
@@ -79,6 +85,7 @@ class PaperColumn(_Spec):
     task: str = ""
     suite: str = ""
     metric: str = ""
+    statistic: Statistic = "score"
     average: Literal["all"] | tuple[str, ...] = ()
     difference: str = ""
     minus: str = ""
@@ -111,6 +118,7 @@ class PaperRow(_Spec):
 
     ``against`` is the number of the row that differences are taken to, ``defaults`` are the paper's own values of the
     keys that the table varies (``None``: the table's), ``note`` says why there is no spec, or the source of the value.
+    ``source`` is where a row that the paper does not print comes from: it is not ranked, and belongs to its own model.
     """
 
     label: Text
@@ -119,6 +127,7 @@ class PaperRow(_Spec):
     against: str = ""
     defaults: dict[str, str] | None = None
     note: str = ""
+    source: str = ""
 
     @property
     def spec(self) -> EncoderSpec | None:
@@ -210,6 +219,15 @@ class PaperTable(_Spec, tag="scores", tag_field="kind", dict=True):
         )
         return first, second
 
+    @property
+    def sweeps(self) -> tuple[tuple[int, ...], ...]:
+        """The columns of one metric of the same tasks: what the table varies is ranked along the row."""
+        groups: dict[tuple[tuple[str, ...], str], list[int]] = {}
+        for i, column in enumerate(self.columns):
+            if column.tasks and column.statistic == "score":
+                groups.setdefault((column.tasks, self.metric_of(column)), []).append(i)
+        return tuple(tuple(group) for group in groups.values() if len(group) > 1)
+
     def against(self, row: int) -> int | None:
         """The row that a row's differences are taken to."""
         number = self.rows[row].against
@@ -231,15 +249,17 @@ class PaperTable(_Spec, tag="scores", tag_field="kind", dict=True):
         spec, first = line.spec, members[0]
         if spec is None or self.printed[row][column].absent or head.unavailable or not tasks:
             return None
+        if backbone is not None and line.source:
+            return None
         if spec.method:  # not for an encoder system
             spec = spec.with_params(**dict(_params(first.set)))
             spec = replace(spec, backbone=first.backbone) if first.backbone else spec
         defaults, metric = dict(self.defaults_of(line)), self.metric_of(first)
         if backbone is not None:
-            return Target(_on_backbone(spec, backbone, defaults), tasks, metric)
+            return Target(_on_backbone(spec, backbone, defaults), tasks, metric, first.statistic)
         # Keys with the paper's own value are left out, as in ``mirrorbench run``.
         kept = tuple((key, value) for key, value in spec.params if key not in defaults or defaults[key] != value)
-        return Target(replace(spec, params=kept), tasks, metric)
+        return Target(replace(spec, params=kept), tasks, metric, first.statistic)
 
     def targets(self, backbone: EncoderSpec | None = None) -> dict[tuple[int, int], Target]:
         """The targets of all measurable cells, by row and column."""
@@ -338,9 +358,11 @@ def _check_lengths(rows: Iterable[tuple[str, ...]], n: int) -> None:
 def _printed(text: str, scale: str, where: str) -> Printed:
     if text in (_ILLEGIBLE, ABSENT):
         return Printed("" if text == _ILLEGIBLE else ABSENT)
+    if _BOUND.fullmatch(text):
+        return Printed(text)
     match = _NUMBER.fullmatch(text)
     if not match:
-        raise ValueError(f"{where}: {text!r} is no number with a point, nor 'null', nor '-'")
+        raise ValueError(f"{where}: {text!r} is no number with a point, nor a bound, 'null' or '-'")
     # Divided, not multiplied by 0.01: 57.10 / 100 is the nearest float to .571.
     return Printed(text, float(text) / SCALES[scale], 10.0 ** -len(match[3]) / SCALES[scale])
 

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from mirrorbench.reports.papers.tables import PaperTable, paper_tables
+from mirrorbench.reports.papers.measured import as_table, measured_table
+from mirrorbench.reports.papers.tables import FactTable, PaperTable, find_table, paper_tables
 
 NUMBER = re.compile(r"\d*\.\d+")
 TABLES = {name: table for name, table in paper_tables().items() if isinstance(table, PaperTable)}
@@ -51,7 +52,8 @@ def numbers(lines: list[str]) -> list[str]:
 
 
 def typed(table: PaperTable) -> list[str]:
-    return [p.text.lstrip("+-") for row in table.printed for p in row if p.value is not None]
+    rows = zip(table.rows, table.printed, strict=True)
+    return [p.text.lstrip("+-") for line, row in rows if not line.source for p in row if p.value is not None]
 
 
 def names(paper: str, leave_out: tuple[str, ...] = ()) -> list[str]:
@@ -91,7 +93,59 @@ def test_a_table_that_is_a_picture(paper_texts: dict[str, str]) -> None:
     assert typed(TABLES["poster/figure1"]) == NUMBER.findall(text[start : text.index("off-the-shelf BERT", start)])
 
 
-@pytest.mark.parametrize("value", [".709", ".706", ".674"])
+@pytest.mark.parametrize("value", [".709", ".706", ".674", ".665"])
 def test_values_of_a_figure_that_the_text_names(paper_texts: dict[str, str], value: str) -> None:
     assert value in typed(TABLES["mirror-bert/figure4"])
     assert value in paper_texts["mirror-bert"]
+
+
+def test_the_examples_of_changed_cosines_are_the_papers(paper_texts: dict[str, str]) -> None:
+    found = find_table("mirrorwic/table6")
+    assert isinstance(found, FactTable)
+    for row in found.rows:
+        assert "\t".join((*row.label.split(" / "), *row.values)) in paper_texts["mirrorwic"]
+    counted = ("94 instances changed their labels", "58 are MIRRORWIC correcting", "43 out of 58 cases", "36 cases",
+               "29 are false positives")  # fmt: skip
+    assert all(words in paper_texts["mirrorwic"] for words in counted)
+    for number in re.findall(r"\d+", " ".join(counted)):
+        assert number in found.notes[1]
+
+
+# Mirror-BERT, abstract ("in 20–30 seconds"), section 4.4 and appendix B; MirrorWiC, appendices A.4 and A.5.
+@pytest.mark.parametrize(
+    ("name", "row", "quoted"),
+    [
+        ("mirror-bert", ["< 0.002", "< 0.005", "10-20", "20-30"],
+         ["standard deviation is  $< 0.002$", "generally  $< 0.005$", "10-20 seconds is needed for 1 epoch",
+          "in 20–30 seconds"]),
+        ("mirrorwic", ["≈ 0.003", "≈ 30"], ["≈ 0.003 standard deviation for BERT", "≈ 30 seconds"]),
+    ],
+)  # fmt: skip
+def test_values_that_stand_in_the_text(
+    paper_texts: dict[str, str], name: str, row: list[str], quoted: list[str]
+) -> None:
+    assert [p.text for p in TABLES[f"{name}/text"].printed[0]] == row
+    assert all(words in paper_texts[name] for words in quoted)
+    for text, words in zip(row, quoted, strict=True):
+        assert re.findall(r"[\d.]+", text) == re.findall(r"[\d.]+", words)[: 1 + ("-" in text)]
+
+
+def test_every_table_and_figure_that_a_paper_captions_is_listed(paper_texts: dict[str, str]) -> None:
+    page = (Path(__file__).resolve().parents[3] / "docs" / "papers.md").read_text(encoding="utf-8")
+    sections = page.partition("## Every table and figure")[2].split("### ")[1:4]
+    for text, section in zip(("mirror-bert", "mirrorwic", "mirror-bert-poster"), sections, strict=True):
+        captions = set(re.findall(r"^((?:Table|Figure) \d+)[:.]", paper_texts[text], re.MULTILINE))
+        listed = set(re.findall(r"^\| \[?((?:Table|Figure) \d+)[\] ]", section, re.MULTILINE))
+        assert captions == listed
+
+
+# Bold in the paper: the best rate of each model, along the row.
+@pytest.mark.parametrize("number", [12, 13])
+def test_a_sweep_bolds_what_the_paper_bolds(paper_texts: dict[str, str], number: int) -> None:
+    text = paper_texts["mirror-bert"]
+    lines = text[: text.index(f"Table {number}: ")].splitlines()[-4:]
+    printed = [re.findall(r"(<b>)?(\.\d+)", line) for line in lines if "Mirror" in line]
+    want = [[1 if bold else 0 for bold, _ in row] for row in printed]
+    found = as_table(measured_table(TABLES[f"mirror-bert/table{number}"], [])).ranks()
+    assert [[1 if mark == 1 else 0 for mark in row] for row in found] == want
+    assert sum(map(sum, want)) == {12: 3, 13: 2}[number]
