@@ -185,8 +185,8 @@ def as_table(content: Content) -> Table:
         rows = [Row(row.label, "", tuple(map(_text, row.values))) for row in content.rows]
         return Table(title, columns, tuple(rows), content.notes, "facts", content.head)
     columns = tuple(Column(c.title, c.head, c.group) for c in content.table.columns)
-    rows, notes = tuple(_rows(content)), tuple(_notes(content))
-    return Table(title, columns, rows, notes, "scores", "model", content.table.sweeps)
+    shown, notes = tuple(_rows(content)), tuple(_notes(content))
+    return Table(title, columns, shown, notes, "scores", "model", content.table.sweeps)
 
 
 def _text(text: str, value: float = math.nan) -> Score:
