@@ -22,7 +22,7 @@ from mirrorbench.core.errors import TuningError
 from mirrorbench.models.transformer import Transformer
 from mirrorbench.training.augmentations import Augmentation, in_use
 from mirrorbench.training.cpu_functions import fast_cpu_functions
-from mirrorbench.training.losses import LOSSES
+from mirrorbench.training.losses import loss_of
 from mirrorbench.training.methods import PairFunction, PairMaker, identical_pairs
 from mirrorbench.training.microbatch import MicroBatchReader, PairTokenizer, TokenizedPairs, in_order
 from mirrorbench.training.recipes import Recipe
@@ -140,7 +140,7 @@ class _Loop:
         self.held = held_tokens(reader.transformer)
         weights = reader.transformer.model.train().parameters()
         self.optimizer = torch.optim.AdamW(weights, lr=recipe.lr, weight_decay=recipe.weight_decay, fused=True)
-        self.loss = LOSSES[recipe.loss]
+        self.loss = loss_of(recipe)
         self.steps = self.strings = self.tokens = self.positions = 0
         self.pending: list[Tensor] = []
         self.losses: list[float] = []

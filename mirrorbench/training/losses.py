@@ -12,16 +12,18 @@ Every loss takes the same four arguments:
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F  # noqa: N812  (torch's own convention)
 
-MS_ALPHA, MS_BETA, MS_BASE = 2.0, 50.0, 0.5
-"""Weights of positives and negatives, and the similarity at which both are neutral (SapBERT, section 3; its released
-code has 1, 60, 0.5)."""
+from mirrorbench.training.recipes import LOSS_PARAMETERS, MULTI_SIMILARITY, Recipe
+
+_PAPER = LOSS_PARAMETERS["paper"]
 MS_MARGIN = 0.2
-"""Euclidean distance by which a negative must be further away than a positive to count as easy (SapBERT)."""
+"""Euclidean distance by which a negative must be further away than a positive to count as easy (SapBERT's released
+code, ``miner_margin`` of its training script)."""
 
 
 def infonce(left: Tensor, right: Tensor, temperature: float, labels: Tensor | None = None) -> Tensor:
@@ -44,7 +46,10 @@ def ntxent(left: Tensor, right: Tensor, temperature: float, labels: Tensor | Non
     return _cross_entropy(cosines / temperature, same, positive)
 
 
-def multi_similarity(left: Tensor, right: Tensor, temperature: float, labels: Tensor | None = None) -> Tensor:
+def multi_similarity(
+    left: Tensor, right: Tensor, temperature: float, labels: Tensor | None = None,
+    alpha: float = _PAPER["alpha"], beta: float = _PAPER["beta"], base: float = _PAPER["base"],
+) -> Tensor:  # fmt: skip
     """The multi-similarity loss (Wang et al. 2019, Eq. 16) over hard pairs mined in the batch, as SapBERT trains.
 
     A positive and a negative of an anchor are hard together if the negative is less than ``MS_MARGIN`` further away, as
@@ -65,8 +70,8 @@ def multi_similarity(left: Tensor, right: Tensor, temperature: float, labels: Te
         furthest = distance.masked_fill(~positive, float("-inf")).amax(dim=1, keepdim=True)
         positive &= nearest - distance <= MS_MARGIN
         negative &= distance - furthest <= MS_MARGIN
-    towards = _softplus_of_sum(-MS_ALPHA * (cosines - MS_BASE), positive) / MS_ALPHA
-    away = _softplus_of_sum(MS_BETA * (cosines - MS_BASE), negative) / MS_BETA
+    towards = _softplus_of_sum(-alpha * (cosines - base), positive) / alpha
+    away = _softplus_of_sum(beta * (cosines - base), negative) / beta
     return (towards + away).mean()
 
 
@@ -110,6 +115,13 @@ Loss = Callable[[Tensor, Tensor, float, Tensor | None], Tensor]
 LOSSES: dict[str, Loss] = {
     "infonce": infonce,
     "ntxent": ntxent,
-    "multi-similarity": multi_similarity,
+    MULTI_SIMILARITY: multi_similarity,
     "in-batch": in_batch,
 }
+
+
+def loss_of(recipe: Recipe) -> Loss:
+    """The loss of a recipe, with its parameters other than the temperature."""
+    if recipe.loss == MULTI_SIMILARITY:
+        return partial(multi_similarity, alpha=recipe.alpha, beta=recipe.beta, base=recipe.base)
+    return LOSSES[recipe.loss]

@@ -17,7 +17,7 @@ from mirrorbench.core.errors import TuningError
 from mirrorbench.core.hooks import Register, hookimpl
 from mirrorbench.core.inputs import TextInput
 from mirrorbench.training.augmentations import Augmentation, AugmentationContext, in_use
-from mirrorbench.training.recipes import Recipe
+from mirrorbench.training.recipes import LOSS_PARAMETERS, MULTI_SIMILARITY, Recipe
 
 if TYPE_CHECKING:
     import numpy as np
@@ -133,7 +133,7 @@ def mirror_preset(level: str, architecture: str, protocol: str) -> Recipe:
     if protocol == "released":
         pooling = "mean-padded" if pooling == "mean" else pooling
         recipe = replace(recipe, loss="ntxent", drop_last=True, clean_corpus=False, pooling=pooling)
-    return recipe
+    return replace(recipe, **LOSS_PARAMETERS[protocol])
 
 
 # mirrorwic: MirrorWiC (CoNLL 2021), contrastive tuning on words in identical, slightly corrupted contexts.
@@ -166,7 +166,8 @@ def mirrorwic_preset(level: str, architecture: str, protocol: str) -> Recipe:
     released = protocol == "released"
     augment = (("dropout", 0.4 if released else dropout), ("span_mask", float(span)))
     recipe = Recipe(temperature=0.04, epochs=1, train_max_length=50, pooling="target", layers="-4:", augment=augment)
-    return replace(recipe, epochs=2, loss="ntxent") if released else recipe
+    recipe = replace(recipe, epochs=2, loss="ntxent") if released else recipe
+    return replace(recipe, **LOSS_PARAMETERS[protocol])
 
 
 def word_spans(text: str) -> list[Span]:
@@ -277,10 +278,13 @@ def sap_preset(level: str, architecture: str, protocol: str) -> Recipe:
     """SapBERT's recipe (Liu et al. 2021, "Self-Alignment Pretraining for Biomedical Entity Representations").
 
     AdamW with 2e-5, batches of 256 name pairs, one epoch, names of at most 25 tokens, [CLS], and the model's own
-    dropout, which is 0.1 in the BERT family. The same at every level; under ``released`` the corpus is not cleaned.
+    dropout, which is 0.1 in the BERT family (released code, ``train/pretrain.sh``). The same at every level; under
+    ``released`` the corpus is not cleaned, and alpha, beta and base of the loss are 1, 60 and 0.5 (``LOSS_PARAMETERS``
+    says why they are 2, 50 and 0.5 under ``paper``).
     """
     recipe = Recipe(temperature=0.04, epochs=1, train_max_length=25, pooling="cls", augment=(("dropout", 0.1),))
-    return replace(recipe, batch_size=256, loss="multi-similarity", clean_corpus=protocol == "paper")
+    recipe = replace(recipe, batch_size=256, loss=MULTI_SIMILARITY, clean_corpus=protocol == "paper")
+    return replace(recipe, **LOSS_PARAMETERS[protocol])
 
 
 def name_pairs(texts: Sequence[str], maker: PairMaker) -> Pairs:

@@ -16,6 +16,15 @@ from mirrorbench.core.specs import Value
 if TYPE_CHECKING:
     from mirrorbench.training.augmentations import Augmentation
 
+MULTI_SIMILARITY = "multi-similarity"
+LOSS_PARAMETERS: dict[str, dict[str, Any]] = {
+    "paper": {"alpha": 2.0, "beta": 50.0, "base": 0.5},
+    "released": {"alpha": 1.0, "beta": 60.0, "base": 0.5},
+}
+"""The parameters of ``multi-similarity`` by protocol. ``released``: ``metric_learning.py`` of SapBERT and of MirrorWiC.
+``paper``: the defaults of pytorch-metric-learning, with which that code computes the loss, since paper 1 (footnote 2)
+names the loss without values, and it could not be verified that SapBERT's paper has any."""
+
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
@@ -51,10 +60,18 @@ class Recipe:
     sides: int = 1
     """How many of the two views the text and token augmentations change: 1 (x-bar alone, paper 1, section 2.2) or 2,
     each with its own draws."""
+    alpha: float = LOSS_PARAMETERS["paper"]["alpha"]
+    """Weight of positives in ``multi-similarity``; no other loss has this and the next two."""
+    beta: float = LOSS_PARAMETERS["paper"]["beta"]
+    """Weight of negatives."""
+    base: float = LOSS_PARAMETERS["paper"]["base"]
+    """Cosine from which a positive is near enough and a negative too near."""
 
     def to_json(self) -> dict[str, Any]:
-        """A JSON object with every field."""
-        return {**asdict(self), "augment": dict(self.augment)}
+        """A JSON object with every field that the loss uses."""
+        unused = () if self.loss == MULTI_SIMILARITY else LOSS_PARAMETERS["paper"]
+        found = {**asdict(self), "augment": dict(self.augment)}
+        return {key: value for key, value in found.items() if key not in unused}
 
     def rate(self, augmentation: str) -> float:
         """The rate of one augmentation, 0 where the recipe does not use it."""
@@ -64,10 +81,11 @@ class Recipe:
 _TYPES = {field.name: str(field.type) for field in fields(Recipe) if field.name != "augment"}
 _LIMITS: dict[str, tuple[float, float]] = {
     "temperature": (1e-4, 100), "epochs": (1, 10_000), "train_max_length": (3, 100_000), "lr": (0, 1),
-    "batch_size": (2, 1_000_000), "weight_decay": (0, 10), "sides": (1, 2),
+    "batch_size": (2, 1_000_000), "weight_decay": (0, 10), "sides": (1, 2), "alpha": (1e-3, 1e4), "beta": (1e-3, 1e4),
+    "base": (-1, 1),
 }  # fmt: skip
 RECIPE_KEYS = tuple(_TYPES)
-LOSS_NAMES = ("infonce", "ntxent", "multi-similarity", "in-batch")
+LOSS_NAMES = ("infonce", "ntxent", MULTI_SIMILARITY, "in-batch")
 """The losses of ``mirrorbench.training.losses``, named here so that a spec is checked without loading torch."""
 # Spec keys that are no part of a recipe: the pooling's length, and where the strings come from.
 OUTSIDE_KEYS = ("max_length", "corpus", "corpus_size", "corpus_sample")
@@ -94,6 +112,10 @@ def override(recipe: Recipe, params: dict[str, Value], augmentations: Mapping[st
         rates["dropout"] = 0.0
     changed = replace(recipe, **changes, augment=tuple(sorted(rates.items())))
     _check(changed)
+    for key in sorted(params.keys() & LOSS_PARAMETERS["paper"].keys()):
+        if changed.loss != MULTI_SIMILARITY:
+            problem = f"{key}={params[key]} is a parameter of the loss {MULTI_SIMILARITY}, and the loss is {changed.loss}"
+            raise UsageError(problem, f"Add loss={MULTI_SIMILARITY}, or leave {key} out.")
     for name, rate in changed.augment:
         augmentations[name].check(rate)
     return changed

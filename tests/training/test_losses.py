@@ -11,7 +11,8 @@ from pytorch_metric_learning.losses import MultiSimilarityLoss, NTXentLoss
 from pytorch_metric_learning.miners import TripletMarginMiner
 from torch.nn.functional import cosine_similarity
 
-from mirrorbench.training.losses import LOSSES, in_batch, infonce, multi_similarity, ntxent
+from mirrorbench.training.losses import LOSSES, in_batch, infonce, loss_of, multi_similarity, ntxent
+from mirrorbench.training.methods import sap_preset
 from mirrorbench.training.recipes import LOSS_NAMES
 
 
@@ -113,17 +114,20 @@ def test_specs_know_the_same_losses() -> None:
     d=st.integers(2, 8),
     seed=st.integers(0, 10_000),
     noise=st.sampled_from([0.0, 0.3, 2.0]),
+    protocol=st.sampled_from(["paper", "released"]),
 )
 @settings(max_examples=25)
-def test_as_pytorch_metric_learning(labels: list[int], d: int, seed: int, noise: float) -> None:
-    """The miner and the loss of SapBERT's released code, with the loss's weights of its paper."""
+def test_as_pytorch_metric_learning(labels: list[int], d: int, seed: int, noise: float, protocol: str) -> None:
+    """The miner and the loss of SapBERT's released code (``metric_learning.py``), at the values of both protocols."""
+    alpha, beta, base = {"paper": (2, 50, 0.5), "released": (1, 60, 0.5)}[protocol]
+    recipe = sap_preset("phrase", "bert", protocol)
     left, right = views(len(labels), d, seed, noise)
     marks = torch.tensor(labels)
     both, twice = torch.cat([left, right]), torch.cat([marks, marks])
     mined = TripletMarginMiner(margin=0.2, type_of_triplets="all")(both, twice)
     assume(len(mined[0]) != 1)  # of a single triplet that library makes a loss of 0
-    expected = MultiSimilarityLoss(alpha=2, beta=50, base=0.5)(both, twice, mined)
-    loss = multi_similarity(left, right, 0.04, marks)
+    expected = MultiSimilarityLoss(alpha=alpha, beta=beta, base=base)(both, twice, mined)
+    loss = loss_of(recipe)(left, right, recipe.temperature, marks)
     torch.testing.assert_close(loss, expected.reshape(()), rtol=1e-4, atol=1e-5)
     if len(set(labels)) > 1:
         (gradient,) = torch.autograd.grad(loss, left, retain_graph=True)

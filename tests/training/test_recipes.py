@@ -6,6 +6,7 @@ import pytest
 from augmented import AUGMENTATIONS
 
 from mirrorbench.core.errors import UnknownNameError, UsageError
+from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.specs import LEVELS
 from mirrorbench.training.methods import mirror_preset
 from mirrorbench.training.recipes import Recipe, override
@@ -52,6 +53,25 @@ def test_every_value_can_be_overridden() -> None:
     assert json.loads(json.dumps(recipe.to_json()))["augment"] == {"dropout": 0.0, "span_mask": 7.0}
 
 
+@pytest.mark.parametrize("method", ["mirror", "mirrorwic", "pairs", "sap"])
+def test_the_parameters_of_the_multi_similarity_loss(method: str, plugins: Plugins) -> None:
+    """Released code: ``alpha=1, beta=60, base=0.5`` in SapBERT's and in MirrorWiC's ``metric_learning.py``."""
+    preset = plugins.methods[method].preset
+    found = {}
+    for protocol in ("paper", "released"):
+        recipe = override(preset("phrase", "bert", protocol), {"loss": "multi-similarity"}, AUGMENTATIONS)
+        found[protocol] = (recipe.alpha, recipe.beta, recipe.base)
+        assert recipe.to_json().items() >= {"alpha": recipe.alpha, "beta": recipe.beta, "base": recipe.base}.items()
+    assert found == {"paper": (2, 50, 0.5), "released": (1, 60, 0.5)}
+    own = override(preset("phrase", "bert", "paper"), {"loss": "multi-similarity", "alpha": 3, "base": 0}, AUGMENTATIONS)
+    assert (own.alpha, own.beta, own.base) == (3, 50, 0)
+
+
+def test_a_recipe_without_that_loss_does_not_name_its_parameters() -> None:
+    """The identity of other tunings is what it was before there were such keys."""
+    assert not {"alpha", "beta", "base"} & changed().to_json().keys()
+
+
 def test_keys_of_others_are_left_alone() -> None:
     assert changed(max_length=3, corpus="x", corpus_size=7) == changed()
 
@@ -76,6 +96,9 @@ def test_keys_of_others_are_left_alone() -> None:
         ({"token_mask": 1}, "token_mask=1 is out of range"),
         ({"word_mask": -1}, "word_mask=-1 is out of range"),
         ({"sides": 3}, "sides=3 is out of range"),
+        ({"loss": "multi-similarity", "alpha": 0}, "alpha=0.0 is out of range"),
+        ({"loss": "multi-similarity", "base": 1.5}, "base=1.5 is out of range"),
+        ({"beta": 60}, "beta=60 is a parameter of the loss multi-similarity, and the loss is infonce"),
         ({"span_mask": -1}, "span_mask=-1 is out of range"),
         ({"span_mask": True}, "span_mask=True is not a number"),
     ],
