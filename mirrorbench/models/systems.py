@@ -2,7 +2,8 @@
 
 ``sbert``: a sentence-transformers model with its own pooling, normalisation and maximum length. Spec keys: ``model``
 (hub id; without slash from the organisation ``sentence-transformers``) or ``path`` (a directory); by default the
-paper's SBERT (paper 1, Table 15).
+paper's SBERT (paper 1, Table 15). ``pooling`` reads its transformer alone, at most ``max_length`` tokens (64), instead
+of its own pooling: ``mean-padded`` is the readout of paper 1, Table 3 ("over all tokens (including padded ones)").
 
 ``sapbert``: the released SapBERT, an encoder of biomedical names (Liu et al., NAACL 2021; paper 1, Table 15). Spec
 keys: ``model`` (hub id of another release, e.g. cross-lingual) or ``path`` (a directory), ``pooling`` (``cls``;
@@ -19,13 +20,15 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from mirrorbench.core.errors import ModelUnavailableError, PluginError, UsageError, unknown_name
 from mirrorbench.core.hooks import Register, hookimpl
 from mirrorbench.core.identity import digest
 from mirrorbench.core.inputs import Encoder, as_inputs, check_vectors
 from mirrorbench.core.specs import EncoderSpec
 from mirrorbench.models import backbones
-from mirrorbench.models.pooling import Pooling
+from mirrorbench.models.pooling import DEFAULT_MAX_LENGTH, Pooling
 
 if TYPE_CHECKING:
     from mirrorbench.core.inputs import Array, TextInput
@@ -91,19 +94,50 @@ class LazyEncoder:
 
 def create_sbert(spec: EncoderSpec, context: EncoderContext) -> LazyEncoder:
     """The encoder for a spec ``sbert``."""
-    params = checked_params(spec, model=str, path=str)
-    if not params.get("path"):
+    params = checked_params(spec, model=str, path=str, pooling=str, max_length=int)
+    if "max_length" in params and "pooling" not in params:
+        raise UsageError(f"{spec}: max_length belongs to a pooling, and this spec names none", "Add pooling=mean-padded")
+    if path := params.get("path"):
+        directory = Path(path).expanduser().resolve()
+        if not (directory / "modules.json").is_file() and not (directory / "config.json").is_file():
+            raise ModelUnavailableError(
+                f"{spec}: {directory} is no directory of a sentence-transformers model",
+                "It holds modules.json, as written by SentenceTransformer.save().",
+            )
+    else:
         name = params.get("model", "sbert")
         known = name in backbones.BACKBONES or "/" in name
         hub = EncoderSpec(name if known else f"sentence-transformers/{name}", spec.revision)
-        return sentence_transformer(backbones.locate(hub, "en", context.offline), context)
-    directory = Path(params["path"]).expanduser().resolve()
-    if not (directory / "modules.json").is_file() and not (directory / "config.json").is_file():
-        raise ModelUnavailableError(
-            f"{spec}: {directory} is no directory of a sentence-transformers model",
-            "It holds modules.json, as written by SentenceTransformer.save().",
+        directory = backbones.locate(hub, "en", context.offline)
+    if "pooling" not in params:
+        return sentence_transformer(directory, context)
+    pooling = Pooling(params["pooling"], max_length=params.get("max_length", DEFAULT_MAX_LENGTH))
+    return pooled_backbone(_only_transformer(directory), pooling, context)
+
+
+class _Module(msgspec.Struct):
+    """An entry of ``modules.json``: the module's class, and its folder in the model's directory."""
+
+    type: str
+    path: str
+
+
+def _only_transformer(directory: Path) -> Path:
+    """The folder of a model's transformer; an error if other modules than pooling and normalisation follow it."""
+    file = directory / "modules.json"
+    if not file.is_file():
+        return directory
+    try:
+        modules = msgspec.json.decode(file.read_bytes(), type=list[_Module])
+    except (OSError, ValueError, RecursionError) as error:
+        raise ModelUnavailableError(f"{file} cannot be read: {error}") from error
+    kinds = [module.type.rpartition(".")[2] for module in modules]
+    if kinds[:1] != ["Transformer"] or not {"Pooling", "Normalize"}.issuperset(kinds[1:]):
+        raise UsageError(
+            f"pooling= reads a transformer alone, and {directory.name} consists of {', '.join(kinds) or 'nothing'}",
+            "Leave pooling out: the model is then read as its files say.",
         )
-    return sentence_transformer(directory, context)
+    return directory / modules[0].path
 
 
 def sentence_transformer(path: Path, context: EncoderContext) -> LazyEncoder:
@@ -163,6 +197,11 @@ def create_sapbert(spec: EncoderSpec, context: EncoderContext) -> LazyEncoder:
     where = str(Path(path).expanduser().resolve()) if path else params.get("model", "sapbert")
     directory = backbones.locate(EncoderSpec(where, spec.revision), "en", context.offline)
     pooling = Pooling(params.get("pooling", "cls"), max_length=params.get("max_length", 25))
+    return pooled_backbone(directory, pooling, context)
+
+
+def pooled_backbone(directory: Path, pooling: Pooling, context: EncoderContext) -> LazyEncoder:
+    """An encoder from the directory of a backbone, read under a pooling."""
 
     def load() -> Callable[[list[TextInput]], Array]:
         import torch

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import shutil
 import sys
 from pathlib import Path
@@ -35,6 +36,37 @@ def test_sapbert_takes_the_first_tokens_of_25(random_model: Models) -> None:
     np.testing.assert_allclose(encoder.encode([TextInput(name) for name in NAMES]), expected, atol=1e-5)
     others = [create_sapbert(spec("sapbert", path, **p), CONTEXT) for p in ({"max_length": 9}, {"pooling": "mean"})]
     assert len({encoder.fingerprint, *(other.fingerprint for other in others)}) == 3
+
+
+def as_sentence_transformers(path: Path, folder: Path, *kinds: str) -> Path:
+    """A model's directory with the ``modules.json`` of sentence-transformers."""
+    shutil.copytree(path, folder)
+    modules = [{"idx": n, "name": str(n), "path": f"{n}_{kind}" if n else "", "type": f"sentence_transformers.models.{kind}"}
+               for n, kind in enumerate(kinds)]  # fmt: skip
+    (folder / "modules.json").write_text(json.dumps(modules))
+    return folder
+
+
+def test_sbert_may_be_read_by_another_pooling(random_model: Models, tmp_path: Path) -> None:
+    """Released code (Mirror-BERT, ``evaluation/eval.py``): all texts padded to 64 tokens, the mean over all of them."""
+    path = as_sentence_transformers(random_model("bert"), tmp_path / "sbert", "Transformer", "Pooling", "Normalize")
+    tokenizer, model = AutoTokenizer.from_pretrained(path), AutoModel.from_pretrained(path).eval()
+    for length, params in ((64, {}), (30, {"max_length": 30})):
+        batch = tokenizer(NAMES, padding="max_length", max_length=length, truncation=True, return_tensors="pt")
+        with torch.no_grad():
+            expected = model(**batch).last_hidden_state.mean(1)
+        encoder = create_sbert(spec("sbert", path, pooling="mean-padded", **params), CONTEXT)
+        np.testing.assert_allclose(encoder.encode(NAMES), expected, atol=1e-5)
+    readings = [{}, {"pooling": "mean"}, {"pooling": "mean-padded"}, {"pooling": "mean-padded", "max_length": 30}]
+    assert len({create_sbert(spec("sbert", path, **params), CONTEXT).fingerprint for params in readings}) == 4
+
+
+@pytest.mark.real
+def test_sbert_under_its_own_pooling_named_is_sbert(minilm: Path) -> None:
+    """MiniLM's files ask for the masked mean, normalised, of at most 256 tokens; cosines do not see the norm."""
+    own = create_sbert(spec("sbert", minilm), CONTEXT).encode(TEXTS)
+    named = create_sbert(spec("sbert", minilm, pooling="mean", max_length=256), CONTEXT).encode(TEXTS)
+    np.testing.assert_allclose(named / np.linalg.norm(named, axis=1, keepdims=True), own, atol=1e-5)
 
 
 @pytest.mark.real
@@ -105,11 +137,18 @@ def test_errors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         create_sapbert(parse_spec("sapbert:lr=1"), CONTEXT)
     with pytest.raises(UsageError, match="max_length=long"):
         create_sapbert(spec("sapbert", tmp_path, max_length="long"), CONTEXT)
-    with pytest.raises(UnknownNameError, match="key of sbert 'pooling'"):
-        create_sbert(parse_spec("sbert:pooling=cls"), CONTEXT)
+    with pytest.raises(UnknownNameError, match="key of sbert 'layers'"):
+        create_sbert(parse_spec("sbert:layers=0"), CONTEXT)
+    with pytest.raises(UsageError, match="max_length belongs to a pooling"):
+        create_sbert(parse_spec("sbert:max_length=64"), CONTEXT)
     with pytest.raises(ModelUnavailableError, match="no directory of a sentence-transformers model"):
         create_sbert(spec("sbert", tmp_path), CONTEXT)
     (tmp_path / "modules.json").write_text("[")
+    with pytest.raises(ModelUnavailableError, match=r"modules.json cannot be read"):
+        create_sbert(spec("sbert", tmp_path, pooling="mean"), CONTEXT)
+    dense = as_sentence_transformers(tmp_path, tmp_path / "dense", "Transformer", "Pooling", "Dense")
+    with pytest.raises(UsageError, match="dense consists of Transformer, Pooling, Dense"):
+        create_sbert(spec("sbert", dense, pooling="mean"), CONTEXT)
     broken = create_sbert(spec("sbert", tmp_path), CONTEXT)
     with pytest.raises(ModelUnavailableError, match="sentence-transformers cannot open"):
         broken.encode(["a"])
