@@ -26,7 +26,8 @@ class EntityLinking(TaskKind[Sequence[Linking]]):
     composite mention must be right; a name of several ids is one neighbour. With several folds, metrics are averaged
     over them. No mention is left out for being composite or repeated (as in the released evaluator, SapBERT).
 
-    Similarity is the cosine; under the protocol ``released`` the dot product, which the released evaluator uses.
+    Similarity is the cosine; under the protocol ``released`` the dot product, which the released evaluator uses. Its 25
+    tokens and its lower case hold under both protocols, since Mirror-BERT's paper says nothing of either.
 
     Args:
         name: the task's name.

@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-from toys import STORE, scored, trigrams, vectors_of
+import torch
+from bench import Bench
+from random_models import Models
+from samples import archive
+from small_data import as_here, write
+from toys import STORE, ToyPlugin, scored, trigrams, vectors_of
+from transformers import AutoModel, AutoTokenizer
 
 from mirrorbench.core.errors import DataFormatError
 from mirrorbench.core.inputs import TextInput
+from mirrorbench.core.specs import parse_spec
 from mirrorbench.data.cardfile import builtin_cards
 from mirrorbench.data.formats import parse
 from mirrorbench.data.importing import import_folder
 from mirrorbench.data.items import Disambiguation, Linking, Mention, Occurrence, SenseContexts
 from mirrorbench.data.store import DataStore
+from mirrorbench.runs.plan import Request
 from mirrorbench.tasks import EntityLinking, Scores, SenseDisambiguation
 
 NAMES = {"cold": "D1", "common cold": "D1", "flu": "D2|D3", "fever": "D4", "chills": "D5", "cough": "D6", "ache": "D7"}
@@ -39,6 +48,51 @@ def linking(*mentions: tuple[str, str], fold: str = "") -> Linking:
 
 def score(*linkings: Linking, protocol: str = "paper") -> Scores:
     return scored(EntityLinking("diseases", linkings), lambda item: PLANE[item.text], protocol)
+
+
+def test_the_released_evaluation_reads_25_tokens_in_lower_case(bench: Bench, random_model: Models) -> None:
+    """SapBERT's code in naive lines: ``src/data_loader.py``, ``src/model_wrapper.py``, ``evaluation/utils.py``."""
+    long = "Autosomal Recessive Spinal Muscular Atrophy"  # a token a letter: cut within "Muscular"
+    content = {
+        "x/processed_test/1.concept": f"1||0|1||x||{long}, TYPE 2||D2\n1||2|3||x||ATAXIA||D3\n1||4|5||x||Ataxic||D1\n",
+        "x/test_dictionary.txt": f"D1||{long}, type 1\nD2||{long}, type 2\nD3||ataxia\nD4||Ataxic gait\n",
+    }
+    made = {("ncbi-disease", "ncbi-disease.tar.gz"): archive({name: text.encode() for name, text in content.items()})}
+    write(made, bench.folder / "data")
+    task = EntityLinking.from_card(replace(as_here(builtin_cards()["ncbi-disease"], made), name="small-ncbi"))
+    bench.plugins.add(ToyPlugin(tasks=[task]), "small")  # type: ignore[list-item]
+    path = random_model("bert")
+
+    tokenizer, model = AutoTokenizer.from_pretrained(path), AutoModel.from_pretrained(path).eval()
+
+    def embed(name: str) -> np.ndarray:
+        toks = tokenizer(name, max_length=25, padding="max_length", truncation=True, return_tensors="pt")
+        with torch.no_grad():
+            return model(**toks).last_hidden_state.mean(1)[0].numpy()
+
+    names, ids = [], []
+    for line in content["x/test_dictionary.txt"].splitlines():
+        ids.append(line.split("||")[0])
+        names.append(line.split("||")[1].lower())
+    table = np.stack([embed(name) for name in names])
+    np.testing.assert_array_equal(table[0], table[1])  # within 25 tokens the two types are one
+    ranks = []
+    for line in content["x/processed_test/1.concept"].splitlines():
+        scores = table @ embed(line.split("||")[3].lower())
+        found = [ids[row] for row in np.argsort(-scores, kind="stable")]
+        ranks.append(found.index(line.split("||")[4]) + 1)
+    request = Request((parse_spec(f"{path}+base:pooling=mean-padded"),), ("small-ncbi",), protocol="released")
+    (result,) = bench.workspace().execute(bench.workspace().plan(request)).results
+    assert (result.encoder["max_length"], len(set(ranks))) == (25, 3)
+    (file,) = bench.results.root.rglob("*.npz")
+    assert np.load(file)["rank"].tolist() == ranks
+
+
+def test_all_cards_of_entity_linking_say_so() -> None:
+    for card in builtin_cards().values():
+        if card.kind == "entity-linking":
+            assert card.options["max_length"] == 25
+            assert "25 tokens" in " ".join(card.notes.split())
 
 
 def test_any_shared_id_is_a_hit_and_all_parts_must_hit() -> None:
