@@ -96,7 +96,8 @@ def create_sbert(spec: EncoderSpec, context: EncoderContext) -> LazyEncoder:
     """The encoder for a spec ``sbert``."""
     params = checked_params(spec, model=str, path=str, pooling=str, max_length=int)
     if "max_length" in params and "pooling" not in params:
-        raise UsageError(f"{spec}: max_length belongs to a pooling, and this spec names none", "Add pooling=mean-padded")
+        problem = f"{spec}: max_length belongs to a pooling, and this spec names none"
+        raise UsageError(problem, "Add pooling=mean-padded, or leave max_length out.")
     if path := params.get("path"):
         directory = Path(path).expanduser().resolve()
         if not (directory / "modules.json").is_file() and not (directory / "config.json").is_file():

@@ -114,7 +114,7 @@ def override(recipe: Recipe, params: dict[str, Value], augmentations: Mapping[st
     _check(changed)
     for key in sorted(params.keys() & LOSS_PARAMETERS["paper"].keys()):
         if changed.loss != MULTI_SIMILARITY:
-            problem = f"{key}={params[key]} is a parameter of the loss {MULTI_SIMILARITY}, and the loss is {changed.loss}"
+            problem = f"{key}={params[key]} belongs to the loss {MULTI_SIMILARITY}, and the loss is {changed.loss}"
             raise UsageError(problem, f"Add loss={MULTI_SIMILARITY}, or leave {key} out.")
     for name, rate in changed.augment:
         augmentations[name].check(rate)

@@ -41,8 +41,10 @@ def test_sapbert_takes_the_first_tokens_of_25(random_model: Models) -> None:
 def as_sentence_transformers(path: Path, folder: Path, *kinds: str) -> Path:
     """A model's directory with the ``modules.json`` of sentence-transformers."""
     shutil.copytree(path, folder)
-    modules = [{"idx": n, "name": str(n), "path": f"{n}_{kind}" if n else "", "type": f"sentence_transformers.models.{kind}"}
-               for n, kind in enumerate(kinds)]  # fmt: skip
+    modules = [
+        {"type": f"sentence_transformers.models.{kind}", "path": f"{n}_{kind}" if n else "", "idx": n, "name": str(n)}
+        for n, kind in enumerate(kinds)
+    ]
     (folder / "modules.json").write_text(json.dumps(modules))
     return folder
 

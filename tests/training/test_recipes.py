@@ -7,7 +7,7 @@ from augmented import AUGMENTATIONS
 
 from mirrorbench.core.errors import UnknownNameError, UsageError
 from mirrorbench.core.plugins import Plugins
-from mirrorbench.core.specs import LEVELS
+from mirrorbench.core.specs import LEVELS, Value
 from mirrorbench.training.methods import mirror_preset
 from mirrorbench.training.recipes import Recipe, override
 
@@ -63,7 +63,8 @@ def test_the_parameters_of_the_multi_similarity_loss(method: str, plugins: Plugi
         found[protocol] = (recipe.alpha, recipe.beta, recipe.base)
         assert recipe.to_json().items() >= {"alpha": recipe.alpha, "beta": recipe.beta, "base": recipe.base}.items()
     assert found == {"paper": (2, 50, 0.5), "released": (1, 60, 0.5)}
-    own = override(preset("phrase", "bert", "paper"), {"loss": "multi-similarity", "alpha": 3, "base": 0}, AUGMENTATIONS)
+    params: dict[str, Value] = {"loss": "multi-similarity", "alpha": 3, "base": 0}
+    own = override(preset("phrase", "bert", "paper"), params, AUGMENTATIONS)
     assert (own.alpha, own.beta, own.base) == (3, 50, 0)
 
 
@@ -98,7 +99,7 @@ def test_keys_of_others_are_left_alone() -> None:
         ({"sides": 3}, "sides=3 is out of range"),
         ({"loss": "multi-similarity", "alpha": 0}, "alpha=0.0 is out of range"),
         ({"loss": "multi-similarity", "base": 1.5}, "base=1.5 is out of range"),
-        ({"beta": 60}, "beta=60 is a parameter of the loss multi-similarity, and the loss is infonce"),
+        ({"beta": 60}, "beta=60 belongs to the loss multi-similarity, and the loss is infonce"),
         ({"span_mask": -1}, "span_mask=-1 is out of range"),
         ({"span_mask": True}, "span_mask=True is not a number"),
     ],
