@@ -16,7 +16,7 @@ from mirrorbench.runs.grids import find_grid
 from mirrorbench.runs.plan import expand_tasks
 
 # Names that a page's own plugin brings, or that stand for a file of the reader's.
-OWN = re.compile(r"mteb-|pets|vehicles|generality|my-lab-|letters|static-|grid\.yaml|GRID\.yaml")
+OWN = re.compile(r"mteb-|pets|vehicles|generality|scws|senses|uses|my-lab-|letters|static-|grid\.yaml|GRID\.yaml")
 
 
 ALL = {

@@ -96,14 +96,15 @@ def import_data(folder: _Folder, data_dir: DataDir = None, offline: Offline = Fa
     store = _store(data_dir, offline)
     report = import_folder(folder, store, builtin_cards())
     new = [card for card in report.cards.values() if card.imported or card.altered]
-    rows = []
+    rows: dict[tuple[tuple[str, ...], str, str], list[str]] = {}  # cards of the same files share a row
     for card in new:
         remarks = {"lacks": card.missing, "altered": card.altered, "replaced": card.replaced,
                    "no published checksum:": card.unverified}  # fmt: skip
         said = "; ".join(f"{word} {', '.join(names)}" for word, names in remarks.items() if names)
-        rows.append((card.name, card.state, str(len(card.imported)), said))
+        rows.setdefault((card.imported, card.state, said), []).append(card.name)
     if rows:
-        print_rows(("name", "state", "imported", "remarks"), rows)
+        cells = [(", ".join(names), state, str(len(files)), said) for (files, state, said), names in rows.items()]
+        print_rows(("name", "state", "imported", "remarks"), cells)
     for problem in report.problems:
         typer.echo(f"Problem: {problem}")
     if rest := [card.state for card in report.cards.values() if card not in new]:

@@ -59,20 +59,17 @@ class CardImport:
 class ImportReport:
     """The outcome of ``import_folder``, by card.
 
-    ``n_files`` were examined; ``n_recognised`` of them are, or contain, a file of a card. ``problems`` lists archives
-    that could not be read, and files that bear the name of a card's file and were not adopted, with the reason.
+    ``n_files`` were examined; ``n_recognised`` of them are, or contain, a file of a card; ``n_imported`` were added to
+    the store. ``problems``: archives that could not be read, files that bear the name of a card's file and were not
+    adopted, and why.
     """
 
     folder: Path
     cards: dict[str, CardImport]
     n_files: int
     n_recognised: int
+    n_imported: int
     problems: tuple[str, ...]
-
-    @property
-    def n_imported(self) -> int:
-        """Number of files that were added to the store."""
-        return sum(len(card.imported) for card in self.cards.values())
 
 
 def import_folder(folder: Path, store: DataStore, cards: Mapping[str, Card]) -> ImportReport:
@@ -94,7 +91,8 @@ def import_folder(folder: Path, store: DataStore, cards: Mapping[str, Card]) -> 
         for card in cards.values():
             importer.settle(card)
     outcome = {name: importer.outcome(card) for name, card in cards.items()}
-    return ImportReport(folder, outcome, n_files, len(importer.recognised), importer.problems)
+    n_recognised, n_imported = len(importer.recognised), len(importer.imported)
+    return ImportReport(folder, outcome, n_files, n_recognised, n_imported, importer.problems)
 
 
 _Place = tuple[str, str]  # in the store: a folder, and a path in it
@@ -117,8 +115,8 @@ class _Importer:
 
     def __init__(self, store: DataStore, cards: Iterable[Card], staging: Path) -> None:
         self._store, self._staging = store, staging
-        self._imported: dict[str, list[str]] = {}
-        self._replaced: dict[str, list[str]] = {}
+        self.imported: set[_Place] = set()
+        self._replaced: set[_Place] = set()
         self._found: dict[_Place, dict[str, _Found]] = {}  # for files without a published checksum, by checksum
         self._settled: set[_Place] = set()
         self._refused: dict[str, str] = {}  # by name
@@ -187,7 +185,7 @@ class _Importer:
         with writing(self._store.root / card.folder / file.path) as sink:
             sink.writelines(pieces(found.path))
         self._store.adopt(card, file, found.sha256, found.name)
-        self._imported.setdefault(card.name, []).append(file.path)
+        self.imported.add((card.folder, file.path))
 
     def settle(self, card: Card) -> None:
         """Adopt the best file found for each of the card's that has no published checksum."""
@@ -249,7 +247,7 @@ class _Importer:
             return
         if stored.exists():
             self._store.set_aside(card, file)
-            self._replaced.setdefault(card.name, []).append(file.path)
+            self._replaced.add(place)
         self._copy(card, file, best)
 
     def outcome(self, card: Card) -> CardImport:
@@ -262,7 +260,10 @@ class _Importer:
         state: Literal["complete", "unverified", "incomplete", "absent"] = "unverified" if unverified else "complete"
         if missing or altered:
             state = "absent" if set(states.values()) == {"missing"} else "incomplete"
-        imported, replaced = (tuple(names.get(card.name, ())) for names in (self._imported, self._replaced))
+        imported, replaced = (
+            tuple(file.path for file in card.files if (card.folder, file.path) in places)
+            for places in (self.imported, self._replaced)
+        )
         return CardImport(card.name, state, imported, missing, altered, unverified, replaced)
 
 
