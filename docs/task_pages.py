@@ -17,6 +17,7 @@ HEADS = {
     "clws": "Cross-lingual word similarity",
     "corpora": "Tuning corpora",
     "qnli": "Question-answer entailment (QNLI)",
+    "qqp": "Duplicate questions (QQP)",
     "quick": "The data inside the package",
     "sts": "Semantic textual similarity",
     "wic": "Words in context",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
 import io
 import json
@@ -83,10 +84,21 @@ def scored(files: Files) -> int:
     )
 
 
+def questions(files: Files) -> int:
+    """Rows with two questions, less a header each; quoted fields may hold line ends."""
+    found = 0
+    for data in files.values():
+        head = lines(data)[0]
+        rows = csv.reader(io.StringIO(data.decode("utf-8-sig"), newline=""), delimiter="\t" if b"\t" in head else ",")
+        found += sum(bool(row[3].strip() and row[4].strip()) for row in rows) - 1
+    return found
+
+
 COSIMLEX = (
     "word1	word2	context1	context2	sim1	sim2	stdev1	stdev2	pvalue	word1_context1	word2_context1	"
     "word1_context2	word2_context2"
 )
+QQP = "id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate"
 CONCEPTS = {
     "x/processed_test/9.concept": b"9||40|61||Modifier||Ataxia||D001260\n9||72|97||X||something||CUI-less\n",
     "x/processed_test/10.concept": b"10||8|9||CompositeMention||colorectal|breast cancers||D001943|D015179\n",
@@ -170,6 +182,16 @@ SAMPLES = {
                 b"7\tWhen?\tnull\tnot_entailment\n"
             },
             count("dev.tsv", header=1),
+        ),
+        "qqp": Sample(
+            "qqp",
+            {"q.tsv": f'{QQP}\n0\t1\t2\t"What ""is""\nit?"\tnull\t1\n7\t3\t4\t\tx\t0\n9\t5\t6\tNA\tb\t0\n'.encode()},
+            questions,
+        ),
+        "qqp-duplicates": Sample(
+            "qqp-duplicates",
+            {"q.csv": f'{QQP}\n0\t1\t2\t"a\tb"\tc\t1\n7\t3\t4\td\te\t1\n9\t5\t6\tf\tg\t1\n'.encode().replace(b"\t", b",")},
+            questions,
         ),
         "usim": Sample(
             "usim",

@@ -26,7 +26,7 @@ Parser = Callable[[Mapping[str, Path], Mapping[str, Any]], list[Any]]
 _T = TypeVar("_T")
 
 PARSERS = {
-    **dict.fromkeys(("sts", "stsb", "sick", "qnli"), "pairs"),
+    **dict.fromkeys(("sts", "stsb", "sick", "qnli", "qqp", "qqp-duplicates"), "pairs"),
     **dict.fromkeys(("multisimlex", "multisimlex-concepticon", "xling-eval"), "pairs"),
     **dict.fromkeys(("wic", "wic-tsv", "xlwic", "am2ico", "usim", "cosimlex"), "contexts"),
     **dict.fromkeys(("biosyn", "askapatient", "cometa", "rescnn"), "entity_linking"),

@@ -1,4 +1,4 @@
-"""Formats of pairs: of sentences (STS 2012 to 2017, the STS benchmark, SICK, QNLI), and of words.
+"""Formats of pairs: of sentences (STS 2012 to 2017, the STS benchmark, SICK, QNLI, QQP), and of words.
 
 A pair of Multi-SimLex in one language has the mean of the annotators' scores. Cross-lingual pairs follow its paper
 (Vulić et al. 2020, section 7): two aligned pairs (w1, w2) and (t1, t2) whose scores differ by at most a fifth of the
@@ -7,6 +7,8 @@ scale give (w1, t2) and (w2, t1), both with the mean of the two scores.
 
 from __future__ import annotations
 
+import csv
+import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -15,7 +17,7 @@ from mirrorbench.core.errors import DataFormatError
 from mirrorbench.data.cards import only_file, whole_number
 from mirrorbench.data.formats import Columns, TableRow, by_name, parallel_lines
 from mirrorbench.data.items import Lexicon, Pair
-from mirrorbench.data.textfiles import Ids, parse_index, parse_number, shown
+from mirrorbench.data.textfiles import Ids, parse_index, parse_number, read_lines, shown
 
 _STS_SCALE = (0, 5)
 _SIMLEX_SCALE = (0, 6)
@@ -94,6 +96,63 @@ def parse_qnli(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[Pa
         Pair(row.unique(row.values["index"]), row.text("question"), row.text("sentence"), row.label("label", labels))
         for row in columns.read_all(files)
     ]
+
+
+_QQP_COLUMNS = ("id", "qid1", "qid2", "question1", "question2", "is_duplicate")
+
+
+def parse_qqp(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[Pair]:
+    """Quora Question Pairs; gold is 1 if the questions are duplicates, else 0. The id is the data set's.
+
+    Quora's ``quora_duplicate_questions.tsv``, Kaggle's ``train.csv`` and GLUE's ``train.tsv`` have the same columns,
+    split at tabs or at commas as the header is. Quotes follow RFC 4180; white space in a question becomes single spaces.
+    Pairs with an empty question are left out, three in all of QQP. The option ``sample`` is the number of pairs to draw
+    at random (0: all): those whose ids have the lowest SHA-256, in file order, so that it is the same in every edition.
+    """
+    pairs, ids = [], Ids()
+    for path in files.values():
+        for row in _quoted_rows(path, ids):
+            gold = row.label("is_duplicate", {"0": 0.0, "1": 1.0})
+            identity = row.unique(row.text("id"))
+            if row.values["question1"] and row.values["question2"]:
+                pairs.append(Pair(identity, row.text("question1"), row.text("question2"), gold))
+    size = whole_number(options, "sample", 0) or len(pairs)
+    if size > len(pairs):
+        raise DataFormatError(f"{', '.join(files)}: a sample of {size} pairs cannot be drawn from {len(pairs)}.")
+    drawn = sorted(range(len(pairs)), key=lambda place: hashlib.sha256(pairs[place].id.encode()).digest())[:size]
+    return [pairs[place] for place in sorted(drawn)]
+
+
+def parse_qqp_duplicates(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[Pair]:
+    """A part of QQP that has duplicates only: of what ``parse_qqp`` gives, the second half becomes negative.
+
+    There each first question has the second question of the next pair; the id is ``1+2``.
+    """
+    duplicates = parse_qqp(files, options)
+    if wrong := [pair.id for pair in duplicates if pair.gold != 1]:
+        raise DataFormatError(f"{', '.join(files)}: pair {wrong[0]} is no duplicate, and all must be.")
+    half = (len(duplicates) + 1) // 2
+    rest = duplicates[half:]
+    made = zip(rest, [*rest[1:], *rest[:1]], strict=True)
+    return duplicates[:half] + [Pair(f"{one.id}+{next_.id}", one.left, next_.right, 0.0) for one, next_ in made]
+
+
+def _quoted_rows(path: Path, ids: Ids) -> Iterator[TableRow]:
+    """The rows of a table of QQP, in which quoted fields may hold line ends."""
+    lines = read_lines(path)
+    separator = "\t" if "\t" in "".join(lines[:1]) else ","
+    reader = csv.reader((f"{line}\n" for line in lines), delimiter=separator)
+    try:
+        if tuple(next(reader, ())) != _QQP_COLUMNS:
+            raise DataFormatError(f"{path}: the header is not {', '.join(_QQP_COLUMNS)}.")
+        for row in reader:
+            line = reader.line_num
+            if len(row) != len(_QQP_COLUMNS):
+                raise DataFormatError(f"{path}, line {line}: {len(row)} columns instead of {len(_QQP_COLUMNS)}.")
+            values = (" ".join(value.split()) for value in row)
+            yield TableRow(path, line, dict(zip(_QQP_COLUMNS, values, strict=True)), ids)
+    except csv.Error as error:
+        raise DataFormatError(f"{path}, line {reader.line_num}: {error}.") from None
 
 
 _Judged = dict[str, tuple[str, str, float]]  # by id: two words of one language, and the score

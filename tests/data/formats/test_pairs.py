@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+import hashlib
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -57,6 +58,71 @@ def test_sick_in_three_files(tmp_path: Path, end: str) -> None:
     content = (SICK_HEADER + "6\ta b\tc d\t3.3\tNEUTRAL\n7\te\tf\t5\tENTAILMENT\n").replace("\n", end)
     got = simple(run("sick", tmp_path, {"SICK_train.txt": content}))
     assert got == [("6", "a b", "c d", 3.3, ""), ("7", "e", "f", 5.0, "")]
+
+
+QQP_ROWS = (
+    '"5","1","2","How do I ""hack"",\nsay, it?","How?","1"\n"3","3","4","Why me?","Why, him?","0"\n'
+    '"12","5","6","","Empty?","0"\n"8","7","8","What is 1/2?","What\'s half?","1"\n'
+)
+
+
+def test_qqp_in_the_editions_of_kaggle_and_of_quora(tmp_path: Path) -> None:
+    wanted = [
+        ("5", 'How do I "hack", say, it?', "How?", 1.0, ""),
+        ("3", "Why me?", "Why, him?", 0.0, ""),
+        ("8", "What is 1/2?", "What's half?", 1.0, ""),
+    ]
+    head = "id,qid1,qid2,question1,question2,is_duplicate"
+    kaggle = ",".join(f'"{name}"' for name in head.split(",")) + "\n" + QQP_ROWS
+    assert simple(run("qqp", tmp_path, {"train.csv": kaggle})) == wanted
+    rows = csv.reader(QQP_ROWS.splitlines(keepends=True))
+    quora = "".join(
+        "\t".join(f'"{v.replace(chr(34), chr(34) * 2)}"' if '"' in v else v for v in row) + "\n" for row in rows
+    )
+    assert simple(run("qqp", tmp_path, {"quora.tsv": head.replace(",", "\t") + "\n" + quora})) == wanted
+    for content, message in (
+        (head.replace("qid2,", "") + "\n", "the header is not id, qid1"),
+        (kaggle + "1,2,3,a,b\n", "line 7: 5 columns instead of 6"),
+        (kaggle.replace('"0"', '"maybe"', 1), "line 4: the label 'maybe'"),
+        (kaggle + "3,3,4,a,b,1\n", "line 7: .*3"),
+    ):
+        with pytest.raises(DataFormatError, match=message):
+            run("qqp", tmp_path, {"train.csv": content})
+
+
+def test_a_sample_of_qqp_is_random_and_the_same_in_every_edition(tmp_path: Path) -> None:
+    """Mirror-BERT, section 4.4: "we randomly sample 1,000 sentence pairs"."""
+    head, rows = (
+        "id,qid1,qid2,question1,question2,is_duplicate\n",
+        [f"{n},0,0,q{n},r{n},{n % 2}\n" for n in range(4000)],
+    )
+    pairs = run("qqp", tmp_path, {"q.csv": head + "".join(rows)}, sample=1000)
+    ids = [int(pair.id) for pair in pairs]
+    assert ids == sorted(ids)
+    assert len(set(ids)) == 1000
+    lowest = sorted(hashlib.sha256(str(n).encode()).hexdigest() for n in range(4000))[:1000]
+    assert {hashlib.sha256(str(n).encode()).hexdigest() for n in ids} == set(lowest)
+    assert sum(pair.gold for pair in pairs) == pytest.approx(500, abs=50)
+    assert sum(ids) / 1000 == pytest.approx(2000, rel=0.05)
+    turned = run("qqp", tmp_path, {"q.csv": head + "".join(reversed(rows))}, sample=1000)
+    assert sorted(map(repr, turned)) == sorted(map(repr, pairs))
+    with pytest.raises(DataFormatError, match="sample of 4001 pairs cannot be drawn from 4000"):
+        run("qqp", tmp_path, {"q.csv": head + "".join(rows)}, sample=4001)
+
+
+def test_duplicates_alone_become_negatives_too(originals: Callable[..., DataStore]) -> None:
+    data = originals("qqp").resolve(builtin_cards()["qqp-sub"])
+    pairs = parse(data)
+    with next(iter(data.files.values())).open(encoding="utf-8") as stream:
+        known = {row["id"]: (row["question1"], row["question2"]) for row in csv.DictReader(stream)}
+    assert len(known) == 14_926
+    assert [sum(pair.gold == label for pair in pairs) for label in (1, 0)] == [500, 500]
+    for pair in pairs:
+        one, _, other = pair.id.partition("+")
+        assert bool(other) == (pair.gold == 0)
+        texts = known[one][0], known[other or one][1]
+        assert (pair.left, pair.right) == tuple(" ".join(text.split()) for text in texts)
+    assert len({pair.id.partition("+")[0] for pair in pairs}) == 1000
 
 
 def test_sick_in_a_single_file(tmp_path: Path) -> None:
