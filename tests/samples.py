@@ -190,7 +190,7 @@ SAMPLES = {
         ),
         "qqp-duplicates": Sample(
             "qqp-duplicates",
-            {"q.csv": f'{QQP}\n0\t1\t2\t"a\tb"\tc\t1\n7\t3\t4\td\te\t1\n9\t5\t6\tf\tg\t1\n'.encode().replace(b"\t", b",")},
+            {"q.csv": (QQP.replace("\t", ",") + '\n0,1,2,"a,b",c,1\n7,3,4,d,e,1\n9,5,6,f,g,1\n').encode()},
             questions,
         ),
         "usim": Sample(

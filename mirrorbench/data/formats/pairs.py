@@ -105,7 +105,7 @@ def parse_qqp(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[Pai
     """Quora Question Pairs; gold is 1 if the questions are duplicates, else 0. The id is the data set's.
 
     Quora's ``quora_duplicate_questions.tsv``, Kaggle's ``train.csv`` and GLUE's ``train.tsv`` have the same columns,
-    split at tabs or at commas as the header is. Quotes follow RFC 4180; white space in a question becomes single spaces.
+    split at tabs or at commas as the header is. Quotes follow RFC 4180; a question's white space becomes single spaces.
     Pairs with an empty question are left out, three in all of QQP. The option ``sample`` is the number of pairs to draw
     at random (0: all): those whose ids have the lowest SHA-256, in file order, so that it is the same in every edition.
     """
