@@ -274,6 +274,21 @@ def load_transformer(path: Path, device: torch.device, configure: Callable[[Any]
     return Transformer(path, model.to(device).eval(), tokenizer, device)
 
 
+def lower_casing_tokenizer(path: Path) -> Any:
+    """A backbone's tokenizer as the papers' training code opens it: with ``do_lower_case=True``, whatever the backbone.
+
+    In transformers 4.2.1, which that code asks for, the option reaches only tokenizers without a ``tokenizer.json``:
+    WordPiece then lower-cases, and strips accents unless its settings say otherwise; byte-level BPE and the
+    SentencePiece of CamemBERT and XLM-R have no such option. The tuned model keeps the tokenizer (released code:
+    ``load_model`` and ``save_model`` of Mirror-BERT, ``load_bert`` of SapBERT).
+    """
+    from transformers import AutoTokenizer
+
+    lower = {} if (path / "tokenizer.json").is_file() else {"do_lower_case": True}
+    with quiet_transformers():
+        return AutoTokenizer.from_pretrained(path, local_files_only=True, trust_remote_code=False, **lower)
+
+
 _HINT = "It must be an encoder that transformers knows, with safetensors (or plain tensors in pytorch_model.bin)."
 
 

@@ -342,7 +342,7 @@ def tune_model(model: ModelRef, texts: Sequence[str], workspace: Workspace) -> t
         )
     reporter.stage(f"tune {model.spec} seed {model.seed}", len(texts) * recipe.epochs, "strings")
     registered: dict[str, Augmentation] = plugins.augmentations.by_name()
-    transformer = open_for_tuning(model.path, recipe, registered, device)
+    transformer = open_for_tuning(model.path, recipe, registered, device, model.protocol)
     pairs = plugins.methods[model.method].pairs
     report = tune_backbone(
         transformer, texts, recipe, model.seed, registered, model.protocol, model.precision, reporter.advance, pairs
@@ -361,14 +361,17 @@ def tune_model(model: ModelRef, texts: Sequence[str], workspace: Workspace) -> t
 
 
 def open_for_tuning(
-    path: Path, recipe: Recipe, registered: dict[str, Augmentation], device: torch.device
+    path: Path, recipe: Recipe, registered: dict[str, Augmentation], device: torch.device, protocol: str = "paper"
 ) -> Transformer:
-    """A backbone configured by the recipe's model augmentations."""
-    from mirrorbench.models.transformer import load_transformer
+    """A backbone configured by the recipe's model augmentations; under ``released`` with that code's tokenizer."""
+    from mirrorbench.models.transformer import load_transformer, lower_casing_tokenizer
     from mirrorbench.training.augmentations import in_use
 
     def configure(config: object) -> None:
         for augmentation, rate in in_use(recipe, registered, "model"):
             augmentation.configure(config, rate)
 
-    return load_transformer(path, device, configure)
+    transformer = load_transformer(path, device, configure)
+    if protocol == "released":
+        transformer.tokenizer = lower_casing_tokenizer(path)
+    return transformer

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
+import unicodedata
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -11,12 +13,13 @@ import pytest
 import torch
 from random_models import ARCHITECTURES, POSITIONS, Models, encoder
 from transformers import AutoModel, AutoTokenizer
+from transformers.models.bert.tokenization_bert_legacy import BertTokenizerLegacy
 
 from mirrorbench.core.errors import ModelUnavailableError, UsageError
 from mirrorbench.core.inputs import TextInput, as_inputs
 from mirrorbench.models.encoder import TransformerEncoder
 from mirrorbench.models.pooling import POOLING_MODES, Pooling
-from mirrorbench.models.transformer import load_transformer
+from mirrorbench.models.transformer import load_transformer, lower_casing_tokenizer
 
 CPU = torch.device("cpu")
 TEXTS = [
@@ -27,6 +30,21 @@ POOLINGS = [
     Pooling("cls"), Pooling("mean"), Pooling("mean-padded"), Pooling("mean", "-2:"), Pooling("cls", "0"),
     Pooling("mean-padded", ":", 40), Pooling("mean", "1:3", 20),
 ]  # fmt: skip
+
+CASED = "Äike Õun Йод Abc"
+
+
+@pytest.fixture
+def cased(random_model: Models, tmp_path: Path) -> Path:
+    """A BERT with a ``vocab.txt`` in two cases and without ``tokenizer.json``, as the Russian and the Estonian one."""
+    path = shutil.copytree(random_model("bert"), tmp_path / "cased")
+    for file in ("tokenizer.json", "tokenizer_config.json"):
+        (path / file).unlink()
+    letters = sorted({*CASED, *CASED.lower(), *plain(CASED)} - {" "})
+    vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *letters, *(f"##{letter}" for letter in letters)]
+    (path / "vocab.txt").write_text("".join(f"{token}\n" for token in vocabulary), encoding="utf-8")
+    return path
+
 
 architectures = pytest.mark.parametrize("architecture", ARCHITECTURES)
 
@@ -130,3 +148,50 @@ def test_code_beside_a_model_is_never_run(random_model: Models, tmp_path: Path) 
     with pytest.raises(ModelUnavailableError):
         load_transformer(path, CPU)
     assert not (tmp_path / "proof").exists()
+
+
+def plain(text: str) -> str:
+    """Lower case without accents, as WordPiece has it where ``strip_accents`` is not set."""
+    return "".join(c for c in unicodedata.normalize("NFD", text.lower()) if unicodedata.category(c) != "Mn")
+
+
+@pytest.mark.parametrize(
+    ("settings", "alone", "released"),
+    [
+        ({"do_lower_case": False}, str, plain),  # Russian today: DeepPavlov/rubert-base-cased from commit 4036cab on
+        ({}, plain, plain),  # Russian before, and Estonian: the class's own default is lower case
+        ({"do_lower_case": True, "strip_accents": False}, str.lower, str.lower),  # Korean: kykim/bert-kor-base
+        ({"do_lower_case": False, "strip_accents": False}, str, str.lower),
+    ],
+)
+def test_the_released_training_lower_cases_wordpiece(
+    cased: Path, settings: dict[str, bool], alone: Callable[[str], str], released: Callable[[str], str]
+) -> None:
+    """Mirror-BERT, ``src/mirror_bert.py``: ``AutoTokenizer.from_pretrained(path, ..., do_lower_case=True)``."""
+    (cased / "tokenizer_config.json").write_text(json.dumps(settings))
+    ours = lower_casing_tokenizer(cased)
+    for tokenizer, written in ((load_transformer(cased, CPU).tokenizer, alone), (ours, released)):
+        assert "".join(tokenizer.tokenize(CASED)).replace("##", "") == written(CASED).replace(" ", "")
+    slow = BertTokenizerLegacy.from_pretrained(cased, do_lower_case=True)
+    assert ours.tokenize(CASED) == slow.tokenize(CASED)
+
+
+def test_the_option_does_not_reach_a_tokenizer_json(cased: Path, random_model: Models) -> None:
+    """transformers 4.2.1, ``BertTokenizerFast.__init__``: it compares ``do_lower_case`` with a key of another name."""
+    (cased / "tokenizer_config.json").write_text('{"do_lower_case": false}')
+    AutoTokenizer.from_pretrained(cased).save_pretrained(cased)
+    assert (cased / "tokenizer.json").is_file()
+    for path in (cased, random_model("roberta")):
+        assert lower_casing_tokenizer(path).tokenize(CASED) == AutoTokenizer.from_pretrained(path).tokenize(CASED)
+
+
+def test_byte_level_bpe_has_no_such_option(random_model: Models, tmp_path: Path) -> None:
+    path = shutil.copytree(random_model("roberta"), tmp_path / "roberta")
+    vocabulary = json.loads((path / "tokenizer.json").read_text())["model"]["vocab"]
+    (path / "tokenizer.json").unlink()
+    (path / "tokenizer_config.json").unlink()
+    (path / "vocab.json").write_text(json.dumps(vocabulary))
+    (path / "merges.txt").write_text("#version: 0.2\n")
+    tokens = lower_casing_tokenizer(path).tokenize(CASED)
+    assert tokens == AutoTokenizer.from_pretrained(path).tokenize(CASED)
+    assert "A" in tokens

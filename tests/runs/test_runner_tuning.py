@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -88,6 +90,22 @@ def test_it_opens_in_plain_transformers_and_says_what_it_is(
     assert description["recipe"] == model.recipe.to_json()  # type: ignore[union-attr]
     assert description["tuning"]["seconds"] == seconds
     assert description["tuning"]["steps"] == 2
+
+
+def test_under_released_a_cased_backbone_is_tuned_and_read_in_lower_case(
+    random_model: Callable[[str], Path], workspace: Workspace, tmp_path: Path
+) -> None:
+    """The released code saves the tokenizer that it trained with (``save_model``), and evaluation opens that."""
+    path = shutil.copytree(random_model("bert"), tmp_path / "cased")
+    vocabulary = json.loads((path / "tokenizer.json").read_text())["model"]["vocab"]
+    named = {token.replace(";", "A"): place for token, place in vocabulary.items()}  # two letters in two cases
+    (path / "vocab.txt").write_text("".join(f"{token}\n" for token in sorted(named, key=named.__getitem__)))
+    (path / "tokenizer.json").unlink()
+    (path / "tokenizer_config.json").write_text('{"do_lower_case": false}')
+    for protocol, alike in (("paper", False), ("released", True)):
+        tuned, _ = tune_model(replace(tunable(path), protocol=protocol), TEXTS, workspace)
+        upper, lower = TransformerEncoder(load_transformer(tuned, CPU), Pooling()).encode(["AAA", "aaa"])
+        assert np.array_equal(upper, lower) == alike
 
 
 def test_what_needs_no_tuning_is_refused(random_model: Callable[[str], Path], workspace: Workspace) -> None:
