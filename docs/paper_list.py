@@ -26,7 +26,7 @@ WITHOUT_NUMBERS = {
 }
 """Tables and figures that have no spec, and what they show."""
 REMARKS = {
-    "mirrorwic/table6": "`mirrorbench analyze errors -t wic`",
+    "mirrorwic/table6": "`analyze errors -t wic`",
     "mirrorwic/table4": "the test labels of TSV are secret: a run writes the answers to hand in",
     "mirrorwic/table5": "the test labels of XL-WiC in these languages are secret",
     "mirrorwic/table11": "the test labels of XL-WiC in these languages are secret",
@@ -80,7 +80,7 @@ def _measurable(table: PaperTable) -> str:
     )
     targets = len(table.targets())
     reasons = [column.unavailable for column in table.columns if column.unavailable]
-    reasons += [f"`mirrorbench analyze {column.analysis}`" for column in table.columns if column.analysis]
+    reasons += [f"`analyze {column.analysis}`" for column in table.columns if column.analysis]
     reasons += [f"{row.label}: {row.note or 'no spec names it'}" for row in table.rows if row.spec is None]
     shown = "all cells" if targets + differences == cells else f"{targets} of {cells} cells" if targets else "no cell"
     remarks = [REMARKS[table.name]] if table.name in REMARKS else []

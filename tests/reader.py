@@ -39,7 +39,6 @@ CARDS = (
     "stsb-dev", "simlex999", "qnli", "wic", "usim", "wsd", "qnli-sentences", "sts-sentences", "wic-sentences",
     "umls-names", *(f"words-{language}" for language in LANGUAGES),
 )  # fmt: skip
-ROBERTA = "roberta-base"
 GRID = "encoders: tiny+base\ntasks: quick-sts\n"
 
 
@@ -71,9 +70,10 @@ class Machine:
         small_data.write(
             {key: text for key, text in self.made.items() if key[0] == "stsb"}, root / "home" / "Downloads"
         )
-        known = [b for b in backbones.BACKBONES.values() if b.name in ("bert", "roberta", "sbert")]
+        models = ("bert", "roberta", "sbert", "mirror-bert-", "mirror-roberta-")
+        known = [b for b in backbones.BACKBONES.values() if b.name in models or b.name.startswith(models[3:])]
         for hub_id in {hub_id for b in known for hub_id in (b.hub_id, *b.by_language.values())}:
-            self._download(hub_id, model("roberta" if hub_id == ROBERTA else "bert"))
+            self._download(hub_id, model("roberta" if "roberta-base" in hub_id else "bert"))
 
     def _download(self, hub_id: str, model: Path) -> None:
         """A model as the hub's client keeps it."""

@@ -209,7 +209,7 @@ def _rows(content: MeasuredTable) -> list[Row]:
         return math.nan if unranked or value is None else round(value * scale, digits[column])
 
     def published(cell: PaperCell, column: int) -> Score | None:
-        if cell.printed.absent:
+        if cell.printed.absent or (row.source and not cell.printed.text):
             return None
         return _text(cell.printed.text or ILLEGIBLE, rank(cell.printed.value, column))
 
@@ -278,7 +278,7 @@ def _notes(content: MeasuredTable) -> list[str]:
         f"Elsewhere otherwise ({where}): {_row_name(table, row)}, {'; '.join(said)}."
         for (row, where), said in elsewhere.items()
     ]
-    if any(not p.text for row in table.printed for p in row):
+    if any(not p.text for line, row in zip(table.rows, table.printed, strict=True) if not line.source for p in row):
         notes.append(f"{ILLEGIBLE}: not legible, or not printed as a number, in the copies that this was typed from.")
     analyses = sorted({column.analysis for column in table.columns if column.analysis})
     notes += [f"Not scores of tasks: see mirrorbench analyze {name}." for name in analyses]
