@@ -188,8 +188,8 @@ class DataFile:
         size: in bytes; ``None`` only if ``unverified``.
         split: the split that the file holds (``train``, ``dev``, ``test``), or empty.
         sources: where to get the file, in the order in which they are tried.
-        unverified: the original's checksum is not known. The checksum of the first fetch is recorded and required from
-            then on, and results are marked.
+        unverified: the original's checksum is not known. The file is taken if the card's parser reads it; its checksum
+            is recorded and required from then on, and results are marked.
         optional: the task works without the file (e.g. labels that are not public); if it cannot be fetched, that is
             no error.
         rows: the published number of its items, which helps to tell an ``unverified`` file from another; 0 if unknown.

@@ -18,12 +18,13 @@ from typing import TYPE_CHECKING, Any
 
 from mirrorbench.core.errors import DataFormatError, TuningError, UsageError, unknown_name
 from mirrorbench.data.cards import CORPUS_KIND, Card, hub_card, is_hub_id, text_option, whole_number
-from mirrorbench.data.store import DataStore
 from mirrorbench.data.textfiles import is_text, parse_json, read_lines, shown
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+    from mirrorbench.data.store import DataStore
 
 
 SIZE = 10_000

@@ -18,10 +18,9 @@ from typing import Literal, NamedTuple
 from mirrorbench.core.errors import DataFormatError, DataIntegrityError, MirrorbenchError, UsageError
 from mirrorbench.core.files import writing
 from mirrorbench.data.archives import MEMBER_LIMIT, open_archive
-from mirrorbench.data.cards import CORPUS_KIND, ArchiveSource, Card, DataFile, whole_number
-from mirrorbench.data.corpora import card_texts
-from mirrorbench.data.formats import parse
-from mirrorbench.data.store import DataStore, ResolvedData
+from mirrorbench.data.cards import ArchiveSource, Card, DataFile
+from mirrorbench.data.checking import count_items
+from mirrorbench.data.store import DataStore
 from mirrorbench.data.textfiles import pieces, sha256_of
 
 ARCHIVES = (".zip", ".tar", ".tgz", ".tar.gz", ".tar.xz", ".tar.bz2", ".deb")
@@ -189,11 +188,13 @@ class _Importer:
 
     def settle(self, card: Card) -> None:
         """Adopt the best file found for each of the card's that has no published checksum."""
+        open_places = self._found.keys() - self._settled
+        if not any((card.folder, file.path) in open_places for file in card.files):
+            return
         held = self._store.present(card)
         options: dict[str, list[_Found]] = {}
         for file in card.files:
-            place = card.folder, file.path
-            if place in self._found and place not in self._settled and self._store.state(card, file) != "altered":
+            if (place := (card.folder, file.path)) in open_places and self._store.state(card, file) != "altered":
                 stored = [_Found(held[file.path], sha256_of(held[file.path]))] if file.path in held else []
                 options[file.path] = [*stored, *self._found[place].values()]
         chosen: dict[str, _Found] = {}
@@ -268,16 +269,8 @@ class _Importer:
 
 
 def _merit(card: Card, files: Mapping[str, Path]) -> tuple[int, int]:
-    """How good files are as those of a card: near the published number of items if that is known, else by their number.
-
-    An error if the card's parser does not read them.
-    """
-    if card.kind == CORPUS_KIND:
-        n = sum(len(card_texts(path, card.options)) for path in files.values())
-        if n < (wanted := whole_number(card.options, "take", 1)):
-            raise DataFormatError(f"{', '.join(map(str, files.values()))}: {n} texts, and the corpus takes {wanted}.")
-    else:
-        n = len(parse(ResolvedData(dict(files), card.parser, dict(card.options), {}, verified=False)))
+    """How good files are as a card's: near the published number of items if that is known, and by their number."""
+    n = count_items(card, files)
     published = [file.rows for file in card.files if file.path in files]
     return (-abs(n - sum(published)) if all(published) else 0, n)
 

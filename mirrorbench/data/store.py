@@ -15,9 +15,9 @@ from typing import Any, Literal
 
 import msgspec
 
-from mirrorbench.core.errors import DataIntegrityError, DataUnavailableError, StorageError
+from mirrorbench.core.errors import DataIntegrityError, DataUnavailableError, MirrorbenchError, StorageError
 from mirrorbench.core.files import writing
-from mirrorbench.data.cards import BesideSource, Card, DataFile, PackageSource
+from mirrorbench.data.cards import BesideSource, Card, DataFile, DatasetSource, PackageSource
 from mirrorbench.data.textfiles import sha256_of
 
 FileState = Literal["present", "missing", "altered"]
@@ -228,6 +228,7 @@ class DataStore:
             if needed := [file for file in files if not file.optional]:
                 raise unavailable(card, needed, [], offline=True)
             return
+        unchecked: dict[Path, str] = {}  # sources
         with fetching(self.root) as fetcher:
             for index, file in enumerate(files):
                 target = self.root / card.folder / file.path
@@ -236,10 +237,30 @@ class DataStore:
                 source, failures = fetcher.fetch(file, target)
                 if source:
                     self.adopt(card, file, sha256_of(target), source.describe())
+                    if file.unverified and file in card.files and not isinstance(source, DatasetSource):
+                        unchecked[target] = source.describe()
                 elif file.optional:
                     self._not_found.add(target)
                 else:
                     raise unavailable(card, files[index:], failures)
+        if unchecked:
+            self._check(card, unchecked)
+
+    def _check(self, card: Card, fetched: dict[Path, str]) -> None:
+        """Delete files without a published checksum that the parser does not read; ``fetched``: their sources."""
+        from mirrorbench.data.checking import count_items
+
+        try:
+            count_items(card, self.present(card))
+        except MirrorbenchError as error:
+            problem = error.message
+            for file in card.files:
+                if (path := self.root / card.folder / file.path) in fetched:
+                    path.unlink()
+                    self._remember(card, file, None)
+                    problem = problem.replace(str(path), fetched[path])
+            message = f"What was fetched is not the data of {card.name!r} ({card.title}): {problem}"
+            raise DataUnavailableError(message, "Take it from a folder:  mirrorbench data import DIR") from None
 
     def _present(self, card: Card, files: tuple[DataFile, ...]) -> list[DataFile]:
         """The files without optional ones that are missing."""

@@ -193,6 +193,12 @@ def test_a_damaged_package_is_an_error(tmp_path: Path, content: bytes) -> None:
         pass
 
 
+def test_a_package_of_a_compression_that_is_not_read_says_how_to_unpack_it(tmp_path: Path) -> None:
+    (tmp_path / "a.deb").write_bytes(package(("debian-binary", b"2.0\n"), ("data.tar.zst", b"x")))
+    with pytest.raises(DataFormatError, match=r"zstd.*dpkg-deb -x"), open_archive(tmp_path / "a.deb"):
+        pass
+
+
 @given(
     at=st.integers(0, 10_000),
     piece=st.binary(min_size=1, max_size=8),

@@ -187,14 +187,15 @@ def test_a_plus_in_the_name_of_a_file(tmp_path: Path, store: DataStore) -> None:
 
 def test_sentences_of_wikipedia_in_other_languages(tmp_path: Path, store: DataStore) -> None:
     """The format of the Leipzig Corpora Collection, in an archive as it is downloaded."""
-    text = '1\tესპერანტოს კერძი.\n2\tმეორე "წინადადება".\n'.encode()
+    sentences = [f'{row} ესპერანტოს "კერძი".' for row in range(10_000)]
+    text = "".join(f"{row}\t{sentence}\n" for row, sentence in enumerate(sentences, start=1)).encode()
     folder = tmp_path / "downloads"
     folder.mkdir()
     packed = archive({"kat_wikipedia_2021_10K/kat_wikipedia_2021_10K-sentences.txt": text})
     (folder / "kat_wikipedia_2021_10K.tar.gz").write_bytes(packed)
     import_folder(folder, store, builtin_cards())
-    for name in ("wiki-sentences-ka", "wiki-sentences-ka-5k"):
-        assert read_corpus(name, store, builtin_cards()).texts == ("ესპერანტოს კერძი.", 'მეორე "წინადადება".')
+    for name, size in (("wiki-sentences-ka", 10_000), ("wiki-sentences-ka-5k", 5_000)):
+        assert read_corpus(name, store, builtin_cards()).texts == tuple(sentences[:size])
     with pytest.raises(DataUnavailableError, match="data fetch wiki-sentences-ja"):
         read_corpus("wiki-sentences-ja", store, builtin_cards())
 

@@ -213,7 +213,7 @@ class TestUnverified:
     def test_what_was_found_first_is_held_to(self, server: Any, tmp_path: Path) -> None:
         server.pages["/a.txt"] = CONTENT
         file = DataFile("a.txt", "", None, sources=(UrlSource(f"{server.url}/a.txt"),), unverified=True)
-        card = make_card(file)
+        card = make_card(file, kind="corpus", metric="", parser="lines")
         store = DataStore(tmp_path)
         assert store.checksums(card) == {"a.txt": "unverified"}
         data = store.resolve(card)
@@ -222,6 +222,22 @@ class TestUnverified:
         data.files["a.txt"].write_bytes(b"something else")
         with pytest.raises(DataIntegrityError, match=sha256):
             DataStore(tmp_path).resolve(card)
+
+    def test_a_page_that_says_not_found_is_not_kept(self, server: Any, tmp_path: Path) -> None:
+        sources = tuple(UrlSource(f"{server.url}/{name}") for name in ("dev.tsv", "test.tsv"))
+        files = [
+            DataFile(f"de/{source.url.rpartition('/')[2]}", "", None, "", (source,), unverified=True)
+            for source in sources
+        ]
+        card = make_card(*files, parser="am2ico", kind="word-in-context", options={"language": "de"})
+        good = b"context1\tcontext2\tlabel\n<word>a</word>\t<word>b</word>\tT\n"
+        server.pages.update({"/dev.tsv": b"<html>Not found</html>\n", "/test.tsv": good})
+        store = DataStore(tmp_path)
+        with pytest.raises(DataUnavailableError, match=r"not the data of 'toy' .*/dev\.tsv: the header is not"):
+            store.fetch(card)
+        assert set(store.status(card).values()) == {"missing"}
+        server.pages["/dev.tsv"] = good
+        assert set(store.fetch(card)) == {"de/dev.tsv", "de/test.tsv"}
 
 
 class TestConverted:
