@@ -183,15 +183,19 @@ def _source_and_lines(
 def card_texts(path: Path, options: Mapping[str, Any], strip: bool = True) -> list[str]:
     """The strings of a file, under a card's options ``separator``, ``column``, ``skip`` and ``take`` (lines).
 
-    ``column`` is an index from 0 into a line split at the separator, or a key of JSON lines.
+    ``column`` is an index from 0 into a line split at the separator, or a key of JSON lines; a list of such gives
+    several strings a line.
     """
     if unknown := set(options) - {"separator", "column", "skip", "take"}:
         raise DataFormatError(f"Parser 'lines': unknown options {', '.join(sorted(unknown))}.")
     skip = whole_number(options, "skip", 0)
     texts = read_lines(path)[skip:]
     if "column" in options:
-        cut = _json_value if isinstance(options["column"], str) else _field
-        texts = [cut(text, options, f"{path}, line {line}") for line, text in enumerate(texts, start=skip + 1)]
+        own = options["column"]
+        columns = [{**options, "column": one} for one in (own if isinstance(own, list | tuple) else [own])]
+        cuts = [(_json_value if isinstance(one["column"], str) else _field, one) for one in columns]
+        numbered = [(text, f"{path}, line {line}") for line, text in enumerate(texts, start=skip + 1)]
+        texts = [cut(text, one, where) for text, where in numbered for cut, one in cuts]
     kept = [text.strip() if strip else text for text in texts if text.strip()]
     return kept[: whole_number(options, "take", len(kept))]
 

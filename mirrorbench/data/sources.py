@@ -25,7 +25,7 @@ from mirrorbench.data.textfiles import pieces, sha256_of
 DOWNLOAD_TIMEOUT = 30
 """Seconds to wait for a connection, and between two parts of a response."""
 
-_ARCHIVE_LIMIT = 1 << 30
+_DOWNLOAD_LIMIT = 1 << 30  # of a file whose size is not known
 # Without "identity" a server may compress the response, and the bytes would differ from the file.
 _HEADERS = {"User-Agent": "mirrorbench (https://pypi.org/project/mirrorbench/)", "Accept-Encoding": "identity"}
 
@@ -87,7 +87,6 @@ class Fetcher:
         return None, failures
 
     def _get(self, source: Source, file: DataFile) -> Path:
-        limit = MEMBER_LIMIT if file.size is None else file.size
         if isinstance(source, PackageSource | BesideSource):
             if not source.location.is_file():
                 raise DataUnavailableError("this installation does not carry it")
@@ -95,14 +94,16 @@ class Fetcher:
         got = self._folder / "file"
         if isinstance(source, ArchiveSource):
             if source.url not in self._archives:
-                whole = _ARCHIVE_LIMIT if source.size is None else source.size
+                whole = _DOWNLOAD_LIMIT if source.size is None else source.size
                 self._archives[source.url] = self._download(source.url, source.sha256, whole)
-            extract_member(self._archives[source.url], source.member, got, limit)
+            extract_member(
+                self._archives[source.url], source.member, got, MEMBER_LIMIT if file.size is None else file.size
+            )
         elif isinstance(source, DatasetSource):
             with got.open("wb") as sink:
-                write_split(source, _LimitedWriter(sink, _ARCHIVE_LIMIT).write)
+                write_split(source, _LimitedWriter(sink, _DOWNLOAD_LIMIT).write)
         else:
-            return self._download(source.describe(), file.sha256, limit)
+            return self._download(source.describe(), file.sha256, _DOWNLOAD_LIMIT if file.size is None else file.size)
         return got
 
     def _download(self, url: str, sha256: str, limit: int) -> Path:

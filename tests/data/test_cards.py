@@ -245,7 +245,7 @@ def test_every_built_in_card_is_complete(name: str) -> None:
     assert card.parser in PARSERS or card.kind == "corpus"
     assert card.licence_url.startswith("http") or "None stated" in card.licence or "Mixed" in card.licence
     for file in card.files:
-        assert file.sources or name in ("wikimatrix-es", "umls-names")
+        assert file.sources or name in ("wikimatrix-es", "umls-names", "umls-names-100k")
 
 
 def test_the_data_layer_imports_nothing_heavy() -> None:

@@ -4,6 +4,7 @@ import gzip
 import hashlib
 import random
 import unicodedata
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -228,6 +229,35 @@ def test_the_original_corpora(real_store: DataStore, name: str, lines: int, dist
     corpus = read_corpus(name, real_store, builtin_cards())
     assert (corpus.n_lines, len(corpus.texts)) == (lines, distinct)
     assert len(read_corpus(name, real_store, builtin_cards(), deduplicate=False).texts) == lines
+
+
+def test_the_contexts_of_wic_are_both_sentences_of_its_training_pairs(originals: Callable[..., DataStore]) -> None:
+    """MirrorWiC, appendix A.4: "raw sentences (w/o labels) sampled from the training sets of WiC tasks"."""
+    store = originals("wic")
+    corpus = read_corpus("wic-contexts", store, builtin_cards())
+    lines = (store.root / "wic" / "train.data.txt").read_text().splitlines()
+    sentences = [text.strip() for line in lines for text in line.split("\t")[3:]]
+    assert (corpus.n_lines, len(sentences)) == (10_856, 10_856)
+    assert corpus.texts == tuple(dict.fromkeys(sentences))
+
+
+def test_the_sentences_of_snli_and_multinli(tmp_path: Path, store: DataStore) -> None:
+    """The format of SBERT's edition: both sentences of each pair, quotes are text."""
+    head = "split\tdataset\tfilename\tsentence1\tsentence2\tlabel\n"
+    rows = 'train\tMNLI\tf\t"A man.\tA "cat".\tneutral\ndev\tSNLI\tg\t"A man.\tNobody.\tcontradiction\n'
+    path = store.root / "nli-sentences" / "AllNLI.tsv.gz"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(gzip.compress((head + rows).encode()))
+    assert read_corpus("nli-sentences", store, builtin_cards()).texts == ('"A man.', 'A "cat".', "Nobody.")
+
+
+def test_names_of_the_umls_are_ten_or_a_hundred_thousand(store: DataStore) -> None:
+    path = store.root / "umls-names" / "umls" / "umls-names.txt"
+    path.parent.mkdir(parents=True)
+    path.write_text("".join(f"name {n}\n" for n in range(120_000)))
+    for name, n in (("umls-names", 10_000), ("umls-names-100k", 100_000)):
+        texts = read_corpus(name, store, builtin_cards()).texts
+        assert (len(texts), texts[0], texts[-1]) == (n, "name 0", f"name {n - 1}")
 
 
 def test_the_released_sentences_as_they_stand(real_store: DataStore) -> None:

@@ -11,6 +11,7 @@ from mirrorbench.core.errors import UsageError
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.specs import parse_spec
 from mirrorbench.data.store import DataStore
+from mirrorbench.reports.papers.tables import PaperTable, paper_tables
 from mirrorbench.runs.grids import GridFile, find_grid, grids_folder, plan_grid, read_grid
 from mirrorbench.runs.plan import Plan
 from mirrorbench.runs.workspace import Workspace
@@ -232,9 +233,9 @@ def test_the_papers_sweeps_are_shipped() -> None:
 
 CELLS = {
     "mirror-bert-table7": (10, 70), "mirror-bert-table8": (3, 3), "mirror-bert-table12": (10, 70),
-    "mirror-bert-table13": (10, 70), "mirror-bert-table21": (2 * 17, 2 * 17), "mirror-bert-figure4": (7, 7),
-    "mirror-bert-figure5": (14, 14), "mirrorwic-table7": (14, 14), "mirrorwic-table8": (4, 4),
-    "mirrorwic-table9": (14, 14), "mirrorwic-table13": (3 * 26, 3 * 26), "mirrorwic-figure4": (3, 6),
+    "mirror-bert-table13": (10, 70), "mirror-bert-table21": (3 * 17, 4 * 17), "mirror-bert-figure4": (7, 7),
+    "mirror-bert-figure5": (18, 18), "mirrorwic-table7": (14, 14), "mirrorwic-table8": (4, 4),
+    "mirrorwic-table9": (14, 14), "mirrorwic-table13": (3 * 30, 3 * 30), "mirrorwic-figure4": (9, 18),
 }  # fmt: skip
 """Rows, and rows times tasks, where no model is here and each row is one failure a task."""
 
@@ -271,7 +272,43 @@ def test_each_shipped_grid_asks_for_as_many_strings_as_there_are(
     workspace = Workspace.create(real_store.root, device="cpu", offline=True, plugins=plugins)
     planned = plan_grid(tiny, workspace, fetch=False)
     sizes = {(str(cell.spec.get("corpus")), cell.spec.get("corpus_size")) for cell in planned.cells}
-    assert {size for corpus, size in sizes if corpus != "None"} > {0, 5000}
+    own = {"frequent-words-en": {1000, 5000, 100_000}, "wic-sentences-20k": {0, 5000, 10_000}}
+    for corpus in {corpus for corpus, _ in sizes} - {"None"}:
+        assert {size for name, size in sizes if name == corpus} >= own[corpus]
+    assert all("is not complete" in failure.reason for failure in planned.failures)
+
+
+def swept(name: str, plugins: Plugins) -> set[tuple[str, str, tuple[tuple[str, str], ...]]]:
+    """Task, backbone and keys of every point of a shipped grid."""
+    requests = [request for _, request in read_grid(find_grid(name), plugins).requests]
+    return {
+        (task, spec.backbone, tuple(sorted((key, str(value)) for key, value in spec.params)))
+        for request in requests for spec in request.encoders for task in request.tasks
+    }  # fmt: skip
+
+
+def test_the_search_sets_of_the_paper_are_those_of_its_search(plugins: Plugins) -> None:
+    """Mirror-BERT, section 3: "tuned on SimLex-999", "on COMETA (zero-shot-general split)", "the dev set of STS-b"."""
+    found = {(task, backbone, params[0][0]) for task, backbone, params in swept("mirror-bert-table21", plugins)}
+    models = [("simlex999", "bert"), ("cometa-zg", "pubmedbert"), ("stsb-dev", "bert"), ("stsb-dev", "roberta")]
+    assert found == {(*one, key) for one in models for key in ("lr", "batch_size", "epochs", "temperature")}
+
+
+@pytest.mark.parametrize(("figure", "grid"), [
+    ("mirror-bert/figure5", "mirror-bert-figure5"), ("poster/figure3", "mirror-bert-figure5"),
+    ("mirrorwic/figure4", "mirrorwic-figure4"),
+])  # fmt: skip
+def test_a_figure_of_sizes_and_its_grid_agree(figure: str, grid: str, plugins: Plugins) -> None:
+    """Footnote 11: 100k words of English, 100k names of the UMLS, 100k sentences of SNLI and MultiNLI."""
+    table = paper_tables()[figure]
+    assert isinstance(table, PaperTable)
+    points = {(task, params) for task, _, params in swept(grid, plugins)}
+    for column in table.columns:
+        assert not column.unavailable
+        assert (column.task, tuple(sorted(column.set.items()))) in points
+    sizes = [int(column.set["corpus_size"]) for column in table.columns]
+    assert max(sizes) == (50_000 if "wic" in figure else 100_000)
+    assert set(sizes) >= {10_000, 20_000}
 
 
 @pytest.mark.parametrize("name", ["mirror-bert-table122", "./none.yaml", "none"])
