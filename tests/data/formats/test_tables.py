@@ -12,6 +12,7 @@ from parsing import run
 
 from mirrorbench.core.errors import DataFormatError
 from mirrorbench.core.inputs import TextInput
+from mirrorbench.data.formats import parser_of
 from mirrorbench.data.items import ContextPair, Pair, RatedContexts
 
 COLUMNS = {"left": 0, "right": 1, "gold": 2}
@@ -35,6 +36,28 @@ def test_the_format_of_scws(tmp_path: Path) -> None:
         for side, marked in ((pair.left, row[5]), (pair.right, row[6])):
             assert side.text == re.sub("</?b>", "", marked)
             assert [side.text[a:b] for a, b in side.spans] == re.findall(r"<b>\s*(.*?)\s*</b>", marked)
+
+
+def test_usim_as_a_table_is_usim(shared_data: Path, tmp_path: Path) -> None:
+    """Its own parser finds a target by the number of its word; here that word is marked."""
+    path = shared_data / "wic" / "Usim" / "usim_en.txt"
+    usim = parser_of("usim")({path.name: path}, {})
+    rows = [line.split("\t") for line in path.read_text(encoding="utf-8").rstrip("\n").split("\n")]
+    marked = []
+    for text, index, rating, name in rows:
+        words = text.split(" ")
+        words[int(index)] = f"<b> {words[int(index)]}</b>"
+        marked.append((" ".join(words), rating, name))
+    pairs = zip(marked[::2], marked[1::2], strict=True)
+    lines = [f"{n}\t{one[0]}\t{two[0]}\t{one[1]}\n" for n, (one, two) in enumerate(pairs)]
+    columns = {"id": 0, "left": 1, "right": 2, "gold": 3}
+    found = contexts(tmp_path, "".join(lines), columns=columns, scale=[1, 5])
+    assert [pair.rating for pair in found] == [pair.rating for pair in usim]
+    for pair, other in zip(found, usim, strict=True):
+        for side, same in ((pair.left, other.left), (pair.right, other.right)):
+            ((start, end),) = side.spans
+            assert side.text[: start - 1] + side.text[start:] == same.text
+            assert ((start - 1, end - 1),) == same.spans
 
 
 def test_labels_and_splits(tmp_path: Path) -> None:
