@@ -32,9 +32,11 @@ class Bench:
             reporter=log or Log(),
         )  # fmt: skip
 
-    def plan(self, *encoders: str, tasks: Sequence[str] = ("cats", "dogs"), seeds: int = 1) -> Plan:
+    def plan(
+        self, *encoders: str, tasks: Sequence[str] = ("cats", "dogs"), seeds: int = 1, protocol: str = "paper"
+    ) -> Plan:
         specs = tuple(map(parse_spec, encoders))
-        return self.workspace().plan(Request(specs, tuple(tasks), tuple(range(seeds)), str(self.corpus)))
+        return self.workspace().plan(Request(specs, tuple(tasks), tuple(range(seeds)), str(self.corpus), protocol))
 
     def run(self, *encoders: str, log: Log | None = None, **options: Any) -> Outcome:
         return self.workspace(log).execute(self.plan(*encoders, **options))

@@ -127,6 +127,7 @@ class Occurrence:
         candidates: keys of the senses of its lemma and part of speech, most frequent first.
         gold: keys of the right senses, one or several.
         corpus: the part of the data set (``senseval2``).
+        contexts: for each candidate the name of its contexts in ``Disambiguation.senses``; empty for the keys.
     """
 
     id: str
@@ -134,6 +135,7 @@ class Occurrence:
     candidates: tuple[str, ...]
     gold: frozenset[str]
     corpus: str
+    contexts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +143,7 @@ class SenseContexts:
     """The contexts that represent a sense of a word.
 
     Attributes:
-        examples: the word in the examples of its WordNet entry; may be empty.
+        examples: the word in examples of its WordNet entry; may be empty.
         gloss: the word in a sentence made of its definition: "<word> means <definition>".
     """
 
@@ -151,7 +153,7 @@ class SenseContexts:
 
 @dataclass(frozen=True, slots=True)
 class Disambiguation:
-    """Words to disambiguate, in file order, and the contexts of all candidate senses by sense key."""
+    """Words to disambiguate, in file order, and the contexts of all candidate senses by sense key or other name."""
 
     occurrences: tuple[Occurrence, ...]
     senses: Mapping[str, SenseContexts]

@@ -99,11 +99,12 @@ class TransformerEncoder:
         """
         started = time.perf_counter()
         found: dict[Pooling, Array] = {}
-        lengths = list(dict.fromkeys(pooling.max_length for pooling in poolings))
-        for length in lengths:
-            alike = list(dict.fromkeys(pooling for pooling in poolings if pooling.max_length == length))
-            vectors, windowed = self._pass(inputs, alike, advance if length == lengths[-1] else lambda n: None)
-            plain = [pooling for pooling in alike if pooling.mode != "target"]
+        groups: dict[tuple[int, bool], dict[Pooling, None]] = {}
+        for pooling in poolings:
+            groups.setdefault((pooling.max_length, pooling.marked), {})[pooling] = None
+        for left, alike in zip(reversed(range(len(groups))), map(list, groups.values()), strict=True):
+            vectors, windowed = self._pass(inputs, alike, (lambda n: None) if left else advance)
+            plain = [pooling for pooling in alike if not pooling.of_target]
             if plain and len(windowed):  # these read the start of long texts, not a window around the target
                 for pooling, again in self._pass([inputs[row] for row in windowed], plain)[0].items():
                     vectors[pooling][windowed] = again
@@ -115,7 +116,7 @@ class TransformerEncoder:
     def _pass(
         self, inputs: Sequence[TextInput], poolings: list[Pooling], advance: Callable[[int], None] = lambda n: None
     ) -> tuple[dict[Pooling, Array], _Rows]:
-        """One pass over the texts under poolings of one maximum length.
+        """One pass over the texts under poolings that read the same tokens.
 
         With ``target`` among them, long texts are cut to a window around their target, and their rows are returned as
         well; with ``mean-padded``, all texts are padded to the maximum length.
@@ -123,9 +124,8 @@ class TransformerEncoder:
         transformer, model = self.transformer, self.transformer.model.eval()
         vectors = {pooling: np.empty((len(inputs), model.config.hidden_size), dtype=np.float32) for pooling in poolings}
         pad_to = poolings[0].max_length if any(pooling.mode == "mean-padded" for pooling in poolings) else 0
-        located = any(pooling.mode == "target" for pooling in poolings)
         all_windowed = [np.empty(0, dtype=np.int64)]
-        with closing(batching.prefetch(_chunks(transformer, inputs, poolings[0].max_length, located))) as chunks:
+        with closing(batching.prefetch(_chunks(transformer, inputs, poolings))) as chunks:
             for chunk_rows, ids, targets, windowed in chunks:
                 order: list[int] = []
                 pooled: list[list[torch.Tensor]] = []
@@ -190,23 +190,24 @@ class TransformerEncoder:
 
     def lost_targets(self, inputs: Sequence[TextInput], pooling: Pooling) -> LostTargets:
         """Under a ``target`` pooling: inputs cut to a window, targets cut, and targets without tokens."""
-        located = self.transformer.locate(inputs, pooling.max_length)
+        located = self.transformer.locate(inputs, pooling.max_length, pooling.marked)
         return LostTargets(len(located.windowed), located.cut, located.missing)
 
 
 def _chunks(
-    transformer: Transformer, inputs: Sequence[TextInput], max_length: int, located: bool
+    transformer: Transformer, inputs: Sequence[TextInput], poolings: Sequence[Pooling]
 ) -> Iterator[tuple[_Rows, Ragged, Ragged | None, _Rows]]:
     """Rows of texts, their token ids and targets, and which are windowed; longest texts first."""
     # Sorted by characters, because the number of tokens is not known yet.
     characters = np.array([len(item.text) for item in inputs], dtype=np.int64)
     many = len(inputs) > TEXTS_PER_CHUNK
+    max_length, located = poolings[0].max_length, any(pooling.of_target for pooling in poolings)
     order = np.argsort(-characters, kind="stable") if many else np.arange(len(inputs))
     for start in range(0, len(order), TEXTS_PER_CHUNK):
         rows = order[start : start + TEXTS_PER_CHUNK]
         some = [inputs[row] for row in rows]
         if located:
-            found = transformer.locate(some, max_length)
+            found = transformer.locate(some, max_length, poolings[0].marked)
             yield rows, found.ids, found.targets, rows[found.windowed]
         else:
             yield rows, transformer.tokenize([item.text for item in some], max_length), None, rows[:0]

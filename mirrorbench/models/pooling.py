@@ -11,7 +11,7 @@ from mirrorbench.core.errors import UsageError, unknown_name
 if TYPE_CHECKING:
     import torch
 
-POOLING_MODES = ("cls", "mean", "mean-padded", "target")
+POOLING_MODES = ("cls", "mean", "mean-padded", "target", "target-marked")
 
 DEFAULT_MAX_LENGTH = 64
 """Tokens kept of each text, special tokens included (released code of paper 1; the paper states none). Paper 2's tasks
@@ -26,7 +26,9 @@ class Pooling:
         mode: ``cls``: the first token's vector, before any pooling layer. ``mean``: mean over all tokens but padding,
             special tokens included. ``mean-padded``: mean over ``max_length`` positions with padding, as in the papers'
             released code. ``target``: mean over the tokens of the target word (paper 2, section 3); a text without a
-            target is its own target, without special tokens.
+            target is its own target, without special tokens; of a long text a window around the target is read.
+            ``target-marked``: the same as in paper 2's released code, where the target stands between ``[`` and ``]``
+            while the text is tokenised and cut at its end; then these brackets are taken out.
         layers: a Python slice of (embeddings, layer 1, ..., layer n); ``-1:`` is the last layer, ``-4:`` the mean of
             the last four.
         max_length: tokens kept of each text, special tokens included; overrides the tokenizer's setting.
@@ -46,6 +48,16 @@ class Pooling:
     def __str__(self) -> str:
         # Hashed into encoders' fingerprints: the old names keep stored results valid.
         return f"Readout(pooling={self.mode!r}, layers={self.layers!r}, max_length={self.max_length!r})"
+
+    @property
+    def of_target(self) -> bool:
+        """Whether the vector is that of the target word."""
+        return self.mode.startswith("target")
+
+    @property
+    def marked(self) -> bool:
+        """Whether targets are marked while texts are tokenised."""
+        return self.mode == "target-marked"
 
     @property
     def last_layer_only(self) -> bool:
@@ -68,8 +80,8 @@ def pool(
     """The vectors of a batch, float32 of shape (batch, dimensions).
 
     ``hidden_states``: embeddings and each layer's output, each (batch, tokens, dimensions); the last layer suffices for
-    ``layers="-1:"``. ``mask``: 1 for tokens, 0 for padding; ``target``: weights of the target's tokens, for mode
-    ``target`` only; both (batch, tokens).
+    ``layers="-1:"``. ``mask``: 1 for tokens, 0 for padding; ``target``: weights of the target's tokens, for vectors of
+    targets only; both (batch, tokens).
     """
     import torch
 
@@ -84,7 +96,7 @@ def pool(
         return states[:, 0]
     if pooling.mode == "mean-padded":
         return states.mean(1)
-    if pooling.mode == "target":
+    if pooling.of_target:
         assert target is not None
         with torch.autocast(states.device.type, enabled=False):  # autocast would use half precision
             return torch.bmm(target.to(states.dtype).unsqueeze(1), states).squeeze(1)

@@ -42,7 +42,7 @@ class LocatedTargets:
     targets: Ragged
     """Positions in ``ids`` of each target's tokens, ascending; all positions if the target has no tokens."""
     windowed: Positions
-    """Inputs that were cut to a window around their target."""
+    """Inputs of which a window around the target is read; of marked targets those that a cut at the end would lose."""
     cut: int
     """Number of targets that lost tokens, because they are longer than the window."""
     missing: int
@@ -56,6 +56,22 @@ def stripped(item: TextInput) -> tuple[str, tuple[tuple[int, int], ...]]:
         return text, ((0, len(text)),)
     shift = len(item.text) - len(item.text.lstrip())
     return text, tuple((max(0, start - shift), max(0, end - shift)) for start, end in item.spans)
+
+
+def marked(item: TextInput) -> tuple[str, tuple[tuple[int, int], ...], tuple[tuple[int, int], ...]]:
+    """A text with its target in ``[ `` and `` ]``, and spans of the target and of the marks.
+
+    As paper 2's released code hands texts to the tokenizer. A text without a target has no marks.
+    """
+    text, spans, marks, done = "", [], [], 0
+    for start, end in item.spans:
+        text += item.text[done:start] + "[ "
+        spans.append((len(text), len(text) + end - start))
+        marks += [(len(text) - 2, len(text)), (spans[-1][1], spans[-1][1] + 2)]
+        text += item.text[start:end] + " ]"
+        done = end
+    text += item.text[done:]
+    return text, tuple(spans) or ((0, len(text)),), tuple(marks)
 
 
 def covering(offsets: ArrayLike, text: str, spans: Sequence[tuple[int, int]]) -> Positions:
@@ -99,6 +115,19 @@ def cut_to(ids: list[int], target: Positions, max_length: int, special: tuple[in
     return kept, positions[(positions >= before) & (positions < before + room)]
 
 
+def without(
+    ids: list[int], target: Positions, marks: Positions, max_length: int, after: int
+) -> tuple[list[int], Positions]:
+    """Token ids without those of marks, after a cut at the end unless it would lose a mark; the target's new positions.
+
+    ``after``: number of special tokens at the end, which are always kept.
+    """
+    if len(ids) > max_length and marks[-1] < max_length - after:
+        ids = ids[: max_length - after] + ids[len(ids) - after :]
+    kept = np.delete(np.arange(len(ids)), marks)
+    return [ids[place] for place in kept], np.searchsorted(kept, np.setdiff1d(target, marks))
+
+
 def target_weights(targets: Ragged, width: int) -> NDArray[np.float32]:
     """Weights that average over each target's tokens: 1 / k at its k positions, shape (len(targets), width)."""
     lengths = targets.lengths
@@ -137,8 +166,12 @@ class Transformer:
         whole = [text.strip() for text in texts]
         return Ragged.of(self.tokenizer(whole, truncation=True, max_length=max_length, **_IDS_ONLY)["input_ids"])
 
-    def locate(self, inputs: Sequence[TextInput], max_length: int) -> LocatedTargets:
-        """As ``tokenize``, with the positions of targets; long texts are cut to a window around their target."""
+    def locate(self, inputs: Sequence[TextInput], max_length: int, with_marks: bool = False) -> LocatedTargets:
+        """As ``tokenize``, with the positions of targets; long texts are cut to a window around their target.
+
+        ``with_marks``: targets are ``marked`` and the text is cut at its end, if that leaves the target; the marks are
+        taken out after that.
+        """
         self._check_length(max_length)
         if not self.tokenizer.is_fast:
             raise UsageError(
@@ -147,19 +180,21 @@ class Transformer:
             )
         if not inputs:
             return LocatedTargets(Ragged.of([]), Ragged.of([]), np.empty(0, dtype=np.int64), 0, 0)
-        texts, spans = zip(*(stripped(item) for item in inputs), strict=True)
+        texts, spans, marks = zip(*(marked(i) if with_marks else (*stripped(i), ()) for i in inputs), strict=True)
         whole = self.tokenizer(list(texts), truncation=False, return_offsets_mapping=True, verbose=False, **_IDS_ONLY)
-        kept_ids, targets = [], []
+        kept_ids, targets, windowed = [], [], []
         cut = missing = 0
-        for text, span, ids, offsets in zip(texts, spans, whole["input_ids"], whole["offset_mapping"], strict=True):
-            target = covering(offsets, text, span)
+        for row, (ids, offsets) in enumerate(zip(whole["input_ids"], whole["offset_mapping"], strict=True)):
+            target, out = (covering(offsets, texts[row], some[row]) for some in (spans, marks))
+            if len(out):
+                ids, target = without(ids, target, out, max_length, self._special_tokens[1])
             kept, positions = cut_to(ids, target, max_length, self._special_tokens)
+            windowed += [row] * (len(ids) > max_length)
             missing += not len(target)
             cut += len(positions) < len(target)
             kept_ids.append(kept)
             targets.append(positions if len(positions) else np.arange(len(kept)))
-        windowed = np.flatnonzero([len(ids) > max_length for ids in whole["input_ids"]])
-        return LocatedTargets(Ragged.of(kept_ids), Ragged.of(targets), windowed, cut, missing)
+        return LocatedTargets(Ragged.of(kept_ids), Ragged.of(targets), np.array(windowed, dtype=np.int64), cut, missing)
 
     @cached_property
     def _special_tokens(self) -> tuple[int, int]:

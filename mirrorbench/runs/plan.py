@@ -169,7 +169,10 @@ def resolve_recipe(spec: EncoderSpec, level: str, architecture: str, protocol: s
             if key not in POOLING_KEYS:
                 raise unknown_name(f"key of +{method.name}", key, list(POOLING_KEYS))
     params = {**backbones.presets(spec, method.name, level), **dict(spec.params)}
-    return override(method.preset(level, architecture, protocol), params, plugins.augmentations.by_name())
+    recipe = override(method.preset(level, architecture, protocol), params, plugins.augmentations.by_name())
+    if protocol == "released" and recipe.pooling == "target":
+        return replace(recipe, pooling="target-marked")  # the released code has no other way to a target
+    return recipe
 
 
 def check_spec(spec: EncoderSpec, protocol: str, plugins: Plugins) -> None:

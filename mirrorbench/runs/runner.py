@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mirrorbench.core.errors import StorageError, TuningError
 from mirrorbench.core.files import POLL_SECONDS
@@ -28,7 +28,7 @@ from mirrorbench.models.systems import EncoderContext, create_encoder
 from mirrorbench.runs.cells import Cell, CellGroup, CellOutcome, CorpusRef, ModelRef, failed
 from mirrorbench.runs.environment import describe_environment
 from mirrorbench.runs.results import Result
-from mirrorbench.tasks.base import Vectors, score_task
+from mirrorbench.tasks.base import Task, Vectors, score_task
 from mirrorbench.training.augmentations import Augmentation
 from mirrorbench.training.recipes import Recipe
 
@@ -43,10 +43,23 @@ WRITE_EVERY = 8192
 """Texts encoded between two writes to the cache, the most that a killed run encodes again."""
 
 
+class _Reading(NamedTuple):
+    """The name of a task, and by what it reads its data."""
+
+    task: str
+    protocol: str
+    of_target: bool
+
+    @classmethod
+    def of(cls, cell: Cell) -> _Reading:
+        return cls(cell.task, cell.protocol, cell.pooling is not None and cell.pooling.of_target)
+
+
 @dataclass(frozen=True)
 class _TaskInputs:
-    """A task's items, the inputs to encode, and the checksums of its files."""
+    """A task, its items, the inputs to encode, and the checksums of its files."""
 
+    task: Task
     items: Any
     inputs: list[TextInput]
     data: tuple[tuple[str, str], ...]
@@ -58,8 +71,8 @@ class Runner:
     def __init__(self, workspace: Workspace, corpora: Mapping[CorpusRef, Corpus]) -> None:
         self.workspace, self.corpora = workspace, corpora
         self.tasks, self.results = workspace.plugins.tasks, workspace.results
-        self._read: dict[str, _TaskInputs] = {}  # by name of the task
-        self._fitted: dict[str, _TaskInputs] = {}  # the same, adapted to an encoder with a vocabulary of its own
+        self._read: dict[_Reading, _TaskInputs] = {}
+        self._fitted: dict[_Reading, _TaskInputs] = {}  # the same, adapted to an encoder with a vocabulary of its own
         self._environment: dict[str, Any] = {}
 
     def compute(self, groups: Sequence[CellGroup]) -> Iterator[CellOutcome]:
@@ -98,19 +111,20 @@ class Runner:
                     yield CellOutcome(cell, stored, computed=False)
                     continue
                 try:
-                    self._read_task(cell.task)
+                    self._read_task(_Reading.of(cell))
                     pending.append(cell)
                 except (Exception, SystemExit) as error:  # plugins may raise anything
                     yield from failed([cell], error)
             if pending:
                 yield from self._group(pending)
 
-    def _read_task(self, name: str) -> None:
-        if name not in self._read:
-            task, data = self.tasks[name], self.workspace.data
+    def _read_task(self, reading: _Reading) -> None:
+        if reading not in self._read:
+            task, data = self.tasks[reading.task].reading(reading.protocol, reading.of_target), self.workspace.data
             items = task.load(data)
             # Files without a published checksum are hashed when they are read: perhaps others than at planning.
-            self._read[name] = _TaskInputs(items, task.inputs(items), tuple(sorted(task.identity(data).items())))
+            checksums = tuple(sorted(task.identity(data).items()))
+            self._read[reading] = _TaskInputs(task, items, task.inputs(items), checksums)
 
     def _group(self, cells: list[Cell]) -> Iterator[CellOutcome]:
         """The cells of one model, which is loaded once and encodes each text once."""
@@ -146,11 +160,11 @@ class Runner:
         cache, first = self.workspace.cache, cells[0]
         wanted: dict[tuple[Pooling | None, ...], dict[TextInput, None]] = {}
         inputs: dict[Pooling | None, dict[TextInput, None]] = {}
-        for name in dict.fromkeys(cell.task for cell in cells):
-            self._fitted[name] = self._fit(encoder, name)
-            poolings = tuple(dict.fromkeys(cell.pooling for cell in cells if cell.task == name))
+        for reading in dict.fromkeys(map(_Reading.of, cells)):
+            self._fitted[reading] = self._fit(encoder, self._read[reading])
+            poolings = tuple(dict.fromkeys(cell.pooling for cell in cells if _Reading.of(cell) == reading))
             for bag in (wanted.setdefault(poolings, {}), *(inputs.setdefault(p, {}) for p in poolings)):
-                bag.update(dict.fromkeys(self._fitted[name].inputs))
+                bag.update(dict.fromkeys(self._fitted[reading].inputs))
         stored = {pooling: cache.embeddings(_embeddings_key(encoder, pooling, first)) for pooling in inputs}
         started = time.perf_counter()
         for poolings, bag in wanted.items():  # texts with the same poolings are encoded together
@@ -161,13 +175,12 @@ class Runner:
         seconds, device = time.perf_counter() - started, str(self.workspace.torch_device)
         return {p: Vectors(inputs[p], stored[p].get(list(inputs[p])), device) for p in inputs}, seconds
 
-    def _fit(self, encoder: Encoder, name: str) -> _TaskInputs:
+    def _fit(self, encoder: Encoder, read: _TaskInputs) -> _TaskInputs:
         """A task's items and inputs for an encoder; the task may use the encoder's own vocabulary."""
-        read, task = self._read[name], self.tasks[name]
         if isinstance(encoder, VocabularyEncoder):
-            items = task.with_vocabulary(read.items, encoder.vocabulary)
+            items = read.task.with_vocabulary(read.items, encoder.vocabulary)
             if items is not read.items:
-                return _TaskInputs(items, task.inputs(items), read.data)
+                return replace(read, items=items, inputs=read.task.inputs(items))
         return read
 
     def _fill(
@@ -196,16 +209,16 @@ class Runner:
         return spent
 
     def _score(self, cell: Cell, vectors: Vectors, encoder: Encoder, seconds: dict[str, float]) -> Result:
-        task, fitted = self.tasks[cell.task], self._fitted[cell.task]
-        started = time.perf_counter()
+        fitted = self._fitted[_Reading.of(cell)]
+        task, started = fitted.task, time.perf_counter()
         scores = score_task(task, fitted.items, vectors, cell.protocol, self.workspace.plugins.metrics)
         seconds["score"] = time.perf_counter() - started
-        overlap = self._contamination(cell)
+        overlap = self._contamination(cell, fitted)
         if overlap:
             scores = replace(scores, extra={**scores.extra, "overlap": overlap.flags(scores.ids)})
         distinct = list(dict.fromkeys(fitted.inputs))
         lost: dict[str, int] = {}
-        if cell.pooling is not None and cell.pooling.mode == "target":
+        if cell.pooling is not None and cell.pooling.of_target:
             assert isinstance(encoder, PoolingEncoder)  # counted here, since vectors may come from the cache
             lost = encoder.lost_targets(distinct, cell.pooling)._asdict()
         cell = replace(cell, data=fitted.data)
@@ -232,12 +245,11 @@ class Runner:
         self.results.write(cell, result, scores)
         return result
 
-    def _contamination(self, cell: Cell) -> Contamination | None:
+    def _contamination(self, cell: Cell, fitted: _TaskInputs) -> Contamination | None:
         """Which items hold texts that the encoder was tuned on; ``None`` if it was not tuned."""
         tuned_on = dict.fromkeys(model.corpus for model in cell.model.with_members() if model.corpus)
         strings = [text for corpus in tuned_on for text in self.corpora[corpus].texts]
-        texts = self.tasks[cell.task].texts(self._fitted[cell.task].items)
-        return find_contamination(texts, strings) if strings else None
+        return find_contamination(fitted.task.texts(fitted.items), strings) if strings else None
 
 
 def _notes(
@@ -248,7 +260,9 @@ def _notes(
     if foreign := foreign_languages(spec, languages):
         yield f"{spec} has no model of {', '.join(foreign)}, and reads it with its English one"
     if texts_cut:
-        yield f"{spec} reads a window of {tokens} tokens around the target of longer texts ({texts_cut})"
+        lost = cell.pooling is not None and cell.pooling.marked
+        what = "targets that a cut at the end would lose" if lost else "the target of longer texts"
+        yield f"{spec} reads a window of {tokens} tokens around {what} ({texts_cut})"
     if targets_cut:
         yield f"{spec} reads {targets_cut} targets in part, being longer than {tokens} tokens"
     if targets_missing:

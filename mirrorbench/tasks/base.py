@@ -113,6 +113,15 @@ class Task(ABC):
     version: int = 1
     baselines: Mapping[str, str] = {}
 
+    def reading(self, protocol: str, of_target: bool = False) -> Task:
+        """The task as a protocol reads its data; by default itself. Name, version and files must be the same.
+
+        Args:
+            protocol: ``paper`` or ``released``.
+            of_target: whether the encoder gives the vector of a target word, not of its text.
+        """
+        return self
+
     def fetch(self, data: DataStore) -> None:  # noqa: B027  (a task given in code has nothing to fetch)
         """Make sure that the data is in the store, downloading it where that is permitted.
 
@@ -229,6 +238,17 @@ class TaskKind(Task, Generic[Items]):
         task.max_length = whole_number(card.options, "max_length", 0)
         task.card = card
         return task
+
+    def reading(self, protocol: str, of_target: bool = False) -> TaskKind[Items]:
+        """The task of the same card with the options of the protocol.
+
+        Under ``released`` its parser gets the options ``protocol`` and ``of_target``, to read the files as the released
+        code does.
+        """
+        if self.card is None or protocol == "paper":
+            return self
+        options = {**self.card.options, "protocol": protocol, "of_target": of_target}
+        return self.from_card(replace(self.card, options=options))
 
     @classmethod
     def parsed(cls, card: Card, data: DataStore) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -124,9 +125,12 @@ def _dictionary_checksum(items: Sequence[Linking]) -> str:
 class SenseDisambiguation(TaskKind[Disambiguation]):
     """Nearest neighbour by cosine among the senses of a word's lemma and part of speech (MirrorWiC, section 4).
 
-    A sense has one vector: the mean over the word in the sense's examples, or without examples, the word in "<word>
-    means <definition>" (footnote 3). Under the protocol ``released`` that sentence is always part of the mean, as in
-    the authors' code.
+    A sense has one vector, that of the word in an example of its WordNet entry: "one context example per label"
+    (section 4). It is the first in WordNet's order; with ``examples=random`` one drawn by ``seed``; with
+    ``examples=all`` the mean over all of them. Without an example with the word, it is the word in "<word> means
+    <definition>" (footnote 3). Under the protocol ``released`` it is the mean over all examples and that sentence,
+    with the form of the word to disambiguate, as in the authors' code; an encoder of whole texts gets the definition
+    alone.
 
     Metrics: ``accuracy`` over all words (equal to F1, since each gets one answer), ``accuracy_<corpus>`` for each part
     of the data set, and ``mfs_accuracy``, of always taking the first sense in WordNet's order, the most frequent one;
@@ -144,17 +148,21 @@ class SenseDisambiguation(TaskKind[Disambiguation]):
     level = "wic"
     main_metric = "accuracy"
     baselines: Mapping[str, str] = {"first sense in WordNet": "mfs_accuracy"}
+    settable: ClassVar[Mapping[str, Any]] = {"examples": "first", "seed": 0}
 
     def written(self, items: Disambiguation) -> str:
         """Words and senses as text, sets in a fixed order."""
-        words = [(word.id, word.target, word.candidates, sorted(word.gold)) for word in items.occurrences]
+        words = [
+            (word.id, word.target, word.candidates, sorted(word.gold), *word.contexts) for word in items.occurrences
+        ]
         return repr((words, dict(items.senses)))
 
     def check(self, items: Disambiguation) -> None:
         """Ids are unique, candidates have contexts, and right senses are candidates."""
         self.check_ids([occurrence.id for occurrence in items.occurrences])
         for occurrence in items.occurrences:
-            if not occurrence.gold or not occurrence.gold <= set(occurrence.candidates) <= items.senses.keys():
+            known = set(occurrence.contexts or occurrence.candidates) <= items.senses.keys()
+            if not known or not occurrence.gold or not occurrence.gold <= set(occurrence.candidates):
                 raise DataFormatError(f"task {self.name}: the senses of {occurrence.id} do not go together")
 
     def inputs(self, items: Disambiguation) -> list[TextInput]:
@@ -177,7 +185,8 @@ class SenseDisambiguation(TaskKind[Disambiguation]):
         words = unit(vectors([occurrence.target for occurrence in items.occurrences]))
         best, similarity = [], []
         for word, occurrence in zip(words, items.occurrences, strict=True):
-            cosines = rounded(senses[[keys[key] for key in occurrence.candidates]] @ word)
+            own = [keys[name] for name in occurrence.contexts or occurrence.candidates]
+            cosines = rounded(senses[own] @ word)
             best.append(occurrence.candidates[int(cosines.argmax())])  # on ties the most frequent sense
             similarity.append(float(cosines.max()))
         hits = np.array([key in o.gold for key, o in zip(best, items.occurrences, strict=True)], dtype=np.float64)
@@ -186,12 +195,13 @@ class SenseDisambiguation(TaskKind[Disambiguation]):
         metrics: dict[str, float | None] = {"accuracy": float(hits.mean()), "mfs_accuracy": float(first.mean())}
         for corpus in dict.fromkeys(corpora.tolist()):
             metrics[f"accuracy_{corpus}"] = float(hits[corpora == corpus].mean())
-        shown = sum(bool(sense.examples) for sense in items.senses.values())
+        counts = [len(sense.examples) for sense in items.senses.values()]
+        shown = f"{np.count_nonzero(counts)} of {len(counts)} senses have examples with the word in them"
         return Scores(
             metrics,
             [occurrence.id for occurrence in items.occurrences],
             hits,
             np.ones(len(hits)),
-            notes=(f"{shown} of {len(items.senses)} senses have examples with the word in them",),
+            notes=(f"{shown}, at most {max(counts)} each",),
             extra={"predicted": np.array(best), "similarity": np.array(similarity), "mfs": first},
         )

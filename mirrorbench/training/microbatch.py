@@ -128,8 +128,9 @@ class PairTokenizer:
         return [found[item] if item in found else self._known[item] for item in inputs]
 
     def _tokenize(self, inputs: Sequence[TextInput]) -> Iterator[tuple[TokenIds, TokenIds | None]]:
-        if self.recipe.pooling == "target":
-            located = self.transformer.locate(inputs, self.recipe.train_max_length)
+        pooling = Pooling(self.recipe.pooling)
+        if pooling.of_target:
+            located = self.transformer.locate(inputs, self.recipe.train_max_length, pooling.marked)
             return zip(located.ids, located.targets, strict=True)
         ids = self.transformer.tokenize([item.text for item in inputs], self.recipe.train_max_length)
         return ((row, None) for row in ids)

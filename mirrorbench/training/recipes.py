@@ -37,7 +37,7 @@ class Recipe:
     train_max_length: int
     """Tokens kept of each string in tuning, special tokens included."""
     pooling: str
-    """How vectors are read, in tuning and afterwards: ``cls``, ``mean``, ``mean-padded`` or ``target``."""
+    """How vectors are read, in tuning and afterwards: see ``mirrorbench.models.pooling``."""
     layers: str = "-1:"
     """Which layers are averaged, as a Python slice over (embeddings, layer 1, ..., layer n)."""
     lr: float = 2e-5

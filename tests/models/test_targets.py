@@ -220,6 +220,45 @@ def test_a_window_around_the_target(random_model: Models, architecture: str) -> 
     assert np.isfinite(vectors).all()
 
 
+def as_released(path: Path, item: TextInput, max_length: int) -> np.ndarray:
+    """As ``get_embed`` of MirrorWiC's ``src/helper.py`` reads a target between brackets, one text at a time."""
+    model, tok = AutoModel.from_pretrained(path).eval(), AutoTokenizer.from_pretrained(path)
+    ((start, end),) = item.spans
+    text = f"{item.text[:start]}[ {item.text[start:end]} ]{item.text[end:]}"
+    ids = tok(text, truncation=True, max_length=max_length)["input_ids"]
+    opening, closing = tok.convert_tokens_to_ids(["[", "]"])
+    first, last = ids.index(opening), ids.index(closing) - 1
+    ids = [token for token in ids if token not in (opening, closing)]
+    with torch.no_grad():
+        states = torch.stack(model(torch.tensor([ids]), output_hidden_states=True).hidden_states)[-2:].mean(0)
+    return states[0, first:last].mean(0).numpy()
+
+
+@pytest.mark.parametrize("architecture", ["bert", "deberta", "modernbert"])
+def test_marked_targets_are_read_as_in_the_released_code(random_model: Models, architecture: str) -> None:
+    path = random_model(architecture)
+    long = random.Random(1).choices(WORDS, k=60)
+    items = [
+        word_input(WORDS, 0), word_input(WORDS, 6), word_input(long, 3),
+        TextInput("no riverbanks", ((8, 12),)),  # inside a word, which the marks divide
+        TextInput("ab " * 18 + "cd", ((24, 26),)),  # too long with its marks alone
+    ]  # fmt: skip
+    found = encoder(path, Pooling("target-marked", "-2:", 40)).encode(items)
+    for vector, item in zip(found, items, strict=True):
+        np.testing.assert_allclose(vector, as_released(path, item, 40), atol=1e-5)
+
+
+def test_what_a_cut_at_the_end_would_lose_is_read_in_a_window(random_model: Models) -> None:
+    """The released code stops there."""
+    words = random.Random(1).choices(WORDS, k=60)
+    items = [word_input(words, target) for target in (3, 30, 59)]
+    one, poolings = encoder(random_model("bert")), [Pooling(f"target{mark}", max_length=40) for mark in ("", "-marked")]
+    window, marked = one.encode_pooled(items, poolings)
+    np.testing.assert_allclose(marked[1:], window[1:], atol=1e-6)
+    assert np.abs(marked[0] - window[0]).max() > 1e-3
+    assert [one.lost_targets(items, pooling).texts_cut for pooling in poolings] == [3, 2]
+
+
 def test_losses_are_counted(random_model: Models) -> None:
     path = random_model("bert")
     pooling = Pooling("target", max_length=10)

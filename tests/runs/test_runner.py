@@ -18,10 +18,13 @@ from toys import CATS, DOGS, ToyEncoder, ToyPlugin, toy_tasks
 from mirrorbench.core.errors import DataFormatError
 from mirrorbench.core.files import Leases
 from mirrorbench.core.inputs import TextInput
-from mirrorbench.data.items import Lexicon
+from mirrorbench.data.items import Lexicon, RatedContexts
 from mirrorbench.models import backbones
+from mirrorbench.models.encoder import TransformerEncoder
+from mirrorbench.models.pooling import Pooling
+from mirrorbench.runs.plan import merged
 from mirrorbench.runs.results import ResultStore, read_results
-from mirrorbench.tasks import LexiconInduction, PairSimilarity
+from mirrorbench.tasks import LexiconInduction, PairSimilarity, UsageSimilarity
 
 TEXTS = sorted({text for pair in CATS + DOGS for text in (pair.left, pair.right)})
 
@@ -76,6 +79,39 @@ def test_candidates_are_the_words_that_an_encoder_knows_or_else_the_task_s(bench
     dictionaries = {"cat", "dog", "pig", "Katze", "Hund", "Ferkel"}
     assert set(with_words.asked) == dictionaries | {"apple", "pear", "plum", "Apfel", "Birne", "Pflaume"}
     assert set(without.asked) == dictionaries | {"cow", "Kuh"}
+
+
+class Read(UsageSimilarity):
+    """A task whose texts say by what they are read."""
+
+    def reading(self, protocol: str, of_target: bool = False) -> UsageSimilarity:
+        name = f"{protocol} {'word' if of_target else 'text'}"
+        items = [
+            RatedContexts(n, TextInput(name, ((0, 1),)), TextInput(f"{name} {n}", ((0, 1),)), int(n)) for n in "12"
+        ]
+        return UsageSimilarity(self.name, items)
+
+
+def test_a_task_reads_its_data_by_protocol_and_by_what_the_vectors_are_of(
+    bench: Bench, random_model: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[str, str]] = []
+    encode = TransformerEncoder.encode_pooled
+
+    def listen(self: TransformerEncoder, inputs: Sequence[TextInput], poolings: Sequence[Pooling], *rest: Any) -> Any:
+        asked.extend((item.text.rstrip(" 12"), pooling.mode) for item in inputs for pooling in poolings)
+        return encode(self, inputs, poolings, *rest)
+
+    monkeypatch.setattr(TransformerEncoder, "encode_pooled", listen)
+    unread = [RatedContexts("1", TextInput("a"), TextInput("b"), 1.0)]
+    bench.plugins.add(ToyPlugin(tasks=[Read("read", unread)]), "toys")
+    specs = [f"{random_model('bert')}+base:pooling={mode}" for mode in ("target", "cls")]
+    plan = merged([bench.plan(*specs, tasks=["read"], protocol=protocol) for protocol in ("paper", "released")])
+    outcome = bench.workspace().execute(plan)
+    assert (len(outcome.results), outcome.failures) == (4, ())
+    assert set(asked) == {
+        ("paper word", "target"), ("released word", "target-marked"), ("paper text", "cls"), ("released text", "cls"),
+    }  # fmt: skip
 
 
 def test_scores_equal_a_direct_computation(bench: Bench, toy: ToyEncoder) -> None:

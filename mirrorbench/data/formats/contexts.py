@@ -1,10 +1,17 @@
-"""Formats of words in context: WiC, WiC-TSV, XL-WiC, AM2iCo, Usim, CoSimLex."""
+"""Formats of words in context: WiC, WiC-TSV, XL-WiC, AM2iCo, Usim, CoSimLex.
+
+Where the options name the protocol ``released``, texts are made as MirrorWiC's released code makes them: without square
+brackets, which mark the target there; CoSimLex and WiC-TSV differ in more, see their parsers.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import accumulate
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from mirrorbench.core.errors import DataFormatError
 from mirrorbench.core.inputs import TextInput
@@ -20,7 +27,13 @@ STATEMENTS = {
 }
 """The second context in each subtask of WiC-TSV: a statement about the target (MirrorWiC, footnote 5)."""
 
+RELEASED = "released"
+"""The protocol that parsers read from the option ``protocol``."""
+WORDPUNCT = re.compile(r"\w+|[^\w\s]+")
+"""Words and runs of punctuation, as in NLTK's ``wordpunct_tokenize``, which the released code uses."""
+
 _TRUE_FALSE = {"T": 1, "F": 0}
+_Sides = TypeVar("_Sides", ContextPair, RatedContexts)
 
 
 def parse_wic(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[ContextPair]:
@@ -40,7 +53,7 @@ def parse_wic(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[Con
                 raise row.error(f"{shown(row.values['indices'])} is not of the form i-j")
             left, right = _nth_word(row, "first", first), _nth_word(row, "second", second)
             pairs.append(ContextPair(f"{split}/{row.line}", left, right, label, split))
-    return pairs
+    return _as_read(pairs, options)
 
 
 def parse_wic_tsv(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[ContextPair]:
@@ -49,9 +62,12 @@ def parse_wic_tsv(files: Mapping[str, Path], options: Mapping[str, Any]) -> list
     ``dev_examples.txt`` holds target, word index and context, words separated by single spaces; ``dev_definitions.txt``
     a definition; ``dev_hypernyms.txt`` tab-separated hypernyms with underscores for spaces; ``dev_labels.txt``, if
     public, T or F. Definition and hypernyms make a statement, the second context ("plant is a kind of building complex
-    and means ..."), with spaces for underscores (unlike the released code). One original training item has no
-    hypernyms: its statement ends before them in subtask 2, and is that of subtask 1 in subtask 3. The id is
-    ``dev/<line>``.
+    and means ..."), with spaces for underscores: a tokenizer knows the words, not their underscores. One original
+    training item has no hypernyms: its statement ends before them in subtask 2, and is that of subtask 1 in subtask 3.
+    The id is ``dev/<line>``.
+
+    ``released``: hypernyms with their underscores, joined by commas without spaces. An encoder of whole texts gets no
+    statement but the definition, the hypernyms separated by spaces, or both with ``||`` between.
     """
     subtask = whole_number(options, "subtask", 0)
     if subtask not in STATEMENTS:
@@ -68,13 +84,20 @@ def parse_wic_tsv(files: Mapping[str, Path], options: Mapping[str, Any]) -> list
             if not definition.strip():
                 raise DataFormatError(f"{parts['definitions']}, line {row.line}: an empty line.")
             left = _nth_word(row, "context", row.values["index"])
-            target = left.text[slice(*left.spans[0])]
-            listed = ", ".join(kinds.replace("_", " ").split("\t"))
-            statement = STATEMENTS[1 if subtask == 3 and not listed else subtask]
-            text = statement.format(target=target, definition=definition, hypernyms=listed)
-            right = TextInput(text.rstrip(), ((0, len(target)),))
+            right = _second_context(subtask, left.text[slice(*left.spans[0])], definition, kinds, options)
             pairs.append(ContextPair(f"{split}/{row.line}", left, right, label, split))
-    return pairs
+    return _as_read(pairs, options)
+
+
+def _second_context(subtask: int, target: str, definition: str, kinds: str, options: Mapping[str, Any]) -> TextInput:
+    released = options.get("protocol") == RELEASED
+    if released and not options.get("of_target"):
+        listed = " ".join(kinds.split())
+        return TextInput({1: definition, 2: listed, 3: f"{definition}||{listed}"}[subtask])
+    listed = ",".join(kinds.split()) if released else ", ".join(kinds.replace("_", " ").split("\t"))
+    statement = STATEMENTS[1 if subtask == 3 and not listed else subtask]
+    text = statement.format(target=target, definition=definition, hypernyms=listed)
+    return TextInput(text.rstrip(), ((0, len(target)),))
 
 
 def parse_xlwic(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[ContextPair]:
@@ -98,7 +121,7 @@ def parse_xlwic(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[C
             own = row.label("label", bits) if "label" in row.values and "gold" not in parts else label
             left, right = _between(row, "first", "s1", "e1"), _between(row, "second", "s2", "e2")
             pairs.append(ContextPair(f"{split}/{row.line}", left, right, own, split))
-    return pairs
+    return _as_read(pairs, options)
 
 
 def parse_am2ico(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[ContextPair]:
@@ -110,7 +133,7 @@ def parse_am2ico(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[
     language = text_option(options, "language")
     columns = Columns(("context1", "context2", "label"), header="exact")
     names = r"(?P<group>train|dev|test)(?P<part>)\..*"
-    return [
+    pairs = [
         ContextPair(
             f"{split}/{row.line - 1}",
             _only_marked(row, "context1", language),
@@ -121,6 +144,7 @@ def parse_am2ico(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[
         for split, parts in by_name(files, names, "SPLIT.tsv", ("data",)).items()
         for row in columns.read(parts["data"])
     ]
+    return _as_read(pairs, options)
 
 
 def parse_usim(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[RatedContexts]:
@@ -148,7 +172,7 @@ def parse_usim(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[Ra
             left, right = (_nth_word(row, "context", row.values["index"]) for row in (first, second))
             identity = first.unique(f"{lemma}/{one}-{two}")
             pairs.append(RatedContexts(identity, left, right, first.number("rating", (1, 5))))
-    return pairs
+    return _as_read(pairs, options)
 
 
 _COSIMLEX = Columns(
@@ -165,7 +189,11 @@ def parse_cosimlex(files: Mapping[str, Path], options: Mapping[str, Any]) -> lis
 
     ``<strong>`` marks the words in both contexts, in any order; ``word1_context1`` etc. give the forms that occur. The
     marks are removed. The id is the number of the row, from 1.
+
+    ``released``: the text is cut into words and runs of punctuation, with spaces between; the target is the first of
+    those that a mark encloses.
     """
+    released = options.get("protocol") == RELEASED
 
     def in_context(row: TableRow, number: str) -> RatedContexts:
         text, spans = unmark(row.values[f"context{number}"], "<strong>", "</strong>")
@@ -173,13 +201,46 @@ def parse_cosimlex(files: Mapping[str, Path], options: Mapping[str, Any]) -> lis
         marked = [text[start:end] for start, end in spans]
         if marked not in (wanted, wanted[::-1]):
             raise row.error(f"context {number} does not mark {' and '.join(map(shown, wanted))}")
-        left, right = (TextInput(text, (span,)) for span in (spans if marked == wanted else spans[::-1]))
+        sides = _cut_apart(text, spans) if released else [TextInput(text, (span,)) for span in spans]
+        left, right = sides if marked == wanted else sides[::-1]
         return RatedContexts(f"{row.line - 1}/{number}", left, right, row.number(f"sim{number}", (0, 10)))
 
     return [
         ContextChange(row.unique(str(row.line - 1)), in_context(row, "1"), in_context(row, "2"))
         for row in _COSIMLEX.read_all(files)
     ]
+
+
+def _cut_apart(text: str, spans: Sequence[tuple[int, int]]) -> list[TextInput]:
+    """The targets of a text, each in the text as the released code (``test_cosimlex``) makes it."""
+    marked, done = "", 0
+    for start, end in spans:
+        marked += f"{_unbracketed(text[done:start])} [ {_unbracketed(text[start:end])} ] "
+        done = end
+    tokens = WORDPUNCT.findall(marked + _unbracketed(text[done:]))
+    sides = []
+    for place in (number for number, token in enumerate(tokens, start=1) if token == "["):
+        before, after = (_unbracketed(" ".join(some)).strip() for some in (tokens[:place], tokens[place + 1 :]))
+        start = len(before) + 1
+        sides.append(TextInput(f"{before} {tokens[place]} {after}", ((start, start + len(tokens[place])),)))
+    return sides
+
+
+def _as_read(pairs: list[_Sides], options: Mapping[str, Any]) -> list[_Sides]:
+    """The pairs as the protocol reads them: under ``released`` without square brackets."""
+    if options.get("protocol") != RELEASED:
+        return pairs
+    return [replace(pair, left=_bare(pair.left), right=_bare(pair.right)) for pair in pairs]
+
+
+def _bare(item: TextInput) -> TextInput:
+    """An input without square brackets, which are removed from its target too."""
+    before = [0, *accumulate(character not in "[]" for character in item.text)]  # kept characters before each
+    return replace(item, text=_unbracketed(item.text), spans=tuple((before[s], before[e]) for s, e in item.spans))
+
+
+def _unbracketed(text: str) -> str:
+    return text.replace("[", "").replace("]", "")
 
 
 def _nth_word(row: TableRow, column: str, index: str) -> TextInput:

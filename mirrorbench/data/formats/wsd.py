@@ -7,16 +7,18 @@ task needs is read: senses in WordNet's order with keys, glosses and examples, a
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path, PurePosixPath
+from random import Random
 from typing import Any
 from xml.etree import ElementTree
 
 from mirrorbench.core.errors import DataFormatError, DataUnavailableError
 from mirrorbench.core.inputs import TextInput
-from mirrorbench.data.formats.contexts import STATEMENTS
+from mirrorbench.data.cards import whole_number
+from mirrorbench.data.formats.contexts import RELEASED, STATEMENTS, WORDPUNCT
 from mirrorbench.data.items import Disambiguation, Occurrence, SenseContexts
 from mirrorbench.data.textfiles import Ids, read_bytes, read_lines, shown
 
@@ -36,6 +38,9 @@ ENDINGS = {
     "adj": (("er", ""), ("est", ""), ("er", "e"), ("est", "e")),
     "adv": (),
 }  # fmt: skip
+_NLTK_NOUN_ENDINGS = (*ENDINGS["noun"], ("ves", "f"))
+WHICH_EXAMPLES = ("first", "random", "all")
+"""Which of a sense's examples stand for it."""
 _TYPES = {"n": 1, "v": 2, "a": 3, "r": 4, "s": 5}
 _SATELLITE = 5
 _MARKER = re.compile(r"\((?:a|p|ip)\)\Z")  # an adjective's syntactic marker, not part of the word
@@ -83,6 +88,21 @@ class WordNet:
         name = POS[pos]
         endings = (word.removesuffix(end) + base for end, base in ENDINGS[name] if word.endswith(end))
         return {word, *endings, *self._exceptions[name].get(word, ())}
+
+    def noun(self, form: str) -> str:
+        """The shortest noun in WordNet that a form may be one of, or the form itself: NLTK's ``WordNetLemmatizer``.
+
+        Unlike ``bases`` it takes every word for a noun, minds capitals, and detaches endings until a noun is found.
+        """
+        known, exceptions = self._indices["noun"], self._exceptions["noun"].get(form)
+        shorter = [] if exceptions else _detached([form])
+        tried = [form, *(exceptions or shorter)]
+        while True:
+            if nouns := [word for word in tried if word in known]:
+                return min(nouns, key=len)
+            if not shorter:
+                return form
+            tried = shorter = _detached(shorter)
 
     @cached_property
     def _indices(self) -> dict[str, dict[str, str]]:
@@ -142,6 +162,10 @@ class WordNet:
         return DataFormatError(f"{where}: {entry} at offset {offset}; index and data differ, or are damaged.")
 
 
+def _detached(forms: Iterable[str]) -> list[str]:
+    return [form.removesuffix(end) + base for form in forms for end, base in _NLTK_NOUN_ENDINGS if form.endswith(end)]
+
+
 def _entry_words(fields: list[str]) -> list[tuple[str, int]]:
     """The words of an entry, each with its number (lex_id) in the lexicographer's file."""
     count = int(fields[3], 16)
@@ -162,35 +186,41 @@ def parse_wsd(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[Dis
     """One data set of the framework (``ALL.data.xml``, ``ALL.gold.key.txt``) with WordNet's senses of its words.
 
     The words of a sentence are joined by single spaces. A sense's examples are those of its WordNet entry that contain
-    the word, as lemma or inflected; separated forms ("look it up") do not count. A gold key unknown to WordNet is an
-    error (then it is not WordNet 3.0).
+    the word, as lemma or inflected; separated forms ("look it up") do not count. The option ``examples`` picks among
+    them: the ``first`` ("one context example per label", MirrorWiC, section 4), one at ``random`` (by the option
+    ``seed``), or ``all``. A gold key unknown to WordNet is an error (then it is not WordNet 3.0).
+
+    ``released``: see ``_released_contexts``; all examples stand for a sense.
     """
     data, gold = (next((p for name, p in files.items() if name.endswith(end)), None) for end in (_DATA, _GOLD))
     if data is None or gold is None:
         raise DataFormatError(f"Parser 'wsd': no file *{_GOLD if data else _DATA}.")
     wordnet = WordNet(files)
     keys = _gold_keys(gold)
-    senses: dict[str, SenseContexts] = {}
-    candidates: dict[tuple[str, str], tuple[str, ...]] = {}
+    contexts: dict[str, SenseContexts] = {}
     occurrences = []
+    contexts_of, by_form = _reader(wordnet, options), options.get("protocol") == RELEASED and options.get("of_target")
+    senses = cache(wordnet.senses)
     for number, lemma, pos, target in _instances(data):
-        if (lemma, pos) not in candidates:
-            found = wordnet.senses(lemma, pos)
-            candidates[lemma, pos] = tuple(sense.key for sense in found)
-            senses |= {sense.key: _contexts(sense, lemma, pos, wordnet) for sense in found}
-        own, right = candidates[lemma, pos], keys.pop(number, frozenset())
+        found = senses(lemma, pos)
+        own, right = tuple(sense.key for sense in found), keys.pop(number, frozenset())
+        form = target.text[slice(*target.spans[0])] if by_form else ""
+        names = tuple(f"{key} {form}" for key in own) if form else own
+        for name, sense in zip(names, found, strict=True):
+            if name not in contexts:
+                contexts[name] = contexts_of(sense, lemma, pos, form)
         if not right or not right <= set(own):
             what = ", ".join(sorted(right - set(own))) or "no gold key"
             raise DataFormatError(
                 f"{gold}: {number} ({lemma}, {pos}) has {what} among its keys, which WordNet does not know.",
                 hint="The sense keys are those of WordNet 3.0; another version will not do.",
             )
-        occurrences.append(Occurrence(number, target, own, right, number.partition(".")[0]))
+        occurrences.append(Occurrence(number, target, own, right, number.partition(".")[0], names if form else ()))
     if not occurrences:
         raise DataFormatError(f"{data}: no instances in it.")
     if keys:
         raise DataFormatError(f"{gold}: keys of {shown(min(keys))}, which is not in {data}, or twice in the file.")
-    return [Disambiguation(tuple(occurrences), senses)]
+    return [Disambiguation(tuple(occurrences), contexts)]
 
 
 def _gold_keys(path: Path) -> dict[str, frozenset[str]]:
@@ -223,11 +253,50 @@ def _instances(path: Path) -> Iterator[tuple[str, str, str, TextInput]]:
             start += len(word) + 1
 
 
-def _contexts(sense: Sense, lemma: str, pos: str, wordnet: WordNet) -> SenseContexts:
-    spans = ((example, find(lemma, pos, example, wordnet)) for example in sense.examples)
-    examples = tuple(TextInput(example, (span,)) for example, span in spans if span)
-    gloss = STATEMENTS[1].format(target=sense.form, definition=sense.definition)
-    return SenseContexts(examples, TextInput(gloss, ((0, len(sense.form)),)))
+def _reader(wordnet: WordNet, options: Mapping[str, Any]) -> Callable[[Sense, str, str, str], SenseContexts]:
+    """The function from a sense, lemma, part of speech and form of an occurrence to the sense's contexts."""
+    if options.get("protocol") == RELEASED:
+        read = _released_contexts if options.get("of_target") else _released_texts
+        return lambda sense, lemma, pos, form: read(sense, form, wordnet)
+    which, seed = options.get("examples", WHICH_EXAMPLES[0]), whole_number(options, "seed", 0)
+    if which not in WHICH_EXAMPLES:
+        raise DataFormatError(f"examples={which} is none of {', '.join(WHICH_EXAMPLES)}.")
+    if seed and which != "random":
+        raise DataFormatError(f"seed={seed} picks an example at random, and examples={which} leaves nothing to pick.")
+
+    def contexts(sense: Sense, lemma: str, pos: str, form: str) -> SenseContexts:
+        spans = ((example, find(lemma, pos, example, wordnet)) for example in sense.examples)
+        examples = tuple(TextInput(example, (span,)) for example, span in spans if span)
+        if which == "random" and examples:
+            examples = (Random(f"{seed} {sense.key}").choice(examples),)
+        return SenseContexts(examples if which == "all" else examples[:1], _statement(sense.form, sense))
+
+    return contexts
+
+
+def _statement(form: str, sense: Sense) -> TextInput:
+    return TextInput(STATEMENTS[1].format(target=form, definition=sense.definition), ((0, len(form)),))
+
+
+def _released_contexts(sense: Sense, form: str, wordnet: WordNet) -> SenseContexts:
+    """The contexts of a sense for a word that occurs as ``form``, as the released code (``test_wsd``) has them.
+
+    Examples are cut into tokens, of which the first with the occurrence's lemma, both as nouns, is the target; an
+    example without one is left out. The occurrence's form, not the lemma, stands before "means".
+    """
+    base, examples = wordnet.noun(form), []
+    for tokens in map(WORDPUNCT.findall, sense.examples):
+        place = next((n for n, token in enumerate(tokens) if wordnet.noun(token) == base), None)
+        if place is not None:
+            start = sum(len(token) + 1 for token in tokens[:place])
+            examples.append(TextInput(" ".join(tokens), ((start, start + len(tokens[place])),)))
+    return SenseContexts(tuple(examples), _statement(form, sense))
+
+
+def _released_texts(sense: Sense, form: str, wordnet: WordNet) -> SenseContexts:
+    """The same for an encoder of whole texts: every example, cut into tokens, and the definition alone."""
+    texts = (" ".join(WORDPUNCT.findall(example)) for example in sense.examples)
+    return SenseContexts(tuple(map(TextInput, texts)), TextInput(sense.definition))
 
 
 def find(lemma: str, pos: str, text: str, wordnet: WordNet) -> tuple[int, int] | None:
