@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from samples import SAMPLES
 
 from mirrorbench.core.errors import DataFormatError, MirrorbenchError, UnknownNameError, UsageError
 from mirrorbench.core.specs import split_names
@@ -53,6 +54,17 @@ def test_a_kind_whose_parser_returns_other_items(kind: str, tmp_path: Path) -> N
     ) as caught:
         task.load(DataStore(tmp_path / "store"))
     assert "'marks'" in caught.value.hint
+
+
+@pytest.mark.parametrize(("parser", "kind"), [("wic", "word-in-context"), ("usim", "usage-similarity")])
+def test_own_files_in_the_format_of_a_known_set(parser: str, kind: str, tmp_path: Path) -> None:
+    sample = SAMPLES[parser]
+    for name, content in sample.files.items():
+        (tmp_path / name).write_bytes(content)
+    card = f"name: mine\nkind: {kind}\nlevel: wic\nmetric: m\nparser: {parser}\nfiles: [{', '.join(sample.files)}]\n"
+    (tmp_path / "mine.yaml").write_text(card, encoding="utf-8")
+    items = as_task(tmp_path / "mine.yaml").load(DataStore(tmp_path / "store", offline=True))
+    assert sample.read(items) == sample.rows(sample.files)
 
 
 def test_a_variant_is_a_task_of_its_own() -> None:
