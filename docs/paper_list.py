@@ -80,7 +80,7 @@ def _measurable(table: PaperTable) -> str:
     )
     targets = len(table.targets())
     reasons = [column.unavailable for column in table.columns if column.unavailable]
-    reasons += [f"`analyze {column.analysis}`" for column in table.columns if column.analysis]
+    reasons += [f"`analyze {column.analysis.kind}`" for column in table.columns if column.analysis]
     reasons += [f"{row.label}: {row.note or 'no spec names it'}" for row in table.rows if row.spec is None]
     shown = "all cells" if targets + differences == cells else f"{targets} of {cells} cells" if targets else "no cell"
     remarks = [REMARKS[table.name]] if table.name in REMARKS else []

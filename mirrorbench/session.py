@@ -227,9 +227,8 @@ class Session:
         from mirrorbench.runs.results import read_results
 
         _check_protocol(protocol)
-        backbone = parse_spec(encoder) if encoder else None
-        root = self.workspace.results.root
-        results = list(read_results(root)) if root.is_dir() else []
+        backbone, store = parse_spec(encoder) if encoder else None, self.workspace.results
+        results = [one for root in (store.root, store.analyses.root) if root.is_dir() for one in read_results(root)]
         return {
             name: table if isinstance(table, FactTable) else measured_table(table, results, protocol, backbone)
             for name, table in paper_tables().items()
@@ -237,22 +236,33 @@ class Session:
         }
 
     def run_paper(self, table: str, *, encoder: str = "", seeds: int = 1, protocol: str = "paper") -> Outcome:
-        """Measure the cells of a table of the papers that are not stored yet; arguments as of ``paper``.
+        """Measure the cells of a table of the papers that are not stored yet, scores of tasks and analyses.
+
+        Arguments as of ``paper``.
 
         Raises:
             UsageError: also where the table has no cell that a run could measure.
         """
-        from mirrorbench.reports.papers.measured import paper_requests
+        from mirrorbench.analysis.stored import measure
+        from mirrorbench.reports.papers.measured import paper_analyses, paper_requests
         from mirrorbench.reports.papers.tables import FactTable, find_table
+        from mirrorbench.runs.cells import Outcome
 
         _check_protocol(protocol)
         found = find_table(table)
         if isinstance(found, FactTable):
             raise UsageError(f"{table} describes models or hyper-parameters: there is nothing to run")
-        wanted = paper_requests(found, seeds, protocol, parse_spec(encoder) if encoder else None)
-        if not wanted:
+        backbone = parse_spec(encoder) if encoder else None
+        wanted, asked = paper_requests(found, seeds, protocol, backbone), paper_analyses(found, backbone)
+        if not wanted and not asked:
             raise UsageError(f"{table} has no cell that a run could measure", f"mirrorbench paper {table} says why.")
-        return self.workspace.execute(self.workspace.plan(*wanted))
+        outcomes = [self.workspace.execute(self.workspace.plan(*wanted))] if wanted else []
+        outcomes += [measure(self.workspace, one, specs, seeds, protocol) for one, specs in asked]
+        return Outcome(
+            tuple(result for one in outcomes for result in one.results),
+            tuple(failure for one in outcomes for failure in one.failures),
+            sum(one.computed for one in outcomes),
+        )
 
     def load(self, spec: str | Path, level: str = "sentence") -> TextEncoder:
         """An encoder from its spec; a tuned one is taken from the cache, or tuned now with seed 0.

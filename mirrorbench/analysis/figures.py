@@ -145,10 +145,11 @@ def layers_figure(found: Mapping[str, TableRows], metric: str) -> Figure:
         "random_similarity": "random-word similarity",
         "adjusted_intra_similarity": "intra-sentence similarity (adjusted)",
     }
+    spreads = {"log_isotropy": "log_isotropy_sd", "random_similarity": "random_sd"}
     for ax, (name, title) in zip(axes, titles.items(), strict=True):
         ax.set_ylabel(_wrapped(title, 1.6))
         for number, (label, measured) in enumerate(found.items()):
-            spread = [row["random_sd"] for row in measured] if name == "random_similarity" else None
+            spread = _column(measured, spreads[name]) if name in spreads else None
             _line(ax, _column(measured, "layer"), _column(measured, name), number, label, spread)
     for ax in axes[2:]:
         ax.set_xlabel("layer")

@@ -8,12 +8,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from mirrorbench.analysis import figures, geometry, scores
+from mirrorbench.analysis.layers import LayerSums, Rows, Sentence, draw, of_top_layers, words_in
 from mirrorbench.analysis.scores import Series
-from mirrorbench.analysis.study import Analysis, NothingAnalysedError, StoredByLabel, Study
+from mirrorbench.analysis.study import Analysis, NothingAnalysedError, StoredByLabel, Study, described
 from mirrorbench.core.errors import UsageError
 from mirrorbench.core.inputs import Encoder, PoolingEncoder, TextInput
 from mirrorbench.core.plugins import Plugins
+from mirrorbench.models.encoder import TransformerEncoder
 from mirrorbench.reports.leaderboard import row_label
 from mirrorbench.runs.cells import Cell
 from mirrorbench.runs.plan import expand_tasks
@@ -24,53 +28,82 @@ from mirrorbench.tasks.base import score_task
 
 def isotropy(study: Study, texts: str, limit: int) -> Analysis:
     """Isotropy of each encoder's vectors."""
-    inputs, described = study.texts(texts, limit)
+    inputs, source = study.texts(texts)
+    inputs = [inputs[row] for row in draw(len(inputs), limit, 1, study.seed)[0]]
     found = study.of_each(lambda cell, encoder: geometry.measure_isotropy(study.encode(cell, encoder, inputs)[0]))
     rows = [{"encoder": label, **numbers} for label, numbers in found.items()]
-    return Analysis(f"isotropy-{study.task}", rows, {"texts": described}, partial(figures.isotropy_figure, rows))
+    values = {label: {name: x for name, x in one.items() if name != "dimensions"} for label, one in found.items()}
+    plot = partial(figures.isotropy_figure, rows)
+    return Analysis(f"isotropy-{study.task}", rows, {"texts": described(source, inputs)}, plot, values=values)
 
 
-def layers(study: Study, texts: str, limit: int) -> Analysis:
+def layers(study: Study, texts: str, limit: int, samples: int) -> Analysis:
     """Task score and geometry of each layer."""
-    inputs, described = study.texts(texts, limit)
-    words = geometry.words_in(list(dict.fromkeys(item.text for item in inputs)))
-    if not words.inputs:
-        raise UsageError(f"the texts of {described['source']} have no two words", "Name sentences: --texts FILE")
-    found = study.of_each(partial(_layers, study, words))
+    inputs, source = study.texts(texts)
+    sentences = words_in(dict.fromkeys(item.text for item in inputs))
+    if not sentences:
+        raise UsageError(f"the texts of {source} have no two words", "Name sentences: --texts FILE")
+    drawn = draw(len(sentences), limit, samples, study.seed)
+    union = np.unique(np.concatenate(drawn))
+    sentences = [sentences[row] for row in union]
+    drawn = [np.searchsorted(union, rows) for rows in drawn]
+    found = study.of_each(partial(_layers, study, sentences, drawn))
     task = study.workspace.plugins.tasks[study.task]
-    rows = [{"encoder": label, **numbers} for label, measured in found.items() for numbers in measured]
-    document = {"metric": task.main_metric, "texts": described, "words": len(words.inputs)}
+    rows = [{"encoder": label, **numbers} for label, (measured, _) in found.items() for numbers in measured]
+    read = described(source, [TextInput(one.words[0].text) for one in sentences])
+    document = {
+        "metric": task.main_metric, "texts": read, "samples": [len(sample) for sample in drawn],
+        "words": {label: words for label, (_, words) in found.items()},
+    }  # fmt: skip
     title = f"{task.title}: {task.main_metric.replace('_', ' ')}"
-    return Analysis(f"layers-{study.task}", rows, document, partial(figures.layers_figure, found, title))
+    values = {label: {"n": words, **of_top_layers(measured)} for label, (measured, words) in found.items()}
+    plot = partial(figures.layers_figure, {label: measured for label, (measured, _) in found.items()}, title)
+    return Analysis(f"layers-{study.task}", rows, document, plot, values=values)
 
 
-def _layers(study: Study, words: geometry.SentenceWords, cell: Cell, encoder: Encoder) -> list[dict[str, Any]]:
-    """Measures of every layer; the task's inputs and the words are encoded once for all layers."""
+def _layers(
+    study: Study, sentences: Sequence[Sentence], samples: Sequence[Rows], cell: Cell, encoder: Encoder
+) -> tuple[list[dict[str, Any]], int]:
+    """Measures of every layer, and how many words they are of; each text is encoded once for all layers."""
     if cell.pooling is None or not isinstance(encoder, PoolingEncoder):
         raise UsageError(
             f"{cell.spec} is an encoder of its own; its layers cannot be read",
             "Name a backbone, such as tiny, bert or ./my-model.",
         )
-    transformer = getattr(encoder, "transformer", None)
-    if transformer is None:
+    if not isinstance(encoder, TransformerEncoder):
         raise UsageError(f"{cell.spec} stands for several models here", "Name a task in one language.")
-    poolings = [replace(cell.pooling, layers=str(n)) for n in range(transformer.model.config.num_hidden_layers + 1)]
-    plugins = study.workspace.plugins
+    n_layers = encoder.transformer.model.config.num_hidden_layers + 1
+    poolings = [replace(cell.pooling, layers=str(n)) for n in range(n_layers)]
+    plugins, reporter = study.workspace.plugins, study.workspace.reporter
     task = plugins.tasks[study.task]
     inputs = list(dict.fromkeys(task.inputs(study.items)))
     task_scores = [
         score_task(task, study.items, Vectors(inputs, array), study.protocol, plugins.metrics).metrics[task.main_metric]
         for array in study.encode(cell, encoder, inputs, poolings)
     ]
-    arrays = study.encode(cell, encoder, words.inputs, [replace(one, mode="target") for one in poolings])
-    return [geometry.measure_layer(n, array, words, task_scores[n], study.seed) for n, array in enumerate(arrays)]
+    sums = LayerSums(sentences, study.seed)
+    reporter.stage(f"encode {cell.spec}", len(sentences), "sentences")
+    at_words = [replace(one, mode="target") for one in poolings]
+    for sentence, vectors in encoder.encode_words([one.words for one in sentences], at_words, reporter.advance):
+        sums.add(sentence, vectors)
+    if not sums.n_words:
+        problem = f"{cell.spec} reads {cell.pooling.max_length} tokens, and all sentences are longer"
+        raise UsageError(problem, "Add a larger max_length to the encoder spec.")
+    return sums.measure(samples, task_scores), sums.n_words
+
+
+def sense_examples(study: Study, word: str, texts: str) -> geometry.SenseExamples:
+    """The contexts of a word that is looked up, or those in a file; by default our own of *spring*."""
+    if word and texts:
+        raise UsageError("--word is looked up in a task, --texts is a file", "Give one of them.")
+    if texts:
+        return geometry.read_examples(texts)
+    return geometry.examples_of(word, study.items, study.task) if word else geometry.own_examples("spring")
 
 
 def projection(study: Study, word: str, texts: str, method: str) -> Analysis:
     """The senses of a word in two dimensions."""
-    if word and texts:
-        raise UsageError("--word is looked up in a task, --texts is a file", "Give one of them.")
-    examples = geometry.examples_of(word, study.items, study.task) if word else geometry.read_examples(texts)
+    examples = sense_examples(study, word, texts)
     vectors = study.of_each(lambda cell, encoder: study.encode(cell, encoder, examples.inputs)[0])
     points = {label: geometry.project(array, method, study.seed) for label, array in vectors.items()}
     rows = [
@@ -79,13 +112,12 @@ def projection(study: Study, word: str, texts: str, method: str) -> Analysis:
         for sense, item, (x, y) in zip(examples.senses, examples.inputs, plane.tolist(), strict=True)
     ]
     counts = {"contexts": len(examples.senses), "senses": len(set(examples.senses))}
-    table = [
-        {"encoder": label, **counts, "silhouette": geometry.silhouette(array, examples.senses)}
-        for label, array in vectors.items()
-    ]
+    parted = {label: geometry.silhouette(array, examples.senses) for label, array in vectors.items()}
+    table = [{"encoder": label, **counts, "silhouette": value} for label, value in parted.items()]
     document = {"method": method, "source": examples.source, "encodings": table}
     draw = partial(figures.projection_figure, points, examples.senses, method == "pca")
-    return Analysis(f"projection-{word or 'contexts'}-{method}", rows, document, draw, table)
+    values = {label: {"n": counts["contexts"], "silhouette": value} for label, value in parted.items()}
+    return Analysis(f"projection-{word or 'contexts'}-{method}", rows, document, draw, table, values=values)
 
 
 def similarity(study: Study) -> Analysis:
@@ -100,8 +132,13 @@ def similarity(study: Study) -> Analysis:
          "auc": one["auc"], "overlap": one["overlap"]}
         for label, one in found.items() for band in one["bands"]
     ]  # fmt: skip
+    values = {
+        label: {"n": sum(band["n"] for band in one["bands"]), "auc": one["auc"]}
+        | {band["name"]: band["mean"] for band in one["bands"]}
+        for label, one in found.items()
+    }
     draw = partial(figures.similarity_figure, found)
-    return Analysis(f"similarity-{study.task}", rows, {"distributions": found}, draw)
+    return Analysis(f"similarity-{study.task}", rows, {"distributions": found}, draw, values=values)
 
 
 def roc(study: Study) -> Analysis:

@@ -97,22 +97,16 @@ class Study:
         ]
         return {"task": self.task, "seed": self.seed, "protocol": self.protocol, "encoders": encoders}
 
-    def texts(self, source: str, limit: int) -> tuple[list[TextInput], dict[str, Any]]:
-        """Distinct texts of a corpus or file, or inputs of the task; and their source, number and checksum.
+    def texts(self, source: str) -> tuple[list[TextInput], str]:
+        """Distinct texts of a corpus or file, or inputs of the task, and what they are of.
 
-        More than ``limit`` (0: no limit) are sampled at random by the seed.
+        Under ``released`` a corpus is taken as it is, repeats and all, as its tuning takes it.
         """
-        work = self.workspace
-        if source:
-            read = read_corpus(source, work.data, work.plugins.corpora.by_name())
-            inputs = [TextInput(text) for text in read.texts]
-        else:
-            inputs = list(dict.fromkeys(work.plugins.tasks[self.task].inputs(self.items)))
-        if 0 < limit < len(inputs):
-            rng = np.random.default_rng(self.seed)
-            inputs = [inputs[row] for row in sorted(rng.choice(len(inputs), limit, replace=False))]
-        checksum = hashlib.sha256(b"".join(item.key() for item in inputs)).hexdigest()
-        return inputs, {"source": source or self.task, "n": len(inputs), "sha256": checksum}
+        work, clean = self.workspace, self.protocol != "released"
+        if not source:
+            return list(dict.fromkeys(work.plugins.tasks[self.task].inputs(self.items))), self.task
+        read = read_corpus(source, work.data, work.plugins.corpora.by_name(), deduplicate=clean, strip=clean)
+        return [TextInput(text) for text in read.texts], source
 
     def of_each(self, measure: Callable[[Cell, Encoder], _T]) -> dict[str, _T]:
         """``measure`` of each encoder, by label; an exception other than ``UsageError`` only becomes a failure."""
@@ -159,6 +153,12 @@ class Study:
         return found
 
 
+def described(source: str, inputs: Sequence[TextInput]) -> dict[str, Any]:
+    """The source of inputs, their number and checksum, for the JSON file."""
+    checksum = hashlib.sha256(b"".join(item.key() for item in inputs)).hexdigest()
+    return {"source": source, "n": len(inputs), "sha256": checksum}
+
+
 def scored(arrays: scores.Arrays, metric: str) -> scores.Arrays:
     """The arrays of the items behind a metric: those of its split, if a task has several, with known gold."""
     n, keep = len(arrays["ids"]), ~np.isnan(arrays["gold"])
@@ -178,6 +178,8 @@ class Analysis:
         draw: makes the figure, inside ``figures.style()``; ``None`` where no encoder could be analysed.
         table: a shorter table for the screen; ``None``: show ``rows``.
         summary: a line above the table.
+        values: numbers that stand for each encoder, by its label: what a table of the papers may show of it. ``n`` is
+            how many items they are of.
         failures: encoders that failed, and why.
     """
 
@@ -187,6 +189,7 @@ class Analysis:
     draw: Callable[[], Figure] | None
     table: TableRows | None = None
     summary: str = ""
+    values: Mapping[str, Mapping[str, float | None]] = field(default_factory=dict)
     failures: Sequence[Failure] = field(default=())
 
     def write(self, folder: str | Path, formats: Sequence[str] = ()) -> list[Path]:

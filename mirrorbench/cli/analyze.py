@@ -155,17 +155,20 @@ _command(
 )  # fmt: skip
 _command(
     "layers", "Layer by layer: performance, isotropy, random-word and intra-sentence similarity (MirrorWiC, Figure 2).",
-    "analyze layers -e bert -t wic --texts wic-sentences --limit 2000",
+    "analyze layers -e bert -t wic --texts wic-sentences-20k",
     texts=_Texts,
-    limit=Annotated[int, typer.Option(min=1, help="Sentences to draw at random where there are more.")],
+    limit=Annotated[int, typer.Option(min=1, help="Sentences in a sample where there are more.")],
+    samples=Annotated[int, typer.Option(min=1, help="Random samples of sentences; isotropy is the mean over them.")],
 )  # fmt: skip
 _command(
     "projection",
     "The senses of a word in two dimensions (MirrorWiC, Figure 3), and how well they part (silhouette).",
     "analyze projection -e bert -t wsd --word spring",
-    word=Annotated[str, typer.Option(help="A lemma of a disambiguation task (`wsd`): all its senses there.")],
+    word=Annotated[str, typer.Option(
+        help="A lemma of a disambiguation task (`wsd`), with all its senses there; under other tasks spring or summer.",
+        show_default="spring")],
     texts=Annotated[str, typer.Option(
-        "--texts", metavar="FILE", show_default="sentences with spring, inside the package",
+        "--texts", metavar="FILE", show_default="sentences inside the package",
         help="Lines of a sense, a tab, and a text with the word marked: `<t>word</t>`.")],
     method=Annotated[str, typer.Option(help="tsne, pca, or umap (if umap-learn is installed).")],
 )  # fmt: skip

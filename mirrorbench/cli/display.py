@@ -138,9 +138,11 @@ class Display(Reporter):
 
     def begin(self, cells: int) -> None:
         """A plan is about to be computed."""
-        self.total = cells
+        self.total += cells
         if self.progress and cells:
-            self._cells = self.progress.add_task("cells", total=cells, rate="")
+            if self._cells is None:
+                self._cells = self.progress.add_task("cells", rate="")
+            self.progress.update(self._cells, total=self.total)
 
     def stage(self, name: str, total: int, unit: str) -> None:
         """A stage begins."""

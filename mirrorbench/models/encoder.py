@@ -19,7 +19,7 @@ from mirrorbench.core.inputs import Array, LostTargets, TextInput, as_inputs, ch
 from mirrorbench.models import backbones, batching
 from mirrorbench.models.batching import Ragged
 from mirrorbench.models.pooling import Pooling
-from mirrorbench.models.transformer import Transformer
+from mirrorbench.models.transformer import Transformer, WordTargets
 
 TEXTS_PER_CHUNK = 2048
 """Texts that are tokenised and sorted together; the next chunk is tokenised while the model runs on this one."""
@@ -139,7 +139,7 @@ class TransformerEncoder:
         return vectors, np.sort(np.concatenate(all_windowed))
 
     def _batches(
-        self, ids: Ragged, targets: Ragged | None, poolings: list[Pooling], pad_to: int
+        self, ids: Ragged, targets: Ragged | WordTargets | None, poolings: Sequence[Pooling], pad_to: int
     ) -> Iterator[tuple[list[int], list[torch.Tensor]]]:
         """Batches and their vectors; the token budget is halved whenever the device runs out of memory.
 
@@ -174,8 +174,9 @@ class TransformerEncoder:
             waiting = deque(half for pair in halves for half in pair if half)
 
     def _forward(
-        self, rows: list[int], ids: Ragged, targets: Ragged | None, poolings: list[Pooling], pad_to: int
-    ) -> list[torch.Tensor]:
+        self, rows: list[int], ids: Ragged, targets: Ragged | WordTargets | None, poolings: Sequence[Pooling],
+        pad_to: int,
+    ) -> list[torch.Tensor]:  # fmt: skip
         """One batch; on a CPU its last text is repeated up to ``MIN_TOKENS``."""
         device, n, lengths = self.transformer.device, len(rows), ids.lengths[rows]
         width = max(pad_to, int(lengths.max()))
@@ -187,6 +188,33 @@ class TransformerEncoder:
             )
         self.cost += Cost(n, int(lengths.sum()), len(rows) * width)
         return [vectors[:n] for vectors in pooled]
+
+    @torch.inference_mode()
+    def encode_words(
+        self, texts: Sequence[Sequence[TextInput]], poolings: Sequence[Pooling],
+        advance: Callable[[int], None] = lambda n: None,
+    ) -> Iterator[tuple[int, Array]]:  # fmt: skip
+        """Vectors of several words of each text from one pass over the text, in no particular order of the texts.
+
+        Args:
+            texts: for each text its words, at least one.
+            poolings: of mode ``target`` and one maximum length; longer texts are left out.
+            advance: called with the number of texts done since the last call.
+
+        Yields:
+            The index of a text, and float32 of shape (poolings, words, dimensions).
+        """
+        for start in range(0, len(texts), TEXTS_PER_CHUNK):
+            chunk = texts[start : start + TEXTS_PER_CHUNK]
+            found = self.transformer.locate([word for words in chunk for word in words], poolings[0].max_length)
+            firsts = np.cumsum([0, *map(len, chunk)])
+            whole = np.setdiff1d(np.arange(len(chunk)), np.searchsorted(firsts, found.windowed, side="right") - 1)
+            targets = WordTargets(tuple(found.targets.take(np.arange(firsts[n], firsts[n + 1])) for n in whole))
+            for rows, pooled in self._batches(found.ids.take(firsts[whole]), targets, poolings, 0):
+                arrays = torch.stack(pooled).cpu().numpy()
+                for place, text in enumerate(whole[rows].tolist()):
+                    yield start + text, arrays[:, place, : len(chunk[text])]
+            advance(len(chunk))
 
     def lost_targets(self, inputs: Sequence[TextInput], pooling: Pooling) -> LostTargets:
         """Under a ``target`` pooling: inputs cut to a window, targets cut, and targets without tokens."""

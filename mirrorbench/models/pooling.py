@@ -81,7 +81,7 @@ def pool(
 
     ``hidden_states``: embeddings and each layer's output, each (batch, tokens, dimensions); the last layer suffices for
     ``layers="-1:"``. ``mask``: 1 for tokens, 0 for padding; ``target``: weights of the target's tokens, for vectors of
-    targets only; both (batch, tokens).
+    targets only; both (batch, tokens). Weights of several words, (batch, words, tokens), give as many vectors.
     """
     import torch
 
@@ -99,6 +99,8 @@ def pool(
     if pooling.of_target:
         assert target is not None
         with torch.autocast(states.device.type, enabled=False):  # autocast would use half precision
+            if target.dim() == 3:
+                return torch.bmm(target.to(states.dtype), states)
             return torch.bmm(target.to(states.dtype).unsqueeze(1), states).squeeze(1)
     weights = mask.to(states.dtype).unsqueeze(-1)
     return (states * weights).sum(1) / weights.sum(1)

@@ -136,6 +136,24 @@ def target_weights(targets: Ragged, width: int) -> NDArray[np.float32]:
     return matrix
 
 
+@dataclass(frozen=True, slots=True)
+class WordTargets:
+    """Positions of the tokens of several words in each text: one ``Ragged`` a text."""
+
+    words: tuple[Ragged, ...]
+
+    def take(self, rows: Sequence[int]) -> WordTargets:
+        """Some of the texts, in the order given."""
+        return WordTargets(tuple(self.words[row] for row in rows))
+
+    def weights(self, width: int) -> NDArray[np.float32]:
+        """As ``target_weights``, shape (texts, words, width); 0 where a text has fewer words than another."""
+        matrix = np.zeros((len(self.words), max(map(len, self.words)), width), dtype=np.float32)
+        for row, words in enumerate(self.words):
+            matrix[row, : len(words)] = target_weights(words, width)
+        return matrix
+
+
 @dataclass
 class Transformer:
     """A backbone in memory: its directory, the model in float32, and its tokenizer."""
@@ -211,20 +229,24 @@ class Transformer:
             )
 
     def forward(
-        self, ids: Ragged, poolings: Sequence[Pooling], pad_to: int = 0, targets: Ragged | None = None,
+        self, ids: Ragged, poolings: Sequence[Pooling], pad_to: int = 0, targets: Ragged | WordTargets | None = None,
         packed: bool = False,
     ) -> list[torch.Tensor]:  # fmt: skip
         """Vectors of a batch, (batch, dimensions) for each pooling, with gradients; does not wait for the device.
 
         ``pad_to``: pad to this many tokens instead of the longest text's. ``targets``: from ``locate``, for ``target``
-        poolings. ``packed``: no padding; only for models that ``can_pack``, with ``pad_to=0``.
+        poolings; those of several words a text give (batch, words, dimensions). ``packed``: no padding; only for models
+        that ``can_pack``, with ``pad_to=0``.
         """
         all_layers = not all(p.last_layer_only for p in poolings)
         if packed:
             layers, mask = self._packed_states(ids, all_layers)
         else:
             layers, mask = self._padded_states(ids, max(pad_to, int(ids.lengths.max())), all_layers)
-        target = None if targets is None else self._moved(target_weights(targets, mask.shape[1]))
+        width, weights = mask.shape[1], None
+        if targets is not None:
+            weights = targets.weights(width) if isinstance(targets, WordTargets) else target_weights(targets, width)
+        target = None if weights is None else self._moved(weights)
         return [pool(layers[-1:] if p.last_layer_only else layers, mask, p, target) for p in poolings]
 
     def _states(self, all_layers: bool, **inputs: torch.Tensor | None) -> tuple[torch.Tensor, ...]:

@@ -31,6 +31,8 @@ from mirrorbench.tasks import Scores
 
 _logger = logging.getLogger(__name__)
 
+ANALYSES = "analyses"
+"""Folder of the analyses that stand in the papers' tables, within that of the results."""
 RESULT_SCHEMA = 1
 """Version of the result file's layout."""
 
@@ -129,6 +131,11 @@ class ResultStore:
     def __init__(self, root: Path) -> None:
         self.root = root.expanduser()
         self.leases = Leases(self.root / ".leases")
+
+    @property
+    def analyses(self) -> ResultStore:
+        """Where analyses are stored, as results in which the analysis has the place of the task."""
+        return ResultStore(self.root / ANALYSES)
 
     def path(self, cell: Cell) -> Path:
         """The path of the cell's result, stored or not."""
@@ -253,13 +260,14 @@ def read_result(path: Path) -> Result:
 
 
 def read_results(root: Path) -> Iterator[Result]:
-    """All current results below a folder in the order of their paths, without those moved aside."""
+    """All current results below a folder in the order of their paths, without analyses and those moved aside."""
     yield from map(read_result, result_files(root))
 
 
 def result_files(root: Path) -> list[Path]:
     """The files that ``read_results`` reads."""
-    return [path for path in sorted(root.rglob("seed-*.json")) if re.fullmatch(r"seed-\d+\.json", path.name)]
+    found = (path for path in sorted(root.rglob("seed-*.json")) if re.fullmatch(r"seed-\d+\.json", path.name))
+    return [path for path in found if path.relative_to(root).parts[0] != ANALYSES]
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from mirrorbench.analysis import figures, geometry, scores
+from mirrorbench.analysis.layers import LayerSums, words_in
 from mirrorbench.analysis.study import Analysis, plain
 from mirrorbench.core.errors import UnknownNameError, UsageError
 from mirrorbench.core.specs import parse_spec
@@ -34,8 +35,10 @@ def _similarity(gold: np.ndarray) -> Any:
 
 
 def _layers(n: int, score: float | None) -> Any:
-    words = geometry.words_in(["the cat sat here", "a dog ran"])
-    layers = [geometry.measure_layer(k, RNG.normal(1, 1, size=(7, 4)), words, score) for k in range(4)]
+    sums = LayerSums(words_in(["the cat sat here", "a dog ran", "so it goes"]), 0)
+    for sentence, words in enumerate((4, 3, 3)):
+        sums.add(sentence, RNG.normal(1, 1, size=(4, words, 5)))
+    layers = sums.measure([np.array([0, 1]), np.array([1, 2])], [score] * 4)
     return figures.layers_figure(dict.fromkeys(NAMES[:n], layers), "WiC: accuracy")
 
 

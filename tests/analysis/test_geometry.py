@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import math
-import statistics
 from collections import Counter
-from collections.abc import Iterable
 from importlib.util import find_spec
-from itertools import combinations
 from pathlib import Path
 
 import numpy as np
 import pytest
+from loops import mean_of_pairs, naive_log
 from sklearn.metrics import silhouette_score
 
 from mirrorbench.analysis import geometry
@@ -24,15 +22,6 @@ def space(n: int = 30, d: int = 6, shift: float = 0.5, seed: int = 0) -> np.ndar
     """Vectors around a point that is not the origin, with unequal variances."""
     rng = np.random.default_rng(seed)
     return (rng.normal(size=(n, d)) * np.linspace(0.2, 1, d) + shift).astype(np.float32)
-
-
-def naive_log(vectors: np.ndarray) -> float:
-    """Eq. 2 word by word, over eigenvectors of both signs, with an eigensolver for general matrices."""
-    v = vectors.astype(np.float64)
-    _, columns = np.linalg.eig(v.T @ v)
-    both = [sign * column for column in np.real(columns).T for sign in (1, -1)]
-    sums = [sum(math.exp(sum(a * b for a, b in zip(c, row, strict=True))) for row in v) for c in both]
-    return math.log(min(sums) / max(sums))
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -121,77 +110,6 @@ def test_zero_vectors_a_single_one_and_none() -> None:
             geometry.measure_isotropy(wrong)
 
 
-SENTENCES = ("The cat sat.", "A well-known cat's toy", "Stop", "the THE cat")
-
-
-def cos(a: np.ndarray, b: np.ndarray) -> float:
-    return float(a @ b / (np.linalg.norm(a) * np.linalg.norm(b)))
-
-
-def mean_of_pairs(vectors: Iterable[np.ndarray]) -> float:
-    return statistics.fmean(cos(a, b) for a, b in combinations([v.astype(np.float64) for v in vectors], 2))
-
-
-def vectors_of(n: int, d: int = 5, seed: int = 1) -> np.ndarray:
-    return np.random.default_rng(seed).normal(0.4, 1, size=(n, d)).astype(np.float32)
-
-
-def test_words_have_spans_sentences_and_forms() -> None:
-    words = geometry.words_in(SENTENCES)
-    found = [item.text[slice(*item.spans[0])] for item in words.inputs]
-    assert found == ["The", "cat", "sat", "A", "well-known", "cat's", "toy", "the", "THE", "cat"]
-    assert words.sentence.tolist() == [0, 0, 0, 1, 1, 1, 1, 2, 2, 2]  # "Stop" has no context
-    forms = dict(zip(found, words.form.tolist(), strict=True))
-    assert forms["The"] == forms["the"] == forms["THE"]
-    assert len(set(words.form.tolist())) == 7
-    assert set(words.form.tolist()) == set(range(7))
-
-
-def test_intra_sentence_similarity_of_loops() -> None:
-    words = geometry.words_in(SENTENCES)
-    vectors = vectors_of(len(words.inputs)).astype(np.float64)
-    expected = []
-    for sentence in range(3):
-        own = [v for v, s in zip(vectors, words.sentence, strict=True) if s == sentence]
-        context = sum(own) / len(own)
-        expected.append(sum(cos(v, context) for v in own) / len(own))
-    assert geometry.intra_sentence_similarity(vectors, words.sentence) == pytest.approx(expected)
-
-
-def test_means_of_groups_in_any_order() -> None:
-    group = np.array([2, 0, 1, 0, 2, 2])
-    vectors = vectors_of(6)
-    expected = [np.mean([v for v, g in zip(vectors, group, strict=True) if g == k], axis=0) for k in range(3)]
-    np.testing.assert_allclose(geometry.group_means(vectors, group), expected, rtol=1e-6)
-
-
-def test_random_words_are_all_pairs_where_they_are_few() -> None:
-    means = vectors_of(9)
-    assert geometry.random_word_similarity(means) == pytest.approx([mean_of_pairs(means)])
-
-
-def test_random_words_are_samples_where_they_are_many() -> None:
-    means = vectors_of(1000)
-    found = geometry.random_word_similarity(means, seed=3)
-    assert found.shape == (geometry.SAMPLES,)
-    assert len(set(found.tolist())) == geometry.SAMPLES
-    np.testing.assert_array_equal(found, geometry.random_word_similarity(means, seed=3))
-    rng = np.random.default_rng(3)
-    assert found[0] == pytest.approx(mean_of_pairs(means[rng.choice(1000, geometry.SAMPLE_SIZE, replace=False)]))
-
-
-def test_a_layer_joins_its_measures() -> None:
-    words = geometry.words_in(SENTENCES)
-    vectors = vectors_of(len(words.inputs))
-    layer = geometry.measure_layer(2, vectors, words, score=0.5)
-    assert (layer["layer"], layer["score"], layer["random_sd"]) == (2, 0.5, None)
-    assert layer["adjusted_intra_similarity"] == pytest.approx(layer["intra_similarity"] - layer["random_similarity"])
-    sentences = [vectors[words.sentence == s].astype(np.float64).mean(0) for s in range(3)]
-    assert layer["log_isotropy"] == pytest.approx(geometry.log_isotropy(np.array(sentences)))
-    by_form = [vectors[words.form == f].astype(np.float64).mean(0) for f in range(7)]
-    assert layer["random_similarity"] == pytest.approx(mean_of_pairs(by_form))
-
-
 def clusters(n: int = 12) -> tuple[np.ndarray, list[str]]:
     rng = np.random.default_rng(0)
     centres = np.repeat(np.eye(6)[:3] * 4, n, axis=0)
@@ -236,11 +154,16 @@ def test_silhouette_by_cosine() -> None:
     assert geometry.silhouette(vectors[:3], list("abc")) is None
 
 
-def test_examples_inside_the_package() -> None:
-    found = geometry.read_examples()
+@pytest.mark.parametrize(("word", "others"), [("spring", ("coil", "water")), ("summer", ("person", "beam"))])
+def test_examples_inside_the_package(word: str, others: tuple[str, str]) -> None:
+    """The two words of MirrorWiC's Figure 3: "different senses of spring and summer under different models"."""
+    found = geometry.own_examples(word)
     assert len(found.inputs) == len(set(found.inputs)) == 36
-    assert Counter(found.senses) == {"season": 12, "coil": 12, "water": 12}
-    assert all(item.text[slice(*item.spans[0])].lower() == "spring" for item in found.inputs)
+    assert Counter(found.senses) == dict.fromkeys(("season", *others), 12)
+    assert all(item.text[slice(*item.spans[0])].lower() == word for item in found.inputs)
+    assert geometry.examples_of(word, [], "quick-wic") == found  # a task without senses
+    with pytest.raises(UsageError, match="only of spring and summer"):
+        geometry.own_examples("autumn")
 
 
 def test_a_file_of_contexts(tmp_path: Path) -> None:

@@ -59,6 +59,20 @@ def test_isotropy_of_the_embedded_model(analyze: Callable, folder: Path) -> None
         assert (folder / "analysis" / f"isotropy-quick-sts.{name}").stat().st_size > 1000
 
 
+def test_repeats_stay_under_the_released_protocol(analyze: Callable, folder: Path) -> None:
+    """Mirror-BERT, footnote 15: over the tuning text, of which the released file has repeats; its tuning keeps them."""
+    import mirrorbench
+
+    lines = ["a cat", "a dog", "a cat", "a cat ", "the tall ship"]
+    (folder / "texts.txt").write_text("\n".join(lines), encoding="utf-8")
+    for protocol, texts in (("paper", ["a cat", "a dog", "the tall ship"]), ("released", lines)):
+        analyze("isotropy", "-e", PLAIN, "--texts", "texts.txt", "--protocol", protocol, "-f", "none").works()
+        (row,) = rows(folder / "analysis" / "isotropy-quick-sts.csv")
+        vectors = mirrorbench.load(PLAIN).encode(texts).astype(np.float64)
+        assert int(row["n"]) == len(texts)
+        assert float(row["mean_vector_norm"]) == pytest.approx(float(np.linalg.norm(vectors.mean(axis=0))))
+
+
 def test_layers_of_a_random_model(analyze: Callable, folder: Path, random_model: Callable) -> None:
     import mirrorbench
 
@@ -115,7 +129,10 @@ def test_roc_and_projection_of_words_in_context(analyze: Callable, folder: Path,
     said = analyze("projection", "-e", model, "--method", "pca", "-f", "png").works()
     assert len(rows(folder / "analysis" / "projection-contexts-pca.csv")) == 36
     assert table(said)[0]["senses"] == "3"
-    for arguments in (("--word", "spring"), ("--method", "mds"), ("--word", "spring", "--texts", "x")):
+    analyze("projection", "-e", model, "--method", "pca", "--word", "summer", "-f", "none").works()
+    found = rows(folder / "analysis" / "projection-summer-pca.csv")
+    assert {row["sense"] for row in found} == {"season", "person", "beam"}
+    for arguments in (("--word", "autumn"), ("--method", "mds"), ("--word", "spring", "--texts", "x")):
         said = analyze("projection", "-e", model, *arguments).fails(2)
         assert said.err
 

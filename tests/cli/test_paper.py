@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 from stored import stored, write
 
@@ -70,7 +71,6 @@ def test_a_document_and_a_table_of_facts(mirrorbench: Callable) -> None:
         (["mirror-bert/table3", "--protocol", "papers"], "unknown protocol 'papers'", "paper"),
         (["mirror-bert/table3", "--standalone"], "--standalone is for --format latex", ""),
         (["mirror-bert/table15", "--run"], "there is nothing to run", ""),
-        (["mirror-bert/table9", "--run"], "no cell that a run could measure", "says why"),
         (["--run"], "need a table", "lists them"),
         (["mirrorwic", "--format", "csv"], "need a table", ""),
     ],
@@ -80,25 +80,31 @@ def test_bad_requests_are_exit_code_2(mirrorbench: Callable, arguments: list[str
 
 
 @pytest.fixture
-def small_table(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """A table of two rows on the embedded data, beside the papers' own."""
+def own_tables(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder of tables in the place of the papers'."""
     from mirrorbench.reports.papers import tables
 
-    path = folder / "specs" / "own" / "table1.yaml"
-    path.parent.mkdir(parents=True)
+    own = folder / "specs" / "own"
+    own.mkdir(parents=True)
+    monkeypatch.setattr(tables, "PAPERS", ("own",))
+    monkeypatch.setattr(tables, "specs_folder", lambda: own.parent)
+    tables.paper_tables.cache_clear()
+    yield own
+    tables.paper_tables.cache_clear()
+
+
+@pytest.fixture
+def small_table(own_tables: Path) -> str:
+    """A table of two rows on the embedded data."""
     tuned = "roberta+mirror:corpus=quick-sentences,corpus_size=60"
-    path.write_text(
+    (own_tables / "table1.yaml").write_text(
         "{title: Small, where: nowhere, kind: scores, scale: fraction, metric: spearman,\n"
         "defaults: {dropout: 0.1}, columns: [{head: STS, task: quick-sts}, {head: change, difference: STS}], rows: [\n"
         f"{{label: with, encoder: '{tuned}', values: [.700, '-']}},\n"
         f"{{label: without, encoder: '{tuned},dropout=0', against: 1, values: [.600, -.100]}},\n"
         "{label: a system, encoder: sbert, values: [.650, '-']}]}\n"
     )
-    monkeypatch.setattr(tables, "PAPERS", ("own",))
-    monkeypatch.setattr(tables, "specs_folder", lambda: folder / "specs")
-    tables.paper_tables.cache_clear()
-    yield "own/table1"
-    tables.paper_tables.cache_clear()
+    return "own/table1"
 
 
 def test_a_run_fills_what_is_missing_and_only_that(
@@ -122,6 +128,77 @@ def test_a_run_fills_what_is_missing_and_only_that(
     assert "4 of them from earlier runs" in again.err
     assert listing(mirrorbench("paper", "--encoder", model).out)[small_table][0] == "2 of 3"
     assert listing(mirrorbench("paper").out)[small_table][0] == "0 of 3"
+
+
+ANALYSED = """
+title: Spaces
+where: nowhere
+kind: scores
+scale: raw
+columns:
+  - {head: IS, analysis: {kind: isotropy, value: row_isotropy, task: quick-sts, texts: texts.txt}}
+  - {head: MVN, analysis: {kind: isotropy, value: mean_vector_norm, task: quick-sts, texts: texts.txt}}
+  - {head: dissimilar, analysis: {kind: similarity, value: low, task: quick-sts}}
+  - {head: similar, analysis: {kind: similarity, value: high, task: quick-sts}}
+  - {head: spring, analysis: {kind: projection, value: silhouette, task: quick-wic, word: spring}}
+  - {head: random words, analysis: {kind: layers, value: random_similarity, task: quick-sts, texts: texts.txt}}
+rows:
+  - {label: before, encoder: "bert+base:pooling=mean", values: [.169, 7.89, null, null, null, null]}
+  - {label: after, encoder: "bert+mirror:corpus=texts.txt", values: [.599, 2.11, null, null, null, null]}
+"""
+
+
+def test_analyses_stand_beside_what_is_published(
+    mirrorbench: Callable, folder: Path, own_tables: Path, random_model: Callable[[str], Path]
+) -> None:
+    from mirrorbench import load
+
+    (own_tables / "table9.yaml").write_text(ANALYSED)
+    (folder / "texts.txt").write_text("the cat sat here\na dog ran\nwe ate the pie\nthe dog sat\n")
+    model = str(random_model("bert"))
+    run = ("paper", "own/table9", "--encoder", model, "--run", "--seeds", "2", "--format", "json")
+    said = mirrorbench(*run).works()
+    cells = {(cell["row"], cell["column"]): cell for cell in json.loads(said.out)["cells"]}
+    assert {cell["seeds"] for (row, _), cell in cells.items() if row == 1} == {1}  # nothing is tuned: no seeds
+    assert {cell["seeds"] for (row, _), cell in cells.items() if row == 2} == {2}
+    assert cells[1, "IS"]["encoder"] == f"{model}+base:pooling=mean"
+
+    vectors = load(f"{model}+base:pooling=mean").encode((folder / "texts.txt").read_text().splitlines())
+    mean = vectors.astype(np.float64).mean(axis=0)
+    assert cells[1, "MVN"]["measured"] == pytest.approx(float(np.linalg.norm(mean)))
+    (path,) = (path for path in (folder / "results").rglob("quick-sts/seed-0.npz") if "base" in str(path))
+    stored = np.load(path)
+    low, high = (stored["gold"].min() + np.ptp(stored["gold"]) * part for part in (1 / 3, 2 / 3))
+    assert cells[1, "dissimilar"]["measured"] == pytest.approx(stored["scores"][stored["gold"] < low].mean())
+    assert cells[1, "similar"]["measured"] == pytest.approx(stored["scores"][stored["gold"] >= high].mean())
+    mirrorbench("analyze", "projection", "-e", f"{model}+base:pooling=mean", "-f", "none").works(
+        f"\t{cells[1, 'spring']['measured']:.4f}"
+    )
+    where = ("-t", "quick-sts", "--texts", "texts.txt", "-f", "none")
+    mirrorbench("analyze", "layers", "-e", f"{model}+base:pooling=mean", *where).works()
+    top = np.loadtxt(folder / "analysis" / "layers-quick-sts.csv", delimiter=",", skiprows=1, usecols=5)
+    assert cells[1, "random words"]["measured"] == pytest.approx(top[-4:].mean())
+
+    again = mirrorbench(*run).works()
+    assert json.loads(again.out)["cells"] == json.loads(said.out)["cells"]
+    assert "12 of them from earlier runs" in again.err  # nothing is computed twice
+    assert mirrorbench("paper", "own/table9", "--encoder", model, "-f", "json").out == again.out
+    assert listing(mirrorbench("paper", "--encoder", model).out)["own/table9"][0] == "12 of 12"
+    assert "isotropy" not in mirrorbench("leaderboard", "results").works().out  # they are no scores of tasks
+    (folder / "texts.txt").write_text("the cat sat here\na dog ran\n")  # other texts, another number
+    mirrorbench(*run).works()
+    cells = {(cell["row"], cell["column"]): cell for cell in json.loads(mirrorbench(*run).out)["cells"]}
+    assert cells[1, "MVN"]["measured"] == pytest.approx(
+        float(np.linalg.norm(vectors[:2].astype(np.float64).mean(axis=0)))
+    )
+
+
+def test_a_table_that_nothing_can_measure(mirrorbench: Callable, own_tables: Path) -> None:
+    (own_tables / "table1.yaml").write_text(
+        "{title: Copied, where: nowhere, kind: scores, scale: fraction, metric: spearman,\n"
+        "columns: [{head: STS, task: quick-sts}], rows: [{label: other, encoder: null, note: unknown, values: [.7]}]}\n"
+    )
+    mirrorbench("paper", "own/table1", "--run").fails(2, "no cell that a run could measure", "says why", out="")
 
 
 def test_what_fails_is_told_and_the_table_printed_all_the_same(mirrorbench: Callable, small_table: str) -> None:

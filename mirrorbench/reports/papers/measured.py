@@ -20,7 +20,8 @@ from typing import Any
 from mirrorbench.core.errors import UsageError
 from mirrorbench.core.specs import EncoderSpec
 from mirrorbench.reports.leaderboard import mean_over_seeds, provenance_notes, without_repeats
-from mirrorbench.reports.papers.tables import SCALES, FactTable, PaperTable, Printed, Target
+from mirrorbench.reports.papers.tables import SCALES, FactTable, PaperTable, Printed
+from mirrorbench.reports.papers.targets import AskedAnalysis, Target
 from mirrorbench.reports.renderers import latex, markdown, number
 from mirrorbench.reports.table import Column, Row, Score, Table
 from mirrorbench.runs.plan import Request
@@ -162,15 +163,27 @@ def _difference(table: PaperTable, cells: Sequence[Sequence[PaperCell]], row: in
 def paper_requests(
     table: PaperTable, seeds: int, protocol: str = "paper", backbone: EncoderSpec | None = None
 ) -> list[Request]:
-    """Requests for exactly the measurable cells of a table; on another ``backbone`` without encoder systems."""
+    """Requests for exactly the measurable cells of tasks; on another ``backbone`` without encoder systems."""
     tasks: dict[EncoderSpec, dict[str, None]] = {}
     for target in table.targets(backbone).values():
-        if backbone is None or target.spec.method:
+        if not target.analysis and (backbone is None or target.spec.method):
             tasks.setdefault(target.spec, {}).update(dict.fromkeys(target.tasks))
     by_tasks: dict[tuple[str, ...], list[EncoderSpec]] = {}
     for spec, names in tasks.items():
         by_tasks.setdefault(tuple(names), []).append(spec)
     return [Request(tuple(specs), names, tuple(range(seeds)), "", protocol) for names, specs in by_tasks.items()]
+
+
+def paper_analyses(
+    table: PaperTable, backbone: EncoderSpec | None = None
+) -> list[tuple[AskedAnalysis, list[EncoderSpec]]]:
+    """The analyses of a table, each once, and the encoders that they are asked of."""
+    found: dict[str, tuple[AskedAnalysis, dict[EncoderSpec, None]]] = {}
+    for target in table.targets(backbone).values():
+        if target.analysis and (backbone is None or target.spec.method):
+            _, specs = found.setdefault(target.analysis.name, (target.analysis, {}))
+            specs[target.spec] = None
+    return [(asked, list(specs)) for asked, specs in found.values()]
 
 
 Content = MeasuredTable | FactTable
@@ -280,8 +293,11 @@ def _notes(content: MeasuredTable) -> list[str]:
     ]
     if any(not p.text for line, row in zip(table.rows, table.printed, strict=True) if not line.source for p in row):
         notes.append(f"{ILLEGIBLE}: not legible, or not printed as a number, in the copies that this was typed from.")
-    analyses = sorted({column.analysis for column in table.columns if column.analysis})
-    notes += [f"Not scores of tasks: see mirrorbench analyze {name}." for name in analyses]
+    shown: dict[str, list[str]] = {}
+    for head in table.columns:
+        if asked := head.analysis:
+            shown.setdefault(f"{asked.value} of mirrorbench analyze {asked.kind}", []).append(head.title)
+    notes += [f"Measured: {', '.join(heads)}: {what}." for what, heads in shown.items()]
     if content.results and content.backbone is not None:
         notes.append(
             f"Measured with {content.backbone} in place of the paper's models: compare the shape, not the values."

@@ -19,6 +19,7 @@ from mirrorbench.core.errors import DataFormatError, UsageError, unknown_name
 from mirrorbench.core.schema import read
 from mirrorbench.core.specs import EncoderSpec, Value, parse_params, parse_spec
 from mirrorbench.data.cardfile import builtin_suites
+from mirrorbench.reports.papers.targets import AskedAnalysis, Statistic, Target, Text
 
 PAPERS = ("mirror-bert", "mirrorwic", "poster")
 """The folders of the specs, in the order of lists."""
@@ -33,9 +34,6 @@ _BOUND = re.compile(r"[<≈] ?\d*\.?\d+|\d+-\d+")
 """What a text says in place of a number: ``< 0.002``, ``≈ 30``, ``10-20``."""
 _KINDS_OF_COLUMN = ("task", "suite", "average", "difference", "analysis")
 
-Statistic = Literal["score", "deviation", "seconds", "seconds an epoch"]
-"""Of the results of a cell: the score, its standard deviation over seeds, or the seconds of the tuning."""
-Text = Annotated[str, msgspec.Meta(pattern=r"\S")]
 NameOfFile = Annotated[str, msgspec.Meta(max_length=0)]
 """Not a key of the file: ``read_paper_table`` sets it."""
 
@@ -59,16 +57,6 @@ class Printed:
         return self.text == ABSENT
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
-    """What a cell is measured by: the mean of a metric over tasks, or another ``statistic`` of the same results."""
-
-    spec: EncoderSpec
-    tasks: tuple[str, ...]
-    metric: str
-    statistic: Statistic = "score"
-
-
 class _Spec(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """A mapping of a spec; unknown keys are errors."""
 
@@ -89,8 +77,7 @@ class PaperColumn(_Spec):
     average: Literal["all"] | tuple[str, ...] = ()
     difference: str = ""
     minus: str = ""
-    analysis: str = ""
-    corpus: str = ""
+    analysis: AskedAnalysis | None = None
     set: dict[str, str] = {}
     backbone: str = ""
     unavailable: str = ""
@@ -245,8 +232,8 @@ class PaperTable(_Spec, tag="scores", tag_field="kind", dict=True):
         """What a cell is measured by; ``None`` where it cannot be measured."""
         line, head = self.rows[row], self.columns[column]
         members = [self.columns[i] for i in self.averaged(column)] or [head]
-        tasks = tuple(task for member in members for task in member.tasks)
-        spec, first = line.spec, members[0]
+        spec, first, asked = line.spec, members[0], head.analysis
+        tasks = (asked.name,) if asked else tuple(task for member in members for task in member.tasks)
         if spec is None or self.printed[row][column].absent or head.unavailable or not tasks:
             return None
         if backbone is not None and line.source:
@@ -254,12 +241,12 @@ class PaperTable(_Spec, tag="scores", tag_field="kind", dict=True):
         if spec.method:  # not for an encoder system
             spec = spec.with_params(**dict(_params(first.set)))
             spec = replace(spec, backbone=first.backbone) if first.backbone else spec
-        defaults, metric = dict(self.defaults_of(line)), self.metric_of(first)
+        defaults, metric = dict(self.defaults_of(line)), asked.value if asked else self.metric_of(first)
         if backbone is not None:
-            return Target(_on_backbone(spec, backbone, defaults), tasks, metric, first.statistic)
+            return Target(_on_backbone(spec, backbone, defaults), tasks, metric, first.statistic, asked)
         # Keys with the paper's own value are left out, as in ``mirrorbench run``.
         kept = tuple((key, value) for key, value in spec.params if key not in defaults or defaults[key] != value)
-        return Target(replace(spec, params=kept), tasks, metric, first.statistic)
+        return Target(replace(spec, params=kept), tasks, metric, first.statistic, asked)
 
     def targets(self, backbone: EncoderSpec | None = None) -> dict[tuple[int, int], Target]:
         """The targets of all measurable cells, by row and column."""

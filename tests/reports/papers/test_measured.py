@@ -26,6 +26,7 @@ from mirrorbench.reports.papers.measured import (
     PaperCell,
     as_table,
     measured_table,
+    paper_analyses,
     paper_requests,
     render_paper,
 )
@@ -194,6 +195,7 @@ def test_requests_cover_the_measurable_cells_and_no_others(name: str) -> None:
     requests = paper_requests(found, 2)
     wanted = {(t.spec, task) for t in found.targets().values() for task in t.tasks}
     made = [(spec, task) for request in requests for spec in request.encoders for task in request.tasks]
+    made += [(spec, asked.name) for asked, specs in paper_analyses(found) for spec in specs]
     assert set(made) == wanted
     assert len(made) == len(wanted)
     assert all(request.seeds == (0, 1) for request in requests)

@@ -13,6 +13,7 @@ from mirrorbench.analysis import ANALYSES
 from mirrorbench.core.errors import DataFormatError, UnknownNameError
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.specs import parse_spec
+from mirrorbench.data.corpora import check_corpus
 from mirrorbench.models import backbones
 from mirrorbench.reports.papers.tables import (
     PAPERS,
@@ -290,13 +291,14 @@ def test_encoders_tasks_and_metrics_exist(name: str, plugins: Plugins) -> None:
     for target in table.targets().values():
         if target.spec.method:
             assert target.spec.backbone in backbones.BACKBONES
-        for level in {plugins.tasks[task].level for task in target.tasks}:
+        tasks = (target.analysis.task,) if target.analysis else target.tasks
+        for level in {plugins.tasks[task].level for task in tasks}:
             assert expand_ladder(target.spec, level, plugins) == (target.spec,)  # a row, not a ladder
         if target.spec.method and plugins.methods[target.spec.method].tunes:
             method = plugins.methods[target.spec.method]
             recipe = method.preset("sentence", "bert", "paper")
             override(recipe, dict(target.spec.params), {e.name: e.value for e in plugins.augmentations})
-        for task in target.tasks:
+        for task in () if target.analysis else tasks:
             main = plugins.tasks[task].main_metric
             related = target.metric == main or target.metric.rpartition("_")[2] in ("accuracy", "auc", "accuracy@5")
             assert related, f"{task} has {main}, the column {target.metric}"
@@ -315,8 +317,13 @@ def test_the_papers_own_values_are_our_presets(name: str) -> None:
             assert value == (recipe.layers if key == "layers" else recipe.rate(key)), (name, row.label, key)
 
 
-def test_analyses_are_commands() -> None:
-    assert {c.analysis for table in TABLES.values() for c in table.columns if c.analysis} <= set(ANALYSES)
+def test_analyses_are_commands_with_these_options(plugins: Plugins) -> None:
+    asked = [c.analysis for table in TABLES.values() for c in table.columns if c.analysis and not c.unavailable]
+    assert {one.kind for one in asked} == {"isotropy", "layers", "projection", "similarity"}
+    for one in asked:
+        assert one.options.keys() <= ANALYSES[one.kind].keys()
+        for corpus in filter(None, (one.corpus, one.texts)):
+            check_corpus(corpus, plugins.corpora.by_name())
 
 
 def test_models_are_our_backbones() -> None:

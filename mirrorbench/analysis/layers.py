@@ -1,0 +1,142 @@
+"""Layers of a model over the words of sentences (MirrorWiC, section 5.3, Figure 2).
+
+Two of the measures are from Ethayarajh (2019). Vectors are summed up as they are encoded: those of all words of ten
+thousand sentences in all layers would not fit in memory.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mirrorbench.analysis.geometry import log_isotropy, mean_cosine
+from mirrorbench.core.inputs import TextInput
+from mirrorbench.tasks.metrics import unit
+
+WORD_SAMPLES, SAMPLE_SIZE = 5, 200
+"""Random samples of words, and words in each (MirrorWiC, section 5.3)."""
+TOP = 4
+"""Last layers that stand for a model: those that MirrorWiC tunes, and that its Figure 2 marks."""
+_WORD = re.compile(r"\w+(?:[-'’]\w+)*")
+
+Rows = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """The words of a sentence, each in its context, and the number of each word's lower-case form."""
+
+    words: tuple[TextInput, ...]
+    forms: Rows
+
+
+def words_in(texts: Iterable[str]) -> list[Sentence]:
+    """The words of sentences (letters, digits, inner hyphens and apostrophes); sentences of one word are left out."""
+    numbers: dict[str, int] = {}
+    found = []
+    for text in texts:
+        words = list(_WORD.finditer(text))
+        if len(words) > 1:
+            forms = [numbers.setdefault(word[0].lower(), len(numbers)) for word in words]
+            found.append(Sentence(tuple(TextInput(text, (word.span(),)) for word in words), np.array(forms)))
+    return found
+
+
+def draw(n: int, size: int, samples: int, seed: int) -> list[Rows]:
+    """Random samples of ``size`` of n numbers, each without repeats and in rising order; all, once, if n is no more."""
+    if not 0 < size < n:
+        return [np.arange(n)]
+    rng = np.random.default_rng(seed)
+    return [np.sort(rng.choice(n, size, replace=False)) for _ in range(samples)]
+
+
+class LayerSums:
+    """Sums over the words of sentences in every layer.
+
+    Args:
+        sentences: the sentences; each may be added once.
+        seed: draws the words for the similarity of random words.
+    """
+
+    def __init__(self, sentences: Sequence[Sentence], seed: int) -> None:
+        self.sentences = sentences
+        n_forms = 1 + max(chain.from_iterable(one.forms.tolist() for one in sentences))
+        self.word_samples = draw(n_forms, SAMPLE_SIZE, WORD_SAMPLES, seed)
+        drawn = np.unique(np.concatenate(self.word_samples))
+        self._place = np.full(n_forms, -1)
+        self._place[drawn] = np.arange(len(drawn))
+        self._contexts = np.zeros(len(drawn), dtype=np.int64)
+        self._read = np.zeros(len(sentences), dtype=bool)
+        self._words: NDArray[Any]
+        self._means: NDArray[Any]
+        self._intra: NDArray[Any]
+        self._words = self._means = self._intra = np.empty(0)
+
+    def add(self, sentence: int, vectors: NDArray[Any]) -> None:
+        """Take in the vectors of a sentence's words, shape (layers, words, dimensions)."""
+        rows = vectors.astype(np.float64)
+        layers, _, dimensions = rows.shape
+        if not self._means.size:
+            self._means = np.zeros((layers, len(self.sentences), dimensions), dtype=np.float32)  # the largest of all
+            self._intra = np.zeros((layers, len(self.sentences)))
+            self._words = np.zeros((layers, len(self._contexts), dimensions))
+        centres = rows.mean(axis=1)
+        self._means[:, sentence] = centres
+        self._intra[:, sentence] = np.einsum("lwd,ld->lw", unit(rows), unit(centres)).mean(axis=1)
+        places = self._place[self.sentences[sentence].forms]
+        for word in np.flatnonzero(places >= 0):
+            self._words[:, places[word]] += rows[:, word]
+            self._contexts[places[word]] += 1
+        self._read[sentence] = True
+
+    def measure(self, samples: Sequence[Rows], scores: Sequence[float | None]) -> list[dict[str, Any]]:
+        """The measures of each layer (0: the embeddings) by column name, under the layer's score on a task.
+
+        ``log_isotropy`` is that of sentences, the mean over ``samples`` of them (Figures 2c, 2d; footnote 8),
+        ``random_similarity`` the average cosine of two words, each the mean of its contexts, the mean over random
+        samples of words (2e, 2f), ``intra_similarity`` the average cosine of a sentence's words with their mean vector,
+        and ``adjusted_intra_similarity`` that minus the random one (2g, 2h).
+        """
+        kept = [sample[self._read[sample]] for sample in samples]
+        known = self._contexts > 0
+        drawn = [places[known[places]] for places in (self._place[forms] for forms in self.word_samples)]
+        with np.errstate(invalid="ignore"):
+            words = self._words / self._contexts[:, None]
+        rows = []
+        for layer, score in enumerate(scores):
+            isotropy = [log_isotropy(self._means[layer, sample]) for sample in kept]
+            random = [mean_cosine(words[layer, places]) for places in drawn]
+            intra = float(self._intra[layer, self._read].mean())
+            rows.append({
+                "layer": layer,
+                "score": score,
+                "log_isotropy": float(np.mean(isotropy)), "log_isotropy_sd": _deviation(isotropy),
+                "random_similarity": float(np.mean(random)), "random_sd": _deviation(random),
+                "intra_similarity": intra,
+                "adjusted_intra_similarity": intra - float(np.mean(random)),
+            })  # fmt: skip
+        return rows
+
+    @property
+    def n_words(self) -> int:
+        """Words of the sentences that were added."""
+        return sum(len(one.words) for one, read in zip(self.sentences, self._read, strict=True) if read)
+
+
+def _deviation(values: Sequence[float]) -> float | None:
+    return float(np.std(values, ddof=1)) if len(values) > 1 else None
+
+
+def of_top_layers(rows: Sequence[dict[str, Any]]) -> dict[str, float | None]:
+    """Each measure's mean over the last layers of a model (``measure``'s rows); ``None`` where one has no value."""
+    found: dict[str, float | None] = {}
+    for name in ("score", "log_isotropy", "random_similarity", "intra_similarity", "adjusted_intra_similarity"):
+        values = [row[name] for row in rows[-TOP:]]
+        found[name] = None if None in values else float(np.mean(values))
+    return found
