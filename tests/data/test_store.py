@@ -15,6 +15,7 @@ from toy_cards import make_card, make_file
 
 from mirrorbench.core.errors import DataIntegrityError, DataUnavailableError, StorageError
 from mirrorbench.data import cards as cards_module
+from mirrorbench.data import sources
 from mirrorbench.data import store as store_module
 from mirrorbench.data.cards import ArchiveSource, Card, Converted, DataFile, PackageSource, UrlSource
 from mirrorbench.data.formats import parse
@@ -222,6 +223,25 @@ class TestUnverified:
         data.files["a.txt"].write_bytes(b"something else")
         with pytest.raises(DataIntegrityError, match=sha256):
             DataStore(tmp_path).resolve(card)
+
+    def test_a_file_of_unknown_size_is_downloaded_up_to_a_limit(
+        self, server: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Wikipedia's million sentences are larger than what is taken out of an archive."""
+        monkeypatch.setattr(sources, "MEMBER_LIMIT", 1)
+        monkeypatch.setattr(sources, "_DOWNLOAD_LIMIT", 8)
+        for path, content in (("/a.txt", b"8 bytes\n"), ("/b.txt", b"9 bytes!\n")):
+            server.pages[path] = content
+        fits, exceeds = (
+            make_card(
+                DataFile(name, "", None, sources=(UrlSource(f"{server.url}/{name}"),), unverified=True), name=name[0],
+                kind="corpus", metric="", parser="lines",
+            )
+            for name in ("a.txt", "b.txt")
+        )  # fmt: skip
+        assert DataStore(tmp_path).resolve(fits).files["a.txt"].read_bytes() == b"8 bytes\n"
+        with pytest.raises(DataUnavailableError, match="sends more than the 8 bytes"):
+            DataStore(tmp_path).resolve(exceeds)
 
     def test_a_page_that_says_not_found_is_not_kept(self, server: Any, tmp_path: Path) -> None:
         sources = tuple(UrlSource(f"{server.url}/{name}") for name in ("dev.tsv", "test.tsv"))
