@@ -12,7 +12,7 @@ import random
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -192,32 +192,37 @@ def card_texts(path: Path, options: Mapping[str, Any], strip: bool = True) -> li
     texts = read_lines(path)[skip:]
     if "column" in options:
         own = options["column"]
-        columns = [{**options, "column": one} for one in (own if isinstance(own, list | tuple) else [own])]
-        cuts = [(_json_value if isinstance(one["column"], str) else _field, one) for one in columns]
-        numbered = [(text, f"{path}, line {line}") for line, text in enumerate(texts, start=skip + 1)]
-        texts = [cut(text, one, where) for text, where in numbered for cut, one in cuts]
+        columns = own if isinstance(own, list) and own else [own]
+        as_json = isinstance(columns[0], str)
+        separator = text_option({"separator": "\t", **options}, "separator")
+        cut = _json_values if as_json else partial(_fields, separator=separator)
+        columns = columns if as_json else [whole_number({"column": one}, "column", 0) for one in columns]
+        numbered = enumerate(texts, start=skip + 1)
+        texts = [found for line, text in numbered for found in cut(text, columns, f"{path}, line {line}")]
     kept = [text.strip() if strip else text for text in texts if text.strip()]
     return kept[: whole_number(options, "take", len(kept))]
 
 
-def _field(text: str, options: Mapping[str, Any], where: str) -> str:
-    column = whole_number(options, "column", 0)
-    fields = text.split(text_option(options, "separator") if "separator" in options else "\t")
-    if len(fields) <= column:
-        raise DataFormatError(f"{where}: there is no column {column} (counted from 0) in {shown(text)}.")
-    return fields[column]
+def _fields(text: str, columns: Sequence[int], where: str, separator: str) -> list[str]:
+    fields = text.split(separator)
+    if len(fields) <= max(columns):
+        raise DataFormatError(f"{where}: there is no column {max(columns)} (counted from 0) in {shown(text)}.")
+    return [fields[column] for column in columns]
 
 
-def _json_value(text: str, options: Mapping[str, Any], where: str) -> str:
-    """The text in a column of JSON lines, line ends in it replaced by spaces; null counts as blank."""
-    row, column = parse_json(text, where), options["column"]
-    if not isinstance(row, dict) or column not in row:
-        had = f"It has: {', '.join(row)}" if isinstance(row, dict) else ""
-        raise DataFormatError(f"{where}: there is no column {column!r}.", hint=had)
-    value = "" if row[column] is None else row[column]
-    if not isinstance(value, str) or not is_text(value):
-        raise DataFormatError(f"{where}: column {column!r} holds {shown(repr(value))}, which is no text.")
-    return " ".join(value.splitlines())
+def _json_values(text: str, columns: Sequence[str], where: str) -> list[str]:
+    """The texts in columns of JSON lines, line ends in them replaced by spaces; null counts as blank."""
+    row = parse_json(text, where)
+    values = []
+    for column in columns:
+        if not isinstance(row, dict) or column not in row:
+            had = f"It has: {', '.join(row)}" if isinstance(row, dict) else ""
+            raise DataFormatError(f"{where}: there is no column {column!r}.", hint=had)
+        value = "" if row[column] is None else row[column]
+        if not isinstance(value, str) or not is_text(value):
+            raise DataFormatError(f"{where}: column {column!r} holds {shown(repr(value))}, which is no text.")
+        values.append(" ".join(value.splitlines()))
+    return values
 
 
 def corpus_checksum(texts: Sequence[str]) -> str:

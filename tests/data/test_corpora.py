@@ -146,7 +146,15 @@ def test_a_card_cuts_columns_and_takes_the_first(
 
 
 @pytest.mark.parametrize(
-    ("options", "message"), [({"column": 2, "separator": " "}, "line 1: there is no column 2"), ({"colum": 1}, "colum")]
+    ("options", "message"),
+    [
+        ({"column": 2, "separator": " "}, "line 1: there is no column 2"),
+        ({"colum": 1}, "colum"),
+        ({"column": [0, 2], "separator": " "}, "line 1: there is no column 2"),
+        ({"column": []}, "'column' must be"),
+        ({"column": [0, -1]}, "'column' must be"),
+        ({"column": 0, "separator": ""}, "'separator' must be"),
+    ],
 )
 def test_wrong_options_of_a_card(store: DataStore, options: dict[str, object], message: str) -> None:
     card = make_card(make_file(b"a b\n"), kind="corpus", metric="", options=options)
