@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from mirrorbench.core.errors import DataFormatError
 from mirrorbench.core.inputs import TextInput
@@ -157,6 +158,16 @@ class Disambiguation:
 
     occurrences: tuple[Occurrence, ...]
     senses: Mapping[str, SenseContexts]
+
+
+def which_examples(options: Mapping[str, Any]) -> tuple[str, int]:
+    """Which of a sense's examples stand for it, ``first``, ``random`` or ``all``, and the seed of a random one."""
+    which, seed = options.get("examples", "first"), options.get("seed", 0)
+    if which not in ("first", "random", "all"):
+        raise DataFormatError(f"examples={which} is none of first, random, all")
+    if seed and which != "random":
+        raise DataFormatError(f"seed={seed} is for examples=random, and this is examples={which}")
+    return which, seed
 
 
 def check_targets(task: str, pairs: Iterable[ContextPair | RatedContexts]) -> None:

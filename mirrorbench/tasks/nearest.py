@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,10 +11,13 @@ from numpy.typing import NDArray
 from mirrorbench.core.errors import DataFormatError
 from mirrorbench.core.identity import checksum
 from mirrorbench.core.inputs import TextInput
-from mirrorbench.data.items import Disambiguation, Linking
+from mirrorbench.data.items import Disambiguation, Linking, which_examples
 from mirrorbench.tasks.base import Scores, TaskKind, Vectors
 from mirrorbench.tasks.metrics import accuracy_at, rounded, unit
 from mirrorbench.tasks.neighbours import topk
+
+if TYPE_CHECKING:
+    from mirrorbench.data.cards import Card
 
 DEPTH = 5
 """Neighbours searched for: accuracy@5 is the deepest that the papers report."""
@@ -149,6 +152,12 @@ class SenseDisambiguation(TaskKind[Disambiguation]):
     main_metric = "accuracy"
     baselines: Mapping[str, str] = {"first sense in WordNet": "mfs_accuracy"}
     settable: ClassVar[Mapping[str, Any]] = {"examples": "first", "seed": 0}
+
+    @classmethod
+    def from_card(cls, card: Card) -> Self:
+        """The task that a card declares; a ``DataFormatError`` if its choice of examples is none."""
+        which_examples(card.options)
+        return super().from_card(card)
 
     def written(self, items: Disambiguation) -> str:
         """Words and senses as text, sets in a fixed order."""

@@ -244,9 +244,18 @@ def test_the_last_bit_chooses_no_sense() -> None:
     assert set(scores.extra["predicted"].tolist()) == {keys[0]}
 
 
+def test_senses_may_have_contexts_for_one_occurrence() -> None:
+    named = {f"{key} forms": sense(name, 1) for key, name in (("s1", "far"), ("s2", "near"))}
+    word = Occurrence("a.1", TextInput("near"), ("s1", "s2"), frozenset({"s2"}), "a", tuple(named))
+    task = SenseDisambiguation("toy", Disambiguation((word,), named))
+    scores = scored(task, lambda item: [1, item.text.startswith("near")])
+    assert (scores.extra["predicted"].tolist(), scores.metrics["accuracy"]) == (["s2"], 1)
+
+
 def test_what_does_not_go_together() -> None:
     word = Occurrence("a.1", TextInput("word"), ("s1",), frozenset({"s2"}), "a")
-    for words in ((), (word,)):
+    nameless = replace(word, gold=frozenset({"s1"}), contexts=("s1 forms",))
+    for words in ((), (word,), (nameless,)):
         with pytest.raises(DataFormatError):
             SenseDisambiguation("toy", Disambiguation(words, SENSES)).load(STORE)
 

@@ -17,9 +17,8 @@ from xml.etree import ElementTree
 
 from mirrorbench.core.errors import DataFormatError, DataUnavailableError
 from mirrorbench.core.inputs import TextInput
-from mirrorbench.data.cards import whole_number
 from mirrorbench.data.formats.contexts import RELEASED, STATEMENTS, WORDPUNCT
-from mirrorbench.data.items import Disambiguation, Occurrence, SenseContexts
+from mirrorbench.data.items import Disambiguation, Occurrence, SenseContexts, which_examples
 from mirrorbench.data.textfiles import Ids, read_bytes, read_lines, shown
 
 _DATA, _GOLD = ".data.xml", ".gold.key.txt"
@@ -39,8 +38,6 @@ ENDINGS = {
     "adv": (),
 }  # fmt: skip
 _NLTK_NOUN_ENDINGS = (*ENDINGS["noun"], ("ves", "f"))
-WHICH_EXAMPLES = ("first", "random", "all")
-"""Which of a sense's examples stand for it."""
 _TYPES = {"n": 1, "v": 2, "a": 3, "r": 4, "s": 5}
 _SATELLITE = 5
 _MARKER = re.compile(r"\((?:a|p|ip)\)\Z")  # an adjective's syntactic marker, not part of the word
@@ -258,11 +255,7 @@ def _reader(wordnet: WordNet, options: Mapping[str, Any]) -> Callable[[Sense, st
     if options.get("protocol") == RELEASED:
         read = _released_contexts if options.get("of_target") else _released_texts
         return lambda sense, lemma, pos, form: read(sense, form, wordnet)
-    which, seed = options.get("examples", WHICH_EXAMPLES[0]), whole_number(options, "seed", 0)
-    if which not in WHICH_EXAMPLES:
-        raise DataFormatError(f"examples={which} is none of {', '.join(WHICH_EXAMPLES)}.")
-    if seed and which != "random":
-        raise DataFormatError(f"seed={seed} picks an example at random, and examples={which} leaves nothing to pick.")
+    which, seed = which_examples(options)
 
     def contexts(sense: Sense, lemma: str, pos: str, form: str) -> SenseContexts:
         spans = ((example, find(lemma, pos, example, wordnet)) for example in sense.examples)

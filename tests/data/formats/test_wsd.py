@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from parsing import on_disk
 
 from mirrorbench.core.errors import DataFormatError
+from mirrorbench.core.inputs import TextInput
 from mirrorbench.data.formats.wsd import WordNet, find, parse_wsd
+from mirrorbench.data.items import SenseContexts
 
 LICENCE = "  1 This is a licence.\n"
 # Two nouns, a verb with a capital, an adjective with a satellite that is marked, an adverb.
@@ -16,8 +19,11 @@ ENTRIES = {
     "noun": [
         ("dog_house", '03 n 02 dog_house 0 kennel 0 000 | outbuilding for a dog; "three dog houses"; "a kennel"'),
         ("dog_house", "03 n 01 dog_house 2 000 | trouble: the usual (so it is called)"),
+        ("dog", """05 n 01 dog 0 000 | a canine; "the dogs' bones, two dogs"; "Dogs bark"; "a hot-dog\""""),
     ],
-    "verb": [("google", '41 v 01 Google 0 000 01 + 08 00 | search; "he Googled it"')],
+    "verb": [
+        ("google", '41 v 01 Google 0 000 01 + 08 00 | search; "he Googled it"; "google the word"; "it is googled"')
+    ],
     "adj": [
         ("fast", '00 a 01 fast 1 001 & {1} a 0000 | quick; "runs faster than null"'),
         ("quick", "00 s 02 quick(a) 0 swift 3 001 & {0} a 0000 | done soon"),
@@ -128,6 +134,65 @@ def test_words_candidates_and_contexts(tmp_path: Path, wordnet_files: dict[str, 
     assert without.gloss.text == "dog house means trouble: the usual (so it is called)"
     assert without.gloss.spans == ((0, 9),)
     assert [e.spans for e in data.senses["google%2:41:00::"].examples] == [((3, 10),)]
+
+
+def spans(contexts: SenseContexts) -> list[tuple[str, str]]:
+    """Each example, and the word in it."""
+    return [(example.text, example.text[slice(*example.spans[0])]) for example in contexts.examples]
+
+
+def test_one_example_stands_for_a_sense(tmp_path: Path, wordnet_files: dict[str, Path]) -> None:
+    """ "One context example per label" (MirrorWiC, section 4): the first in WordNet's order."""
+    files, key = {**task_files(tmp_path), **wordnet_files}, "google%2:41:00::"
+    every = [("he Googled it", "Googled"), ("google the word", "google"), ("it is googled", "googled")]
+
+    def chosen(**options: Any) -> list[tuple[str, str]]:
+        return spans(parse_wsd(files, options)[0].senses[key])
+
+    assert chosen() == chosen(examples="first", seed=0) == every[:1]
+    assert chosen(examples="all") == every
+    drawn = [chosen(examples="random", seed=seed) for seed in range(20)]
+    assert {example for (example,) in drawn} == set(every)
+    assert drawn == [chosen(examples="random", seed=seed) for seed in range(20)]
+    for options, message in (({"examples": "two"}, "none of first, random, all"), ({"seed": 3}, "examples=first")):
+        with pytest.raises(DataFormatError, match=message):
+            chosen(**options)
+
+
+@pytest.mark.parametrize(
+    ("form", "lemma"),
+    [
+        ("dogs", "dog"), ("churches", "church"), ("aardwolves", "aardwolf"), ("abaci", "abacus"),
+        ("hardrock", "hardrock"),  # these five as in the doctest of NLTK's WordNetLemmatizer
+        ("wolves", "wolf"), ("Dogs", "Dogs"), ("went", "went"), ("glasses", "glass"), ("men", "man"), ("us", "u"),
+        ("bass", "bass"), ("churchess", "church"),  # endings are detached until a noun is found
+    ],
+)  # fmt: skip
+def test_the_lemmatiser_of_nouns(wordnet_files: dict[str, Path], form: str, lemma: str) -> None:
+    wordnet = WordNet(wordnet_files)
+    nouns = ("dog", "church", "aardwolf", "abacus", "wolf", "glass", "man", "us", "u", "bass")
+    vars(wordnet)["_indices"] = {"noun": dict.fromkeys(nouns, "")}
+    vars(wordnet)["_exceptions"] = {"noun": {"abaci": ["abacus"], "aardwolves": ["aardwolf"], "went": ["go"]}}
+    assert wordnet.noun(form) == lemma
+
+
+def test_contexts_as_in_the_released_code(tmp_path: Path, wordnet_files: dict[str, Path]) -> None:
+    xml = """<corpus><text id="d"><sentence id="s"><instance id="one" lemma="dog" pos="NOUN">dogs</instance>
+    <wf>see</wf><instance id="two" lemma="dog" pos="NOUN">Dog</instance></sentence></text></corpus>"""
+    gold = "one dog%1:05:00::\ntwo dog%1:05:00::\n"
+    files = {**task_files(tmp_path, xml, gold), **wordnet_files}
+    released = {"protocol": "released", "of_target": True}
+    (data,) = parse_wsd(files, released)
+    assert [word.candidates for word in data.occurrences] == [("dog%1:05:00::",)] * 2
+    small, capital = (data.senses[name] for word in data.occurrences for name in word.contexts)
+    assert spans(small) == [("the dogs ' bones , two dogs", "dogs"), ("a hot - dog", "dog")]
+    assert (small.gloss.text, small.gloss.spans) == ("dogs means a canine", ((0, 4),))
+    assert (spans(capital), capital.gloss.text) == ([], "Dog means a canine")
+    (data,) = parse_wsd(files, {**released, "of_target": False})
+    assert [word.contexts for word in data.occurrences] == [(), ()]
+    (whole,) = data.senses.values()
+    texts = ("the dogs ' bones , two dogs", "Dogs bark", "a hot - dog")
+    assert whole == SenseContexts(tuple(map(TextInput, texts)), TextInput("a canine"))
 
 
 def test_another_wordnet_is_refused(tmp_path: Path, wordnet_files: dict[str, Path]) -> None:
