@@ -183,34 +183,47 @@ def _source_and_lines(
 def card_texts(path: Path, options: Mapping[str, Any], strip: bool = True) -> list[str]:
     """The strings of a file, under a card's options ``separator``, ``column``, ``skip`` and ``take`` (lines).
 
-    ``column`` is an index from 0 into a line split at the separator, or a key of JSON lines; a list of such gives
-    several strings a line.
+    ``column`` is an index from 0 into a line split at the separator, or a name: with a separator a heading of the first
+    line, otherwise a key of JSON lines. A list of such gives several strings a line.
     """
     if unknown := set(options) - {"separator", "column", "skip", "take"}:
         raise DataFormatError(f"Parser 'lines': unknown options {', '.join(sorted(unknown))}.")
-    skip = whole_number(options, "skip", 0)
-    texts = read_lines(path)[skip:]
+    skip, lines = whole_number(options, "skip", 0), read_lines(path)
+    texts = lines[skip:]
     if "column" in options:
-        own = options["column"]
-        columns = own if isinstance(own, list) and own else [own]
-        as_json = isinstance(columns[0], str)
-        separator = text_option({"separator": "\t", **options}, "separator")
-        cut = _json_values if as_json else partial(_fields, separator=separator)
-        columns = columns if as_json else [whole_number({"column": one}, "column", 0) for one in columns]
-        numbered = enumerate(texts, start=skip + 1)
-        texts = [found for line, text in numbered for found in cut(text, columns, f"{path}, line {line}")]
+        cut = _cutter(options, f"{path}, line 1", "".join(lines[:1]))
+        texts = [
+            found for line, text in enumerate(texts, start=skip + 1) for found in cut(text, f"{path}, line {line}")
+        ]
     kept = [text.strip() if strip else text for text in texts if text.strip()]
     return kept[: whole_number(options, "take", len(kept))]
 
 
-def _fields(text: str, columns: Sequence[int], where: str, separator: str) -> list[str]:
+def _cutter(options: Mapping[str, Any], where: str, head: str) -> Callable[[str, str], list[str]]:
+    """What cuts a line (with its place, for messages) into the strings of the option ``column``."""
+    columns = options["column"]
+    columns = columns if isinstance(columns, list) and columns else [columns]
+    named = all(isinstance(column, str) for column in columns)
+    if named and "separator" not in options:
+        return partial(_json_values, columns=columns)
+    separator = text_option({"separator": "\t", **options}, "separator")
+    if named:
+        heads = head.split(separator)
+        if lacking := [column for column in columns if column not in heads]:
+            raise DataFormatError(f"{where}: there is no column {lacking[0]!r} in {shown(head)}.")
+        columns = [heads.index(column) for column in columns]
+    places = [whole_number({"column": column}, "column", 0) for column in columns]
+    return partial(_fields, columns=places, separator=separator)
+
+
+def _fields(text: str, where: str, columns: Sequence[int], separator: str) -> list[str]:
     fields = text.split(separator)
     if len(fields) <= max(columns):
         raise DataFormatError(f"{where}: there is no column {max(columns)} (counted from 0) in {shown(text)}.")
     return [fields[column] for column in columns]
 
 
-def _json_values(text: str, columns: Sequence[str], where: str) -> list[str]:
+def _json_values(text: str, where: str, columns: Sequence[str]) -> list[str]:
     """The texts in columns of JSON lines, line ends in them replaced by spaces; null counts as blank."""
     row = parse_json(text, where)
     values = []

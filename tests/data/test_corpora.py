@@ -31,6 +31,7 @@ from mirrorbench.data.corpora import (
     NONE,
     SOME,
     GeneratedCorpus,
+    card_texts,
     find_contamination,
     normalised,
     read_corpus,
@@ -257,6 +258,9 @@ def test_the_sentences_of_snli_and_multinli(tmp_path: Path, store: DataStore) ->
     path.parent.mkdir(parents=True)
     path.write_bytes(gzip.compress((head + rows).encode()))
     assert read_corpus("nli-sentences", store, builtin_cards()).texts == ('"A man.', 'A "cat".', "Nobody.")
+    path.write_bytes(gzip.compress((head.replace("sentence1", "premise") + rows).encode()))
+    with pytest.raises(DataFormatError, match="line 1: there is no column 'sentence1' in 'split"):
+        card_texts(path, builtin_cards()["nli-sentences"].options)
 
 
 def test_names_of_the_umls_are_ten_or_a_hundred_thousand(store: DataStore) -> None:
