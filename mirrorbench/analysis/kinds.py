@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from mirrorbench.analysis import figures, geometry, scores
-from mirrorbench.analysis.layers import LayerSums, Rows, Sentence, draw, of_top_layers, words_in
+from mirrorbench.analysis.layers import LayerSums, Rows, Sentence, draw_samples, of_top_layers, words_in
 from mirrorbench.analysis.scores import Series
 from mirrorbench.analysis.study import Analysis, NothingAnalysedError, StoredByLabel, Study, described
 from mirrorbench.core.errors import UsageError
@@ -29,7 +29,7 @@ from mirrorbench.tasks.base import score_task
 def isotropy(study: Study, texts: str, limit: int) -> Analysis:
     """Isotropy of each encoder's vectors."""
     inputs, source = study.texts(texts)
-    inputs = [inputs[row] for row in draw(len(inputs), limit, 1, study.seed)[0]]
+    inputs = [inputs[row] for row in draw_samples(len(inputs), limit, 1, study.seed)[0]]
     found = study.of_each(lambda cell, encoder: geometry.measure_isotropy(study.encode(cell, encoder, inputs)[0]))
     rows = [{"encoder": label, **numbers} for label, numbers in found.items()]
     values = {label: {name: x for name, x in one.items() if name != "dimensions"} for label, one in found.items()}
@@ -43,7 +43,7 @@ def layers(study: Study, texts: str, limit: int, samples: int) -> Analysis:
     sentences = words_in(dict.fromkeys(item.text for item in inputs))
     if not sentences:
         raise UsageError(f"the texts of {source} have no two words", "Name sentences: --texts FILE")
-    drawn = draw(len(sentences), limit, samples, study.seed)
+    drawn = draw_samples(len(sentences), limit, samples, study.seed)
     union = np.unique(np.concatenate(drawn))
     sentences = [sentences[row] for row in union]
     drawn = [np.searchsorted(union, rows) for rows in drawn]

@@ -48,7 +48,7 @@ def words_in(texts: Iterable[str]) -> list[Sentence]:
     return found
 
 
-def draw(n: int, size: int, samples: int, seed: int) -> list[Rows]:
+def draw_samples(n: int, size: int, samples: int, seed: int) -> list[Rows]:
     """Random samples of ``size`` of n numbers, each without repeats and in rising order; all, once, if n is no more."""
     if not 0 < size < n:
         return [np.arange(n)]
@@ -67,7 +67,7 @@ class LayerSums:
     def __init__(self, sentences: Sequence[Sentence], seed: int) -> None:
         self.sentences = sentences
         n_forms = 1 + max(chain.from_iterable(one.forms.tolist() for one in sentences))
-        self.word_samples = draw(n_forms, SAMPLE_SIZE, WORD_SAMPLES, seed)
+        self.word_samples = draw_samples(n_forms, SAMPLE_SIZE, WORD_SAMPLES, seed)
         drawn = np.unique(np.concatenate(self.word_samples))
         self._place = np.full(n_forms, -1)
         self._place[drawn] = np.arange(len(drawn))

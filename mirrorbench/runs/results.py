@@ -31,7 +31,7 @@ from mirrorbench.tasks import Scores
 
 _logger = logging.getLogger(__name__)
 
-ANALYSES = "analyses"
+ANALYSES_FOLDER = "analyses"
 """Folder of the analyses that stand in the papers' tables, within that of the results."""
 RESULT_SCHEMA = 1
 """Version of the result file's layout."""
@@ -135,7 +135,7 @@ class ResultStore:
     @property
     def analyses(self) -> ResultStore:
         """Where analyses are stored, as results in which the analysis has the place of the task."""
-        return ResultStore(self.root / ANALYSES)
+        return ResultStore(self.root / ANALYSES_FOLDER)
 
     def path(self, cell: Cell) -> Path:
         """The path of the cell's result, stored or not."""
@@ -267,7 +267,7 @@ def read_results(root: Path) -> Iterator[Result]:
 def result_files(root: Path) -> list[Path]:
     """The files that ``read_results`` reads."""
     found = (path for path in sorted(root.rglob("seed-*.json")) if re.fullmatch(r"seed-\d+\.json", path.name))
-    return [path for path in found if path.relative_to(root).parts[0] != ANALYSES]
+    return [path for path in found if path.relative_to(root).parts[0] != ANALYSES_FOLDER]
 
 
 @dataclass(frozen=True, slots=True)

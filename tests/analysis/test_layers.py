@@ -12,7 +12,7 @@ import torch
 from loops import cos, mean_of_pairs, naive_log
 
 from mirrorbench.analysis import layers
-from mirrorbench.analysis.layers import LayerSums, draw, of_top_layers, words_in
+from mirrorbench.analysis.layers import LayerSums, draw_samples, of_top_layers, words_in
 from mirrorbench.models.encoder import TransformerEncoder
 from mirrorbench.models.pooling import Pooling
 from mirrorbench.models.transformer import load_transformer
@@ -71,13 +71,13 @@ def test_every_measure_is_that_of_loops() -> None:
 def test_samples_are_drawn_where_there_is_more() -> None:
     """Section 5.3: "five random samples of 200 random words"; footnote 8: 10k sentences, five times."""
     assert (layers.WORD_SAMPLES, layers.SAMPLE_SIZE) == (5, 200)
-    assert [rows.tolist() for rows in draw(4, 4, 5, seed=0)] == [[0, 1, 2, 3]]
-    assert [rows.tolist() for rows in draw(4, 0, 5, seed=0)] == [[0, 1, 2, 3]]
-    found = draw(1000, 200, 5, seed=3)
+    assert [rows.tolist() for rows in draw_samples(4, 4, 5, seed=0)] == [[0, 1, 2, 3]]
+    assert [rows.tolist() for rows in draw_samples(4, 0, 5, seed=0)] == [[0, 1, 2, 3]]
+    found = draw_samples(1000, 200, 5, seed=3)
     assert [len(set(rows.tolist())) for rows in found] == [200] * 5
     assert len({tuple(rows.tolist()) for rows in found}) == 5
-    assert all(np.array_equal(a, b) for a, b in zip(found, draw(1000, 200, 5, seed=3), strict=True))
-    assert not np.array_equal(found[0], draw(1000, 200, 5, seed=4)[0])
+    assert all(np.array_equal(a, b) for a, b in zip(found, draw_samples(1000, 200, 5, seed=3), strict=True))
+    assert not np.array_equal(found[0], draw_samples(1000, 200, 5, seed=4)[0])
 
 
 def test_random_words_are_samples_where_they_are_many() -> None:
@@ -90,7 +90,7 @@ def test_random_words_are_samples_where_they_are_many() -> None:
         for form, vector in zip(one.forms.tolist(), array[0].astype(np.float64), strict=True):
             contexts.setdefault(form, []).append(vector)
     means = [np.mean(contexts[form], axis=0) for form in range(901)]
-    expected = [mean_of_pairs([means[form] for form in rows]) for rows in draw(901, 200, 5, seed=3)]
+    expected = [mean_of_pairs([means[form] for form in rows]) for rows in draw_samples(901, 200, 5, seed=3)]
     assert row["random_similarity"] == pytest.approx(statistics.fmean(expected))
     assert row["random_sd"] == pytest.approx(statistics.stdev(expected))
 

@@ -19,7 +19,7 @@ from mirrorbench.core.errors import DataFormatError, UsageError, unknown_name
 from mirrorbench.core.schema import read
 from mirrorbench.core.specs import EncoderSpec, Value, parse_params, parse_spec
 from mirrorbench.data.cardfile import builtin_suites
-from mirrorbench.reports.papers.targets import AskedAnalysis, Statistic, Target, Text
+from mirrorbench.reports.papers.targets import AskedAnalysis, CellStatistic, Target, Text
 
 PAPERS = ("mirror-bert", "mirrorwic", "poster")
 """The folders of the specs, in the order of lists."""
@@ -73,7 +73,7 @@ class PaperColumn(_Spec):
     task: str = ""
     suite: str = ""
     metric: str = ""
-    statistic: Statistic = "score"
+    statistic: CellStatistic = "score"
     average: Literal["all"] | tuple[str, ...] = ()
     difference: str = ""
     minus: str = ""

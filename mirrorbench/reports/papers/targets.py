@@ -9,7 +9,7 @@ import msgspec
 
 from mirrorbench.core.specs import EncoderSpec
 
-Statistic = Literal["score", "deviation", "seconds", "seconds an epoch"]
+CellStatistic = Literal["score", "deviation", "seconds", "seconds an epoch"]
 """Of the results of a cell: the score, its standard deviation over seeds, or the seconds of the tuning."""
 Text = Annotated[str, msgspec.Meta(pattern=r"\S")]
 
@@ -48,5 +48,5 @@ class Target:
     spec: EncoderSpec
     tasks: tuple[str, ...]
     metric: str
-    statistic: Statistic = "score"
+    statistic: CellStatistic = "score"
     analysis: AskedAnalysis | None = None
