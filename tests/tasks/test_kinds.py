@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from samples import SAMPLES
+from small_data import as_here, make, write
 
 from mirrorbench.core.errors import DataFormatError, MirrorbenchError, UnknownNameError, UsageError
 from mirrorbench.core.specs import split_names
@@ -35,6 +36,21 @@ def test_the_built_in_tasks(name: str, kind: type[Task], facts: tuple[object, ..
     task = plugins().tasks[name]
     assert isinstance(task, kind)
     assert (task.level, task.main_metric, task.languages, task.corpus) == facts
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "sts12", "stsb", "sickr", "simlex999", "multisimlex-en", "qnli", "ncbi-disease", "askapatient", "cometa-sg",
+        "wic", "wic-tsv-1", "usim", "wsd",
+    ],
+)  # fmt: skip
+def test_a_task_of_each_format_can_be_read_under_released(name: str, tmp_path: Path) -> None:
+    made = make([name])
+    write(made, tmp_path)
+    task = TASK_KINDS[builtin_cards()[name].kind].from_card(as_here(builtin_cards()[name], made))
+    for of_target in (True, False):
+        assert task.reading("released", of_target).load(DataStore(tmp_path, offline=True))
 
 
 @pytest.mark.parametrize("kind", TASK_KINDS)

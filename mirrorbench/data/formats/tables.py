@@ -69,8 +69,9 @@ def parse_table(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[P
 def _checked(options: Mapping[str, Any]) -> _Options:
     columns, scale, form = options.get("columns"), options.get("scale"), options.get("format")
     labels, marks = options.get("labels", {}), options.get("marks")
-    # The last three are read by the task.
-    unknown = set(options) - set(_Options.__struct_fields__) - {"split", "corpus", "max_length"}
+    # The others are read by the task, or tell of a protocol under which tables are the same.
+    others = {"split", "corpus", "max_length", "protocol", "of_target"}
+    unknown = set(options) - set(_Options.__struct_fields__) - others
     problem = ""
     if unknown:
         problem = f"unknown options {', '.join(sorted(unknown))}"
