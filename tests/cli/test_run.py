@@ -79,7 +79,7 @@ def test_a_plan_is_not_broken_into_lines(toys: Callable, folder: Path, random_mo
     ("arguments", "message", "hint"),
     [
         (["--tasks", "cat"], "unknown task or suite 'cat'", "cats"),
-        (["--tasks", "qqqqq"], "unknown task or suite 'qqqqq'", "listed by: mirrorbench list tasks;"),
+        (["--tasks", "xxxxx"], "unknown task or suite 'xxxxx'", "listed by: mirrorbench list tasks;"),
         (["--tasks", ""], "--tasks names no task", "mirrorbench list tasks"),
         (["--encoder", "letters", "--corpus", "hf:a/b@main/train#text"], "asks for 'main'", "commits/main"),
         (["--encoder", "letters", "--corpus", "words-en+hf:a/b#text"], "names no split", "hf:OWNER/NAME@COMMIT"),
