@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Unpack
 import numpy as np
 from numpy.typing import NDArray
 
-from mirrorbench.core.errors import DataFormatError, EncodingError, PluginError
+from mirrorbench.core.errors import DataFormatError, EncodingError, PluginError, unknown_name
 from mirrorbench.core.inputs import TextInput
 from mirrorbench.data.cardfile import builtin_cards
 from mirrorbench.data.corpora import Corpus, GeneratedCorpus, read_corpus
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 FREQUENT = 10_000
 """Words of each language, the most frequent ones, that self-learning looks at."""
+FLATTEST = 1e-6
+"""Directions in which words vary less, relative to the first, are the rounding of float32."""
 
 
 def normalise(vectors: Floats) -> NDArray[np.float64]:
@@ -36,39 +38,75 @@ def normalise(vectors: Floats) -> NDArray[np.float64]:
     return unit(units - units.mean(axis=0))
 
 
-def learn_mapping(
-    source: Floats, target: Floats, pairs: IntArray, rounds: int = 0, device: str = "cpu"
-) -> NDArray[np.float64]:
-    """A mapping learnt from pairs, refined in ``rounds`` of self-learning.
+def rotation(source: Floats, target: Floats, pairs: IntArray) -> NDArray[np.float64]:
+    """The orthogonal matrix W that brings ``source @ W`` nearest to ``target`` (least squares, Schönemann 1966).
 
-    It is the orthogonal matrix W that brings ``source @ W`` nearest to ``target`` (least squares, Schönemann 1966).
-    Each round extends the dictionary by mutual nearest neighbours (by CSLS) among the ``FREQUENT`` first words, and
-    learns the mapping anew (Artetxe et al. 2018, section 3.2, without the stochastic part; Lample et al. 2018,
-    section 2.2, "refinement").
-
-    ``source`` and ``target`` are normalised vectors, the most frequent words first; ``pairs`` are rows of both, shape
-    (2, p).
+    ``source`` and ``target`` are normalised vectors; ``pairs`` are rows of both, shape (2, p).
     """
     from scipy.linalg import orthogonal_procrustes
 
-    rotation: NDArray[np.float64] = orthogonal_procrustes(source[pairs[0]], target[pairs[1]])[0]
+    result: NDArray[np.float64] = orthogonal_procrustes(source[pairs[0]], target[pairs[1]])[0]
+    return result
+
+
+def self_learnt(source: Floats, target: Floats, pairs: IntArray, rounds: int, device: str = "cpu") -> IntArray:
+    """The pairs, extended in rounds by mutual nearest neighbours (by CSLS) among the ``FREQUENT`` first words.
+
+    Each round learns the rotation anew (Artetxe et al., ACL 2018, section 3.3, without the stochastic part; Lample et
+    al. 2018, section 2.2, "refinement"). Arguments as of ``rotation``, the most frequent words first.
+    """
     few, many = source[:FREQUENT], target[:FREQUENT]
+    found = pairs
     for _ in range(rounds):
-        mapped = few @ rotation
+        mapped = few @ rotation(source, target, found)
         there, back = csls(mapped, many, 1, device)[:, 0], csls(many, mapped, 1, device)[:, 0]
         mutual = np.flatnonzero(back[there] == np.arange(len(few)))
-        left, right = np.concatenate([pairs, [mutual, there[mutual]]], axis=1)
-        rotation = orthogonal_procrustes(source[left], target[right])[0]
-    return rotation
+        found = np.concatenate([pairs, [mutual, there[mutual]]], axis=1)
+    return found
+
+
+def map_orthogonal(source: Floats, target: Floats, pairs: IntArray) -> tuple[Floats, Floats]:
+    """Both spaces after the ``rotation`` of the source (vecmap: ``--orthogonal``)."""
+    return source @ rotation(source, target, pairs), target
+
+
+def map_supervised(source: Floats, target: Floats, pairs: IntArray) -> tuple[Floats, Floats]:
+    """Both spaces after whitening, rotation, re-weighting and de-whitening (vecmap: ``--supervised``).
+
+    Artetxe et al. (AAAI 2018, "Generalizing and Improving Bilingual Word Embedding Mappings with a Multi-Step Framework
+    of Linear Transformations"), steps 1 to 4; as in the released code both sides are re-weighted by the square root
+    of the singular values, and de-whitened each by its own training words. Directions without training words, which
+    cannot be whitened (some encoders have dead dimensions), are left out.
+    """
+    left, right = source[pairs[0]], target[pairs[1]]
+    (whiten_left, dewhiten_left), (whiten_right, dewhiten_right) = map(_whitening, (left, right))
+    turn_left, strength, back = np.linalg.svd((left @ whiten_left).T @ (right @ whiten_right))
+    turn_right, weights = back.T, np.sqrt(strength)
+    return (
+        source @ (whiten_left @ turn_left * weights @ turn_left.T @ dewhiten_left @ turn_left),
+        target @ (whiten_right @ turn_right * weights @ turn_right.T @ dewhiten_right @ turn_right),
+    )
+
+
+def _whitening(words: Floats) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The symmetric matrix that makes the components of words uncorrelated and of one size, and its inverse."""
+    _, scales, axes = np.linalg.svd(words, full_matrices=False)
+    kept = scales > FLATTEST * scales[0]
+    scales, axes = scales[kept], axes[kept]
+    return axes.T / scales @ axes, axes.T * scales @ axes
+
+
+MAPPINGS = {"orthogonal": map_orthogonal, "supervised": map_supervised}
+"""Functions from two spaces and the pairs to learn from to the mapped spaces, by the name that cards use."""
 
 
 class LexiconInduction(TaskKind[Lexicon]):
-    """Translation by nearest neighbour after an orthogonal mapping.
+    """Translation by nearest neighbour after a linear mapping.
 
     Encoded are all words of the dictionaries and the candidate translations: the encoder's own vocabulary where it has
-    one (static vectors), otherwise the further words of the lexicon. Each word is encoded with its language; vectors
-    are scaled to unit length, centred and scaled again. The mapping is the orthogonal Procrustes solution on the
-    training pairs. Neighbours are ranked by CSLS among the whole target vocabulary.
+    one (static vectors), otherwise the further words of the lexicon; all in lower case, each word once. Each is
+    encoded with its language; vectors are scaled to unit length, centred and scaled again. The mapping is the
+    orthogonal Procrustes solution on the training pairs. Neighbours are ranked by CSLS among all candidates.
 
     Metrics: ``accuracy@1``, ``accuracy@5`` and ``mrr`` are means over source words, of whose translations the best
     counts (vecmap, MUSE); ``pair_accuracy@1`` and ``pair_mrr`` are means over pairs (xling-eval, where the latter is
@@ -77,14 +115,17 @@ class LexiconInduction(TaskKind[Lexicon]):
     A word with an all-zero vector is out of vocabulary: it is neither learnt from nor a candidate, and its pairs are
     not scored. The coverage is the share of source words that are left, all of them for encoders that read any text.
 
-    The card's options: ``train`` (which dictionary: 1k, 3k, 5k), ``self_learning`` (rounds, by default 0), and for
-    encoders without a vocabulary of their own: ``vocabulary``, the corpora or text files of candidate words, the most
-    frequent first, with ``{lang}`` for the language, and ``vocabulary_size``, how many of each (0: all).
+    The card's options: ``train`` (which dictionary: 1k, 3k, 5k), ``mapping`` (``orthogonal``, or ``supervised``: with
+    whitening, re-weighting and de-whitening, vecmap's ``--supervised``), ``self_learning`` (rounds of extending the
+    dictionary with orthogonal mappings, by default 0), and for encoders without a vocabulary of their own:
+    ``vocabulary``, the corpora or text files of candidate words, the most frequent first, with ``{lang}`` for the
+    language, and ``vocabulary_size``, how many of each (0: all).
 
     Args:
         name: the task's name.
         items: the dictionaries, or a function that reads them from a ``DataStore``.
         self_learning: rounds of self-learning.
+        mapping: a name in ``MAPPINGS``.
         **info: languages (source and target), title, level, corpus, main_metric and version, see ``Task``.
     """
 
@@ -93,14 +134,21 @@ class LexiconInduction(TaskKind[Lexicon]):
     one_object = True
     level = "word"
     main_metric = "accuracy@1"
-    from_options = ("self_learning",)
-    settable: ClassVar[Mapping[str, Any]] = {"train": "5k", "vocabulary": "", "vocabulary_size": 0, "self_learning": 0}
+    from_options = ("self_learning", "mapping")
+    settable: ClassVar[Mapping[str, Any]] = {
+        "train": "5k", "vocabulary": "", "vocabulary_size": 0, "self_learning": 0, "mapping": "orthogonal",
+    }  # fmt: skip
 
-    def __init__(self, name: str, items: Any, self_learning: int = 0, **info: Unpack[TaskInfo]) -> None:
+    def __init__(
+        self, name: str, items: Any, self_learning: int = 0, mapping: str = "orthogonal", **info: Unpack[TaskInfo]
+    ) -> None:
         super().__init__(name, items, **info)
         if len(self.languages) != 2:
             raise PluginError(f"the task {name!r} has the languages {self.languages}", "Name a source and a target.")
+        if mapping not in MAPPINGS:
+            raise unknown_name("mapping", mapping, list(MAPPINGS))
         self.self_learning = int(self_learning)
+        self.mapping = mapping
 
     @classmethod
     def parsed(cls, card: Card, data: DataStore) -> Lexicon:
@@ -127,8 +175,12 @@ class LexiconInduction(TaskKind[Lexicon]):
         return checksums
 
     def written(self, items: Lexicon) -> str:
-        """The dictionaries and the rounds of self-learning as text."""
-        return repr((items, self.self_learning))
+        """The dictionaries and how the mapping is learnt, as text."""
+        return repr((items, self.self_learning, self.mapping))
+
+    def load(self, data: DataStore) -> Lexicon:
+        """The checked dictionaries, in lower case."""
+        return _lowered(super().load(data))
 
     def check(self, items: Lexicon) -> None:
         """There are training pairs and test pairs."""
@@ -138,7 +190,7 @@ class LexiconInduction(TaskKind[Lexicon]):
     def with_vocabulary(self, items: Lexicon, vocabulary: Callable[[str], Sequence[str]]) -> Lexicon:
         """The lexicon with the encoder's own words as candidates."""
         source, target = (tuple(vocabulary(language)) for language in self.languages)
-        return replace(items, source_words=source, target_words=target)
+        return _lowered(replace(items, source_words=source, target_words=target))
 
     def inputs(self, items: Lexicon) -> list[TextInput]:
         """Every word of both vocabularies, in its language."""
@@ -164,10 +216,11 @@ class LexiconInduction(TaskKind[Lexicon]):
         if not train.size or not test.size:
             raise EncodingError(f"task {self.name}: the encoder has no vectors for any pair of the dictionary")
         device = vectors.device
-        mapped = source.vectors @ learn_mapping(source.vectors, target.vectors, train, self.self_learning, device)
-        crowding = neighbourhood(target.vectors, mapped, NEIGHBOURS, device)
-        by_csls = ranks(mapped[test[0]], target.vectors, test[1], crowding / 2, device)
-        by_cosine = ranks(mapped[test[0]], target.vectors, test[1], device=device)
+        learnt = self_learnt(source.vectors, target.vectors, train, self.self_learning, device)
+        mapped, keys = MAPPINGS[self.mapping](source.vectors, target.vectors, learnt)
+        crowding = neighbourhood(keys, mapped, NEIGHBOURS, device)
+        by_csls = ranks(mapped[test[0]], keys, test[1], crowding / 2, device)
+        by_cosine = ranks(mapped[test[0]], keys, test[1], device=device)
         first, nearest = (_best_by_word(test[0], found) for found in (by_csls, by_cosine))
         metrics: dict[str, float | None] = {}
         for prefix, found in (("", first), ("nn_", nearest)):
@@ -175,9 +228,10 @@ class LexiconInduction(TaskKind[Lexicon]):
             metrics[f"{prefix}mrr"] = mean_reciprocal_rank([*found.values()])
         metrics |= {"pair_accuracy@1": accuracy_at(1, by_csls), "pair_mrr": mean_reciprocal_rank(by_csls)}
         note = (
-            f"CSLS ({NEIGHBOURS} neighbours) among {len(target.words)} words, mapping from {train.shape[1]} of "
-            f"{len(items.train)} pairs; means over covered source words, any translation counts (pair_: over covered "
-            f"pairs); out of vocabulary (all-zero vector): {source.n_missing} source, {target.n_missing} target words"
+            f"CSLS ({NEIGHBOURS} neighbours) among {len(target.words)} words, {self.mapping} mapping from "
+            f"{train.shape[1]} of {len(items.train)} pairs; means over covered source words, any translation counts "
+            f"(pair_: over covered pairs); out of vocabulary (all-zero vector): {source.n_missing} source, "
+            f"{target.n_missing} target words"
         )
         return Scores(
             metrics,
@@ -211,6 +265,12 @@ class _Space:
         self.vectors = normalise(vectors[known])
         self.row = {word: row for row, word in enumerate(self.words)}
         self.n_missing = len(words) - len(self.words)
+
+
+def _lowered(lexicon: Lexicon) -> Lexicon:
+    train, test = (tuple((s.lower(), t.lower()) for s, t in pairs) for pairs in (lexicon.train, lexicon.test))
+    source, target = (tuple(word.lower() for word in words) for words in (lexicon.source_words, lexicon.target_words))
+    return Lexicon(train, test, source, target)
 
 
 def _vocabularies(lexicon: Lexicon) -> tuple[list[str], list[str]]:

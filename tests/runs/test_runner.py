@@ -76,9 +76,9 @@ def test_candidates_are_the_words_that_an_encoder_knows_or_else_the_task_s(bench
     with_words, without = WordList("words"), ToyEncoder("no words")
     bench.plugins.add(ToyPlugin({"with": with_words, "without": without}, [task]), "toys")
     assert not bench.run("with", "without", "with", tasks=("bli",)).failures
-    dictionaries = {"cat", "dog", "pig", "Katze", "Hund", "Ferkel"}
-    assert set(with_words.asked) == dictionaries | {"apple", "pear", "plum", "Apfel", "Birne", "Pflaume"}
-    assert set(without.asked) == dictionaries | {"cow", "Kuh"}
+    dictionaries = {"cat", "dog", "pig", "katze", "hund", "ferkel"}
+    assert set(with_words.asked) == dictionaries | {"apple", "pear", "plum", "apfel", "birne", "pflaume"}
+    assert set(without.asked) == dictionaries | {"cow", "kuh"}
 
 
 class Read(UsageSimilarity):

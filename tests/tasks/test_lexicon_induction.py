@@ -2,13 +2,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from scipy.linalg import sqrtm
 from scipy.stats import ortho_group
 from toys import STORE, scored, trigrams
 
-from mirrorbench.core.errors import DataFormatError, DataUnavailableError, EncodingError
+from mirrorbench.core.errors import DataFormatError, DataUnavailableError, EncodingError, UnknownNameError
 from mirrorbench.core.inputs import TextInput
 from mirrorbench.data.cardfile import builtin_cards
 from mirrorbench.data.formats import parse
@@ -17,7 +19,7 @@ from mirrorbench.data.items import Lexicon
 from mirrorbench.data.store import DataStore
 from mirrorbench.runs.builtin import plugins
 from mirrorbench.tasks import LexiconInduction, Scores
-from mirrorbench.tasks.lexicon_induction import learn_mapping, normalise
+from mirrorbench.tasks.lexicon_induction import normalise, rotation, self_learnt
 
 Words = Mapping[tuple[str, str], np.ndarray]
 
@@ -30,7 +32,7 @@ def spaces(n: int = 60, d: int = 8, noise: float = 0.9) -> Words:
     return {("xx", f"s{i}"): source[i] for i in range(n)} | {("yy", f"t{i}"): target[i] for i in range(n)}
 
 
-def score(lexicon: Lexicon, words: Words, **options: int) -> Scores:
+def score(lexicon: Lexicon, words: Words, **options: Any) -> Scores:
     task = LexiconInduction("xx-yy", lexicon, languages=("xx", "yy"), **options)
     return scored(task, lambda item: words[item.language, item.text])
 
@@ -43,21 +45,39 @@ LEXICON = Lexicon(
 )
 
 
-def naive(lexicon: Lexicon, words: Words, missing: frozenset[str] = frozenset()) -> dict[str, float]:
-    """The definition, word by word: Procrustes by SVD, the full matrices of cosines and of CSLS."""
+def lengths_one(rows: np.ndarray) -> np.ndarray:
+    return rows / np.sqrt((rows**2).sum(1))[:, None]
+
+
+def mapped_orthogonal(x: np.ndarray, y: np.ndarray, left: list[int], right: list[int]) -> tuple[np.ndarray, np.ndarray]:
+    u, _, vt = np.linalg.svd(sum(np.outer(x[i], y[j]) for i, j in zip(left, right, strict=True)))
+    return x @ (u @ vt), y
+
+
+def mapped_supervised(x: np.ndarray, y: np.ndarray, left: list[int], right: list[int]) -> tuple[np.ndarray, np.ndarray]:
+    """Vecmap's steps under ``--supervised``, each as a matrix: whiten, rotate, re-weight by s ** .5, de-whiten."""
+    white_x, white_y = (np.linalg.inv(sqrtm(rows.T @ rows).real) for rows in (x[left], y[right]))
+    u, s, vt = np.linalg.svd((x[left] @ white_x).T @ (y[right] @ white_y))
+    weighted_x, weighted_y = x @ white_x @ u * s**0.5, y @ white_y @ vt.T * s**0.5
+    return weighted_x @ (u.T @ np.linalg.inv(white_x) @ u), weighted_y @ (vt @ np.linalg.inv(white_y) @ vt.T)
+
+
+def naive(
+    lexicon: Lexicon, words: Words, missing: frozenset[str] = frozenset(), mapping: Any = mapped_orthogonal
+) -> dict[str, float]:
+    """The definition, word by word: the mapping, the full matrices of cosines and of CSLS."""
 
     def table(language: str) -> tuple[list[str], np.ndarray]:
         names = [name for code, name in words if code == language and name not in missing]
         rows = np.array([words[language, name] for name in names], np.float32).astype(np.float64)
-        rows /= np.sqrt((rows**2).sum(1))[:, None]
-        rows -= rows.mean(0)
-        return names, rows / np.sqrt((rows**2).sum(1))[:, None]
+        rows = lengths_one(rows)
+        return names, lengths_one(rows - rows.mean(0))
 
     (sources, x), (targets, y) = table("xx"), table("yy")
     train = [(s, t) for s, t in lexicon.train if s not in missing and t not in missing]
-    u, _, vt = np.linalg.svd(sum(np.outer(x[sources.index(s)], y[targets.index(t)]) for s, t in train))
-    mapped = x @ (u @ vt)
-    cosines = np.array([[row @ key for key in y] for row in mapped])
+    mapped = mapping(x, y, [sources.index(s) for s, _ in train], [targets.index(t) for _, t in train])
+    x, y = (lengths_one(rows) for rows in mapped)
+    cosines = np.array([[row @ key for key in y] for row in x])
     crowd_x = [np.mean(sorted(row)[-10:]) for row in cosines]
     crowd_y = [np.mean(sorted(column)[-10:]) for column in cosines.T]
     csls = np.array([[2 * cosines[i, j] - crowd_x[i] - crowd_y[j] for j in range(len(y))] for i in range(len(x))])
@@ -82,10 +102,11 @@ def naive(lexicon: Lexicon, words: Words, missing: frozenset[str] = frozenset())
     return metrics
 
 
-def test_agrees_with_the_definition() -> None:
+@pytest.mark.parametrize("mapping", [mapped_orthogonal, mapped_supervised])
+def test_agrees_with_the_definition(mapping: Any) -> None:
     words = spaces()
-    got = score(LEXICON, words)
-    wanted = naive(LEXICON, words)
+    got = score(LEXICON, words, mapping=mapping.__name__.removeprefix("mapped_"))
+    wanted = naive(LEXICON, words, mapping=mapping)
     assert got.metrics == {name: pytest.approx(value) for name, value in wanted.items()}
     assert 0 < wanted["accuracy@1"] < wanted["accuracy@5"] < 1
     assert wanted["nn_accuracy@1"] != wanted["accuracy@1"]
@@ -101,7 +122,7 @@ def test_words_without_vector_take_no_part() -> None:
     got = score(LEXICON, words)
     assert got.metrics == {name: pytest.approx(value) for name, value in naive(LEXICON, words, missing).items()}
     assert got.coverage == pytest.approx(27 / 30)  # s30, s31 and s40 have no covered pair; s20 keeps one of two
-    assert "among 55 words, mapping from 18 of 20 pairs" in got.notes[0]
+    assert "among 55 words, orthogonal mapping from 18 of 20 pairs" in got.notes[0]
     assert got.notes[0].endswith("(all-zero vector): 3 source, 5 target words")
     with pytest.raises(EncodingError, match="no vector for any of 60 words"):
         score(LEXICON, {key: np.zeros(8) for key in words})
@@ -143,11 +164,58 @@ def test_an_encoder_with_words_of_its_own_is_asked_for_them() -> None:
     assert LEXICON.source_words == tuple(f"s{i}" for i in range(60))
 
 
+def test_capitals_make_no_words_of_their_own() -> None:
+    """Vectors of lower-cased words: the capitalised gold would tie with its lower-cased double, and lose."""
+    words = spaces()
+    cased = Lexicon(
+        tuple((s, t.upper()) for s, t in LEXICON.train),
+        tuple((s.upper(), t.upper()) for s, t in LEXICON.test),
+        (*LEXICON.source_words, "S1"), ("T9", *LEXICON.target_words),
+    )  # fmt: skip
+    task = LexiconInduction("t", cased, languages=("xx", "yy"))
+    asked = task.inputs(task.load(STORE))
+    assert len(asked) == len(set(asked)) == 120
+    assert {(item.language, item.text) for item in asked} == words.keys()
+    assert score(cased, words).metrics == {name: pytest.approx(value) for name, value in naive(LEXICON, words).items()}
+    own = task.with_vocabulary(LEXICON, {"xx": ["s1", "S1", "S70"], "yy": ["T1", "t1"]}.__getitem__)
+    assert [item.text for item in task.inputs(own)][:2] == ["s1", "s70"]
+    assert all(item.text.islower() for item in task.inputs(own))
+
+
+def test_a_variant_has_another_mapping() -> None:
+    tasks = plugins().tasks
+    task = tasks["bli-en-fr:mapping=supervised"]
+    assert isinstance(task, LexiconInduction)
+    assert task.mapping == "supervised"
+    assert tasks["bli-en-fr"].mapping == "orthogonal"
+    with pytest.raises(UnknownNameError, match="unknown mapping 'supervisd'\nDid you mean supervised"):
+        tasks["bli-en-fr:mapping=supervisd"]
+
+
+def test_self_learning_ends_with_the_mapping_asked_for() -> None:
+    """Vecmap's ``--semi_supervised``: orthogonal mappings while the dictionary grows, the supervised one at the end."""
+    words = spaces(noise=0.15)
+    source, target = (normalise(np.array([v for (code, _), v in words.items() if code == c])) for c in ("xx", "yy"))
+    left, right = self_learnt(source, target, np.stack([np.arange(20)] * 2), 2)
+    learnt = Lexicon(tuple((f"s{i}", f"t{j}") for i, j in zip(left, right, strict=True)), LEXICON.test)
+    got = score(LEXICON, words, self_learning=2, mapping="supervised")
+    assert len(left) > 60
+    assert got.metrics["mrr"] == pytest.approx(naive(learnt, words, mapping=mapped_supervised)["mrr"])
+
+
+def test_dead_dimensions_are_not_whitened() -> None:
+    """Words on a plane of 8 dimensions in 11 have the scores that they have in 8."""
+    words, turn = spaces(), ortho_group.rvs(11, random_state=3)
+    wider = {key: np.concatenate([vector, np.zeros(3)]) @ turn for key, vector in words.items()}
+    wanted = naive(LEXICON, words, mapping=mapped_supervised)
+    assert score(LEXICON, wider, mapping="supervised").metrics == {k: pytest.approx(v) for k, v in wanted.items()}
+
+
 def test_the_mapping_is_the_orthogonal_part_of_the_cross_covariance() -> None:
     rng = np.random.default_rng(1)
     source, target = rng.normal(size=(40, 5)), rng.normal(size=(40, 5))
     u, _, vt = np.linalg.svd(source.T @ target)
-    got = learn_mapping(source, target, np.stack([np.arange(40)] * 2))
+    got = rotation(source, target, np.stack([np.arange(40)] * 2))
     np.testing.assert_allclose(got, u @ vt, atol=1e-10)
     np.testing.assert_allclose(got @ got.T, np.eye(5), atol=1e-10)
 
@@ -157,7 +225,8 @@ def test_self_learning_makes_up_for_a_small_dictionary() -> None:
     source, turn = normalise(rng.normal(size=(400, 12))), ortho_group.rvs(12, random_state=5)
     target = normalise(source @ turn + rng.normal(scale=0.03, size=source.shape))
     rows = np.stack([np.arange(10)] * 2)  # fewer than dimensions: the mapping is not determined by them
-    errors = [np.linalg.norm(learn_mapping(source, target, rows, rounds) - turn) for rounds in (0, 1, 5)]
+    learnt = [self_learnt(source, target, rows, rounds) for rounds in (0, 1, 5)]
+    errors = [np.linalg.norm(rotation(source, target, pairs) - turn) for pairs in learnt]
     assert errors[0] > errors[1] > errors[2]
     assert errors[2] < 0.2
 
@@ -168,12 +237,14 @@ def test_agrees_with_the_definition_on_a_real_dictionary(shared_data: Path, tmp_
     card = builtin_cards()["bli-en-it"]
     import_folder(shared_data / "bli" / "xling-eval" / "en-it", store, {card.name: card})
     whole: Lexicon = parse(store.resolve(card))[0]
-    lexicon = Lexicon(whole.train[:500], whole.test[:300])  # a naive computation takes its time
+    few = Lexicon(whole.train[:500], whole.test[:300])  # a naive computation takes its time
+    lexicon = Lexicon(*(tuple((s.lower(), t.lower()) for s, t in pairs) for pairs in (few.train, few.test)))
+    assert lexicon != few
     words = {("xx", s): trigrams(s, 64) for s, _ in lexicon.train + lexicon.test}
     words |= {("yy", t): trigrams(t, 64) for _, t in lexicon.train + lexicon.test}
     missing = frozenset(name for _, name in list(words)[::10])
     words = {key: np.zeros(64) if key[1] in missing else vector for key, vector in words.items()}
-    got = score(lexicon, words)
+    got = score(few, words)
     assert got.metrics == {name: pytest.approx(value) for name, value in naive(lexicon, words, missing).items()}
     assert 0.02 < got.metrics["accuracy@1"] < got.metrics["accuracy@5"] < 1
     assert 0.7 < got.coverage < 0.9
