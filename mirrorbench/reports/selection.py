@@ -90,8 +90,9 @@ class Choice:
 
         found = find_table(name)
         targets = list(found.targets().values()) if isinstance(found, PaperTable) else []
+        targets = [target for target in targets if not target.analysis]
         if not targets:
-            raise UsageError(f"{name} has no scores that a run could measure", "mirrorbench paper lists the tables.")
+            raise UsageError(f"{name} has no scores of tasks", f"mirrorbench paper {name} shows what it has.")
         metrics = {task: target.metric for target in targets for task in target.tasks}
         rows = tuple(dict.fromkeys(target.spec for target in targets))
         return replace(self, tasks=self.tasks or tuple(metrics), rows=rows, metrics=self.metrics or metrics)

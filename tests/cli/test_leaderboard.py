@@ -48,6 +48,7 @@ def test_a_file_that_cannot_be_written(toys: Callable, stored: Path, folder: Pat
         (["--metric", "mrr"], "unknown metric of"),
         (["--protocol", "released"], "no results in results"),
         (["--table", "mirror-bert/table3"], "no results in results"),
+        (["--table", "mirror-bert/table9"], "mirror-bert/table9 has no scores of tasks"),
         (["--table", "nope"], "unknown table 'nope'"),
         (["--siunitx", "-f", "csv"], "csv has no --siunitx"),
     ],
