@@ -48,13 +48,14 @@ _QUOTED = re.compile(r'"([^"]*)"')
 class Sense:
     """A sense: its key (``art%1:06:00::``), the lemma as written (``Greenwich Village``), definition and examples.
 
-    The examples are those of the WordNet entry, shared by all its words.
+    The examples are those of the WordNet entry, shared by all its words; ``gloss`` is the entry's text that has both.
     """
 
     key: str
     form: str
     definition: str
     examples: tuple[str, ...]
+    gloss: str
 
 
 class WordNet:
@@ -139,7 +140,7 @@ class WordNet:
             key = f"{lemma}%{kind}:{fields[1]}:{lex_id:02d}:{head}"
         except (IndexError, ValueError, KeyError, StopIteration):  # a missing or invalid field
             raise self._no_entry(name, offset, f"of {shown(lemma)}") from None
-        return Sense(key, form.replace("_", " "), *_gloss(gloss))
+        return Sense(key, form.replace("_", " "), *_gloss(gloss), gloss)
 
     def _entry(self, name: str, offset: int) -> tuple[list[str], str]:
         """The fields and the gloss of the entry at a byte offset."""
@@ -262,34 +263,39 @@ def _reader(wordnet: WordNet, options: Mapping[str, Any]) -> Callable[[Sense, st
         examples = tuple(TextInput(example, (span,)) for example, span in spans if span)
         if which == "random" and examples:
             examples = (Random(f"{seed} {sense.key}").choice(examples),)
-        return SenseContexts(examples if which == "all" else examples[:1], _statement(sense.form, sense))
+        return SenseContexts(examples if which == "all" else examples[:1], _statement(sense.form, sense.definition))
 
     return contexts
 
 
-def _statement(form: str, sense: Sense) -> TextInput:
-    return TextInput(STATEMENTS[1].format(target=form, definition=sense.definition), ((0, len(form)),))
+def _statement(form: str, definition: str) -> TextInput:
+    return TextInput(STATEMENTS[1].format(target=form, definition=definition), ((0, len(form)),))
 
 
 def _released_contexts(sense: Sense, form: str, wordnet: WordNet) -> SenseContexts:
     """The contexts of a sense for a word that occurs as ``form``, as the released code (``test_wsd``) has them.
 
     Examples are cut into tokens, of which the first with the occurrence's lemma, both as nouns, is the target; an
-    example without one is left out. The occurrence's form, not the lemma, stands before "means".
+    example without one is left out. The occurrence's form, not the lemma, stands before "means". Examples are all
+    quotations of the gloss, and the definition is the rest, as in NLTK 3.5, which that code requires.
     """
     base, examples = wordnet.noun(form), []
-    for tokens in map(WORDPUNCT.findall, sense.examples):
+    for tokens in map(WORDPUNCT.findall, _QUOTED.findall(sense.gloss)):
         place = next((n for n, token in enumerate(tokens) if wordnet.noun(token) == base), None)
         if place is not None:
             start = sum(len(token) + 1 for token in tokens[:place])
             examples.append(TextInput(" ".join(tokens), ((start, start + len(tokens[place])),)))
-    return SenseContexts(tuple(examples), _statement(form, sense))
+    return SenseContexts(tuple(examples), _statement(form, _unquoted(sense.gloss)))
 
 
 def _released_texts(sense: Sense, form: str, wordnet: WordNet) -> SenseContexts:
     """The same for an encoder of whole texts: every example, cut into tokens, and the definition alone."""
-    texts = (" ".join(WORDPUNCT.findall(example)) for example in sense.examples)
-    return SenseContexts(tuple(map(TextInput, texts)), TextInput(sense.definition))
+    texts = (" ".join(WORDPUNCT.findall(example)) for example in _QUOTED.findall(sense.gloss))
+    return SenseContexts(tuple(map(TextInput, texts)), TextInput(_unquoted(sense.gloss)))
+
+
+def _unquoted(gloss: str) -> str:
+    return _QUOTED.sub("", gloss).strip().strip("; ")
 
 
 def find(lemma: str, pos: str, text: str, wordnet: WordNet) -> tuple[int, int] | None:

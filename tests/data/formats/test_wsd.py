@@ -19,7 +19,7 @@ ENTRIES = {
     "noun": [
         ("dog_house", '03 n 02 dog_house 0 kennel 0 000 | outbuilding for a dog; "three dog houses"; "a kennel"'),
         ("dog_house", "03 n 01 dog_house 2 000 | trouble: the usual (so it is called)"),
-        ("dog", """05 n 01 dog 0 000 | a canine; "the dogs' bones, two dogs"; "Dogs bark"; "a hot-dog\""""),
+        ("dog", """05 n 01 dog 0 000 | a "canine" pet; "the dogs' bones, two dogs"; "Dogs bark"; "a hot-dog\""""),
     ],
     "verb": [
         ("google", '41 v 01 Google 0 000 01 + 08 00 | search; "he Googled it"; "google the word"; "it is googled"')
@@ -186,13 +186,13 @@ def test_contexts_as_in_the_released_code(tmp_path: Path, wordnet_files: dict[st
     assert [word.candidates for word in data.occurrences] == [("dog%1:05:00::",)] * 2
     small, capital = (data.senses[name] for word in data.occurrences for name in word.contexts)
     assert spans(small) == [("the dogs ' bones , two dogs", "dogs"), ("a hot - dog", "dog")]
-    assert (small.gloss.text, small.gloss.spans) == ("dogs means a canine", ((0, 4),))
-    assert (spans(capital), capital.gloss.text) == ([], "Dog means a canine")
+    assert (small.gloss.text, small.gloss.spans) == ("dogs means a  pet", ((0, 4),))
+    assert (spans(capital), capital.gloss.text) == ([], "Dog means a  pet")
     (data,) = parse_wsd(files, {**released, "of_target": False})
     assert [word.contexts for word in data.occurrences] == [(), ()]
     (whole,) = data.senses.values()
-    texts = ("the dogs ' bones , two dogs", "Dogs bark", "a hot - dog")
-    assert whole == SenseContexts(tuple(map(TextInput, texts)), TextInput("a canine"))
+    texts = ("canine", "the dogs ' bones , two dogs", "Dogs bark", "a hot - dog")
+    assert whole == SenseContexts(tuple(map(TextInput, texts)), TextInput("a  pet"))
 
 
 def test_another_wordnet_is_refused(tmp_path: Path, wordnet_files: dict[str, Path]) -> None:
