@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from transformers import AutoModel, AutoTokenizer
 
 from mirrorbench.core.errors import UsageError
 from mirrorbench.core.inputs import LostTargets, TextInput
+from mirrorbench.data.formats import parser_of
 from mirrorbench.models.batching import Ragged
 from mirrorbench.models.pooling import Pooling
 from mirrorbench.models.transformer import covering, cut_to, load_transformer, stripped, target_weights, window
@@ -220,9 +222,14 @@ def test_a_window_around_the_target(random_model: Models, architecture: str) -> 
     assert np.isfinite(vectors).all()
 
 
-def as_released(path: Path, item: TextInput, max_length: int) -> np.ndarray:
+@cache
+def opened(path: Path) -> tuple[Any, Any]:
+    return AutoModel.from_pretrained(path).eval(), AutoTokenizer.from_pretrained(path)
+
+
+def as_released(path: Path, item: TextInput, max_length: int, layers: int = 2) -> np.ndarray:
     """As ``get_embed`` of MirrorWiC's ``src/helper.py`` reads a target between brackets, one text at a time."""
-    model, tok = AutoModel.from_pretrained(path).eval(), AutoTokenizer.from_pretrained(path)
+    model, tok = opened(path)
     ((start, end),) = item.spans
     text = f"{item.text[:start]}[ {item.text[start:end]} ]{item.text[end:]}"
     ids = tok(text, truncation=True, max_length=max_length)["input_ids"]
@@ -230,7 +237,7 @@ def as_released(path: Path, item: TextInput, max_length: int) -> np.ndarray:
     first, last = ids.index(opening), ids.index(closing) - 1
     ids = [token for token in ids if token not in (opening, closing)]
     with torch.no_grad():
-        states = torch.stack(model(torch.tensor([ids]), output_hidden_states=True).hidden_states)[-2:].mean(0)
+        states = torch.stack(model(torch.tensor([ids]), output_hidden_states=True).hidden_states)[-layers:].mean(0)
     return states[0, first:last].mean(0).numpy()
 
 
@@ -246,6 +253,23 @@ def test_marked_targets_are_read_as_in_the_released_code(random_model: Models, a
     found = encoder(path, Pooling("target-marked", "-2:", 40)).encode(items)
     for vector, item in zip(found, items, strict=True):
         np.testing.assert_allclose(vector, as_released(path, item, 40), atol=1e-5)
+
+
+@pytest.mark.real
+def test_marked_targets_of_a_real_encoder_on_usim(minilm: Path, shared_data: Path) -> None:
+    """The texts that both readings read differently: those with brackets or of more than 76 tokens."""
+    path = shared_data / "wic" / "Usim" / "usim_en.txt"
+    readings = ({}, {"protocol": "released", "of_target": True})
+    paper, released = (
+        [side for pair in parser_of("usim")({path.name: path}, options) for side in (pair.left, pair.right)]
+        for options in readings
+    )
+    one, poolings = encoder(minilm), [Pooling(mode, "-4:", 80) for mode in ("target", "target-marked")]
+    found, marked = one.encode_pooled(paper, poolings[:1])[0], one.encode_pooled(released, poolings[1:])[0]
+    other = np.flatnonzero(np.abs(found - marked).max(axis=1) > 1e-3)
+    assert 20 < len(other) < 100
+    for row in (*other, 0, 1000):
+        np.testing.assert_allclose(marked[row], as_released(minilm, released[row], 80, 4), atol=1e-4)
 
 
 def test_what_a_cut_at_the_end_would_lose_is_read_in_a_window(random_model: Models) -> None:

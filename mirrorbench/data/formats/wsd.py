@@ -188,7 +188,8 @@ def parse_wsd(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[Dis
     them: the ``first`` ("one context example per label", MirrorWiC, section 4), one at ``random`` (by the option
     ``seed``), or ``all``. A gold key unknown to WordNet is an error (then it is not WordNet 3.0).
 
-    ``released``: see ``_released_contexts``; all examples stand for a sense.
+    ``released``: see ``_released_contexts``; all examples stand for a sense. Otherwise a word is looked for by its own
+    part of speech: taken for nouns, "ran" and "run" are two words.
     """
     data, gold = (next((p for name, p in files.items() if name.endswith(end)), None) for end in (_DATA, _GOLD))
     if data is None or gold is None:
