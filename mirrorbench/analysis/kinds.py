@@ -75,10 +75,11 @@ def _layers(
     n_layers = encoder.transformer.model.config.num_hidden_layers + 1
     poolings = [replace(cell.pooling, layers=str(n)) for n in range(n_layers)]
     plugins, reporter = study.workspace.plugins, study.workspace.reporter
-    task = plugins.tasks[study.task]
-    inputs = list(dict.fromkeys(task.inputs(study.items)))
+    task = plugins.tasks[study.task].reading(study.protocol, cell.pooling.of_target)
+    items = task.load(study.workspace.data)
+    inputs = list(dict.fromkeys(task.inputs(items)))
     task_scores = [
-        score_task(task, study.items, Vectors(inputs, array), study.protocol, plugins.metrics).metrics[task.main_metric]
+        score_task(task, items, Vectors(inputs, array), study.protocol, plugins.metrics).metrics[task.main_metric]
         for array in study.encode(cell, encoder, inputs, poolings)
     ]
     sums = LayerSums(sentences, study.seed)
