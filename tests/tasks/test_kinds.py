@@ -29,6 +29,7 @@ NAME = "bli-it-fr:vocabulary_size=500,self_learning=2"
         ("cometa-zg", EntityLinking, ("phrase", "accuracy@1", ("en",), "umls-names")),
         ("bc5cdr-chemical-sub", EntityLinking, ("phrase", "accuracy@1", ("en",), "umls-names")),
         ("qnli", PairClassification, ("sentence", "auc", ("en",), "qnli-sentences")),
+        ("qqp", PairClassification, ("sentence", "auc", ("en",), "")),
         ("wsd", SenseDisambiguation, ("wic", "accuracy", ("en",), "")),
     ],
 )
