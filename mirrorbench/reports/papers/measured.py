@@ -296,8 +296,8 @@ def _notes(content: MeasuredTable) -> list[str]:
     shown: dict[str, list[str]] = {}
     for head in table.columns:
         if asked := head.analysis:
-            shown.setdefault(f"{asked.value} of mirrorbench analyze {asked.kind}", []).append(head.title)
-    notes += [f"Measured: {', '.join(heads)}: {what}." for what, heads in shown.items()]
+            shown.setdefault(f"{asked.value} by mirrorbench analyze {asked.kind}", []).append(head.title)
+    notes += [f"{', '.join(heads)}: measured as {what}." for what, heads in shown.items()]
     if content.results and content.backbone is not None:
         notes.append(
             f"Measured with {content.backbone} in place of the paper's models: compare the shape, not the values."
