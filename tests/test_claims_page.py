@@ -14,7 +14,7 @@ TEXTS = {"Mirror-BERT": "mirror-bert", "MirrorWiC": "mirrorwic"}
 
 def rows(text: str) -> list[list[str]]:
     lines = [line for line in text.splitlines() if line.startswith("| ")]
-    return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines[1:]]
+    return [[cell.strip() for cell in line[1:-1].split("|")] for line in lines[1:]]
 
 
 def plain(text: str) -> str:

@@ -433,3 +433,9 @@ def test_rows_that_are_mean_pooled_name_the_mean_over_padding() -> None:
                 assert pooling is None
             else:
                 assert pooling == "mean-padded", (name, row.label)
+
+
+def test_every_spec_is_listed_on_the_page_of_the_papers() -> None:
+    page = (specs_folder().parent / "docs" / "papers.md").read_text(encoding="utf-8")
+    linked = re.findall(r"^\| \[[^]]+\]\(\.\./leaderboards/(\S+)\.yaml\)", page, re.MULTILINE)
+    assert sorted(linked) == sorted(paper_tables())
