@@ -16,6 +16,10 @@ TABLES = {name: table for name, table in paper_tables().items() if isinstance(ta
 SPOILT = ("mirror-bert/table2", "mirror-bert/table7", "mirror-bert/table8")
 
 
+SECOND_READING = "CoSimLex (organisers)"
+"""A column that stands in no paper: another measure beside the values of the printed column."""
+
+
 @pytest.fixture(scope="session")
 def paper_texts(shared_data: Path) -> dict[str, str]:
     """The papers as text, by file name; tests that need them are skipped where they are not."""
@@ -52,8 +56,9 @@ def numbers(lines: list[str]) -> list[str]:
 
 
 def typed(table: PaperTable) -> list[str]:
-    rows = zip(table.rows, table.printed, strict=True)
-    return [p.text.lstrip("+-") for line, row in rows if not line.source for p in row if p.value is not None]
+    rows = [row for line, row in zip(table.rows, table.printed, strict=True) if not line.source]
+    printed = [i for i, column in enumerate(table.columns) if column.head != SECOND_READING]
+    return [row[i].text.lstrip("+-") for row in rows for i in printed if row[i].value is not None]
 
 
 def names(paper: str, leave_out: tuple[str, ...] = ()) -> list[str]:
