@@ -12,7 +12,7 @@ from mirrorbench.core.hooks import Register, hookimpl
 
 STEP = 0.01
 """Step of the released threshold search."""
-DIGITS = 10
+DECIMALS = 10
 """Decimals of similarities that are ranked, compared with each other or with a threshold.
 
 Equal vectors have a cosine of 1 only up to its last bits, which the number of threads changes: unrounded, equal texts
@@ -21,8 +21,8 @@ would be ranked by chance.
 
 
 def rounded(similarities: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Similarities, or differences of them, to ``DIGITS`` decimals."""
-    return np.round(similarities, DIGITS)
+    """Similarities, or differences of them, to ``DECIMALS`` decimals."""
+    return np.round(similarities, DECIMALS)
 
 
 def cosine(left: NDArray[Any], right: NDArray[Any]) -> NDArray[np.float64]:

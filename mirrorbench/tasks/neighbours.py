@@ -1,7 +1,7 @@
 """Exact nearest-neighbour search in bounded memory: top-k by cosine or dot product, CSLS, and ranks.
 
 Similarities are computed in blocks on a torch device. ``topk`` multiplies in float32, then scores its candidates and
-some more again in float64 on the CPU. Similarities in float64 are rounded (``metrics.DIGITS``), so that neither block
+some more again in float64 on the CPU. Similarities in float64 are rounded (``metrics.DECIMALS``), so that neither block
 size, threads nor device change the order, and equal vectors tie exactly (the lower index goes first).
 
 Memory: beside the arrays passed in (which may be memory-mapped) and the result, ``UNIT_BYTES`` for the normalised
@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mirrorbench.core.errors import UsageError
-from mirrorbench.tasks.metrics import DIGITS, rounded, unit
+from mirrorbench.tasks.metrics import DECIMALS, rounded, unit
 
 if TYPE_CHECKING:
     import torch
@@ -118,7 +118,7 @@ def ranks(
     score, target = (torch.from_numpy(values).to(place)[:, None] for values in (rounded(right), targets))
     ahead = torch.zeros(len(queries), dtype=torch.int64, device=place)
     for rows, columns, cosines in _blocks(queries, keys, "cosine", penalty, device, torch.float64):
-        cosines.round_(decimals=DIGITS)
+        cosines.round_(decimals=DECIMALS)
         # On ties, keys with a lower index rank before the right one.
         earlier = torch.arange(columns.start, columns.stop, device=place) < target[rows]
         ahead[rows] += ((cosines > score[rows]) | ((cosines == score[rows]) & earlier)).sum(dim=1)
