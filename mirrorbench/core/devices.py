@@ -34,10 +34,8 @@ def pick_device(name: str = "auto") -> torch.device:
             raise UsageError(f"--device {name}: this machine has {torch.cuda.device_count()} CUDA devices")
     if device.type == "mps" and not torch.backends.mps.is_available():
         raise UsageError("--device mps: this machine has no Apple GPU that torch can use", "Use --device cpu.")
-    # Matrix libraries add in the same order whatever the number of threads and rows (MKL), and each time (cuBLAS, by a
-    # fixed workspace); must be set before the first product.
-    os.environ.setdefault("MKL_CBWR", "AUTO,STRICT")
     if device.type == "cuda":
+        # A fixed workspace makes cuBLAS give the same sums in the same order; must be set before the first product.
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     return device
 

@@ -32,8 +32,12 @@ TOKEN_BUDGET = {"cpu": 1024, "cuda": 65_536, "mps": 16_384}
 PASS_COST = {"cpu": 32, "cuda": 4_096, "mps": 2_048}
 """Cost of one more batch (kernel launches, gradient accumulation), in padding tokens that it may save."""
 
-MIN_TOKENS = 32
-"""Tokens in the smallest batch on a CPU: in experiments 4 per thread sufficed for identical rows."""
+MIN_TOKENS = 256
+"""Tokens in the smallest batch on a CPU.
+
+MKL adds smaller products in an order that depends on the number of threads: with two, those of up to 192 rows by
+1,536 x 384. For BERT-base it is up to 384 rows, which would make a single text slow; there the last bits may differ.
+"""
 
 
 @dataclass(frozen=True, slots=True)

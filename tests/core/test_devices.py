@@ -1,8 +1,5 @@
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pytest
 import torch
 
@@ -53,25 +50,3 @@ def test_autocast_is_on_in_bf16_alone() -> None:
         assert (a @ a).dtype == torch.float32
     with autocast(CPU, "bf16"):
         assert (a @ a).dtype == torch.bfloat16
-
-
-PRODUCTS = """
-import sys, torch
-from mirrorbench.core.devices import pick_device
-pick_device("cpu")
-torch.manual_seed(0)
-weights, rows = torch.randn(1536, 384), torch.randn(256, 1536)
-for n in (8, 60, 180, 256):
-    found = []
-    for threads in (1, 2):
-        torch.set_num_threads(threads)
-        found.append(rows[:n] @ weights)
-    if not torch.equal(*found):
-        sys.exit(f"{n} rows: one thread and two give other bits")
-"""
-
-
-@pytest.mark.skipif(not torch.backends.mkl.is_available(), reason="a torch without MKL")
-def test_the_number_of_threads_changes_no_bit_of_a_product() -> None:
-    """In a process of its own, since MKL reads its setting before the first product."""
-    subprocess.run([sys.executable, "-c", PRODUCTS], check=True)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +25,23 @@ TINY = Path(mirrorbench.__file__).parent / "embedded" / "tiny"
 WORDS = ["the", "bank", "of", "the", "river", "was", "steep", "and", "green", "in", "may"]
 INPUTS = [TextInput(" ".join(WORDS[:n]), ((0, 3),)) for n in range(1, 12)] + [TextInput("x " * 60, ((110, 111),))]
 POOLINGS = [Pooling("target", "-2:", 40), Pooling("mean", max_length=40), Pooling("cls", "1", 40)]
+
+
+PRODUCTS = """
+import torch
+from mirrorbench.models.batching import MIN_TOKENS
+
+torch.manual_seed(0)
+for inner, outer in ((1024, 256), (1536, 384)):
+    weights, rows = torch.randn(inner, outer), torch.randn(1024, inner)
+    for n in (MIN_TOKENS, MIN_TOKENS + 1, 500, 1024):
+        found = []
+        for threads in (1, 2):
+            torch.set_num_threads(threads)
+            found.append(rows[:n] @ weights)
+        if not torch.equal(*found):
+            print(inner, outer, n)
+"""
 
 
 @pytest.mark.parametrize("architecture", ["bert", "roberta", "deberta"])
@@ -61,6 +80,13 @@ def test_a_vector_does_not_depend_on_the_other_texts(architecture: str, padded: 
         rows = rng.sample(range(len(inputs)), size)
         for vectors, expected in zip(one.encode_pooled([inputs[row] for row in rows], poolings), whole, strict=True):
             np.testing.assert_array_equal(vectors, expected[rows])
+
+
+@pytest.mark.skipif(not torch.backends.mkl.is_available(), reason="a torch without MKL")
+def test_products_of_the_smallest_batch_have_the_same_bits_with_one_thread_and_two() -> None:
+    """In a process of its own, since others have set the number of threads."""
+    done = subprocess.run([sys.executable, "-c", PRODUCTS], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == []
 
 
 def test_the_cost_is_counted(random_model: Models) -> None:
