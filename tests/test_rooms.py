@@ -139,7 +139,7 @@ def test_no_public_name_means_two_things() -> None:
 def test_a_run_enters_as_many_modules_as_the_page_says(tmp_path: Path) -> None:
     """Modules with a function that is called on the way from the command to the table; registering plugins aside."""
     page = (PACKAGE.parent / "CONTRIBUTING.md").read_text(encoding="utf-8")
-    (stated,) = re.findall(r"^\| modules that a run .*\| (\d+) \| \d+ \|$", page, re.M)
+    (stated,) = re.findall(r"^\| modules that a run .*\| (\d+) \| \d+ \|$", page, re.M)  # now, and the aim
     command = [sys.executable, "-c", ENTERED_BY_A_RUN, f"{PACKAGE}/"]
     folders = {"MIRRORBENCH_CACHE": str(tmp_path / "cache"), "MIRRORBENCH_DATA": str(tmp_path / "data")}
     done = subprocess.run(command, cwd=tmp_path, env=os.environ | folders, capture_output=True, text=True, check=False)

@@ -15,7 +15,6 @@ from random_models import Models, encoder
 import mirrorbench
 from mirrorbench.core.inputs import TextInput
 from mirrorbench.models import encoder as inference
-from mirrorbench.models.batching import MIN_TOKENS
 from mirrorbench.models.encoder import Cost, LanguageRouter
 from mirrorbench.models.pooling import Pooling
 from mirrorbench.models.transformer import load_transformer
@@ -89,15 +88,17 @@ def test_products_of_the_smallest_batch_have_the_same_bits_with_one_thread_and_t
     assert done.stdout.split() == []
 
 
-def test_the_cost_is_counted(random_model: Models) -> None:
+def test_the_cost_is_counted(random_model: Models, monkeypatch: pytest.MonkeyPatch) -> None:
+    smallest = 32
+    monkeypatch.setattr("mirrorbench.models.batching.MIN_TOKENS", smallest)
     one = encoder(random_model("bert"), Pooling())
     texts = ["ab", "abcd" * 10, "ab"]
     ids = [len(one.transformer.tokenizer(text)["input_ids"]) for text in texts]
-    assert ids[0] < MIN_TOKENS // 2 < MIN_TOKENS < ids[1]
+    assert ids[0] < smallest // 2 < smallest < ids[1]
     one.encode(texts)
     cost = one.cost
     # The short texts are read often enough for a product of many rows.
-    positions = ids[1] + -(-MIN_TOKENS // ids[0]) * ids[0]
+    positions = ids[1] + -(-smallest // ids[0]) * ids[0]
     assert (cost.texts, cost.tokens, cost.positions) == (3, sum(ids), positions)
     assert cost.to_json()["padding"] == round(1 - sum(ids) / positions, 4)
     assert cost.seconds > 0
