@@ -163,7 +163,7 @@ _command(
 _command(
     "projection",
     "The senses of a word in two dimensions (MirrorWiC, Figure 3), and how well they part (silhouette).",
-    "analyze projection -e bert -t wsd --word spring",
+    "analyze projection -e bert -t wsd:examples=all --word spring",
     word=Annotated[str, typer.Option(
         help="A lemma of a disambiguation task (`wsd`), with all its senses there; under other tasks spring or summer.",
         show_default="spring")],

@@ -21,7 +21,7 @@ pytestmark = [
     pytest.mark.skipif(not torch.backends.mkl.is_available(), reason="a torch without MKL"),
 ]
 LANGUAGES = ("ar", "cy", "en", "es", "et", "fi", "fr", "he", "pl", "ru", "yue", "zh")
-WORDS = (*(f"multisimlex-{code}" for code in LANGUAGES), "bli-en-it", "bli-en-it:mapping=supervised")
+WORDS = (*(f"multisimlex-{code}" for code in LANGUAGES), "bli-en-it")
 
 
 def run(encoder: str, tasks: tuple[str, ...], data: Path, folder: Path, threads: int) -> dict[str, Result]:

@@ -56,7 +56,10 @@ def bert(random_model: Models) -> Path:
 
 
 @pytest.mark.parametrize("mode", ["mean", "cls", "mean-padded"])
-def test_encoding_goes_on_with_half_the_budget(bert: Path, full: Callable[..., list[int]], mode: str) -> None:
+def test_encoding_goes_on_with_half_the_budget(
+    bert: Path, full: Callable[..., list[int]], mode: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mirrorbench.models.batching.MIN_TOKENS", 32)  # no batch is filled up beyond the limit
     pooling = Pooling(mode, "-1:", 40)
     expected = encoder(bert, pooling).encode(TEXTS)
     limited = encoder(bert, pooling)
