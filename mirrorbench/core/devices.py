@@ -1,4 +1,4 @@
-"""Devices and numeric precision: what ``--device auto`` means."""
+"""Devices and numeric precision: what ``--device auto`` means, and what is a GPU."""
 
 from __future__ import annotations
 
@@ -15,6 +15,32 @@ if TYPE_CHECKING:
     import torch
 
 PRECISIONS = ("auto", "fp32", "bf16")
+GPUS = ("cuda",)
+"""Types of device that take the code's branches for a GPU; tests add ``meta``."""
+
+
+def kind(device: torch.device) -> str:
+    """``cpu``, ``mps``, or ``cuda`` for a GPU: the key of tables of sizes."""
+    return "cuda" if device.type in GPUS else device.type
+
+
+def on_gpu(device: torch.device) -> bool:
+    """Whether a device is a GPU of CUDA (or ROCm, which has the same name in torch)."""
+    return kind(device) == "cuda"
+
+
+def gpu_count() -> int:
+    """How many GPUs this machine has for torch."""
+    import torch
+
+    return torch.cuda.device_count()
+
+
+def capability(device: torch.device) -> tuple[int, int]:
+    """The compute capability of a GPU (8.0: Ampere, 9.0: Hopper), ``(0, 0)`` for any other device."""
+    import torch
+
+    return torch.cuda.get_device_capability(device) if on_gpu(device) else (0, 0)
 
 
 def pick_device(name: str = "auto") -> torch.device:
@@ -24,17 +50,17 @@ def pick_device(name: str = "auto") -> torch.device:
     if not re.fullmatch(r"auto|cpu|mps|cuda(:\d+)?", name):
         raise UsageError(f"unknown device {name!r}", "Devices: auto, cpu, cuda, cuda:N, mps")
     if name == "auto":
-        name = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
+        name = "cuda" if gpu_count() else "mps" if torch.backends.mps.is_available() else "cpu"
     device = torch.device(name)
-    if device.type == "cuda":
-        if not torch.cuda.is_available():
+    if on_gpu(device):
+        if not gpu_count():
             built = "this torch was built without CUDA" if not torch.version.cuda else "no CUDA device is visible"
             raise UsageError(f"--device {name}: {built}", "Use --device cpu, or install a CUDA build of torch.")
-        if (device.index or 0) >= torch.cuda.device_count():
-            raise UsageError(f"--device {name}: this machine has {torch.cuda.device_count()} CUDA devices")
+        if (device.index or 0) >= gpu_count():
+            raise UsageError(f"--device {name}: this machine has {gpu_count()} CUDA devices")
     if device.type == "mps" and not torch.backends.mps.is_available():
         raise UsageError("--device mps: this machine has no Apple GPU that torch can use", "Use --device cpu.")
-    if device.type == "cuda":
+    if on_gpu(device):
         # A fixed workspace makes cuBLAS give the same sums in the same order; must be set before the first product.
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     return device
@@ -42,14 +68,12 @@ def pick_device(name: str = "auto") -> torch.device:
 
 def pick_precision(name: str, device: torch.device) -> str:
     """``fp32`` or ``bf16``; ``auto`` is bf16 on CUDA devices that compute in it, fp32 elsewhere."""
-    import torch
-
     if name not in PRECISIONS:
         raise UsageError(f"unknown precision {name!r}", f"Precisions: {', '.join(PRECISIONS)}")
     if name != "auto":
         return name
     # Not torch.cuda.is_bf16_supported(): older GPUs emulate bf16, slower than fp32 and with fewer digits.
-    return "bf16" if device.type == "cuda" and torch.cuda.get_device_capability(device) >= (8, 0) else "fp32"
+    return "bf16" if capability(device) >= (8, 0) else "fp32"
 
 
 def use_deterministic_algorithms() -> None:
@@ -67,7 +91,7 @@ def describe(device: torch.device) -> str:
 
     import torch
 
-    if device.type == "cuda":
+    if on_gpu(device):
         return str(torch.cuda.get_device_name(device))
     return f"{platform.machine()} ({torch.get_num_threads()} threads)" if device.type == "cpu" else "Apple GPU"
 
@@ -90,7 +114,7 @@ def release_memory(device: torch.device) -> None:
     """Give memory back that torch keeps for later, or on a CPU glibc, in an arena for each thread that used it."""
     import torch
 
-    if device.type in ("cuda", "mps"):
+    if kind(device) in ("cuda", "mps"):
         torch.get_device_module(device).empty_cache()
     elif sys.platform == "linux" and (trim := getattr(ctypes.CDLL(None), "malloc_trim", None)):
         trim(0)

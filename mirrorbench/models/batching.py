@@ -20,6 +20,7 @@ from torch import Tensor
 from torch.nn import functional as F  # noqa: N812  (torch's own convention)
 from torch.overrides import TorchFunctionMode
 
+from mirrorbench.core.devices import on_gpu
 from mirrorbench.models.backbones import first_position
 
 _T = TypeVar("_T")
@@ -245,7 +246,7 @@ def attention_within_texts(packing: Packing) -> ReplacedFunctions:
         # Query, key and value have shape (1, heads, tokens, dimensions of a head). The mask is ignored, because the
         # row has no padding. No encoder sets other options, such as `is_causal`.
         half = states[0].dtype in (torch.bfloat16, torch.float16)
-        within = nested_attention if states[0].device.type == "cuda" and half else padded_attention
+        within = nested_attention if on_gpu(states[0].device) and half else padded_attention
         query, key, value = (part[0].transpose(0, 1) for part in states)
         return within(packing, query, key, value, dropout_p=dropout_p, scale=scale).transpose(0, 1)[None]
 

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from mirrorbench.core.devices import autocast, out_of_memory, release_memory
+from mirrorbench.core.devices import autocast, kind, out_of_memory, release_memory
 from mirrorbench.core.errors import EncodingError
 from mirrorbench.core.inputs import Array, LostTargets, TextInput, as_inputs, check_vectors
 from mirrorbench.models import backbones, batching
@@ -149,7 +149,7 @@ class TransformerEncoder:
         waiting = deque(
             batching.equal_length_batches(lengths, budget, pad_to)
             if device.type == "cpu"
-            else batching.similar_length_batches(lengths, budget, pad_to, batching.PASS_COST[device.type])
+            else batching.similar_length_batches(lengths, budget, pad_to, batching.PASS_COST[kind(device)])
         )
         while waiting:
             rows = waiting.popleft()

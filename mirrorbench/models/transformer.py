@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 
+from mirrorbench.core.devices import kind, on_gpu
 from mirrorbench.core.errors import MirrorbenchError, ModelUnavailableError, UsageError
 from mirrorbench.core.inputs import TextInput
 from mirrorbench.models.backbones import max_positions
@@ -166,7 +167,7 @@ class Transformer:
     @cached_property
     def budget(self) -> int:
         """Tokens per batch, padding included; halved when the device runs out of memory."""
-        return TOKEN_BUDGET[self.device.type]
+        return TOKEN_BUDGET[kind(self.device)]
 
     @property
     def n_parameters(self) -> int:
@@ -279,7 +280,7 @@ class Transformer:
     def _moved(self, array: NDArray[Any]) -> torch.Tensor:
         """An array on the device, copied asynchronously to a GPU."""
         tensor = torch.from_numpy(array)
-        if self.device.type == "cuda":
+        if on_gpu(self.device):
             return tensor.pin_memory().to(self.device, non_blocking=True)
         return tensor.to(self.device)
 

@@ -91,10 +91,10 @@ def devices() -> list[str]:
     """Devices that torch can use, the default first."""
     import torch
 
-    from mirrorbench.core.devices import describe, pick_device
+    from mirrorbench.core.devices import describe, gpu_count, pick_device
 
     best = pick_device("auto")
-    names = [f"cuda:{n}" for n in range(torch.cuda.device_count())] if torch.cuda.is_available() else []
+    names = [f"cuda:{n}" for n in range(gpu_count())]
     names += ["mps"] if torch.backends.mps.is_available() else []
     found = [torch.device(name) for name in (*names, "cpu")]
     return [f"{d}: {describe(d)}" for d in sorted(found, key=lambda d: d.type != best.type)]

@@ -23,6 +23,7 @@ from multiprocessing.connection import Connection, wait
 from typing import TYPE_CHECKING, Any
 
 from mirrorbench import hookimpl
+from mirrorbench.core.devices import gpu_count
 from mirrorbench.core.errors import StorageError, UsageError, unknown_name
 from mirrorbench.core.files import POLL_SECONDS, Leases
 from mirrorbench.core.specs import Value
@@ -192,9 +193,7 @@ def execute(job: Job) -> Iterator[CellOutcome]:
 def devices_for(device: str, workers: int) -> list[str]:
     """A device for each worker: all GPUs in turn for ``cuda``, otherwise the given device."""
     if device == "cuda":
-        import torch
-
-        gpus = max(1, torch.cuda.device_count())
+        gpus = max(1, gpu_count())
         return [f"cuda:{n % gpus}" for n in range(workers or gpus)]
     return [device] * max(1, workers)
 

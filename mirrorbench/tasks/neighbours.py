@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mirrorbench.core.devices import kind, on_gpu
 from mirrorbench.core.errors import UsageError
 from mirrorbench.tasks.metrics import DECIMALS, rounded, unit
 
@@ -150,7 +151,7 @@ def _candidates(
 
     n = min(n, len(keys))
     place = _torch_device(device)
-    for some in _slices(len(queries), max(QUERY_ROWS[place.type], UNIT_BYTES // (4 * queries.shape[1]))):
+    for some in _slices(len(queries), max(QUERY_ROWS[kind(place)], UNIT_BYTES // (4 * queries.shape[1]))):
         best = torch.full((some.stop - some.start, n), float("-inf"), device=place)
         where = torch.zeros(best.shape, dtype=torch.int64, device=place)
         for rows, columns, products in _blocks(queries[some], keys, similarity, penalty, device, torch.float32):
@@ -170,8 +171,8 @@ def _blocks(
     import torch
 
     place = _torch_device(device)
-    query_rows = min(QUERY_ROWS[place.type], len(queries))
-    key_rows = min(BLOCK_BYTES[place.type] // (dtype.itemsize * max(query_rows, keys.shape[1])) or 1, len(keys))
+    query_rows = min(QUERY_ROWS[kind(place)], len(queries))
+    key_rows = min(BLOCK_BYTES[kind(place)] // (dtype.itemsize * max(query_rows, keys.shape[1])) or 1, len(keys))
     units = torch.empty(queries.shape, dtype=dtype, device=place)
     for rows in _slices(len(queries), query_rows):
         units[rows] = _scaled(queries[rows], similarity, place)
@@ -203,7 +204,8 @@ def _torch_device(name: str) -> torch.device:
     """The device for block products: the CPU in place of Apple's MPS, which has no float64."""
     import torch
 
-    return torch.device(name if name.startswith("cuda") else "cpu")
+    device = torch.device(name)
+    return device if on_gpu(device) else torch.device("cpu")
 
 
 def _slices(n: int, size: int) -> Iterator[slice]:

@@ -17,7 +17,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from mirrorbench.core.devices import out_of_memory, release_memory
+from mirrorbench.core.devices import kind, on_gpu, out_of_memory, release_memory
 from mirrorbench.core.errors import TuningError
 from mirrorbench.models.transformer import Transformer
 from mirrorbench.training.augmentations import Augmentation, in_use
@@ -108,7 +108,7 @@ def tune_backbone(
     rng, device = np.random.default_rng(seed), transformer.device
     maker = PairMaker(recipe, rng, transformer.tokenizer.mask_token or "", protocol, augmentations)
     tokenizer = PairTokenizer(transformer, maker, augmentations, texts)
-    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []), ExitStack() as attached:
+    with torch.random.fork_rng(devices=[device] if on_gpu(device) else []), ExitStack() as attached:
         torch.manual_seed(seed)
         if device.type == "cpu":
             attached.enter_context(fast_cpu_functions())
@@ -224,8 +224,8 @@ class _Loop:
 def held_tokens(transformer: Transformer) -> int:
     """Tokens whose activations may be kept for back-propagation at once, at least 2."""
     device, config = transformer.device, transformer.model.config
-    if device.type == "cuda":
+    if on_gpu(device):
         limit = torch.cuda.get_device_properties(device).total_memory // 2
     else:
-        limit = HELD_BYTES[device.type]
+        limit = HELD_BYTES[kind(device)]
     return max(2, int(limit // (_TOKEN_BYTES * config.num_hidden_layers * config.hidden_size)))

@@ -17,7 +17,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from mirrorbench.core.devices import autocast
+from mirrorbench.core.devices import autocast, kind
 from mirrorbench.core.errors import TuningError
 from mirrorbench.core.inputs import TextInput
 from mirrorbench.models.batching import (
@@ -167,7 +167,7 @@ class MicroBatchReader:
         First views are the first half of a micro-batch, second views in the same order the second half: controlled
         dropout relies on that.
         """
-        device = self.transformer.device.type
+        device = kind(self.transformer.device)
         budget, lengths = min(TOKEN_BUDGET[device], most), pairs.lengths
         if self.packed:
             chosen = list(even_batches(lengths.sum(0), budget))

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from mirrorbench.core.devices import autocast, pick_device, pick_precision
+from mirrorbench.core.devices import GPUS, autocast, capability, kind, on_gpu, pick_device, pick_precision
 from mirrorbench.core.errors import UsageError
 
 CPU = torch.device("cpu")
@@ -42,6 +42,16 @@ def test_a_gpu_that_only_emulates_bf16_computes_in_fp32(
     """Turing, the papers' 2080 Ti among it, has no bf16 of its own; Ampere and later have."""
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
     assert pick_precision("auto", torch.device("cuda:1")) == precision
+
+
+def test_tests_can_force_the_branches_of_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """``meta``, which computes nothing, stands for a GPU where there is none."""
+    meta = torch.device("meta")
+    assert [on_gpu(device) for device in (CPU, meta, torch.device("cuda:1"))] == [False, False, True]
+    assert capability(CPU) == (0, 0)
+    monkeypatch.setattr("mirrorbench.core.devices.GPUS", (*GPUS, "meta"))
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (9, 0))
+    assert (kind(meta), on_gpu(meta), capability(meta)) == ("cuda", True, (9, 0))
 
 
 def test_autocast_is_on_in_bf16_alone() -> None:
