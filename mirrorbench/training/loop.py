@@ -224,8 +224,6 @@ class _Loop:
 def held_tokens(transformer: Transformer) -> int:
     """Tokens whose activations may be kept for back-propagation at once, at least 2."""
     device, config = transformer.device, transformer.model.config
-    if on_gpu(device):
-        limit = torch.cuda.get_device_properties(device).total_memory // 2
-    else:
-        limit = HELD_BYTES[kind(device)]
+    total = torch.cuda.get_device_properties(device).total_memory if on_gpu(device) else 0
+    limit = total // 2 or HELD_BYTES[kind(device)]
     return max(2, int(limit // (_TOKEN_BYTES * config.num_hidden_layers * config.hidden_size)))
