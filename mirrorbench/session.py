@@ -251,7 +251,7 @@ class Session:
         _check_protocol(protocol)
         found = find_table(table)
         if isinstance(found, FactTable):
-            raise UsageError(f"{table} describes models or hyper-parameters: there is nothing to run")
+            raise UsageError(f"{table} has no cell that a run could measure", f"mirrorbench paper {table} shows it.")
         backbone = parse_spec(encoder) if encoder else None
         wanted, asked = paper_requests(found, seeds, protocol, backbone), paper_analyses(found, backbone)
         if not wanted and not asked:

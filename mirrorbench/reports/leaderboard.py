@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import statistics
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import PurePath
@@ -69,7 +69,8 @@ def build_table(
         label = labels.get(failure.spec) or row_label(failure.spec, plugins)
         missing.setdefault((failure.task, failure.reason.splitlines()[0]), {})[label] = None
     notes = [f"missing: {', '.join(failed)} on {task}: {reason}" for (task, reason), failed in missing.items()]
-    return Table(title, tuple(columns), tuple(table_rows), (*provenance_notes(results), *notes))
+    notes = [*provenance_notes(results, {result.main_metric for result in results}), *notes]
+    return Table(title, tuple(columns), tuple(table_rows), tuple(notes))
 
 
 def mean_over_seeds(cells: Sequence[Mapping[int, Result]], metric: str = "") -> Score | None:
@@ -234,8 +235,8 @@ class Leaderboard:
         return notebook(self.table)
 
 
-def provenance_notes(results: Sequence[Result]) -> list[str]:
-    """Notes below a table: metric, protocol, precision, seeds, tuning corpora, overlap, versions, tasks' own notes."""
+def provenance_notes(results: Sequence[Result], metrics: Collection[str] = ()) -> list[str]:
+    """Notes below a table: the metrics shown, protocol, precision, seeds, corpora, overlap, versions, tasks' notes."""
     of_rows: dict[tuple[str, str], set[int]] = {}
     corpora: dict[str, dict[str, None]] = {}
     shares: dict[str, float] = {}
@@ -246,7 +247,7 @@ def provenance_notes(results: Sequence[Result]) -> list[str]:
         share = float((result.overlap or {}).get("any_text") or 0)
         shares[result.task] = max(share, shares.get(result.task, 0))
     said = {
-        "Metric": {r.main_metric for r in results},
+        "Metric": metrics,
         "protocol": {r.protocol for r in results},
         "precision": {str(r.cell["precision"]["encoding"]) for r in results},
     }

@@ -70,7 +70,7 @@ def test_a_document_and_a_table_of_facts(mirrorbench: Callable) -> None:
         (["mirror-bert/table3", "--encoder", "tiny+mirror"], "more than a backbone", "--encoder tiny"),
         (["mirror-bert/table3", "--protocol", "papers"], "unknown protocol 'papers'", "paper"),
         (["mirror-bert/table3", "--standalone"], "--standalone is for --format latex", ""),
-        (["mirror-bert/table15", "--run"], "there is nothing to run", ""),
+        (["mirrorwic/table6", "--run"], "no cell that a run could measure", "mirrorbench paper mirrorwic/table6"),
         (["--run"], "need a table", "lists them"),
         (["mirrorwic", "--format", "csv"], "need a table", ""),
     ],

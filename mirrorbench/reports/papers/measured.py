@@ -307,7 +307,9 @@ def _notes(content: MeasuredTable) -> list[str]:
             f"{DIFFERS}: differs by more than {NOISE:g} standard deviations over seeds and one unit of the last digit; "
             "untuned encoders have no seeds, so the digit decides; of a single seed of a tuned one nothing is said."
         )
-    return [*notes, *content.notes, *(provenance_notes(content.results) if content.results else ())]
+    targets = table.targets(content.backbone).items()
+    metrics = {target.metric for (r, c), target in targets if content.cells[r][c].measured}
+    return [*notes, *content.notes, *(provenance_notes(content.results, metrics) if content.results else ())]
 
 
 def _row_name(table: PaperTable, row: int) -> str:

@@ -264,6 +264,14 @@ def test_scores_are_shown_in_the_papers_scale() -> None:
     assert "+0.01" in text
 
 
+def test_the_note_names_the_metric_of_the_cells_that_are_filled() -> None:
+    """Table 10 shows areas under the curve, not the accuracies that are the main metric of its tasks."""
+    result = stored("bert+mirrorwic", "wic-tsv-2", 0.66, metric="dev_accuracy", metrics={"dev_auc": 0.6792})
+    text = render_paper(joined("mirrorwic/table10", [result]), "markdown")
+    assert "67.92" in text
+    assert "Metric: dev_auc; protocol" in text
+
+
 def test_on_another_backbone_no_difference_is_marked() -> None:
     text = render_paper(filled(table("mirror-bert/table7"), "tiny"), "markdown")
     assert "≠" not in text
