@@ -34,11 +34,17 @@ PASS_COST = {"cpu": 32, "cuda": 4_096, "mps": 2_048}
 """Cost of one more batch (kernel launches, gradient accumulation), in padding tokens that it may save."""
 
 MIN_TOKENS = 256
-"""Tokens in the smallest batch on a CPU.
+"""Tokens in the smallest batch of a small model on a CPU."""
 
-MKL adds smaller products in an order that depends on the number of threads: with two, those of up to 192 rows by
-1,536 x 384. For BERT-base it is up to 384 rows, which would make a single text slow; there the last bits may differ.
-"""
+
+def min_tokens(config: Any) -> int:
+    """Tokens in the smallest batch on a CPU.
+
+    MKL adds smaller products in an order that depends on the number of threads: with two, those of as many rows as an
+    eighth of the feed-forward width (192 of MiniLM's 1,536, 384 of BERT-base's 3,072).
+    """
+    inner = getattr(config, "intermediate_size", 0)
+    return max(MIN_TOKENS, inner // 6 if isinstance(inner, int) else 0)
 
 
 @dataclass(frozen=True, slots=True)

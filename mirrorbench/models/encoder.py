@@ -177,11 +177,11 @@ class TransformerEncoder:
         self, rows: list[int], ids: Ragged, targets: Ragged | WordTargets | None, poolings: Sequence[Pooling],
         pad_to: int,
     ) -> list[torch.Tensor]:  # fmt: skip
-        """One batch; on a CPU its last text is repeated up to ``MIN_TOKENS``."""
+        """One batch; on a CPU its last text is repeated up to ``min_tokens``."""
         device, n, lengths = self.transformer.device, len(rows), ids.lengths[rows]
         width = max(pad_to, int(lengths.max()))
         if device.type == "cpu":
-            rows = rows + rows[-1:] * (-(-batching.MIN_TOKENS // max(1, width)) - n)
+            rows = rows + rows[-1:] * (-(-batching.min_tokens(self.transformer.model.config) // max(1, width)) - n)
         with autocast(device, self.precision):
             pooled = self.transformer.forward(
                 ids.take(rows), poolings, pad_to, None if targets is None else targets.take(rows)

@@ -27,13 +27,16 @@ POOLINGS = [Pooling("target", "-2:", 40), Pooling("mean", max_length=40), Poolin
 
 
 PRODUCTS = """
+from types import SimpleNamespace
+
 import torch
-from mirrorbench.models.batching import MIN_TOKENS
+from mirrorbench.models.batching import min_tokens
 
 torch.manual_seed(0)
-for inner, outer in ((1024, 256), (1536, 384)):
+for inner, outer in ((1024, 256), (1536, 384), (3072, 768), (4096, 1024)):
     weights, rows = torch.randn(inner, outer), torch.randn(1024, inner)
-    for n in (MIN_TOKENS, MIN_TOKENS + 1, 500, 1024):
+    least = min_tokens(SimpleNamespace(intermediate_size=inner))
+    for n in (least, least + 1, 700, 1024):
         found = []
         for threads in (1, 2):
             torch.set_num_threads(threads)
