@@ -43,21 +43,24 @@ def tune(
 
 def run(
     encoders: Specs = "tiny", tasks: str | Sequence[str] = "quick", *, seeds: int = 1, corpus: str = "",
-    protocol: str = "paper", device: str = "auto", precision: str = "auto", data_dir: str | Path | None = None,
-    output: str | Path = "results", offline: bool = False, reporter: Reporter | None = None,
+    protocol: str = "paper", device: str = "auto", precision: str = "auto", eval_precision: str = "auto",
+    data_dir: str | Path | None = None, output: str | Path = "results", offline: bool = False,
+    reporter: Reporter | None = None,
 ) -> Leaderboard:  # fmt: skip
     """Train, evaluate and store, as ``mirrorbench run`` does: ``Session.run``, with results in ``output``."""
     if not as_names(tasks):
         raise UsageError("no task is named", "mirrorbench list tasks")
-    where: dict[str, Any] = {"device": device, "precision": precision, "data_dir": data_dir, "offline": offline}
-    session = Session(output, workers=1, reporter=reporter, **where)
+    session = Session(
+        output, data_dir=data_dir, device=device, precision=precision, eval_precision=eval_precision, offline=offline,
+        workers=1, reporter=reporter,
+    )  # fmt: skip
     return session.run(encoders, tasks, seeds=seeds, corpus=corpus, protocol=protocol)
 
 
 def evaluate(
     encoder: Any, tasks: str | Sequence[str] = "quick", *, name: str = "", output: str | Path | None = None,
-    protocol: str = "paper", device: str = "auto", precision: str = "auto", data_dir: str | Path | None = None,
-    offline: bool = False, reporter: Reporter | None = None,
+    protocol: str = "paper", device: str = "auto", precision: str = "auto", eval_precision: str = "auto",
+    data_dir: str | Path | None = None, offline: bool = False, reporter: Reporter | None = None,
 ) -> Leaderboard:  # fmt: skip
     """Scores of one encoder: a spec, what ``load`` gave, a SentenceTransformer, or anything with ``encode(texts)``.
 
@@ -68,7 +71,8 @@ def evaluate(
         output: where results go; by default nowhere.
         protocol: ``paper`` or ``released``.
         device: where a spec is computed; an object computes where it is.
-        precision: of a spec.
+        precision: of the tuning of a spec.
+        eval_precision: of a spec; by default fp32.
         data_dir: where data files are kept.
         offline: open no socket.
         reporter: receives progress.
@@ -99,8 +103,8 @@ def evaluate(
             spec = EncoderSpec(name or getattr(encoder, "name", "") or type(encoder).__name__)
             registered = registered.extended("register_encoders", spec.backbone, lambda spec, context: model)
         session = Session(
-            folder, data_dir=data_dir, cache=cache, device=device, precision=precision, offline=offline, workers=1,
-            plugins=registered, reporter=reporter,
+            folder, data_dir=data_dir, cache=cache, device=device, precision=precision, eval_precision=eval_precision,
+            offline=offline, workers=1, plugins=registered, reporter=reporter,
         )  # fmt: skip
         return session.execute(session.plan((spec,), tasks, protocol=protocol))
 

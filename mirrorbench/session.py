@@ -44,7 +44,8 @@ class Session:
         data_dir: the folder of data files; by default ``MIRRORBENCH_DATA`` or the platform's data directory.
         cache: the folder of tuned models and embeddings; by default ``MIRRORBENCH_CACHE`` or the platform's.
         device: ``auto``, ``cpu``, ``cuda``, ``cuda:N`` or ``mps``.
-        precision: ``auto`` (bf16 on CUDA, else fp32), ``fp32`` or ``bf16``.
+        precision: of tuning: ``auto`` (on CUDA bf16, before Ampere fp16; else fp32), ``fp32``, ``bf16`` or ``fp16``.
+        eval_precision: of evaluation and of encoding: ``auto`` (fp32), ``fp32``, ``bf16`` or ``fp16``.
         offline: open no socket.
         deterministic: on a GPU only algorithms that repeat bit for bit.
         executor: where cells are computed: ``NAME[:KEY=VALUE,...]``.
@@ -57,18 +58,18 @@ class Session:
         workspace: these settings, resolved.
 
     Raises:
-        UsageError: no such executor. (Device and precision are checked when they are first needed.)
+        UsageError: no such executor. (Device and precisions are checked when they are first needed.)
     """
 
     def __init__(
         self, results: str | Path = "results", *, data_dir: str | Path | None = None, cache: str | Path | None = None,
-        device: str = "auto", precision: str = "auto", offline: bool = False, deterministic: bool = False,
-        executor: str = "local", workers: int | None = None, address: str = "", plugins: Plugins | None = None,
-        reporter: Reporter | None = None,
+        device: str = "auto", precision: str = "auto", eval_precision: str = "auto", offline: bool = False,
+        deterministic: bool = False, executor: str = "local", workers: int | None = None, address: str = "",
+        plugins: Plugins | None = None, reporter: Reporter | None = None,
     ) -> None:  # fmt: skip
         self.workspace = Workspace.create(
-            data_dir, results, cache, device, precision, offline, deterministic, executor, workers, address, plugins,
-            reporter,
+            data_dir, results, cache, device, precision, eval_precision, offline, deterministic, executor, workers,
+            address, plugins, reporter,
         )  # fmt: skip
 
     def plan(
@@ -90,10 +91,10 @@ class Session:
             if spec.method or spec.params:
                 problem = f"--encoder {spec}: beside a grid file it names a backbone and no more"
                 raise UsageError(problem, f"Write --encoder {spec.backbone}")
-        precision = "" if space.precision == "auto" else space.precision
+        precisions = {"precision": space.precision, "eval_precision": space.eval_precision}
         read = grids.read_grid(
             grids.find_grid(grid), space.plugins, specs, tasks=names, seeds=tuple(range(seeds or 0)), corpus=corpus,
-            protocol=protocol, precision=precision,
+            protocol=protocol, **{key: value for key, value in precisions.items() if value != "auto"},
         )  # fmt: skip
         columns = tuple(dict.fromkeys(task for _, request in read.requests for task in request.tasks))
         return RunPlan(grids.plan_grid(read, space, fetch), columns, read.title)

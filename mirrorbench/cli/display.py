@@ -27,7 +27,8 @@ PLAIN_INTERVAL = 15.0
 """Seconds between two progress lines of one stage where there is no terminal."""
 console, stderr = Console(), Console(stderr=True)
 DEVICE_HELP = "auto, cpu, cuda, cuda:N or mps."
-PRECISION_HELP = "auto (bf16 on CUDA, else fp32), fp32 or bf16."
+PRECISION_HELP = "Of tuning: auto (on CUDA bf16, before Ampere fp16; else fp32), fp32, bf16 or fp16."
+EVAL_PRECISION_HELP = "Of evaluation: auto (fp32), fp32, bf16 or fp16."
 PROTOCOL_HELP = "paper: as published; released: as the authors' code does it."
 
 
@@ -52,6 +53,7 @@ EncoderSpecText = Annotated[str, typer.Option(
     "--encoder", "-e", metavar="SPEC", help="BACKBONE[+METHOD][:KEY=VALUE,...].")]
 Device = Annotated[str, typer.Option(help=DEVICE_HELP)]
 Precision = Annotated[str, typer.Option(help=PRECISION_HELP)]
+EvalPrecision = Annotated[str, typer.Option(help=EVAL_PRECISION_HELP)]
 Protocol = Annotated[str, typer.Option(help=PROTOCOL_HELP)]
 Standalone = Annotated[bool, typer.Option("--standalone", help="latex: a document that compiles.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]

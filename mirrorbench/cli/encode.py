@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from mirrorbench.cli import display
-from mirrorbench.cli.display import DataDir, Device, EncoderSpecText, Offline, PluginFiles
+from mirrorbench.cli.display import DataDir, Device, EncoderSpecText, EvalPrecision, Offline, PluginFiles
 from mirrorbench.core.errors import UsageError
 from mirrorbench.core.specs import split_names
 
@@ -32,8 +32,8 @@ _Restart = Annotated[bool, typer.Option("--restart", help="Begin anew where a ru
 def encode(
     texts: _Source, encoder: EncoderSpecText, output: _VectorFile = None, column: _Column = "",
     words_in_context: _InContext = False, span_columns: _SpanColumns = "", level: _Level = "",
-    restart: _Restart = False, device: Device = "auto", data_dir: DataDir = None, offline: Offline = False,
-    plugin: PluginFiles = None,
+    restart: _Restart = False, device: Device = "auto", eval_precision: EvalPrecision = "auto",
+    data_dir: DataDir = None, offline: Offline = False, plugin: PluginFiles = None,
 ) -> None:  # fmt: skip
     """Vectors of texts, one a line or row, blank ones included; an interrupted run goes on where it was.
 
@@ -48,7 +48,9 @@ def encode(
         raise UsageError(f"--span-columns {span_columns} names {len(spans)} columns", "Write START,END.")
     again = "; the same command goes on from there" if output else ""
     with display.on_interrupt(f"Interrupted{again}."), display.progress_display() as reporter:
-        session = Session(data_dir=data_dir, device=device, offline=offline, reporter=reporter)
+        session = Session(
+            data_dir=data_dir, device=device, eval_precision=eval_precision, offline=offline, reporter=reporter
+        )
         done = session.encode(
             texts, encoder, output or sys.stdout, column=column, words_in_context=words_in_context, spans=spans,
             level=level, restart=restart,

@@ -31,14 +31,15 @@ _Format = Annotated[str, typer.Option(
     "--format", "-f", help="markdown, latex, csv or json.", show_default="drawn, or Markdown into a pipe")]
 _Device = Annotated[str, typer.Option(help=f"With --run: {display.DEVICE_HELP}")]
 _Precision = Annotated[str, typer.Option(help=f"With --run: {display.PRECISION_HELP}")]
+_EvalPrecision = Annotated[str, typer.Option(help=f"With --run: {display.EVAL_PRECISION_HELP}")]
 # fmt: on
 
 
 def paper(
     table: _TableName = "", results: _Results = Path("results"), run: _Run = False, encoder: _Backbone = "",
     seeds: _Seeds = DEFAULT_SEEDS, protocol: Protocol = "paper", format_: _Format = "", standalone: Standalone = False,
-    device: _Device = "auto", precision: _Precision = "auto", data_dir: DataDir = None, offline: Offline = False,
-    plugin: PluginFiles = None,
+    device: _Device = "auto", precision: _Precision = "auto", eval_precision: _EvalPrecision = "auto",
+    data_dir: DataDir = None, offline: Offline = False, plugin: PluginFiles = None,
 ) -> None:  # fmt: skip
     """The papers' tables and figures: published, measured, difference. Without arguments: which there are.
 
@@ -50,7 +51,10 @@ def paper(
     from mirrorbench.reports.papers.tables import PAPERS
     from mirrorbench.session import Session
 
-    settings: dict[str, Any] = {"data_dir": data_dir, "device": device, "precision": precision, "offline": offline}
+    settings: dict[str, Any] = {
+        "data_dir": data_dir, "device": device, "precision": precision, "eval_precision": eval_precision,
+        "offline": offline,
+    }  # fmt: skip
     if not table or table in PAPERS:
         if run or format_ or standalone:
             raise UsageError("--run, --format and --standalone need a table", "mirrorbench paper lists them.")

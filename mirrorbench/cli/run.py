@@ -38,6 +38,7 @@ _CorpusName = Annotated[str, typer.Option(
     show_default="each task's own")]
 _Protocol = Annotated[str, typer.Option(help=display.PROTOCOL_HELP, show_default="paper")]
 _Precision = Annotated[str, typer.Option(help=display.PRECISION_HELP, show_default="auto")]
+_EvalPrecision = Annotated[str, typer.Option(help=display.EVAL_PRECISION_HELP, show_default="auto")]
 _Output = Annotated[Path, typer.Option("--output", "-o", help="Where results go.")]
 _Executor = Annotated[str, typer.Option(
     metavar="NAME[:KEY=VALUE,...]", help="Where to compute: local, or what a plugin adds (ray, slurm).")]
@@ -54,9 +55,10 @@ _DryRun = Annotated[bool, typer.Option(
 def run(
     grid: _GridName = None, encoder: _Encoders = None, tasks: _Tasks = None, seeds: _Seeds = None,
     corpus: _CorpusName = "", protocol: _Protocol = "", device: Device = "auto", precision: _Precision = "",
-    data_dir: DataDir = None, output: _Output = Path("results"), executor: _Executor = "local",
-    workers: _Workers = None, address: _Address = "", deterministic: _Deterministic = False, offline: Offline = False,
-    dry_run: _DryRun = False, plugin: PluginFiles = None,
+    eval_precision: _EvalPrecision = "", data_dir: DataDir = None, output: _Output = Path("results"),
+    executor: _Executor = "local", workers: _Workers = None, address: _Address = "",
+    deterministic: _Deterministic = False, offline: Offline = False, dry_run: _DryRun = False,
+    plugin: PluginFiles = None,
 ) -> None:  # fmt: skip
     """Train, evaluate and print the leaderboard. Without arguments: the embedded model on the embedded data.
 
@@ -75,8 +77,9 @@ def run(
         seeds = seeds or EMBEDDED_SEEDS
     with display.on_interrupt_go_on(output), display.progress_display() as reporter:
         session = Session(
-            output, data_dir=data_dir, device=device, precision=precision or "auto", offline=offline or dry_run,
-            deterministic=deterministic, executor=executor, workers=workers, address=address, reporter=reporter,
+            output, data_dir=data_dir, device=device, precision=precision or "auto",
+            eval_precision=eval_precision or "auto", offline=offline or dry_run, deterministic=deterministic,
+            executor=executor, workers=workers, address=address, reporter=reporter,
         )  # fmt: skip
         planned = session.plan(
             encoder or (), names, seeds=seeds, corpus=corpus, protocol=protocol, grid=grid or "", fetch=not dry_run

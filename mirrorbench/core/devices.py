@@ -6,6 +6,7 @@ import ctypes
 import os
 import re
 import sys
+from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING
 
@@ -14,9 +15,11 @@ from mirrorbench.core.errors import UsageError
 if TYPE_CHECKING:
     import torch
 
-PRECISIONS = ("auto", "fp32", "bf16")
+PRECISIONS = ("auto", "fp32", "bf16", "fp16")
 GPUS = ("cuda",)
 """Types of device that take the code's branches for a GPU; tests add ``meta``."""
+_BF16 = (8, 0)
+"""The least compute capability that computes in bf16 (Ampere)."""
 
 
 def kind(device: torch.device) -> str:
@@ -61,19 +64,47 @@ def pick_device(name: str = "auto") -> torch.device:
     if device.type == "mps" and not torch.backends.mps.is_available():
         raise UsageError("--device mps: this machine has no Apple GPU that torch can use", "Use --device cpu.")
     if on_gpu(device):
-        # A fixed workspace makes cuBLAS give the same sums in the same order; must be set before the first product.
-        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+        _set_up_gpus()
     return device
 
 
-def pick_precision(name: str, device: torch.device) -> str:
-    """``fp32`` or ``bf16``; ``auto`` is bf16 on CUDA devices that compute in it, fp32 elsewhere."""
+def _set_up_gpus() -> None:
+    """Settings of torch for all GPUs of this process, before the first product."""
+    import torch
+
+    # A fixed workspace makes cuBLAS give the same sums in the same order.
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+    # fp32 is fp32, not TF32's 10 bits. Not through fp32_precision: in torch 2.13 reading allow_tf32 raises then.
+    torch.backends.cuda.matmul.allow_tf32 = False
+    torch.backends.cudnn.allow_tf32 = False
+
+
+def pick_precision(name: str, auto: str) -> str:
+    """A precision by its name; ``auto`` is the one given."""
     if name not in PRECISIONS:
         raise UsageError(f"unknown precision {name!r}", f"Precisions: {', '.join(PRECISIONS)}")
-    if name != "auto":
-        return name
+    return auto if name == "auto" else name
+
+
+def tuning_precision(device: torch.device, here: bool = True) -> str:
+    """Of tuning unless said otherwise: fp32 on a processor; on a GPU bf16, or fp16 before Ampere (released code: fp16).
+
+    A GPU that is not ``here`` is taken for one that computes in bf16.
+    """
+    if not on_gpu(device):
+        return "fp32"
     # Not torch.cuda.is_bf16_supported(): older GPUs emulate bf16, slower than fp32 and with fewer digits.
-    return "bf16" if capability(device) >= (8, 0) else "fp32"
+    return "bf16" if not here or capability(device) >= _BF16 else "fp16"
+
+
+def check_half_precision(device: torch.device, precisions: Iterable[str]) -> None:
+    """Raise ``UsageError`` if bf16 is among the precisions, and the device is a GPU that only emulates it."""
+    if on_gpu(device) and "bf16" in precisions and capability(device) < _BF16:
+        has = "{}.{}".format(*capability(device))
+        raise UsageError(
+            f"{describe(device)} has no bf16: its compute capability is {has}, and bf16 begins with 8.0",
+            "Use fp16 or fp32: --precision of the tuning, --eval-precision of the evaluation.",
+        )
 
 
 def use_deterministic_algorithms() -> None:
@@ -97,10 +128,11 @@ def describe(device: torch.device) -> str:
 
 
 def autocast(device: torch.device, precision: str) -> AbstractContextManager[object]:
-    """The context in which a model with float32 weights computes in ``fp32`` or ``bf16``."""
+    """The context in which a model with float32 weights computes in ``fp32``, ``bf16`` or ``fp16``."""
     import torch
 
-    return torch.autocast(device.type, dtype=torch.bfloat16) if precision == "bf16" else nullcontext()
+    halves = {"bf16": torch.bfloat16, "fp16": torch.float16}
+    return torch.autocast(device.type, dtype=halves[precision]) if precision in halves else nullcontext()
 
 
 def out_of_memory(error: RuntimeError) -> bool:

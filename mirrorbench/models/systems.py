@@ -41,7 +41,7 @@ class EncoderContext:
 
     Attributes:
         device: e.g. ``cpu``, ``cuda:0``.
-        precision: ``fp32`` or ``bf16``.
+        precision: ``fp32``, ``bf16`` or ``fp16``.
         offline: do not use the network.
     """
 

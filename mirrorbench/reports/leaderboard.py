@@ -249,9 +249,12 @@ def provenance_notes(results: Sequence[Result], metrics: Collection[str] = ()) -
     said = {
         "Metric": metrics,
         "protocol": {r.protocol for r in results},
-        "precision": {str(r.cell["precision"]["encoding"]) for r in results},
+        "precision": {r.evaluated_in for r in results},
     }
     notes = [f"{what}: {', '.join(sorted(names))}" for what, names in said.items() if names]
+    tuned = {str(found) for r in results if (found := r.cell["precision"].get("tuning"))}
+    if tuned.difference(said["precision"]):
+        notes.append(f"tuned in {' and '.join(sorted(tuned))}")
     if seeds := sorted({len(found) for found in of_rows.values()} - {1}):
         notes.append(f"± sample standard deviation over {' or '.join(map(str, seeds))} seeds")
     lines = ["; ".join(notes) + "."] if notes else []
@@ -302,8 +305,8 @@ def without_repeats(results: Iterable[Result]) -> list[Result]:
 def mixtures(results: Iterable[Result], plugins: Plugins) -> list[str]:
     """Why results cannot be compared in one table, one line for each reason.
 
-    Reasons: several protocols, versions of a task's data, or models behind one spec; and different experiments (recipe,
-    corpus, precision ...) under one name or as seeds of one score.
+    Reasons: several protocols, precisions of evaluation, versions of a task's data, or models behind one spec; and
+    different experiments (recipe, corpus, precision ...) under one name or as seeds of one score.
     """
 
     def model(result: Result) -> tuple[str, str]:
@@ -313,6 +316,7 @@ def mixtures(results: Iterable[Result], plugins: Plugins) -> list[str]:
 
     results = list(results)
     protocols = sorted({result.protocol for result in results})
+    precisions = sorted({result.evaluated_in for result in results})
     data = _ambiguous(results, lambda r: r.task, lambda r: json.dumps(r.data, sort_keys=True))
     models = _ambiguous(results, model, lambda r: str(r.encoder.get("weights", "")))
     rest = [result for result in results if result.task not in data and model(result) not in models]
@@ -322,6 +326,7 @@ def mixtures(results: Iterable[Result], plugins: Plugins) -> list[str]:
     what = "different experiments (recipe, corpus or precision)"
     return [
         *([f"protocols {' and '.join(protocols)}"] if len(protocols) > 1 else []),
+        *([f"evaluated in {' and '.join(precisions)}"] if len(precisions) > 1 else []),
         *(f"{task}: {n} different versions of its data" for task, n in data.items()),
         *(f"{spec}: {n} different models ({languages})" for (spec, languages), n in models.items()),
         *(f"{spec} on {task}, seed {seed}: {n} {what}" for (spec, _, task, seed), n in experiments.items()),

@@ -67,7 +67,7 @@ _Plain = str | int | float | bool
 _Swept = _Plain | _Range | list[_Plain | _Range]
 _Encoder = str | dict[str, _Swept]
 _Protocol = Literal["paper", "released"]
-_Precision = Literal["auto", "fp32", "bf16"]
+_Precision = Literal["auto", "fp32", "bf16", "fp16"]
 
 
 class _Block(msgspec.Struct, forbid_unknown_fields=True):
@@ -78,6 +78,7 @@ class _Block(msgspec.Struct, forbid_unknown_fields=True):
     corpus: str | UnsetType = UNSET
     protocol: _Protocol | list[_Protocol] | UnsetType = UNSET
     precision: _Precision | list[_Precision] | UnsetType = UNSET
+    eval_precision: _Precision | list[_Precision] | UnsetType = UNSET
 
 
 class _File(_Block, forbid_unknown_fields=True):
@@ -108,7 +109,7 @@ def read_grid(path: Path, plugins: Plugins, backbones: Sequence[EncoderSpec] = (
     """Read and check a grid file, including names; a ``UsageError`` names file and line.
 
     ``backbones`` replace that of every encoder that is no encoder system, and ``given`` (tasks, seeds, corpus,
-    protocol, precision; as in a file) what the file says, unless they are empty.
+    protocol, precision, eval_precision; as in a file) what the file says, unless they are empty.
     """
     return _Reader(path, plugins, backbones, given).read()
 
@@ -131,6 +132,7 @@ _Keys = dict[str, tuple[Any, str]]
 """The keys of a block: their values, and their places in the file as msgspec writes them (``.blocks[0].tasks``)."""
 _DEFAULTS: _Keys = {
     "sweep": ({}, ""), "seeds": (1, ""), "corpus": ("", ""), "protocol": ("paper", ""), "precision": ("auto", ""),
+    "eval_precision": ("auto", ""),
 }  # fmt: skip
 
 
@@ -185,14 +187,16 @@ class _Reader:
         for value, place in keys.values():
             if value == []:
                 raise self._error(place, "an empty list")
-        precision, *more = _listed(keys["precision"][0])
-        if more:
-            hint = "Use two files and two --output folders."
-            raise self._error(keys["precision"][1], "a block has one precision", hint)
+        precisions = []
+        for key in ("precision", "eval_precision"):
+            precision, *more = _listed(keys[key][0])
+            if more:
+                raise self._error(keys[key][1], f"a block has one {key}", "Use two files and two --output folders.")
+            precisions.append(precision)
         tasks, seeds, corpus = self._tasks(*keys["tasks"]), self._seeds(*keys["seeds"]), keys["corpus"][0]
         for protocol in _listed(keys["protocol"][0]):
             specs = tuple(dict.fromkeys(self._specs(keys, protocol)))
-            yield Request(specs, tasks, seeds, corpus, protocol, precision)
+            yield Request(specs, tasks, seeds, corpus, protocol, *precisions)
 
     def _tasks(self, value: Any, place: str) -> tuple[str, ...]:
         names: list[str] = []

@@ -54,7 +54,8 @@ class Request:
         seeds: seeds of tuned encoders.
         corpus: corpus name or path for all tunings, empty for each task's own.
         protocol: ``paper`` or ``released``.
-        precision: ``fp32``, ``bf16``, or ``auto`` for the workspace's.
+        precision: of tuning: ``fp32``, ``bf16``, ``fp16``, or ``auto`` for the workspace's.
+        eval_precision: likewise, of evaluation.
     """
 
     encoders: tuple[EncoderSpec, ...]
@@ -63,6 +64,7 @@ class Request:
     corpus: str = ""
     protocol: str = "paper"
     precision: str = "auto"
+    eval_precision: str = "auto"
 
     def __post_init__(self) -> None:
         if self.protocol not in PROTOCOLS:
@@ -224,8 +226,8 @@ class Planner:
         data = self._once(("data", task.name), lambda: self._identified(task))
         return [
             Cell(
-                spec, task.name, task.level, model.seed, model, pooling, self.precision(request, model.path),
-                request.protocol, data, task.version,
+                spec, task.name, task.level, model.seed, model, pooling,
+                self.precision(request, "encoding", model.path), request.protocol, data, task.version,
             )
             for model, pooling in self._task_models(request, spec, task)
         ]  # fmt: skip
@@ -274,7 +276,7 @@ class Planner:
         if spec.backbone in self.plugins.encoders:
             if "{lang}" in str(spec.get("path")) and spec.get("language") is None:
                 spec = spec.with_params(language=language)
-            system = self.workspace.loader.system(spec, self.precision(request))
+            system = self.workspace.loader.system(spec, self.precision(request, "encoding"))
             return [(ModelRef(spec, system.fingerprint), None)]
         method: Method = self.plugins.methods[spec.method]
         level = method.levels.get(level, level)
@@ -289,15 +291,21 @@ class Planner:
         named = str(spec.get("corpus") or request.corpus or corpus)
         # the spec's corpus, the run's, the task's, or that of level and languages
         ref = self._corpus(spec, named or default_corpus(level, languages, request.protocol), recipe)
-        precision = self.precision(request, path)
+        precision = self.precision(request, "tuning", path)
         tuned = replace(base, recipe=recipe, corpus=ref, protocol=request.protocol, precision=precision)
         return [(replace(tuned, seed=seed), pooling) for seed in request.seeds]
 
-    def precision(self, request: Request, backbone: Path | None = None) -> str:
-        """The request's precision, or fp32 for a backbone whose architecture cannot compute in bf16."""
-        asked = self.workspace.numeric_precision if request.precision == "auto" else request.precision
-        only_fp32 = backbone and backbones.configuration(backbone).get("model_type") in _FP32_ONLY
-        return "fp32" if only_fp32 else asked
+    def precision(self, request: Request, of: str, backbone: Path | None = None) -> str:
+        """The precision of ``tuning`` or ``encoding``; tuning is in fp32 where the backbone cannot do otherwise."""
+        asked = request.precision if of == "tuning" else request.eval_precision
+        found = self.workspace.numeric_precision[of] if asked == "auto" else asked
+        if found == "fp32" or not backbone:
+            return found
+        if (name := backbones.configuration(backbone).get("model_type")) not in _FP32_ONLY:
+            return found
+        if of == "encoding":  # not fp32 behind one's back: it would not be comparable with the other rows
+            raise UsageError(f"{name} cannot compute in {found}", "Evaluate in fp32: --eval-precision fp32")
+        return "fp32"
 
     def _corpus(self, spec: EncoderSpec, name: str, recipe: Recipe) -> CorpusRef:
         """The strings of a corpus that a spec is tuned on."""

@@ -99,6 +99,11 @@ class Result:
         return str(self.cell["protocol"])
 
     @property
+    def evaluated_in(self) -> str:
+        """The numeric precision of the evaluation, which the results of one table must share."""
+        return str(self.cell["precision"]["encoding"])
+
+    @property
     def experiment(self) -> str:
         """Recipe, content of the corpus and precision as one text, which the seeds of one score must share."""
         corpus = self.cell.get("corpus") or {}
@@ -230,6 +235,7 @@ class _Header(msgspec.Struct):
 
 class _StoredPrecision(msgspec.Struct):
     encoding: str
+    tuning: str | None = None
 
 
 class _StoredCell(msgspec.Struct):

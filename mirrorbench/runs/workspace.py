@@ -43,8 +43,10 @@ class Workspace:
     results: ResultStore
     cache: Cache
     device: str = "auto"
-    """As requested, like ``precision``; ``torch_device`` and ``numeric_precision`` are what they resolve to."""
+    """As requested, like the precisions; ``torch_device`` and ``numeric_precision`` are what they resolve to."""
     precision: str = "auto"
+    """Of tuning."""
+    eval_precision: str = "auto"
     offline: bool = False
     deterministic: bool = False
     """Whether torch may use deterministic algorithms only."""
@@ -56,11 +58,11 @@ class Workspace:
     @classmethod
     def create(
         cls, data_dir: str | Path | None = None, output: str | Path = "results", cache: str | Path | None = None,
-        device: str = "auto", precision: str = "auto", offline: bool = False, deterministic: bool = False,
-        executor: str = "local", workers: int | None = None, address: str = "", plugins: Plugins | None = None,
-        reporter: Reporter | None = None,
+        device: str = "auto", precision: str = "auto", eval_precision: str = "auto", offline: bool = False,
+        deterministic: bool = False, executor: str = "local", workers: int | None = None, address: str = "",
+        plugins: Plugins | None = None, reporter: Reporter | None = None,
     ) -> Workspace:  # fmt: skip
-        """A workspace from user input; device and precision are checked at first use.
+        """A workspace from user input; device and precisions are checked at first use.
 
         ``None`` means the default of the environment; ``executor`` is ``NAME[:KEY=VALUE,...]``, and ``workers`` and
         ``address`` are options of it.
@@ -75,8 +77,8 @@ class Workspace:
         options |= {"address": address} if address else {}
         return cls(
             registered, DataStore(Path(data_dir) if data_dir else None, offline), ResultStore(Path(output)),
-            Cache(Path(cache) if cache else None), device, precision, offline, deterministic, name, options,
-            reporter or Reporter(),
+            Cache(Path(cache) if cache else None), device, precision, eval_precision, offline, deterministic, name,
+            options, reporter or Reporter(),
         )  # fmt: skip
 
     @cached_property
@@ -87,11 +89,12 @@ class Workspace:
         return pick_device(self.device)
 
     @cached_property
-    def numeric_precision(self) -> str:
-        """``fp32`` or ``bf16``: what ``precision`` resolves to on the device."""
-        from mirrorbench.core.devices import pick_precision
+    def numeric_precision(self) -> dict[str, str]:
+        """``fp32``, ``bf16`` or ``fp16`` of ``tuning`` and of ``encoding``, which is fp32 unless said otherwise."""
+        from mirrorbench.core.devices import pick_precision, tuning_precision
 
-        return pick_precision(self.precision, self.torch_device)
+        tuning = pick_precision(self.precision, tuning_precision(self.torch_device))
+        return {"tuning": tuning, "encoding": pick_precision(self.eval_precision, "fp32")}
 
     @cached_property
     def loader(self) -> EncoderLoader:
@@ -140,7 +143,8 @@ class Workspace:
             spec = ladder[0] if len(ladder) == 1 or level == "wic" else spec.with_method("base")
         planner, request = Planner(self), Request((spec,), ())
         model, pooling = planner.models(request, spec, level)[0]
-        return self.loader.load(model, pooling, planner.precision(request, model.path), planner.corpora)[0], spec
+        precision = planner.precision(request, "encoding", model.path)
+        return self.loader.load(model, pooling, precision, planner.corpora)[0], spec
 
     def execute(self, plan: Plan) -> Outcome:
         """Compute the cells of a plan that are not stored yet, with the executor."""

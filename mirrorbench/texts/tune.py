@@ -84,6 +84,7 @@ def tune_texts(
     assert model.recipe is not None
     assert model.corpus is not None
     check_exportable(pooling)
+    precision = planner.precision(request, "encoding", model.path)
     report, pairs = None, positive_pairs(read.held_out, seed)
     if pairs:
         reporter.stage(f"look at {spec.backbone}", 1, "encoder")
@@ -91,9 +92,9 @@ def tune_texts(
             pooling=pooling.mode, layers=pooling.layers, max_length=pooling.max_length
         )
         base, _ = planner.models(request, plain, "sentence")[0]
-        before = evaluate_held_out(loader.load(base, pooling, planner.precision(request, base.path), {})[0], pairs)
+        before = evaluate_held_out(loader.load(base, pooling, precision, {})[0], pairs)
         reporter.advance(1)
-    loaded, seconds = loader.load(model, pooling, planner.precision(request, model.path), planner.corpora)
+    loaded, seconds = loader.load(model, pooling, precision, planner.corpora)
     encoder: TransformerEncoder = loaded  # type: ignore[assignment]  # backbones are loaded as this class
     if pairs:
         after = evaluate_held_out(encoder, pairs)

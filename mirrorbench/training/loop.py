@@ -140,6 +140,8 @@ class _Loop:
         self.held = held_tokens(reader.transformer)
         weights = reader.transformer.model.train().parameters()
         self.optimizer = torch.optim.AdamW(weights, lr=recipe.lr, weight_decay=recipe.weight_decay, fused=True)
+        # fp16 alone has gradients too small for it (released code: the same scaler); otherwise it does nothing.
+        self.scaler = torch.amp.GradScaler(self.device.type, enabled=reader.precision == "fp16")
         self.loss = loss_of(recipe)
         self.steps = self.strings = self.tokens = self.positions = 0
         self.pending: list[Tensor] = []
@@ -151,7 +153,8 @@ class _Loop:
         for weight in self.reader.weights:
             if weight.grad is not None and weight.grad.is_sparse:
                 weight.grad = weight.grad.to_dense()
-        self.optimizer.step()
+        self.scaler.step(self.optimizer)  # left out where a gradient is infinite
+        self.scaler.update()
         self.steps += 1
         self.strings += len(pairs.labels)
         if len(self.pending) == CHECK_EVERY:
@@ -194,7 +197,7 @@ class _Loop:
         vectors = self.reader.read(parts, keep=whole)
         leaves = [vector.detach().requires_grad_() for vector in vectors]
         loss = self.loss(*in_order(leaves, order), self.recipe.temperature, labels)
-        gradients = torch.autograd.grad(loss, leaves)
+        gradients = torch.autograd.grad(self.scaler.scale(loss), leaves)
         if whole:
             self.reader.differentiate(vectors, gradients)
         else:

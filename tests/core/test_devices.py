@@ -3,7 +3,17 @@ from __future__ import annotations
 import pytest
 import torch
 
-from mirrorbench.core.devices import GPUS, autocast, capability, kind, on_gpu, pick_device, pick_precision
+from mirrorbench.core.devices import (
+    GPUS,
+    autocast,
+    capability,
+    check_half_precision,
+    kind,
+    on_gpu,
+    pick_device,
+    pick_precision,
+    tuning_precision,
+)
 from mirrorbench.core.errors import UsageError
 
 CPU = torch.device("cpu")
@@ -27,21 +37,41 @@ def test_what_is_no_device_here(name: str, message: str) -> None:
 
 def test_the_cpu_computes_in_fp32_unless_told_otherwise() -> None:
     assert pick_device("cpu") == CPU
-    assert [pick_precision(name, CPU) for name in ("auto", "fp32", "bf16")] == ["fp32", "fp32", "bf16"]
-    with pytest.raises(UsageError, match="unknown precision 'fp16'"):
-        pick_precision("fp16", CPU)
+    auto = tuning_precision(CPU)
+    assert [pick_precision(name, auto) for name in ("auto", "fp32", "bf16", "fp16")] == ["fp32", "fp32", "bf16", "fp16"]
+    with pytest.raises(UsageError, match="unknown precision 'fp8'"):
+        pick_precision("fp8", auto)
 
 
 @pytest.mark.parametrize(
     ("capability", "precision"),
-    [((7, 0), "fp32"), ((7, 5), "fp32"), ((8, 0), "bf16"), ((8, 9), "bf16"), ((9, 0), "bf16"), ((10, 3), "bf16")],
+    [((7, 0), "fp16"), ((7, 5), "fp16"), ((8, 0), "bf16"), ((8, 9), "bf16"), ((9, 0), "bf16"), ((10, 3), "bf16")],
 )  # fmt: skip
-def test_a_gpu_that_only_emulates_bf16_computes_in_fp32(
+def test_a_gpu_that_only_emulates_bf16_tunes_in_fp16(
     monkeypatch: pytest.MonkeyPatch, capability: tuple[int, int], precision: str
 ) -> None:
     """Turing, the papers' 2080 Ti among it, has no bf16 of its own; Ampere and later have."""
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
-    assert pick_precision("auto", torch.device("cuda:1")) == precision
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "A GPU")
+    device = torch.device("cuda:1")
+    assert tuning_precision(device) == precision
+    assert tuning_precision(device, here=False) == "bf16"  # of a GPU elsewhere nothing is known
+    check_half_precision(device, {"fp32", "fp16"})
+    if precision == "bf16":
+        check_half_precision(device, {"bf16"})
+    else:
+        with pytest.raises(UsageError, match=r"A GPU has no bf16: its compute capability is 7.\d") as caught:
+            check_half_precision(device, {"fp32", "bf16"})
+        assert "--precision" in caught.value.hint
+
+
+def test_on_a_gpu_fp32_is_not_tf32(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where a program has asked for it before; nobody's reading of the setting raises afterwards."""
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
+    pick_device("cuda:0")
+    assert not torch.backends.cuda.matmul.allow_tf32
+    assert not torch.backends.cudnn.allow_tf32
 
 
 def test_tests_can_force_the_branches_of_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -54,9 +84,11 @@ def test_tests_can_force_the_branches_of_a_gpu(monkeypatch: pytest.MonkeyPatch) 
     assert (kind(meta), on_gpu(meta), capability(meta)) == ("cuda", True, (9, 0))
 
 
-def test_autocast_is_on_in_bf16_alone() -> None:
+def test_autocast_is_on_in_half_precision_alone() -> None:
     a = torch.ones(2, 2)
     with autocast(CPU, "fp32"):
         assert (a @ a).dtype == torch.float32
     with autocast(CPU, "bf16"):
         assert (a @ a).dtype == torch.bfloat16
+    with autocast(CPU, "fp16"):
+        assert (a @ a).dtype == torch.float16

@@ -208,6 +208,16 @@ def test_what_cannot_be_compared_is_named(plugins: Plugins) -> None:
     ]
 
 
+def test_all_of_a_table_is_evaluated_in_one_precision(plugins: Plugins) -> None:
+    """Of any rows and columns; what the models were tuned in may differ, and is said."""
+    one, other = stored("bert+mirror", "stsb", 0.5), stored("roberta+mirror", "sts12", 0.5)
+    other = replace(other, cell=other.cell | {"precision": {"tuning": "bf16", "encoding": "fp32"}})
+    assert mixtures([one, other], plugins) == []
+    assert "precision: fp32; tuned in bf16." in provenance_notes([one, other])[0]
+    half = replace(other, cell=other.cell | {"precision": {"tuning": "bf16", "encoding": "bf16"}})
+    assert mixtures([one, half], plugins) == ["evaluated in bf16 and fp32"]
+
+
 def tuned(task: str, corpus: str, seed: int = 0, spec: str = "bert+mirror") -> Result:
     return stored(spec, task, 0.5, seed, corpus=corpus)
 

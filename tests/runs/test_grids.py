@@ -86,7 +86,7 @@ seeds: 3
 corpus: words-en
 blocks:
   - sweep: {dropout: [0.1, 0.2]}
-  - {encoders: toy, tasks: [dogs], seeds: [5, 2], protocol: [paper, released], precision: bf16}
+  - {encoders: toy, tasks: [dogs], seeds: [5, 2], protocol: [paper, released], precision: bf16, eval_precision: fp16}
 """)
     one, paper, released = (request for _, request in grid.requests)
     assert (grid.title, [line for line, _ in grid.requests]) == ("Two blocks", [8, 9, 9])
@@ -95,6 +95,7 @@ blocks:
         ("cats",), (0, 1, 2), "words-en", "paper", "auto",
     )  # fmt: skip
     assert (paper.tasks, paper.seeds, paper.protocol, paper.precision) == (("dogs",), (5, 2), "paper", "bf16")
+    assert (one.eval_precision, paper.eval_precision) == ("auto", "fp16")
     assert released.protocol == "released"
 
 
@@ -107,11 +108,13 @@ def test_the_command_line_wins(read: Read) -> None:
         corpus="words-fr",
         protocol="paper",
         precision="bf16",
+        eval_precision="fp32",
     )
     ((_, request),) = grid.requests
     assert specs(grid) == [["tiny+mirror", "./mine+mirror", "toy", "tiny", "./mine"]]
     assert (request.tasks, request.seeds) == (("cats",), (0,))
-    assert (request.corpus, request.protocol, request.precision) == ("words-fr", "paper", "bf16")
+    assert (request.corpus, request.protocol) == ("words-fr", "paper")
+    assert (request.precision, request.eval_precision) == ("bf16", "fp32")
 
 
 @pytest.mark.parametrize(
@@ -141,6 +144,7 @@ def test_the_command_line_wins(read: Read) -> None:
         ("tasks: cats\nencoders: toy\nseeds: [-1]\n", 3, "seeds must be", ""),
         ("tasks: cats\nencoders: toy\nprotocol: papr\n", 3, "'papr' is none of .*; did you mean 'paper'", ""),
         ("tasks: cats\nencoders: toy\nprecision: [fp32, bf16]\n", 3, "one precision", ""),
+        ("tasks: cats\nencoders: toy\neval_precision: [fp32, bf16]\n", 3, "one eval_precision", ""),
         ("tasks: cats\nencoders: tiny+mirror\nsweep: {lr: []}\n", 3, "an empty list", ""),
         ("tasks: cats\nencoders: tiny+mirror\nsweep: {lr: }\n", 3, "sweep: must be of type .*, not nothing", ""),
         ("tasks: cats\nencoders: tiny+mirror\nsweep: {corpus: [a, '']}\n", 3, "a value is missing", ""),

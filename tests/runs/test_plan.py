@@ -316,12 +316,20 @@ def mirror_cell(make: Make, bert: str) -> Cell:
 
 
 @pytest.mark.parametrize(
-    "options", [{"seeds": (1,)}, {"precision": "bf16"}, {"protocol": "released"}, {"tasks": ("dogs",)}]
+    "options",
+    [
+        {"seeds": (1,)},
+        {"precision": "bf16"},
+        {"precision": "fp16"},
+        {"eval_precision": "bf16"},
+        {"protocol": "released"},
+        {"tasks": ("dogs",)},
+    ],
 )
 def test_what_changes_the_id(make: Make, bert: str, mirror_cell: Cell, options: dict[str, Any]) -> None:
     (other,) = make(f"{bert}+mirror", **options).cells
     assert other.id != mirror_cell.id
-    assert (other.model.key != mirror_cell.model.key) == ("tasks" not in options)
+    assert (other.model.key != mirror_cell.model.key) == (not {"tasks", "eval_precision"} & set(options))
 
 
 def test_every_key_of_the_spec_changes_the_id(make: Make, bert: str, mirror_cell: Cell) -> None:
@@ -374,6 +382,27 @@ def test_a_plan_says_what_a_result_will_say(mirror_cell: Cell, corpus: Path) -> 
     assert stored["precision"] == {"tuning": "fp32", "encoding": "fp32"}
 
 
+def test_precisions_of_tuning_and_of_evaluation_are_two(make: Make, bert: str) -> None:
+    """Evaluation is in fp32 unless said otherwise, also of what was tuned in half precision."""
+    for options, tuning, encoding in (
+        ({"precision": "bf16"}, "bf16", "fp32"),
+        ({"eval_precision": "fp16"}, "fp32", "fp16"),
+        ({"precision": "fp16", "eval_precision": "bf16"}, "fp16", "bf16"),
+    ):
+        cell = make(f"{bert}+mirror", **options).cells[0]
+        assert cell.to_json()["precision"] == {"tuning": tuning, "encoding": encoding}
+    (base,) = make(f"{bert}+base", precision="bf16").cells
+    assert base == make(f"{bert}+base").cells[0]  # nothing is tuned
+
+
+def test_an_architecture_without_half_precision(make: Make, random_model: Callable[[str], Path]) -> None:
+    deberta = random_model("deberta")
+    (cell,) = make(f"{deberta}+mirror", precision="bf16").cells
+    assert cell.to_json()["precision"] == {"tuning": "fp32", "encoding": "fp32"}
+    with pytest.raises(UsageError, match="deberta cannot compute in bf16"):
+        make(f"{deberta}+base", eval_precision="bf16")
+
+
 def test_mirror_is_the_same_model_for_sentences_and_for_words_in_context(make: Make) -> None:
     sentence, wic = make("tiny+mirror", tasks=("quick-sts", "quick-wic"), corpus="").cells
     assert sentence.model == wic.model
@@ -381,6 +410,6 @@ def test_mirror_is_the_same_model_for_sentences_and_for_words_in_context(make: M
 
 def test_cells_of_one_encoder_in_two_precisions_are_two_groups(make: Make, bert: str) -> None:
     named = (("cats", "fp32"), ("dogs", "bf16"))
-    plans = [make(f"{bert}+base", tasks=(task,), precision=precision) for task, precision in named]
+    plans = [make(f"{bert}+base", tasks=(task,), eval_precision=precision) for task, precision in named]
     groups = merged(plans).groups.values()
     assert [[(cell.task, cell.precision) for cell in cells] for cells in groups] == [[one] for one in named]

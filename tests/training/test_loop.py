@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from augmented import AUGMENTATIONS, opened
+from augmented import AUGMENTATIONS, opened, tuning_of
 from hypothesis import given
 from hypothesis import strategies as st
 from random_models import Models
@@ -14,8 +14,9 @@ from random_models import Models
 from mirrorbench.core.errors import TuningError, UsageError
 from mirrorbench.models.transformer import Transformer
 from mirrorbench.training.augmentations import Augmentation
-from mirrorbench.training.loop import TuningReport, batches, tune_backbone
-from mirrorbench.training.methods import mirror_preset
+from mirrorbench.training.loop import TuningReport, _Loop, batches, tune_backbone
+from mirrorbench.training.methods import PairMaker, identical_pairs, mirror_preset
+from mirrorbench.training.microbatch import PairTokenizer
 from mirrorbench.training.recipes import Recipe
 
 TEXTS = [f"{animal} number {number} is {state}" for animal in ("cat", "dog", "zebra", "old whale")
@@ -34,6 +35,49 @@ def weights(transformer: Transformer) -> torch.Tensor:
 
 def run(transformer: Transformer, recipe: Recipe = FAST, seed: int = 0, **options: str) -> TuningReport:
     return tune_backbone(transformer, TEXTS, recipe, seed, AUGMENTATIONS, **options)
+
+
+def first_step(opened: Callable[..., Transformer], precision: str, recipe: Recipe) -> tuple[_Loop, torch.Tensor]:
+    """The loop of a tuning before the optimiser's first step, and the gradients that this step takes."""
+    transformer = opened(recipe)
+    loop = tuning_of(transformer, recipe, precision=precision)
+    maker = PairMaker(recipe, np.random.default_rng(0), "[MASK]", "paper", AUGMENTATIONS)
+    tokenizer = PairTokenizer(transformer, maker, AUGMENTATIONS, TEXTS)
+    (pairs,) = tokenizer.batches(identical_pairs(TEXTS, maker), iter([np.arange(8)]))
+    loop.within_memory(pairs, pairs.labels)
+    scale = loop.scaler.get_scale()
+    found = [p.grad.flatten() / scale for p in transformer.model.parameters() if p.grad is not None]
+    return loop, torch.cat(found)
+
+
+def test_fp16_has_the_gradients_of_fp32_through_a_scale(fresh: Callable[..., Transformer]) -> None:
+    """As the released code tunes (train.py: autocast and ``GradScaler``): a GPU before Ampere has no bf16."""
+    recipe = replace(FAST, augment=())
+    _, expected = first_step(fresh, "fp32", recipe)
+    loop, found = first_step(fresh, "fp16", recipe)
+    assert loop.scaler.get_scale() == 65536.0
+    assert torch.cosine_similarity(found, expected, dim=0) > 0.999
+    assert abs(found.norm() / expected.norm() - 1) < 0.01
+
+
+def test_a_gradient_that_overflows_in_fp16_changes_no_weight(fresh: Callable[..., Transformer]) -> None:
+    loop, _ = first_step(fresh, "fp16", FAST)
+    before = weights(loop.reader.transformer)
+    spoilt = loop.reader.weights[3].grad
+    assert spoilt is not None
+    spoilt.view(-1)[0] = float("inf")
+    loop.scaler.step(loop.optimizer)
+    loop.scaler.update()
+    assert torch.equal(weights(loop.reader.transformer), before)
+    assert loop.scaler.get_scale() == 32768.0
+
+
+@pytest.mark.parametrize("precision", ["bf16", "fp16"])
+def test_tuning_in_half_precision_ends_near_that_in_fp32(fresh: Callable[..., Transformer], precision: str) -> None:
+    """Not at it: fp16 leaves out the first steps, until its scale fits, of 36 in all."""
+    losses = {name: run(fresh(), precision=name).losses for name in ("fp32", precision)}
+    assert losses[precision] == pytest.approx(losses["fp32"], abs=0.2)
+    assert losses[precision][-1] < losses[precision][0] - 4
 
 
 @given(st.integers(2, 400), st.integers(2, 50), st.integers(0, 5))

@@ -114,6 +114,8 @@ def measured_table(
         for c, cell in enumerate(row):
             if not cell.printed.absent and (score := _difference(table, cells, r, c)):
                 row[c] = PaperCell(cell.printed, score, comparable=False)
+    if len(precisions := sorted({result.evaluated_in for result in used.values()})) > 1:
+        notes[f"not comparable: evaluated in {' and '.join(precisions)}"] = None
     return MeasuredTable(table, tuple(map(tuple, cells)), tuple(used.values()), backbone, tuple(notes))
 
 

@@ -168,11 +168,12 @@ def compare_encoders(
 
 
 def _incomparable(results: Sequence[Result]) -> list[str]:
-    """Why results on one task cannot be compared: different data, task versions, protocols or metrics."""
+    """Why results on one task cannot be compared: different data, task versions, protocols, precisions or metrics."""
     several = (
         (lambda r: json.dumps(r.data.get("files"), sort_keys=True), "different data (checksums)"),
         (lambda r: str(r.data.get("version")), "different versions of the task"),
         (lambda r: r.protocol, f"protocols {' and '.join(sorted({r.protocol for r in results}))}"),
+        (lambda r: r.evaluated_in, f"evaluated in {' and '.join(sorted({r.evaluated_in for r in results}))}"),
         (lambda r: r.main_metric, f"metrics {' and '.join(sorted({r.main_metric for r in results}))}"),
     )
     return [f"{results[0].task}: {what}" for key, what in several if len({key(result) for result in results}) > 1]
