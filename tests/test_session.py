@@ -35,7 +35,7 @@ def test_a_session_has_the_papers_tables() -> None:
     table = session.paper("mirror-bert/table3", encoder="tiny")
     assert isinstance(table, MeasuredTable)
     assert table.counts[0] == 0  # no STS results are stored there
-    with pytest.raises(UsageError, match="nothing to run"):
+    with pytest.raises(UsageError, match="no cell that a run could measure"):
         session.run_paper("mirror-bert/table15")
     with pytest.raises(UsageError, match="unknown protocol"):
         session.paper("mirror-bert/table3", protocol="papr")
