@@ -62,7 +62,7 @@ class TransformerEncoder:
     Args:
         transformer: the model.
         pooling: used by ``encode``; ``encode_pooled`` takes several.
-        precision: ``fp32``, or ``bf16`` or ``fp16`` for autocast.
+        precision: ``fp32``, or ``bf16`` for autocast.
         fingerprint: identity of the weights; by default a checksum of the model's directory.
     """
 
