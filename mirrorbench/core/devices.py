@@ -77,6 +77,8 @@ def _set_up_gpus() -> None:
     # fp32 is fp32, not TF32's 10 bits. Not through fp32_precision: in torch 2.13 reading allow_tf32 raises then.
     torch.backends.cuda.matmul.allow_tf32 = False
     torch.backends.cudnn.allow_tf32 = False
+    # On Hopper and Blackwell torch takes cuDNN's attention first, which plans each new shape for up to a second.
+    torch.backends.cuda.enable_cudnn_sdp(False)
 
 
 def pick_precision(name: str, auto: str) -> str:
@@ -125,6 +127,11 @@ def describe(device: torch.device) -> str:
     if on_gpu(device):
         return str(torch.cuda.get_device_name(device))
     return f"{platform.machine()} ({torch.get_num_threads()} threads)" if device.type == "cpu" else "Apple GPU"
+
+
+def moved(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
+    """A tensor on a device; to a GPU it is copied from pinned memory, for which nothing waits."""
+    return tensor.pin_memory().to(device, non_blocking=True) if on_gpu(device) else tensor.to(device)
 
 
 def autocast(device: torch.device, precision: str) -> AbstractContextManager[object]:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import torch
@@ -20,7 +20,7 @@ from torch import Tensor
 from torch.nn import functional as F  # noqa: N812  (torch's own convention)
 from torch.overrides import TorchFunctionMode
 
-from mirrorbench.core.devices import on_gpu
+from mirrorbench.core.devices import capability
 from mirrorbench.models.backbones import first_position
 
 _T = TypeVar("_T")
@@ -178,14 +178,10 @@ BERT_LIKE = ("bert", "roberta", "xlm-roberta", "camembert", "electra")
 
 
 def can_pack(model: Any) -> bool:
-    """Whether the model can read packed batches."""
+    """Whether the model can read packed batches: its attention is torch's own, and masks only padding."""
     config = model.config
-    return uses_plain_masks(config) and not getattr(config, "is_decoder", False)
-
-
-def uses_plain_masks(config: Any) -> bool:
-    """Whether attention is torch's own, and masks only padding."""
-    return config.model_type in BERT_LIKE and config._attn_implementation == "sdpa"
+    plain = config.model_type in BERT_LIKE and config._attn_implementation == "sdpa"
+    return plain and not getattr(config, "is_decoder", False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,34 +191,30 @@ class Packing:
     n: int
     width: int
     """Length of the longest text."""
-    shortest: int
+    even: bool
+    """Whether all texts have one length, so that row and matrix agree."""
     starts: Tensor
-    """Where each text starts in the row, and where the last one ends; shape (n + 1,)."""
-    tokens: Tensor
-    """For each cell of the matrix, row by row, the index of its token; any index for padding."""
+    """Where each text starts in the row, and where the last one ends; int32 of shape (n + 1,)."""
     places: Tensor
-    """For each token its cell in the matrix."""
+    """For each token its cell in the matrix, row by row."""
     real: Tensor
     """Where the matrix holds tokens, shape (n, width)."""
 
     @classmethod
     def of(cls, ids: Ragged, move: Callable[[NDArray[Any]], Tensor]) -> Packing:
         """From token ids; ``move`` copies an array to the device."""
-        lengths = ids.lengths
-        width = int(lengths.max())
+        width = int(ids.lengths.max())
         real = ids.mask(width)
-        tokens = np.where(real, ids.starts[:-1, None] + np.arange(width), 0).ravel()
-        arrays = (ids.starts, tokens, np.flatnonzero(real.ravel()), real)
-        return cls(len(ids), width, int(lengths.min()), *(move(array) for array in arrays))
-
-    @property
-    def even(self) -> bool:
-        """Whether all texts have one length, so that row and matrix agree."""
-        return self.shortest == self.width
+        arrays = (ids.starts.astype(np.int32), np.flatnonzero(real.ravel()), real)
+        return cls(len(ids), width, bool(real.all()), *(move(array) for array in arrays))
 
     def padded(self, values: Tensor) -> Tensor:
-        """From the row, shape (tokens, ...), to the matrix, shape (n, width, ...)."""
-        rows = values if self.even else values.index_select(0, self.tokens)
+        """From the row, shape (tokens, ...), to the matrix, shape (n, width, ...), which is 0 at padding."""
+        rows = values
+        if not self.even:
+            # Not read by index_select from a token that stands for padding: on a GPU the gradients of all padding
+            # would be added to that token one by one.
+            rows = values.new_zeros(self.n * self.width, *values.shape[1:]).index_copy_(0, self.places, values)
         return rows.view(self.n, self.width, *values.shape[1:])
 
     def packed(self, values: Tensor) -> Tensor:
@@ -243,6 +235,19 @@ class ReplacedFunctions(TorchFunctionMode):
         return self._replaced.get(func, func)(*args, **(kwargs or {}))
 
 
+def answered_mask(real: NDArray[np.bool_]) -> ReplacedFunctions:
+    """A context in which transformers learns from the host whether the mask ``real`` masks anything.
+
+    It would ask the device, and wait for the answer.
+    """
+    shape, whole = torch.Size(real.shape), bool(real.all())
+
+    def answer(mask: Tensor, *args: Any, **named: Any) -> Tensor | bool:
+        return whole if mask.shape == shape and not args and not named else mask.all(*args, **named)
+
+    return ReplacedFunctions({Tensor.all: answer})
+
+
 def attention_within_texts(packing: Packing) -> ReplacedFunctions:
     """A context in which attention over the row of a packed batch stays within each text."""
 
@@ -251,10 +256,9 @@ def attention_within_texts(packing: Packing) -> ReplacedFunctions:
     ) -> Tensor:
         # Query, key and value have shape (1, heads, tokens, dimensions of a head). The mask is ignored, because the
         # row has no padding. No encoder sets other options, such as `is_causal`.
-        half = states[0].dtype in (torch.bfloat16, torch.float16)
-        within = nested_attention if on_gpu(states[0].device) and half else padded_attention
-        query, key, value = (part[0].transpose(0, 1) for part in states)
-        return within(packing, query, key, value, dropout_p=dropout_p, scale=scale).transpose(0, 1)[None]
+        within = flash_attention if flash_fits(states[0]) else padded_attention
+        query, key, value = (part.transpose(1, 2).squeeze(0) for part in states)
+        return within(packing, query, key, value, dropout_p=dropout_p, scale=scale).unsqueeze(0).transpose(1, 2)
 
     return ReplacedFunctions({F.scaled_dot_product_attention: attention})
 
@@ -270,16 +274,29 @@ def padded_attention(packing: Packing, *states: Tensor, dropout_p: float = 0.0, 
     return packing.packed(found.transpose(1, 2))
 
 
-def nested_attention(packing: Packing, *states: Tensor, dropout_p: float = 0.0, scale: float | None = None) -> Tensor:
-    """As ``padded_attention``, without padding: torch's variable-length flash attention, on CUDA."""
-    nest = torch.nested.nested_tensor_from_jagged
-    # With lengths given, torch need not wait for the device.
-    query, key, value = (
-        nest(part.contiguous(), packing.starts, min_seqlen=packing.shortest, max_seqlen=packing.width).transpose(1, 2)
-        for part in states
-    )
-    found = F.scaled_dot_product_attention(query, key, value, dropout_p=dropout_p, scale=scale)
-    return found.transpose(1, 2).values()
+def flash_fits(query: Tensor) -> bool:
+    """Whether ``flash_attention`` takes such queries here, with dropout and gradients.
+
+    The kernel reads half precision, from Ampere on, and heads of a multiple of 8 dimensions; above 192 some GPUs (8.6
+    to 8.9, 12.0, 12.1) have no backward pass.
+    """
+    half, size = query.dtype in (torch.bfloat16, torch.float16), query.shape[-1]
+    ampere = half and capability(query.device) >= (8, 0)
+    return ampere and size % 8 == 0 and size <= 192 and torch.backends.cuda.is_flash_attention_available()
+
+
+def flash_attention(
+    packing: Packing, query: Tensor, key: Tensor, value: Tensor, dropout_p: float = 0.0, scale: float | None = None
+) -> Tensor:
+    """As ``padded_attention``, without padding: torch's flash attention of variable length, on CUDA.
+
+    Called directly, because nested tensors take more processor time than a base model's step, and
+    ``torch.nn.attention.varlen`` knows no dropout.
+    """
+    flash = torch.ops.aten._flash_attention_forward.default
+    starts, width = packing.starts, packing.width
+    found = flash(query, key, value, starts, starts, width, width, dropout_p, False, False, scale=scale)
+    return cast("Tensor", found[0])
 
 
 def position_ids(ids: Ragged, config: Any) -> NDArray[np.int64]:

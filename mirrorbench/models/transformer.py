@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 
-from mirrorbench.core.devices import kind, on_gpu
+from mirrorbench.core.devices import kind, moved, on_gpu
 from mirrorbench.core.errors import MirrorbenchError, ModelUnavailableError, UsageError
 from mirrorbench.core.inputs import TextInput
 from mirrorbench.models.backbones import max_positions
@@ -22,9 +22,10 @@ from mirrorbench.models.batching import (
     TOKEN_BUDGET,
     Packing,
     Ragged,
+    answered_mask,
     attention_within_texts,
+    can_pack,
     position_ids,
-    uses_plain_masks,
 )
 from mirrorbench.models.pooling import Pooling, pool
 
@@ -260,11 +261,11 @@ class Transformer:
         tokens = self._moved(ids.padded(width, self.tokenizer.pad_token_id or 0))
         mask = self._moved(real.astype(np.int64))
         attention: torch.Tensor | None = mask
-        if uses_plain_masks(self.model.config):
-            # For a two-dimensional mask transformers would ask the device whether it masks anything, and wait for
-            # the answer.
+        plain = can_pack(self.model)
+        if plain:  # transformers takes a mask of four dimensions as it is
             attention = None if real.all() else mask.bool()[:, None, None, :].expand(-1, -1, width, -1)
-        return self._states(all_layers, input_ids=tokens, attention_mask=attention), mask
+        with answered_mask(real) if on_gpu(self.device) and not plain else nullcontext():
+            return self._states(all_layers, input_ids=tokens, attention_mask=attention), mask
 
     def _packed_states(self, ids: Ragged, all_layers: bool) -> _States:
         """As ``_padded_states``, computed from one row of all tokens."""
@@ -278,11 +279,7 @@ class Transformer:
         return tuple(packing.padded(states[0]) for states in rows), packing.real
 
     def _moved(self, array: NDArray[Any]) -> torch.Tensor:
-        """An array on the device, copied asynchronously to a GPU."""
-        tensor = torch.from_numpy(array)
-        if on_gpu(self.device):
-            return tensor.pin_memory().to(self.device, non_blocking=True)
-        return tensor.to(self.device)
+        return moved(torch.from_numpy(array), self.device)
 
 
 @contextmanager

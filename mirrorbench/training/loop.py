@@ -17,7 +17,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from mirrorbench.core.devices import kind, on_gpu, out_of_memory, release_memory
+from mirrorbench.core.devices import kind, moved, on_gpu, out_of_memory, release_memory
 from mirrorbench.core.errors import TuningError
 from mirrorbench.models.transformer import Transformer
 from mirrorbench.training.augmentations import Augmentation, in_use
@@ -149,7 +149,7 @@ class _Loop:
 
     def step(self, pairs: TokenizedPairs) -> None:
         """One optimiser step on a batch of pairs."""
-        self.pending.append(self.within_memory(pairs, pairs.labels.to(self.device, non_blocking=True)))
+        self.pending.append(self.within_memory(pairs, moved(pairs.labels, self.device)))
         for weight in self.reader.weights:
             if weight.grad is not None and weight.grad.is_sparse:
                 weight.grad = weight.grad.to_dense()

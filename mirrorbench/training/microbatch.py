@@ -17,7 +17,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from mirrorbench.core.devices import autocast, kind
+from mirrorbench.core.devices import autocast, kind, moved
 from mirrorbench.core.errors import TuningError
 from mirrorbench.core.inputs import TextInput
 from mirrorbench.models.batching import (
@@ -232,7 +232,7 @@ def _added(one: Tensor, other: Tensor) -> Tensor:
 def in_order(vectors: list[Tensor], order: list[int]) -> tuple[Tensor, Tensor]:
     """First and second views in the order of the pairs; ``order`` has the rows of the pairs in the micro-batches."""
     halves = [part.chunk(2) for part in vectors]
-    back = torch.tensor(order).argsort().to(vectors[0].device, non_blocking=True)
+    back = moved(torch.tensor(order).argsort(), vectors[0].device)
     return torch.cat([half[0] for half in halves])[back], torch.cat([half[1] for half in halves])[back]
 
 

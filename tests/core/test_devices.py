@@ -3,12 +3,14 @@ from __future__ import annotations
 import pytest
 import torch
 
+from mirrorbench.core import devices
 from mirrorbench.core.devices import (
     GPUS,
     autocast,
     capability,
     check_half_precision,
     kind,
+    moved,
     on_gpu,
     pick_device,
     pick_precision,
@@ -92,3 +94,26 @@ def test_autocast_is_on_in_half_precision_alone() -> None:
         assert (a @ a).dtype == torch.bfloat16
     with autocast(CPU, "fp16"):
         assert (a @ a).dtype == torch.float16
+
+
+def test_on_a_gpu_cudnns_attention_is_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # not set for the tests that follow
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    before = torch.backends.cuda.cudnn_sdp_enabled()
+    try:
+        assert pick_device("cuda") == torch.device("cuda")
+        assert not torch.backends.cuda.cudnn_sdp_enabled()
+        assert torch.backends.cuda.flash_sdp_enabled()
+    finally:
+        torch.backends.cuda.enable_cudnn_sdp(before)
+
+
+def test_what_goes_to_a_gpu_is_copied_from_pinned_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(devices, "GPUS", ("meta",))
+    pinned: list[torch.Tensor] = []
+    monkeypatch.setattr(torch.Tensor, "pin_memory", lambda tensor: pinned.append(tensor) or tensor)
+    rows = torch.arange(3)
+    assert moved(rows, torch.device("meta")).device.type == "meta"
+    assert len(pinned) == 1
+    assert moved(rows, CPU) is rows
+    assert len(pinned) == 1
