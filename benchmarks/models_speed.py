@@ -20,7 +20,7 @@ from mirrorbench.models.encoder import TransformerEncoder
 from mirrorbench.models.pooling import Pooling
 from mirrorbench.models.transformer import load_transformer
 from mirrorbench.runs.builtin import load_plugins
-from mirrorbench.runs.runner import open_for_tuning
+from mirrorbench.runs.loading import open_for_tuning
 from mirrorbench.training.loop import tune_backbone
 from mirrorbench.training.methods import mirror_preset, word_spans
 from mirrorbench.training.recipes import Recipe

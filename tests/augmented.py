@@ -12,7 +12,7 @@ import torch
 
 from mirrorbench.models.transformer import Transformer
 from mirrorbench.runs.builtin import load_plugins
-from mirrorbench.runs.runner import open_for_tuning
+from mirrorbench.runs.loading import open_for_tuning
 from mirrorbench.training.augmentations import in_use
 from mirrorbench.training.loop import _Loop
 from mirrorbench.training.microbatch import MicroBatchReader, TokenizedPairs, in_order

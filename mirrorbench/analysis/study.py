@@ -113,7 +113,9 @@ class Study:
         found = {}
         for cell in self.plan.cells:
             try:
-                encoder, _ = self.workspace.loader.load(cell.model, cell.pooling, cell.precision, self.plan.corpora)
+                encoder, _ = self.workspace.loader.load_stored(
+                    cell.model, cell.pooling, cell.precision, self.plan.corpora
+                )
                 found[self.label(cell.spec)] = measure(cell, encoder)
             except UsageError:
                 raise

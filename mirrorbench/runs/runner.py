@@ -10,37 +10,31 @@ import time
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from pathlib import Path
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from mirrorbench.core.errors import StorageError, TuningError
-from mirrorbench.core.files import POLL_SECONDS
+from mirrorbench.core.devices import kind
+from mirrorbench.core.errors import StorageError
+from mirrorbench.core.files import POLL_SECONDS, WriteBehind
 from mirrorbench.core.identity import COMPUTATION, digest
 from mirrorbench.core.inputs import Encoder, PoolingEncoder, TextInput, VocabularyEncoder, check_vectors
-from mirrorbench.core.specs import EncoderSpec
 from mirrorbench.data.corpora import Contamination, Corpus, find_contamination
 from mirrorbench.models.backbones import foreign_languages
-from mirrorbench.models.encoder import Cost, LanguageRouter
+from mirrorbench.models.encoder import Cost
 from mirrorbench.models.pooling import Pooling
-from mirrorbench.models.systems import EncoderContext, create_encoder
-from mirrorbench.runs.cells import Cell, CellGroup, CellOutcome, CorpusRef, ModelRef, failed
+from mirrorbench.runs.cells import Cell, CellGroup, CellOutcome, CorpusRef, failed
 from mirrorbench.runs.environment import describe_environment
 from mirrorbench.runs.results import Result
 from mirrorbench.tasks.base import Task, Vectors, score_task
-from mirrorbench.training.augmentations import Augmentation
-from mirrorbench.training.recipes import Recipe
 
 if TYPE_CHECKING:
-    import torch
-
-    from mirrorbench.models.transformer import Transformer
     from mirrorbench.runs.cache import EmbeddingCache
     from mirrorbench.runs.workspace import Workspace
 
-WRITE_EVERY = 8192
-"""Texts encoded between two writes to the cache, the most that a killed run encodes again."""
+WRITE_EVERY = {"cpu": 8_192, "mps": 8_192, "cuda": 65_536}
+"""Texts encoded between two writes to the cache, by device: some seconds of work, which a killed run does again."""
 
 
 class _Reading(NamedTuple):
@@ -128,17 +122,24 @@ class Runner:
 
     def _group(self, cells: list[Cell]) -> Iterator[CellOutcome]:
         """The cells of one model, which is loaded once and encodes each text once."""
-        first = cells[0]
-        try:
-            encoder, tuning = self.workspace.loader.load(first.model, first.pooling, first.precision, self.corpora)
-        except (Exception, SystemExit) as error:  # models and plugins may raise anything; the run goes on
-            yield from failed(cells, error)
-            return
+        with WriteBehind() as written:
+            first = cells[0]
+            try:
+                loaded = self.workspace.loader.load(first.model, first.pooling, first.precision, self.corpora, written)
+            except (Exception, SystemExit) as error:  # models and plugins may raise anything; the run goes on
+                yield from failed(cells, error)
+            else:
+                yield from self._scored(cells, *loaded, written)
+
+    def _scored(
+        self, cells: list[Cell], encoder: Encoder, tuning: float, written: WriteBehind
+    ) -> Iterator[CellOutcome]:
+        """The cells of an encoder, whose tuning took so many seconds."""
         parts = [cells]
         while parts:
             part = parts.pop(0)
             try:
-                vectors, encoding = self._encode(encoder, part)
+                vectors, encoding = self._encode(encoder, part, written)
             except (Exception, SystemExit) as error:  # as above
                 names = dict.fromkeys(cell.task for cell in part)
                 if len(names) > 1 and not isinstance(error, StorageError):
@@ -155,8 +156,13 @@ class Runner:
                 else:
                     yield CellOutcome(cell, result)
 
-    def _encode(self, encoder: Encoder, cells: list[Cell]) -> tuple[dict[Pooling | None, Vectors], float]:
-        """Vectors of all inputs of the cells' tasks, by pooling, and the seconds that encoding took."""
+    def _encode(
+        self, encoder: Encoder, cells: list[Cell], written: WriteBehind
+    ) -> tuple[dict[Pooling | None, Vectors], float]:
+        """Vectors of all inputs of the cells' tasks, by pooling, and the seconds that encoding took.
+
+        At the end the model and its vectors are stored, as results name them.
+        """
         cache, first = self.workspace.cache, cells[0]
         wanted: dict[tuple[Pooling | None, ...], dict[TextInput, None]] = {}
         inputs: dict[Pooling | None, dict[TextInput, None]] = {}
@@ -171,7 +177,9 @@ class Runner:
             missing = {item for pooling in poolings for item in stored[pooling].missing(list(bag))}
             if missing:
                 # Sorted, so that the same texts make the same batches in whatever order the cells are.
-                self._fill(encoder, sorted(missing, key=TextInput.key), {p: stored[p] for p in poolings}, first)
+                some = {p: stored[p] for p in poolings}
+                self._fill(encoder, sorted(missing, key=TextInput.key), some, first, written)
+            written.wait()
         seconds, device = time.perf_counter() - started, str(self.workspace.torch_device)
         return {p: Vectors(inputs[p], stored[p].get(list(inputs[p])), device) for p in inputs}, seconds
 
@@ -184,21 +192,23 @@ class Runner:
         return read
 
     def _fill(
-        self, encoder: Encoder, missing: list[TextInput], stored: dict[Pooling | None, EmbeddingCache], cell: Cell
-    ) -> None:
+        self, encoder: Encoder, missing: list[TextInput], stored: dict[Pooling | None, EmbeddingCache], cell: Cell,
+        written: WriteBehind,
+    ) -> None:  # fmt: skip
         reporter, spec = self.workspace.reporter, cell.model.spec
         reporter.stage(f"encode {spec}", len(missing), "texts")
         poolings = [pooling for pooling in stored if pooling is not None]
-        for start in range(0, len(missing), WRITE_EVERY):
-            chunk = missing[start : start + WRITE_EVERY]
+        size = WRITE_EVERY[kind(self.workspace.torch_device)]
+        for start in range(0, len(missing), size):
+            chunk = missing[start : start + size]
             if poolings:
                 assert isinstance(encoder, PoolingEncoder)  # only backbones have poolings
                 arrays = encoder.encode_pooled(chunk, poolings, reporter.advance)
-                for pooling, array in zip(poolings, arrays, strict=True):
-                    stored[pooling].put(chunk, array)
             else:
-                stored[None].put(chunk, check_vectors(encoder.encode(chunk), len(chunk), f"the encoder {spec}"))
+                arrays = [check_vectors(encoder.encode(chunk), len(chunk), f"the encoder {spec}")]
                 reporter.advance(len(chunk))
+            for cache, array in zip(stored.values(), arrays, strict=True):
+                written.submit(partial(cache.put, chunk, array))
 
     def _spent(self, encoder: Encoder, cell: Cell) -> dict[str, Any]:
         """What encoding cost now, and what tuning cost when it was done."""
@@ -284,108 +294,3 @@ def _description(encoder: Encoder, pooling: Pooling | None, dimensions: int) -> 
     if transformer is not None:
         description["parameters"] = transformer.n_parameters
     return description
-
-
-class EncoderLoader:
-    """Loads the encoders of model references onto a workspace's device."""
-
-    def __init__(self, workspace: Workspace) -> None:
-        self.workspace = workspace
-        self._systems: dict[tuple[EncoderSpec, str], Encoder] = {}
-
-    def system(self, spec: EncoderSpec, precision: str) -> Encoder:
-        """An encoder system, kept until the next ``load``: planning needs its fingerprint."""
-        if (spec, precision) not in self._systems:
-            context = EncoderContext(str(self.workspace.torch_device), precision, self.workspace.offline)
-            self._systems[spec, precision] = create_encoder(spec, self.workspace.plugins, context)
-        return self._systems[spec, precision]
-
-    def load(
-        self, model: ModelRef, pooling: Pooling | None, precision: str, corpora: Mapping[CorpusRef, Corpus]
-    ) -> tuple[Encoder, float]:
-        """An encoder, tuned now or found in the cache, and the seconds that its tuning took (0 if nothing is tuned)."""
-        workspace = self.workspace
-        if model.members:
-            loaded = {lang: self.load(member, pooling, precision, corpora) for lang, member in model.members}
-            encoders = {language: encoder for language, (encoder, _) in loaded.items()}
-            return LanguageRouter(encoders, model.key), sum(seconds for _, seconds in loaded.values())
-        if model.path is None or pooling is None:
-            system = self.system(model.spec, precision)
-            del self._systems[model.spec, precision]  # so that it is freed after its cells
-            return system, 0.0
-        from mirrorbench.models.encoder import TransformerEncoder
-        from mirrorbench.models.transformer import load_transformer
-
-        path, seconds = model.path, 0.0
-        if model.corpus is not None:
-            path, seconds = self._tuned(model, corpora[model.corpus])
-        transformer = load_transformer(path, workspace.torch_device)
-        return TransformerEncoder(transformer, pooling, precision, model.key), seconds
-
-    def _tuned(self, model: ModelRef, corpus: Corpus) -> tuple[Path, float]:
-        """The tuned model in the cache; a lease keeps two processes from tuning the same one."""
-        cache = self.workspace.cache
-        if found := self._cached(model.key):
-            return found
-        with cache.leases.wait(model.key):
-            if found := self._cached(model.key):
-                return found
-            cache.sweep_model(model.key)
-            return tune_model(model, corpus.texts, self.workspace)
-
-    def _cached(self, key: str) -> tuple[Path, float] | None:
-        cache = self.workspace.cache
-        path = cache.model(key)
-        return (path, float(cache.describe_model(key)["tuning"]["seconds"])) if path else None
-
-
-def tune_model(model: ModelRef, texts: Sequence[str], workspace: Workspace) -> tuple[Path, float]:
-    """Tune a model on strings and store it in the cache: its directory, and the seconds of the tuning loop."""
-    import torch
-
-    from mirrorbench.models.transformer import quiet_transformers
-    from mirrorbench.training.loop import tune_backbone
-
-    recipe, plugins, device, reporter = model.recipe, workspace.plugins, workspace.torch_device, workspace.reporter
-    if recipe is None or model.path is None:
-        raise TuningError(f"{model.spec} is nothing to tune")
-    if len(texts) < recipe.batch_size and model.corpus:
-        reporter.note(
-            f"{model.spec}: {model.corpus.name} has {len(texts)} distinct strings, fewer than one batch of "
-            f"{recipe.batch_size}; each step sees all of them"
-        )
-    reporter.stage(f"tune {model.spec} seed {model.seed}", len(texts) * recipe.epochs, "strings")
-    registered: dict[str, Augmentation] = plugins.augmentations.by_name()
-    transformer = open_for_tuning(model.path, recipe, registered, device, model.protocol)
-    pairs = plugins.methods[model.method].pairs
-    report = tune_backbone(
-        transformer, texts, recipe, model.seed, registered, model.protocol, model.precision, reporter.advance, pairs
-    )
-    description = {
-        "spec": str(model.spec),
-        "seed": model.seed,
-        "recipe": recipe.to_json(),
-        "corpus": asdict(model.corpus) if model.corpus else None,
-        "identity": model.identity(),
-        "cost": report.cost,
-        "tuning": asdict(report) | {"device": str(device), "torch": torch.__version__},
-    }
-    with quiet_transformers():
-        return workspace.cache.save_model(model.key, transformer, description), report.seconds
-
-
-def open_for_tuning(
-    path: Path, recipe: Recipe, registered: dict[str, Augmentation], device: torch.device, protocol: str = "paper"
-) -> Transformer:
-    """A backbone configured by the recipe's model augmentations; under ``released`` with that code's tokenizer."""
-    from mirrorbench.models.transformer import load_transformer, lower_casing_tokenizer
-    from mirrorbench.training.augmentations import in_use
-
-    def configure(config: object) -> None:
-        for augmentation, rate in in_use(recipe, registered, "model"):
-            augmentation.configure(config, rate)
-
-    transformer = load_transformer(path, device, configure)
-    if protocol == "released":
-        transformer.tokenizer = lower_casing_tokenizer(path)
-    return transformer

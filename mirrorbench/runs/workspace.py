@@ -24,8 +24,9 @@ if TYPE_CHECKING:
     from mirrorbench.core.inputs import Encoder
     from mirrorbench.data.corpora import Corpus
     from mirrorbench.runs.cells import Cell, CorpusRef
+    from mirrorbench.runs.loading import EncoderLoader
     from mirrorbench.runs.plan import Plan, Request
-    from mirrorbench.runs.runner import EncoderLoader, Runner
+    from mirrorbench.runs.runner import Runner
 
 _ENVIRONMENT = (
     "MIRRORBENCH_DISABLE_PLUGINS", "MIRRORBENCH_STRICT_PLUGINS", "HF_HUB_OFFLINE", "HF_HOME", "HF_HUB_CACHE",
@@ -99,7 +100,7 @@ class Workspace:
     @cached_property
     def loader(self) -> EncoderLoader:
         """Loads encoders onto the device."""
-        from mirrorbench.runs.runner import EncoderLoader
+        from mirrorbench.runs.loading import EncoderLoader
 
         return EncoderLoader(self)
 
@@ -144,7 +145,7 @@ class Workspace:
         planner, request = Planner(self), Request((spec,), ())
         model, pooling = planner.models(request, spec, level)[0]
         precision = planner.precision(request, "encoding", model.path)
-        return self.loader.load(model, pooling, precision, planner.corpora)[0], spec
+        return self.loader.load_stored(model, pooling, precision, planner.corpora)[0], spec
 
     def execute(self, plan: Plan) -> Outcome:
         """Compute the cells of a plan that are not stored yet, with the executor."""

@@ -92,9 +92,9 @@ def tune_texts(
             pooling=pooling.mode, layers=pooling.layers, max_length=pooling.max_length
         )
         base, _ = planner.models(request, plain, "sentence")[0]
-        before = evaluate_held_out(loader.load(base, pooling, precision, {})[0], pairs)
+        before = evaluate_held_out(loader.load_stored(base, pooling, precision, {})[0], pairs)
         reporter.advance(1)
-    loaded, seconds = loader.load(model, pooling, precision, planner.corpora)
+    loaded, seconds = loader.load_stored(model, pooling, precision, planner.corpora)
     encoder: TransformerEncoder = loaded  # type: ignore[assignment]  # backbones are loaded as this class
     if pairs:
         after = evaluate_held_out(encoder, pairs)

@@ -6,18 +6,21 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from mirrorbench.core import files
 from mirrorbench.core.errors import StorageError
-from mirrorbench.core.files import CHECKSUMS, Leases, damaged_files, write_checksums
+from mirrorbench.core.files import CHECKSUMS, UNWRITTEN, Leases, WriteBehind, damaged_files, write_checksums
 
 HOLDER = """
 import socket, sys, time
+from contextlib import suppress
 from pathlib import Path
 from mirrorbench.core import files
 files.LEASE_SECONDS = {seconds}
@@ -166,3 +169,44 @@ def test_what_is_wrong_is_named(folder: Path) -> None:
     assert damaged_files(folder) == f"no {CHECKSUMS}"
     (folder / CHECKSUMS).unlink()
     assert damaged_files(folder) == f"no {CHECKSUMS}"
+
+
+class TestWritingBehind:
+    def test_in_order_and_not_by_the_caller(self) -> None:
+        going, written = threading.Event(), []
+        with WriteBehind() as behind:
+            behind.submit(lambda: written.append(("first", going.wait(60), threading.current_thread().name)))
+            behind.submit(lambda: written.append(("second", True, "")))
+            assert written == []
+            going.set()
+            behind.wait()
+            assert [name for name, *_ in written] == ["first", "second"]
+            assert written[0][2] != threading.current_thread().name
+            behind.submit(lambda: written.append(("third", True, "")))
+        assert len(written) == 3
+
+    def test_no_more_than_a_few_wait(self) -> None:
+        going, written = threading.Event(), []
+        with WriteBehind() as behind:
+            for n in range(UNWRITTEN + 1):
+                behind.submit(lambda n=n: written.append((n, going.wait(60))))  # type: ignore[misc]
+            threading.Timer(0.05, going.set).start()
+            behind.submit(lambda: None)  # waits for the first
+            assert going.is_set()
+
+    def test_after_an_error_nothing_is_written(self) -> None:
+        written: list[int] = []
+
+        def fail() -> None:
+            raise StorageError("full")
+
+        with WriteBehind() as behind:
+            behind.submit(fail)
+            with suppress(StorageError):
+                behind.submit(lambda: written.append(1))
+            for _ in range(2):
+                with pytest.raises(StorageError, match="full"):
+                    behind.wait()
+            with pytest.raises(StorageError, match="full"):
+                behind.submit(lambda: written.append(2))
+        assert written == []

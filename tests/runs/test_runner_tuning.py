@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import shutil
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,7 +19,9 @@ from random_models import ARCHITECTURES
 from toys import CATS, ToyPlugin
 from transformers import AutoModel, AutoTokenizer
 
-from mirrorbench.core.errors import TuningError
+from mirrorbench.core.errors import StorageError, TuningError
+from mirrorbench.core.files import Leases
+from mirrorbench.core.inputs import Array, TextInput
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.specs import parse_spec
 from mirrorbench.data.corpora import DEFAULT_CORPORA
@@ -26,12 +30,12 @@ from mirrorbench.models.backbones import fingerprint
 from mirrorbench.models.encoder import TransformerEncoder
 from mirrorbench.models.pooling import Pooling
 from mirrorbench.models.transformer import load_transformer
-from mirrorbench.runs import runner
-from mirrorbench.runs.cache import Cache
+from mirrorbench.runs.cache import Cache, EmbeddingCache
 from mirrorbench.runs.cells import CorpusRef, ModelRef
+from mirrorbench.runs.loading import tune_model
 from mirrorbench.runs.plan import Request
 from mirrorbench.runs.results import ResultStore
-from mirrorbench.runs.runner import open_for_tuning, tune_model
+from mirrorbench.runs.runner import WRITE_EVERY
 from mirrorbench.runs.workspace import Workspace
 from mirrorbench.tasks import PairSimilarity
 from mirrorbench.training.methods import mirror_preset
@@ -57,18 +61,33 @@ def workspace(plugins: Plugins, tmp_path: Path) -> Workspace:
     return Workspace.create(cache=tmp_path, device="cpu", plugins=plugins)
 
 
+def stored(model: ModelRef, workspace: Workspace) -> Path:
+    return workspace.cache.save_model(model.key, *tune_model(model, TEXTS, workspace))
+
+
+POOLINGS = [Pooling(mode, layers, 40) for mode in ("mean", "cls", "mean-padded") for layers in ("-1", "0:")]
+NOISES: list[tuple[tuple[str, float], ...]] = [
+    (("dropout", 0.1),), (("drophead", 0.2), ("dropout", 0.0)), (("controlled_dropout", 0.3), ("dropout", 0.0)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("noise", NOISES, ids=str)
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_a_tuned_model_gives_the_same_vectors_when_loaded_again(
-    random_model: Callable[[str], Path], workspace: Workspace, monkeypatch: pytest.MonkeyPatch,
-    architecture: str,
-) -> None:  # fmt: skip
+    random_model: Callable[[str], Path], workspace: Workspace, architecture: str, noise: tuple[tuple[str, float], ...]
+) -> None:
+    """A run encodes with the model in memory, a later one with the one in the cache."""
     model = tunable(random_model(architecture))
-    made = []
-    monkeypatch.setattr(runner, "open_for_tuning", lambda *args: made.append(open_for_tuning(*args)) or made[0])
-    path, seconds = tune_model(model, TEXTS, workspace)
-    in_memory = TransformerEncoder(made[0], Pooling()).encode(TEXTS)
-    loaded = TransformerEncoder(load_transformer(path, CPU), Pooling()).encode(TEXTS)
-    np.testing.assert_array_equal(loaded, in_memory)
+    assert model.recipe is not None
+    model = replace(model, recipe=replace(model.recipe, augment=noise))
+    tuned, description = tune_model(model, TEXTS, workspace)
+    seconds = description["tuning"]["seconds"]
+    assert all(weight.grad is None for weight in tuned.model.parameters())
+    in_memory = TransformerEncoder(tuned, Pooling()).encode_pooled([TextInput(text) for text in TEXTS], POOLINGS)
+    again = load_transformer(workspace.cache.save_model(model.key, tuned, description), CPU)
+    found = TransformerEncoder(again, Pooling()).encode_pooled([TextInput(text) for text in TEXTS], POOLINGS)
+    np.testing.assert_array_equal(found, in_memory)
+    loaded = TransformerEncoder(again, Pooling()).encode(TEXTS)
     before = TransformerEncoder(load_transformer(random_model(architecture), CPU), Pooling()).encode(TEXTS)
     assert np.abs(loaded - before).max() > 1e-3
     assert seconds > 0
@@ -78,7 +97,7 @@ def test_it_opens_in_plain_transformers_and_says_what_it_is(
     random_model: Callable[[str], Path], workspace: Workspace
 ) -> None:
     cache, model = workspace.cache, tunable(random_model("bert"))
-    path, seconds = tune_model(model, TEXTS, workspace)
+    path = stored(model, workspace)
     batch = AutoTokenizer.from_pretrained(path)(TEXTS[0], return_tensors="pt")
     with torch.no_grad():
         mean = AutoModel.from_pretrained(path).eval()(**batch).last_hidden_state[0].mean(0)
@@ -88,7 +107,7 @@ def test_it_opens_in_plain_transformers_and_says_what_it_is(
     description = cache.describe_model(model.key)
     assert description["spec"] == "x+mirror"
     assert description["recipe"] == model.recipe.to_json()  # type: ignore[union-attr]
-    assert description["tuning"]["seconds"] == seconds
+    assert description["tuning"]["seconds"] > 0
     assert description["tuning"]["steps"] == 2
 
 
@@ -103,7 +122,7 @@ def test_under_released_a_cased_backbone_is_tuned_and_read_in_lower_case(
     (path / "tokenizer.json").unlink()
     (path / "tokenizer_config.json").write_text('{"do_lower_case": false}')
     for protocol, alike in (("paper", False), ("released", True)):
-        tuned, _ = tune_model(replace(tunable(path), protocol=protocol), TEXTS, workspace)
+        tuned = stored(replace(tunable(path), protocol=protocol), workspace)
         upper, lower = TransformerEncoder(load_transformer(tuned, CPU), Pooling()).encode(["AAA", "aaa"])
         assert np.array_equal(upper, lower) == alike
 
@@ -209,3 +228,61 @@ def test_what_was_found_in_the_cache_cost_nothing_now(bench: Bench, bert: str) -
     assert first.cost["encoding"]["texts"] == len({text for p in CATS for text in (p.left, p.right)})
     assert first.cost.keys() == {"encoding", "tuning"}
     assert second.cost == {"tuning": first.cost["tuning"]}
+
+
+def watched(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What is stored, in order; a tuned model only once encoding with it has begun."""
+    begun, seen = threading.Event(), []
+    encode, save, put, write = (
+        TransformerEncoder.encode_pooled, Cache.save_model, EmbeddingCache.put, ResultStore.write,
+    )  # fmt: skip
+
+    def encoded(self: TransformerEncoder, *rest: Any) -> list[Array]:
+        begun.set()
+        return encode(self, *rest)
+
+    def saved(self: Cache, key: str, *rest: Any) -> Path:
+        assert begun.wait(60)
+        assert Leases(self.root / "leases").take(key) is None
+        path = save(self, key, *rest)
+        seen.append("model")
+        return path
+
+    def noted(name: str, method: Callable[..., None]) -> Callable[..., None]:
+        def call(*arguments: Any) -> None:
+            method(*arguments)
+            seen.append(name)
+
+        return call
+
+    monkeypatch.setattr(TransformerEncoder, "encode_pooled", encoded)
+    monkeypatch.setattr(Cache, "save_model", saved)
+    monkeypatch.setattr(EmbeddingCache, "put", noted("vectors", put))
+    monkeypatch.setattr(ResultStore, "write", noted("result", write))
+    return seen
+
+
+def test_a_model_is_stored_while_it_encodes_and_before_what_is_made_of_it(
+    bench: Bench, bert: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = watched(bench, monkeypatch)
+    monkeypatch.setitem(WRITE_EVERY, "cpu", 3)
+    outcome = bench.run(f"{bert}+mirror")
+    assert outcome.failures == ()
+    assert seen == ["model", *["vectors"] * (len(seen) - 3), "result", "result"]
+    assert len(seen) > 5
+    taken = Leases(bench.cache.root / "leases").take(next(iter((bench.cache.root / "models").iterdir())).name)
+    assert taken is not None  # the lease was given back
+
+
+def test_a_model_that_cannot_be_stored_leaves_no_vectors_or_results(
+    bench: Bench, bert: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: Any) -> Path:
+        raise StorageError("the disk is full")
+
+    monkeypatch.setattr(Cache, "save_model", full)
+    outcome = bench.run(f"{bert}+mirror", "toy")
+    assert [result.spec for result in outcome.results] == ["toy", "toy"]
+    assert [failure.reason for failure in outcome.failures] == 2 * ["the disk is full"]
+    assert len(list((bench.cache.root / "embeddings").iterdir())) == 1  # of the toy

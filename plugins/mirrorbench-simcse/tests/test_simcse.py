@@ -16,7 +16,7 @@ from mirrorbench.core.specs import parse_spec
 from mirrorbench.models.backbones import locate
 from mirrorbench.models.pooling import Pooling
 from mirrorbench.models.transformer import Transformer
-from mirrorbench.runs.runner import open_for_tuning
+from mirrorbench.runs.loading import open_for_tuning
 from mirrorbench.training.augmentations import Augmentation
 from mirrorbench.training.loop import tune_backbone
 from mirrorbench.training.recipes import Recipe, override

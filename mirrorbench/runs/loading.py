@@ -1,0 +1,163 @@
+"""Models onto the device: loaded, or tuned now and stored behind what reads them."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mirrorbench.core.errors import TuningError
+from mirrorbench.core.files import WriteBehind
+from mirrorbench.core.inputs import Encoder
+from mirrorbench.core.specs import EncoderSpec
+from mirrorbench.data.corpora import Corpus
+from mirrorbench.models.encoder import LanguageRouter
+from mirrorbench.models.pooling import Pooling
+from mirrorbench.models.systems import EncoderContext, create_encoder
+from mirrorbench.runs.cells import CorpusRef, ModelRef
+from mirrorbench.training.augmentations import Augmentation
+from mirrorbench.training.recipes import Recipe
+
+if TYPE_CHECKING:
+    import torch
+
+    from mirrorbench.models.transformer import Transformer
+    from mirrorbench.runs.workspace import Workspace
+
+
+class EncoderLoader:
+    """Loads the encoders of model references onto a workspace's device."""
+
+    def __init__(self, workspace: Workspace) -> None:
+        self.workspace = workspace
+        self._systems: dict[tuple[EncoderSpec, str], Encoder] = {}
+
+    def system(self, spec: EncoderSpec, precision: str) -> Encoder:
+        """An encoder system, kept until the next ``load``: planning needs its fingerprint."""
+        if (spec, precision) not in self._systems:
+            context = EncoderContext(str(self.workspace.torch_device), precision, self.workspace.offline)
+            self._systems[spec, precision] = create_encoder(spec, self.workspace.plugins, context)
+        return self._systems[spec, precision]
+
+    def load_stored(
+        self, model: ModelRef, pooling: Pooling | None, precision: str, corpora: Mapping[CorpusRef, Corpus]
+    ) -> tuple[Encoder, float]:
+        """As ``load``, and a model that was tuned now is stored."""
+        with WriteBehind() as written:
+            loaded = self.load(model, pooling, precision, corpora, written)
+            written.wait()
+        return loaded
+
+    def load(
+        self, model: ModelRef, pooling: Pooling | None, precision: str, corpora: Mapping[CorpusRef, Corpus],
+        written: WriteBehind,
+    ) -> tuple[Encoder, float]:  # fmt: skip
+        """An encoder, tuned now or found in the cache, and the seconds that its tuning took (0 if nothing is tuned).
+
+        A model that was tuned now is stored by ``written``.
+        """
+        workspace = self.workspace
+        if model.members:
+            loaded = {lang: self.load(member, pooling, precision, corpora, written) for lang, member in model.members}
+            encoders = {language: encoder for language, (encoder, _) in loaded.items()}
+            return LanguageRouter(encoders, model.key), sum(seconds for _, seconds in loaded.values())
+        if model.path is None or pooling is None:
+            system = self.system(model.spec, precision)
+            del self._systems[model.spec, precision]  # so that it is freed after its cells
+            return system, 0.0
+        from mirrorbench.models.encoder import TransformerEncoder
+        from mirrorbench.models.transformer import load_transformer
+
+        written.wait()  # the storing of another language's model: transformers' settings are the process's
+        if model.corpus is not None:
+            transformer, seconds = self._tuned(model, corpora[model.corpus], written)
+        else:
+            transformer, seconds = load_transformer(model.path, workspace.torch_device), 0.0
+        return TransformerEncoder(transformer, pooling, precision, model.key), seconds
+
+    def _tuned(self, model: ModelRef, corpus: Corpus, written: WriteBehind) -> tuple[Transformer, float]:
+        """The tuned model; until it is stored, a lease keeps other processes from tuning the same one."""
+        cache = self.workspace.cache
+        if found := self._cached(model.key):
+            return found
+        with ExitStack() as lease:
+            lease.enter_context(cache.leases.wait(model.key))
+            if found := self._cached(model.key):
+                return found
+            cache.sweep_model(model.key)
+            transformer, description = tune_model(model, corpus.texts, self.workspace)
+            # A copy of the tokenizer: it must not be used by two threads.
+            stored = replace(transformer, tokenizer=copy.deepcopy(transformer.tokenizer))
+            written.submit(partial(self._store, lease.pop_all(), model.key, stored, description))
+        return transformer, float(description["tuning"]["seconds"])
+
+    def _store(self, lease: ExitStack, key: str, transformer: Transformer, description: dict[str, Any]) -> None:
+        from mirrorbench.models.transformer import quiet_transformers
+
+        with lease, quiet_transformers():
+            self.workspace.cache.save_model(key, transformer, description)
+
+    def _cached(self, key: str) -> tuple[Transformer, float] | None:
+        from mirrorbench.models.transformer import load_transformer
+
+        cache = self.workspace.cache
+        if not (path := cache.model(key)):
+            return None
+        return load_transformer(path, self.workspace.torch_device), float(
+            cache.describe_model(key)["tuning"]["seconds"]
+        )
+
+
+def tune_model(model: ModelRef, texts: Sequence[str], workspace: Workspace) -> tuple[Transformer, dict[str, Any]]:
+    """Tune a model on strings: it, ready to encode, and the description to store with it."""
+    import torch
+
+    from mirrorbench.training.loop import tune_backbone
+
+    recipe, plugins, device, reporter = model.recipe, workspace.plugins, workspace.torch_device, workspace.reporter
+    if recipe is None or model.path is None:
+        raise TuningError(f"{model.spec} is nothing to tune")
+    if len(texts) < recipe.batch_size and model.corpus:
+        reporter.note(
+            f"{model.spec}: {model.corpus.name} has {len(texts)} distinct strings, fewer than one batch of "
+            f"{recipe.batch_size}; each step sees all of them"
+        )
+    reporter.stage(f"tune {model.spec} seed {model.seed}", len(texts) * recipe.epochs, "strings")
+    registered: dict[str, Augmentation] = plugins.augmentations.by_name()
+    transformer = open_for_tuning(model.path, recipe, registered, device, model.protocol)
+    pairs = plugins.methods[model.method].pairs
+    report = tune_backbone(
+        transformer, texts, recipe, model.seed, registered, model.protocol, model.precision, reporter.advance, pairs
+    )
+    description = {
+        "spec": str(model.spec),
+        "seed": model.seed,
+        "recipe": recipe.to_json(),
+        "corpus": asdict(model.corpus) if model.corpus else None,
+        "identity": model.identity(),
+        "cost": report.cost,
+        "tuning": asdict(report) | {"device": str(device), "torch": torch.__version__},
+    }
+    transformer.model.zero_grad()  # frees the memory of the gradients
+    return transformer, description
+
+
+def open_for_tuning(
+    path: Path, recipe: Recipe, registered: dict[str, Augmentation], device: torch.device, protocol: str = "paper"
+) -> Transformer:
+    """A backbone configured by the recipe's model augmentations; under ``released`` with that code's tokenizer."""
+    from mirrorbench.models.transformer import load_transformer, lower_casing_tokenizer
+    from mirrorbench.training.augmentations import in_use
+
+    def configure(config: object) -> None:
+        for augmentation, rate in in_use(recipe, registered, "model"):
+            augmentation.configure(config, rate)
+
+    transformer = load_transformer(path, device, configure)
+    if protocol == "released":
+        transformer.tokenizer = lower_casing_tokenizer(path)
+    return transformer
