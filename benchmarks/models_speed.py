@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import tempfile
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -28,8 +26,6 @@ from mirrorbench.training.recipes import Recipe
 CPU = torch.device("cpu")
 LENGTH = 64
 """Tokens that the released evaluation pads to."""
-SENTENCES_STS = 18_000
-"""About as many distinct sentences as the seven English STS sets have."""
 
 
 def recipe(level: str, loss: str = "ntxent") -> Recipe:
@@ -42,35 +38,26 @@ def tuning(table: Table, path: Path, sentences: list[str], words: list[str], n: 
     table.title("Tuning, fp32, masked mean: the released procedure padded to 50 tokens (sentences) and 25 (words)")
     for level, texts in (("sentence", sentences), ("word", words)):
         chosen = texts[: max(200, n // 200 * 200)]
-        own, other, note = _tunings(path, chosen, recipe(level), CPU, "fp32", rounds)
+        own, other, note = _tunings(path, chosen, recipe(level), rounds)
         table.add(f"tuning, {len(chosen)} {level}s", "mirrorbench", "padded, two passes", own, other, note)
 
 
-def _tunings(path: Path, texts: list[str], plan: Recipe, device: torch.device, precision: str, rounds: int) -> Any:
+def _tunings(path: Path, texts: list[str], plan: Recipe, rounds: int) -> Any:
     registered = {entry.name: entry.value for entry in load_plugins(discover=False).augmentations}
     reports = []
-    ours = open_for_tuning(path, plan, registered, device)
-    theirs = open_for_tuning(path, plan, registered, device)
+    ours = open_for_tuning(path, plan, registered, CPU)
+    theirs = open_for_tuning(path, plan, registered, CPU)
 
     def fast() -> None:
-        reports.append(tune_backbone(ours, texts, plan, 0, registered, precision=precision))
-        _wait(device)
+        reports.append(tune_backbone(ours, texts, plan, 0, registered))
 
     def plain() -> None:
-        masked = int(plan.rate("span_mask"))
-        released_loop.tune(
-            theirs.model, theirs.tokenizer, texts, plan.train_max_length, masked, plan.batch_size, plan.temperature
-        )
-        _wait(device)
+        views = released_loop.Views(theirs.tokenizer, plan.train_max_length, int(plan.rate("span_mask")))
+        released_loop.tune(theirs.model, texts, views, plan.batch_size, plan.temperature)
 
     own, other = alternate([fast, plain], rounds)
     cost = reports[-1].cost
     return own, other, f"{cost['tokens_per_second']:.0f} tokens/s, {100 * cost['padding']:.0f}% padding"
-
-
-def _wait(device: torch.device) -> None:
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
 
 
 def encoding(table: Table, path: Path, sentences: list[str], words: list[str], n: int, rounds: int) -> None:
@@ -133,47 +120,3 @@ def context(table: Table, path: Path, sentences: list[str], n: int, rounds: int)
 def _with_target(text: str) -> TextInput:
     spans = word_spans(text)
     return TextInput(text, (spans[len(spans) // 2],) if spans else ())
-
-
-def cuda(table: Table, path: Path, sentences: Sequence[str], rounds: int) -> None:
-    """BERT-base with random weights: tuning on 10,000 sentences, encoding as many as the STS sets have."""
-    if not torch.cuda.is_available():
-        print("\n## CUDA\n\nNot measured: torch sees no CUDA device here.")
-        return
-    from transformers import AutoTokenizer, BertConfig, BertModel
-
-    device = torch.device("cuda")
-    table.title(f"CUDA, {torch.cuda.get_device_name(device)}: BERT-base, random weights, bf16; there AMP in fp16")
-    texts = [f"{sentences[i % len(sentences)]} {i // len(sentences) or ''}" for i in range(10_000)]
-    with tempfile.TemporaryDirectory() as folder:
-        BertModel(BertConfig()).save_pretrained(folder)
-        AutoTokenizer.from_pretrained(path).save_pretrained(folder)
-        own, other, note = _tunings(Path(folder), texts, recipe("sentence"), device, "bf16", rounds)
-        table.add("tuning, 10000 sentences", "mirrorbench", "padded, two passes", own, other, note)
-        rate = float(note.split()[0])
-        encoder = TransformerEncoder(load_transformer(Path(folder), device), Pooling("mean"), "bf16")
-    weights = sum(p.numel() for p in encoder.transformer.model.encoder.parameters())
-    peak = _products_per_second(device)
-    used = 6 * weights * rate  # two operations a weight and token forwards, four backwards
-    print(
-        f"\nTuning computes {used / 1e12:.1f} TFLOP/s, {100 * used / peak:.0f}% of a bf16 product's {peak / 1e12:.0f}."
-    )
-    many = [f"{texts[i % 10_000]} {i}" for i in range(SENTENCES_STS)]
-    works = [lambda: encoder.encode(many), lambda: released_loop.encode(
-        encoder.transformer.model, encoder.transformer.tokenizer, many, LENGTH)]  # fmt: skip
-    own, other = alternate(works, rounds)
-    table.title("CUDA, encoding")
-    table.add(f"encoding, {SENTENCES_STS} sentences", "mirrorbench", "padded loop", own, other)
-
-
-def _products_per_second(device: torch.device, size: int = 8192) -> float:
-    """Operations a second of a square bf16 matrix product on random numbers."""
-    one = torch.randn(size, size, device=device, dtype=torch.bfloat16)
-    for _ in range(3):
-        one @ one
-    _wait(device)
-    started = time.perf_counter()
-    for _ in range(10):
-        one @ one
-    _wait(device)
-    return 10 * 2 * size**3 / (time.perf_counter() - started)

