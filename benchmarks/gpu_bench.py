@@ -13,7 +13,7 @@ import torch
 from measuring import Work
 from torch.profiler import ProfilerActivity, profile
 
-from mirrorbench.core.devices import on_gpu, pick_precision
+from mirrorbench.core.devices import on_gpu, tuning_precision
 from mirrorbench.models.encoder import TransformerEncoder
 from mirrorbench.models.pooling import Pooling
 from mirrorbench.models.transformer import Transformer, load_transformer
@@ -68,7 +68,12 @@ class Bench:
     @property
     def precision(self) -> str:
         """That of tuning by default."""
-        return pick_precision("auto", self.device)
+        return tuning_precision(self.device)
+
+    @property
+    def half(self) -> str:
+        """The half precision to look at."""
+        return self.precision if on_gpu(self.device) else "bf16"
 
     def size(self, full: int, mini: int) -> int:
         """One of two sizes."""

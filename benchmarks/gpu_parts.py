@@ -49,7 +49,7 @@ def numbers(bench: Bench) -> Iterator[Row]:
     """Vectors and gradients with and without padding, against the CPU's with padding in fp32."""
     texts, model = bench.texts(64), bench.opened(dropout=0.0)
     vectors, gradients = differentiated(bench.opened(CPU, dropout=0.0), texts, "fp32", packed=False)
-    for precision, near, near_too in (("fp32", 1e-4, 1e-3), ("bf16", 0.02, 0.05)):
+    for precision, near, near_too in (("fp32", 1e-4, 1e-3), (bench.half, 0.02, 0.05)):
         for packed in (False, True):
             own, found = differentiated(model, texts, precision, packed)
             error = distance(own, vectors)
@@ -139,7 +139,7 @@ def encoding(bench: Bench) -> Iterator[Row]:
     """As many texts as the seven STS sets have, in both precisions, and the released loop."""
     texts, some = bench.texts(bench.size(STS_TEXTS, 100)), bench.size(500, 100)
     reference = bench.encoder(device=CPU).encode(texts[:some])
-    for precision, near, aim in (("fp32", 1e-4, "1 s warm, 5 s cold"), ("bf16", 0.02, "")):
+    for precision, near, aim in (("fp32", 1e-4, "1 s warm, 5 s cold"), (bench.half, 0.02, "")):
         began = time.perf_counter()
         encoder = bench.encoder(precision)
         vectors = encoder.encode(texts)

@@ -46,6 +46,7 @@ PAGES_ELSEWHERE = {"docs/plugins.md": "test_plugins_page.py"}
 ELSEWHERE = {
     "mirrorbench run grid.yaml --executor ray --workers 2": "test_bundled_plugins.py",
     "mirrorbench run grid.yaml --executor slurm:cluster=local --workers 2": "test_bundled_plugins.py",
+    "mirrorbench run -e bert+mirror -e roberta+mirror -t sts --seeds 3 --workers 2 -o two": "test_gpu_grid.py",
 }
 """Commands that start processes, which another test runs in an environment of its own."""
 
