@@ -6,14 +6,15 @@ import ctypes
 import os
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mirrorbench.core.errors import UsageError
 
 if TYPE_CHECKING:
     import torch
+    from numpy.typing import NDArray
 
 PRECISIONS = ("auto", "fp32", "bf16", "fp16")
 GPUS = ("cuda",)
@@ -132,6 +133,24 @@ def describe(device: torch.device) -> str:
 def moved(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
     """A tensor on a device; to a GPU it is copied from pinned memory, for which nothing waits."""
     return tensor.pin_memory().to(device, non_blocking=True) if on_gpu(device) else tensor.to(device)
+
+
+def fetched(tensor: torch.Tensor) -> Callable[[], NDArray[Any]]:
+    """Start to copy a tensor to the host: the function waits for the copy, not for what is computed after it."""
+    import torch
+
+    if not tensor.is_cuda:
+        array = tensor.cpu().numpy()
+        return lambda: array
+    host = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True)
+    host.copy_(tensor, non_blocking=True)
+    copied = torch.cuda.current_stream(tensor.device).record_event()
+
+    def wait() -> NDArray[Any]:
+        copied.synchronize()
+        return host.numpy()
+
+    return wait
 
 
 def autocast(device: torch.device, precision: str) -> AbstractContextManager[object]:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import astuple, dataclass
-from typing import Any
+from itertools import chain, pairwise
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from mirrorbench.core.devices import autocast, kind, out_of_memory, release_memory
+from mirrorbench.core.devices import autocast, fetched, kind, out_of_memory, release_memory
 from mirrorbench.core.errors import EncodingError
 from mirrorbench.core.inputs import Array, LostTargets, TextInput, as_inputs, check_vectors
 from mirrorbench.models import backbones, batching
@@ -25,6 +26,7 @@ TEXTS_PER_CHUNK = 2048
 """Texts that are tokenised and sorted together; the next chunk is tokenised while the model runs on this one."""
 
 _Rows = NDArray[np.int64]
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,11 +123,22 @@ class TransformerEncoder:
         With ``target`` among them, long texts are cut to a window around their target, and their rows are returned as
         well; with ``mean-padded``, all texts are padded to the maximum length.
         """
-        transformer, model = self.transformer, self.transformer.model.eval()
-        vectors = {pooling: np.empty((len(inputs), model.config.hidden_size), dtype=np.float32) for pooling in poolings}
+        shape = len(inputs), self.transformer.model.eval().config.hidden_size
+        vectors = {pooling: np.empty(shape, dtype=np.float32) for pooling in poolings}
         pad_to = poolings[0].max_length if any(pooling.mode == "mean-padded" for pooling in poolings) else 0
         all_windowed = [np.empty(0, dtype=np.int64)]
-        with closing(batching.prefetch(_chunks(transformer, inputs, poolings))) as chunks:
+        with closing(self._chunks(inputs, poolings, pad_to, advance)) as chunks:
+            for rows, arrays, windowed in one_behind(chunks):
+                for pooling, array in zip(poolings, arrays, strict=True):
+                    vectors[pooling][rows] = array()
+                all_windowed.append(windowed)
+        return vectors, np.sort(np.concatenate(all_windowed))
+
+    def _chunks(
+        self, inputs: Sequence[TextInput], poolings: list[Pooling], pad_to: int, advance: Callable[[int], None]
+    ) -> Generator[tuple[_Rows, list[Callable[[], Array]], _Rows], None, None]:
+        """Chunks of texts whose computation has been started: rows, vectors to wait for, and rows that are windowed."""
+        with closing(batching.prefetch(_tokenised(self.transformer, inputs, poolings))) as chunks:
             for chunk_rows, ids, targets, windowed in chunks:
                 order: list[int] = []
                 pooled: list[list[torch.Tensor]] = []
@@ -133,10 +146,8 @@ class TransformerEncoder:
                     order += rows
                     pooled.append(batch)
                     advance(len(rows))
-                for pooling, batches in zip(poolings, zip(*pooled, strict=True), strict=True):
-                    vectors[pooling][chunk_rows[order]] = torch.cat(batches).cpu().numpy()
-                all_windowed.append(windowed)
-        return vectors, np.sort(np.concatenate(all_windowed))
+                arrays = [fetched(torch.cat(batches)) for batches in zip(*pooled, strict=True)]
+                yield chunk_rows[order], arrays, windowed
 
     def _batches(
         self, ids: Ragged, targets: Ragged | WordTargets | None, poolings: Sequence[Pooling], pad_to: int
@@ -210,8 +221,9 @@ class TransformerEncoder:
             firsts = np.cumsum([0, *map(len, chunk)])
             whole = np.setdiff1d(np.arange(len(chunk)), np.searchsorted(firsts, found.windowed, side="right") - 1)
             targets = WordTargets(tuple(found.targets.take(np.arange(firsts[n], firsts[n + 1])) for n in whole))
-            for rows, pooled in self._batches(found.ids.take(firsts[whole]), targets, poolings, 0):
-                arrays = torch.stack(pooled).cpu().numpy()
+            batches = self._batches(found.ids.take(firsts[whole]), targets, poolings, 0)
+            for rows, vectors in one_behind((rows, fetched(torch.stack(pooled))) for rows, pooled in batches):
+                arrays = vectors()
                 for place, text in enumerate(whole[rows].tolist()):
                     yield start + text, arrays[:, place, : len(chunk[text])]
             advance(len(chunk))
@@ -222,7 +234,12 @@ class TransformerEncoder:
         return LostTargets(len(located.windowed), located.cut, located.missing)
 
 
-def _chunks(
+def one_behind(started: Iterator[_T]) -> Iterator[_T]:
+    """The same items, each after the next one was started, so that a GPU computes while results are fetched."""
+    return (item for item, _ in pairwise(chain(started, [None])))  # type: ignore[misc]
+
+
+def _tokenised(
     transformer: Transformer, inputs: Sequence[TextInput], poolings: Sequence[Pooling]
 ) -> Iterator[tuple[_Rows, Ragged, Ragged | None, _Rows]]:
     """Rows of texts, their token ids and targets, and which are windowed; longest texts first."""

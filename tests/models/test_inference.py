@@ -5,7 +5,9 @@ from __future__ import annotations
 import random
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -67,6 +69,33 @@ def test_chunks_change_nothing(random_model: Models, monkeypatch: pytest.MonkeyP
     for vectors, expected in zip(one.encode_pooled(INPUTS, POOLINGS, done.append), whole, strict=True):
         np.testing.assert_allclose(vectors, expected, atol=1e-5)
     assert sum(done) == len(INPUTS)
+
+
+@pytest.mark.parametrize("memory", [True, False])
+def test_a_chunk_is_fetched_when_the_next_is_started(
+    random_model: Models, monkeypatch: pytest.MonkeyPatch, memory: bool
+) -> None:
+    """With ``memory`` False the device runs out of it in the middle, while results wait to be fetched."""
+    one, texts = encoder(random_model("bert"), POOLINGS[1]), [item.text for item in INPUTS for _ in range(2)]
+    whole, forward, seen = one.encode(texts), one._forward, []
+
+    def started(tensor: torch.Tensor) -> Callable[[], np.ndarray]:
+        number = sum("start" in line for line in seen)
+        seen.append(f"start {number}")
+        return lambda: seen.append(f"fetch {number}") or tensor.numpy()  # type: ignore[func-returns-value]
+
+    def short(rows: list[int], *rest: Any) -> list[torch.Tensor]:
+        if not memory and "start 1" in seen and "out" not in seen and len(rows) > 1:
+            seen.append("out")
+            raise torch.OutOfMemoryError
+        return forward(rows, *rest)
+
+    monkeypatch.setattr(inference, "fetched", started)
+    monkeypatch.setattr(inference, "TEXTS_PER_CHUNK", 6)
+    monkeypatch.setattr(one, "_forward", short)
+    np.testing.assert_allclose(one.encode(texts), whole, atol=1e-5)
+    expected = ["start 0", "start 1", "fetch 0", "out", "start 2", "fetch 1", "start 3", "fetch 2", "fetch 3"]
+    assert seen == [line for line in expected if line != "out" or not memory]
 
 
 @pytest.mark.parametrize("architecture", ["bert", "roberta", "deberta", "tiny"])
