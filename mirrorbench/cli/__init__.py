@@ -14,6 +14,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from mirrorbench.core.devices import lost_device
 from mirrorbench.core.errors import MirrorbenchError, PluginError, UsageError
 
 COMMANDS: dict[str, Any] = {
@@ -112,11 +113,12 @@ def main() -> None:
             if entry_points(group="mirrorbench"):  # without any plugin nothing is loaded for this
                 add_plugin_commands()
             app()
-    except MirrorbenchError as error:
-        if debug:
+    except (MirrorbenchError, RuntimeError) as error:
+        told = error if isinstance(error, MirrorbenchError) else lost_device(error)
+        if debug or told is None:
             raise
-        report(error)
-        sys.exit(2 if isinstance(error, UsageError | PluginError) else 1)
+        report(told)
+        sys.exit(2 if isinstance(told, UsageError | PluginError) else 1)
     except BrokenPipeError:
         # The program that reads our output (head, less) has ended.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
-from mirrorbench.core.errors import UsageError
+from mirrorbench.core.errors import DeviceError, UsageError
 
 if TYPE_CHECKING:
     import torch
@@ -21,6 +21,13 @@ GPUS = ("cuda",)
 """Types of device that take the code's branches for a GPU; tests add ``meta``."""
 _BF16 = (8, 0)
 """The least compute capability that computes in bf16 (Ampere)."""
+
+_NO_MEMORY = re.compile(r"(MPS backend|CUDA|HIP)[a-z ]*:? out of memory|(CU|HIP)[A-Z]+_STATUS_\w*ALLOC\w*_FAILED")
+_LOST = re.compile(
+    r"(CUDA|HIP)[a-z ]*: .*(illegal|device-side assert|launch failure|launch timed out|misaligned address|uncorrectable|"
+    r"hardware stack|address space|program counter|context is destroyed)"
+)
+"""Errors of which CUDA's manual says that the process must be terminated to go on (cudaError_t 214, 700 to 719)."""
 
 
 def kind(device: torch.device) -> str:
@@ -162,10 +169,37 @@ def autocast(device: torch.device, precision: str) -> AbstractContextManager[obj
 
 
 def out_of_memory(error: RuntimeError) -> bool:
-    """Whether an error says that a device has no memory left: on CUDA it is of a type of its own, on MPS it is not."""
+    """Whether a device has no memory left, for torch's allocator or for a library beside it, which has no error type."""
     import torch
 
-    return isinstance(error, torch.OutOfMemoryError) or "MPS backend out of memory" in str(error)
+    return isinstance(error, torch.OutOfMemoryError) or _NO_MEMORY.search(str(error)) is not None
+
+
+def lost_device(error: BaseException) -> DeviceError | None:
+    """What to raise if an error, or one behind it, leaves this process without its GPU; ``None`` if not."""
+    cause: BaseException | None = error
+    while cause is not None and not isinstance(cause, DeviceError):
+        if isinstance(cause, RuntimeError) and not out_of_memory(cause) and (_LOST.search(str(cause)) or _dumb()):
+            return DeviceError(
+                f"this process can use the GPU no longer: {str(cause).strip().splitlines()[0]}",
+                "What is stored stays, and the same command goes on from there. If it fails at the same place again, "
+                "CUDA_LAUNCH_BLOCKING=1 shows where; --device cpu does without the GPU.",
+            )
+        cause = cause.__cause__ or cause.__context__
+    return cause
+
+
+def _dumb() -> bool:
+    """Whether the GPU in use does not answer: libraries beside torch report an illegal access as a failure of theirs."""
+    import torch
+
+    if not torch.cuda.is_initialized():
+        return False
+    try:
+        torch.cuda.synchronize()
+    except RuntimeError:
+        return True
+    return False
 
 
 def release_memory(device: torch.device) -> None:

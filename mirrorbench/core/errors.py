@@ -71,6 +71,10 @@ class StorageError(MirrorbenchError):
     """A result or cache entry cannot be written: no space left, no permission."""
 
 
+class DeviceError(MirrorbenchError):
+    """A GPU failed so that every later call of this process on it fails too; a new process goes on."""
+
+
 def unknown_name(kind: str, name: str, known: list[str], listing: str = "") -> UnknownNameError:
     """The error for a name that is not in ``known``; the hint has the nearest names or the command ``listing``."""
     if near := get_close_matches(name, known, n=3, cutoff=0.5):

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mirrorbench.core.devices import lost_device
 from mirrorbench.core.errors import MirrorbenchError
 from mirrorbench.core.identity import COMPUTATION, digest
 from mirrorbench.core.specs import EncoderSpec
@@ -153,7 +154,12 @@ class Failure:
 
     @classmethod
     def of(cls, error: BaseException, spec: EncoderSpec, task: str, seed: int | None = None) -> Failure:
-        """The failure that reports an error; errors of other packages are named by their type."""
+        """The failure that reports an error; errors of other packages are named by their type.
+
+        One after which nothing can be computed in this process is no failure of a cell: it is a ``DeviceError``.
+        """
+        if lost := lost_device(error):
+            raise lost from error
         if isinstance(error, MirrorbenchError):
             return cls(spec, task, error.message, error.hint, seed)
         return cls(spec, task, f"{type(error).__name__}: {error}", seed=seed)

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from mirrorbench import hookimpl
 from mirrorbench.core.devices import gpu_count
-from mirrorbench.core.errors import StorageError, UsageError, unknown_name
+from mirrorbench.core.errors import DeviceError, StorageError, UsageError, unknown_name
 from mirrorbench.core.files import POLL_SECONDS, Leases
 from mirrorbench.core.specs import Value
 from mirrorbench.data.corpora import Corpus
@@ -139,6 +139,9 @@ def compute(context: WorkerContext, cells: CellGroup) -> GroupOutcome:
 
     Returns:
         The outcomes of all cells of the group.
+
+    Raises:
+        DeviceError: this process can use its GPU no longer. It must end, and the group be tried in another one.
     """
     runner, notes = _runner(context), list[str]()
     runner.workspace.reporter = NoteReporter(notes.append)
@@ -208,11 +211,15 @@ def serve(pipe: Connection, context: WorkerContext) -> None:
     runner = _runner(context)
     runner.workspace.reporter = NoteReporter(pipe.send)
     with suppress(EOFError, ConnectionError):  # the pool is gone
-        while True:
-            outcomes = runner.attempt(pipe.recv())
-            for outcome in outcomes or ():
-                pipe.send(outcome)
-            pipe.send(outcomes is not None)
+        try:
+            while True:
+                outcomes = runner.attempt(pipe.recv())
+                for outcome in outcomes or ():
+                    pipe.send(outcome)
+                pipe.send(outcomes is not None)
+        except DeviceError as error:
+            pipe.send(error)
+            os._exit(1)  # clearing up would ask the lost GPU
 
 
 @dataclass
@@ -223,6 +230,8 @@ class _Worker:
     pipe: Connection
     group: CellGroup = ()
     cells: CellGroup = ()
+    lost: DeviceError | None = None
+    """Why it is about to end."""
 
 
 class _Pool:
@@ -290,13 +299,15 @@ class _Pool:
             worker.pipe.send(worker.cells)
 
     def _receive(self, worker: _Worker) -> Iterator[CellOutcome]:
-        message: CellOutcome | str | bool = worker.pipe.recv()
+        message: CellOutcome | DeviceError | str | bool = worker.pipe.recv()
         if isinstance(message, CellOutcome):
             worker.cells = tuple(cell for cell in worker.cells if cell != message.cell)
             self.passed_over = 0
             yield message
         elif isinstance(message, str):
             self.job.reporter.note(message)
+        elif isinstance(message, DeviceError):
+            worker.lost = message
         else:
             worker.group = ()
             if not message:
@@ -309,7 +320,8 @@ class _Pool:
         self._clear_away(worker)
         if not worker.cells:
             return
-        key, how = worker.cells[0].model.key, f"exit code {worker.process.exitcode}"
+        key, lost = worker.cells[0].model.key, worker.lost
+        how = lost.message if lost else f"exit code {worker.process.exitcode}"
         self.deaths[key] += 1
         if self.deaths[key] <= RETRIES:
             self.job.reporter.note(f"{worker.cells[0].spec}: its worker process died ({how}); another one tries again")
@@ -317,7 +329,7 @@ class _Pool:
             return
         error = StorageError(
             f"{self.deaths[key]} worker processes died at it, the last with {how}",
-            "Exit code -9 is most often the system's want of memory: try fewer --workers.",
+            lost.hint if lost else "Exit code -9 is most often the system's want of memory: try fewer --workers.",
         )
         yield from failed(worker.cells, error)
 

@@ -141,12 +141,12 @@ class Runner:
             try:
                 vectors, encoding = self._encode(encoder, part, written)
             except (Exception, SystemExit) as error:  # as above
-                names = dict.fromkeys(cell.task for cell in part)
+                failures, names = failed(part, error), dict.fromkeys(cell.task for cell in part)
                 if len(names) > 1 and not isinstance(error, StorageError):
                     # One by one: a task may need what the encoder lacks (vectors of some language).
                     parts = [[cell for cell in part if cell.task == name] for name in names]
                 else:
-                    yield from failed(part, error)
+                    yield from failures
                 continue
             for cell in part:
                 try:

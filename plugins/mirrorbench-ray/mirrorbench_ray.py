@@ -7,18 +7,21 @@ which every node must see.
 from __future__ import annotations
 
 import logging
+import os
 import socket
+import sys
 from collections.abc import Iterator
 from math import ceil
 from typing import TYPE_CHECKING, Any
 
 from mirrorbench import hookimpl
-from mirrorbench.core.errors import MirrorbenchError, UsageError
+from mirrorbench.core.errors import DeviceError, MirrorbenchError, UsageError
 from mirrorbench.runs.cells import CellGroup, CellOutcome, failed
-from mirrorbench.runs.executors import RETRIES, Job, compute
+from mirrorbench.runs.executors import RETRIES, GroupOutcome, Job, compute
 
 if TYPE_CHECKING:
     from mirrorbench.core.hooks import Register
+    from mirrorbench.runs.workspace import WorkerContext
 
 
 START_TRIES = 3
@@ -55,13 +58,22 @@ def execute(job: Job) -> Iterator[CellOutcome]:
             if ours and not address:
                 raise UsageError(f"this machine has not the {wanted} that are asked for", "Ask for less: ray:gpus=0")
             job.reporter.note(f"no node of the Ray cluster has the {wanted}; they wait until one joins")
-        task = ray.remote(compute).options(  # the task's process sees its own GPUs only, as cuda:0 ...
+        task = ray.remote(compute_or_leave).options(  # the task's process sees its own GPUs only, as cuda:0 ...
             num_cpus=cpus, num_gpus=gpus, max_retries=RETRIES, retry_exceptions=False
         )
         yield from _results(job, task, workers)
     finally:
         if ours:
             ray.shutdown()
+
+
+def compute_or_leave(context: WorkerContext, cells: CellGroup) -> GroupOutcome:
+    """What a task runs; where its process has lost the GPU it ends it, or Ray would give it the next task."""
+    try:
+        return compute(context, cells)
+    except DeviceError as error:
+        print(error, file=sys.stderr, flush=True)  # noqa: T201  (into Ray's log of the worker)
+        os._exit(1)
 
 
 def _fits(cpus: float, gpus: float) -> bool:
@@ -133,7 +145,10 @@ def _results(job: Job, task: Any, workers: int) -> Iterator[CellOutcome]:
 
 def _why(error: Exception) -> RayError:
     lines = str(error).strip().splitlines()
-    return RayError(f"Ray gave up after {RETRIES + 1} tries: {type(error).__name__}: {lines[0] if lines else ''}")
+    return RayError(
+        f"Ray gave up after {RETRIES + 1} tries: {type(error).__name__}: {lines[0] if lines else ''}",
+        "What its workers printed is in Ray's logs, on this machine in /tmp/ray/session_latest/logs.",
+    )
 
 
 @hookimpl

@@ -7,6 +7,7 @@ preemption) is submitted again and finds what it had stored.
 from __future__ import annotations
 
 import os
+import re
 import signal
 import time
 from collections import deque
@@ -43,7 +44,10 @@ class _Part:
 
 
 def compute_all(context: WorkerContext, groups: Sequence[CellGroup]) -> list[GroupOutcome]:
-    """What a job runs; it gives its lease back when it is cancelled, or others would wait for it."""
+    """What a job runs; it gives its lease back when it is cancelled, or others would wait for it.
+
+    One that loses its GPU raises, which ends its process: it counts as lost.
+    """
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)  # submitit has it ignored
     try:
         return [compute(context, cells) for cells in groups]
@@ -151,7 +155,8 @@ class _Array:
             answers = part.job.result()
         except (submitit.core.utils.UncompletedJobError, submitit.core.utils.FailedJobError, OSError) as error:
             part.losses += 1
-            first = (str(error).strip().splitlines() or ["no output"])[0]
+            lines = str(error).strip().splitlines() or ["no output"]
+            first = next((line for line in reversed(lines) if re.match(r"[\w.]+Error: ", line)), lines[0])
             if part.losses <= RETRIES:
                 self.job.reporter.note(f"job {part.job.job_id} was lost ({first[:200]}); it is submitted again")
                 waiting.append(part)

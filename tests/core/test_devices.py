@@ -11,12 +11,14 @@ from mirrorbench.core.devices import (
     check_half_precision,
     kind,
     moved,
+    lost_device,
     on_gpu,
+    out_of_memory,
     pick_device,
     pick_precision,
     tuning_precision,
 )
-from mirrorbench.core.errors import UsageError
+from mirrorbench.core.errors import EncodingError, UsageError
 
 CPU = torch.device("cpu")
 no_cuda = pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a CUDA device")
@@ -117,3 +119,63 @@ def test_what_goes_to_a_gpu_is_copied_from_pinned_memory(monkeypatch: pytest.Mon
     assert len(pinned) == 1
     assert moved(rows, CPU) is rows
     assert len(pinned) == 1
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "CUDA error: out of memory\nCUDA kernel errors might be asynchronously reported",
+        "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`",
+        "cuDNN error: CUDNN_STATUS_ALLOC_FAILED",
+        "cuDNN error: CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED",
+        "HIP out of memory. Tried to allocate 2.00 GiB.",
+    ],
+)
+def test_every_way_to_run_out_of_memory(message: str) -> None:
+    for error in (RuntimeError(message), torch.AcceleratorError(message)):
+        assert out_of_memory(error)
+        assert lost_device(error) is None
+
+
+# cudaGetErrorString of what CUDA's manual says of: "the process must be terminated and relaunched".
+@pytest.mark.parametrize(
+    "message",
+    [
+        "an illegal memory access was encountered", "the launch timed out and was terminated",
+        "device-side assert triggered", "hardware stack error", "an illegal instruction was encountered",
+        "misaligned address", "operation not supported on global/shared address space", "invalid program counter",
+        "unspecified launch failure", "uncorrectable ECC error encountered",
+    ],
+)  # fmt: skip
+def test_errors_after_which_a_process_has_no_gpu(message: str) -> None:
+    error = torch.AcceleratorError(f"CUDA error: {message}\nCUDA kernel errors might be asynchronously reported")
+    assert not out_of_memory(error)
+    behind = EncodingError("the encoder x failed")
+    behind.__cause__ = error
+    for seen in (error, behind):
+        lost = lost_device(seen)
+        assert lost is not None
+        assert lost.message.endswith(f": CUDA error: {message}")
+        assert lost_device(lost) is lost
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        RuntimeError("mat1 and mat2 shapes cannot be multiplied"),
+        torch.AcceleratorError("CUDA error: no kernel image is available for execution on the device"),
+        RuntimeError("CUDA error: CUBLAS_STATUS_EXECUTION_FAILED when calling `cublasSgemm`"),
+    ],
+)
+def test_other_errors_lose_the_gpu_only_if_it_does_not_answer(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert lost_device(error) is None
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
+    assert lost_device(error) is None
+
+    def silent() -> None:
+        raise torch.AcceleratorError("CUDA error: an illegal memory access was encountered")
+
+    monkeypatch.setattr(torch.cuda, "synchronize", silent)
+    assert lost_device(error) is not None
+    assert lost_device(ValueError("not of the GPU")) is None

@@ -1,7 +1,8 @@
 """A test plugin for ``--plugin``: encoders that count letters, and two tasks.
 
 ``letters`` works, ``broken`` raises, ``deadly`` kills its process at each call, ``dying`` at the first only; ``ending``
-sends SIGTERM at the first. ``blocking`` creates the file ``waiting`` and sleeps unless the file ``go`` exists.
+sends SIGTERM at the first. ``losing`` loses the GPU at the first, ``lost`` at each: as with CUDA, every later call in
+that process fails too, which a file ``lost-PID`` remembers. ``blocking`` creates the file ``waiting`` and sleeps unless the file ``go`` exists.
 Each call adds a line to the file ``calls``. The files are in the folder named by LETTERS_FOLDER.
 """
 
@@ -16,13 +17,15 @@ from string import ascii_lowercase
 from typing import Any
 
 import numpy as np
+import torch
 
 from mirrorbench.core.hooks import Register, hookimpl
 from mirrorbench.core.inputs import Array, TextInput
 from mirrorbench.data.items import Pair
 from mirrorbench.tasks import PairSimilarity
 
-NAMES = ("letters", "dying", "deadly", "ending", "blocking", "broken")
+NAMES = ("letters", "dying", "deadly", "ending", "losing", "lost", "blocking", "broken")
+ILLEGAL_ACCESS = "CUDA error: an illegal memory access was encountered\nCUDA kernel errors might be reported later."
 
 
 class Letters:
@@ -41,6 +44,10 @@ class Letters:
             os.kill(os.getpid(), signal.SIGKILL)
         if self.name == "ending" and first:
             os.kill(os.getpid(), signal.SIGTERM)
+        lost = folder / f"lost-{os.getpid()}"
+        if lost.exists() or self.name == "lost" or (self.name == "losing" and first):
+            lost.touch()
+            raise torch.AcceleratorError(ILLEGAL_ACCESS)
         if self.name == "blocking" and not (folder / "go").exists():
             (folder / "waiting").touch()
             time.sleep(300)

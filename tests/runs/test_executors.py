@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterator
 from multiprocessing import active_children, get_context
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 from harness.executors import Bench, Log, bench
-from harness.fixtures import plugins
+from harness.fixtures import Said, plugins, said
 
 from mirrorbench.core.errors import UsageError
 from mirrorbench.core.files import Leases
@@ -20,7 +21,7 @@ from mirrorbench.runs.cells import ModelRef
 from mirrorbench.runs.executors import Job, devices_for, serve
 from mirrorbench.runs.workspace import WorkerContext, Workspace
 
-__all__ = ["bench", "plugins"]
+__all__ = ["bench", "plugins", "said"]
 
 
 @pytest.fixture
@@ -111,6 +112,36 @@ def test_a_pool_gives_what_this_process_gives_whatever_dies(bench: Bench) -> Non
     assert reasons["broken"] == "RuntimeError: it broke [down]"
     assert [note for note in bench.log.lines if note.startswith("dying: its worker process died")]
     assert "ending: its worker process died (exit code -15); another one tries again" in bench.log.lines
+
+
+def test_a_run_that_loses_the_gpu_stops_and_the_same_command_goes_on(bench: Bench, said: Said) -> None:
+    """What would come after it in this process could only fail: ``ending`` is not tried."""
+    cells = ("run", "-t", "cats,dogs", "-e", "letters", "-e", "losing", "-e", "ending", "--offline")
+    code, _, err = said(*cells)
+    assert (code, err.count("CUDA error: an illegal memory access"), "Traceback" in err) == (1, 1, False)
+    assert "the same command goes on from there" in err
+    calls = (bench.folder / "calls").read_text()
+    assert (calls.count("losing"), calls.count("ending")) == (1, 0)  # nor is the encoder tried on one task alone
+    assert len(list((bench.folder / "results").rglob("seed-0.json"))) == 2
+    assert list((bench.folder / "results" / ".leases").iterdir()) == []
+    (bench.folder / f"lost-{os.getpid()}").unlink()  # as in a new process
+    (bench.folder / "calls").write_text("losing\nending\n")
+    code, _, err = said(*cells)
+    assert (code, "6 results in results, 2 of them from earlier runs" in err) == (0, True), err
+
+
+@pytest.mark.real
+def test_a_worker_that_loses_the_gpu_is_replaced(bench: Bench) -> None:
+    (bench.folder / "calls").write_text("losing\n")
+    expected = bench.run("one", "letters", "losing")
+    (bench.folder / "calls").unlink()
+    outcome = bench.run("pool", "lost", "losing", "letters", workers=2)
+    assert bench.stored("pool") == bench.stored("one")
+    assert len(outcome.results) == len(expected.results) == 2 * 2
+    (reason,) = {failure.reason for failure in outcome.failures}
+    assert reason.startswith("3 worker processes died at it, the last with this process can use the GPU no longer: CUDA")
+    assert len(list(bench.folder.glob("lost-*"))) == 3 + 1
+    assert sum("another one tries again" in line for line in bench.log.lines) == 2 + 1
 
 
 @pytest.mark.real

@@ -25,6 +25,12 @@ def test_two_workers_of_which_one_is_killed_give_what_this_process_gives(bench: 
     assert (again.computed, len(again.results)) == (0, 2 * 4)
 
 
+def test_a_worker_that_loses_the_gpu_gets_no_other_task(bench: Bench) -> None:
+    outcome = bench.run("there", "losing", "letters", executor="ray", workers=1)
+    assert (len(outcome.results), outcome.failures) == (4, ())
+    assert len(list(bench.folder.glob("lost-*"))) == 1
+
+
 def test_a_cluster_that_is_not_there(bench: Bench) -> None:
     with pytest.raises(mirrorbench_ray.RayError, match=r"no Ray cluster at 127\.0\.0\.1:1") as caught:
         bench.run("there", "letters", executor="ray", address="127.0.0.1:1")

@@ -30,6 +30,13 @@ def test_jobs_give_what_this_process_gives(bench: Bench, cluster: str) -> None:
     assert sum("it is submitted again" in line for line in bench.log.lines) == (cluster == "local")
 
 
+def test_a_job_that_loses_the_gpu_is_submitted_again(bench: Bench) -> None:
+    options = {"cluster": "local", "workers": 1, "groups": 2, "minutes": 5}
+    outcome = bench.run("there", "losing", "letters", executor="slurm", **options)
+    assert (len(outcome.results), outcome.failures) == (4, ())
+    assert [line for line in bench.log.lines if "DeviceError: this process can use the GPU no longer: CUDA" in line]
+
+
 def test_a_machine_without_slurm(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
     with pytest.raises(mirrorbench_slurm.SlurmError, match="Slurm cannot be used here") as caught:
