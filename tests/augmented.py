@@ -54,5 +54,5 @@ def attached(path: Path, changed: Recipe) -> Iterator[Transformer]:
 
 def embed(loop: _Loop, pairs: TokenizedPairs) -> tuple[torch.Tensor, torch.Tensor]:
     """Vectors of both views in the order of the pairs, as the next step of a tuning computes them."""
-    parts, order = loop.reader.split(pairs, loop.held, np.random.default_rng((loop.seed, loop.steps)))
+    parts, order = loop.reader.split(pairs, loop.most, np.random.default_rng((loop.seed, loop.steps)))
     return in_order(loop.reader.read(parts), order)

@@ -21,11 +21,13 @@ GPUS = ("cuda",)
 """Types of device that take the code's branches for a GPU; tests add ``meta``."""
 _BF16 = (8, 0)
 """The least compute capability that computes in bf16 (Ampere)."""
+_share = 1.0
+"""Of the GPU's memory, for this process: see ``enter_gpu``."""
 
 _NO_MEMORY = re.compile(r"(MPS backend|CUDA|HIP)[a-z ]*:? out of memory|(CU|HIP)[A-Z]+_STATUS_\w*ALLOC\w*_FAILED")
 _LOST = re.compile(
-    r"(CUDA|HIP)[a-z ]*: .*(illegal|device-side assert|launch failure|launch timed out|misaligned address|uncorrectable|"
-    r"hardware stack|address space|program counter|context is destroyed)"
+    r"(CUDA|HIP)[a-z ]*: .*(illegal|device-side assert|launch failure|launch timed out|misaligned address|"
+    r"uncorrectable|hardware stack|address space|program counter|context is destroyed)"
 )
 """Errors of which CUDA's manual says that the process must be terminated to go on (cudaError_t 214, 700 to 719)."""
 
@@ -52,6 +54,30 @@ def capability(device: torch.device) -> tuple[int, int]:
     import torch
 
     return torch.cuda.get_device_capability(device) if on_gpu(device) else (0, 0)
+
+
+def enter_gpu(device: torch.device, share: float = 1.0) -> None:
+    """Let plain ``cuda`` mean this GPU in this process, and torch take no more than a share of its memory.
+
+    Without that bound, which of several processes on a GPU runs out of memory would be chance.
+    """
+    import torch
+
+    global _share
+    if on_gpu(device):
+        torch.cuda.set_device(device.index or 0)
+        if share < 1:
+            torch.cuda.set_per_process_memory_fraction(share)
+            _share = share
+
+
+def gpu_memory(device: torch.device) -> tuple[int, int]:
+    """Bytes of a GPU that this process may take in all, and those that it can take now."""
+    import torch
+
+    free, total = torch.cuda.mem_get_info(device)
+    total, allocated = int(total * _share), torch.cuda.memory_allocated(device)
+    return total, min(free + torch.cuda.memory_reserved(device), total) - allocated
 
 
 def pick_device(name: str = "auto") -> torch.device:
@@ -169,7 +195,7 @@ def autocast(device: torch.device, precision: str) -> AbstractContextManager[obj
 
 
 def out_of_memory(error: RuntimeError) -> bool:
-    """Whether a device has no memory left, for torch's allocator or for a library beside it, which has no error type."""
+    """Whether a device has no memory left for torch, or for a library beside it, whose errors have no type."""
     import torch
 
     return isinstance(error, torch.OutOfMemoryError) or _NO_MEMORY.search(str(error)) is not None
@@ -190,13 +216,12 @@ def lost_device(error: BaseException) -> DeviceError | None:
 
 
 def _dumb() -> bool:
-    """Whether the GPU in use does not answer: libraries beside torch report an illegal access as a failure of theirs."""
+    """Whether the GPU in use does not answer: to libraries beside torch an illegal access is a failure of their own."""
     import torch
 
-    if not torch.cuda.is_initialized():
-        return False
     try:
-        torch.cuda.synchronize()
+        if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+            torch.cuda.synchronize()
     except RuntimeError:
         return True
     return False

@@ -17,7 +17,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from mirrorbench.core.devices import kind, moved, on_gpu, out_of_memory, release_memory
+from mirrorbench.core.devices import gpu_memory, kind, moved, on_gpu, out_of_memory, release_memory
 from mirrorbench.core.errors import TuningError
 from mirrorbench.models.transformer import Transformer
 from mirrorbench.training.augmentations import Augmentation, in_use
@@ -29,8 +29,8 @@ from mirrorbench.training.recipes import Recipe
 
 CHECK_EVERY = 10
 """Steps between two checks of the loss, each of which waits for the device."""
-HELD_BYTES = {"cpu": 8 << 30, "mps": 4 << 30}
-"""Memory for activations by device type; on CUDA half of the device's memory."""
+HELD_BYTES = {"cpu": 8 << 30, "mps": 4 << 30, "cuda": 16 << 30}
+"""Memory for activations by device type, on a GPU for those of a micro-batch; ``limits`` has the rest."""
 _TOKEN_BYTES = 105
 """Bytes of float32 activations for each token, layer and hidden dimension: 79 to 104 in BERT of several sizes (dropout
 on, 20 to 64 tokens a text, a feed-forward width of four times the hidden one), up to 129 at 128 tokens; fewer in bf16.
@@ -137,15 +137,32 @@ class _Loop:
     def __init__(self, reader: MicroBatchReader, recipe: Recipe, seed: int) -> None:
         self.reader, self.recipe, self.seed = reader, recipe, seed
         self.device = reader.transformer.device
-        self.held = held_tokens(reader.transformer)
         weights = reader.transformer.model.train().parameters()
         self.optimizer = torch.optim.AdamW(weights, lr=recipe.lr, weight_decay=recipe.weight_decay, fused=True)
         # fp16 alone has gradients too small for it (released code: the same scaler); otherwise it does nothing.
         self.scaler = torch.amp.GradScaler(self.device.type, enabled=reader.precision == "fp16")
+        self.allocate()
+        self.most, self.held = limits(reader.transformer)
         self.loss = loss_of(recipe)
         self.steps = self.strings = self.tokens = self.positions = 0
         self.pending: list[Tensor] = []
         self.losses: list[float] = []
+
+    def allocate(self) -> None:
+        """Make Adam's averages, as its first step would: out of memory on the way, that would leave half of them."""
+        try:
+            for weight in self.reader.weights:
+                averages = {name: torch.zeros_like(weight) for name in ("exp_avg", "exp_avg_sq")}
+                step = torch.zeros((), dtype=torch.float32, device=weight.device)
+                self.optimizer.state[weight] = {"step": step, **averages}
+        except RuntimeError as error:
+            if not out_of_memory(error):
+                raise
+            raise TuningError(
+                f"no memory left on {self.device} for the averages that AdamW keeps of each weight",
+                "Tuning takes four times the memory of the weights: use a smaller model, fewer --workers on a GPU, or "
+                "--device cpu.",
+            ) from error
 
     def step(self, pairs: TokenizedPairs) -> None:
         """One optimiser step on a batch of pairs."""
@@ -161,7 +178,11 @@ class _Loop:
             self.check()
 
     def within_memory(self, pairs: TokenizedPairs, labels: Tensor) -> Tensor:
-        """``differentiate``, repeated with half the activations in memory while the device runs out of it."""
+        """``differentiate``, repeated while the device runs out of memory.
+
+        At first less is kept at once, which changes no number; once a micro-batch alone is too much, smaller ones draw
+        other dropout.
+        """
         counts = self.tokens, self.positions
         longest = max(self.reader.fixed, int(pairs.lengths.max()))
         while True:
@@ -171,8 +192,13 @@ class _Loop:
             except RuntimeError as error:
                 if not out_of_memory(error):
                     raise
-                self.held = min(self.held, 2 * longest * len(pairs.labels)) // 2
-            if self.held < 2 * longest:
+            tried = self.positions - counts[1]
+            if self.most < tried <= self.held:  # several micro-batches, all kept
+                self.held = tried // 2
+            else:
+                self.most = min(self.most, tried) // 2
+                self.held = min(self.held, self.most)
+            if self.most < 2 * longest:
                 raise TuningError(
                     f"no memory left on {self.device} for one pair of strings",
                     "Add a smaller train_max_length to the encoder spec, or use --device cpu.",
@@ -189,7 +215,7 @@ class _Loop:
         same.
         """
         draws = np.random.default_rng((self.seed, self.steps))  # the same when the step is repeated
-        parts, order = self.reader.split(pairs, self.held, draws)
+        parts, order = self.reader.split(pairs, self.most, draws)
         computed = [self.reader.positions(part) for part in parts]
         self.tokens += len(pairs.ids.values)
         self.positions += sum(computed)
@@ -224,9 +250,19 @@ class _Loop:
         return TuningReport(self.steps, self.strings, self.tokens, padding, seconds, tuple(self.losses))
 
 
-def held_tokens(transformer: Transformer) -> int:
-    """Tokens whose activations may be kept for back-propagation at once, at least 2."""
+def limits(transformer: Transformer) -> tuple[int, int]:
+    """Tokens of a micro-batch, and tokens whose activations are kept for back-propagation at once, each at least 2.
+
+    How a batch is cut decides what dropout draws: on a GPU that follows from the sizes of the model and, if it is small,
+    of the memory, so that a run repeats. What is kept, which changes no number, follows from the memory that is free.
+    """
     device, config = transformer.device, transformer.model.config
-    total = torch.cuda.get_device_properties(device).total_memory if on_gpu(device) else 0
-    limit = total // 2 or HELD_BYTES[kind(device)]
-    return max(2, int(limit // (_TOKEN_BYTES * config.num_hidden_layers * config.hidden_size)))
+    room = (HELD_BYTES[kind(device)],) * 2
+    if on_gpu(device):
+        total, free = gpu_memory(device)
+        weights = sum(weight.numel() * weight.element_size() for weight in transformer.model.parameters())
+        # The total holds weights, gradients and two averages; of these the gradients are not allocated yet. The rest of
+        # each is for what torch does not count, and for the pieces that its blocks leave over.
+        room = (min(room[0], (total - 4 * weights) // 2), (free - weights) * 3 // 4)
+    most, held = (max(2, bytes_ // (_TOKEN_BYTES * config.num_hidden_layers * config.hidden_size)) for bytes_ in room)
+    return most, held

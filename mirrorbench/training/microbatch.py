@@ -192,8 +192,12 @@ class MicroBatchReader:
 
     def differentiate(self, vectors: Sequence[Tensor], gradients: Sequence[Tensor]) -> None:
         """Back-propagate the gradients of the vectors that ``read`` kept, and add those of the weights to theirs."""
-        if not self.parallel:
+        if not self.parallel and kind(self.transformer.device) == "cpu":
             torch.autograd.backward(vectors, gradients)
+            return
+        if not self.parallel:  # one after the other, as where they are not kept: the sums round alike
+            for pair in zip(vectors, gradients, strict=True):
+                torch.autograd.backward(*pair)
             return
         pairs = list(zip(vectors, gradients, strict=True))
         for found in map_shares(self._gradients, pairs, self._threads):  # in a fixed order: rounding depends on it

@@ -167,7 +167,7 @@ def test_errors_after_which_a_process_has_no_gpu(message: str) -> None:
         RuntimeError("CUDA error: CUBLAS_STATUS_EXECUTION_FAILED when calling `cublasSgemm`"),
     ],
 )
-def test_other_errors_lose_the_gpu_only_if_it_does_not_answer(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_errors_lose_a_gpu_only_if_it_is_silent(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
     assert lost_device(error) is None
     monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
     monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)

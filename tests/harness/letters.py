@@ -1,8 +1,9 @@
 """A test plugin for ``--plugin``: encoders that count letters, and two tasks.
 
 ``letters`` works, ``broken`` raises, ``deadly`` kills its process at each call, ``dying`` at the first only; ``ending``
-sends SIGTERM at the first. ``losing`` loses the GPU at the first, ``lost`` at each: as with CUDA, every later call in
-that process fails too, which a file ``lost-PID`` remembers. ``blocking`` creates the file ``waiting`` and sleeps unless the file ``go`` exists.
+sends SIGTERM at the first. ``losing`` loses the GPU at the first, ``lost`` at each: as with CUDA, every later call of
+that process fails too, which a file ``lost-PID`` remembers. ``blocking`` creates the file ``waiting`` and sleeps unless
+the file ``go`` exists.
 Each call adds a line to the file ``calls``. The files are in the folder named by LETTERS_FOLDER.
 """
 

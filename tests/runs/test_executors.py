@@ -139,7 +139,7 @@ def test_a_worker_that_loses_the_gpu_is_replaced(bench: Bench) -> None:
     assert bench.stored("pool") == bench.stored("one")
     assert len(outcome.results) == len(expected.results) == 2 * 2
     (reason,) = {failure.reason for failure in outcome.failures}
-    assert reason.startswith("3 worker processes died at it, the last with this process can use the GPU no longer: CUDA")
+    assert reason.startswith("3 worker processes died at it, the last with this process can use the GPU no longer: ")
     assert len(list(bench.folder.glob("lost-*"))) == 3 + 1
     assert sum("another one tries again" in line for line in bench.log.lines) == 2 + 1
 

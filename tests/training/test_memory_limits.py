@@ -1,20 +1,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from augmented import AUGMENTATIONS, opened
+from augmented import AUGMENTATIONS, opened, tuning_of
 from random_models import Models, encoder
 
+from mirrorbench.core import devices
+from mirrorbench.core.devices import lost_device
 from mirrorbench.core.errors import EncodingError, TuningError
 from mirrorbench.models.encoder import TransformerEncoder
 from mirrorbench.models.pooling import Pooling
 from mirrorbench.models.transformer import Transformer
-from mirrorbench.training.loop import tune_backbone
+from mirrorbench.training import loop as loop_module
+from mirrorbench.training import microbatch
+from mirrorbench.training.loop import _Loop, limits, tune_backbone
+from mirrorbench.training.microbatch import TokenizedPairs
 from mirrorbench.training.recipes import Recipe
 
 TEXTS = [f"{'word ' * (n % 7)}number {n}" for n in range(10, 50)]
@@ -118,3 +124,117 @@ def test_other_errors_are_not_taken_for_a_lack_of_memory(bert: Path, monkeypatch
         broken.encode(TEXTS)
     with pytest.raises(RuntimeError, match="mat1"):
         tune_backbone(broken.transformer, TEXTS, RECIPE, 0, AUGMENTATIONS)
+
+
+@pytest.fixture
+def as_on_a_gpu(bert: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], tuple[_Loop, TokenizedPairs]]:
+    """A tuning with dropout whose parts are differentiated as on a GPU, and a batch of several parts."""
+    monkeypatch.setattr(microbatch, "kind", lambda device: "cuda")
+    monkeypatch.setitem(microbatch.TOKEN_BUDGET, "cuda", 200)
+    changed = replace(RECIPE, augment=(("dropout", 0.2),))
+
+    def tuning() -> tuple[_Loop, TokenizedPairs]:
+        transformer = opened(bert, changed)
+        loop = tuning_of(transformer, changed, packs=False)
+        return loop, TokenizedPairs(transformer.tokenize([*TEXTS, *TEXTS], 30), None, torch.arange(len(TEXTS)))
+
+    return tuning
+
+
+def gradients(loop: _Loop) -> list[torch.Tensor]:
+    return [weight.grad for weight in loop.reader.weights if weight.grad is not None]
+
+
+def test_what_is_kept_changes_no_bit_on_a_gpu(as_on_a_gpu: Callable[[], tuple[_Loop, TokenizedPairs]]) -> None:
+    """How much is kept follows from the free memory, which other programs change; so it must not show."""
+    found = []
+    for held in (10**6, 2):
+        loop, pairs = as_on_a_gpu()
+        loop.held = held
+        found.append([loop.within_memory(pairs, pairs.labels), *gradients(loop)])
+    assert len(found[0]) > 20
+    assert all(torch.equal(one, other) for one, other in zip(*found, strict=True))
+
+
+@pytest.mark.parametrize("error", [*ERRORS.values(), RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when")])
+def test_less_is_kept_before_smaller_parts_draw_other_dropout(
+    as_on_a_gpu: Callable[[], tuple[_Loop, TokenizedPairs]], monkeypatch: pytest.MonkeyPatch, error: RuntimeError
+) -> None:
+    loop, pairs = as_on_a_gpu()
+    loop.most = 200
+    expected, read, most = loop.within_memory(pairs, pairs.labels), loop.reader.read, 400
+
+    def limited(parts: Any, keep: bool = True) -> list[torch.Tensor]:
+        if keep and sum(map(loop.reader.positions, parts)) > most:
+            raise error
+        return read(parts, keep)
+
+    monkeypatch.setattr(loop.reader, "read", limited)
+    tokens = loop.tokens
+    assert torch.equal(loop.within_memory(pairs, pairs.labels), expected)
+    assert (loop.most, loop.tokens) == (200, 2 * tokens)
+    assert 200 < loop.held < 10**4
+    most = 150
+    assert loop.within_memory(pairs, pairs.labels).isfinite()
+    assert loop.most == loop.held == 100
+
+
+def test_the_first_step_allocates_nothing_that_could_leave_it_half_done(
+    bert: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Adam's averages are there before; they are what torch makes, and the weights come out the same to the bit."""
+    monkeypatch.setattr(_Loop, "allocate", lambda loop: None)
+    plain = opened(bert, RECIPE)
+    tune_backbone(plain, TEXTS, RECIPE, 3, AUGMENTATIONS)
+    made = tuning_of(opened(bert, RECIPE), RECIPE)
+    weight = made.reader.weights[0]
+    weight.grad = torch.ones_like(weight)
+    made.optimizer.step()
+    monkeypatch.undo()
+    loop = tuning_of(opened(bert, RECIPE), RECIPE)
+    ours, theirs = loop.optimizer.state[loop.reader.weights[0]], made.optimizer.state[weight]
+    assert {key: (t.shape, t.dtype, t.device) for key, t in ours.items()} == {
+        key: (t.shape, t.dtype, t.device) for key, t in theirs.items()
+    }
+    transformer = opened(bert, RECIPE)
+    tune_backbone(transformer, TEXTS, RECIPE, 3, AUGMENTATIONS)
+    for one, other in zip(transformer.model.parameters(), plain.model.parameters(), strict=True):
+        assert torch.equal(one, other)
+
+
+def test_no_room_for_the_averages_is_one_message(bert: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def none_left(*args: Any, **kwargs: Any) -> Any:
+        raise ERRORS["cuda"]
+
+    transformer = opened(bert, RECIPE)
+    monkeypatch.setattr(torch, "zeros_like", none_left)
+    with pytest.raises(TuningError, match="no memory left on cpu for the averages") as caught:
+        tune_backbone(transformer, TEXTS, RECIPE, 3, AUGMENTATIONS)
+    assert "fewer --workers" in caught.value.hint
+    assert lost_device(caught.value) is None
+
+
+def test_the_budget_of_a_gpu(bert: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The cut follows from the memory that there is, what is kept from what is free; of both the model is taken off."""
+    transformer = encoder(bert, Pooling("cls")).transformer
+    config, gib = transformer.model.config, 1 << 30
+    token = 105 * config.num_hidden_layers * config.hidden_size
+    weights = 4 * transformer.n_parameters
+    assert limits(transformer) == ((8 * gib) // token,) * 2
+    monkeypatch.setattr(loop_module, "on_gpu", lambda device: True)
+    memory = {"total": 80 * gib, "free": 60 * gib, "reserved": 5 * gib, "allocated": 3 * gib}
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (memory["free"], memory["total"]))
+    for name in ("reserved", "allocated"):
+        monkeypatch.setattr(torch.cuda, f"memory_{name}", lambda device, name=name: memory[name])
+    alone = limits(transformer)
+    assert alone == (16 * gib // token, (60 * gib + 2 * gib - weights) * 3 // 4 // token)
+    memory["free"] = 5 * gib  # other programs took the rest
+    assert limits(transformer) == (alone[0], (5 * gib + 2 * gib - weights) * 3 // 4 // token)
+    monkeypatch.setattr(devices, "_share", 0.25)  # four workers
+    memory["free"] = 60 * gib
+    assert limits(transformer) == (
+        (20 * gib - 4 * weights) // 2 // token,
+        (20 * gib - 3 * gib - weights) * 3 // 4 // token,
+    )
+    memory["free"] = memory["reserved"] = memory["total"] = 0
+    assert limits(transformer) == (2, 2)
