@@ -222,6 +222,7 @@ def test_the_budget_of_a_gpu(bert: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     weights = 4 * transformer.n_parameters
     assert limits(transformer) == ((8 * gib) // token,) * 2
     monkeypatch.setattr(loop_module, "on_gpu", lambda device: True)
+    monkeypatch.setattr(loop_module, "kind", lambda device: "cuda")
     memory = {"total": 80 * gib, "free": 60 * gib, "reserved": 5 * gib, "allocated": 3 * gib}
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (memory["free"], memory["total"]))
     for name in ("reserved", "allocated"):
