@@ -253,7 +253,7 @@ class _Loop:
 def limits(transformer: Transformer) -> tuple[int, int]:
     """Tokens of a micro-batch, and tokens whose activations are kept for back-propagation at once, each at least 2.
 
-    How a batch is cut decides what dropout draws: on a GPU that follows from the sizes of the model and, if it is small,
+    How a batch is cut decides what dropout draws: on a GPU that follows from the size of the model and, if it is small,
     of the memory, so that a run repeats. What is kept, which changes no number, follows from the memory that is free.
     """
     device, config = transformer.device, transformer.model.config
