@@ -21,10 +21,8 @@ from mirrorbench.core.devices import (
 from mirrorbench.core.errors import EncodingError, UsageError
 
 CPU = torch.device("cpu")
-no_cuda = pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a CUDA device")
 
 
-@no_cuda
 @pytest.mark.parametrize(
     ("name", "message"),
     [

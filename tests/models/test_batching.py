@@ -353,7 +353,7 @@ def test_a_decoder_and_other_attention_are_not_packed(random_model: Models) -> N
     assert not can_pack(model)
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.gpu
 @pytest.mark.parametrize("lengths", LENGTHS.values(), ids=LENGTHS)
 def test_on_cuda_attention_in_half_precision_is_that_of_each_text(lengths: list[int]) -> None:
     torch.manual_seed(0)

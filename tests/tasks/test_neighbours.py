@@ -177,7 +177,7 @@ def test_what_cannot_be_searched() -> None:
             neighbourhood(keys, search_in, k)
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+@pytest.mark.gpu
 def test_a_gpu_finds_the_same(vectors: Pair) -> None:
     queries, keys = vectors
     keys[7] = 0
