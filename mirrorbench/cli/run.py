@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from mirrorbench.runs.cells import Cell
     from mirrorbench.runs.plan import Plan
     from mirrorbench.runs.results import ResultStore
+    from mirrorbench.runs.workspace import Workspace
 
 EMBEDDED_SEEDS = 3
 """Runs of each tuned encoder on the data inside the package, where no encoder and no task is named."""
@@ -85,7 +86,7 @@ def run(
             encoder or (), names, seeds=seeds, corpus=corpus, protocol=protocol, grid=grid or "", fetch=not dry_run
         )
         if dry_run:
-            _print_plan(planned.plan, session.workspace.results, offline)
+            _print_plan(planned.plan, session.workspace, offline)
             return
         board = session.execute(planned)
     if board.results:
@@ -96,9 +97,8 @@ def run(
     raise typer.Exit(1 if board.failures else 0)
 
 
-def _print_plan(plan: Plan, store: ResultStore, offline: bool) -> None:
-
-    waiting = []
+def _print_plan(plan: Plan, space: Workspace, offline: bool) -> None:
+    store, waiting = space.results, []
     for cells in plan.groups.values():
         model = cells[0].model
         tuning = f" seed {model.seed}: tune on {model.corpus.name}, then" if model.corpus else ":"
@@ -114,6 +114,10 @@ def _print_plan(plan: Plan, store: ResultStore, offline: bool) -> None:
     typer.echo(
         f"{total} cell{'' if total == 1 else 's'}: {total - left} done, {left} to do, {len(plan.failures)} impossible"
     )
+    tuned = {model.precision for cell in plan.cells for model in cell.model.with_members()} - {""}
+    stages = [f"tuned in {' and '.join(sorted(tuned))}"] if tuned else []
+    stages += [f"evaluated in {' and '.join(sorted({cell.precision for cell in plan.cells}))}"] if plan.cells else []
+    typer.echo("; ".join((f"device: {space.planned_device}", *stages)))
     if waiting:
         typer.echo(_estimate(waiting, store))
     if plan.failures and not offline:

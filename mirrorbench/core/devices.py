@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     import torch
     from numpy.typing import NDArray
 
+    from mirrorbench.core.specs import Value
+
 PRECISIONS = ("auto", "fp32", "bf16", "fp16")
 GPUS = ("cuda",)
 """Types of device that take the code's branches for a GPU; tests add ``meta``."""
@@ -102,6 +104,34 @@ def pick_device(name: str = "auto") -> torch.device:
     return device
 
 
+def worker_device(asked: str, gpus: Value | None, here: bool = False) -> str:
+    """The device of workers that each see only the GPUs that they are given.
+
+    Args:
+        asked: ``--device``.
+        gpus: the executor's option, how many GPUs a worker is given; ``None`` where it is not given.
+        here: whether the workers are on this machine, whose own GPU then counts under ``auto``.
+
+    Returns:
+        ``cpu`` or ``cuda``.
+
+    Raises:
+        UsageError: device and number of GPUs do not fit, or the device is one that workers cannot have.
+    """
+    if asked not in ("auto", "cpu", "cuda", "cuda:0"):
+        raise UsageError(
+            f"--device {asked}: a worker of this executor sees only the GPUs that it is given, counted from 0",
+            "Use --device cuda, and gpus=1 among the options of the executor.",
+        )
+    if gpus is not None and not isinstance(gpus, int | float):
+        raise UsageError(f"executor option gpus={gpus} is not a number")
+    if asked == "auto":
+        asked = "cuda" if gpus or (gpus is None and here and gpu_count()) else "cpu"
+    if gpus is not None and bool(gpus) != asked.startswith("cuda"):
+        raise UsageError(f"--device {asked}, but gpus={gpus} of the executor", "Leave out --device or gpus.")
+    return pick_device(asked).type if here else asked.partition(":")[0]
+
+
 def _set_up_gpus() -> None:
     """Settings of torch for all GPUs of this process, before the first product."""
     import torch
@@ -184,6 +214,21 @@ def fetched(tensor: torch.Tensor) -> Callable[[], NDArray[Any]]:
         return host.numpy()
 
     return wait
+
+
+def describe_gpu(device: torch.device) -> dict[str, Any]:
+    """What else numbers of a GPU depend on: versions of CUDA and cuDNN, and settings of torch. Empty for others."""
+    import torch
+
+    if not on_gpu(device):
+        return {}
+    return {
+        "capability": "{}.{}".format(*capability(device)),
+        "cuda": torch.version.cuda,
+        "cudnn": torch.backends.cudnn.version(),  # type: ignore[no-untyped-call]
+        "tf32": torch.backends.cuda.matmul.allow_tf32 or torch.backends.cudnn.allow_tf32,
+        "deterministic": torch.are_deterministic_algorithms_enabled(),
+    }
 
 
 def autocast(device: torch.device, precision: str) -> AbstractContextManager[object]:

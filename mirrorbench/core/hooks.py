@@ -72,12 +72,14 @@ class HookSpecs:
 
     @hookspec
     def register_executors(self, register: Register) -> None:
-        """``register(name, execute, description="")``: where a plan's groups of cells are computed.
+        """``register(name, execute, description="", device=None)``: where a plan's groups of cells are computed.
 
         ``execute(job)`` gets a ``mirrorbench.runs.executors.Job`` and yields a ``CellOutcome`` for every cell, in any
         order. Each of ``job.groups`` is for one worker, which calls ``compute(job.context, group)`` of the same module
         in whatever process; ``job.share()`` first makes the corpora reachable from there.
         ``job.known(key=default, ...)`` gives the options of the command line and refuses others.
+        Where workers are on other machines, ``device(asked, options)`` says what they compute on (``cpu``, ``cuda``),
+        from ``--device`` and the executor's options: the run is planned for it, and a worker without it refuses.
         ``tests/harness/executors.py`` of a checkout has fixtures for the tests of an executor.
         """
 

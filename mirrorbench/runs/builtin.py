@@ -14,6 +14,7 @@ from mirrorbench.core.plugins import Kind, Plugins, Registry, add_function
 from mirrorbench.data.cardfile import load_cards
 from mirrorbench.data.cards import Card
 from mirrorbench.data.corpora import GeneratedCorpus
+from mirrorbench.runs.executors import Executor
 from mirrorbench.tasks.kinds import TaskRegistry, as_task
 from mirrorbench.training.augmentations import Augmentation
 from mirrorbench.training.methods import Method
@@ -48,6 +49,15 @@ def _add_augmentation(
     registry.add(name, Augmentation(name, function, on, probability), origin, description)
 
 
+def _add_executor(
+    registry: Registry[Any], origin: str, name: str, execute: Any, description: str = "", device: Any = None
+) -> None:  # fmt: skip
+    for value in (execute, device or execute):
+        if not callable(value):
+            raise PluginError(f"the executor {name!r} of {origin} is a {type(value).__name__}, not a function")
+    registry.add(name, Executor(execute, device), origin, description)
+
+
 def _add_task(registry: Registry[Any], origin: str, task: Any) -> None:
     for one in load_cards(Path(task)) if isinstance(task, str | Path) else (task,):
         one = as_task(one)
@@ -68,7 +78,7 @@ KINDS = {
     "register_corpora": Kind("corpus", _add_corpus),
     "register_metrics": Kind("metric", add_function),
     "register_renderers": Kind("renderer", add_function),
-    "register_executors": Kind("executor", add_function),
+    "register_executors": Kind("executor", _add_executor),
     "register_commands": Kind("command", add_function),
 }
 

@@ -49,6 +49,8 @@ class ModelRef:
     seed: int = 0
     protocol: str = "paper"
     precision: str = ""
+    deterministic: bool = False
+    """Whether it is tuned by algorithms alone that repeat; false on a CPU, where all do."""
     members: tuple[tuple[str, ModelRef], ...] = ()
     """The model of each language, for a task whose languages have backbones of their own."""
 
@@ -69,6 +71,7 @@ class ModelRef:
             "seed": self.seed,
             "protocol": self.protocol,
             "precision": self.precision,
+            **({"deterministic": True} if self.deterministic else {}),
             "computation": COMPUTATION,
         }
 

@@ -53,7 +53,7 @@ HUB_TIMEOUT = 5.0
 def describe_environment(device: torch.device) -> dict[str, Any]:
     """The ``environment`` of a result; ``git`` is the commit of a checkout, otherwise null."""
     import mirrorbench
-    from mirrorbench.core.devices import describe
+    from mirrorbench.core.devices import describe, describe_gpu
 
     return {
         "mirrorbench": mirrorbench.__version__,
@@ -63,6 +63,7 @@ def describe_environment(device: torch.device) -> dict[str, Any]:
         "device": str(device),
         "device_name": describe(device),
         "git": _commit(),
+        **describe_gpu(device),
     }
 
 

@@ -11,6 +11,7 @@ the CPU as many as requested. A group whose worker died goes to another worker.
 from __future__ import annotations
 
 import os
+import platform
 import signal
 import time
 from collections import Counter, deque
@@ -20,12 +21,12 @@ from dataclasses import dataclass, replace
 from functools import cache, partial
 from multiprocessing import get_context, resource_tracker
 from multiprocessing.connection import Connection, wait
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from mirrorbench import hookimpl
-from mirrorbench.core.devices import gpu_count
+from mirrorbench.core.devices import check_half_precision, gpu_count
 from mirrorbench.core.errors import DeviceError, StorageError, UsageError, unknown_name
 from mirrorbench.core.files import POLL_SECONDS, Leases
+from mirrorbench.core.hooks import hookimpl
 from mirrorbench.core.specs import Value
 from mirrorbench.data.corpora import Corpus
 from mirrorbench.runs.cells import CellGroup, CellOutcome, CorpusRef, Reporter, failed
@@ -91,6 +92,14 @@ class Job:
             self.workspace.cache.save_corpus(ref.sha256, corpus.texts)
 
 
+class Executor(NamedTuple):
+    """What ``register_executors`` registers."""
+
+    execute: Callable[[Job], Iterator[CellOutcome]]
+    device: Callable[[str, Mapping[str, Value]], str] | None
+    """The device of workers elsewhere, from ``--device`` and the options; ``None`` for workers of this machine."""
+
+
 class SharedCorpora(dict[CorpusRef, Corpus]):
     """The corpora that ``Job.share`` wrote into the cache, each read at first use."""
 
@@ -145,7 +154,24 @@ def compute(context: WorkerContext, cells: CellGroup) -> GroupOutcome:
     """
     runner, notes = _runner(context), list[str]()
     runner.workspace.reporter = NoteReporter(notes.append)
+    try:
+        _check_device(runner.workspace, cells)
+    except UsageError as error:
+        return GroupOutcome(tuple(failed(cells, error)))
     return GroupOutcome(tuple(runner.compute([cells])), tuple(notes))
+
+
+def _check_device(workspace: Workspace, cells: CellGroup) -> None:
+    """Raise where this machine is not what the run was planned for."""
+    precisions = {cell.precision for cell in cells}
+    precisions |= {model.precision for cell in cells for model in cell.model.with_members()}
+    try:
+        check_half_precision(workspace.torch_device, precisions)
+    except UsageError as error:
+        raise UsageError(
+            f"the worker on {platform.node()} is not what the run was planned for: {error.message}",
+            f"{error.hint} What workers have is planned by --device, --precision, and the executor's option gpus.",
+        ) from error
 
 
 @cache

@@ -292,7 +292,10 @@ class Planner:
         # the spec's corpus, the run's, the task's, or that of level and languages
         ref = self._corpus(spec, named or default_corpus(level, languages, request.protocol), recipe)
         precision = self.precision(request, "tuning", path)
-        tuned = replace(base, recipe=recipe, corpus=ref, protocol=request.protocol, precision=precision)
+        repeats = self.workspace.deterministic and self.workspace.planned_device != "cpu"
+        tuned = replace(
+            base, recipe=recipe, corpus=ref, protocol=request.protocol, precision=precision, deterministic=repeats
+        )
         return [(replace(tuned, seed=seed), pooling) for seed in request.seeds]
 
     def precision(self, request: Request, of: str, backbone: Path | None = None) -> str:

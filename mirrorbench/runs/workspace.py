@@ -84,17 +84,27 @@ class Workspace:
 
     @cached_property
     def torch_device(self) -> torch.device:
-        """The device that ``device`` resolves to on this machine."""
+        """The device of this process. Where cells are computed elsewhere, ``device`` is not about this machine."""
         from mirrorbench.core.devices import pick_device
 
-        return pick_device(self.device)
+        elsewhere = self.plugins.executors[self.executor].device and self.device != "cpu"
+        return pick_device("auto" if elsewhere else self.device)
+
+    @cached_property
+    def planned_device(self) -> str:
+        """The device that computes the cells, here or elsewhere."""
+        elsewhere = self.plugins.executors[self.executor].device
+        return elsewhere(self.device, self.options) if elsewhere else str(self.torch_device)
 
     @cached_property
     def numeric_precision(self) -> dict[str, str]:
         """``fp32``, ``bf16`` or ``fp16`` of ``tuning`` and of ``encoding``, which is fp32 unless said otherwise."""
+        import torch
+
         from mirrorbench.core.devices import pick_precision, tuning_precision
 
-        tuning = pick_precision(self.precision, tuning_precision(self.torch_device))
+        here = self.plugins.executors[self.executor].device is None
+        tuning = pick_precision(self.precision, tuning_precision(torch.device(self.planned_device), here))
         return {"tuning": tuning, "encoding": pick_precision(self.eval_precision, "fp32")}
 
     @cached_property
@@ -118,7 +128,7 @@ class Workspace:
         import torch
 
         return WorkerContext(
-            self.data.root.absolute(), self.results.root.absolute(), self.cache.root.absolute(), str(self.torch_device),
+            self.data.root.absolute(), self.results.root.absolute(), self.cache.root.absolute(), self.planned_device,
             tuple(self.plugins.files), self.offline, self.deterministic, torch.get_num_threads(),
         )  # fmt: skip
 
@@ -184,7 +194,7 @@ class Workspace:
             wanted = {model.corpus for cells in groups for cell in cells for model in cell.model.with_members()}
             corpora = {ref: corpus for ref, corpus in plan.corpora.items() if ref in wanted}
             job = Job(tuple(groups), corpora, self.context(), self.options, self.reporter, self)
-            yield from self.plugins.executors[self.executor](job)
+            yield from self.plugins.executors[self.executor].execute(job)
 
 
 @dataclass(frozen=True)

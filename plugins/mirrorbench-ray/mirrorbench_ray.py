@@ -10,17 +10,19 @@ import logging
 import os
 import socket
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from math import ceil
 from typing import TYPE_CHECKING, Any
 
 from mirrorbench import hookimpl
+from mirrorbench.core.devices import worker_device
 from mirrorbench.core.errors import DeviceError, MirrorbenchError, UsageError
 from mirrorbench.runs.cells import CellGroup, CellOutcome, failed
 from mirrorbench.runs.executors import RETRIES, GroupOutcome, Job, compute
 
 if TYPE_CHECKING:
     from mirrorbench.core.hooks import Register
+    from mirrorbench.core.specs import Value
     from mirrorbench.runs.workspace import WorkerContext
 
 
@@ -29,6 +31,13 @@ START_TRIES = 3
 
 class RayError(MirrorbenchError):
     """Ray cannot be reached, or gave up on a task."""
+
+
+def device(asked: str, options: Mapping[str, Value]) -> str:
+    """The device of the tasks: a GPU where they are given one, or where a cluster of our own finds one."""
+    import ray
+
+    return worker_device(asked, options.get("gpus"), here=not options.get("address") and not ray.is_initialized())
 
 
 def execute(job: Job) -> Iterator[CellOutcome]:
@@ -40,7 +49,7 @@ def execute(job: Job) -> Iterator[CellOutcome]:
     """
     import ray
 
-    on_gpu = job.context.device.startswith("cuda")
+    on_gpu = job.context.device == "cuda"
     options = job.known(address="", workers=0, cpus=1.0, gpus=float(on_gpu))
     address, workers, cpus, gpus = (options[name] for name in ("address", "workers", "cpus", "gpus"))
     assert isinstance(workers, int)
@@ -154,4 +163,5 @@ def _why(error: Exception) -> RayError:
 @hookimpl
 def register_executors(register: Register) -> None:
     """Make the executor known."""
-    register("ray", execute, "A Ray cluster: --address HOST:PORT, or one on this machine; --executor ray:gpus=1,cpus=4")
+    summary = "A Ray cluster: --address HOST:PORT, or one on this machine; --executor ray:gpus=1,cpus=4"
+    register("ray", execute, summary, device)

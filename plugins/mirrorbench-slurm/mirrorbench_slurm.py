@@ -11,12 +11,13 @@ import re
 import signal
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from mirrorbench import hookimpl
+from mirrorbench.core.devices import worker_device
 from mirrorbench.core.errors import MirrorbenchError, UsageError
 from mirrorbench.runs.cells import CellGroup, CellOutcome, failed
 from mirrorbench.runs.executors import RETRIES, GroupOutcome, Job, compute, interrupts_blocked
@@ -55,6 +56,11 @@ def compute_all(context: WorkerContext, groups: Sequence[CellGroup]) -> list[Gro
         signal.signal(signal.SIGTERM, before)
 
 
+def device(asked: str, options: Mapping[str, Value]) -> str:
+    """The device of the jobs: a GPU where they are given one; elsewhere than on this machine if Slurm runs them."""
+    return worker_device(asked, options.get("gpus"), here=options.get("cluster", "slurm") != "slurm")
+
+
 def execute(job: Job) -> Iterator[CellOutcome]:
     """Compute a job as a Slurm array.
 
@@ -63,7 +69,7 @@ def execute(job: Job) -> Iterator[CellOutcome]:
     device, else 0), ``cluster`` (``slurm``; ``local`` runs the jobs as processes of this machine, ``debug`` in this
     one).
     """
-    on_gpu = job.context.device.startswith("cuda")
+    on_gpu = job.context.device == "cuda"
     options = job.known(
         workers=16, groups=1, partition="", account="", minutes=60, memory=16, cpus=4, gpus=int(on_gpu), cluster="slurm"
     )
@@ -176,4 +182,5 @@ class _Array:
 @hookimpl
 def register_executors(register: Register) -> None:
     """Make the executor known."""
-    register("slurm", execute, "A Slurm cluster through submitit: --executor slurm:partition=gpu,minutes=60,gpus=1")
+    summary = "A Slurm cluster through submitit: --executor slurm:partition=gpu,minutes=60,gpus=1"
+    register("slurm", execute, summary, device)

@@ -9,6 +9,7 @@ from mirrorbench.core.devices import (
     autocast,
     capability,
     check_half_precision,
+    describe_gpu,
     kind,
     lost_device,
     moved,
@@ -17,6 +18,7 @@ from mirrorbench.core.devices import (
     pick_device,
     pick_precision,
     tuning_precision,
+    worker_device,
 )
 from mirrorbench.core.errors import EncodingError, UsageError
 
@@ -84,6 +86,56 @@ def test_tests_can_force_the_branches_of_a_gpu(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr("mirrorbench.core.devices.GPUS", (*GPUS, "meta"))
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (9, 0))
     assert (kind(meta), on_gpu(meta), capability(meta)) == ("cuda", True, (9, 0))
+
+
+@pytest.mark.parametrize(
+    ("asked", "gpus", "device"),
+    [
+        ("auto", None, "cpu"), ("auto", 0, "cpu"), ("auto", 1, "cuda"), ("auto", 0.5, "cuda"),
+        ("cuda", None, "cuda"), ("cuda", 2, "cuda"), ("cuda:0", 1, "cuda"), ("cpu", None, "cpu"), ("cpu", 0, "cpu"),
+    ],
+)  # fmt: skip
+def test_the_device_of_a_worker_elsewhere_follows_from_what_it_is_given(
+    asked: str, gpus: float | None, device: str
+) -> None:
+    """On this machine, which has no GPU."""
+    assert worker_device(asked, gpus) == device
+
+
+@pytest.mark.parametrize(
+    ("asked", "gpus", "message", "hint"),
+    [
+        ("cuda:1", 1, "--device cuda:1: a worker of this executor sees only the GPUs that", "--device cuda"),
+        ("mps", None, "--device mps", "--device cuda"),
+        ("cuda", 0, "--device cuda, but gpus=0 of the executor", "Leave out"),
+        ("cpu", 1, "--device cpu, but gpus=1 of the executor", "Leave out"),
+        ("auto", "two", "executor option gpus=two is not a number", ""),
+    ],
+)
+def test_what_no_worker_elsewhere_can_have(asked: str, gpus: float | str | None, message: str, hint: str) -> None:
+    with pytest.raises(UsageError, match=message) as caught:
+        worker_device(asked, gpus)
+    assert hint in caught.value.hint
+
+
+def test_workers_of_this_machine_have_what_it_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert worker_device("auto", None, here=True) == "cpu"
+    with pytest.raises(UsageError, match="--device cuda: "):
+        worker_device("auto", 1, here=True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    assert worker_device("auto", None, here=True) == "cuda"
+    assert worker_device("auto", 0, here=True) == "cpu"
+
+
+def test_what_numbers_of_a_gpu_depend_on_is_described(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert describe_gpu(CPU) == {}  # results of a CPU say what they said before
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (9, 0))
+    monkeypatch.setattr(torch.version, "cuda", "12.8")
+    monkeypatch.setattr(torch.backends.cudnn, "version", lambda: 91002)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    assert describe_gpu(pick_device("cuda")) == {
+        "capability": "9.0", "cuda": "12.8", "cudnn": 91002, "tf32": False, "deterministic": False,
+    }  # fmt: skip
 
 
 def test_autocast_is_on_in_half_precision_alone() -> None:

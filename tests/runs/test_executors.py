@@ -1,8 +1,9 @@
 from __future__ import annotations
 
 import os
+import platform
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from multiprocessing import active_children, get_context
 from pathlib import Path
 from types import ModuleType
@@ -13,12 +14,15 @@ import torch
 from harness.executors import Bench, Log, bench
 from harness.fixtures import Said, plugins, said
 
+from mirrorbench import hookimpl
+from mirrorbench.core.devices import worker_device
 from mirrorbench.core.errors import UsageError
 from mirrorbench.core.files import Leases
-from mirrorbench.core.specs import parse_spec
+from mirrorbench.core.specs import Value, parse_spec
 from mirrorbench.runs import executors
-from mirrorbench.runs.cells import ModelRef
-from mirrorbench.runs.executors import Job, devices_for, serve
+from mirrorbench.runs.cells import Failure, ModelRef
+from mirrorbench.runs.executors import Job, compute, devices_for, serve
+from mirrorbench.runs.plan import Plan, Request
 from mirrorbench.runs.workspace import WorkerContext, Workspace
 
 __all__ = ["bench", "plugins", "said"]
@@ -209,11 +213,97 @@ def test_each_worker_has_a_device(
     assert devices_for(device, workers) == expected
 
 
+@pytest.fixture
+def elsewhere(bench: Bench, tmp_path: Path) -> Callable[..., Workspace]:
+    """Workspaces under an executor whose workers are on other machines: ``elsewhere(options, **settings)``."""
+
+    class Plugin:
+        @hookimpl
+        def register_executors(self, register: Callable[..., None]) -> None:
+            def device(asked: str, options: Mapping[str, Value]) -> str:
+                return worker_device(asked, options.get("gpus"))
+
+            register("elsewhere", lambda job: iter(()), device=device)
+
+    bench.plugins.add(Plugin(), "elsewhere")
+
+    def workspace(options: str = "", **settings: Any) -> Workspace:
+        return Workspace.create(
+            bench.folder / "data", bench.folder / "there", bench.folder / "cache", offline=True, plugins=bench.plugins,
+            executor=f"elsewhere:{options}".rstrip(":"), **settings,
+        )  # fmt: skip
+
+    return workspace
+
+
+def planned(workspace: Workspace, bench: Bench) -> Plan:
+    specs = (parse_spec("tiny+mirror:batch_size=6"), parse_spec("letters"))
+    return workspace.plan(Request(specs, ("cats",), (0,), str(bench.folder / "mine.txt")))
+
+
+@pytest.mark.parametrize(
+    ("options", "settings", "device", "tuning"),
+    [
+        ("", {}, "cpu", "fp32"), ("gpus=1", {}, "cuda", "bf16"), ("", {"device": "cuda"}, "cuda", "bf16"),
+        ("gpus=1", {"precision": "fp16"}, "cuda", "fp16"), ("gpus=0", {"precision": "bf16"}, "cpu", "bf16"),
+    ],
+)  # fmt: skip
+def test_a_run_is_planned_for_the_gpus_of_workers_elsewhere(
+    bench: Bench, elsewhere: Callable[..., Workspace], options: str, settings: dict[str, str], device: str, tuning: str
+) -> None:
+    """As on a login node without a GPU: this machine."""
+    workspace = elsewhere(options, **settings)
+    tuned, letters = planned(workspace, bench).cells
+    assert workspace.context().device == device
+    assert tuned.to_json()["precision"] == {"tuning": tuning, "encoding": "fp32"}
+    assert letters.to_json()["precision"] == {"tuning": None, "encoding": "fp32"}
+    assert str(workspace.torch_device) == "cpu"  # where this process opens encoders for their fingerprints
+
+
+def test_a_gpu_by_its_number_is_no_gpu_of_a_worker_elsewhere(bench: Bench, elsewhere: Callable[..., Workspace]) -> None:
+    with pytest.raises(UsageError, match="--device cuda:1: a worker of this executor sees only the GPUs"):
+        planned(elsewhere(device="cuda:1"), bench)
+
+
+def test_a_worker_without_what_was_planned_refuses(
+    bench: Bench, elsewhere: Callable[..., Workspace], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def answer(options: str) -> Failure:
+        workspace = elsewhere(options)
+        cell = planned(workspace, bench).cells[0]
+        (outcome,) = compute(workspace.context(), (cell,)).done
+        assert isinstance(outcome.outcome, Failure)
+        return outcome.outcome
+
+    refused = answer("gpus=1")
+    assert f"the worker on {platform.node()} is not what the run was planned for: --device cuda: " in refused.reason
+    assert "gpus" in refused.hint
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (7, 5))
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "RTX 2080 Ti")
+    old = answer("gpus=0.5")
+    assert "RTX 2080 Ti has no bf16: its compute capability is 7.5" in old.reason
+    assert "fp16" in old.hint
+    assert not (bench.folder / "there").exists()
+
+
+def test_what_was_tuned_without_repeating_algorithms_is_not_reused_under_them(
+    bench: Bench, elsewhere: Callable[..., Workspace]
+) -> None:
+    """On a CPU, where all algorithms repeat, both are one model; an encoder that is not tuned is the same anyway."""
+    keys = {
+        (options, deterministic): planned(elsewhere(options, deterministic=deterministic), bench).cells
+        for options in ("gpus=0", "gpus=1")
+        for deterministic in (False, True)
+    }
+    assert keys["gpus=0", True] == keys["gpus=0", False]
+    for part in (lambda cell: cell.model.key, lambda cell: cell.id):
+        assert part(keys["gpus=1", True][0]) != part(keys["gpus=1", False][0])
+        assert part(keys["gpus=1", True][1]) == part(keys["gpus=1", False][1])
+
+
 def test_an_executor_of_a_plugin_gets_groups_and_a_context_that_pickles(bench: Bench) -> None:
     import pickle
-
-    from mirrorbench import hookimpl
-    from mirrorbench.runs.executors import compute
 
     jobs: list[Job] = []
 

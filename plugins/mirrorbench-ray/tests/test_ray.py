@@ -7,6 +7,9 @@ import pytest
 from harness.executors import Bench
 
 from mirrorbench.core.errors import UsageError
+from mirrorbench.core.specs import parse_spec
+from mirrorbench.runs.plan import Request
+from mirrorbench.runs.workspace import Workspace
 
 TUNED = "tiny+mirror:batch_size=6"
 
@@ -49,8 +52,10 @@ def test_a_negative_number_of_workers(bench: Bench) -> None:
 
 
 def test_what_this_machine_has_not_is_not_waited_for(bench: Bench) -> None:
-    with pytest.raises(UsageError, match="this machine has not the 1 CPUs and 1000 GPUs"):
-        bench.run("there", "letters", executor="ray", gpus=1000)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Workspace, "planned_device", "cuda")  # as on a machine with some GPUs
+        with pytest.raises(UsageError, match="this machine has not the 1 CPUs and 1000 GPUs"):
+            bench.run("there", "letters", executor="ray", gpus=1000)
     assert len(bench.run("there", "letters", executor="ray", workers=1, cpus=3).results) == 2  # more than one of 1 CPU
 
 
@@ -60,3 +65,31 @@ def test_ctrl_c_ends_cleanly_and_the_same_command_goes_on(
     go_on = interrupted("--executor", "ray", "--workers", "2")
     printed, without_the_executor = go_on()
     assert printed == without_the_executor
+
+
+@pytest.mark.parametrize(
+    ("executor", "device", "planned", "precision"),
+    [
+        ("ray:address=head:6379", "auto", "cpu", "fp32"),
+        ("ray:address=head:6379", "cuda", "cuda", "bf16"),
+        ("ray:address=head:6379,gpus=0.5", "auto", "cuda", "bf16"),
+        ("ray:address=head:6379,gpus=1", "cuda:1", "sees only the GPUs that it is given", ""),
+        ("ray", "auto", "cpu", "fp32"),
+        ("ray:gpus=1", "auto", "--device cuda: ", ""),  # a cluster of our own has this machine's GPUs
+    ],
+)
+def test_what_is_planned_on_a_machine_without_a_gpu(
+    bench: Bench, executor: str, device: str, planned: str, precision: str
+) -> None:
+    workspace = Workspace.create(
+        bench.folder / "data", bench.folder / "there", device=device, offline=True, executor=executor,
+        plugins=bench.plugins,
+    )  # fmt: skip
+    request = Request((parse_spec(TUNED),), ("cats",), (0,), str(bench.folder / "mine.txt"))
+    if not precision:
+        with pytest.raises(UsageError, match=planned):
+            workspace.plan(request)
+        return
+    (cell,) = workspace.plan(request).cells
+    assert cell.to_json()["precision"] == {"tuning": precision, "encoding": "fp32"}
+    assert workspace.context().device == planned

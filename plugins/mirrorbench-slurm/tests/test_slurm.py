@@ -11,6 +11,9 @@ import pytest
 from harness.executors import Bench
 
 from mirrorbench.core.errors import UsageError
+from mirrorbench.core.specs import parse_spec
+from mirrorbench.runs.plan import Request
+from mirrorbench.runs.workspace import Workspace
 
 TUNED = "tiny+mirror:batch_size=6"
 
@@ -81,3 +84,32 @@ def test_ctrl_c_ends_cleanly_and_the_same_command_goes_on(
         time.sleep(0.1)
     printed, without_the_executor = go_on()
     assert printed == without_the_executor
+
+
+@pytest.mark.parametrize(
+    ("executor", "device", "planned", "precision"),
+    [
+        ("slurm", "auto", "cpu", "fp32"),
+        ("slurm", "cuda", "cuda", "bf16"),
+        ("slurm:partition=gpu,gpus=1", "auto", "cuda", "bf16"),
+        ("slurm:gpus=1", "cuda:1", "sees only the GPUs that it is given", ""),
+        ("slurm:gpus=0", "cuda", "--device cuda, but gpus=0", ""),
+        ("slurm:cluster=local", "auto", "cpu", "fp32"),
+        ("slurm:cluster=local,gpus=1", "auto", "--device cuda: ", ""),  # its jobs run on this machine
+    ],
+)
+def test_what_is_planned_on_a_machine_without_a_gpu(
+    bench: Bench, executor: str, device: str, planned: str, precision: str
+) -> None:
+    workspace = Workspace.create(
+        bench.folder / "data", bench.folder / "there", device=device, offline=True, executor=executor,
+        plugins=bench.plugins,
+    )  # fmt: skip
+    request = Request((parse_spec(TUNED),), ("cats",), (0,), str(bench.folder / "mine.txt"))
+    if not precision:
+        with pytest.raises(UsageError, match=planned):
+            workspace.plan(request)
+        return
+    (cell,) = workspace.plan(request).cells
+    assert cell.to_json()["precision"] == {"tuning": precision, "encoding": "fp32"}
+    assert workspace.context().device == planned
