@@ -235,17 +235,21 @@ class ReplacedFunctions(TorchFunctionMode):
         return self._replaced.get(func, func)(*args, **(kwargs or {}))
 
 
-def answered_mask(real: NDArray[np.bool_]) -> ReplacedFunctions:
-    """A context in which transformers learns from the host whether the mask ``real`` masks anything.
+def without_waiting(real: NDArray[np.bool_]) -> ReplacedFunctions:
+    """A context in which transformers' own code does not wait for the device.
 
-    It would ask the device, and wait for the answer.
+    It would ask the device whether the mask ``real`` masks anything, and copy single numbers to it (DeBERTa v2).
     """
     shape, whole = torch.Size(real.shape), bool(real.all())
 
     def answer(mask: Tensor, *args: Any, **named: Any) -> Tensor | bool:
         return whole if mask.shape == shape and not args and not named else mask.all(*args, **named)
 
-    return ReplacedFunctions({Tensor.all: answer})
+    def type_as(number: Tensor, other: Tensor) -> Tensor:
+        copied = number.dim() == 0 and number.device.type == "cpu"
+        return other.new_full((), number.item()) if copied else number.type_as(other)
+
+    return ReplacedFunctions({Tensor.all: answer, Tensor.type_as: type_as})
 
 
 def attention_within_texts(packing: Packing) -> ReplacedFunctions:

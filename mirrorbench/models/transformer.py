@@ -22,10 +22,10 @@ from mirrorbench.models.batching import (
     TOKEN_BUDGET,
     Packing,
     Ragged,
-    answered_mask,
     attention_within_texts,
     can_pack,
     position_ids,
+    without_waiting,
 )
 from mirrorbench.models.pooling import Pooling, pool
 
@@ -264,7 +264,7 @@ class Transformer:
         plain = can_pack(self.model)
         if plain:  # transformers takes a mask of four dimensions as it is
             attention = None if real.all() else mask.bool()[:, None, None, :].expand(-1, -1, width, -1)
-        with answered_mask(real) if on_gpu(self.device) and not plain else nullcontext():
+        with without_waiting(real) if on_gpu(self.device) and not plain else nullcontext():
             return self._states(all_layers, input_ids=tokens, attention_mask=attention), mask
 
     def _packed_states(self, ids: Ragged, all_layers: bool) -> _States:

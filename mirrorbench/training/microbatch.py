@@ -235,9 +235,10 @@ def _added(one: Tensor, other: Tensor) -> Tensor:
 
 def in_order(vectors: list[Tensor], order: list[int]) -> tuple[Tensor, Tensor]:
     """First and second views in the order of the pairs; ``order`` has the rows of the pairs in the micro-batches."""
-    halves = [part.chunk(2) for part in vectors]
     back = moved(torch.tensor(order).argsort(), vectors[0].device)
-    return torch.cat([half[0] for half in halves])[back], torch.cat([half[1] for half in halves])[back]
+    views = zip(*(part.chunk(2) for part in vectors), strict=True)
+    first, second = (torch.cat(view).index_select(0, back) for view in views)
+    return first, second
 
 
 @cache

@@ -15,6 +15,7 @@ from random_models import ARCHITECTURES, POSITIONS, Models, encoder
 from transformers import AutoModel, AutoTokenizer
 from transformers.models.bert.tokenization_bert_legacy import BertTokenizerLegacy
 
+from mirrorbench.core import devices
 from mirrorbench.core.errors import ModelUnavailableError, UsageError
 from mirrorbench.core.inputs import TextInput, as_inputs
 from mirrorbench.models.encoder import TransformerEncoder
@@ -195,3 +196,20 @@ def test_byte_level_bpe_has_no_such_option(random_model: Models, tmp_path: Path)
     tokens = lower_casing_tokenizer(path).tokenize(CASED)
     assert tokens == AutoTokenizer.from_pretrained(path).tokenize(CASED)
     assert "A" in tokens
+
+
+@architectures
+def test_with_questions_answered_by_the_host_vectors_are_the_same(
+    architecture: str, random_model: Models, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What keeps a pass on a GPU from waiting changes no bit."""
+    transformer = load_transformer(random_model(architecture), CPU)
+    ids = transformer.tokenize(TEXTS, 40)
+    for some in (ids, ids.take([2, 2, 4])):  # with padding, and without
+        with torch.no_grad():
+            plain = transformer.forward(some, [Pooling("mean", ":")])[0]
+            with monkeypatch.context() as patch:
+                patch.setattr(devices, "GPUS", ("cpu",))
+                patch.setattr(torch.Tensor, "pin_memory", lambda tensor: tensor)
+                found = transformer.forward(some, [Pooling("mean", ":")])[0]
+        assert torch.equal(found, plain)

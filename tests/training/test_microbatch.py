@@ -14,7 +14,6 @@ import pytest
 import torch
 from augmented import AUGMENTATIONS, TEXTS, attached, embed, opened, recipe, tuning_of
 from random_models import Models
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from mirrorbench.models.transformer import Transformer
 from mirrorbench.training import microbatch as parts
@@ -176,43 +175,6 @@ def test_memory_is_that_of_one_part_whatever_the_batch(random_model: Models, mon
     matrix = 8 * (2 * 256) ** 2 * 4  # of the loss itself: a few matrices of all vectors by all vectors
     assert found[10**9, 256] > 10 * found[10**9, 16]
     assert found[256, 256] < 256 * 90 * 3 * 32 + weights + matrix < found[10**9, 256]
-
-
-class Waits(TorchDispatchMode):
-    """Counts the operations for whose result the host waits: reading a number, or the size of a result."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.seen: Counter[str] = Counter()
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        name = func.overloadpacket.__name__
-        if name in ("_local_scalar_dense", "nonzero", "masked_select", "unique", "_unique2"):
-            self.seen[name] += 1
-        return func(*args, **(kwargs or {}))
-
-
-@pytest.mark.parametrize("loss", sorted(LOSSES))
-@pytest.mark.parametrize("architecture", ["bert", "deberta-v2"])
-def test_no_step_waits_for_the_device(
-    architecture: str, loss: str, random_model: Models, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(parts.TOKEN_BUDGET, "cpu", 256)
-    changed = recipe(dropout=0.1, loss=loss)
-    transformer = opened(random_model(architecture), changed)
-    loop = tuning_of(transformer, changed)
-    loop.reader.parallel = False  # as on a GPU
-    texts = SHAPES["very different lengths"]
-    pairs = tokenized(transformer, texts, texts)
-    with Waits() as waits:
-        torch.ones(2).sum().item()
-    assert waits.seen["_local_scalar_dense"] == 1  # the count sees what it should
-    for held in (10**6, 100):
-        loop.held = held
-        with Waits() as waits:
-            for _ in range(3):
-                loop.step(pairs)
-        assert not waits.seen
 
 
 DRAWING = recipe(dropout=0.1, lr=1e-3)

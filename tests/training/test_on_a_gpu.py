@@ -1,0 +1,197 @@
+"""What a GPU is asked to do, on torch's ``meta`` device, whose tensors have no numbers: any look at one raises."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from contextlib import nullcontext
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from augmented import TEXTS, attached, recipe, tuning_of
+from flash import as_if_on_ampere, force_gpu
+from random_models import ARCHITECTURES, Models
+from torch.nn import functional as F
+from torch.utils._python_dispatch import TorchDispatchMode
+from transformers import BertConfig, BertModel
+
+from mirrorbench.core.inputs import TextInput
+from mirrorbench.models import batching
+from mirrorbench.models.batching import Ragged
+from mirrorbench.models.pooling import POOLING_MODES, Pooling
+from mirrorbench.models.transformer import Transformer, load_transformer
+from mirrorbench.training import loop as tuning
+from mirrorbench.training.losses import LOSSES
+from mirrorbench.training.microbatch import TokenizedPairs
+from mirrorbench.training.recipes import Recipe
+
+LAYERS = 12
+SHORT = ["a", "the cat sat", "dd", "e f g " * 3, "", "hh " * 4]
+
+
+class NoWaiting(TorchDispatchMode):
+    """Raises at what waits for the device and that ``meta`` permits: copies that are not asynchronous."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        named = kwargs or {}
+        name = func.overloadpacket.__name__
+        if name == "_to_copy" and named.get("device", args[0].device) != args[0].device:
+            assert named.get("non_blocking"), f"{args[0].shape} is copied to {named['device']} while the host waits"
+        if name == "copy_" and args[0].device != args[1].device and args[1].dim():
+            assert args[2:] == (True,) or named.get("non_blocking"), "copied while the host waits"
+        return func(*args, **named)
+
+
+@pytest.fixture
+def gpu(monkeypatch: pytest.MonkeyPatch) -> torch.device:
+    """A GPU in all branches, without numbers."""
+    device = force_gpu(monkeypatch)
+    on = torch.autocast
+
+    def autocast(kind: str, *args: Any, **named: Any) -> Any:
+        return nullcontext() if kind == "meta" else on(kind, *args, **named)
+
+    monkeypatch.setattr(torch, "autocast", autocast)
+    monkeypatch.setattr(sys.modules["torch.optim.adam"], "_device_dtype_check_for_fused", lambda *args: None)
+    monkeypatch.setattr(tuning, "held_tokens", lambda transformer: 1 << 20)
+    return device
+
+
+def test_what_waits_is_seen(gpu: torch.device) -> None:
+    there = torch.ones(3, device=gpu)
+    for look in (there.sum().item, there.tolist, there.cpu, there.nonzero, there.numpy, lambda: bool(there.all())):
+        with pytest.raises((RuntimeError, NotImplementedError, TypeError)):
+            look()
+    with pytest.raises((RuntimeError, NotImplementedError)):
+        there[there > 0]
+    with NoWaiting():
+        there.add(1).to(torch.bfloat16)
+        torch.ones(3).to(gpu, non_blocking=True)
+        for copy in (lambda: torch.ones(3).to(gpu), lambda: there.copy_(torch.ones(3))):
+            with pytest.raises(AssertionError, match="waits"):
+                copy()
+
+
+def moved_to(transformer: Transformer, device: torch.device) -> Transformer:
+    transformer.model.to(device)
+    transformer.device = device
+    return transformer
+
+
+def pairs_of(transformer: Transformer, changed: Recipe) -> TokenizedPairs:
+    inputs = [TextInput(text, ((0, 1),) if text else ()) for text in (*SHORT, *reversed(SHORT))]
+    located = transformer.locate(inputs, changed.train_max_length, changed.pooling == "target-marked")
+    return TokenizedPairs(located.ids, located.targets, torch.arange(len(SHORT)))
+
+
+VARIANTS: list[dict[str, Any]] = [
+    *({"loss": loss, "dropout": 0.1} for loss in LOSSES),
+    *({"pooling": pooling, "dropout": 0.1} for pooling in POOLING_MODES),
+    {"dropout": 0},
+    {"layers": "-4:", "drophead": 0.2},
+    {"controlled_dropout": 0.1},
+    {"dropout": 0.1},
+]
+
+
+@pytest.mark.parametrize(
+    ("architecture", "changes"),
+    [*(("bert", changes) for changes in VARIANTS), *product(list(ARCHITECTURES)[1:], VARIANTS[-2:])],
+    ids=str,
+)
+def test_no_step_of_a_tuning_waits(
+    architecture: str, changes: dict[str, Any], random_model: Models, gpu: torch.device
+) -> None:
+    changed = recipe(**changes)
+    with attached(random_model(architecture), changed) as transformer:
+        moved_to(transformer, gpu)
+        loop = tuning_of(transformer, changed, packs="dropout" in changes)
+        assert not loop.reader.parallel
+        pairs = pairs_of(transformer, changed)
+        for held in (1 << 20, 60):  # in one piece, and in parts that are computed twice
+            loop.held = held
+            with NoWaiting():
+                loop.step(pairs)
+    gradients = [weight.grad for weight in loop.reader.weights]
+    assert sum(gradient is not None for gradient in gradients) > 10
+    assert {gradient.device.type for gradient in gradients if gradient is not None} == {"meta"}
+    assert len(loop.pending) == 2
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_encoding_waits_for_nothing_but_its_result(architecture: str, random_model: Models, gpu: torch.device) -> None:
+    transformer = moved_to(load_transformer(random_model(architecture), torch.device("cpu")), gpu)
+    located = transformer.locate([TextInput(text, ((0, 1),) if text else ()) for text in SHORT], 24)
+    for same in (located.ids, located.ids.take([2, 2])):  # with padding, and without
+        targets = located.targets if len(same) == len(SHORT) else located.targets.take([2, 2])
+        for mode in ("mean-padded", "target"):
+            with torch.no_grad(), NoWaiting():  # inference mode would hide what some operations consist of
+                (found,) = transformer.forward(same, [Pooling(mode, "-2:")], 24 * (mode == "mean-padded"), targets)
+            assert (found.shape, found.dtype) == ((len(same), 32), torch.float32)
+
+
+class Counted(TorchDispatchMode):
+    """Counts operations as they reach a device; each takes processor time, however little it computes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: Counter[str] = Counter()
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.seen[func.overloadpacket.__name__] += 1
+        return func(*args, **(kwargs or {}))
+
+
+FORWARD, BACKWARD = 826, 1483
+"""Operations of BERT-base in one pass over a micro-batch and its way back; with nested tensors 1,645 and 2,395."""
+
+
+def test_operations_of_a_step_stay_within_their_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In bf16, counted on a CPU: BERT-base's layers, which are as many operations at any width."""
+    config = BertConfig(vocab_size=50, hidden_size=24, num_hidden_layers=12, num_attention_heads=3, intermediate_size=8)
+    changed = recipe(dropout=0.1)
+    transformer = Transformer(Path(), BertModel(config).train(), None, torch.device("cpu"))
+    loop = tuning_of(transformer, changed, precision="bf16")
+    loop.reader.parallel = False
+    ids = Ragged.of([[2, 7, 8, 3], [2, 9, 3], [2, 7, 3], [2, 8, 9, 9, 3]])
+    (part,), _ = loop.reader.split(TokenizedPairs(ids, None, torch.arange(2)), 1000, np.random.default_rng(0))
+    # On CUDA torch's dropout is one operation.
+    monkeypatch.setattr(F, "dropout", lambda x, p, training, inplace: torch.native_dropout(x, p, training)[0])
+    with as_if_on_ampere(monkeypatch) as flash:
+        with Counted() as forward:
+            vectors = loop.reader.read([part])
+        with Counted() as backward:
+            loop.reader.differentiate(vectors, [torch.ones_like(vector) for vector in vectors])
+    assert len(flash.calls) == 24
+    assert forward.seen.total() <= FORWARD, forward.seen
+    assert backward.seen.total() <= BACKWARD, backward.seen
+
+
+def test_a_batch_that_is_read_twice_draws_the_same_in_the_flash_kernel(
+    random_model: Models, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(batching.TOKEN_BUDGET, "cpu", 80)
+    changed = recipe(dropout=0.2)
+    found = []
+    with attached(random_model("bert"), changed) as transformer, as_if_on_ampere(monkeypatch) as flash:
+        loop = tuning_of(transformer, changed, precision="bf16")
+        loop.reader.parallel = False  # as on a GPU
+        ids = transformer.tokenize([*TEXTS[:20], *TEXTS[1:21]], 30)
+        pairs = TokenizedPairs(ids, None, torch.arange(20))
+        for held in (10**6, 79):
+            loop.held = held
+            flash.calls.clear()
+            loss = loop.differentiate(pairs, pairs.labels)
+            gradients = [weight.grad.clone() for weight in loop.reader.weights if weight.grad is not None]
+            found.append((loss, gradients, Counter(flash.calls)))
+            transformer.model.zero_grad()
+    (loss, wanted, once), (again, twice, more) = found
+    assert once[("forward", 0.2)] == once[("backward", 0.2)] == more[("backward", 0.2)] > 3
+    assert more[("forward", 0.2)] == 2 * once[("forward", 0.2)]
+    assert torch.equal(loss, again)
+    for one, other in zip(wanted, twice, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-4)
