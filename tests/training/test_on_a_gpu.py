@@ -57,7 +57,7 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> torch.device:
 
     monkeypatch.setattr(torch, "autocast", autocast)
     monkeypatch.setattr(sys.modules["torch.optim.adam"], "_device_dtype_check_for_fused", lambda *args: None)
-    monkeypatch.setattr(tuning, "held_tokens", lambda transformer: 1 << 20)
+    monkeypatch.setattr(tuning, "gpu_memory", lambda device: (141 << 30, 140 << 30))
     return device
 
 
@@ -112,8 +112,8 @@ def test_no_step_of_a_tuning_waits(
         loop = tuning_of(transformer, changed, packs="dropout" in changes)
         assert not loop.reader.parallel
         pairs = pairs_of(transformer, changed)
-        for held in (1 << 20, 60):  # in one piece, and in parts that are computed twice
-            loop.held = held
+        for most in (1 << 20, 60):  # in one piece, and in parts that are computed twice
+            loop.most = loop.held = most
             with NoWaiting():
                 loop.step(pairs)
     gradients = [weight.grad for weight in loop.reader.weights]
