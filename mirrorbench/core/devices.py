@@ -6,8 +6,8 @@ import ctypes
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from mirrorbench.core.errors import DeviceError, UsageError
@@ -270,6 +270,19 @@ def _dumb() -> bool:
     except RuntimeError:
         return True
     return False
+
+
+@contextmanager
+def cpu_threads(count: int) -> Iterator[None]:
+    """Torch computes with so many threads on the processor inside; 0: as before."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(count or before)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def release_memory(device: torch.device) -> None:

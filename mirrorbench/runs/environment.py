@@ -41,7 +41,8 @@ VARIABLES = {
     "HF_HUB_CACHE": "likewise, for the models alone",
     "HF_ENDPOINT": "address of the hub",
     "HF_HUB_OFFLINE": "1: the hub is never asked",
-    "OMP_NUM_THREADS": "threads of torch on the processor",
+    "OMP_NUM_THREADS": "threads of torch on the processor, in each worker",
+    "RAYON_NUM_THREADS": "likewise, of tokenisers",
     "CUDA_VISIBLE_DEVICES": "GPUs that torch sees",
 }
 """Every environment variable that mirrorbench reads, and its effect."""

@@ -193,6 +193,18 @@ def interrupts_blocked() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
+@contextmanager
+def _defaults(**variables: str) -> Iterator[None]:
+    """Environment variables of processes started inside, where the user has set none."""
+    ours = variables.keys() - os.environ.keys()
+    os.environ.update({name: variables[name] for name in ours})
+    try:
+        yield
+    finally:
+        for name in ours:
+            del os.environ[name]
+
+
 @hookimpl
 def register_executors(register: Register) -> None:
     """The executor ``local``."""
@@ -209,12 +221,6 @@ def execute(job: Job) -> Iterator[CellOutcome]:
     if len(devices) == 1 and workers < 2:
         yield from job.workspace.runner(job.corpora).compute(job.groups)
         return
-    busy = len(devices) * job.context.threads
-    if job.context.device == "cpu" and busy > (cores := os.cpu_count() or 1):
-        job.reporter.note(
-            f"{len(devices)} workers of {job.context.threads} threads on {cores} cores: "
-            f"OMP_NUM_THREADS={max(1, cores // len(devices))} would be faster"
-        )
     job.share()
     yield from _Pool(job, devices).run()
 
@@ -304,11 +310,14 @@ class _Pool:
                 self._clear_away(worker)
 
     def _start(self, device: str) -> _Worker:
-        context = get_context("spawn")  # a forked process cannot use CUDA
-        ours, theirs = context.Pipe()
-        process = context.Process(target=serve, args=(theirs, replace(self.job.context, device=device)), daemon=True)
+        spawning = get_context("spawn")  # a forked process cannot use CUDA
+        ours, theirs = spawning.Pipe()
+        context = replace(self.job.context, device=device, share=1 / self.devices.count(device))
+        process = spawning.Process(target=serve, args=(theirs, context), daemon=True)
         resource_tracker.ensure_running()  # it would start with the first process, and unblock Ctrl-C
-        with interrupts_blocked():
+        # While all tune there are more threads than cores, which must sleep while they wait.
+        threads = max(1, context.threads // len(self.devices))
+        with interrupts_blocked(), _defaults(OMP_NUM_THREADS=str(threads), OMP_WAIT_POLICY="PASSIVE"):
             process.start()
         theirs.close()  # otherwise the pipe would stay open when the process ends
         return _Worker(process, ours)

@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mirrorbench.core.devices import cpu_threads, enter_gpu
 from mirrorbench.core.errors import TuningError
 from mirrorbench.core.files import WriteBehind
 from mirrorbench.core.inputs import Encoder
@@ -33,6 +34,7 @@ class EncoderLoader:
     """Loads the encoders of model references onto a workspace's device."""
 
     def __init__(self, workspace: Workspace) -> None:
+        enter_gpu(workspace.torch_device, workspace.share)
         self.workspace = workspace
         self._systems: dict[tuple[EncoderSpec, str], Encoder] = {}
 
@@ -130,9 +132,10 @@ def tune_model(model: ModelRef, texts: Sequence[str], workspace: Workspace) -> t
     registered: dict[str, Augmentation] = plugins.augmentations.by_name()
     transformer = open_for_tuning(model.path, recipe, registered, device, model.protocol)
     pairs = plugins.methods[model.method].pairs
-    report = tune_backbone(
-        transformer, texts, recipe, model.seed, registered, model.protocol, model.precision, reporter.advance, pairs
-    )
+    with cpu_threads(workspace.threads):
+        report = tune_backbone(
+            transformer, texts, recipe, model.seed, registered, model.protocol, model.precision, reporter.advance, pairs
+        )
     description = {
         "spec": str(model.spec),
         "seed": model.seed,

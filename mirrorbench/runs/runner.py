@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from mirrorbench.core.devices import kind
+from mirrorbench.core.devices import cpu_threads, kind
 from mirrorbench.core.errors import StorageError
 from mirrorbench.core.files import POLL_SECONDS, WriteBehind
 from mirrorbench.core.identity import COMPUTATION, digest
@@ -232,7 +232,8 @@ class Runner:
             assert isinstance(encoder, PoolingEncoder)  # counted here, since vectors may come from the cache
             lost = encoder.lost_targets(distinct, cell.pooling)._asdict()
         cell = replace(cell, data=fitted.data)
-        self._environment = self._environment or describe_environment(self.workspace.torch_device)
+        with cpu_threads(self.workspace.threads):
+            self._environment = self._environment or describe_environment(self.workspace.torch_device)
         result = Result(
             cell=cell.to_json(),
             cell_id=cell.id,

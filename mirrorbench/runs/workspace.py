@@ -55,6 +55,10 @@ class Workspace:
     options: dict[str, Value] = field(default_factory=dict)
     """Options of the executor."""
     reporter: Reporter = field(default_factory=Reporter)
+    threads: int = 0
+    """With which tuning computes on the CPU; 0: torch's own number."""
+    share: float = 1.0
+    """Of the GPU's memory, for this process."""
 
     @classmethod
     def create(
@@ -209,7 +213,9 @@ class WorkerContext:
     offline: bool = False
     deterministic: bool = False
     threads: int = 0
-    """Threads of torch on the CPU; the same in all workers, since sums may depend on it."""
+    """With which tuning computes on the CPU: in all workers as in one process, since its sums depend on it."""
+    share: float = 1.0
+    """Of a GPU's memory, for each worker."""
     environment: tuple[tuple[str, str], ...] = field(
         default_factory=lambda: tuple((name, os.environ[name]) for name in _ENVIRONMENT if name in os.environ)
     )
@@ -225,9 +231,11 @@ class WorkerContext:
         for file in self.plugin_files:
             if file not in registered.files:
                 registered.add_file(file)
-        if self.threads:
-            torch.set_num_threads(self.threads)
-        return Workspace.create(
+        # For tokenisers, which start their threads at first use; for torch OMP_NUM_THREADS was read already.
+        os.environ.setdefault("RAYON_NUM_THREADS", str(torch.get_num_threads()))
+        made = Workspace.create(
             self.data, self.results, self.cache, self.device, offline=self.offline, deterministic=self.deterministic,
             plugins=registered,
         )  # fmt: skip
+        made.threads, made.share = self.threads if self.device == "cpu" else 0, self.share
+        return made

@@ -11,6 +11,7 @@ import os
 import socket
 import sys
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from math import ceil
 from typing import TYPE_CHECKING, Any
 
@@ -57,6 +58,8 @@ def execute(job: Job) -> Iterator[CellOutcome]:
     assert isinstance(gpus, float)
     if min(workers, cpus, gpus) < 0:
         raise UsageError("the Ray executor takes no negative number of workers, cpus or gpus")
+    if 0 < gpus < 1:
+        job = replace(job, context=replace(job.context, share=gpus))
     job.share()
     ours = not ray.is_initialized()
     if ours:

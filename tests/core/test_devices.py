@@ -9,7 +9,10 @@ from mirrorbench.core.devices import (
     autocast,
     capability,
     check_half_precision,
+    cpu_threads,
     describe_gpu,
+    enter_gpu,
+    gpu_memory,
     kind,
     lost_device,
     moved,
@@ -169,6 +172,28 @@ def test_what_goes_to_a_gpu_is_copied_from_pinned_memory(monkeypatch: pytest.Mon
     assert len(pinned) == 1
     assert moved(rows, CPU) is rows
     assert len(pinned) == 1
+
+
+def test_plain_cuda_is_the_gpu_of_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[object] = []
+    monkeypatch.setattr(torch.cuda, "set_device", asked.append)
+    monkeypatch.setattr(torch.cuda, "set_per_process_memory_fraction", asked.append)
+    monkeypatch.setattr(devices, "_share", 1.0)
+    for name, share in (("cpu", 1.0), ("cuda", 1.0), ("cuda:2", 0.5)):
+        enter_gpu(torch.device(name), share)
+    assert asked == [0, 2, 0.5]
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (70, 80))
+    monkeypatch.setattr(torch.cuda, "memory_reserved", lambda device: 9)
+    monkeypatch.setattr(torch.cuda, "memory_allocated", lambda device: 5)
+    assert gpu_memory(torch.device("cuda:2")) == (40, 40 - 5)
+
+
+def test_threads_are_as_before_afterwards() -> None:
+    before = torch.get_num_threads()
+    for count in (3, 0):
+        with cpu_threads(count):
+            assert torch.get_num_threads() == (count or before)
+        assert torch.get_num_threads() == before
 
 
 @pytest.mark.parametrize(

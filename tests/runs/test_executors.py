@@ -148,6 +148,89 @@ def test_a_worker_that_loses_the_gpu_is_replaced(bench: Bench) -> None:
     assert sum("another one tries again" in line for line in bench.log.lines) == 2 + 1
 
 
+THREADS = """
+import os, torch
+from mirrorbench import hookimpl
+from pathlib import Path
+
+class Threads:
+    fingerprint = "threads"
+
+    def encode(self, inputs):
+        names = ("OMP_NUM_THREADS", "OMP_WAIT_POLICY", "RAYON_NUM_THREADS")
+        said = [torch.get_num_threads(), *(os.environ.get(name) for name in names)]
+        (Path(os.environ["LETTERS_FOLDER"]) / "said").write_text(repr(said))
+        return [[float(len(item.text)), 1.0] for item in inputs]
+
+@hookimpl
+def register_encoders(register):
+    register("threads", lambda spec, context: Threads(), "says what it may use")
+"""
+
+
+@pytest.mark.real
+def test_workers_share_the_cores_and_tune_as_one_process_does(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Four threads: the gradients of four parts are added up, whose order shows in the weights."""
+    for name in ("OMP_NUM_THREADS", "OMP_WAIT_POLICY", "RAYON_NUM_THREADS"):
+        monkeypatch.delenv(name, raising=False)
+    (bench.folder / "threads.py").write_text(THREADS)
+    bench.plugins.add_file(bench.folder / "threads.py")
+    (bench.folder / "mine.txt").write_text("".join(f"line number {n} {'of many ' * (n % 40)}\n" for n in range(150)))
+    before, tuned = torch.get_num_threads(), "tiny+mirror:batch_size=75"
+    try:
+        torch.set_num_threads(4)
+        bench.run("one", tuned, "threads")
+        assert bench.run("pool", tuned, "threads", workers=2).failures == ()
+        torch.set_num_threads(1)
+        bench.run("other", tuned)
+    finally:
+        torch.set_num_threads(before)
+    assert (bench.folder / "said").read_text() == "[2, '2', 'PASSIVE', '2']"
+    assert not {"OMP_NUM_THREADS", "OMP_WAIT_POLICY"} & os.environ.keys()
+    assert bench.stored("pool") == bench.stored("one")
+    weights = {}
+    for name in ("one", "pool", "other"):
+        files = (bench.folder / f"{name}-cache").glob("models/*/model.safetensors")
+        weights[name] = {path.parent.name: path.read_bytes() for path in files}
+    assert weights["pool"] == weights["one"]
+    assert weights["other"] != weights["one"]  # so that it was worth the care
+
+
+def test_variables_of_workers_give_way_to_the_users(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)
+    with executors._defaults(OMP_NUM_THREADS="1", OMP_WAIT_POLICY="PASSIVE"):
+        assert (os.environ["OMP_NUM_THREADS"], os.environ["OMP_WAIT_POLICY"]) == ("3", "PASSIVE")
+    assert os.environ["OMP_NUM_THREADS"] == "3"
+    assert "OMP_WAIT_POLICY" not in os.environ
+
+
+def test_workers_on_one_gpu_share_its_memory(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    contexts: list[WorkerContext] = []
+
+    class Spawning:
+        Pipe = staticmethod(lambda: (Spawning, Spawning))
+        close = start = staticmethod(lambda: None)
+
+        def __new__(cls, target: Any, args: tuple[Any, WorkerContext], daemon: bool) -> Any:
+            contexts.append(args[1])
+            return cls
+
+    Spawning.Process = Spawning  # type: ignore[attr-defined]
+    monkeypatch.setattr(executors, "get_context", lambda how: Spawning)
+    workspace = Workspace.create(bench.folder / "data", device="cpu", plugins=bench.plugins)
+    job = Job((), {}, workspace.context(), {}, workspace.reporter, workspace)
+    devices = ("cuda:0", "cuda:1", "cuda:0")
+    pool = executors._Pool(job, devices)
+    for device in devices:
+        pool._start(device)
+    assert [(context.device, context.share) for context in contexts] == [
+        ("cuda:0", 0.5),
+        ("cuda:1", 1),
+        ("cuda:0", 0.5),
+    ]
+
+
 @pytest.mark.real
 def test_a_pool_says_that_it_waits_for_another_process(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     key = ModelRef(parse_spec("letters"), "letters").key
