@@ -1,13 +1,14 @@
 """Exact nearest-neighbour search in bounded memory: top-k by cosine or dot product, CSLS, and ranks.
 
 Similarities are computed in blocks on a torch device. ``topk`` multiplies in float32, then scores its candidates and
-some more again in float64 on the CPU. Similarities in float64 are rounded (``metrics.DECIMALS``), so that neither block
-size, threads nor device change the order, and equal vectors tie exactly (the lower index goes first).
+some more again in float64; ``ranks`` computes in float64. Similarities in float64 are rounded (``metrics.DECIMALS``),
+so that neither block size, threads nor device change the order, and equal vectors tie exactly (the lower index goes
+first).
 
 Memory: beside the arrays passed in (which may be memory-mapped) and the result, ``UNIT_BYTES`` for the normalised
 queries of a round, 12 bytes for each of them and each candidate, and some multiples of ``BLOCK_BYTES`` for blocks of
-keys and scores. So a million names of 768 dimensions (2.9 GiB) are searched for ten thousand mentions in less than
-4 GiB.
+keys, scores and candidates. So a million names of 768 dimensions (2.9 GiB) are searched for ten thousand mentions in
+less than 4 GiB. On a GPU that is 1.5 GiB, and up to ``HELD_BYTES`` for the keys, so less than 6 GiB.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mirrorbench.core.devices import kind, on_gpu
+from mirrorbench.core.devices import kind, moved, on_gpu
 from mirrorbench.core.errors import UsageError
 from mirrorbench.tasks.metrics import DECIMALS, rounded, unit
 
@@ -38,7 +39,10 @@ QUERY_ROWS = {"cpu": 256, "cuda": 4096}
 UNIT_BYTES = 256 << 20
 """Most memory for the normalised queries that are compared with all keys at once."""
 
-_EXACT_ROWS = 16  # queries whose candidates are scored again together; few, to fit into the CPU's cache
+HELD_BYTES = 4 << 30
+"""Most memory for keys that stay on a GPU during a search; of larger ones only blocks are there."""
+
+_EXACT_ROWS = 16  # queries whose candidates a CPU scores again together; few, to fit into its cache
 _NEVER = 1e30  # penalty that excludes a key; fits into float32
 _SPARE = 16  # candidates beyond k that are scored again, since float32 may confuse those near rank k
 
@@ -66,11 +70,11 @@ def topk(
     groups = first[grouped]
     indices = np.empty((len(queries), k), dtype=np.int64)
     scores = np.empty((len(queries), k))
-    for rows, found in _candidates(queries, keys, k + _SPARE, similarity, excluded, device):
-        left, right = (np.asarray(some, dtype=np.float64) for some in (queries[rows], keys[found]))
-        if similarity == "cosine":
-            left, right = unit(left), unit(right)
-        exact = np.einsum("nd,ncd->nc", left, right)
+    place = _torch_device(device)
+    held = _held(keys, place)
+    for rows, candidates in _candidates(queries, held, k + _SPARE, similarity, excluded, place):
+        exact = _exact(queries[rows], held, candidates, similarity, place)
+        found = candidates.cpu().numpy()
         if penalty is not None:
             exact -= penalty[found]
         exact = rounded(exact)
@@ -115,15 +119,17 @@ def ranks(
     right = np.einsum("nd,nd->n", unit(queries), unit(keys[targets]))
     if penalty is not None:
         right -= penalty[targets]
-    place = _torch_device(device)
-    score, target = (torch.from_numpy(values).to(place)[:, None] for values in (rounded(right), targets))
-    ahead = torch.zeros(len(queries), dtype=torch.int64, device=place)
-    for rows, columns, cosines in _blocks(queries, keys, "cosine", penalty, device, torch.float64):
-        cosines.round_(decimals=DECIMALS)
-        # On ties, keys with a lower index rank before the right one.
-        earlier = torch.arange(columns.start, columns.stop, device=place) < target[rows]
-        ahead[rows] += ((cosines > score[rows]) | ((cosines == score[rows]) & earlier)).sum(dim=1)
-    return ahead.cpu().numpy() + 1
+    place, found = _torch_device(device), np.empty(len(queries), dtype=np.int64)
+    for some in _rounds(queries, torch.float64, place):
+        score, target = (_tensor(values[some], place)[:, None] for values in (rounded(right), targets))
+        ahead = torch.zeros(len(target), dtype=torch.int64, device=place)
+        for rows, columns, cosines in _blocks(queries[some], keys, "cosine", penalty, place, torch.float64):
+            cosines.round_(decimals=DECIMALS)
+            # On ties, keys with a lower index rank before the right one.
+            earlier = torch.arange(columns.start, columns.stop, device=place) < target[rows]
+            ahead[rows] += ((cosines > score[rows]) | ((cosines == score[rows]) & earlier)).sum(dim=1)
+        found[some] = ahead.cpu().numpy()
+    return found + 1
 
 
 def _first_equal(keys: Floats) -> IntArray:
@@ -143,34 +149,61 @@ def _check(keys: Floats, k: int, similarity: str) -> None:
         raise UsageError("a search needs at least one key and one neighbour")
 
 
+def _held(keys: Floats, place: torch.device) -> Floats | torch.Tensor:
+    """Keys on a GPU, if they fit; candidates are then taken from there."""
+    if not on_gpu(place) or keys.nbytes > HELD_BYTES:
+        return keys
+    import torch
+
+    held = torch.empty(keys.shape, dtype=torch.from_numpy(keys[:0].copy()).dtype, device=place)
+    for rows in _slices(len(keys), BLOCK_BYTES["cuda"] // keys[0].nbytes or 1):
+        held[rows] = _tensor(keys[rows], place)
+    return held
+
+
 def _candidates(
-    queries: Floats, keys: Floats, n: int, similarity: str, penalty: Floats | None, device: str
-) -> Iterator[tuple[slice, IntArray]]:
-    """The n best keys by float32 products, unordered: a few rows of queries, and indices of shape (rows, n)."""
+    queries: Floats, keys: Floats | torch.Tensor, n: int, similarity: str, penalty: Floats | None, place: torch.device
+) -> Iterator[tuple[slice, torch.Tensor]]:
+    """The n best keys by float32 products, unordered: some rows of queries, and indices of shape (rows, n)."""
     import torch
 
     n = min(n, len(keys))
-    place = _torch_device(device)
-    for some in _slices(len(queries), max(QUERY_ROWS[kind(place)], UNIT_BYTES // (4 * queries.shape[1]))):
+    exact_rows = BLOCK_BYTES["cuda"] // (8 * n * queries.shape[1]) or 1 if on_gpu(place) else _EXACT_ROWS
+    for some in _rounds(queries, torch.float32, place):
         best = torch.full((some.stop - some.start, n), float("-inf"), device=place)
         where = torch.zeros(best.shape, dtype=torch.int64, device=place)
-        for rows, columns, products in _blocks(queries[some], keys, similarity, penalty, device, torch.float32):
+        for rows, columns, products in _blocks(queries[some], keys, similarity, penalty, place, torch.float32):
             values, found = products.topk(min(n, products.shape[1]), dim=1, sorted=False)
             found = torch.cat([where[rows], found + columns.start], dim=1)
             best[rows], kept = torch.cat([best[rows], values], dim=1).topk(n, dim=1, sorted=False)
             where[rows] = found.gather(1, kept)
-        nearest = where.cpu().numpy()
-        for part in _slices(len(nearest), _EXACT_ROWS):
-            yield slice(some.start + part.start, some.start + part.stop), nearest[part]
+        for part in _slices(len(where), exact_rows):
+            yield slice(some.start + part.start, some.start + part.stop), where[part]
+
+
+def _exact(
+    queries: Floats, keys: Floats | torch.Tensor, candidates: torch.Tensor, similarity: str, place: torch.device
+) -> NDArray[np.float64]:
+    """The similarities in float64 of n queries with candidates of their own, shape (n, candidates)."""
+    own = keys[candidates.cpu().numpy()] if isinstance(keys, np.ndarray) else keys[candidates]
+    if on_gpu(place):
+        left, right = (_scaled(some, similarity, place).double() for some in (queries, own))
+        scores: NDArray[np.float64] = (left[:, None] * right).sum(dim=-1).cpu().numpy()
+    else:
+        near, far = (np.asarray(some, dtype=np.float64) for some in (queries, own))
+        if similarity == "cosine":
+            near, far = unit(near), unit(far)
+        scores = np.einsum("nd,ncd->nc", near, far)
+    return scores
 
 
 def _blocks(
-    queries: Floats, keys: Floats, similarity: str, penalty: Floats | None, device: str, dtype: torch.dtype
-) -> Iterator[tuple[slice, slice, torch.Tensor]]:
+    queries: Floats, keys: Floats | torch.Tensor, similarity: str, penalty: Floats | None, place: torch.device,
+    dtype: torch.dtype,
+) -> Iterator[tuple[slice, slice, torch.Tensor]]:  # fmt: skip
     """Rows of queries, rows of keys, and their similarities less penalties; a block is overwritten by the next."""
     import torch
 
-    place = _torch_device(device)
     query_rows = min(QUERY_ROWS[kind(place)], len(queries))
     key_rows = min(BLOCK_BYTES[kind(place)] // (dtype.itemsize * max(query_rows, keys.shape[1])) or 1, len(keys))
     units = torch.empty(queries.shape, dtype=dtype, device=place)
@@ -179,7 +212,7 @@ def _blocks(
     memory = torch.empty(query_rows * key_rows, dtype=dtype, device=place)  # reused by all blocks: allocating is slow
     for columns in _slices(len(keys), key_rows):
         block = _scaled(keys[columns], similarity, place).to(dtype)
-        off = None if penalty is None else torch.from_numpy(penalty[columns]).to(place, dtype)
+        off = None if penalty is None else _tensor(penalty[columns], place).to(dtype)
         for rows in _slices(len(queries), query_rows):
             shape = rows.stop - rows.start, columns.stop - columns.start
             products = torch.mm(units[rows], block.T, out=memory[: shape[0] * shape[1]].view(shape))
@@ -188,16 +221,29 @@ def _blocks(
             yield rows, columns, products
 
 
-def _scaled(vectors: Floats, similarity: str, place: torch.device) -> torch.Tensor:
+def _scaled(vectors: Floats | torch.Tensor, similarity: str, place: torch.device) -> torch.Tensor:
     """Vectors whose dot products are the similarities."""
     import torch
 
-    rows = torch.from_numpy(np.array(vectors)).to(place)  # a copy: the array may be read-only
+    rows = _tensor(vectors, place) if isinstance(vectors, np.ndarray) else vectors
     if similarity == "dot":
         return rows
-    rows = rows.double()
-    norms = torch.linalg.vector_norm(rows, dim=1, keepdim=True)
+    rows = rows.to(torch.float64, copy=on_gpu(place))  # the keys that are held stay as they are
+    norms = torch.linalg.vector_norm(rows, dim=-1, keepdim=True)
     return rows.div_(norms.masked_fill_(norms == 0, 1))
+
+
+def _tensor(array: NDArray[Any], place: torch.device) -> torch.Tensor:
+    """A copy of an array, which may be read-only, on a device."""
+    import torch
+
+    copied = on_gpu(place) and array.flags.writeable  # on its way there
+    return moved(torch.from_numpy(np.ascontiguousarray(array) if copied else np.array(array)), place)
+
+
+def _rounds(queries: Floats, dtype: torch.dtype, place: torch.device) -> Iterator[slice]:
+    """Queries that are compared with all keys at once."""
+    return _slices(len(queries), max(QUERY_ROWS[kind(place)], UNIT_BYTES // (dtype.itemsize * queries.shape[1])))
 
 
 def _torch_device(name: str) -> torch.device:

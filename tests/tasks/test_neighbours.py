@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import tracemalloc
+import weakref
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+import torch
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
+from mirrorbench.core import devices
 from mirrorbench.core.errors import UsageError
 from mirrorbench.tasks import neighbours
 from mirrorbench.tasks.neighbours import csls, neighbourhood, ranks, topk
@@ -35,9 +41,9 @@ def best(scores: np.ndarray, k: int) -> np.ndarray:
     return np.argsort(-scores, axis=1, kind="stable")[:, :k]
 
 
-def in_small_blocks(patch: pytest.MonkeyPatch, rows: int = 3, size: int = 7 * 4 * 16) -> None:
-    patch.setitem(neighbours.QUERY_ROWS, "cpu", rows)
-    patch.setitem(neighbours.BLOCK_BYTES, "cpu", size)
+def in_small_blocks(patch: pytest.MonkeyPatch, rows: int = 3, size: int = 7 * 4 * 16, kind: str = "cpu") -> None:
+    patch.setitem(neighbours.QUERY_ROWS, kind, rows)
+    patch.setitem(neighbours.BLOCK_BYTES, kind, size)
 
 
 @pytest.fixture(params=["one block", "many blocks"])
@@ -174,6 +180,105 @@ def test_what_cannot_be_searched() -> None:
             topk(keys, search_in, k)
         with pytest.raises(UsageError, match="at least one key and one neighbour"):
             neighbourhood(keys, search_in, k)
+
+
+@pytest.fixture
+def as_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The CPU and ``meta`` take the branches of a GPU."""
+    monkeypatch.setattr(devices, "GPUS", ("cuda", "cpu", "meta"))
+    monkeypatch.setattr(torch.Tensor, "pin_memory", lambda tensor: tensor)  # it asks for a driver
+
+
+@pytest.mark.usefixtures("as_on_a_gpu")
+class TestBranchesOfAGpu:
+    @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+    @given(st.data())
+    @pytest.mark.parametrize("similarity", ["cosine", "dot"])
+    def test_the_same_as_on_the_host(self, similarity: str, data: st.DataObject) -> None:
+        """Keys held or by blocks; in rounds of few queries; with a penalty and without."""
+        n, m, k = (data.draw(st.integers(1, most)) for most in (30, 60, 8))
+        rng = np.random.default_rng(data.draw(st.integers(0, 10_000)))
+        kind = data.draw(st.sampled_from([np.float32, np.float64]))
+        queries, keys = (rng.integers(-3, 4, (rows, 4)).astype(kind) for rows in (n, m))
+        if data.draw(st.booleans()):
+            keys += rng.normal(size=keys.shape).astype(kind) / 1e5  # closer than float32 tells apart
+        penalty = rng.random(m) / 2 if data.draw(st.booleans()) else None
+        targets, kept = rng.integers(0, m, n), (queries.copy(), keys.copy())
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(devices, "GPUS", ("cuda",))
+            wanted = topk(queries, keys, k, similarity, penalty), ranks(queries, keys, targets, penalty)
+            patch.setattr(devices, "GPUS", ("cuda", "cpu"))
+            patch.setattr(neighbours, "HELD_BYTES", data.draw(st.sampled_from([0, 1 << 20])))
+            patch.setattr(neighbours, "UNIT_BYTES", data.draw(st.sampled_from([1, 1 << 20])))
+            patch.setitem(neighbours.QUERY_ROWS, "cuda", data.draw(st.integers(1, 8)))
+            patch.setitem(neighbours.BLOCK_BYTES, "cuda", data.draw(st.sampled_from([64, 4_000, 1 << 20])))
+            found, places = topk(queries, keys, k, similarity, penalty), ranks(queries, keys, targets, penalty)
+        np.testing.assert_array_equal(found[0], wanted[0][0])
+        np.testing.assert_allclose(found[1], wanted[0][1], rtol=0, atol=1.5e-10)
+        np.testing.assert_array_equal(places, wanted[1])
+        for now, before in zip((queries, keys), kept, strict=True):
+            np.testing.assert_array_equal(now, before)
+
+    @pytest.mark.parametrize("held", [0, 1 << 30])
+    def test_blocks_do_not_wait_for_the_device(self, vectors: Pair, monkeypatch: pytest.MonkeyPatch, held: int) -> None:
+        """What waits raises on ``meta``; only a round's candidates are fetched."""
+        in_small_blocks(monkeypatch, kind="cuda")
+        monkeypatch.setattr(neighbours, "HELD_BYTES", held)
+        place = torch.device("meta")
+        keys = neighbours._held(vectors[1], place)
+        assert isinstance(keys, torch.Tensor) == (held > 0)
+        found = neighbours._candidates(vectors[0], keys, 5, "cosine", np.zeros(57), place)
+        assert {tuple(indices.shape[1:]) for _, indices in found} == {(5,)}
+        for _ in neighbours._blocks(*vectors, "cosine", np.zeros(57), place, torch.float64):
+            pass
+
+    def test_keys_are_moved_to_the_device_once(self, vectors: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+        in_small_blocks(monkeypatch, kind="cuda")
+        sizes: list[int] = []
+        monkeypatch.setattr(neighbours, "moved", lambda tensor, place: sizes.append(tensor.nbytes) or tensor.to(place))
+        topk(*vectors, 5)
+        assert sum(sizes) == vectors[1].nbytes + 2 * vectors[0].nbytes
+
+
+class MetaMemory(TorchDispatchMode):
+    """The most bytes of tensors on ``meta`` at one time; the work space within an operation is not seen."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.users: Counter[int] = Counter()
+        self.now = self.peak = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        for tensor in tree_leaves(result):
+            if isinstance(tensor, torch.Tensor) and tensor.is_meta:
+                self.use(tensor.untyped_storage()._cdata, tensor.untyped_storage().nbytes(), 1)
+                weakref.finalize(
+                    tensor, self.use, tensor.untyped_storage()._cdata, tensor.untyped_storage().nbytes(), -1
+                )
+        return result
+
+    def use(self, storage: int, size: int, by: int) -> None:
+        before, self.users[storage] = self.users[storage], self.users[storage] + by
+        self.now += size * ((self.users[storage] > 0) - (before > 0))
+        self.peak = max(self.peak, self.now)
+
+
+@pytest.mark.parametrize("held", [True, False])
+@pytest.mark.usefixtures("as_on_a_gpu")
+def test_a_million_names_fit_into_8_gb(monkeypatch: pytest.MonkeyPatch, held: bool) -> None:
+    """Of 768 dimensions, for ten thousand mentions; arrays whose rows are one and the same stand for them."""
+    monkeypatch.setattr(torch.Tensor, "cpu", lambda tensor: torch.zeros(tensor.shape, dtype=tensor.dtype))
+    place, row = torch.device("meta"), np.ones(768, np.float32)
+    names, mentions = (np.lib.stride_tricks.as_strided(row, (n, 768), (0, 4)) for n in (1_000_000, 10_000))
+    if not held:
+        monkeypatch.setattr(neighbours, "HELD_BYTES", 0)
+    with MetaMemory() as memory:
+        keys = neighbours._held(names, place)
+        for rows, found in neighbours._candidates(mentions, keys, 5 + neighbours._SPARE, "cosine", None, place):
+            neighbours._exact(mentions[rows], keys, found, "cosine", place)
+            del found
+    assert memory.peak < (names.nbytes + 2e9 if held else 2e9)
 
 
 @pytest.mark.gpu
