@@ -50,7 +50,7 @@ def attention(
     is_causal: bool = False, scale: float | None = None, generator: torch.Generator | None = None, **options: Any,
 ) -> Tensor:  # fmt: skip
     """``torch.nn.functional.scaled_dot_product_attention``; what has no dropout is left to torch."""
-    if not dropout_p or is_causal or any(options.values()) or query.is_nested or query.device.type != "cpu":
+    if not dropout_p or is_causal or any(options.values()) or query.device.type != "cpu":
         more = {"dropout_p": dropout_p, "is_causal": is_causal, "scale": scale, **options}
         return F.scaled_dot_product_attention(query, key, value, attn_mask, **more)
     return plain_attention(query, key, value, attn_mask, scale, partial(dropout, p=dropout_p, generator=generator))

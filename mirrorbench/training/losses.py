@@ -36,8 +36,7 @@ def infonce(left: Tensor, right: Tensor, temperature: float, labels: Tensor | No
     cosines, same, positive = _similarities(left, right, labels)
     similarity = cosines / temperature
     negatives = similarity.masked_fill(same, float("-inf")).logsumexp(dim=1)
-    rows = torch.arange(len(similarity), device=similarity.device)
-    return (negatives - similarity[rows, positive]).mean()
+    return (negatives - similarity.gather(1, positive[:, None]).squeeze(1)).mean()
 
 
 def ntxent(left: Tensor, right: Tensor, temperature: float, labels: Tensor | None = None) -> Tensor:
@@ -90,8 +89,8 @@ def in_batch(left: Tensor, right: Tensor, temperature: float, labels: Tensor | N
 
 def _cross_entropy(similarity: Tensor, same: Tensor, positive: Tensor) -> Tensor:
     """Mean cross-entropy of finding each anchor's positive; other columns with its label are left out."""
-    same[torch.arange(len(same), device=same.device), positive] = False
-    return F.cross_entropy(similarity.masked_fill(same, float("-inf")), positive)
+    others = same.scatter(1, positive[:, None], value=False)
+    return F.cross_entropy(similarity.masked_fill(others, float("-inf")), positive)
 
 
 def _softplus_of_sum(exponents: Tensor, chosen: Tensor) -> Tensor:
