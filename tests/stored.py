@@ -19,13 +19,13 @@ Floats = NDArray[np.float64]
 
 def stored(
     spec: str, task: str, score: float | None, seed: int = 0, protocol: str = "paper", metric: str = "spearman", *,
-    corpus: str = "", corpus_size: int = 10, files: str = "", version: int = 1, **more: Any,
+    corpus: str = "", corpus_size: int = 10, precision: str = "fp32", files: str = "", version: int = 1, **more: Any,
 ) -> Result:  # fmt: skip
     """A result; ``files`` and ``version`` are those of the data, ``more`` are fields of ``Result``."""
     tuned = parse_spec(spec).method in ("mirror", "mirrorwic")
     cell = {
         "spec": spec, "task": task, "seed": seed, "protocol": protocol, "level": "sentence", "method": "",
-        "recipe": {"lr": 2e-5, "epochs": 1} if tuned else None, "precision": {"encoding": "fp32"},
+        "recipe": {"lr": 2e-5, "epochs": 1} if tuned else None, "precision": {"encoding": precision},
         "corpus": {"name": corpus, "sha256": f"hash of {corpus}", "n": corpus_size} if corpus else None,
     }  # fmt: skip
     fields = {

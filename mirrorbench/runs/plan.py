@@ -86,19 +86,22 @@ class Plan:
     """The encoders in the order of the table, ladders expanded."""
 
     @cached_property
-    def groups(self) -> dict[tuple[str, str], list[Cell]]:
-        """Cells by model key and precision, in the order of their first cells."""
-        groups: dict[tuple[str, str], list[Cell]] = {}
+    def groups(self) -> dict[str, list[Cell]]:
+        """Cells by model key, in the order of their first cells."""
+        groups: dict[str, list[Cell]] = {}
         for cell in self.cells:
-            groups.setdefault((cell.model.key, cell.precision), []).append(cell)
+            groups.setdefault(cell.model.key, []).append(cell)
         return groups
 
 
 def merged(plans: Sequence[Plan]) -> Plan:
-    """One plan of several, without repeated cells; a ``UsageError`` if two results would have the same path."""
+    """One plan of several, without repeated cells; a ``UsageError`` if their results cannot be one table."""
     if len(plans) == 1:
         return plans[0]
     cells = list(dict.fromkeys(cell for plan in plans for cell in plan.cells))
+    if len(precisions := sorted({cell.precision for cell in cells})) > 1:
+        problem = f"blocks are evaluated in {' and '.join(precisions)}, and results of one table share one precision"
+        raise UsageError(problem, "Use two files and two --output folders.")
     places: dict[tuple[str, str, str, int], str] = {}
     for cell in cells:
         place = (str(cell.spec), cell.protocol, cell.task, cell.seed)

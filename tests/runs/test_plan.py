@@ -408,8 +408,8 @@ def test_mirror_is_the_same_model_for_sentences_and_for_words_in_context(make: M
     assert sentence.model == wic.model
 
 
-def test_cells_of_one_encoder_in_two_precisions_are_two_groups(make: Make, bert: str) -> None:
-    named = (("cats", "fp32"), ("dogs", "bf16"))
-    plans = [make(f"{bert}+base", tasks=(task,), eval_precision=precision) for task, precision in named]
-    groups = merged(plans).groups.values()
-    assert [[(cell.task, cell.precision) for cell in cells] for cells in groups] == [[one] for one in named]
+def test_what_is_evaluated_in_two_precisions_is_no_one_table(make: Make, bert: str) -> None:
+    plans = [make(f"{bert}+base", tasks=(task,), eval_precision=precision) for task, precision in
+             (("cats", "fp32"), ("dogs", "bf16"))]  # fmt: skip
+    with pytest.raises(UsageError, match="blocks are evaluated in bf16 and fp32"):
+        merged(plans)

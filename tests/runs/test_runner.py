@@ -265,7 +265,7 @@ def test_a_group_at_work_elsewhere_is_left_for_later(bench: Bench, toy: ToyEncod
     """Another process holds the first group's lease, stores one of its cells and goes."""
     bench.plugins.add(ToyPlugin({"other": ToyEncoder("letters-2")}), "other")
     elsewhere = Bench(bench.corpus.parent, bench.plugins)
-    ((first, _), *_) = bench.plan("toy").groups
+    (first, *_) = bench.plan("toy").groups
     held = Leases(bench.results.root / ".leases").take(first)
     assert held is not None
     released = []

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import mirrorbench_ray
 import pytest
+import ray
 from harness.executors import Bench
 
 from mirrorbench.core.errors import UsageError
@@ -93,3 +94,21 @@ def test_what_is_planned_on_a_machine_without_a_gpu(
     (cell,) = workspace.plan(request).cells
     assert cell.to_json()["precision"] == {"tuning": precision, "encoding": "fp32"}
     assert workspace.context().device == planned
+
+
+def test_a_worker_whose_gpu_torch_does_not_see_computes_nothing(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cluster that has a GPU as far as Ray knows, and a run that was planned for it."""
+    workspace = Workspace.create(
+        bench.folder / "data", bench.folder / "there", bench.folder / "cache", offline=True, plugins=bench.plugins,
+        executor="ray:gpus=1",
+    )  # fmt: skip
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "99")  # no machine has as many
+    ray.init(num_cpus=1, num_gpus=1, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+    try:
+        outcome = workspace.execute(workspace.plan(Request((parse_spec("letters"),), ("cats", "dogs"))))
+    finally:
+        ray.shutdown()
+    assert not outcome.results
+    reasons = {failure.reason for failure in outcome.failures}
+    assert len(reasons) == 1
+    assert "is not what the run was planned for: --device cuda: " in reasons.pop()

@@ -77,6 +77,11 @@ def test_an_average_needs_all_its_tasks() -> None:
     assert row[6].measured is row[7].measured is None
 
 
+def test_cells_that_were_evaluated_in_two_precisions_are_noted() -> None:
+    results = [*sts("roberta+mirror"), stored("bert+mirror", "sts12", 0.5, precision="bf16")]
+    assert joined("mirror-bert/table3", results).notes == ("not comparable: evaluated in bf16 and fp32",)
+
+
 @pytest.mark.parametrize(
     ("name", "results", "note"),
     [

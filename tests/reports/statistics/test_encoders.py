@@ -117,6 +117,7 @@ def test_an_undefined_score_is_not_compared(tmp_path: Path, plugins: Plugins) ->
         ("b", {"files": "2"}, "one: different data"),
         ("b", {"version": 2}, "one: different versions of the task"),
         ("b", {"protocol": "released"}, "one: protocols paper and released"),
+        ("b", {"precision": "bf16"}, "one: evaluated in bf16 and fp32"),
         ("a", {"seed": 1, "corpus": "x"}, "one: the seeds of A differ in recipe, corpus or precision"),
     ],
 )
