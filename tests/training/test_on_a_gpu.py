@@ -123,6 +123,26 @@ def test_no_step_of_a_tuning_waits(
     assert len(loop.pending) == 2
 
 
+@pytest.mark.gpu
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+@pytest.mark.parametrize(("architecture", "changes"), product(["bert", *OTHERS], VARIANTS[-2:]))
+def test_on_a_real_one_no_step_waits_either(
+    architecture: str, changes: dict[str, Any], precision: str, random_model: Models
+) -> None:
+    changed = recipe(**changes)
+    with attached(random_model(architecture), changed) as transformer:
+        moved_to(transformer, torch.device("cuda"))
+        loop = tuning_of(transformer, changed, packs="dropout" in changes, precision=precision)
+        pairs = pairs_of(transformer, changed)
+        loop.step(pairs)  # the first one opens libraries
+        torch.cuda.set_sync_debug_mode("error")
+        try:
+            loop.step(pairs)
+        finally:
+            torch.cuda.set_sync_debug_mode("default")
+        loop.check()
+
+
 @pytest.mark.parametrize("architecture", ["bert", *OTHERS])
 def test_encoding_waits_for_nothing_but_its_result(architecture: str, random_model: Models, gpu: torch.device) -> None:
     transformer = moved_to(load_transformer(random_model(architecture), torch.device("cpu")), gpu)
