@@ -263,8 +263,8 @@ def test_attention_drops_what_it_is_told(kernel: Callable[..., torch.Tensor], dt
     assert_close(whole, torch.ones_like(whole), rtol=0.01, atol=0.01)
     assert torch.equal(again, found)  # the same draws, as when a micro-batch is computed twice
     # The gradient of a value is the sum of the kept weights that read it: the way back drops the same ones.
-    for read, given in zip(gradient.float().split(lengths), found.detach().split(lengths), strict=True):
-        assert_close(read.sum(0), given.sum(0), rtol=0.01, atol=0.0)
+    for read, written in zip(gradient.float().split(lengths), found.detach().split(lengths), strict=True):
+        assert_close(read.sum(0), written.sum(0), rtol=0.01, atol=0.0)
 
 
 @pytest.mark.parametrize(
