@@ -7,7 +7,7 @@ texts. Padding would change the order of summation in attention; for few rows, l
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import chain
@@ -20,7 +20,8 @@ from torch import Tensor
 from torch.nn import functional as F  # noqa: N812  (torch's own convention)
 from torch.overrides import TorchFunctionMode
 
-from mirrorbench.core.devices import capability
+from mirrorbench.core.devices import capability, out_of_memory, release_memory
+from mirrorbench.core.errors import EncodingError
 from mirrorbench.models.backbones import first_position
 
 _T = TypeVar("_T")
@@ -150,6 +151,38 @@ def even_batches(lengths: ArrayLike, budget: int) -> Iterator[list[int]]:
             yield from (order[batch].tolist() for batch in batches)
             return
     yield from ([row] for row in order.tolist())
+
+
+def within_memory(
+    batches: Iterable[list[int]], compute: Callable[[list[int]], _T], device: torch.device, lengths: NDArray[np.int64],
+    too_large: Callable[[int], None] = lambda tokens: None,
+) -> Iterator[tuple[list[int], _T]]:  # fmt: skip
+    """Each batch and what is computed of it; when the device runs out of memory, that batch and all others are halved.
+
+    ``lengths``: tokens of each text; ``too_large`` gets the size of a batch that did not fit.
+    """
+    waiting = deque(batches)
+    while waiting:
+        rows = waiting.popleft()
+        try:
+            found = compute(rows)
+        except RuntimeError as error:
+            if not out_of_memory(error):
+                raise
+            found = None  # the failed batch holds memory until this block is left
+        if found is not None:
+            yield rows, found
+            continue
+        width = int(lengths[rows].max())
+        if len(rows) == 1:
+            raise EncodingError(
+                f"no memory left on {device} for one text of {width} tokens",
+                "Add a smaller max_length to the encoder spec, or use --device cpu.",
+            )
+        too_large(len(rows) * width)
+        release_memory(device)
+        halves = ((batch[: len(batch) // 2], batch[len(batch) // 2 :]) for batch in (rows, *waiting))
+        waiting = deque(half for pair in halves for half in pair if half)
 
 
 def prefetch(items: Iterator[_T], room: int = 4) -> Generator[_T, None, None]:

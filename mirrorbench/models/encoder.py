@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections import deque
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import astuple, dataclass
+from functools import partial
 from itertools import chain, pairwise
 from typing import Any, TypeVar
 
@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from mirrorbench.core.devices import autocast, fetched, kind, out_of_memory, release_memory
+from mirrorbench.core.devices import autocast, fetched, kind
 from mirrorbench.core.errors import EncodingError
 from mirrorbench.core.inputs import Array, LostTargets, TextInput, as_inputs, check_vectors
 from mirrorbench.models import backbones, batching
@@ -157,32 +157,17 @@ class TransformerEncoder:
         On a CPU the batches make vectors independent of the other texts; elsewhere they fill the device.
         """
         device, lengths, budget = self.transformer.device, ids.lengths, self.transformer.budget
-        waiting = deque(
+        batches = (
             batching.equal_length_batches(lengths, budget, pad_to)
             if device.type == "cpu"
             else batching.similar_length_batches(lengths, budget, pad_to, batching.PASS_COST[kind(device)])
         )
-        while waiting:
-            rows = waiting.popleft()
-            try:
-                vectors = self._forward(rows, ids, targets, poolings, pad_to)
-            except RuntimeError as error:
-                if not out_of_memory(error):
-                    raise
-                vectors = None  # the failed batch holds memory until this block is left
-            if vectors is not None:
-                yield rows, vectors
-                continue
-            width = max(pad_to, int(lengths[rows].max()))
-            if len(rows) == 1:
-                raise EncodingError(
-                    f"no memory left on {device} for one text of {width} tokens",
-                    "Add a smaller max_length to the encoder spec, or use --device cpu.",
-                )
-            self.transformer.budget = min(self.transformer.budget, len(rows) * width) // 2
-            release_memory(device)
-            halves = ((batch[: len(batch) // 2], batch[len(batch) // 2 :]) for batch in (rows, *waiting))
-            waiting = deque(half for pair in halves for half in pair if half)
+
+        def too_large(tokens: int) -> None:
+            self.transformer.budget = min(self.transformer.budget, tokens) // 2
+
+        forward = partial(self._forward, ids=ids, targets=targets, poolings=poolings, pad_to=pad_to)
+        return batching.within_memory(batches, forward, device, np.maximum(pad_to, lengths), too_large)
 
     def _forward(
         self, rows: list[int], ids: Ragged, targets: Ragged | WordTargets | None, poolings: Sequence[Pooling],

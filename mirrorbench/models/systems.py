@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+import numpy as np
 
 from mirrorbench.core.errors import ModelUnavailableError, PluginError, UsageError, unknown_name
 from mirrorbench.core.hooks import Register, hookimpl
@@ -33,6 +34,10 @@ from mirrorbench.models.pooling import DEFAULT_MAX_LENGTH, Pooling
 if TYPE_CHECKING:
     from mirrorbench.core.inputs import Array, TextInput
     from mirrorbench.core.plugins import Plugins
+
+
+MOST_TOKENS = 512
+"""Tokens of the longest text, where a model of sentence-transformers names none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,15 +152,30 @@ def sentence_transformer(path: Path, context: EncoderContext) -> LazyEncoder:
     def load() -> Callable[[list[TextInput]], Array]:
         import torch
 
-        from mirrorbench.core.devices import autocast
+        from mirrorbench.core.devices import autocast, kind
+        from mirrorbench.models import batching
 
-        model = _load_sentence_transformer(path, context.device)
+        model, device = _load_sentence_transformer(path, context.device), torch.device(context.device)
+        sort = kind(device)
+        limit = model.get_max_seq_length() or MOST_TOKENS
 
         def encode(inputs: list[TextInput]) -> Array:
             texts = [item.text for item in inputs]
-            with autocast(torch.device(context.device), context.precision):
-                vectors = model.encode(texts, convert_to_tensor=True, show_progress_bar=False)
-            return vectors.float().cpu().numpy()  # type: ignore[no-any-return]
+            # Characters stand for tokens, of which most texts have fewer: to count tokens is to tokenise twice.
+            lengths = np.array([min(len(text), limit) for text in texts], dtype=np.int64)
+            budget, cost = batching.TOKEN_BUDGET[sort], batching.PASS_COST[sort]
+            batches = [[*range(len(texts))]]
+            if sort != "cpu":
+                batches = [*batching.similar_length_batches(lengths, budget, pass_cost=cost)] or batches
+
+            def compute(rows: list[int]) -> torch.Tensor:
+                some, size = [texts[row] for row in rows], 32 if sort == "cpu" else len(rows)
+                with autocast(device, context.precision):
+                    vectors = model.encode(some, batch_size=size, convert_to_tensor=True, show_progress_bar=False)
+                return vectors.float()  # type: ignore[no-any-return]
+
+            rows, found = zip(*batching.within_memory(batches, compute, device, lengths), strict=True)
+            return torch.cat(found).cpu().numpy()[np.argsort(np.concatenate(rows))]
 
         return encode
 

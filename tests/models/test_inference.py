@@ -84,11 +84,11 @@ def test_a_chunk_is_fetched_when_the_next_is_started(
         seen.append(f"start {number}")
         return lambda: seen.append(f"fetch {number}") or tensor.numpy()  # type: ignore[func-returns-value]
 
-    def short(rows: list[int], *rest: Any) -> list[torch.Tensor]:
+    def short(rows: list[int], **rest: Any) -> list[torch.Tensor]:
         if not memory and "start 1" in seen and "out" not in seen and len(rows) > 1:
             seen.append("out")
             raise torch.OutOfMemoryError
-        return forward(rows, *rest)
+        return forward(rows, **rest)
 
     monkeypatch.setattr(inference, "fetched", started)
     monkeypatch.setattr(inference, "TEXTS_PER_CHUNK", 6)

@@ -4,6 +4,7 @@ import json
 import shutil
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,10 +12,11 @@ import torch
 from random_models import Models
 from transformers import AutoModel, AutoTokenizer
 
+from mirrorbench.core import devices
 from mirrorbench.core.errors import ModelUnavailableError, UnknownNameError, UsageError
 from mirrorbench.core.inputs import TextInput
 from mirrorbench.core.specs import EncoderSpec, parse_spec
-from mirrorbench.models import backbones
+from mirrorbench.models import backbones, batching
 from mirrorbench.models.systems import EncoderContext, create_sapbert, create_sbert, directory_checksum
 
 CONTEXT = EncoderContext()
@@ -90,6 +92,32 @@ def test_sbert_is_sentence_transformers_with_the_models_own_pooling(minilm: Path
     cls = create_sbert(spec("sbert", tmp_path / "cls"), CONTEXT)
     assert mean.fingerprint != cls.fingerprint
     assert np.abs(vectors[:1] - cls.encode(TEXTS[:1])).max() > 1e-3
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("fits", [2048, 9])
+def test_sbert_on_a_gpu_takes_batches_by_length(minilm: Path, monkeypatch: pytest.MonkeyPatch, fits: int) -> None:
+    """The CPU in its place, with room for ``fits`` texts of one batch; the same vectors, but for their padding."""
+    pytest.importorskip("sentence_transformers")
+    from sentence_transformers import SentenceTransformer
+
+    texts, sizes, encode = TEXTS + ["in " * n for n in range(1, 60)], [], SentenceTransformer.encode
+    whole = create_sbert(spec("sbert", minilm), CONTEXT).encode(texts)
+
+    def counted(self: Any, some: list[str], batch_size: int, **options: Any) -> Any:
+        assert batch_size == len(some)
+        if len(some) > fits:
+            raise torch.OutOfMemoryError
+        sizes.append(len(some))
+        return encode(self, some, batch_size=batch_size, **options)
+
+    monkeypatch.setattr(devices, "GPUS", ("cuda", "cpu"))
+    monkeypatch.setattr(batching, "release_memory", lambda device: None)
+    monkeypatch.setattr(SentenceTransformer, "encode", counted)
+    np.testing.assert_allclose(create_sbert(spec("sbert", minilm), CONTEXT).encode(texts), whole, atol=1e-5)
+    assert sum(sizes) == len(texts)
+    assert (max(sizes) > 32) == (fits > 32)
+    assert max(sizes) <= fits
 
 
 def test_the_checksum_covers_modules_and_leaves_out_notes(tmp_path: Path) -> None:
