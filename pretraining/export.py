@@ -16,10 +16,9 @@ from safetensors.torch import save
 from torch import Tensor
 from transformers import AutoModelForMaskedLM, AutoTokenizer
 
-from pretraining.pretrain import model_config
+from pretraining.pretrain import LARGEST, model_config
 from pretraining.tokenizer import MAX_LENGTH
 
-LARGEST_TOTAL = 8_000_000  # bytes in the wheel, all files of the folder together
 TIED = {"cls.predictions.decoder.weight", "cls.predictions.decoder.bias"}
 
 
@@ -35,10 +34,12 @@ def half_precision(state: dict[str, Tensor]) -> dict[str, Tensor]:
 def export(checkpoint: Path, tokenizer_folder: Path, output: Path) -> None:
     """Write weights, config and tokenizer."""
     output.mkdir(parents=True, exist_ok=True)
-    state = torch.load(checkpoint, weights_only=True)["model"]
-    weights = save(half_precision(state), metadata={"format": "pt"})
+    state = torch.load(checkpoint, map_location="cpu", weights_only=True)
+    weights = save(half_precision(state["model"]), metadata={"format": "pt"})
     (output / "model.safetensors").write_bytes(weights)  # not save_file: readable by its owner only
-    config = model_config(dropout=0.1)  # BERT's rates: what +mirror relies on for its two views
+    width = state["model"]["bert.embeddings.word_embeddings.weight"].shape[1]
+    layers, feed_forward = (state["settings"][key] for key in ("layers", "feed_forward"))
+    config = model_config(width, layers, feed_forward, dropout=0.1)  # BERT's rates: +mirror's two views need them
     config.architectures = ["BertForMaskedLM"]
     config.dtype = "float32"  # float16 is for storage only: compute on a CPU wants float32
     config.save_pretrained(output)
@@ -60,8 +61,8 @@ def check(folder: Path) -> None:
     for name, size in sizes.items():
         print(f"{size:10,d}  {name}")
     print(f"{sum(sizes.values()):10,d}  bytes in all; {model.num_parameters():,d} parameters")
-    if sum(sizes.values()) > LARGEST_TOTAL:
-        raise ValueError(f"more than {LARGEST_TOTAL:,d} bytes")
+    if sum(sizes.values()) > LARGEST:
+        raise ValueError(f"more than {LARGEST:,d} bytes")
 
 
 def main() -> None:

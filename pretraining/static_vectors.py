@@ -2,7 +2,7 @@
 
     python -m pretraining.static_vectors --packed FOLDER --tokenizer FOLDER --output FOLDER
 
-Writes `vectors.npy` (vocabulary x 256, float32; a zero row for a piece that never occurs), `counts.npy`
+Writes `vectors.npy` (vocabulary x dimensions, float32; a zero row for a piece that never occurs), `counts.npy`
 (occurrences in the training text, for SIF weights) and `vocab.txt` (one piece a line). With more than
 one worker gensim's updates race, so a rerun gives equally good, not identical, vectors.
 """
@@ -20,15 +20,16 @@ from transformers import AutoTokenizer
 from pretraining.corpus import split
 from pretraining.tokenizer import FIRST_ORDINARY_ID
 
-DIMENSIONS = 256
 EPOCHS = 2
 SEED = 0
 
 
-def train_vectors(sentences: list[list[str]], vocabulary_size: int, workers: int) -> NDArray[np.float32]:
+def train_vectors(
+    sentences: list[list[str]], vocabulary_size: int, dimensions: int, workers: int
+) -> NDArray[np.float32]:
     """Skip-gram with gensim's defaults (window 5, 5 negatives, subsampling 1e-3) on the ids as words."""
-    model = Word2Vec(sentences, vector_size=DIMENSIONS, sg=1, epochs=EPOCHS, min_count=1, workers=workers, seed=SEED)
-    vectors = np.zeros((vocabulary_size, DIMENSIONS), dtype=np.float32)
+    model = Word2Vec(sentences, vector_size=dimensions, sg=1, epochs=EPOCHS, min_count=1, workers=workers, seed=SEED)
+    vectors = np.zeros((vocabulary_size, dimensions), dtype=np.float32)
     for word, row in model.wv.key_to_index.items():
         vectors[int(word)] = model.wv.vectors[row]
     vectors[:FIRST_ORDINARY_ID] = 0  # a vector for [UNK] would be noise
@@ -41,6 +42,7 @@ def main() -> None:
     parser.add_argument("--packed", type=Path, required=True)
     parser.add_argument("--tokenizer", type=Path, required=True)
     parser.add_argument("--output", type=Path, required=True)
+    parser.add_argument("--dimensions", type=int, default=256, help="the model's width too (256)")
     parser.add_argument("--workers", type=int, default=2)
     args = parser.parse_args()
 
@@ -52,7 +54,7 @@ def main() -> None:
     counts[:FIRST_ORDINARY_ID] = 0
 
     args.output.mkdir(parents=True, exist_ok=True)
-    np.save(args.output / "vectors.npy", train_vectors(sentences, len(tokenizer), args.workers))
+    np.save(args.output / "vectors.npy", train_vectors(sentences, len(tokenizer), args.dimensions, args.workers))
     np.save(args.output / "counts.npy", counts)
     pieces = tokenizer.convert_ids_to_tokens(range(len(tokenizer)))
     (args.output / "vocab.txt").write_text("\n".join(pieces) + "\n", encoding="utf-8")
