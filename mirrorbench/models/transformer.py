@@ -263,7 +263,7 @@ class Transformer:
         attention: torch.Tensor | None = mask
         plain = can_pack(self.model)
         if plain:  # transformers takes a mask of four dimensions as it is
-            attention = None if real.all() else mask.bool()[:, None, None, :].expand(-1, -1, width, -1)
+            attention = None if real.all() else mask.bool()[:, None, None, :]
         with without_waiting(real) if on_gpu(self.device) and not plain else nullcontext():
             return self._states(all_layers, input_ids=tokens, attention_mask=attention), mask
 
