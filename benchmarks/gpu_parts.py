@@ -24,7 +24,7 @@ from mirrorbench.core.devices import autocast, use_deterministic_algorithms
 from mirrorbench.models.encoder import TransformerEncoder
 from mirrorbench.models.pooling import Pooling
 from mirrorbench.models.transformer import Transformer
-from mirrorbench.training.loop import held_tokens
+from mirrorbench.training.loop import limits
 from mirrorbench.training.microbatch import MicroBatchReader, TokenizedPairs
 
 CPU = torch.device("cpu")
@@ -196,7 +196,7 @@ def memory(bench: Bench) -> Iterator[Row]:
     measured = f"{failures}, {before} to {encoder.transformer.budget}, {error:.1e}"
     yield Row(what, "1, fewer, 1e-5", measured, bench.right_on_gpu(failures > 0 and error <= 1e-5))
     texts, model, held = bench.texts(4 * bench.recipe.batch_size), bench.opened(), []
-    needed, budget = bench.peak(lambda: bench.tuned(model, texts)), held_tokens(model)
+    needed, room = bench.peak(lambda: bench.tuned(model, texts)), limits(model)
     failures = bench.failures()
 
     def advance(done: int) -> None:
@@ -204,13 +204,14 @@ def memory(bench: Bench) -> Iterator[Row]:
             held.append(bench.filled(needed // 2))
 
     report = bench.tuned(model, texts, advance=advance)
-    failures, less = bench.failures() - failures, held_tokens(model)
+    failures, less = bench.failures() - failures, limits(model)
     held.clear()
     what = "tuning that loses half of its memory on the way: allocations that failed, losses"
     good = failures > 0 and all(map(isfinite, report.losses))
     yield Row(what, "1, finite", f"{failures}, {report.losses}", bench.right_on_gpu(good))
-    what = "tokens held at once for the gradients, with and without free memory"
-    yield Row(what, "fewer", f"{budget} to {less}", bench.right_on_gpu(less < budget))
+    what = "tokens of a micro-batch, kept at once for the gradients; with memory and without"
+    good = less[0] == room[0] and less[1] < room[1]
+    yield Row(what, "the same, fewer", f"{room}; {less}", bench.right_on_gpu(good))
 
 
 def repeats(bench: Bench) -> Iterator[Row]:
