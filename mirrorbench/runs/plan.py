@@ -135,7 +135,7 @@ def expand_ladder(spec: EncoderSpec, level: str, plugins: Plugins, protocol: str
 
     A backbone without a method is the papers' ladder, or one row if it has a ``pooling`` or was written by
     ``mirrorbench tune`` (read as its files say, unless the spec says otherwise). Encoder systems and specs with a
-    method are one row.
+    method are one row. A backbone that is an encoder of texts already has no row of [CLS].
 
     Raises:
         UsageError: a bare backbone has a key of the tuning, or its name resembles a short name.
@@ -159,22 +159,35 @@ def expand_ladder(spec: EncoderSpec, level: str, plugins: Plugins, protocol: str
     own = backbones.own_pooling(spec)
     if own or spec.get("pooling") is not None:
         return (spec.with_method("base").with_params(**{**own, **dict(spec.params)}),)
-    found = [(method, dict(params)) for method, params in LADDERS[level]]
-    for _, params in found:
-        if protocol == "released" and params.get("pooling") == "mean":
-            params["pooling"] = "mean-padded"
-    return tuple(spec.with_method(method).with_params(**params) for method, params in found)
+    rows = []
+    for method, params in LADDERS[level]:
+        if params.get("pooling") == "cls" and backbones.pooling_of_texts(spec):
+            continue  # it was made to be read otherwise
+        as_meant = {"pooling": _padded(str(params["pooling"]), protocol)} if "pooling" in params else {}
+        rows.append(spec.with_method(method).with_params(**{**params, **as_meant}))
+    return tuple(rows)
+
+
+def _padded(pooling: str, protocol: str) -> str:
+    """A pooling as a protocol means it: the released code's mean counts the padding."""
+    return "mean-padded" if (pooling, protocol) == ("mean", "released") else pooling
 
 
 def resolve_recipe(spec: EncoderSpec, level: str, architecture: str, protocol: str, plugins: Plugins) -> Recipe:
-    """The recipe of a spec with a method: the paper's preset, then the backbone's own values, then the user's keys."""
+    """The recipe of a spec with a method: the paper's preset, then the backbone's own values, then the user's keys.
+
+    A backbone that is an encoder of texts already is read its own way where the preset would read [CLS].
+    """
     method: Method = plugins.methods[spec.method]
     if not method.tunes:
         for key, _ in spec.params:
             if key not in POOLING_KEYS:
                 raise unknown_name(f"key of +{method.name}", key, list(POOLING_KEYS))
     params = {**backbones.presets(spec, method.name, level), **dict(spec.params)}
-    recipe = override(method.preset(level, architecture, protocol), params, plugins.augmentations.by_name())
+    preset = method.preset(level, architecture, protocol)
+    if preset.pooling == "cls" and (pooling := backbones.pooling_of_texts(spec)):
+        preset = replace(preset, pooling=_padded(pooling, protocol))
+    recipe = override(preset, params, plugins.augmentations.by_name())
     if protocol == "released" and recipe.pooling == "target":
         return replace(recipe, pooling="target-marked")  # the released code has no other way to a target
     return recipe

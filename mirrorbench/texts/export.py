@@ -32,6 +32,7 @@ TEMPLATE = Path(__file__).with_name("model_card.md.jinja")
 # From the backbones' cards on the hub.
 _LICENCES = {
     "bert": "apache-2.0", "mbert": "apache-2.0", "roberta": "mit", "xlmr": "mit", "deberta": "mit", "pubmedbert": "mit",
+    "minilm": "apache-2.0",
 }  # fmt: skip
 _PAPERS = {
     "mirror": "[Mirror-BERT](https://aclanthology.org/2021.emnlp-main.109)",

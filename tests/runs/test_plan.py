@@ -21,7 +21,7 @@ from mirrorbench.data.store import DataStore
 from mirrorbench.models import backbones
 from mirrorbench.runs.cells import Cell
 from mirrorbench.runs.grids import merged
-from mirrorbench.runs.plan import Plan, Request, expand_ladder, expand_tasks
+from mirrorbench.runs.plan import Plan, Request, expand_ladder, expand_tasks, resolve_recipe
 from mirrorbench.runs.workspace import Workspace
 from mirrorbench.tasks import PairSimilarity
 
@@ -73,6 +73,8 @@ def test_a_bare_backbone_is_the_papers_ladder(registered: Plugins, level: str) -
         ("roberta:layers=-4:", ["roberta+base:layers=-4:,pooling=cls", "roberta+base:layers=-4:,pooling=mean",
                                 "roberta+mirror:layers=-4:"]),
         ("roberta:pooling=cls", ["roberta+base:pooling=cls"]),
+        ("minilm", ["minilm+base:pooling=mean", "minilm+mirror"]),
+        ("minilm:pooling=cls", ["minilm+base:pooling=cls"]),
         ("roberta+base", ["roberta+base"]),
         ("roberta+mirror:lr=1e-5", ["roberta+mirror:lr=1e-05"]),
         ("toy", ["toy"]),
@@ -80,6 +82,20 @@ def test_a_bare_backbone_is_the_papers_ladder(registered: Plugins, level: str) -
 )  # fmt: skip
 def test_what_stands_for_itself(registered: Plugins, spec: str, expected: list[str]) -> None:
     assert rows(expand_ladder(parse_spec(spec), "sentence", registered)) == expected
+
+
+@pytest.mark.parametrize("method", ["base", "mirror", "pairs", "sap"])
+@pytest.mark.parametrize("level", ["word", "phrase", "sentence"])
+def test_an_encoder_of_texts_is_tuned_as_it_is_read(registered: Plugins, method: str, level: str) -> None:
+    """The rows of a ladder differ in one thing: Mirror's recipe reads words at [CLS], this model by mean pooling."""
+    for protocol, pooling in (("paper", "mean"), ("released", "mean-padded")):
+        recipe = resolve_recipe(parse_spec(f"minilm+{method}"), level, "bert", protocol, registered)
+        assert recipe.pooling == pooling
+        for spec, expected in (("minilm+{}:pooling=cls", "cls"), ("roberta+{}:pooling=cls", "cls")):
+            named = resolve_recipe(parse_spec(spec.format(method)), level, "bert", protocol, registered)
+            assert named.pooling == expected
+            assert replace(recipe, pooling=expected) == named
+    assert resolve_recipe(parse_spec("minilm+mirrorwic"), "wic", "bert", "paper", registered).pooling == "target"
 
 
 @pytest.mark.parametrize(("spec", "message", "hint"), [
