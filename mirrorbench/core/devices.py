@@ -97,10 +97,9 @@ def pick_device(name: str = "auto") -> torch.device:
             raise UsageError(f"--device {name}: {built}", "Use --device cpu, or install a CUDA build of torch.")
         if (device.index or 0) >= gpu_count():
             raise UsageError(f"--device {name}: this machine has {gpu_count()} CUDA devices")
+        _set_up_gpus()
     if device.type == "mps" and not torch.backends.mps.is_available():
         raise UsageError("--device mps: this machine has no Apple GPU that torch can use", "Use --device cpu.")
-    if on_gpu(device):
-        _set_up_gpus()
     return device
 
 

@@ -89,8 +89,10 @@ class Workspace:
     @cached_property
     def torch_device(self) -> torch.device:
         """The device of this process. Where cells are computed elsewhere, ``device`` is not about this machine."""
-        from mirrorbench.core.devices import pick_device
+        from mirrorbench.core.devices import pick_device, use_deterministic_algorithms
 
+        if self.deterministic:
+            use_deterministic_algorithms()
         elsewhere = self.plugins.executors[self.executor].device and self.device != "cpu"
         return pick_device("auto" if elsewhere else self.device)
 
@@ -120,11 +122,8 @@ class Workspace:
 
     def runner(self, corpora: Mapping[CorpusRef, Corpus]) -> Runner:
         """Computes cells in this process."""
-        from mirrorbench.core.devices import use_deterministic_algorithms
         from mirrorbench.runs.runner import Runner
 
-        if self.deterministic:
-            use_deterministic_algorithms()
         return Runner(self, corpora)
 
     def context(self) -> WorkerContext:

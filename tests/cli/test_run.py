@@ -254,8 +254,10 @@ def register_encoders(register):
 
 @pytest.mark.parametrize(("workers", "option"), [("1", False), ("2", True)])
 def test_deterministic_reaches_torch_in_every_process(
-    process: Callable[..., subprocess.Popen[str]], folder: Path, workers: str, option: bool
-) -> None:
+    process: Callable[..., subprocess.Popen[str]], folder: Path, workers: str, option: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.delenv("CUBLAS_WORKSPACE_CONFIG", raising=False)  # of a test that had a GPU
     (folder / "saying.py").write_text(SAYING)
     command = ("run", "--plugin", str(PLUGIN), "--plugin", "saying.py", "-e", "saying", "-e", "letters", "-t", "cats")
     running = process(*command, "--workers", workers, *(["--deterministic"] if option else []))

@@ -269,10 +269,11 @@ def test_options_that_are_wrong(bench: Bench, options: dict[str, Any], message: 
 
 
 def test_deterministic_reaches_torch_in_this_process(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever computes: ``load`` and ``tune`` leave models in the cache that a run takes."""
     asked = []
     monkeypatch.setattr("mirrorbench.core.devices.use_deterministic_algorithms", lambda: asked.append(1))
     for deterministic in (False, True):
-        Workspace.create(device="cpu", deterministic=deterministic, plugins=bench.plugins).runner({})
+        Workspace.create(device="cpu", deterministic=deterministic, plugins=bench.plugins).torch_device  # noqa: B018
         assert len(asked) == deterministic
 
 
@@ -371,9 +372,10 @@ def test_a_worker_without_what_was_planned_refuses(
 
 
 def test_what_was_tuned_without_repeating_algorithms_is_not_reused_under_them(
-    bench: Bench, elsewhere: Callable[..., Workspace]
+    bench: Bench, elsewhere: Callable[..., Workspace], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """On a CPU, where all algorithms repeat, both are one model; an encoder that is not tuned is the same anyway."""
+    monkeypatch.setattr("mirrorbench.core.devices.use_deterministic_algorithms", lambda: None)  # of this process
     keys = {
         (options, deterministic): planned(elsewhere(options, deterministic=deterministic), bench).cells
         for options in ("gpus=0", "gpus=1")
