@@ -125,9 +125,12 @@ class Session:
     def execute(self, run: RunPlan) -> Leaderboard:
         """Compute what ``plan`` returned, as ``run`` does."""
         from mirrorbench.reports.leaderboard import Leaderboard, build_table
+        from mirrorbench.reports.selection import Stored, judged
 
         plugins, outcome = self.workspace.plugins, self.workspace.execute(run.plan)
         table = build_table(outcome.results, plugins, run.tasks, run.plan.rows, outcome.failures, run.title)
+        paths = {cell.id: self.workspace.results.path(cell) for cell in run.plan.cells}
+        table = judged(table, [Stored(result, paths[result.cell_id]) for result in outcome.results], plugins)
         return Leaderboard(table, outcome.results, outcome.failures, plugins)
 
     def leaderboard(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from mirrorbench.core.errors import DataFormatError, UsageError, unknown_name
 from mirrorbench.core.specs import EncoderSpec, parse_spec
 from mirrorbench.reports.leaderboard import Leaderboard, build_table, mixtures, without_repeats
-from mirrorbench.reports.table import read_table
+from mirrorbench.reports.table import Table, read_table
 from mirrorbench.runs.results import Result, read_result, result_files
 
 if TYPE_CHECKING:
@@ -110,23 +110,45 @@ def stored_leaderboard(sources: Sequence[Path], choice: Choice, plugins: Plugins
             raise UsageError(f"{files[0]} is a finished table", "Selections and statistics need folders of results.")
         return Leaderboard(read_table(files[0]), (), (), plugins)
     stored, rows, notes = select(sources, plugins, choice)
-    results = [entry.result for entry in stored]
-    items: dict[str, ItemScores] = {}
-    for entry in stored if choice.intervals or choice.ties or choice.without_overlap else ():
-        with suppress(DataFormatError):  # a table does not need predictions
-            if found := entry.items(plugins):
-                items[entry.result.cell_id] = found
+    items: dict[str, ItemScores] | None = None
     if choice.without_overlap:
         from mirrorbench.reports.statistics.items import without_overlap
 
-        results, items, lines = without_overlap(results, items, plugins)
+        paths = {entry.result.cell_id: entry.path for entry in stored}
+        results, items, lines = without_overlap([e.result for e in stored], _read_items(stored, plugins), plugins)
+        stored = [Stored(result, paths[result.cell_id]) for result in results]
         notes += lines
+    results = [entry.result for entry in stored]
     table = build_table(results, plugins, choice.tasks, rows)
-    if choice.intervals or choice.ties:
-        from mirrorbench.reports.statistics.encoders import Marker
-
-        table = Marker(table, items, plugins).mark(choice.intervals, choice.ties)
+    table = judged(table, stored, plugins, choice.intervals, choice.ties, items)
     return Leaderboard(replace(table, notes=(*table.notes, *notes)), tuple(results), (), plugins)
+
+
+def judged(
+    table: Table, stored: Sequence[Stored], plugins: Plugins, intervals: bool = False, ties: bool = False,
+    items: Mapping[str, ItemScores] | None = None,
+) -> Table:  # fmt: skip
+    """A table of stored results with verdicts, intervals and ties; ``items`` by cell, where they are read already."""
+    from mirrorbench.reports.statistics.encoders import Marker
+    from mirrorbench.reports.statistics.steps import find_steps, with_verdicts
+
+    steps = find_steps(table, [entry.result for entry in stored])
+    if items is None:
+        used = {row for step in steps for row in (step.row, step.over)}
+        cells = {c for r, row in enumerate(table.rows) if r in used for s in row.scores if s for c in s.cell_ids}
+        items = _read_items([e for e in stored if intervals or ties or e.result.cell_id in cells], plugins)
+    marker = Marker(table, items, plugins)
+    return with_verdicts(marker.mark(intervals, ties), steps, marker)
+
+
+def _read_items(stored: Sequence[Stored], plugins: Plugins) -> dict[str, ItemScores]:
+    """The items of results by cell, of those whose predictions can be read: a table does not need them."""
+    items = {}
+    for entry in stored:
+        with suppress(DataFormatError):
+            if found := entry.items(plugins):
+                items[entry.result.cell_id] = found
+    return items
 
 
 def select(

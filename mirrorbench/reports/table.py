@@ -98,6 +98,37 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a row of a leaderboard gained over the row that it changes, in one column.
+
+    Attributes:
+        spec: of the row.
+        over: spec of the row that it is compared with.
+        protocol: of both.
+        column: its name.
+        difference: of the scores on the items that both have.
+        interval: lower and upper end of its confidence interval over items; ``None`` where undefined.
+        test: the paired test; empty where there is none.
+        p: its two-sided p-value.
+        corrected: the p-value corrected for all verdicts of the table.
+        separable: whether that is significant.
+        why_not: why there is no test; empty where there is one.
+    """
+
+    spec: str
+    over: str
+    protocol: str
+    column: str
+    difference: float | None = None
+    interval: tuple[float, float] | None = None
+    test: str = ""
+    p: float | None = None
+    corrected: float | None = None
+    separable: bool = False
+    why_not: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Table:
     """A leaderboard, or a table of a paper.
 
@@ -109,6 +140,7 @@ class Table:
         kind: ``leaderboard``, or for a paper's table ``scores`` or ``facts``.
         corner: heading of the column of labels.
         sweeps: groups of columns, by index, that are ranked along each row instead of down each column.
+        verdicts: of a leaderboard, on the steps between its rows; those of two rows follow each other.
     """
 
     title: str
@@ -118,6 +150,7 @@ class Table:
     kind: Literal["leaderboard", "scores", "facts"] = "leaderboard"
     corner: str = "encoder"
     sweeps: tuple[tuple[int, ...], ...] = ()
+    verdicts: tuple[Verdict, ...] = ()
 
     def ranks(self) -> list[list[int]]:
         """For each row and column: 1 for the best score, 2 for the second best, 0 otherwise.
@@ -187,7 +220,11 @@ def to_object(table: Table) -> dict[str, Any]:
         texts = {"encoder": row.label, **{name: getattr(row, name) for name in _ROW}}
         rows.append({**texts, "scores": dict(zip([column.name for column in table.columns], scores, strict=True))})
     columns = [asdict(column) for column in table.columns]
-    return {"schema": TABLE_SCHEMA, "title": table.title, "columns": columns, "rows": rows, "notes": list(table.notes)}
+    verdicts = [asdict(verdict) for verdict in table.verdicts]
+    return {
+        "schema": TABLE_SCHEMA, "title": table.title, "columns": columns, "rows": rows, "verdicts": verdicts,
+        "notes": list(table.notes),
+    }  # fmt: skip
 
 
 def read_table(path: Path) -> Table:
@@ -203,7 +240,8 @@ def read_table(path: Path) -> Table:
         for row in data["rows"]:
             scores = msgspec.convert([row["scores"][c.name] for c in columns], tuple[Score | None, ...])
             rows.append(Row(str(row["encoder"]), scores=scores, **{name: str(row[name]) for name in _ROW}))
-        return Table(str(data["title"]), columns, tuple(rows), tuple(map(str, data["notes"])))
+        verdicts = msgspec.convert(data.get("verdicts", ()), tuple[Verdict, ...])  # earlier versions wrote none
+        return Table(str(data["title"]), columns, tuple(rows), tuple(map(str, data["notes"])), verdicts=verdicts)
     except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
         raise DataFormatError(
             f"{path} is no table: {type(error).__name__}: {error}", "Make one: mirrorbench leaderboard --format json"

@@ -54,6 +54,7 @@ def _board(table: Table) -> dict[str, Any]:
 def _data(table: Table) -> dict[str, Any]:
     """The script's data: the values, and labels escaped for Markdown and LaTeX."""
     data = to_object(table)
+    del data["verdicts"]  # the notes say them
     for column, head in zip(data["columns"], table.heads(), strict=True):
         written = {"markdown": escape_markdown(head), "latex": escape_latex(column["title"])}
         column |= {"written": written, "suite_latex": escape_latex(column["suite"])}

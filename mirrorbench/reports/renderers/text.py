@@ -6,9 +6,10 @@ import csv
 import io
 import json
 import re
+from itertools import groupby
 from typing import TYPE_CHECKING
 
-from mirrorbench.reports.table import DIGITS, Score, Table, to_object
+from mirrorbench.reports.table import DIGITS, Score, Table, Verdict, to_object
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -49,13 +50,39 @@ def with_marks(score: Score | None) -> str:
 
 
 def with_legend(table: Table) -> list[str]:
-    """The table's notes, with an explanation of the dagger where it is used."""
+    """The verdicts and notes of a table, with an explanation of the dagger where it is used."""
     notes = list(table.notes)
     if any(score and score.tied for row in table.rows for score in row.scores):
         explained = [note for note in notes if note.startswith("Tied")]
         place = notes.index(explained[0]) if explained else len(notes)
         notes[place : place + 1] = [f"{TIED} {(explained or ['Not separable from the best of its column.'])[0]}"]
-    return notes
+    return [*_verdicts(table), *notes]
+
+
+def _verdicts(table: Table) -> list[str]:
+    """A line for each step: ``A over B: +.067 [.053, .082] on X (p = .0001); no separable difference on Y``."""
+    labels = {(row.spec, row.protocol): row.label for row in table.rows}
+    heads = dict(zip([column.name for column in table.columns], table.heads(), strict=True))
+    lines = []
+    for (spec, over, protocol), found in groupby(table.verdicts, lambda v: (v.spec, v.over, v.protocol)):
+        said: dict[tuple[str, str], list[str]] = {}  # what, in words, of which columns
+        for verdict in found:
+            said.setdefault(_said(verdict), []).append(heads.get(verdict.column, verdict.column))
+        parts = "; ".join(f"{what} on {', '.join(columns)}{rest}" for (what, rest), columns in said.items())
+        names = (labels.get((name, protocol), name) for name in (spec, over))  # a file may have lost a row
+        lines.append(f"{' over '.join(names)}: {parts}.")
+    return lines
+
+
+def _said(verdict: Verdict) -> tuple[str, str]:
+    """What a verdict says before the name of its column, and after it."""
+    if verdict.difference is None or verdict.corrected is None:
+        return "not tested", f" ({verdict.why_not})"
+    if not verdict.separable:
+        return "no separable difference", ""
+    sign, p = "+" if verdict.difference > 0 else "", number(verdict.corrected, 3 if verdict.corrected >= 0.001 else 4)
+    interval = f" [{', '.join(map(number, verdict.interval))}]" if verdict.interval else ""
+    return f"{sign}{number(verdict.difference)}{interval}", f" (p {'= ' + p if float(p) else '< .0001'})"
 
 
 def escape_markdown(text: str) -> str:

@@ -35,7 +35,7 @@ from mirrorbench.reports.statistics.resampling import (
     mean_permutation,
     percentile_interval,
 )
-from mirrorbench.reports.table import INTERVALS, Table
+from mirrorbench.reports.table import INTERVALS, Table, Verdict
 from mirrorbench.runs.results import Result
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ def compare_encoders(
     """
     pairs = {task: [[x for x in side if x.result.task == task] for side in (first, second)] for task in tasks}
     shared = [task for task, (a, b) in pairs.items() if a and b]
-    mixed = [reason for task in shared for reason in _incomparable([x.result for side in pairs[task] for x in side])]
+    mixed = [f"{t}: {why}" for t in shared for why in incomparable([x.result for side in pairs[t] for x in side])]
     mixed += [
         f"{task}: the seeds of {name} differ in recipe, corpus or precision"
         for task in shared
@@ -167,7 +167,7 @@ def compare_encoders(
     return EncoderComparison(tuple(compared), _average(compared) if len(compared) > 1 else None, tuple(notes))
 
 
-def _incomparable(results: Sequence[Result]) -> list[str]:
+def incomparable(results: Sequence[Result]) -> list[str]:
     """Why results on one task cannot be compared: different data, task versions, protocols, precisions or metrics."""
     several = (
         (lambda r: json.dumps(r.data.get("files"), sort_keys=True), "different data (checksums)"),
@@ -176,7 +176,7 @@ def _incomparable(results: Sequence[Result]) -> list[str]:
         (lambda r: r.evaluated_in, f"evaluated in {' and '.join(sorted({r.evaluated_in for r in results}))}"),
         (lambda r: r.main_metric, f"metrics {' and '.join(sorted({r.main_metric for r in results}))}"),
     )
-    return [f"{results[0].task}: {what}" for key, what in several if len({key(result) for result in results}) > 1]
+    return [what for key, what in several if len({key(result) for result in results}) > 1]
 
 
 def _average(compared: Sequence[TaskComparison]) -> AverageComparison:
@@ -319,6 +319,26 @@ class Marker:
         interval = percentile_interval(np.mean([self._draw(row, task) for task in self._parts[column]], axis=0))
         return (interval.low, interval.high) if interval else None
 
+    def verdict(self, row: int, over: int, column: int, why_not: str = "") -> Verdict:
+        """What a row gained over another on the items that both have; not yet corrected for other verdicts."""
+        table, tasks = self._table, self._parts[column]
+        one, other = table.rows[row], table.rows[over]
+        made = Verdict(one.spec, other.spec, one.protocol, table.columns[column].name, why_not=why_not)
+        if not why_not and not (self._known(row, column) and self._known(over, column)):
+            made = replace(made, why_not="no predictions that give the score")
+        if made.why_not:
+            return made
+        sides = [common([self._seeds[row, task], self._seeds[over, task]]) for task in tasks]
+        if not all(a[0].ids for a, _ in sides):
+            return replace(made, why_not="no item in common")
+        gains = [mean_of_seeds(a, self._plugins).mean - mean_of_seeds(b, self._plugins).mean for a, b in sides]
+        drawn = np.mean([self._difference(row, over, task) for task in tasks], axis=0)
+        interval, (test, p) = percentile_interval(drawn), self._tested(row, over, column, RESAMPLES)
+        return replace(
+            made, difference=statistics.fmean(gains), interval=(interval.low, interval.high) if interval else None,
+            test=test.value, p=p, why_not="the difference is undefined" if p is None else "",
+        )  # fmt: skip
+
     def _tied(self, column: int) -> set[int]:
         """Rows that are not separable from the best of the column, without the best."""
         scores = enumerate(row.scores[column] for row in self._table.rows)
@@ -326,25 +346,27 @@ class Marker:
         if len(means) < 2:
             return set()
         best = max(means, key=means.__getitem__)
-        p = {row: p for row in means if row != best and (p := self._p(best, row, column)) is not None}
+        tested = {row: self._tested(best, row, column, self._resamples)[1] for row in means if row != best}
+        p = {row: value for row, value in tested.items() if value is not None}
         return {row for row, corrected in zip(p, holm(list(p.values())), strict=True) if corrected >= 1 - LEVEL}
 
-    def _p(self, best: int, other: int, column: int) -> float | None:
-        """The p-value of the paired test of two rows."""
+    def _tested(self, row: int, other: int, column: int, permutations: int) -> tuple[PairedTest, float | None]:
+        """The paired test of two rows, and its p-value."""
         tasks = self._parts[column]
         if tasks == [column]:
-            a, b = common([self._seeds[best, column], self._seeds[other, column]])
-            if not a[0].ids:
-                return None
+            a, b = common([self._seeds[row, column], self._seeds[other, column]])
             test = suited(PairedTest.auto, a, b)
+            if not a[0].ids:
+                return test, None
             if test is not PairedTest.bootstrap:
-                return paired_p(a, b, test, self._resamples, column)
-        return bootstrap_p(np.mean([self._difference(best, other, task) for task in tasks], axis=0))
+                return test, paired_p(a, b, test, permutations, column)
+        drawn = np.mean([self._difference(row, other, task) for task in tasks], axis=0)
+        return PairedTest.bootstrap, bootstrap_p(drawn)
 
-    def _difference(self, best: int, other: int, task: int) -> FloatArray:
+    def _difference(self, row: int, other: int, task: int) -> FloatArray:
         """The difference of two rows on the same resamples of their common items."""
-        mine, theirs = self._seeds[best, task], self._seeds[other, task]
+        mine, theirs = self._seeds[row, task], self._seeds[other, task]
         if len({items.ids for items in (*mine, *theirs)}) == 1:
-            return self._draw(best, task) - self._draw(other, task)
+            return self._draw(row, task) - self._draw(other, task)
         a, b = (drawn_means(s, self._plugins, self._resamples, task) for s in common([mine, theirs]))
         return a - b
