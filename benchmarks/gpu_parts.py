@@ -132,7 +132,7 @@ def tuning(bench: Bench) -> Iterator[Row]:
     yield Row(what, "5 times", f"{theirs:.2f} s: {theirs / took:.1f} times", bench.reached(theirs >= 5 * took))
     busy = bench.kernel_seconds(work)
     measured = f"{busy / took:.0%}; {busy:.2f} s of kernels by the profiler"
-    yield Row("the GPU's share of its time", "60 %", measured, bench.reached(busy >= 0.6 * took))
+    yield Row("the GPU's share of the time of tuning", "60 %", measured, bench.reached(busy >= 0.6 * took))
 
 
 def encoding(bench: Bench) -> Iterator[Row]:
