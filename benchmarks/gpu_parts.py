@@ -25,7 +25,9 @@ from mirrorbench.models.encoder import TransformerEncoder
 from mirrorbench.models.pooling import Pooling
 from mirrorbench.models.transformer import Transformer
 from mirrorbench.training.loop import limits
+from mirrorbench.training.losses import LOSSES
 from mirrorbench.training.microbatch import MicroBatchReader, TokenizedPairs
+from mirrorbench.training.objective import Objective, objective_of
 
 CPU = torch.device("cpu")
 STS_TEXTS = 26_173
@@ -80,7 +82,8 @@ def draws(bench: Bench) -> Iterator[Row]:
     ids = model.tokenize(bench.texts(n) * 2, 50)
     pairs = TokenizedPairs(ids, None, torch.arange(n))
     model.model.train()
-    reader = MicroBatchReader(model, bench.recipe, bench.precision, True)
+    objective = objective_of(LOSSES[bench.recipe.loss], model, bench.recipe)
+    reader = MicroBatchReader(objective, bench.precision, True)
     parts, _ = reader.split(pairs, len(ids.values) // 4, np.random.default_rng(0))
     first, second = ([part.detach() for part in reader.read(parts, keep=keep)] for keep in (False, True))
     same = all(torch.equal(one, other) for one, other in zip(first, second, strict=True))
@@ -196,7 +199,7 @@ def memory(bench: Bench) -> Iterator[Row]:
     measured = f"{failures}, {before} to {encoder.transformer.budget}, {error:.1e}"
     yield Row(what, "1, fewer, 1e-5", measured, bench.right_on_gpu(failures > 0 and error <= 1e-5))
     texts, model, held = bench.texts(4 * bench.recipe.batch_size), bench.opened(), []
-    needed, room = bench.peak(lambda: bench.tuned(model, texts)), limits(model)
+    needed, room = bench.peak(lambda: bench.tuned(model, texts)), limits(Objective(model, bench.recipe))
     failures = bench.failures()
 
     def advance(done: int) -> None:
@@ -204,7 +207,7 @@ def memory(bench: Bench) -> Iterator[Row]:
             held.append(bench.filled(needed // 2))
 
     report = bench.tuned(model, texts, advance=advance)
-    failures, less = bench.failures() - failures, limits(model)
+    failures, less = bench.failures() - failures, limits(Objective(model, bench.recipe))
     held.clear()
     what = "tuning that loses half of its memory on the way: allocations that failed, losses"
     good = failures > 0 and all(map(isfinite, report.losses))

@@ -15,7 +15,9 @@ from mirrorbench.runs.builtin import load_plugins
 from mirrorbench.runs.loading import open_for_tuning
 from mirrorbench.training.augmentations import in_use
 from mirrorbench.training.loop import _Loop
+from mirrorbench.training.losses import LOSSES
 from mirrorbench.training.microbatch import MicroBatchReader, TokenizedPairs, in_order
+from mirrorbench.training.objective import objective_of
 from mirrorbench.training.recipes import Recipe, override
 
 AUGMENTATIONS: dict[str, Any] = {entry.name: entry.value for entry in load_plugins(discover=False).augmentations}
@@ -37,7 +39,8 @@ def opened(path: Path, changed: Recipe, registered: dict[str, Any] = AUGMENTATIO
 
 def tuning_of(transformer: Transformer, changed: Recipe, packs: bool = True, precision: str = "fp32") -> _Loop:
     """The loop of a tuning, before its first step."""
-    return _Loop(MicroBatchReader(transformer, changed, precision, packs), changed, seed=0)
+    objective = objective_of(LOSSES[changed.loss], transformer, changed)
+    return _Loop(MicroBatchReader(objective, precision, packs), seed=0)
 
 
 @contextmanager

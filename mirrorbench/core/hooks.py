@@ -38,6 +38,15 @@ class HookSpecs:
         """
 
     @hookspec
+    def register_losses(self, register: Register) -> None:
+        """``register(name, loss, description="")``: what a tuning minimises; a recipe's ``loss`` is one of the names.
+
+        ``loss`` is a function ``(left, right, temperature, labels) -> scalar tensor`` of the vectors of both views, as
+        in ``mirrorbench.training.losses``; further arguments get the recipe's values of their names. What has models,
+        modules, a schedule or a state of its own is a subclass of ``mirrorbench.training.objective.Objective`` instead.
+        """
+
+    @hookspec
     def register_augmentations(self, register: Register) -> None:
         """``register(name, function, on="text", description="", probability=False)``: ways to make two views.
 

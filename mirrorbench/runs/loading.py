@@ -134,8 +134,9 @@ def tune_model(model: ModelRef, texts: Sequence[str], workspace: Workspace) -> t
     pairs = plugins.methods[model.method].pairs
     with cpu_threads(workspace.threads):
         report = tune_backbone(
-            transformer, texts, recipe, model.seed, registered, model.protocol, model.precision, reporter.advance, pairs
-        )
+            transformer, texts, recipe, model.seed, registered, model.protocol, model.precision, reporter.advance,
+            pairs, plugins.losses.by_name(),
+        )  # fmt: skip
     description = {
         "spec": str(model.spec),
         "seed": model.seed,

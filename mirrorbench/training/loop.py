@@ -1,4 +1,4 @@
-"""The tuning loop: two views of each string, one contrastive loss (paper 1, section 2; paper 2, section 3).
+"""The tuning loop: two views of each string, one loss (paper 1, section 2; paper 2, section 3).
 
 All randomness comes from the tuning's seed. A NumPy generator draws the order of the strings and text augmentations;
 dropout is seeded for each micro-batch of each step, so that a micro-batch may be computed twice and in any order. On
@@ -8,7 +8,7 @@ one machine a CPU run repeats bit for bit.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 
@@ -17,14 +17,15 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from mirrorbench.core.devices import gpu_memory, kind, moved, on_gpu, out_of_memory, release_memory
+from mirrorbench.core.devices import gpu_memory, kind, on_gpu, out_of_memory, release_memory
 from mirrorbench.core.errors import TuningError
 from mirrorbench.models.transformer import Transformer
 from mirrorbench.training.augmentations import Augmentation, in_use
 from mirrorbench.training.cpu_functions import fast_cpu_functions
-from mirrorbench.training.losses import loss_of
+from mirrorbench.training.losses import LOSSES
 from mirrorbench.training.methods import PairFunction, PairMaker, identical_pairs
 from mirrorbench.training.microbatch import MicroBatchReader, PairTokenizer, TokenizedPairs, in_order
+from mirrorbench.training.objective import LossFunction, Objective, objective_of
 from mirrorbench.training.recipes import Recipe
 
 CHECK_EVERY = 10
@@ -88,7 +89,7 @@ def batches(n: int, size: int, drop_last: bool, rng: np.random.Generator) -> Ite
 def tune_backbone(
     transformer: Transformer, texts: Sequence[str], recipe: Recipe, seed: int, augmentations: dict[str, Augmentation],
     protocol: str = "paper", precision: str = "fp32", advance: Callable[[int], None] = lambda n: None,
-    pairs: PairFunction = identical_pairs,
+    pairs: PairFunction = identical_pairs, losses: Mapping[str, LossFunction | type[Objective]] = LOSSES,
 ) -> TuningReport:  # fmt: skip
     """Tune a backbone, built with the recipe's model augmentations, in place.
 
@@ -117,7 +118,8 @@ def tune_backbone(
             if detach := augmentation.attach(transformer.model, rate):
                 attached.callback(detach)
         packs = all(getattr(augmentation, "packs", False) for augmentation, rate in on_the_model if rate)
-        loop = _Loop(MicroBatchReader(transformer, recipe, precision, packs), recipe, seed)
+        objective = objective_of(losses[recipe.loss], transformer, recipe)
+        loop = _Loop(MicroBatchReader(objective, precision, packs), seed)
         for _ in range(recipe.epochs):
             made = pairs(texts, maker)
             n, done = len(made.left), 0
@@ -134,50 +136,33 @@ def tune_backbone(
 class _Loop:
     """Optimiser, loss and counters of one tuning; between two checks of the loss nothing waits for the device."""
 
-    def __init__(self, reader: MicroBatchReader, recipe: Recipe, seed: int) -> None:
-        self.reader, self.recipe, self.seed = reader, recipe, seed
+    def __init__(self, reader: MicroBatchReader, seed: int) -> None:
+        self.reader, self.objective, self.seed = reader, reader.objective, seed
         self.device = reader.transformer.device
-        weights = reader.transformer.model.train().parameters()
-        self.optimizer = torch.optim.AdamW(weights, lr=recipe.lr, weight_decay=recipe.weight_decay, fused=True)
+        self.objective.train()
+        self.optimizer = self.objective.optimizer()
         # fp16 alone has gradients too small for it (released code: the same scaler); otherwise it does nothing.
         self.scaler = torch.amp.GradScaler(self.device.type, enabled=reader.precision == "fp16")
-        self.allocate()
-        self.most, self.held = limits(reader.transformer)
-        self.loss = loss_of(recipe)
+        self.most, self.held = limits(self.objective)
         self.steps = self.strings = self.tokens = self.positions = 0
         self.pending: list[Tensor] = []
         self.losses: list[float] = []
 
-    def allocate(self) -> None:
-        """Make Adam's averages, as its first step would: out of memory on the way, that would leave half of them."""
-        try:
-            for weight in self.reader.weights:
-                averages = {name: torch.zeros_like(weight) for name in ("exp_avg", "exp_avg_sq")}
-                step = torch.zeros((), dtype=torch.float32, device=weight.device)
-                self.optimizer.state[weight] = {"step": step, **averages}
-        except RuntimeError as error:
-            if not out_of_memory(error):
-                raise
-            raise TuningError(
-                f"no memory left on {self.device} for the averages that AdamW keeps of each weight",
-                "Tuning takes four times the memory of the weights: use a smaller model, fewer --workers on a GPU, or "
-                "--device cpu.",
-            ) from error
-
     def step(self, pairs: TokenizedPairs) -> None:
         """One optimiser step on a batch of pairs."""
-        self.pending.append(self.within_memory(pairs, moved(pairs.labels, self.device)))
+        self.pending.append(self.within_memory(pairs))
         for weight in self.reader.weights:
             if weight.grad is not None and weight.grad.is_sparse:
                 weight.grad = weight.grad.to_dense()
         self.scaler.step(self.optimizer)  # left out where a gradient is infinite
         self.scaler.update()
         self.steps += 1
+        self.objective.stepped(self.optimizer, self.steps)
         self.strings += len(pairs.labels)
         if len(self.pending) == CHECK_EVERY:
             self.check()
 
-    def within_memory(self, pairs: TokenizedPairs, labels: Tensor) -> Tensor:
+    def within_memory(self, pairs: TokenizedPairs) -> Tensor:
         """``differentiate``, repeated while the device runs out of memory.
 
         At first less is kept at once, which changes no number; once a micro-batch alone is too much, smaller ones draw
@@ -188,7 +173,7 @@ class _Loop:
         while True:
             self.optimizer.zero_grad()
             try:
-                return self.differentiate(pairs, labels)
+                return self.differentiate(pairs)
             except RuntimeError as error:
                 if not out_of_memory(error):
                     raise
@@ -206,7 +191,7 @@ class _Loop:
             release_memory(self.device)
             self.tokens, self.positions = counts
 
-    def differentiate(self, pairs: TokenizedPairs, labels: Tensor) -> Tensor:
+    def differentiate(self, pairs: TokenizedPairs) -> Tensor:
         """The loss of a batch of pairs; its gradients are added to those of the weights.
 
         A batch whose activations take too much memory is computed twice: first for its vectors alone, then for the
@@ -222,8 +207,10 @@ class _Loop:
         whole = sum(computed) <= self.held
         vectors = self.reader.read(parts, keep=whole)
         leaves = [vector.detach().requires_grad_() for vector in vectors]
-        loss = self.loss(*in_order(leaves, order), self.recipe.temperature, labels)
-        gradients = torch.autograd.grad(self.scaler.scale(loss), leaves)
+        torch.manual_seed(int(draws.integers(1 << 32)))
+        loss = self.objective.loss(*in_order(leaves, order), pairs, self.most)
+        torch.autograd.backward(self.scaler.scale(loss))
+        gradients = [torch.zeros_like(leaf) if leaf.grad is None else leaf.grad for leaf in leaves]
         if whole:
             self.reader.differentiate(vectors, gradients)
         else:
@@ -250,17 +237,17 @@ class _Loop:
         return TuningReport(self.steps, self.strings, self.tokens, padding, seconds, tuple(self.losses))
 
 
-def limits(transformer: Transformer) -> tuple[int, int]:
+def limits(objective: Objective) -> tuple[int, int]:
     """Tokens of a micro-batch, and tokens whose activations are kept for back-propagation at once, each at least 2.
 
     How a batch is cut decides what dropout draws: on a GPU that follows from the size of the model and, if it is small,
     of the memory, so that a run repeats. What is kept, which changes no number, follows from the memory that is free.
     """
-    device, config = transformer.device, transformer.model.config
+    device, config = objective.transformer.device, objective.transformer.model.config
     room = (HELD_BYTES[kind(device)],) * 2
     if on_gpu(device):
         total, free = gpu_memory(device)
-        weights = sum(weight.numel() * weight.element_size() for weight in transformer.model.parameters())
+        weights = sum(weight.numel() * weight.element_size() for weight in objective.weights)
         # The total holds weights, gradients and two averages; of these the gradients are not allocated yet. The rest of
         # each is for what torch does not count, and for the pieces that its blocks leave over.
         room = (min(room[0], (total - 4 * weights) // 2), (free - weights) * 3 // 4)

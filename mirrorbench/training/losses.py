@@ -11,14 +11,14 @@ Every loss takes the same four arguments:
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
+from typing import TYPE_CHECKING
 
-import torch
-from torch import Tensor
-from torch.nn import functional as F  # noqa: N812  (torch's own convention)
+from mirrorbench.core.hooks import Register, hookimpl
+from mirrorbench.training.objective import LossFunction
+from mirrorbench.training.recipes import LOSS_PARAMETERS, MULTI_SIMILARITY
 
-from mirrorbench.training.recipes import LOSS_PARAMETERS, MULTI_SIMILARITY, Recipe
+if TYPE_CHECKING:
+    from torch import Tensor
 
 _PAPER = LOSS_PARAMETERS["paper"]
 MS_MARGIN = 0.2
@@ -33,6 +33,8 @@ def infonce(left: Tensor, right: Tensor, temperature: float, labels: Tensor | No
     other vectors. The papers sum over anchors; this is the mean, which only rescales the step. The loss can be
     negative, since the fraction may exceed 1 without the positive in the denominator.
     """
+    import torch
+
     cosines, same, positive = _similarities(left, right, labels)
     similarity = cosines / temperature
     negatives = similarity.masked_fill(same, float("-inf")).logsumexp(dim=1)
@@ -60,6 +62,8 @@ def multi_similarity(
     All vectors of one label are positives of each other. The mean is over all 2N anchors, those without a hard pair
     included. The temperature is not used.
     """
+    import torch
+
     cosines, same, _ = _similarities(left, right, labels)
     oneself = torch.eye(len(cosines), dtype=torch.bool, device=cosines.device)
     positive, negative = same & ~oneself, ~same
@@ -81,6 +85,9 @@ def in_batch(left: Tensor, right: Tensor, temperature: float, labels: Tensor | N
     views are no negatives, and second views are no anchors. Also known as ``MultipleNegativesRankingLoss``, with scale
     1 / tau.
     """
+    import torch
+    from torch.nn import functional as F  # noqa: N812  (torch's own convention)
+
     cosines = F.normalize(left.float(), dim=1) @ F.normalize(right.float(), dim=1).T
     own = torch.arange(len(left), device=left.device)
     labels = own if labels is None else labels
@@ -89,18 +96,25 @@ def in_batch(left: Tensor, right: Tensor, temperature: float, labels: Tensor | N
 
 def _cross_entropy(similarity: Tensor, same: Tensor, positive: Tensor) -> Tensor:
     """Mean cross-entropy of finding each anchor's positive; other columns with its label are left out."""
+    from torch.nn import functional as F  # noqa: N812
+
     others = same.scatter(1, positive[:, None], value=False)
     return F.cross_entropy(similarity.masked_fill(others, float("-inf")), positive)
 
 
 def _softplus_of_sum(exponents: Tensor, chosen: Tensor) -> Tensor:
     """log(1 + sum of exp over the chosen entries of each row)."""
+    import torch
+
     masked = exponents.masked_fill(~chosen, float("-inf"))
     return torch.cat([masked, masked.new_zeros(len(masked), 1)], dim=1).logsumexp(dim=1)
 
 
 def _similarities(left: Tensor, right: Tensor, labels: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
     """Cosines of all 2N vectors, which of them share a label, and the index of each one's other view."""
+    import torch
+    from torch.nn import functional as F  # noqa: N812
+
     n = len(left)
     vectors = F.normalize(torch.cat([left, right]).float(), dim=1)
     labels = torch.arange(n, device=vectors.device) if labels is None else labels
@@ -109,9 +123,7 @@ def _similarities(left: Tensor, right: Tensor, labels: Tensor | None) -> tuple[T
     return vectors @ vectors.T, twice[:, None] == twice, positive
 
 
-Loss = Callable[[Tensor, Tensor, float, Tensor | None], Tensor]
-
-LOSSES: dict[str, Loss] = {
+LOSSES: dict[str, LossFunction] = {
     "infonce": infonce,
     "ntxent": ntxent,
     MULTI_SIMILARITY: multi_similarity,
@@ -119,8 +131,8 @@ LOSSES: dict[str, Loss] = {
 }
 
 
-def loss_of(recipe: Recipe) -> Loss:
-    """The loss of a recipe, with its parameters other than the temperature."""
-    if recipe.loss == MULTI_SIMILARITY:
-        return partial(multi_similarity, alpha=recipe.alpha, beta=recipe.beta, base=recipe.base)
-    return LOSSES[recipe.loss]
+@hookimpl
+def register_losses(register: Register) -> None:
+    """The losses of this module."""
+    for name, function in LOSSES.items():
+        register(name, function, (function.__doc__ or "").split(":")[0].split(" (")[0].rstrip("."))

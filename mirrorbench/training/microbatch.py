@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from functools import cache, partial
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import torch
@@ -34,7 +34,9 @@ from mirrorbench.models.transformer import Transformer
 from mirrorbench.training.augmentations import Augmentation, AugmentationContext, in_use
 from mirrorbench.training.cpu_functions import fast_cpu_functions
 from mirrorbench.training.methods import PairMaker, Pairs
-from mirrorbench.training.recipes import Recipe
+
+if TYPE_CHECKING:
+    from mirrorbench.training.objective import Objective
 
 _T = TypeVar("_T")
 _R = TypeVar("_R")
@@ -65,6 +67,11 @@ class TokenizedPairs:
     def lengths(self) -> NDArray[np.int64]:
         """Tokens of each view, shape (2, n)."""
         return self.ids.lengths.reshape(2, -1)
+
+    def view(self, which: int) -> tuple[Ragged, Ragged | None]:
+        """Token ids, and positions of the targets' tokens, of the first (0) or the second (1) views."""
+        rows = np.arange(which * len(self.labels), (which + 1) * len(self.labels))
+        return self.ids.take(rows), None if self.targets is None else self.targets.take(rows)
 
 
 class PairTokenizer:
@@ -150,16 +157,20 @@ class MicroBatchReader:
     ``packs``: all model augmentations in use permit texts without padding.
     """
 
-    def __init__(self, transformer: Transformer, recipe: Recipe, precision: str, packs: bool) -> None:
-        self.transformer = transformer
+    def __init__(self, objective: Objective, precision: str, packs: bool) -> None:
+        self.objective = objective
+        self.transformer, recipe = objective.transformer, objective.recipe
         self.precision = precision
         self.pooling = Pooling(recipe.pooling, recipe.layers, recipe.train_max_length)
         self.fixed = recipe.train_max_length if recipe.pooling == "mean-padded" else 0
-        self.packed = packs and not self.fixed and can_pack(transformer.model)
+        self.packed = packs and not self.fixed and can_pack(self.transformer.model)
         # Augmentations that must not be packed (controlled dropout, drophead) draw from torch's own generator, which
         # all threads share, and replace functions in this thread alone.
-        self.parallel = self.packed and transformer.device.type == "cpu"
-        self.weights = [weight for weight in transformer.model.parameters() if weight.requires_grad]
+        self.parallel = self.packed and self.transformer.device.type == "cpu"
+        self.weights = objective.weights
+        if recipe.rate("controlled_dropout") and len(set(map(id, objective.readers))) > 1:
+            told = f"loss={recipe.loss} does not read both views by one model, so controlled_dropout cannot be applied"
+            raise TuningError(told, "Leave controlled_dropout out of the encoder spec.")
 
     def split(self, pairs: TokenizedPairs, most: int, draws: np.random.Generator) -> tuple[list[MicroBatch], list[int]]:
         """Micro-batches of at most ``most`` tokens, with pairs of similar length, and the rows of their pairs.
@@ -214,14 +225,25 @@ class MicroBatchReader:
             return [self._pass(batch) for batch in batches]
 
     def _pass(self, batch: MicroBatch) -> Tensor:
-        pairs = batch.pairs
-        forward = partial(self.transformer.forward, pairs.ids, [self.pooling], self.fixed, pairs.targets, self.packed)
         with autocast(self.transformer.device, self.precision):
             if self.parallel:  # all threads share torch's own generator
                 with fast_cpu_functions(torch.Generator().manual_seed(batch.seed)):
-                    return forward()[0]
+                    return self._forward(batch.pairs)
             torch.manual_seed(batch.seed)
-            return forward()[0]
+            return self._forward(batch.pairs)
+
+    def _forward(self, pairs: TokenizedPairs) -> Tensor:
+        def vectors(reader: Transformer, ids: Ragged, targets: Ragged | None) -> Tensor:
+            return reader.forward(ids, [self.pooling], self.fixed, targets, self.packed)[0]
+
+        first, second = self.objective.readers
+        if first and first is second:
+            return vectors(first, pairs.ids, pairs.targets)
+        views = [
+            vectors(reader, *pairs.view(which)) if reader else None for which, reader in enumerate((first, second))
+        ]
+        like = next(view for view in views if view is not None)
+        return torch.cat([torch.zeros_like(like) if view is None else view for view in views])
 
     def _gradients(self, share: Sequence[tuple[Tensor, Tensor]]) -> Sequence[Tensor | None]:
         vectors, gradients = zip(*share, strict=True)

@@ -44,7 +44,7 @@ def first_step(opened: Callable[..., Transformer], precision: str, recipe: Recip
     maker = PairMaker(recipe, np.random.default_rng(0), "[MASK]", "paper", AUGMENTATIONS)
     tokenizer = PairTokenizer(transformer, maker, AUGMENTATIONS, TEXTS)
     (pairs,) = tokenizer.batches(identical_pairs(TEXTS, maker), iter([np.arange(8)]))
-    loop.within_memory(pairs, pairs.labels)
+    loop.within_memory(pairs)
     scale = loop.scaler.get_scale()
     found = [p.grad.flatten() / scale for p in transformer.model.parameters() if p.grad is not None]
     return loop, torch.cat(found)

@@ -21,6 +21,7 @@ from mirrorbench.training import loop as loop_module
 from mirrorbench.training import microbatch
 from mirrorbench.training.loop import _Loop, limits, tune_backbone
 from mirrorbench.training.microbatch import TokenizedPairs
+from mirrorbench.training.objective import Objective
 from mirrorbench.training.recipes import Recipe
 
 TEXTS = [f"{'word ' * (n % 7)}number {n}" for n in range(10, 50)]
@@ -151,7 +152,7 @@ def test_what_is_kept_changes_no_bit_on_a_gpu(as_on_a_gpu: Callable[[], tuple[_L
     for held in (10**6, 2):
         loop, pairs = as_on_a_gpu()
         loop.held = held
-        found.append([loop.within_memory(pairs, pairs.labels), *gradients(loop)])
+        found.append([loop.within_memory(pairs), *gradients(loop)])
     assert len(found[0]) > 20
     assert all(torch.equal(one, other) for one, other in zip(*found, strict=True))
 
@@ -162,7 +163,7 @@ def test_less_is_kept_before_smaller_parts_draw_other_dropout(
 ) -> None:
     loop, pairs = as_on_a_gpu()
     loop.most = 200
-    expected, read, most = loop.within_memory(pairs, pairs.labels), loop.reader.read, 400
+    expected, read, most = loop.within_memory(pairs), loop.reader.read, 400
 
     def limited(parts: Any, keep: bool = True) -> list[torch.Tensor]:
         if keep and sum(map(loop.reader.positions, parts)) > most:
@@ -171,11 +172,11 @@ def test_less_is_kept_before_smaller_parts_draw_other_dropout(
 
     monkeypatch.setattr(loop.reader, "read", limited)
     tokens = loop.tokens
-    assert torch.equal(loop.within_memory(pairs, pairs.labels), expected)
+    assert torch.equal(loop.within_memory(pairs), expected)
     assert (loop.most, loop.tokens) == (200, 2 * tokens)
     assert 200 < loop.held < 10**4
     most = 150
-    assert loop.within_memory(pairs, pairs.labels).isfinite()
+    assert loop.within_memory(pairs).isfinite()
     assert loop.most == loop.held == 100
 
 
@@ -183,7 +184,10 @@ def test_the_first_step_allocates_nothing_that_could_leave_it_half_done(
     bert: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Adam's averages are there before; they are what torch makes, and the weights come out the same to the bit."""
-    monkeypatch.setattr(_Loop, "allocate", lambda loop: None)
+    monkeypatch.setattr(
+        "mirrorbench.training.objective.adamw",
+        lambda weights, recipe: torch.optim.AdamW(weights, lr=recipe.lr, weight_decay=recipe.weight_decay, fused=True),
+    )
     plain = opened(bert, RECIPE)
     tune_backbone(plain, TEXTS, RECIPE, 3, AUGMENTATIONS)
     made = tuning_of(opened(bert, RECIPE), RECIPE)
@@ -217,25 +221,25 @@ def test_no_room_for_the_averages_is_one_message(bert: Path, monkeypatch: pytest
 def test_the_budget_of_a_gpu(bert: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The cut follows from the memory that there is, what is kept from what is free; of both the model is taken off."""
     transformer = encoder(bert, Pooling("cls")).transformer
-    config, gib = transformer.model.config, 1 << 30
+    objective, config, gib = Objective(transformer, RECIPE), transformer.model.config, 1 << 30
     token = 105 * config.num_hidden_layers * config.hidden_size
     weights = 4 * transformer.n_parameters
-    assert limits(transformer) == ((8 * gib) // token,) * 2
+    assert limits(objective) == ((8 * gib) // token,) * 2
     monkeypatch.setattr(loop_module, "on_gpu", lambda device: True)
     monkeypatch.setattr(loop_module, "kind", lambda device: "cuda")
     memory = {"total": 80 * gib, "free": 60 * gib, "reserved": 5 * gib, "allocated": 3 * gib}
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (memory["free"], memory["total"]))
     for name in ("reserved", "allocated"):
         monkeypatch.setattr(torch.cuda, f"memory_{name}", lambda device, name=name: memory[name])
-    alone = limits(transformer)
+    alone = limits(objective)
     assert alone == (16 * gib // token, (60 * gib + 2 * gib - weights) * 3 // 4 // token)
     memory["free"] = 5 * gib  # other programs took the rest
-    assert limits(transformer) == (alone[0], (5 * gib + 2 * gib - weights) * 3 // 4 // token)
+    assert limits(objective) == (alone[0], (5 * gib + 2 * gib - weights) * 3 // 4 // token)
     monkeypatch.setattr(devices, "_share", 0.25)  # four workers
     memory["free"] = 60 * gib
-    assert limits(transformer) == (
+    assert limits(objective) == (
         (20 * gib - 4 * weights) // 2 // token,
         (20 * gib - 3 * gib - weights) * 3 // 4 // token,
     )
     memory["free"] = memory["reserved"] = memory["total"] = 0
-    assert limits(transformer) == (2, 2)
+    assert limits(objective) == (2, 2)

@@ -81,7 +81,7 @@ def test_loss_and_gradients_are_those_of_the_plain_loop(
         for budget, held in ((1, 10**6), (10**5, 10**6), (80, 0)):
             monkeypatch.setitem(parts.TOKEN_BUDGET, "cpu", budget)
             loop.held = held or 2 * LENGTH  # below every batch but the smallest
-            loss = loop.differentiate(pairs, pairs.labels)
+            loss = loop.differentiate(pairs)
             torch.testing.assert_close(loss, expected, rtol=1e-5, atol=1e-5)
             close(gradients(transformer), wanted)
 
@@ -110,7 +110,7 @@ def test_a_batch_over_the_memory_is_read_twice_with_the_same_masks(
             loop.held = held
             seen: list[bool] = []
             monkeypatch.setattr(transformer, "forward", partial(watched, transformer, seen))
-            loss = loop.differentiate(pairs, pairs.labels)
+            loss = loop.differentiate(pairs)
             found.append((loss, gradients(transformer), seen.count(True), seen.count(False)))
     (loss, wanted, passes, none), (again, twice, passes_again, first) = found
     assert passes == passes_again == first > 3
@@ -156,7 +156,7 @@ def held_bytes(loop: _Loop, pairs: TokenizedPairs) -> int:
             now -= self.size * (living[self.key] == 0)
 
     with torch.autograd.graph.saved_tensors_hooks(Kept, lambda kept: kept.tensor):
-        loop.differentiate(pairs, pairs.labels)
+        loop.differentiate(pairs)
     return most
 
 

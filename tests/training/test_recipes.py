@@ -114,7 +114,6 @@ def test_values_out_of_range_or_type(params: dict[str, object], message: str) ->
     [
         ({"temprature": 1}, "'temprature'", "temperature"),
         ({"spanmask": 1}, "'spanmask'", "span_mask"),
-        ({"loss": "infonse"}, "infonse", "infonce"),
     ],
 )
 def test_an_unknown_name_suggests_the_nearest(params: dict[str, object], unknown: str, nearest: str) -> None:

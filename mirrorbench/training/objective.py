@@ -1,0 +1,125 @@
+"""What a tuning minimises: a loss over the vectors of both views, and whatever learns beside the model."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from mirrorbench.core.errors import TuningError
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor, nn
+
+    from mirrorbench.models.transformer import Transformer
+    from mirrorbench.training.microbatch import TokenizedPairs
+    from mirrorbench.training.recipes import Recipe
+
+LossFunction = Callable[..., "Tensor"]
+"""``(left, right, temperature, labels) -> loss``: see ``mirrorbench.training.losses``."""
+
+
+class Objective:
+    """A loss with models, modules or a state of its own: one object a tuning. ``register_losses`` takes the class.
+
+    It is made when torch's seed is set and the model's augmentations are in place. The loop computes the vectors in
+    micro-batches, as for any loss, and drops the object after the last step: what is kept is ``transformer``.
+
+    Attributes:
+        transformer: the backbone that is tuned.
+        recipe: the hyper-parameters.
+        readers: which models read the first and the second views; both are ``transformer`` unless ``__init__`` puts a
+            copy there, or ``None`` for views that need no vectors (zeros take their places).
+        modules: what else learns; ``__init__`` appends to it. Weights shared with a reader count once.
+    """
+
+    def __init__(self, transformer: Transformer, recipe: Recipe) -> None:
+        self.transformer = transformer
+        self.recipe = recipe
+        self.readers: tuple[Transformer | None, Transformer | None] = (transformer, transformer)
+        self.modules: list[nn.Module] = []
+
+    def loss(self, left: Tensor, right: Tensor, batch: TokenizedPairs, most: int) -> Tensor:
+        """The loss of a batch, whose gradients go to the vectors and to all ``weights`` that it reads.
+
+        It may be called again for the same step, when memory runs out: a state changes in ``stepped``. Torch's seed is
+        the same each time.
+
+        Args:
+            left: vectors of the first views, shape (n, dimensions).
+            right: vectors of the second views, in the same order.
+            batch: token ids of both views, and the labels of the pairs (on the CPU).
+            most: tokens whose activations fit into memory at once.
+        """
+        raise NotImplementedError
+
+    def optimizer(self) -> torch.optim.Optimizer:
+        """The optimiser of ``weights``: AdamW at the recipe's learning rate and weight decay."""
+        return adamw(self.weights, self.recipe)
+
+    def stepped(self, optimizer: torch.optim.Optimizer, steps: int) -> None:
+        """Called after each step of the optimiser, with the number of steps done: schedules, averages, queues."""
+
+    @property
+    def weights(self) -> list[nn.Parameter]:
+        """Everything that learns."""
+        models = [reader.model for reader in (self.transformer, *self.readers) if reader]
+        every = (weight for module in [*models, *self.modules] for weight in module.parameters())
+        return list(dict.fromkeys(weight for weight in every if weight.requires_grad))
+
+    def train(self) -> None:
+        """Switch dropout on, wherever something learns."""
+        for reader in (self.transformer, *self.readers):
+            if reader:
+                reader.model.train()
+        for module in self.modules:
+            module.train()
+
+
+class OfVectors(Objective):
+    """A loss function alone."""
+
+    def __init__(self, transformer: Transformer, recipe: Recipe, function: LossFunction) -> None:
+        super().__init__(transformer, recipe)
+        own = list(inspect.signature(function).parameters)[4:]
+        self.function = partial(function, **{name: getattr(recipe, name) for name in own})
+
+    def loss(self, left: Tensor, right: Tensor, batch: TokenizedPairs, most: int) -> Tensor:
+        """The function's value."""
+        from mirrorbench.core.devices import moved
+
+        return self.function(left, right, self.recipe.temperature, moved(batch.labels, left.device))
+
+
+def objective_of(loss: LossFunction | type[Objective], transformer: Transformer, recipe: Recipe) -> Objective:
+    """The objective of a registered loss."""
+    made: Objective = loss(transformer, recipe) if isinstance(loss, type) else OfVectors(transformer, recipe, loss)
+    return made
+
+
+def adamw(weights: Sequence[nn.Parameter], recipe: Recipe) -> torch.optim.Optimizer:
+    """AdamW with its averages made, as its first step would: out of memory on the way, that would leave half of them.
+
+    Memory that does not suffice is a ``TuningError``.
+    """
+    import torch
+
+    from mirrorbench.core.devices import out_of_memory
+
+    optimizer = torch.optim.AdamW(weights, lr=recipe.lr, weight_decay=recipe.weight_decay, fused=True)
+    try:
+        for weight in weights:
+            averages: dict[str, Any] = {name: torch.zeros_like(weight) for name in ("exp_avg", "exp_avg_sq")}
+            step = torch.zeros((), dtype=torch.float32, device=weight.device)
+            optimizer.state[weight] = {"step": step, **averages}
+    except RuntimeError as error:
+        if not out_of_memory(error):
+            raise
+        raise TuningError(
+            f"no memory left on {weights[0].device} for the averages that AdamW keeps of each weight",
+            "Tuning takes four times the memory of the weights: use a smaller model, fewer --workers on a GPU, or "
+            "--device cpu.",
+        ) from error
+    return optimizer
