@@ -33,8 +33,6 @@ def infonce(left: Tensor, right: Tensor, temperature: float, labels: Tensor | No
     other vectors. The papers sum over anchors; this is the mean, which only rescales the step. The loss can be
     negative, since the fraction may exceed 1 without the positive in the denominator.
     """
-    import torch
-
     cosines, same, positive = _similarities(left, right, labels)
     similarity = cosines / temperature
     negatives = similarity.masked_fill(same, float("-inf")).logsumexp(dim=1)
