@@ -8,7 +8,7 @@ first).
 Memory: beside the arrays passed in (which may be memory-mapped) and the result, ``UNIT_BYTES`` for the normalised
 queries of a round, 12 bytes for each of them and each candidate, and some multiples of ``BLOCK_BYTES`` for blocks of
 keys, scores and candidates. So a million names of 768 dimensions (2.9 GiB) are searched for ten thousand mentions in
-less than 4 GiB. On a GPU that is 1.5 GiB, and up to ``HELD_BYTES`` for the keys, so less than 6 GiB.
+less than 4 GiB. On a GPU that is 1.5 GiB, and up to ``KEPT_KEYS_BYTES`` for the keys, so less than 6 GiB.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ QUERY_ROWS = {"cpu": 256, "cuda": 4096}
 UNIT_BYTES = 256 << 20
 """Most memory for the normalised queries that are compared with all keys at once."""
 
-HELD_BYTES = 4 << 30
+KEPT_KEYS_BYTES = 4 << 30
 """Most memory for keys that stay on a GPU during a search; of larger ones only blocks are there."""
 
 _EXACT_ROWS = 16  # queries whose candidates a CPU scores again together; few, to fit into its cache
@@ -151,7 +151,7 @@ def _check(keys: Floats, k: int, similarity: str) -> None:
 
 def _held(keys: Floats, place: torch.device) -> Floats | torch.Tensor:
     """Keys on a GPU, if they fit; candidates are then taken from there."""
-    if not on_gpu(place) or keys.nbytes > HELD_BYTES:
+    if not on_gpu(place) or keys.nbytes > KEPT_KEYS_BYTES:
         return keys
     import torch
 

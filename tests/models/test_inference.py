@@ -160,3 +160,14 @@ def test_a_ready_mask_is_what_transformers_makes_itself(architecture: str, rando
     (found,), _ = transformer._padded_states(ids, 8, all_layers=False)
     assert torch.equal(found, transformer.model(input_ids=tokens, attention_mask=mask).last_hidden_state)
     assert [one.dim() for one in given] == [4, 2]
+
+
+@pytest.mark.gpu
+def test_a_gpu_gives_the_same_vectors(random_model: Models, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In chunks of three texts, each fetched from pinned memory while the next is computed."""
+    path = random_model("bert")
+    wanted = encoder(path).encode_pooled(INPUTS, POOLINGS)
+    monkeypatch.setattr(inference, "TEXTS_PER_CHUNK", 3)
+    there = inference.TransformerEncoder(load_transformer(path, torch.device("cuda")), POOLINGS[0])
+    for vectors, expected in zip(there.encode_pooled(INPUTS, POOLINGS), wanted, strict=True):
+        np.testing.assert_allclose(vectors, expected, atol=1e-4)

@@ -208,7 +208,7 @@ class TestBranchesOfAGpu:
             patch.setattr(devices, "GPUS", ("cuda",))
             wanted = topk(queries, keys, k, similarity, penalty), ranks(queries, keys, targets, penalty)
             patch.setattr(devices, "GPUS", ("cuda", "cpu"))
-            patch.setattr(neighbours, "HELD_BYTES", data.draw(st.sampled_from([0, 1 << 20])))
+            patch.setattr(neighbours, "KEPT_KEYS_BYTES", data.draw(st.sampled_from([0, 1 << 20])))
             patch.setattr(neighbours, "UNIT_BYTES", data.draw(st.sampled_from([1, 1 << 20])))
             patch.setitem(neighbours.QUERY_ROWS, "cuda", data.draw(st.integers(1, 8)))
             patch.setitem(neighbours.BLOCK_BYTES, "cuda", data.draw(st.sampled_from([64, 4_000, 1 << 20])))
@@ -223,7 +223,7 @@ class TestBranchesOfAGpu:
     def test_blocks_do_not_wait_for_the_device(self, vectors: Pair, monkeypatch: pytest.MonkeyPatch, held: int) -> None:
         """What waits raises on ``meta``; only a round's candidates are fetched."""
         in_small_blocks(monkeypatch, kind="cuda")
-        monkeypatch.setattr(neighbours, "HELD_BYTES", held)
+        monkeypatch.setattr(neighbours, "KEPT_KEYS_BYTES", held)
         place = torch.device("meta")
         keys = neighbours._held(vectors[1], place)
         assert isinstance(keys, torch.Tensor) == (held > 0)
@@ -272,7 +272,7 @@ def test_a_million_names_fit_into_8_gb(monkeypatch: pytest.MonkeyPatch, held: bo
     place, row = torch.device("meta"), np.ones(768, np.float32)
     names, mentions = (np.lib.stride_tricks.as_strided(row, (n, 768), (0, 4)) for n in (1_000_000, 10_000))
     if not held:
-        monkeypatch.setattr(neighbours, "HELD_BYTES", 0)
+        monkeypatch.setattr(neighbours, "KEPT_KEYS_BYTES", 0)
     with MetaMemory() as memory:
         keys = neighbours._held(names, place)
         for rows, found in neighbours._candidates(mentions, keys, 5 + neighbours._SPARE, "cosine", None, place):
