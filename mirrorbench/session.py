@@ -127,10 +127,11 @@ class Session:
         from mirrorbench.reports.leaderboard import Leaderboard, build_table
         from mirrorbench.reports.selection import Stored, judged
 
-        plugins, outcome = self.workspace.plugins, self.workspace.execute(run.plan)
+        plugins, store, outcome = self.workspace.plugins, self.workspace.results, self.workspace.execute(run.plan)
         table = build_table(outcome.results, plugins, run.tasks, run.plan.rows, outcome.failures, run.title)
-        paths = {cell.id: self.workspace.results.path(cell) for cell in run.plan.cells}
-        table = judged(table, [Stored(result, paths[result.cell_id]) for result in outcome.results], plugins)
+        if len(run.plan.rows) > 1:
+            paths = {cell.id: store.path(cell) for cell in run.plan.cells}
+            table = judged(table, [Stored(result, paths[result.cell_id]) for result in outcome.results], plugins)
         return Leaderboard(table, outcome.results, outcome.failures, plugins)
 
     def leaderboard(
@@ -197,13 +198,11 @@ class Session:
 
         plugins, folders = self.workspace.plugins, [Path(f) for f in results] or [self.workspace.results.root]
         if len(folders) > 2:
-            problem = f"--results was given {len(folders)} times"
-            raise UsageError(problem, "Once for both encoders, or twice: A's, then B's.")
+            raise UsageError(f"--results was given {len(folders)} times", "Once for both, or twice: A's, then B's.")
         one, other = results_of(first, folders[0], protocol), results_of(second, folders[-1], protocol)
         if first == second and len(folders) == 1:
             raise UsageError(f"{first} is compared with itself", "Name another encoder, or two folders: -r OLD -r NEW")
-        names = expand_tasks(as_names(tasks), plugins)
-        names = names or tuple(dict.fromkeys(entry.result.task for entry in (*one, *other)))
+        names = expand_tasks(as_names(tasks), plugins) or tuple(dict.fromkeys(e.result.task for e in (*one, *other)))
         return compare_encoders(one, other, names, plugins, PairedTest(test), resamples, seed, allow_mixed)
 
     def paper(self, table: str, *, encoder: str = "", protocol: str = "paper") -> MeasuredTable | FactTable:

@@ -74,6 +74,8 @@ def test_a_bare_backbone_is_the_papers_ladder(registered: Plugins, level: str) -
                                 "roberta+mirror:layers=-4:"]),
         ("roberta:pooling=cls", ["roberta+base:pooling=cls"]),
         ("minilm", ["minilm+base:pooling=mean", "minilm+mirror"]),
+        ("tiny", ["tiny+base:pooling=cls", "tiny+base:layers=:,pooling=mean", "tiny+mirror"]),
+        ("tiny:layers=1", ["tiny+base:layers=1,pooling=cls", "tiny+base:layers=1,pooling=mean", "tiny+mirror:layers=1"]),
         ("minilm:pooling=cls", ["minilm+base:pooling=cls"]),
         ("roberta+base", ["roberta+base"]),
         ("roberta+mirror:lr=1e-5", ["roberta+mirror:lr=1e-05"]),
@@ -82,6 +84,17 @@ def test_a_bare_backbone_is_the_papers_ladder(registered: Plugins, level: str) -
 )  # fmt: skip
 def test_what_stands_for_itself(registered: Plugins, spec: str, expected: list[str]) -> None:
     assert rows(expand_ladder(parse_spec(spec), "sentence", registered)) == expected
+
+
+def test_a_mean_row_is_read_as_mirror_reads_what_it_is_compared_with(make: Make) -> None:
+    """The rows of a ladder differ in one thing: on sentences, and on words in context, which Mirror reads whole."""
+    for tasks in (("quick-sts",), ("quick-wic",), ("quick-sts", "quick-wic")):
+        cells = make("tiny", tasks=tasks, corpus="").cells
+        read = {str(cell.spec): (cell.pooling.mode, cell.pooling.layers) for cell in cells if cell.pooling}
+        assert read["tiny+base:layers=:,pooling=mean"] == read["tiny+mirror"] == ("mean", ":")
+        assert read.get("tiny+base:layers=-4:,pooling=target") == read.get("tiny+mirrorwic")
+    released = make("tiny", tasks=("quick-sts",), corpus="", protocol="released").cells
+    assert {cell.pooling.layers for cell in released if cell.pooling and cell.pooling.mode == "mean-padded"} == {":"}
 
 
 @pytest.mark.parametrize("method", ["base", "mirror", "pairs", "sap"])

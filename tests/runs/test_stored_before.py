@@ -30,8 +30,11 @@ def test_but_for_the_computation_their_identities_are_those_of_today(
     monkeypatch.setattr("mirrorbench.runs.loading.EncoderLoader.load", lambda *_: pytest.fail("computed anew"))
     log = Log()
     tasks = ["quick-sts", "quick-simlex"]  # the card of quick-wic has another version since
-    board = session(tmp_path, log).run("tiny", tasks, seeds=1)
+    board = session(tmp_path, log).run(["tiny+base:pooling=cls", "tiny+base:pooling=mean", "tiny+mirror"], tasks, seeds=1)
     assert board.failures == ()
+    assert [(v.over, v.column, v.why_not) for v in board.table.verdicts] == [  # their predictions are read
+        ("tiny+base:pooling=cls", "quick-simlex", ""), ("tiny+base:pooling=mean", "quick-sts", "")
+    ]  # fmt: skip
     assert len(log.lines) == sum(path.parts[-2] in tasks for path in BEFORE.rglob("seed-0.json")) == 6
     assert {line.split()[-1] for line in log.lines} == {"cached"}
 
@@ -39,7 +42,7 @@ def test_but_for_the_computation_their_identities_are_those_of_today(
 def test_none_of_them_passes_for_a_result_of_today(tmp_path: Path) -> None:
     planned = {cell.id for cell in session(tmp_path, Log()).plan("tiny", "quick", seeds=1).plan.cells}
     stored = {json.loads(path.read_text())["cell_id"] for path in BEFORE.rglob("seed-0.json")}
-    assert len(planned) == len(stored) == 9
+    assert (len(planned), len(stored)) == (10, 9)
     assert not planned & stored
 
 
