@@ -145,7 +145,7 @@ def test_the_commands_work(scene: str, run: Shell) -> None:
 def check_table(printed: str, page: str) -> None:
     """The first table of the README is what the run prints; tuned on other processors, scores may differ a little."""
     rows, shown = _scores(printed), _scores(page)
-    assert len(rows) == 5
+    assert len(rows) == 6
     for label, scores in rows.items():
         assert shown[label] == pytest.approx(scores, abs=0.01), label
 

@@ -38,7 +38,10 @@ LADDERS: dict[str, Ladder] = {
     "word": _WHOLE_TEXTS,
     # Paper 2, Table 3 compares a sentence encoder with encoders of words; what it gains is over the mean of a sentence.
     "wic": (
-        ("base", {"pooling": "target", "layers": "-4:"}), ("base", {"pooling": "mean"}), ("mirror", {}), ("mirrorwic", {}),
+        ("base", {"pooling": "target", "layers": "-4:"}),
+        ("base", {"pooling": "mean"}),
+        ("mirror", {}),
+        ("mirrorwic", {}),
     ),
 }
 
@@ -137,8 +140,8 @@ def expand_ladder(spec: EncoderSpec, level: str, plugins: Plugins, protocol: str
 
     A backbone without a method is the papers' ladder, or one row if it has a ``pooling`` or was written by
     ``mirrorbench tune`` (read as its files say, unless the spec says otherwise). Encoder systems and specs with a
-    method are one row. A backbone that is an encoder of texts already has no row of [CLS]. The mean row reads the layers
-    that the backbone's own preset of Mirror reads, so that the two rows differ in the tuning alone.
+    method are one row. A backbone that is an encoder of texts already has no row of [CLS]. One whose preset of Mirror
+    reads other layers has a mean row of these too, which differs from Mirror's in the tuning alone.
 
     Raises:
         UsageError: a bare backbone has a key of the tuning, or its name resembles a short name.
@@ -167,9 +170,12 @@ def expand_ladder(spec: EncoderSpec, level: str, plugins: Plugins, protocol: str
         if params.get("pooling") == "cls" and backbones.pooling_of_texts(spec):
             continue  # it was made to be read otherwise
         as_meant = {"pooling": _padded(str(params["pooling"]), protocol)} if "pooling" in params else {}
-        if params.get("pooling") == "mean" and (layers := backbones.presets(spec, "mirror", "sentence").get("layers")):
-            as_meant["layers"] = spec.get("layers", layers)
         rows.append(spec.with_method(method).with_params(**{**params, **as_meant}))
+        layers = (
+            backbones.presets(spec, "mirror", "sentence").get("layers") if params.get("pooling") == "mean" else None
+        )
+        if layers and spec.get("layers") is None:
+            rows.append(rows[-1].with_params(layers=layers))
     return tuple(rows)
 
 
