@@ -29,10 +29,11 @@ from mirrorbench.reports.statistics.resampling import (
     Interval,
     bootstrap,
     bootstrap_p,
-    correlation_permutation,
+    correlation_swaps,
     holm,
     mcnemar,
-    mean_permutation,
+    mean_swaps,
+    p_of_swaps,
     percentile_interval,
 )
 from mirrorbench.reports.table import INTERVALS, Table, Verdict
@@ -245,10 +246,16 @@ def paired_p(
     """The p-value of McNemar's or a permutation test on the same items in the same order (``common``)."""
     if test is PairedTest.mcnemar:
         return mcnemar(first[0].values > 0, second[0].values > 0)
+    values = _swapped(first, second, resamples, seed)
+    return None if values is None else p_of_swaps(values)
+
+
+def _swapped(first: Sequence[ItemScores], second: Sequence[ItemScores], resamples: int, seed: int) -> FloatArray | None:
+    """The difference of two means or correlations, observed and after random swaps of items."""
     a, b = (np.stack([items.values for items in seeds]) for seeds in (first, second))
     if first[0].kind == MEAN:
-        return mean_permutation(a, b, resamples, seed)
-    return correlation_permutation(a, b, first[0].gold, first[0].kind, resamples, seed)
+        return mean_swaps(a, b, resamples, seed)
+    return correlation_swaps(a, b, first[0].gold, first[0].kind, resamples, seed)
 
 
 class Marker:
@@ -288,8 +295,8 @@ class Marker:
         if ties:
             notes.append(
                 "Tied: not separable from the best of its column by a paired test over items (McNemar for right and "
-                "wrong answers of one seed each, permutation for other means and correlations, bootstrap for AUC and "
-                f"averages), Holm-corrected within the column, level {1 - LEVEL:.2f}."
+                "wrong answers of one seed each, permutation for other means, correlations and averages of these, "
+                f"bootstrap for AUC), Holm-corrected within the column, level {1 - LEVEL:.2f}."
             )
         unknown = {
             column.title: None
@@ -351,17 +358,21 @@ class Marker:
         return {row for row, corrected in zip(p, holm(list(p.values())), strict=True) if corrected >= 1 - LEVEL}
 
     def _tested(self, row: int, other: int, column: int, permutations: int) -> tuple[PairedTest, float | None]:
-        """The paired test of two rows, and its p-value."""
+        """The paired test of two rows, and its p-value; of an average, all of its tasks are permuted or resampled."""
         tasks = self._parts[column]
-        if tasks == [column]:
-            a, b = common([self._seeds[row, column], self._seeds[other, column]])
-            test = suited(PairedTest.auto, a, b)
-            if not a[0].ids:
-                return test, None
-            if test is not PairedTest.bootstrap:
-                return test, paired_p(a, b, test, permutations, column)
-        drawn = np.mean([self._difference(row, other, task) for task in tasks], axis=0)
-        return PairedTest.bootstrap, bootstrap_p(drawn)
+        sides = [common([self._seeds[row, task], self._seeds[other, task]]) for task in tasks]
+        tests = [suited(PairedTest.auto, a, b) for a, b in sides]
+        if not all(a[0].ids for a, _ in sides):
+            return tests[0], None
+        if PairedTest.bootstrap in tests:
+            drawn = np.mean([self._difference(row, other, task) for task in tasks], axis=0)
+            return PairedTest.bootstrap, bootstrap_p(drawn)
+        if tests == [PairedTest.mcnemar]:
+            ((a, b),) = sides
+            return tests[0], paired_p(a, b, tests[0], permutations, column)
+        values = [_swapped(a, b, permutations, task) for (a, b), task in zip(sides, tasks, strict=True)]
+        known = [value for value in values if value is not None]
+        return PairedTest.permutation, p_of_swaps(np.mean(known, axis=0)) if len(known) == len(values) else None
 
     def _difference(self, row: int, other: int, task: int) -> FloatArray:
         """The difference of two rows on the same resamples of their common items."""

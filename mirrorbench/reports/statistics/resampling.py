@@ -204,7 +204,15 @@ def correlation_permutation(
     first: ArrayLike, second: ArrayLike, gold: ArrayLike, metric: str = "spearman", resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> float | None:  # fmt: skip
-    """Two-sided p-value of a paired permutation test between two encoders' correlations with the gold.
+    """Two-sided p-value of a paired permutation test between two encoders' correlations (``correlation_swaps``)."""
+    values = correlation_swaps(first, second, gold, metric, resamples, seed)
+    return None if values is None else p_of_swaps(values)
+
+
+def correlation_swaps(
+    first: ArrayLike, second: ArrayLike, gold: ArrayLike, metric: str, resamples: int, seed: int
+) -> FloatArray | None:
+    """The difference of two encoders' correlations with the gold, and what it is after each of the random swaps.
 
     The encoders' scores are swapped at random, item by item (in all seeds at once), and both correlations are computed
     again. Scores are standardised first, since cosines of two encoders differ in scale: to ranks for Spearman (not
@@ -237,17 +245,30 @@ def correlation_permutation(
         means: FloatArray = (correlations(*here) - correlations(*there)).mean(axis=1)
         return means
 
-    return _permutation_p(difference, n, resamples, seed)
+    return _swaps(difference, n, resamples, seed)
 
 
 def mean_permutation(first: ArrayLike, second: ArrayLike, resamples: int = RESAMPLES, seed: int = 0) -> float:
-    """Two-sided p-value of a paired permutation test between two means over items (accuracies, reciprocal ranks).
+    """Two-sided p-value of a paired permutation test between two means over items (``mean_swaps``).
 
-    Each item's difference changes its sign at random (Dror et al. 2018); an item's value is its mean over seeds. For
-    hits and misses of one seed each, ``mcnemar`` is the exact form.
+    For hits and misses of one seed each, ``mcnemar`` is the exact form.
+    """
+    return p_of_swaps(mean_swaps(first, second, resamples, seed))
+
+
+def mean_swaps(first: ArrayLike, second: ArrayLike, resamples: int, seed: int) -> FloatArray:
+    """The difference of two means over items (accuracies, reciprocal ranks), and what it is after random swaps.
+
+    Each item's difference changes its sign at random (Dror et al. 2018); an item's value is its mean over seeds.
     """
     d = np.atleast_2d(np.asarray(first, np.float64)).mean(axis=0) - np.atleast_2d(second).mean(axis=0)
-    return _permutation_p(lambda swapped: d.sum() - 2 * (swapped @ d), len(d), resamples, seed)
+    return _swaps(lambda swapped: (d.sum() - 2 * (swapped @ d)) / len(d), len(d), resamples, seed)
+
+
+def p_of_swaps(values: FloatArray) -> float:
+    """The share of differences at least as large as the first, the observed one; of averages over tasks too."""
+    observed = abs(float(values[0]))
+    return float(np.count_nonzero(np.abs(values) >= observed - 1e-9 * max(observed, 1e-3)) / len(values))  # rounding
 
 
 def mcnemar(first: ArrayLike, second: ArrayLike) -> float:
@@ -268,16 +289,11 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return [float(value) for value in corrected]
 
 
-def _permutation_p(difference: Callable[[FloatArray], FloatArray], n: int, resamples: int, seed: int) -> float:
-    """Share of random swaps whose difference is at least the observed one; ``difference`` takes (rows, n)."""
+def _swaps(difference: Callable[[FloatArray], FloatArray], n: int, resamples: int, seed: int) -> FloatArray:
+    """The observed difference, then that of each random swap; ``difference`` takes (rows, n)."""
     rng = np.random.default_rng(seed)
-    observed = abs(float(difference(np.zeros((1, n)))[0]))
-    limit = observed - 1e-9 * max(observed, 1e-3)  # tolerance for rounding
-    extreme = 0
-    for rows in chunks(n, resamples):
-        swapped = rng.integers(0, 2, (rows, n), dtype=np.uint8).astype(np.float64)
-        extreme += int(np.count_nonzero(np.abs(difference(swapped)) >= limit))
-    return (extreme + 1) / (resamples + 1)
+    drawn = (rng.integers(0, 2, (rows, n), dtype=np.uint8).astype(np.float64) for rows in chunks(n, resamples))
+    return np.concatenate([difference(np.zeros((1, n))), *map(difference, drawn)])
 
 
 def _standardised(values: ArrayLike, ranked: bool, centred: bool) -> FloatArray:

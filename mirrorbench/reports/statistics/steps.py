@@ -110,8 +110,8 @@ def with_verdicts(table: Table, steps: Sequence[Step], marker: Marker) -> Table:
     for i, corrected in zip(p, holm(list(p.values())), strict=True):
         made[i] = replace(made[i], corrected=corrected, separable=corrected < 1 - LEVEL)
     note = (
-        f"Verdicts: paired tests over items, given the seeds (bootstrap for AUC and averages), p Holm-corrected over "
-        f"{len(p)} comparison{'' if len(p) == 1 else 's'}, level {1 - LEVEL:.2f}; {LEVEL:.0%} percentile bootstrap of "
-        f"the difference ({RESAMPLES:,} permutations, {TABLE_RESAMPLES:,} resamples)."
+        f"Verdicts: paired tests over items, given the seeds ({RESAMPLES:,} permutations; McNemar for right and wrong "
+        f"answers of one seed each, bootstrap for AUC), Holm-corrected over {len(p)} comparison{'s' * (len(p) > 1)}, "
+        f"level {1 - LEVEL:.2f}; {LEVEL:.0%} percentile bootstrap of the difference ({TABLE_RESAMPLES:,} resamples)."
     )
     return replace(table, verdicts=tuple(made), notes=(*table.notes, note) if p else table.notes)

@@ -144,12 +144,25 @@ def test_each_row_is_compared_with_the_one_read_alike_on_each_task(tmp_path: Pat
 
 def test_an_average_over_many_tasks_stands_for_them(tmp_path: Path, plugins: Plugins) -> None:
     tasks = [f"t{n}" for n in range(5)]
-    stored = [row(tmp_path, spec, task, noise) for task in tasks for spec, noise in ((MEAN, 1.5), (TUNED, 0.9))]
+    stored = [row(tmp_path, spec, task, noise) for task in tasks for spec, noise in ((MEAN, 1.5), (TUNED, 1.3))]
     table = judge(stored, plugins)
     (verdict,) = table.verdicts
-    assert (verdict.column, verdict.test) == ("avg.", "bootstrap")
+    assert (verdict.column, verdict.test) == ("avg.", "permutation")
     scores = [r.scores[-1] for r in table.rows]
     assert verdict.difference == pytest.approx(scores[1].mean - scores[0].mean)  # type: ignore[union-attr]
+    rng, observed, extreme = np.random.default_rng(0), 0.0, 0
+    read = [items.values for entry in stored if (items := entry.items(plugins))]
+    ranks = [tuple(map(rankdata, (tuned, mean, GOLD))) for mean, tuned in zip(read[::2], read[1::2], strict=True)]
+    for trial in range(1001):  # the first without a swap
+        gains = []
+        for tuned, mean, gold in ranks:
+            swap = rng.integers(0, 2, N) * (trial > 0)
+            sides = np.where(swap, mean, tuned), np.where(swap, tuned, mean)
+            gains.append(np.corrcoef(sides[0], gold)[0, 1] - np.corrcoef(sides[1], gold)[0, 1])
+        observed = observed or abs(float(np.mean(gains)))
+        extreme += abs(np.mean(gains)) >= observed - 1e-12
+    assert verdict.p == pytest.approx(extreme / 1001, abs=0.03)
+    assert 0.01 < extreme / 1001 < 0.5
     assert len(judge(stored[:-2], plugins).verdicts) == 4
     assert {v.column for v in judge(stored[:-1], plugins).verdicts} == set(tasks[:-1])
 
