@@ -25,6 +25,9 @@ ALL = {
     for command in own_commands(page.read_text(encoding="utf-8"))
 }
 
+OF_PLUGINS = ("simcse", "ct", "tsdae")
+"""Methods of the packages in plugins/."""
+
 
 def unknown(command: str, plugins: Plugins) -> list[str]:
     """Methods, tasks and grids that a command names and that nobody knows; raises where it cannot be read at all."""
@@ -34,7 +37,7 @@ def unknown(command: str, plugins: Plugins) -> list[str]:
         given = values.get(key)
         for text in filter(None, [given] if isinstance(given, str) else given or []):
             spec = parse_spec(str(text))
-            if spec.method and spec.method not in plugins.methods and spec.method != "simcse":
+            if spec.method and spec.method not in plugins.methods and spec.method not in OF_PLUGINS:
                 found.append(spec.method)
     for key in ("tasks", "task"):
         given = values.get(key)

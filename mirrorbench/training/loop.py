@@ -71,19 +71,23 @@ class TuningReport:
         }
 
 
-def batches(n: int, size: int, drop_last: bool, rng: np.random.Generator) -> Iterator[NDArray[np.int64]]:
+def batches(
+    n: int, size: int, drop_last: bool, rng: np.random.Generator, together: int = 1
+) -> Iterator[NDArray[np.int64]]:
     """One epoch's batches of the indices of n strings, at least 2, in random order.
 
     With ``drop_last`` an incomplete last batch is skipped; otherwise the strings are spread evenly over the batches, so
-    that no batch has hardly any negatives.
+    that no batch has hardly any negatives. ``together``: so many indices in a row come into the same batch.
     """
-    order = rng.permutation(n)
+    order = rng.permutation(n // together)[:, None] * together + np.arange(together)
+    n, size = len(order), max(1, size // together)
     if drop_last and n >= size:
         for start in range(0, n - size + 1, size):
-            yield order[start : start + size]
+            yield order[start : start + size].ravel()
     else:
         # An odd number of strings in batches of two: one batch of three, rather than a string without negatives.
-        yield from np.array_split(order, min(-(-n // size), n // 2))
+        most = n // 2 if together == 1 else n
+        yield from (rows.ravel() for rows in np.array_split(order, min(-(-n // size), most)))
 
 
 def tune_backbone(
@@ -123,7 +127,7 @@ def tune_backbone(
         for _ in range(recipe.epochs):
             made = pairs(texts, maker)
             n, done = len(made.left), 0
-            for batch in tokenizer.batches(made, batches(n, recipe.batch_size, recipe.drop_last, rng)):
+            for batch in tokenizer.batches(made, batches(n, recipe.batch_size, recipe.drop_last, rng, made.together)):
                 loop.step(batch)
                 before, done = done, done + len(batch.labels)
                 advance(done * len(texts) // n - before * len(texts) // n)

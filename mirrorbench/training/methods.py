@@ -32,11 +32,13 @@ class Pairs:
         right: second views, same length and order.
         groups: the group of each pair; pairs of one group are no negatives of each other. ``None``: each pair is a
             group.
+        together: how many pairs in a row come into the same batch, in their order; a divisor of their number.
     """
 
     left: Sequence[TextInput]
     right: Sequence[TextInput]
     groups: Sequence[Hashable] | None = None
+    together: int = 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -183,6 +183,14 @@ def test_the_recipe_is_preset_then_backbone_then_user(make: Make, bert: str, mon
 
 
 @pytest.mark.parametrize("architecture", ["bert", "roberta"])
+def test_a_preset_tunes_on_no_longer_texts_than_the_model_can_take(
+    make: Make, bert: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(backbones, "max_positions", lambda setting: 20)
+    recipes = [make(spec).cells[0].model.recipe for spec in (f"{bert}+mirror", f"{bert}+mirror:train_max_length=40")]
+    assert [recipe and recipe.train_max_length for recipe in recipes] == [20, 40]
+
+
 def test_a_task_may_want_longer_texts(
     make: Make, registered: Plugins, random_model: Callable[[str], Path], architecture: str
 ) -> None:

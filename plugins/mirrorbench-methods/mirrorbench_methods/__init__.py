@@ -1,0 +1,45 @@
+"""Label-free tuning methods beside Mirror-BERT: each a recipe and what it minimises, one module a method."""
+
+from __future__ import annotations
+
+from mirrorbench import hookimpl
+from mirrorbench.core.hooks import Register
+from mirrorbench.training.methods import Method
+from mirrorbench_methods import ct, tsdae
+
+_LEVELS = {"wic": "sentence"}
+"""Of words in context these methods encode the whole sentence."""
+
+
+@hookimpl
+def register_methods(register: Register) -> None:
+    """The methods, under their names in a spec."""
+    register(
+        "ct",
+        Method("ct", ct.preset, label="{backbone} + CT", pairs=ct.pairs, levels=_LEVELS),
+        "Contrastive Tension: two copies of the model agree on the same string and on no others",
+    )
+    register(
+        "tsdae",
+        Method("tsdae", tsdae.preset, label="{backbone} + TSDAE", levels=_LEVELS),
+        "TSDAE: a decoder rebuilds the string from the vector of what is left of its words",
+    )
+
+
+@hookimpl
+def register_losses(register: Register) -> None:
+    """What they minimise."""
+    register("contrastive-tension", ct.ContrastiveTension, "cross-entropy of whether two strings are the same (CT)")
+    register("reconstruction", tsdae.Reconstruction, "cross-entropy of each token of the whole string (TSDAE)")
+
+
+@hookimpl
+def register_augmentations(register: Register) -> None:
+    """What they do to texts."""
+    register(
+        "word_deletion",
+        tsdae.delete_words,
+        on="text",
+        probability=True,
+        description="probability that a word is deleted",
+    )

@@ -1,0 +1,96 @@
+"""Contrastive Tension (Carlsson et al., "Semantic Re-tuning with Contrastive Tension", ICLR 2021).
+
+Two copies of the model read the two texts of a pair; their dot product says whether the texts are the same. Seven pairs
+of different texts follow each pair of the same text. Both copies learn, and the second is kept.
+
+"Released code" is https://github.com/FreddeFrallan/Contrastive-Tension, which states the paper's hyper-parameters.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from mirrorbench.core.devices import moved
+from mirrorbench.core.errors import TuningError
+from mirrorbench.training.methods import PairMaker, Pairs
+from mirrorbench.training.objective import Objective
+from mirrorbench.training.recipes import Recipe
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
+    from mirrorbench.models.transformer import Transformer
+    from mirrorbench.training.microbatch import TokenizedPairs
+
+DIFFERENT = 7
+"""Pairs of different texts for each pair of the same (K; released code: ``negative_k=7``)."""
+BOUNDARIES = (500, 1000, 1500, 2000)
+RATES = (1.0, 0.8, 0.6, 0.4, 0.2)
+"""The learning rate after so many steps, over the first one (released code: 1e-5, 8e-6, 6e-6, 4e-6, 2e-6)."""
+
+
+def preset(level: str, architecture: str, protocol: str) -> Recipe:
+    """CT's recipe, the same at every level.
+
+    Learning rate, batches of 16 pairs, texts of at most 75 tokens: the released code (``ExampleTraining.py``,
+    "Hyperparamters from the Original CT paper"). Mean pooling, and no dropout, since both copies are called with
+    ``training=False``: the released code (``ContrastiveTensionModel.py``). Its 10 epochs of 500 batches are the
+    5,000 steps that one epoch over 10,000 strings takes here.
+    """
+    return Recipe(
+        temperature=1.0, epochs=1, train_max_length=75, pooling="mean", lr=1e-5, batch_size=16, weight_decay=0.0,
+        loss="contrastive-tension", augment=(("dropout", 0.0),), clean_corpus=protocol == "paper",
+    )  # fmt: skip
+
+
+def pairs(texts: Sequence[str], maker: PairMaker) -> Pairs:
+    """Each text with itself, then with ``DIFFERENT`` others; ``released``: both sides of those are drawn anew.
+
+    Pairs of the same text have the label 0. A draw of the released code may hit the text itself.
+    """
+    n, k = len(texts), DIFFERENT
+    own = np.arange(n)[:, None]
+    left = right = own.repeat(k, axis=1)
+    if maker.protocol == "released":
+        left, right = maker.rng.integers(n, size=(2, n, k))
+    else:
+        right = (own + 1 + maker.rng.integers(n - 1, size=(n, k))) % n
+    rows = (np.hstack([own, side]).ravel().tolist() for side in (left, right))
+    first, second = ([texts[row] for row in side] for side in rows)
+    made = maker.pairs(first, second, ["same", *["different"] * k] * n)
+    return replace(made, together=k + 1)
+
+
+class ContrastiveTension(Objective):
+    """Binary cross-entropy of the dot products of both copies, with RMSprop and a falling learning rate."""
+
+    def __init__(self, transformer: Transformer, recipe: Recipe) -> None:
+        super().__init__(transformer, recipe)
+        self.readers = (replace(transformer, model=copy.deepcopy(transformer.model)), transformer)
+
+    def loss(self, left: Tensor, right: Tensor, batch: TokenizedPairs, most: int) -> Tensor:
+        """The mean over the pairs."""
+        from torch.nn.functional import binary_cross_entropy_with_logits
+
+        if int(batch.labels.max()) > 1:
+            told = f"loss={self.recipe.loss} needs pairs of the same and of different texts"
+            raise TuningError(told, "Write +ct, or choose another loss.")
+        same = moved((batch.labels == 0).to(left.dtype), left.device)
+        return binary_cross_entropy_with_logits((left * right).sum(1), same)
+
+    def optimizer(self) -> torch.optim.Optimizer:
+        """RMSprop (released code) with TensorFlow's defaults, rho = 0.9 and epsilon = 1e-7."""
+        import torch
+
+        recipe = self.recipe
+        return torch.optim.RMSprop(self.weights, recipe.lr, alpha=0.9, eps=1e-7, weight_decay=recipe.weight_decay)
+
+    def stepped(self, optimizer: torch.optim.Optimizer, steps: int) -> None:
+        """Set the rate of the next step; a boundary itself still has the rate before it, as in TensorFlow."""
+        optimizer.param_groups[0]["lr"] = self.recipe.lr * RATES[sum(steps > boundary for boundary in BOUNDARIES)]

@@ -1,0 +1,111 @@
+"""TSDAE (Wang et al., Findings of EMNLP 2021): a decoder rebuilds a text from the vector of what is left of its words.
+
+It sees nothing of the text but that vector. It shares the model's weights; what it has beside them, the attention to
+the vector and the prediction head, learns too and is dropped afterwards.
+
+"Authors' example": examples/unsupervised_learning/TSDAE in https://github.com/UKPLab/sentence-transformers.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import TYPE_CHECKING, Any
+
+from mirrorbench.core.devices import moved
+from mirrorbench.core.errors import TuningError
+from mirrorbench.training.augmentations import AugmentationContext
+from mirrorbench.training.objective import Objective
+from mirrorbench.training.recipes import Recipe
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from mirrorbench.models.batching import Ragged
+    from mirrorbench.models.transformer import Transformer
+    from mirrorbench.training.microbatch import TokenizedPairs
+
+
+def preset(level: str, architecture: str, protocol: str) -> Recipe:
+    """TSDAE's recipe: 60 % of the words deleted, [CLS] and tied weights are the paper's best combination.
+
+    Batches of 8, a constant learning rate of 3e-5, no weight decay, one epoch: the authors' example (``README.md``); 75
+    tokens, an incomplete last batch left out: its ``train_stsb_tsdae.py``. Dropout 0.1: the model's own.
+    """
+    return Recipe(
+        temperature=1.0, epochs=1, train_max_length=75, pooling="cls", lr=3e-5, batch_size=8, weight_decay=0.0,
+        loss="reconstruction", augment=(("dropout", 0.1), ("word_deletion", 0.6)), drop_last=protocol == "released",
+        clean_corpus=protocol == "paper",
+    )  # fmt: skip
+
+
+def delete_words(text: str, context: AugmentationContext) -> str:
+    """Delete each word, as spaces separate them, with probability ``context.rate``; at least a random one stays."""
+    words = text.split()
+    kept = context.rng.random(len(words)) >= context.rate
+    if words and not kept.any():
+        kept[context.rng.integers(len(words))] = True
+    return " ".join(word for word, stays in zip(words, kept, strict=True) if stays)
+
+
+class Reconstruction(Objective):
+    """Mean cross-entropy of the first views' tokens, given those before them and the second view's vector."""
+
+    def __init__(self, transformer: Transformer, recipe: Recipe) -> None:
+        super().__init__(transformer, recipe)
+        self.readers = (None, transformer)
+        self.decoder = tied_decoder(transformer)
+        self.modules.append(self.decoder)
+
+    def loss(self, left: Tensor, right: Tensor, batch: TokenizedPairs, most: int) -> Tensor:
+        """The mean over the tokens of the batch, decoded in parts where memory is short."""
+        from torch.utils.checkpoint import checkpoint
+
+        ids = batch.view(0)[0]
+        # An eighth: predictions are as wide as the vocabulary, so they take more than the layers do.
+        size = max(1, most // 8 // int(ids.lengths.max()))
+        if size >= len(ids):
+            total = self.surprise(right, ids)
+        else:
+            parts = [range(len(ids))[start : start + size] for start in range(0, len(ids), size)]
+            total = sum(
+                checkpoint(self.surprise, right[p[0] : p[-1] + 1], ids.take(p), use_reentrant=False) for p in parts
+            )
+        return total / (len(ids.values) - len(ids))
+
+    def surprise(self, vectors: Tensor, ids: Ragged) -> Tensor:
+        """The summed cross-entropy of all tokens but the first of each text, given its vector."""
+        import torch
+        from torch.nn.functional import cross_entropy
+
+        width = int(ids.lengths.max())
+        padded = ids.padded(width, self.transformer.tokenizer.pad_token_id or 0)
+        tokens, real = (moved(torch.from_numpy(array), vectors.device) for array in (padded, ids.mask(width)))
+        logits = self.decoder(input_ids=tokens[:, :-1], encoder_hidden_states=vectors[:, None], use_cache=False).logits
+        wanted = tokens.masked_fill(~real, -100)[:, 1:]  # what cross_entropy leaves out
+        return cross_entropy(logits.flatten(0, 1).float(), wanted.flatten(), reduction="sum")
+
+
+def tied_decoder(transformer: Transformer) -> Any:
+    """The backbone as a decoder that shares the model's weights; ``TuningError`` if it cannot be one."""
+    from transformers import AutoModelForCausalLM
+
+    from mirrorbench.models.transformer import quiet_transformers
+
+    config = copy.deepcopy(transformer.model.config)
+    config.is_decoder = config.add_cross_attention = True
+    try:
+        with quiet_transformers():
+            decoder = AutoModelForCausalLM.from_pretrained(transformer.path, config=config, local_files_only=True)
+    except ValueError:  # no such model of this architecture
+        decoder = None
+    own = dict(decoder.base_model.named_parameters()) if decoder else {}
+    if not any("cross" in name for name in own):
+        told = f"tsdae needs a decoder, and transformers has none with cross-attention for {config.model_type}"
+        raise TuningError(told, "Use a backbone of the BERT or RoBERTa family, or another method.")
+    decoder = decoder.float().to(transformer.device)
+    for name, weight in transformer.model.named_parameters():
+        if name in own:
+            module, _, attribute = name.rpartition(".")
+            setattr(decoder.base_model.get_submodule(module), attribute, weight)
+    decoder.get_output_embeddings().weight = decoder.get_input_embeddings().weight
+    return decoder

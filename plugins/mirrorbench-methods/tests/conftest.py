@@ -1,0 +1,23 @@
+"""The plugin under test, and the fixtures for tests of plugins."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+HERE = Path(__file__).resolve().parent
+# The plugin, installed or not, and the fixtures of a checkout of mirrorbench.
+sys.path[:0] = [str(HERE), str(HERE.parent), str(HERE.parents[2] / "tests")]
+
+import mirrorbench_methods
+from harness.fixtures import own_folders, plugins, said
+
+__all__ = ["own_folders", "plugins", "said"]
+
+
+@pytest.fixture
+def plugin() -> ModuleType:
+    return mirrorbench_methods

@@ -1,0 +1,130 @@
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from harness.fixtures import Said
+from mirrorbench_methods import ct
+from tuned import TEXTS, TINY, learns_and_repeats, opened, pairs_of
+
+from mirrorbench.core.errors import TuningError
+from mirrorbench.core.plugins import Plugins
+from mirrorbench.training.loop import _Loop, batches
+from mirrorbench.training.methods import PairMaker
+from mirrorbench.training.microbatch import MicroBatchReader
+
+
+def maker(protocol: str) -> PairMaker:
+    return PairMaker(ct.preset("sentence", "bert", protocol), np.random.default_rng(0), "[MASK]", protocol, {})
+
+
+@pytest.mark.parametrize("protocol", ["paper", "released"])
+def test_seven_different_pairs_follow_each_of_the_same(protocol: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(PairMaker, "augment", lambda maker, texts: list(texts))
+    made = ct.pairs(TEXTS, maker(protocol))
+    left, right = ([item.text for item in side] for side in (made.left, made.right))
+    assert made.groups is not None
+    assert left[::8] == right[::8] == TEXTS
+    assert made.groups[:9] == ["same", *["different"] * 7, "same"]
+    apart = [n for n in range(len(left)) if n % 8]
+    if protocol == "paper":
+        assert all(left[n] == TEXTS[n // 8] != right[n] for n in apart)
+    assert len({right[n] for n in apart}) == len(TEXTS)
+    assert (len({left[n] for n in range(1, 8)}) > 1) == (protocol == "released")
+    orders = [np.concatenate(list(batches(len(left), 16, drop, np.random.default_rng(1), 8))) for drop in (False, True)]
+    for order in orders:
+        assert sorted(order.tolist()) == list(range(len(left)))
+        assert (order.reshape(-1, 8) % 8 == np.arange(8)).all()
+    sizes = [len(batch) for batch in batches(len(left), 16, False, np.random.default_rng(1), 8)]
+    assert sizes == [16] * (len(TEXTS) // 2)
+
+
+def batch_of(transformer: Any) -> Any:
+    texts = [TEXTS[n] for n in (0, 0, 0, 3, 3, 5)]
+    return texts, [TEXTS[n] for n in (0, 7, 9, 3, 1, 2)], [0, 1, 1, 0, 1, 1]
+
+
+def test_the_loss_is_the_cross_entropy_of_dot_products(plugins: Plugins) -> None:
+    transformer, recipe = opened(plugins, "ct")
+    left, right, labels = batch_of(transformer)
+    vectors = [torch.randn(6, 4, generator=torch.Generator().manual_seed(n)) for n in (1, 2)]
+    objective = ct.ContrastiveTension(transformer, recipe)
+    found = objective.loss(*vectors, pairs_of(transformer, left, right, labels), 1)
+    total = 0.0
+    for one, other, label in zip(*vectors, labels, strict=True):
+        same = 1 / (1 + math.exp(-sum(a * b for a, b in zip(one.tolist(), other.tolist(), strict=True))))
+        total -= math.log(1 - same if label else same)
+    assert found.item() == pytest.approx(total / 6, abs=1e-5)
+
+
+def test_a_step_is_that_of_sentence_transformers(plugins: Plugins) -> None:
+    """Their loss on the same batch, a sum where this is a mean; and RMSprop as TensorFlow documents it."""
+    library = pytest.importorskip("sentence_transformers")
+    modules, losses = (pytest.importorskip(f"sentence_transformers.{part}") for part in ("models", "losses"))
+    transformer, recipe = opened(plugins, "ct")
+    left, right, labels = batch_of(transformer)
+    encoder = modules.Transformer(str(TINY), max_seq_length=64)
+    pooling = modules.Pooling(transformer.model.config.hidden_size, "mean")
+    theirs = losses.ContrastiveTensionLoss(library.SentenceTransformer(modules=[encoder, pooling], device="cpu"))
+    theirs.eval()  # without dropout
+    features = [dict(transformer.tokenizer(side, return_tensors="pt", padding=True)) for side in (left, right)]
+    expected = theirs(features, 1.0 - torch.tensor(labels)) / len(labels)
+    loop = _Loop(MicroBatchReader(ct.ContrastiveTension(transformer, recipe), "fp32", True), 0)
+    pairs = pairs_of(transformer, left, right, labels)
+    torch.testing.assert_close(loop.within_memory(pairs), expected.detach(), rtol=1e-5, atol=1e-5)
+    expected.backward()
+    key = "encoder.layer.1.output.dense.weight"
+    weights, moved = [], []
+    for reader, model in zip(loop.objective.readers, (theirs.model1, theirs.model2), strict=True):
+        assert reader is not None
+        weights.append(dict(reader.model.named_parameters())[key])
+        (gradient,) = (weight.grad for name, weight in model.named_parameters() if name.endswith(key))
+        torch.testing.assert_close(weights[-1].grad, gradient, rtol=1e-3, atol=1e-5)
+        mean_square = 0.1 * weights[-1].grad ** 2
+        moved.append(weights[-1].detach() - 1e-5 * weights[-1].grad / (mean_square.sqrt() + 1e-7))
+    assert not torch.equal(*moved)
+    loop.step(pairs)
+    for weight, expected in zip(weights, moved, strict=True):
+        torch.testing.assert_close(weight.detach(), expected, rtol=0, atol=2e-7)
+
+
+def test_the_rate_falls_every_500_steps(plugins: Plugins) -> None:
+    transformer, recipe = opened(plugins, "ct")
+    objective = ct.ContrastiveTension(transformer, recipe)
+    optimizer, seen = objective.optimizer(), []
+    for steps in range(2100):
+        if steps:
+            objective.stepped(optimizer, steps)
+        seen.append(optimizer.param_groups[0]["lr"])
+    # tf.optimizers.schedules.PiecewiseConstantDecay: values[0] while step <= boundaries[0], and so on.
+    expected = [1e-5] * 501 + [8e-6] * 500 + [6e-6] * 500 + [4e-6] * 500 + [2e-6] * 99
+    assert seen == pytest.approx(expected)
+
+
+def test_pairs_without_the_same_and_different_are_refused(plugins: Plugins) -> None:
+    transformer, recipe = opened(plugins, "ct")
+    pairs = pairs_of(transformer, TEXTS[:3], TEXTS[:3], [0, 1, 2])
+    with pytest.raises(TuningError, match="needs pairs of the same and of different texts"):
+        ct.ContrastiveTension(transformer, recipe).loss(torch.ones(3, 2), torch.ones(3, 2), pairs, 1)
+
+
+def test_it_learns_and_repeats(plugins: Plugins) -> None:
+    learns_and_repeats(plugins, "ct", dropout=0.1)
+
+
+def test_it_tunes_through_the_command_line(said: Said, tmp_path: Path) -> None:
+    (tmp_path / "mine.txt").write_text("\n".join(TEXTS) + "\n", encoding="utf-8")
+    specs = ["--encoder", "tiny+ct", "--encoder", "tiny+tsdae"]
+    code, out, err = said("run", "--offline", "--tasks", "quick-sts", "--corpus", "mine.txt", *specs)
+    assert code == 0, err
+    assert "tiny + CT" in out
+    assert "tiny + TSDAE" in out
+    code, out, err = said(
+        "run", "--offline", "--tasks", "quick-sts", "--encoder", "tiny+mirror:loss=contrastive-tension"
+    )
+    assert code == 1
+    assert "Write +ct" in out + err

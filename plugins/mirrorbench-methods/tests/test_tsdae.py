@@ -1,0 +1,123 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from mirrorbench_methods import tsdae
+from tuned import TEXTS, TINY, learns_and_repeats, opened, pairs_of
+
+from mirrorbench.core.errors import TuningError
+from mirrorbench.core.plugins import Plugins
+from mirrorbench.training.augmentations import AugmentationContext
+from mirrorbench.training.loop import _Loop
+from mirrorbench.training.microbatch import MicroBatchReader
+
+WHOLE = [TEXTS[n] for n in (0, 30, 5, 31)]
+LEFT_OVER = ["near the", "saw", TEXTS[5], "nobody saw the"]
+
+
+@pytest.fixture
+def loop(plugins: Plugins) -> _Loop:
+    transformer, recipe = opened(plugins, "tsdae", dropout=0)
+    torch.manual_seed(0)
+    return _Loop(MicroBatchReader(tsdae.Reconstruction(transformer, recipe), "fp32", True), 0)
+
+
+def batch_of(loop: _Loop) -> Any:
+    return pairs_of(loop.objective.transformer, WHOLE, LEFT_OVER, [0, 1, 2, 3])
+
+
+def cross_attention(decoder: Any) -> dict[str, torch.Tensor]:
+    return {name: value for name, value in decoder.state_dict().items() if "crossattention" in name}
+
+
+def test_the_decoder_has_the_models_own_weights(loop: _Loop) -> None:
+    model, decoder = loop.objective.transformer.model, loop.objective.modules[0]
+    shared = {name: weight for name, weight in model.named_parameters() if not name.startswith("pooler")}
+    own = dict(decoder.base_model.named_parameters())  # type: ignore[operator, union-attr]
+    assert all(own[name] is weight for name, weight in shared.items())
+    assert {name for name in own if "crossattention" not in name} == set(shared)
+    assert decoder.get_output_embeddings().weight is shared["embeddings.word_embeddings.weight"]  # type: ignore[operator]
+    assert len({id(weight) for weight in loop.objective.weights}) == len(loop.objective.weights)
+
+
+def test_the_loss_is_the_teacher_forced_cross_entropy(loop: _Loop) -> None:
+    """Token by token, each text alone, with transformers' own decoder and no padding."""
+    objective, tokenizer = loop.objective, loop.objective.transformer.tokenizer
+    found = loop.within_memory(batch_of(loop))
+    total, n = 0.0, 0
+    with torch.no_grad():
+        for whole, left_over in zip(WHOLE, LEFT_OVER, strict=True):
+            states = objective.transformer.model(**tokenizer(left_over, return_tensors="pt")).last_hidden_state
+            ids = tokenizer(whole)["input_ids"]
+            for place in range(1, len(ids)):
+                before = torch.tensor([ids[:place]])
+                logits = objective.modules[0](input_ids=before, encoder_hidden_states=states[:, :1]).logits
+                total -= logits[0, -1].log_softmax(0)[ids[place]].item()
+                n += 1
+    assert found.item() == pytest.approx(total / n, abs=1e-5)
+
+
+def test_loss_and_gradients_are_those_of_sentence_transformers(loop: _Loop) -> None:
+    library = pytest.importorskip("sentence_transformers")
+    modules, losses = (pytest.importorskip(f"sentence_transformers.{part}") for part in ("models", "losses"))
+    encoder = modules.Transformer(str(TINY), max_seq_length=64)
+    pooling = modules.Pooling(256, "cls")
+    model = library.SentenceTransformer(modules=[encoder, pooling], device="cpu")
+    theirs = losses.DenoisingAutoEncoderLoss(model, tie_encoder_decoder=True).eval()
+    theirs.decoder.load_state_dict(cross_attention(loop.objective.modules[0]), strict=False)
+    tokenizer = loop.objective.transformer.tokenizer
+    features = [dict(tokenizer(side, return_tensors="pt", padding=True)) for side in (LEFT_OVER, WHOLE)]
+    expected = theirs(features, torch.zeros(4))
+    expected.backward()
+    torch.testing.assert_close(loop.within_memory(batch_of(loop)), expected.detach(), rtol=1e-5, atol=1e-5)
+    gradients = {name: weight.grad for name, weight in theirs.decoder.named_parameters() if weight.grad is not None}
+    ours = {
+        name: weight.grad for name, weight in loop.objective.modules[0].named_parameters() if weight.grad is not None
+    }
+    assert ours.keys() == gradients.keys()
+    assert len(ours) > 60
+    for name, gradient in gradients.items():
+        torch.testing.assert_close(ours[name].to_dense(), gradient, rtol=1e-3, atol=1e-5)
+
+
+def test_parts_of_a_batch_give_the_same_gradients(loop: _Loop) -> None:
+    found = []
+    for most in (1 << 20, 100):  # a text a part
+        loop.most = loop.held = most
+        loss = loop.within_memory(batch_of(loop))
+        found.append([loss, *(weight.grad.to_dense() for weight in loop.objective.weights if weight.grad is not None)])
+    assert len(found[0]) == len(found[1]) > 60
+    for one, other in zip(*found, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-6)
+
+
+@pytest.mark.parametrize("rate", [0.3, 0.6, 0.99])
+def test_words_are_deleted_at_the_rate_and_one_stays(rate: float) -> None:
+    context = AugmentationContext(np.random.default_rng(0), rate, "[MASK]", "paper")
+    words = [f"w{n}" for n in range(200)]
+    shares = []
+    for _ in range(100):
+        kept = tsdae.delete_words(" ".join(words), context).split()
+        assert kept == [word for word in words if word in set(kept)]
+        shares.append(len(kept) / len(words))
+    assert np.mean(shares) == pytest.approx(1 - rate, abs=0.01)
+    assert {tsdae.delete_words("a b", context) for _ in range(200)} >= {"a", "b"}
+    assert tsdae.delete_words("  ", context) == ""
+
+
+def test_a_model_without_a_decoder_is_an_error_with_a_way_out(loop: _Loop, monkeypatch: pytest.MonkeyPatch) -> None:
+    from transformers import DistilBertConfig, GPTNeoXConfig
+
+    transformer = loop.objective.transformer
+    for config in (DistilBertConfig(), GPTNeoXConfig(hidden_size=8, num_attention_heads=2, num_hidden_layers=1)):
+        monkeypatch.setattr(transformer.model, "config", config)
+        with pytest.raises(TuningError, match="transformers has none with cross-attention for") as caught:
+            tsdae.tied_decoder(transformer)
+        assert "another method" in caught.value.hint
+
+
+def test_it_learns_and_repeats(plugins: Plugins) -> None:
+    learns_and_repeats(plugins, "tsdae")

@@ -1,0 +1,57 @@
+"""Short tunings of the embedded model with a method of the plugin."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from mirrorbench.core.plugins import Plugins
+from mirrorbench.core.specs import parse_spec
+from mirrorbench.models.backbones import locate
+from mirrorbench.models.transformer import Transformer
+from mirrorbench.runs.loading import open_for_tuning
+from mirrorbench.training.loop import TuningReport, tune_backbone
+from mirrorbench.training.microbatch import TokenizedPairs
+from mirrorbench.training.recipes import Recipe, override
+
+WORDS = ["river", "stone", "garden", "music", "winter", "window", "letter", "bridge"]
+TEXTS = [f"the {one} is near the old {other}" for n, one in enumerate(WORDS) for other in WORDS[n + 1 :]]
+TEXTS += [f"nobody saw the {word}" for word in WORDS]
+TINY = locate(parse_spec("tiny"), "en", offline=True)
+
+
+def opened(plugins: Plugins, method: str, **changes: Any) -> tuple[Transformer, Recipe]:
+    """The embedded model as a tuning opens it, and the recipe."""
+    registered = plugins.augmentations.by_name()
+    preset = plugins.methods[method].preset("sentence", "bert", "paper")
+    recipe = override(preset, {"train_max_length": 64, **changes}, registered)
+    return open_for_tuning(TINY, recipe, registered, torch.device("cpu")), recipe
+
+
+def tuned(plugins: Plugins, method: str, seed: int = 0, **changes: Any) -> tuple[TuningReport, dict[str, torch.Tensor]]:
+    """A tuning on ``TEXTS``, and the weights after it."""
+    transformer, recipe = opened(plugins, method, **changes)
+    report = tune_backbone(
+        transformer, TEXTS, recipe, seed, plugins.augmentations.by_name(), pairs=plugins.methods[method].pairs,
+        losses=plugins.losses.by_name(),
+    )  # fmt: skip
+    return report, transformer.model.state_dict()
+
+
+def pairs_of(transformer: Transformer, left: list[str], right: list[str], labels: list[int]) -> TokenizedPairs:
+    """A batch."""
+    return TokenizedPairs(transformer.tokenize([*left, *right], 64), None, torch.tensor(labels))
+
+
+def learns_and_repeats(plugins: Plugins, method: str, **changes: Any) -> None:
+    """A tuning changes the weights and their names not; it repeats bit for bit, and another seed gives others."""
+    before = opened(plugins, method, **changes)[0].model.state_dict()
+    report, one = tuned(plugins, method, **changes)
+    _, again = tuned(plugins, method, **changes)
+    _, other = tuned(plugins, method, seed=1, **changes)
+    assert report.steps > 3
+    assert one.keys() == before.keys()
+    assert any(not torch.equal(one[name], before[name]) for name in one)
+    assert all(torch.equal(one[name], again[name]) for name in one)
+    assert any(not torch.equal(one[name], other[name]) for name in one)
