@@ -182,7 +182,6 @@ def test_the_recipe_is_preset_then_backbone_then_user(make: Make, bert: str, mon
     assert (cell.pooling.max_length, cell.pooling.layers, cell.pooling.mode) == (30, "-2:", "mean")
 
 
-@pytest.mark.parametrize("architecture", ["bert", "roberta"])
 def test_a_preset_tunes_on_no_longer_texts_than_the_model_can_take(
     make: Make, bert: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -191,6 +190,7 @@ def test_a_preset_tunes_on_no_longer_texts_than_the_model_can_take(
     assert [recipe and recipe.train_max_length for recipe in recipes] == [20, 40]
 
 
+@pytest.mark.parametrize("architecture", ["bert", "roberta"])
 def test_a_task_may_want_longer_texts(
     make: Make, registered: Plugins, random_model: Callable[[str], Path], architecture: str
 ) -> None:
