@@ -103,22 +103,28 @@ def create_sbert(spec: EncoderSpec, context: EncoderContext) -> LazyEncoder:
     if "max_length" in params and "pooling" not in params:
         problem = f"{spec}: max_length belongs to a pooling, and this spec names none"
         raise UsageError(problem, "Add pooling=mean-padded, or leave max_length out.")
-    if path := params.get("path"):
-        directory = Path(path).expanduser().resolve()
+    directory = sbert_directory(spec, context.offline)
+    if "pooling" not in params:
+        return sentence_transformer(directory, context)
+    pooling = Pooling(params["pooling"], max_length=params.get("max_length", DEFAULT_MAX_LENGTH))
+    return pooled_backbone(_only_transformer(directory), pooling, context)
+
+
+def sbert_directory(spec: EncoderSpec, offline: bool) -> Path:
+    """The files of the model that a spec ``sbert`` names."""
+    if path := spec.get("path"):
+        directory = Path(str(path)).expanduser().resolve()
         if not (directory / "modules.json").is_file() and not (directory / "config.json").is_file():
             raise ModelUnavailableError(
                 f"{spec}: {directory} is no directory of a sentence-transformers model",
                 "It holds modules.json, as written by SentenceTransformer.save().",
             )
-    else:
-        name = params.get("model", "sbert")
-        known = name in backbones.BACKBONES or "/" in name
-        hub = EncoderSpec(name if known else f"sentence-transformers/{name}", spec.revision)
-        directory = backbones.locate(hub, "en", context.offline)
-    if "pooling" not in params:
-        return sentence_transformer(directory, context)
-    pooling = Pooling(params["pooling"], max_length=params.get("max_length", DEFAULT_MAX_LENGTH))
-    return pooled_backbone(_only_transformer(directory), pooling, context)
+        return directory
+    name = str(spec.get("model", "sbert"))
+    known = name in backbones.BACKBONES or "/" in name
+    return backbones.locate(
+        EncoderSpec(name if known else f"sentence-transformers/{name}", spec.revision), "en", offline
+    )
 
 
 class _Module(msgspec.Struct):

@@ -227,15 +227,17 @@ def _metadata(tuned: TunedEncoder, backbone: Path | None) -> str:
         model_name=tuned.folder.resolve().name, library_name="sentence-transformers", eval_results=scores or None,
         tags=["sentence-transformers", "feature-extraction", "sentence-similarity", "mirrorbench", tuned.spec.method],
         pipeline_tag="sentence-similarity", base_model=hub_id if named else None,
-        license=_LICENCES.get(name) or _licence_of(backbone),
+        license=licence_of(name, backbone),
     )  # fmt: skip
     return str(data.to_yaml()).strip()
 
 
-def _licence_of(backbone: Path | None) -> str | None:
-    """The licence in the backbone's own card, if its folder has one."""
+def licence_of(name: str, backbone: Path | None) -> str | None:
+    """The licence of a backbone: that of a short name, or in the backbone's own card, if its folder has one."""
     from huggingface_hub import ModelCard
 
+    if name in _LICENCES:
+        return _LICENCES[name]
     card = backbone / "README.md" if backbone else None
     if card is None or not card.is_file():
         return None

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Iterable, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,8 @@ from mirrorbench_mteb.tasks import get_task
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from mirrorbench_mteb.meta import Facts
 
 COUNTERPARTS = {
     **{f"sts{year}": f"mteb-STS{year}" for year in range(12, 17)},
@@ -61,24 +64,39 @@ def export(results: Iterable[Result], folder: Path) -> Exported:
     """
     from mteb.cache import ResultCache
 
-    from mirrorbench_mteb.model import model_meta
+    from mirrorbench_mteb.meta import model_meta
 
-    written: dict[tuple[str, str, str, str], list[tuple[Entry, Result]]] = {}
+    written: dict[tuple[str, str, str], dict[str, list[tuple[Entry, Result]]]] = {}
     left_out = []
     for result in results:
         entry = catalogue().get(COUNTERPARTS.get(result.task, result.task))
         if why := _misfit(entry, result):
             left_out.append((result.spec, result.task, why))
         elif entry is not None:
-            key = (result.spec, result.protocol, str(result.encoder.get("fingerprint", ""))[:12], entry.task)
-            written.setdefault(key, []).append((entry, result))
+            key = (result.spec, result.protocol, str(result.encoder.get("fingerprint", ""))[:12])
+            written.setdefault(key, {}).setdefault(entry.task, []).append((entry, result))
     cache, files = ResultCache(folder), []
-    for (spec, protocol, revision, task), found in written.items():
-        meta = model_meta(spec, revision or "unknown", protocol)
-        with _quiet():
-            cache.save_to_cache(_task_result(task, found), meta)
-        files.append(cache.get_task_result_path(task, meta))
+    for (spec, protocol, revision), tasks in written.items():
+        meta = model_meta(spec, revision or "unknown", _facts(tasks), protocol)
+        for task, found in tasks.items():
+            with _quiet():
+                cache.save_to_cache(_task_result(task, found), meta)
+            files.append(cache.get_task_result_path(task, meta))
     return Exported(tuple(files), tuple(left_out))
+
+
+def _facts(tasks: Mapping[str, list[tuple[Entry, Result]]]) -> Facts:
+    """What the results say of their encoder."""
+    from mirrorbench_mteb.meta import Facts
+
+    entry, first = next(iter(tasks.values()))[0]
+    told, corpus = first.encoder, first.cell.get("corpus") or {}
+    hit = [task for task, found in tasks.items() if any((r.overlap or {}).get("any_text") for _, r in found)]
+    created = min(r.created for found in tasks.values() for _, r in found)[:10] if corpus else ""
+    return Facts(
+        told.get("dimensions"), told.get("parameters"), told.get("max_length"), str(corpus.get("name", "")),
+        entry.languages[0], hit, created,
+    )  # fmt: skip
 
 
 def _misfit(entry: Entry | None, result: Result) -> str:
@@ -118,6 +136,7 @@ def _task_result(name: str, found: list[tuple[Entry, Result]]) -> Any:
         task_name=name,
         mteb_version=version("mteb"),
         scores=scores,
+        date=datetime.fromisoformat(max(r.created for _, r in found)),
         evaluation_time=sum(r.seconds.get("encode", 0.0) + r.seconds.get("score", 0.0) for _, r in found),
     )
 

