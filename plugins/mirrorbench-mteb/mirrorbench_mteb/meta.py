@@ -37,9 +37,11 @@ PAPERS = {
 }
 """The page of a method's paper, and a corpus whose card cites it."""
 LANGUAGES = {
-    "ar": "ara-Arab", "de": "deu-Latn", "en": "eng-Latn", "es": "spa-Latn", "et": "est-Latn", "fi": "fin-Latn",
-    "fr": "fra-Latn", "he": "heb-Hebr", "hr": "hrv-Latn", "it": "ita-Latn", "ko": "kor-Hang", "pl": "pol-Latn",
-    "ru": "rus-Cyrl", "tr": "tur-Latn", "zh": "zho-Hans",
+    "ar": "ara-Arab", "bg": "bul-Cyrl", "bn": "ben-Beng", "da": "dan-Latn", "de": "deu-Latn", "en": "eng-Latn",
+    "es": "spa-Latn", "et": "est-Latn", "eu": "eus-Latn", "fa": "fas-Arab", "fi": "fin-Latn", "fr": "fra-Latn",
+    "he": "heb-Hebr", "hr": "hrv-Latn", "id": "ind-Latn", "it": "ita-Latn", "ja": "jpn-Jpan", "ka": "kat-Geor",
+    "kk": "kaz-Cyrl", "ko": "kor-Hang", "nl": "nld-Latn", "pl": "pol-Latn", "ru": "rus-Cyrl", "tr": "tur-Latn",
+    "ur": "urd-Arab", "zh": "zho-Hans",
 }  # fmt: skip
 """MTEB's names (ISO 639-3 and script) of the languages of corpora and backbones."""
 _MULTILINGUAL = ("mbert", "xlmr", "sapbert-xlmr")
