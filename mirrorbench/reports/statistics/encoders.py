@@ -46,6 +46,8 @@ if TYPE_CHECKING:
 CORRELATIONS = ("spearman", "pearson", "uncentred_pearson")
 TABLE_RESAMPLES = 2_000
 """Resamples for a cell: fewer than in a comparison, since a table has many cells and prints three digits."""
+VERDICT_RESAMPLES, _FEWEST = 1_000, 200
+"""Resamples for a verdict, which every table has: its p-value comes from permutations."""
 
 FIRST, SECOND, NEITHER = "A better", "B better", "not separable"
 
@@ -273,7 +275,7 @@ class Marker:
             for c, score in enumerate(row.scores)
             if score is not None and all(cell in items for cell in score.cell_ids)
         }
-        self._drawn: dict[tuple[int, int], FloatArray] = {}
+        self._drawn: dict[tuple[int, int, int], FloatArray] = {}
 
     def mark(self, intervals: bool = False, ties: bool = False) -> Table:
         """The table with the requested intervals and ties, and notes that explain them."""
@@ -314,16 +316,18 @@ class Marker:
             self._seeds.get((row, task)) for task in self._parts[column]
         )
 
-    def _draw(self, row: int, task: int) -> FloatArray:
+    def _draw(self, row: int, task: int, resamples: int) -> FloatArray:
         """A cell's resampled means: rows with the same items share resamples, tasks are resampled independently."""
-        if (row, task) not in self._drawn:
-            self._drawn[row, task] = drawn_means(self._seeds[row, task], self._plugins, self._resamples, task)
-        return self._drawn[row, task]
+        if (row, task, resamples) not in self._drawn:
+            drawn = drawn_means(self._seeds[row, task], self._plugins, resamples, task)
+            self._drawn[row, task, resamples] = drawn
+        return self._drawn[row, task, resamples]
 
     def _interval(self, row: int, column: int) -> tuple[float, float] | None:
         if not self._known(row, column):
             return None
-        interval = percentile_interval(np.mean([self._draw(row, task) for task in self._parts[column]], axis=0))
+        drawn = [self._draw(row, task, self._resamples) for task in self._parts[column]]
+        interval = percentile_interval(np.mean(drawn, axis=0))
         return (interval.low, interval.high) if interval else None
 
     def verdict(self, row: int, over: int, column: int, why_not: str = "") -> Verdict:
@@ -339,7 +343,9 @@ class Marker:
         if not all(a[0].ids for a, _ in sides):
             return replace(made, why_not="no item in common")
         gains = [mean_of_seeds(a, self._plugins).mean - mean_of_seeds(b, self._plugins).mean for a, b in sides]
-        drawn = np.mean([self._difference(row, over, task) for task in tasks], axis=0)
+        # An average over k tasks varies by 1/sqrt(k) as much, so that a k-th of the resamples fix its interval as well.
+        resamples = max(_FEWEST, VERDICT_RESAMPLES // len(tasks))
+        drawn = np.mean([self._difference(row, over, task, resamples) for task in tasks], axis=0)
         interval, (test, p) = percentile_interval(drawn), self._tested(row, over, column, RESAMPLES)
         return replace(
             made, difference=statistics.fmean(gains), interval=(interval.low, interval.high) if interval else None,
@@ -365,7 +371,7 @@ class Marker:
         if not all(a[0].ids for a, _ in sides):
             return tests[0], None
         if PairedTest.bootstrap in tests:
-            drawn = np.mean([self._difference(row, other, task) for task in tasks], axis=0)
+            drawn = np.mean([self._difference(row, other, task, self._resamples) for task in tasks], axis=0)
             return PairedTest.bootstrap, bootstrap_p(drawn)
         if tests == [PairedTest.mcnemar]:
             ((a, b),) = sides
@@ -374,10 +380,10 @@ class Marker:
         known = [value for value in values if value is not None]
         return PairedTest.permutation, p_of_swaps(np.mean(known, axis=0)) if len(known) == len(values) else None
 
-    def _difference(self, row: int, other: int, task: int) -> FloatArray:
+    def _difference(self, row: int, other: int, task: int, resamples: int) -> FloatArray:
         """The difference of two rows on the same resamples of their common items."""
         mine, theirs = self._seeds[row, task], self._seeds[other, task]
         if len({items.ids for items in (*mine, *theirs)}) == 1:
-            return self._draw(row, task) - self._draw(other, task)
-        a, b = (drawn_means(s, self._plugins, self._resamples, task) for s in common([mine, theirs]))
+            return self._draw(row, task, resamples) - self._draw(other, task, resamples)
+        a, b = (drawn_means(s, self._plugins, resamples, task) for s in common([mine, theirs]))
         return a - b
