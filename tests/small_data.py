@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
+from msgspec.structs import replace
 from samples import CONCEPTS, archive
 
 from mirrorbench.data.cardfile import builtin_cards

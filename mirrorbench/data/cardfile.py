@@ -9,7 +9,7 @@ from itertools import product
 from math import prod
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import msgspec
 from msgspec.structs import asdict, replace
@@ -24,7 +24,6 @@ from mirrorbench.data.cards import (
     BesideSource,
     Card,
     CardSource,
-    Converted,
     DataFile,
     hub_file,
     is_hub_id,
@@ -43,17 +42,10 @@ _OWN: dict[str, Any] = {
 }  # fmt: skip
 
 
-class _File(msgspec.Struct, forbid_unknown_fields=True):
+class _File(DataFile, frozen=True, forbid_unknown_fields=True):
     """An entry of a card's ``files``."""
 
-    path: str
-    sha256: str = ""
-    size: Annotated[int, msgspec.Meta(ge=0)] | None = None
-    split: str = ""
     sources: tuple[CardSource, ...] = ()
-    unverified: bool = False
-    optional: bool = False
-    rows: Annotated[int, msgspec.Meta(ge=0)] = 0
 
     def __post_init__(self) -> None:
         relative_path(self.path)
@@ -65,29 +57,12 @@ class _File(msgspec.Struct, forbid_unknown_fields=True):
                 raise ValueError("the size must be given, a number of bytes")
 
 
-class _Card(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """The schema of a card file; the keys are explained in ``cards.Card``."""
+class _Card(Card, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The schema of a card file; ``sources`` follow those of each file."""
 
-    name: str
-    kind: str
-    title: str
-    level: Literal["word", "phrase", "sentence", "wic"]
     languages: Annotated[tuple[str, ...], msgspec.Meta(min_length=1)]
-    parser: str
     files: Annotated[tuple[_File, ...], msgspec.Meta(min_length=1)]
-    licence: str
-    redistributable: bool
-    citation: str
-    homepage: str
-    version: int
-    metric: str = ""
-    licence_url: str = ""
-    label: str = ""
-    folder: str = ""
-    notes: str = ""
-    options: dict[str, Any] = {}
     sources: tuple[CardSource, ...] = ()
-    converted: Converted | None = None
 
     def __post_init__(self) -> None:
         limits = f"a name: lower-case letters, digits, '-' and '.' only, at most {MAX_NAME}"
@@ -174,9 +149,7 @@ def _file(file: _File, card: _Card) -> DataFile:
     for source in (*file.sources, *card.sources):
         places = {key: getattr(source, key) for key in source.__struct_fields__ if key in ("path", "member", "url")}
         sources.append(replace(source, **{key: text.replace("{path}", file.path) for key, text in places.items()}))
-    return DataFile(
-        file.path, file.sha256, file.size, file.split, tuple(sources), file.unverified, file.optional, file.rows
-    )
+    return DataFile(**asdict(file) | {"sources": tuple(sources)})
 
 
 MAX_CARDS = 1000

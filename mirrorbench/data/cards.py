@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 from urllib.parse import quote
 
 import msgspec
@@ -178,8 +177,7 @@ class DatasetSource(Source, frozen=True):
         return "/".join(filter(None, [f"hf:{self.repo}@{self.revision}", self.config, self.split]))
 
 
-@dataclass(frozen=True, slots=True)
-class DataFile:
+class DataFile(msgspec.Struct, frozen=True):
     """One original file of a data set.
 
     Attributes:
@@ -196,13 +194,13 @@ class DataFile:
     """
 
     path: str
-    sha256: str
-    size: int | None
+    sha256: str = ""
+    size: Annotated[int, msgspec.Meta(ge=0)] | None = None
     split: str = ""
     sources: tuple[Source, ...] = ()
     unverified: bool = False
     optional: bool = False
-    rows: int = 0
+    rows: Annotated[int, msgspec.Meta(ge=0)] = 0
 
 
 class Converted(HuggingFaceSource, frozen=True, tag=None):
@@ -231,11 +229,10 @@ class Converted(HuggingFaceSource, frozen=True, tag=None):
     @property
     def file(self) -> DataFile:
         """The copy as a file of the store."""
-        return DataFile(f"converted/{self.revision[:12]}/{self.path}", "", None, sources=(self,), unverified=True)
+        return DataFile(f"converted/{self.revision[:12]}/{self.path}", sources=(self,), unverified=True)
 
 
-@dataclass(frozen=True, slots=True)
-class Card:
+class Card(msgspec.Struct, frozen=True, kw_only=True):
     """The declaration of a task or a corpus.
 
     Attributes:
@@ -263,25 +260,25 @@ class Card:
     name: str
     kind: str
     title: str
-    level: str
+    level: Literal["word", "phrase", "sentence", "wic"]
     languages: tuple[str, ...]
-    metric: str
     parser: str
-    files: tuple[DataFile, ...]
+    files: Annotated[tuple[DataFile, ...], msgspec.Meta(min_length=1)]
     licence: str
-    licence_url: str
     redistributable: bool
     citation: str
     homepage: str
     version: int
+    metric: str = ""
+    licence_url: str = ""
     notes: str = ""
-    options: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, Any] = {}
     converted: Converted | None = None
     label: str = ""
     folder: str = ""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "folder", self.folder or self.name)
+        msgspec.structs.force_setattr(self, "folder", self.folder or self.name)
 
     @property
     def split(self) -> str | None:
@@ -369,15 +366,14 @@ def hub_file(source: DatasetSource) -> DataFile:
     """A split as a file of the store; its checksum is that of the first fetch."""
     folders = [source.repo, source.revision, *filter(None, [source.config])]
     path = "/".join([*folders, f"{source.split}.jsonl"])
-    return DataFile(path, "", None, sources=(source,), unverified=True)
+    return DataFile(path, sources=(source,), unverified=True)
 
 
 def hub_card(text: str) -> Card:
     """A card for an id given as ``--corpus``; errors as in ``parse_hub_id``."""
     source, column = parse_hub_id(text)
     return Card(
-        name=text, kind=CORPUS_KIND, title="from the Hugging Face hub", level="sentence", languages=(), metric="",
-        parser="lines", files=(hub_file(source),), licence="as the data set's page says.", licence_url="",
-        redistributable=False, citation="", homepage=source.place, version=1,
-        options={"column": column} if column else {}, folder=HUB_FOLDER,
+        name=text, kind=CORPUS_KIND, title="from the Hugging Face hub", level="sentence", languages=(), parser="lines",
+        files=(hub_file(source),), licence="as the data set's page says.", redistributable=False, citation="",
+        homepage=source.place, version=1, options={"column": column} if column else {}, folder=HUB_FOLDER,
     )  # fmt: skip

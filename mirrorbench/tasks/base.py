@@ -9,6 +9,7 @@ from math import isfinite
 from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypedDict, TypeVar, Unpack, cast
 
+import msgspec
 import numpy as np
 
 from mirrorbench.core.errors import DataFormatError, PluginError
@@ -248,7 +249,7 @@ class TaskKind(Task, Generic[Items]):
         if self.card is None or protocol == "paper":
             return self
         options = {**self.card.options, "protocol": protocol, "of_target": of_target}
-        return self.from_card(replace(self.card, options=options))
+        return self.from_card(msgspec.structs.replace(self.card, options=options))
 
     @classmethod
     def parsed(cls, card: Card, data: DataStore) -> Any:

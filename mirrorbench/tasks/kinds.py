@@ -6,6 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from mirrorbench.core.errors import PluginError, UsageError, unknown_name
 from mirrorbench.core.hooks import Register, hookimpl
 from mirrorbench.core.plugins import Entry, Registry
@@ -118,4 +120,6 @@ def _variant(task: Task, name: str, options: str) -> Task:
         if type(value) is not type(default):
             raise UsageError(f"{name}: {key}={value} is not of the kind of its default, {default!r}")
     label = f"{card.label or card.name} ({options})"
-    return type(task).from_card(replace(card, name=name, label=label, options={**card.options, **given}))
+    return type(task).from_card(
+        msgspec.structs.replace(card, name=name, label=label, options={**card.options, **given})
+    )

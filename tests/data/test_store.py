@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import dataclasses
 import gzip
 import hashlib
 import json
@@ -317,7 +316,7 @@ class TestConverted:
 
     def test_a_wrong_number_of_rows_is_refused(self, card: Card, tmp_path: Path) -> None:
         assert card.converted is not None
-        card = dataclasses.replace(card, converted=msgspec.structs.replace(card.converted, rows=3))
+        card = msgspec.structs.replace(card, converted=msgspec.structs.replace(card.converted, rows=3))
         with pytest.raises(Exception, match="2 rows instead of 3"):
             parse(DataStore(tmp_path).resolve(card))
 

@@ -6,6 +6,7 @@ import hashlib
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 import torch
@@ -59,7 +60,9 @@ def test_the_released_evaluation_reads_25_tokens_in_lower_case(bench: Bench, ran
     }
     made = {("ncbi-disease", "ncbi-disease.tar.gz"): archive({name: text.encode() for name, text in content.items()})}
     write(made, bench.folder / "data")
-    task = EntityLinking.from_card(replace(as_here(builtin_cards()["ncbi-disease"], made), name="small-ncbi"))
+    task = EntityLinking.from_card(
+        msgspec.structs.replace(as_here(builtin_cards()["ncbi-disease"], made), name="small-ncbi")
+    )
     bench.plugins.add(ToyPlugin(tasks=[task]), "small")  # type: ignore[list-item]
     path = random_model("bert")
 
