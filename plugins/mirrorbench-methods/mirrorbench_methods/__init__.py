@@ -29,7 +29,7 @@ def register_methods(register: Register) -> None:
 @hookimpl
 def register_losses(register: Register) -> None:
     """What they minimise."""
-    register("contrastive-tension", ct.ContrastiveTension, "cross-entropy of whether two strings are the same (CT)")
+    register(ct.LOSS, ct.ContrastiveTension, "cross-entropy of whether two strings are the same (CT)")
     register("reconstruction", tsdae.Reconstruction, "cross-entropy of each token of the whole string (TSDAE)")
 
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from mirrorbench.models.transformer import Transformer
     from mirrorbench.training.microbatch import TokenizedPairs
 
+LOSS = "contrastive-tension"
 DIFFERENT = 7
 """Pairs of different texts for each pair of the same (K; released code: ``negative_k=7``)."""
 BOUNDARIES = (500, 1000, 1500, 2000)
@@ -45,7 +46,7 @@ def preset(level: str, architecture: str, protocol: str) -> Recipe:
     """
     return Recipe(
         temperature=1.0, epochs=1, train_max_length=75, pooling="mean", lr=1e-5, batch_size=16, weight_decay=0.0,
-        loss="contrastive-tension", augment=(("dropout", 0.0),), clean_corpus=protocol == "paper",
+        loss=LOSS, augment=(("dropout", 0.0),), clean_corpus=protocol == "paper",
     )  # fmt: skip
 
 
@@ -54,6 +55,8 @@ def pairs(texts: Sequence[str], maker: PairMaker) -> Pairs:
 
     Pairs of the same text have the label 0. A draw of the released code may hit the text itself.
     """
+    if maker.recipe.loss != LOSS:
+        raise TuningError(f"ct makes pairs of different texts, and loss={maker.recipe.loss}", f"Leave loss at {LOSS}.")
     n, k = len(texts), DIFFERENT
     own = np.arange(n)[:, None]
     left = right = own.repeat(k, axis=1)

@@ -9,7 +9,7 @@ import pytest
 import torch
 from harness.fixtures import Said
 from mirrorbench_methods import ct
-from tuned import TEXTS, TINY, learns_and_repeats, opened, pairs_of
+from tuned import TEXTS, TINY, learns_and_repeats, opened, pairs_of, tuned
 
 from mirrorbench.core.errors import TuningError
 from mirrorbench.core.plugins import Plugins
@@ -110,6 +110,11 @@ def test_pairs_without_the_same_and_different_are_refused(plugins: Plugins) -> N
     pairs = pairs_of(transformer, TEXTS[:3], TEXTS[:3], [0, 1, 2])
     with pytest.raises(TuningError, match="needs pairs of the same and of different texts"):
         ct.ContrastiveTension(transformer, recipe).loss(torch.ones(3, 2), torch.ones(3, 2), pairs, 1)
+
+
+def test_other_losses_are_refused(plugins: Plugins) -> None:
+    with pytest.raises(TuningError, match="ct makes pairs of different texts, and loss=ntxent"):
+        tuned(plugins, "ct", loss="ntxent")
 
 
 def test_it_learns_and_repeats(plugins: Plugins) -> None:
