@@ -139,7 +139,7 @@ class Session:
         table: str = "", metric: str = "", protocol: str = "", intervals: bool = False, ties: bool = False,
         without_overlap: bool = False, allow_mixed: bool = False, title: str = "",
     ) -> Leaderboard:  # fmt: skip
-        """Stored results as a table.
+        """Stored results as a table, with a verdict on each step of its ladders.
 
         Args:
             results: folders of results, or a table as the format ``json`` wrote it; by default the session's folder.

@@ -69,7 +69,7 @@ def _only_adds(spec: EncoderSpec, other: EncoderSpec) -> bool:
 def find_steps(table: Table, results: Sequence[Result]) -> list[Step]:
     """The steps between the rows of a leaderboard, in its order; ``results`` are those behind its scores."""
     behind = {result.cell_id: result for result in results}
-    found: dict[tuple[int, int], dict[int, str]] = {}  # columns by pair of rows
+    found: dict[tuple[int, int], list[Step]] = {}  # by pair of rows
     for c in (c for c, column in enumerate(table.columns) if not column.average_of):
         for protocol in {row.protocol for row in table.rows}:
             cells = {  # results of each row's seeds
@@ -81,9 +81,9 @@ def find_steps(table: Table, results: Sequence[Result]) -> list[Step]:
             for spec in readouts:
                 if lower := below(spec, readouts):
                     (row, own), (over, others) = cells[spec], cells[lower]
-                    found.setdefault((row, over), {})[c] = "; ".join(incomparable([*own, *others]))
-    steps = [Step(*pair, c, why) for pair, columns in sorted(found.items()) for c, why in columns.items()]
-    return [step for pair in sorted(found) for step in _shortened(table, [s for s in steps if (s.row, s.over) == pair])]
+                    step = Step(row, over, c, "; ".join(incomparable([*own, *others])))
+                    found.setdefault((row, over), []).append(step)
+    return [step for pair in sorted(found) for step in _shortened(table, found[pair])]
 
 
 def _readout(result: Result) -> Readout:
