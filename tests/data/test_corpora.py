@@ -6,7 +6,6 @@ import random
 import unicodedata
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -14,16 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from samples import archive
 from toy_cards import make_card, make_file
-from toys import toy_tasks
 
 from mirrorbench import hookimpl
-from mirrorbench import tasks as kinds
 from mirrorbench.core.errors import DataFormatError, DataUnavailableError, UnknownNameError, UsageError
 from mirrorbench.core.hooks import Register
-from mirrorbench.core.inputs import TextInput
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.specs import parse_spec
-from mirrorbench.data import items as held
 from mirrorbench.data.cardfile import builtin_cards
 from mirrorbench.data.corpora import (
     ALL,
@@ -358,38 +353,6 @@ def test_against_a_naive_search() -> None:
     hits = {i: [any(t.lower().split() == c.lower().split() for c in corpus) for t in ts] for i, ts in items.items()}
     assert found.share(SOME) == sum(any(h) for h in hits.values()) / 50
     assert found.share(ALL) == sum(all(h) for h in hits.values()) / 50
-
-
-def target(text: str) -> TextInput:
-    return TextInput(text, ((0, 1),))
-
-
-def rated(text: str, other: str = "") -> held.RatedContexts:
-    return held.RatedContexts(text, target(text), target(other or text), 1.0)
-
-
-LINKING = held.Linking((held.Mention("m", ("a", "b"), frozenset("1")),), ("n",), (frozenset("1"),))
-CONTEXTS = [held.ContextPair(str(i), target(f"l{i}"), target(f"r{i}"), i, "dev") for i in (0, 1)]
-WORD = held.Occurrence("o", target("t"), ("k",), frozenset("k"), "se")
-SENSES = held.Disambiguation((WORD,), {"k": held.SenseContexts((), target("x means y"))})
-LEXICON = held.Lexicon((("a", "b"),), (("c", "d"), ("c", "e")))
-TASKS: list[tuple[kinds.Task, dict[str, tuple[str, ...]]]] = [
-    (toy_tasks()[1], {"1": ("a dog", "the cat"), "2": ("a dog", "my dog"), "3": ("zoo", "why not")}),
-    (kinds.EntityLinking("e", [LINKING]), {"m": ("a", "b")}),
-    (kinds.WordInContext("w", CONTEXTS), {"0": ("l0", "r0"), "1": ("l1", "r1")}),
-    (kinds.UsageSimilarity("u", [rated("l", "r")]), {"l": ("l", "r")}),
-    (kinds.SimilarityChange("c", [held.ContextChange("c", rated("one"), rated("two"))]), {"c": ("one", "two")}),
-    (kinds.SenseDisambiguation("d", SENSES), {"o": ("t",)}),
-    (kinds.LexiconInduction("b", LEXICON, languages=("en", "fr")), {"c": ("c", "d", "e")}),
-]
-
-
-@pytest.mark.parametrize(("task", "texts"), TASKS, ids=[task.name for task, _ in TASKS])
-def test_tasks_say_which_texts_items_hold(task: kinds.Task, texts: dict[str, Any], store: DataStore) -> None:
-    items = task.load(store)
-    assert {item: tuple(own) for item, own in task.texts(items).items()} == texts
-    asked = {item.text for item in task.inputs(items)}
-    assert {text for own in texts.values() for text in own} <= asked
 
 
 @pytest.mark.real

@@ -1,21 +1,34 @@
-"""Tasks of cards, and the same tasks under other options."""
+"""Tasks of cards, the same tasks under other options, and the texts of their items."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from samples import SAMPLES
 from small_data import as_here, make, write
+from toys import toy_tasks
 
 from mirrorbench.core.errors import DataFormatError, MirrorbenchError, UnknownNameError, UsageError
+from mirrorbench.core.inputs import TextInput
 from mirrorbench.core.specs import split_names
+from mirrorbench.data import items as held
 from mirrorbench.data.cardfile import builtin_cards
 from mirrorbench.data.importing import import_folder
 from mirrorbench.data.store import DataStore
 from mirrorbench.runs.builtin import plugins
 from mirrorbench.runs.plan import expand_tasks
-from mirrorbench.tasks import EntityLinking, LexiconInduction, PairClassification, SenseDisambiguation, Task
+from mirrorbench.tasks import (
+    EntityLinking,
+    LexiconInduction,
+    PairClassification,
+    SenseDisambiguation,
+    SimilarityChange,
+    Task,
+    UsageSimilarity,
+    WordInContext,
+)
 from mirrorbench.tasks.kinds import TASK_KINDS, as_task
 
 NAME = "bli-it-fr:vocabulary_size=500,self_learning=2"
@@ -137,3 +150,35 @@ def test_options_and_names_share_the_comma() -> None:
     assert split_names(["sts, wic", "bel"]) == ["sts", "wic", "bel"]
     assert split_names(["bli-it-fr:train=1k,self_learning=5,stsb"]) == ["bli-it-fr:train=1k,self_learning=5", "stsb"]
     assert split_names(["stsb,a=1"]) == ["stsb", "a=1"]
+
+
+def target(text: str) -> TextInput:
+    return TextInput(text, ((0, 1),))
+
+
+def rated(text: str, other: str = "") -> held.RatedContexts:
+    return held.RatedContexts(text, target(text), target(other or text), 1.0)
+
+
+LINKING = held.Linking((held.Mention("m", ("a", "b"), frozenset("1")),), ("n",), (frozenset("1"),))
+CONTEXTS = [held.ContextPair(str(i), target(f"l{i}"), target(f"r{i}"), i, "dev") for i in (0, 1)]
+WORD = held.Occurrence("o", target("t"), ("k",), frozenset("k"), "se")
+SENSES = held.Disambiguation((WORD,), {"k": held.SenseContexts((), target("x means y"))})
+LEXICON = held.Lexicon((("a", "b"),), (("c", "d"), ("c", "e")))
+TASKS: list[tuple[Task, dict[str, tuple[str, ...]]]] = [
+    (toy_tasks()[1], {"1": ("a dog", "the cat"), "2": ("a dog", "my dog"), "3": ("zoo", "why not")}),
+    (EntityLinking("e", [LINKING]), {"m": ("a", "b")}),
+    (WordInContext("w", CONTEXTS), {"0": ("l0", "r0"), "1": ("l1", "r1")}),
+    (UsageSimilarity("u", [rated("l", "r")]), {"l": ("l", "r")}),
+    (SimilarityChange("c", [held.ContextChange("c", rated("one"), rated("two"))]), {"c": ("one", "two")}),
+    (SenseDisambiguation("d", SENSES), {"o": ("t",)}),
+    (LexiconInduction("b", LEXICON, languages=("en", "fr")), {"c": ("c", "d", "e")}),
+]
+
+
+@pytest.mark.parametrize(("task", "texts"), TASKS, ids=[task.name for task, _ in TASKS])
+def test_tasks_say_which_texts_items_hold(task: Task, texts: dict[str, Any], tmp_path: Path) -> None:
+    items = task.load(DataStore(tmp_path, offline=True))
+    assert {item: tuple(own) for item, own in task.texts(items).items()} == texts
+    asked = {item.text for item in task.inputs(items)}
+    assert {text for own in texts.values() for text in own} <= asked

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import csv
-import gzip
 import hashlib
-import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -25,7 +22,6 @@ from mirrorbench.data.store import DataStore, ResolvedData
 STSB = "main-captions\tMSRvid\t2012test\t0001\t3.200\t{}\t{}"
 QNLI_HEADER = "index\tquestion\tsentence\tlabel\n"
 QNLI = '0\tWho said "no?\tHe did.\tentailment\n7\tWhen?\t"Never", null\tnot_entailment\n'
-COLUMNS = {"left": 0, "right": 1, "gold": 2}
 
 
 def test_sts_has_two_columns_and_unscored_lines(tmp_path: Path) -> None:
@@ -154,28 +150,6 @@ def test_the_sentences_of_qnli_to_tune_on(tmp_path: Path) -> None:
     path.write_text(QNLI_HEADER + QNLI)
     lines = [line.split("\t") for line in QNLI.splitlines()]
     assert read_corpus("qnli-sentences", store, cards).texts == tuple(text for line in lines for text in line[1:3])
-
-
-def table(folder: Path, form: str, content: str | bytes, name: str = "t", **options: Any) -> list[Any]:
-    return run("table", folder, {name: content}, **({"format": form, "columns": COLUMNS, "scale": [0, 5]} | options))
-
-
-def test_a_table_in_csv_has_quotes(tmp_path: Path) -> None:
-    got = table(tmp_path, "csv", 'Пёс.,x,2.5\r\n"Кот, ""да"".",y,0\r\n', "ru.csv")
-    assert simple(got) == [("ru/1", "Пёс.", "x", 2.5, ""), ("ru/2", 'Кот, "да".', "y", 0.0, "")]
-
-
-def test_a_table_with_names_ids_and_subsets(tmp_path: Path) -> None:
-    columns = {"left": "a", "right": "b", "gold": "g", "id": "id", "subset": "part"}
-    got = table(tmp_path, "tsv", 'id\ta\tb\tg\tpart\nx1\tnull\t"NA\t0.5\tnoun\n', header=True, columns=columns)
-    assert simple(got) == [("x1", "null", '"NA', 0.5, "noun")]
-
-
-def test_a_table_of_json_lines_compressed(tmp_path: Path) -> None:
-    rows = [{"s": "a", "t": "b\n", "n": 1}, {"s": "c", "t": "d", "n": "2.5", "more": []}]
-    content = gzip.compress("".join(json.dumps(row) + "\n" for row in rows).encode())
-    got = table(tmp_path, "jsonl", content, "t.jsonl.gz", columns={"left": "s", "right": "t", "gold": "n"})
-    assert simple(got) == [("t/1", "a", "b\n", 1.0, ""), ("t/2", "c", "d", 2.5, "")]
 
 
 TEXT = st.text(st.characters(exclude_characters="\n\r\0\t", exclude_categories=["Cs"]), min_size=1).filter(str.strip)

@@ -1,14 +1,15 @@
-"""Tables of words in context, a user's own; those of pairs of texts are in test_pairs.py."""
+"""A user's own tables, of pairs of texts and of words in context."""
 
 from __future__ import annotations
 
+import gzip
 import json
 import re
 from pathlib import Path
 from typing import Any
 
 import pytest
-from parsing import run
+from parsing import run, simple
 
 from mirrorbench.core.errors import DataFormatError
 from mirrorbench.core.inputs import TextInput
@@ -20,6 +21,28 @@ SCWS = (
     '1\tBrazil\tn\tnut\tn\tto <b> Brazil </b> .\t<b> nut </b> "s\t1.1\t0\t2\n'
     "7\tto be\tv\tis\tv\twas <b>to be</b>\tit <b> is</b> not <b>being </b> .\t10\t10\t10\n"
 )
+
+
+def table(folder: Path, form: str, content: str | bytes, name: str = "t", **options: Any) -> list[Any]:
+    return run("table", folder, {name: content}, **({"format": form, "columns": COLUMNS, "scale": [0, 5]} | options))
+
+
+def test_a_table_in_csv_has_quotes(tmp_path: Path) -> None:
+    got = table(tmp_path, "csv", 'Пёс.,x,2.5\r\n"Кот, ""да"".",y,0\r\n', "ru.csv")
+    assert simple(got) == [("ru/1", "Пёс.", "x", 2.5, ""), ("ru/2", 'Кот, "да".', "y", 0.0, "")]
+
+
+def test_a_table_with_names_ids_and_subsets(tmp_path: Path) -> None:
+    columns = {"left": "a", "right": "b", "gold": "g", "id": "id", "subset": "part"}
+    got = table(tmp_path, "tsv", 'id\ta\tb\tg\tpart\nx1\tnull\t"NA\t0.5\tnoun\n', header=True, columns=columns)
+    assert simple(got) == [("x1", "null", '"NA', 0.5, "noun")]
+
+
+def test_a_table_of_json_lines_compressed(tmp_path: Path) -> None:
+    rows = [{"s": "a", "t": "b\n", "n": 1}, {"s": "c", "t": "d", "n": "2.5", "more": []}]
+    content = gzip.compress("".join(json.dumps(row) + "\n" for row in rows).encode())
+    got = table(tmp_path, "jsonl", content, "t.jsonl.gz", columns={"left": "s", "right": "t", "gold": "n"})
+    assert simple(got) == [("t/1", "a", "b\n", 1.0, ""), ("t/2", "c", "d", 2.5, "")]
 
 
 def contexts(folder: Path, content: str, name: str = "t.tsv", **options: Any) -> list[Any]:

@@ -1,15 +1,28 @@
-"""The numbers in the specs against the papers' own text, digit by digit, in printed order."""
+"""The numbers in the specs against the papers' own text, digit by digit, in printed order, and against each other."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
+from itertools import combinations
 from pathlib import Path
 
 import pytest
 
 from mirrorbench.reports.papers.measured import as_table, measured_table
-from mirrorbench.reports.papers.tables import FactTable, PaperTable, find_table, paper_tables
+from mirrorbench.reports.papers.tables import (
+    SCALES,
+    FactTable,
+    PaperTable,
+    Printed,
+    Target,
+    find_table,
+    paper_tables,
+    read_paper_table,
+)
 
+FUZZ = 1e-9
+"""For sums of floats that stand for decimal fractions."""
 NUMBER = re.compile(r"\d*\.\d+")
 TABLES = {name: table for name, table in paper_tables().items() if isinstance(table, PaperTable)}
 # What the second copy of the first paper spoils: arrows and heads with every number three times.
@@ -154,3 +167,134 @@ def test_a_sweep_bolds_what_the_paper_bolds(paper_texts: dict[str, str], number:
     found = as_table(measured_table(TABLES[f"mirror-bert/table{number}"], [])).ranks()
     assert [[1 if mark == 1 else 0 for mark in row] for row in found] == want
     assert sum(map(sum, want)) == {12: 3, 13: 2}[number]
+
+
+Place = tuple[str, int, int]
+"""Name of the table, row and column from 0."""
+
+
+def inconsistencies(table: PaperTable) -> dict[tuple[int, int], float]:
+    """Averages and differences that do not follow from the printed values, by row and column, and what does follow.
+
+    A printed number stands for everything that is rounded to it; what is reported lies outside even so.
+    """
+    found = {}
+    for r, row in enumerate(table.printed):
+        for c, printed in enumerate(row):
+            parts = _parts(table, r, c)
+            if printed.value is None or not parts:
+                continue
+            value = sum(weight * part.value for weight, part in parts if part.value is not None)
+            slack = sum(abs(weight) * part.unit / 2 for weight, part in parts) + printed.unit / 2
+            if abs(printed.value - value) > slack + FUZZ:
+                found[r, c] = value
+    return found
+
+
+def _parts(table: PaperTable, row: int, column: int) -> list[tuple[float, Printed]]:
+    """The printed cells that a cell is computed from, with their weights; none if one of them has no number."""
+    line, average, difference = table.printed[row], table.averaged(column), table.difference(column)
+    parts: list[tuple[float, Printed]] = []
+    if average:
+        parts = [(1 / len(average), line[i]) for i in average]
+    elif difference:
+        first, second = difference
+        if first != second:
+            parts = [(1.0, line[first]), (-1.0, line[second])]
+        elif (against := table.against(row)) is not None:
+            parts = [(1.0, line[first]), (-1.0, table.printed[against][first])]
+    return [] if any(part.value is None for _, part in parts) else parts
+
+
+def disagreements(tables: Iterable[PaperTable]) -> list[tuple[Place, Place]]:
+    """Pairs of cells of the same encoder on the same tasks that are printed with different values.
+
+    Where one is printed with fewer digits, it is compared to that many.
+    """
+    places: dict[Target, list[tuple[Place, float, float]]] = {}
+    for table in tables:
+        for (row, column), target in table.targets().items():
+            printed = table.printed[row][column]
+            if printed.value is not None:
+                places.setdefault(target, []).append(((table.name, row, column), printed.value, printed.unit))
+    return [
+        (first, second)
+        for cells in places.values()
+        for (first, a, unit_a), (second, b, unit_b) in combinations(cells, 2)
+        if abs(a - b) > (0 if unit_a == unit_b else max(unit_a, unit_b) / 2) + FUZZ
+    ]
+
+
+SUMS = """
+title: t
+where: w
+kind: scores
+scale: fraction
+metric: spearman
+columns:
+  - {head: a, task: sts12}
+  - {head: b, task: sts13}
+  - {head: avg., average: all}
+  - {head: change, difference: avg.}
+rows:
+  - {label: A, encoder: roberta+mirror, values: [%s, "-"]}
+  - {label: B, encoder: bert+mirror, against: 1, values: [%s]}
+"""
+
+
+def summed(folder: Path, first: str, second: str = "null, null, null, null", name: str = "t") -> PaperTable:
+    path = folder / f"{name}.yaml"
+    path.write_text(SUMS % (first, second), encoding="utf-8")
+    table = read_paper_table(path)
+    assert isinstance(table, PaperTable)
+    return table
+
+
+@pytest.mark.parametrize(
+    ("values", "found"),
+    [
+        (".100, .200, .150", []),
+        (".100, .201, .151", []),  # .1505, rounded up
+        (".100, .201, .150", []),  # rounded down: the printed values may have been rounded up themselves
+        (".100, .201, .149", [(0, 2)]),
+        (".100, .200, .152", [(0, 2)]),
+        (".1, .2, .20", []),  # a printed .1 is anything from .05 to .15
+        (".1, .2, .21", [(0, 2)]),
+        (".100, null, .900", []),
+    ],
+)
+def test_averages_are_checked(tmp_path: Path, values: str, found: list[tuple[int, int]]) -> None:
+    assert list(inconsistencies(summed(tmp_path, values))) == found
+
+
+@pytest.mark.parametrize(("change", "found"), [("+.100", []), ("+.101", []), ("+.102", [(1, 3)]), ("-.100", [(1, 3)])])
+def test_differences_are_checked(tmp_path: Path, change: str, found: list[tuple[int, int]]) -> None:
+    checked = summed(tmp_path, ".100, .200, .150", f".200, .300, .250, {change}")
+    assert list(inconsistencies(checked)) == found
+
+
+def test_values_printed_twice_are_found(tmp_path: Path) -> None:
+    one = summed(tmp_path, ".100, .200, .150", ".300, .400, .350, +.200", "one")
+    two = summed(tmp_path, ".101, .20, .15", "null, .400, .350, +.200", "two")
+    ((first, second),) = disagreements([one, two])
+    assert [first, second] == [(one.name, 0, 0), (two.name, 0, 0)]
+    assert disagreements([one]) == []
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_every_printed_average_and_difference_follows_or_is_declared(name: str) -> None:
+    table = TABLES[name]
+    found = inconsistencies(table)
+    assert set(found) == {table.place(x) for x in table.inconsistencies}
+    for declared in table.inconsistencies:
+        digits = len(declared.recomputed.partition(".")[2])
+        value = found[table.place(declared)] * SCALES[table.scale]
+        assert f"{value:.{digits}f}".lstrip("0") == declared.recomputed
+
+
+def test_every_value_printed_twice_agrees_or_is_declared() -> None:
+    declared = {(t.name, *t.place(d)): d.where for t in TABLES.values() for d in t.disagreements}
+    twice = disagreements(TABLES.values())
+    assert not [pair for pair in twice if declared.keys().isdisjoint(pair)]
+    others = {(place, other[0]) for pair in twice for place, other in (pair, pair[::-1])}
+    assert declared.items() <= others
