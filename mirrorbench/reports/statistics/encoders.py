@@ -46,8 +46,8 @@ if TYPE_CHECKING:
 CORRELATIONS = ("spearman", "pearson", "uncentred_pearson")
 TABLE_RESAMPLES = 2_000
 """Resamples for a cell: fewer than in a comparison, since a table has many cells and prints three digits."""
-VERDICT_RESAMPLES, _FEWEST = 1_000, 200
-"""Resamples for a verdict, which every table has: its p-value comes from permutations."""
+_FEWEST = 200
+"""Of the resamples in each task of an average that a verdict is on."""
 
 FIRST, SECOND, NEITHER = "A better", "B better", "not separable"
 
@@ -344,7 +344,7 @@ class Marker:
             return replace(made, why_not="no item in common")
         gains = [mean_of_seeds(a, self._plugins).mean - mean_of_seeds(b, self._plugins).mean for a, b in sides]
         # An average over k tasks varies by 1/sqrt(k) as much, so that a k-th of the resamples fix its interval as well.
-        resamples = max(_FEWEST, VERDICT_RESAMPLES // len(tasks))
+        resamples = max(_FEWEST, self._resamples // len(tasks))
         drawn = np.mean([self._difference(row, over, task, resamples) for task in tasks], axis=0)
         interval, (test, p) = percentile_interval(drawn), self._tested(row, over, column, RESAMPLES)
         return replace(

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from mirrorbench.core.specs import EncoderSpec, parse_spec
-from mirrorbench.reports.statistics.encoders import VERDICT_RESAMPLES, Marker, incomparable
+from mirrorbench.reports.statistics.encoders import TABLE_RESAMPLES, Marker, incomparable
 from mirrorbench.reports.statistics.resampling import LEVEL, RESAMPLES, holm
 from mirrorbench.reports.table import Table
 from mirrorbench.runs.plan import POOLING_KEYS
@@ -112,7 +112,7 @@ def with_verdicts(table: Table, steps: Sequence[Step], marker: Marker) -> Table:
     note = (
         f"Verdicts: paired tests over items, given the seeds ({RESAMPLES:,} permutations; McNemar for right and wrong "
         f"answers of one seed each, bootstrap for AUC), Holm-corrected over {len(p)} comparison{'s' * (len(p) > 1)}, "
-        f"level {1 - LEVEL:.2f}; {LEVEL:.0%} percentile bootstrap of the difference ({VERDICT_RESAMPLES:,} resamples, "
+        f"level {1 - LEVEL:.2f}; {LEVEL:.0%} percentile bootstrap of the difference ({TABLE_RESAMPLES:,} resamples, "
         "of an average shared among its tasks)."
     )
     return replace(table, verdicts=tuple(made), notes=(*table.notes, note) if p else table.notes)
