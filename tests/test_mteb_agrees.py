@@ -20,7 +20,7 @@ pytestmark = pytest.mark.real
 
 def rows_of(store: DataStore, split: str) -> list[dict[str, Any]]:
     """The pairs as they stand in the organisers' file: tab-separated, score and sentences in columns 4 to 6."""
-    (path,) = store.files(builtin_cards()["stsb"], split).values()
+    (path,) = store.fetch(builtin_cards()["stsb"], split).values()
     rows = [line.split("\t") for line in path.read_text(encoding="utf-8").split("\n") if line]
     return [{"sentence1": row[5], "sentence2": row[6], "score": float(row[4])} for row in rows]
 

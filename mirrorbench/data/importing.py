@@ -19,8 +19,7 @@ from mirrorbench.core.errors import DataFormatError, DataIntegrityError, Mirrorb
 from mirrorbench.core.files import writing
 from mirrorbench.data.archives import MEMBER_LIMIT, open_archive
 from mirrorbench.data.cards import ArchiveSource, Card, DataFile
-from mirrorbench.data.checking import count_items
-from mirrorbench.data.store import DataStore
+from mirrorbench.data.store import DataStore, count_items
 from mirrorbench.data.textfiles import pieces, sha256_of
 
 ARCHIVES = (".zip", ".tar", ".tgz", ".tar.gz", ".tar.xz", ".tar.bz2", ".deb")

@@ -9,15 +9,24 @@ from __future__ import annotations
 import json
 import logging
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
 
-from mirrorbench.core.errors import DataIntegrityError, DataUnavailableError, MirrorbenchError, StorageError
+from mirrorbench.core.errors import (
+    DataFormatError,
+    DataIntegrityError,
+    DataUnavailableError,
+    MirrorbenchError,
+    StorageError,
+)
 from mirrorbench.core.files import writing
-from mirrorbench.data.cards import BesideSource, Card, DataFile, DatasetSource, PackageSource
+from mirrorbench.data.cards import CORPUS_KIND, BesideSource, Card, DataFile, DatasetSource, PackageSource, whole_number
+from mirrorbench.data.corpora import card_texts
+from mirrorbench.data.formats import parser_of
 from mirrorbench.data.textfiles import sha256_of
 
 FileState = Literal["present", "missing", "altered"]
@@ -121,19 +130,14 @@ class DataStore:
         held = self._present(card, card.files_of(card.split))
         return {file.path: file.sha256 or self._recorded(card, file) for file in held}
 
-    def files(self, card: Card, split: str | None = None) -> dict[str, Path]:
-        """The verified original files of a card or split, by path; missing ones are fetched unless ``offline``.
-
-        Raises:
-            DataUnavailableError: files are missing and cannot be fetched.
-            DataIntegrityError: a file is truncated or altered.
-        """
-        return self._collect(card, card.files_of(split))
-
     def fetch(self, card: Card, split: str | None = None, force: bool = False) -> dict[str, Path]:
         """Fetch missing files, or the converted copy if no source can be reached; the verified files by path.
 
-        ``force`` also replaces altered files, which are kept as ``NAME.altered``. Errors as for ``files``.
+        ``force`` also replaces altered files, which are kept as ``NAME.altered``.
+
+        Raises:
+            DataUnavailableError: files are missing and cannot be fetched, or must not be, being ``offline``.
+            DataIntegrityError: a file is truncated or altered.
         """
         self._forget(card)
         files = card.files_of(split)
@@ -248,8 +252,6 @@ class DataStore:
 
     def _check(self, card: Card, fetched: dict[Path, str]) -> None:
         """Delete files without a published checksum that the parser does not read; ``fetched``: their sources."""
-        from mirrorbench.data.checking import count_items
-
         try:
             count_items(card, self.present(card))
         except MirrorbenchError as error:
@@ -318,3 +320,19 @@ class DataStore:
                 sink.write(json.dumps(msgspec.to_builtins(dict(sorted(records.items()))), indent=1).encode())
         except StorageError as error:
             _logger.debug("checksums are not remembered: %s", error)
+
+
+def count_items(card: Card, files: Mapping[str, Path]) -> int:
+    """How many items, or texts of a corpus, files hold; a ``DataFormatError`` if the card's parser does not read them.
+
+    A corpus must have as many texts as its card takes.
+    """
+    if card.kind != CORPUS_KIND:
+        n, wanted = len(parser_of(card.parser)(files, card.options)), 1
+    else:
+        n = sum(len(card_texts(path, card.options)) for path in files.values())
+        wanted = whole_number(card.options, "take", 1)
+    if n < wanted:
+        named = ", ".join(map(str, files.values()))
+        raise DataFormatError(f"{named}: {n} {'texts' if card.kind == CORPUS_KIND else 'items'}, not {wanted}.")
+    return n

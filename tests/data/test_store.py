@@ -44,10 +44,10 @@ class TestFetching:
         server.pages["/a.txt"] = CONTENT
         card = make_card(make_file(CONTENT, UrlSource(f"{server.url}/a.txt")))
         store = DataStore(tmp_path / "store")
-        (path,) = store.files(card).values()
+        (path,) = store.fetch(card).values()
         assert path == tmp_path / "store" / "toy" / "a.txt"
         assert path.read_bytes() == CONTENT
-        assert store.files(card) == {"a.txt": path}
+        assert store.fetch(card) == {"a.txt": path}
         assert server.asked == ["/a.txt"]
         assert all(agent.startswith("mirrorbench") for agent in server.agents)
         left = {entry.name for entry in (tmp_path / "store").iterdir()}
@@ -58,13 +58,13 @@ class TestFetching:
         names = ("none.txt", "wrong.txt", "long.txt", "right.txt")
         file = make_file(CONTENT, *(UrlSource(f"{server.url}/{name}") for name in names))
         card = make_card(file)
-        assert DataStore(tmp_path).files(card)["a.txt"].read_bytes() == CONTENT
+        assert DataStore(tmp_path).fetch(card)["a.txt"].read_bytes() == CONTENT
         assert server.asked == ["/none.txt", "/none.txt", "/wrong.txt", "/wrong.txt", "/long.txt", "/right.txt"]
 
     def test_a_failure_that_passes_is_overcome(self, server: Any, tmp_path: Path) -> None:
         server.pages["/a.txt"], server.failures["/a.txt"] = CONTENT, 1
         file = make_file(CONTENT, UrlSource(f"{server.url}/a.txt"))
-        assert DataStore(tmp_path).files(make_card(file))["a.txt"].is_file()
+        assert DataStore(tmp_path).fetch(make_card(file))["a.txt"].is_file()
 
     def test_an_archive_is_downloaded_once_for_all_its_members(self, server: Any, tmp_path: Path) -> None:
         packed = archive({"x/a.txt": CONTENT, "x/b.txt": b"b"})
@@ -74,7 +74,7 @@ class TestFetching:
             make_file(content, ArchiveSource(f"{server.url}/x.tgz", f"x/{name}", sha256, len(packed)), path=name)
             for name, content in (("a.txt", CONTENT), ("b.txt", b"b"))
         ]
-        paths = DataStore(tmp_path).files(make_card(*files))
+        paths = DataStore(tmp_path).fetch(make_card(*files))
         assert [path.read_bytes() for path in paths.values()] == [CONTENT, b"b"]
         assert server.asked == ["/x.tgz"]
 
@@ -85,7 +85,7 @@ class TestFetching:
         file = make_file(CONTENT, UrlSource(gone), UrlSource(f"{server.url}/wrong.txt"), UrlSource(nobody))
         card = make_card(file, notes="a note")
         with pytest.raises(DataUnavailableError) as caught:
-            DataStore(tmp_path).files(card)
+            DataStore(tmp_path).fetch(card)
         text = str(caught.value)
         for part in (
             "missing: a.txt",
@@ -106,13 +106,13 @@ class TestFetching:
         monkeypatch.setenv("no_proxy", "127.0.0.1")
         urls = [UrlSource(f"http://127.0.0.1:9/{number}") for number in range(3)]
         with pytest.raises(DataUnavailableError, match="not asked again"):
-            DataStore(tmp_path).files(make_card(make_file(CONTENT, *urls)))
+            DataStore(tmp_path).fetch(make_card(make_file(CONTENT, *urls)))
 
     @pytest.mark.usefixtures("no_network")
     def test_offline_opens_no_socket_and_says_what_would_be_needed(self, tmp_path: Path) -> None:
         card = make_card(make_file(CONTENT, UrlSource("http://127.0.0.1:1/a.txt")))
         store = DataStore(tmp_path, offline=True)
-        for attempt in (store.files, store.resolve, store.fetch):
+        for attempt in (store.resolve, store.fetch):
             with pytest.raises(DataUnavailableError) as caught:
                 attempt(card)
             assert "--offline is set" in str(caught.value)
@@ -126,7 +126,7 @@ class TestFetching:
         (tmp_path / "store").write_text("a file where the folder should be")
         card = make_card(make_file(CONTENT, UrlSource(f"{server.url}/a.txt")))
         with pytest.raises(StorageError, match="Cannot write"):
-            DataStore(tmp_path / "store").files(card)
+            DataStore(tmp_path / "store").fetch(card)
 
     def test_a_file_in_the_package_is_read_in_place(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(cards_module, "EMBEDDED_DATA", tmp_path / "package")
@@ -134,7 +134,7 @@ class TestFetching:
         (tmp_path / "package" / "a.txt").write_bytes(CONTENT)
         card = make_card(make_file(CONTENT, PackageSource("a.txt")))
         store = DataStore(tmp_path / "store", offline=True)
-        assert store.files(card) == {"a.txt": tmp_path / "package" / "a.txt"}
+        assert store.fetch(card) == {"a.txt": tmp_path / "package" / "a.txt"}
 
 
 class TestIntegrity:
@@ -144,7 +144,7 @@ class TestIntegrity:
         store = DataStore(tmp_path)
         path = put(store, card, content)
         with pytest.raises(DataIntegrityError) as caught:
-            store.files(card)
+            store.fetch(card)
         text = str(caught.value)
         assert f"Expected: 8 bytes, sha256 {card.files[0].sha256}" in text
         assert f"Found:    {len(content)} bytes, sha256 {hashlib.sha256(content).hexdigest()}" in text
@@ -172,7 +172,7 @@ class TestIntegrity:
         card = make_card(make_file(CONTENT))
         path = put(DataStore(tmp_path), card, CONTENT)
         for _ in range(3):
-            DataStore(tmp_path).files(card)
+            DataStore(tmp_path).fetch(card)
         assert hashed == [path]
         assert DataStore(tmp_path).verify(card) == {"a.txt": "present"}
         assert hashed == [path] * 2
@@ -183,7 +183,7 @@ class TestIntegrity:
     def test_a_card_with_a_new_checksum_is_not_deceived_by_the_record(self, tmp_path: Path) -> None:
         card = make_card(make_file(CONTENT))
         put(DataStore(tmp_path), card, CONTENT)
-        DataStore(tmp_path).files(card)
+        DataStore(tmp_path).fetch(card)
         newer = make_card(make_file(CONTENT.upper()))
         assert DataStore(tmp_path).status(newer) == {"a.txt": "altered"}
 
@@ -204,9 +204,9 @@ class TestSplits:
         put(store, card, b"test", "test.txt")
         assert list(store.resolve(card).files) == ["test.txt"]
         assert list(store.checksums(card)) == ["test.txt"]
-        assert list(store.files(card, "test")) == ["test.txt"]
+        assert list(store.fetch(card, "test")) == ["test.txt"]
         with pytest.raises(DataUnavailableError, match=r"missing: train\.txt"):
-            store.files(card)
+            store.fetch(card)
 
 
 class TestUnverified:

@@ -174,13 +174,13 @@ def test_the_real_wic_tsv(shared_data: Path) -> None:
 
 def test_targets_are_where_the_files_mark_them(store: DataStore) -> None:
     card = builtin_cards()["am2ico-zh"]
-    lines = store.files(card)["zh/dev.tsv"].read_text(encoding="utf-8").splitlines()[1:]
+    lines = store.fetch(card)["zh/dev.tsv"].read_text(encoding="utf-8").splitlines()[1:]
     for line, pair in zip(lines, parse(store.resolve(card)), strict=False):
         for marked, side in zip(line.split("\t"), (pair.left, pair.right), strict=False):
             assert words(side) == re.findall("<word>(.*)</word>", marked)
             assert side.text == re.sub("</?word>", "", marked)
     card = builtin_cards()["cosimlex-fi"]
-    lines = next(iter(store.files(card).values())).read_text(encoding="utf-8").splitlines()[1:]
+    lines = next(iter(store.fetch(card).values())).read_text(encoding="utf-8").splitlines()[1:]
     for line, change in zip(lines, parse(store.resolve(card)), strict=True):
         sides = (change.first.left, change.first.right, change.second.left, change.second.right)
         assert [words(side)[0] for side in sides] == line.split("\t")[9:]
@@ -223,7 +223,7 @@ PARTS = {"1": "NOUN", "2": "VERB", "3": "ADJ", "4": "ADV", "5": "ADJ"}
 @pytest.mark.real
 def test_sense_keys_are_those_of_the_index_of_senses(wsd_store: DataStore, shared_data: Path) -> None:
     lines = (shared_data / "wsd" / "wordnet30" / "index.sense").read_text(encoding="utf-8").splitlines()
-    wordnet = WordNet(wsd_store.files(builtin_cards()["wsd"]))
+    wordnet = WordNet(wsd_store.fetch(builtin_cards()["wsd"]))
     written = {(line.partition("%")[0], PARTS[line.partition("%")[2][0]]) for line in lines}
     found = {sense.key for lemma, pos in written for sense in wordnet.senses(lemma, pos)}
     assert found == {line.split()[0] for line in lines}

@@ -201,7 +201,7 @@ def test_the_other_splits_have_the_published_sizes(
     real_store: DataStore, name: str, split: str, published: int
 ) -> None:
     card = builtin_cards()[name]
-    assert len(parser_of(card.parser)(real_store.files(card, split), {})) == published
+    assert len(parser_of(card.parser)(real_store.fetch(card, split), {})) == published
 
 
 def test_the_original_qnli_has_the_published_size(originals: Callable[..., DataStore]) -> None:
@@ -212,7 +212,7 @@ def test_the_original_qnli_has_the_published_size(originals: Callable[..., DataS
 
 def test_texts_are_those_of_a_reader_of_a_few_lines(real_store: DataStore) -> None:
     card = builtin_cards()["sts14"]
-    files = real_store.files(card)
+    files = real_store.fetch(card)
     wanted = []
     for name in ("OnWN", "deft-forum", "deft-news", "headlines", "images", "tweet-news"):
         with open(files[f"STS.input.{name}.txt"], encoding="utf-8", newline="\n") as stream:
