@@ -200,18 +200,10 @@ def _defined(values: FloatArray) -> FloatArray | None:
     return defined if len(defined) >= max(1, _DEFINED * len(values)) else None
 
 
-def correlation_permutation(
+def correlation_swaps(
     first: ArrayLike, second: ArrayLike, gold: ArrayLike, metric: str = "spearman", resamples: int = RESAMPLES,
     seed: int = 0,
-) -> float | None:  # fmt: skip
-    """Two-sided p-value of a paired permutation test between two encoders' correlations (``correlation_swaps``)."""
-    values = correlation_swaps(first, second, gold, metric, resamples, seed)
-    return None if values is None else p_of_swaps(values)
-
-
-def correlation_swaps(
-    first: ArrayLike, second: ArrayLike, gold: ArrayLike, metric: str, resamples: int, seed: int
-) -> FloatArray | None:
+) -> FloatArray | None:  # fmt: skip
     """The difference of two encoders' correlations with the gold, and what it is after each of the random swaps.
 
     The encoders' scores are swapped at random, item by item (in all seeds at once), and both correlations are computed
@@ -248,25 +240,18 @@ def correlation_swaps(
     return _swaps(difference, n, resamples, seed)
 
 
-def mean_permutation(first: ArrayLike, second: ArrayLike, resamples: int = RESAMPLES, seed: int = 0) -> float:
-    """Two-sided p-value of a paired permutation test between two means over items (``mean_swaps``).
-
-    For hits and misses of one seed each, ``mcnemar`` is the exact form.
-    """
-    return p_of_swaps(mean_swaps(first, second, resamples, seed))
-
-
-def mean_swaps(first: ArrayLike, second: ArrayLike, resamples: int, seed: int) -> FloatArray:
+def mean_swaps(first: ArrayLike, second: ArrayLike, resamples: int = RESAMPLES, seed: int = 0) -> FloatArray:
     """The difference of two means over items (accuracies, reciprocal ranks), and what it is after random swaps.
 
-    Each item's difference changes its sign at random (Dror et al. 2018); an item's value is its mean over seeds.
+    Each item's difference changes its sign at random (Dror et al. 2018); an item's value is its mean over seeds. For
+    hits and misses of one seed each, ``mcnemar`` is the exact form.
     """
     d = np.atleast_2d(np.asarray(first, np.float64)).mean(axis=0) - np.atleast_2d(second).mean(axis=0)
     return _swaps(lambda swapped: (d.sum() - 2 * (swapped @ d)) / len(d), len(d), resamples, seed)
 
 
 def p_of_swaps(values: FloatArray) -> float:
-    """The share of differences at least as large as the first, the observed one; of averages over tasks too."""
+    """Two-sided p-value of a permutation test: the share of differences as large as the first, the observed one."""
     observed = abs(float(values[0]))
     return float(np.count_nonzero(np.abs(values) >= observed - 1e-9 * max(observed, 1e-3)) / len(values))  # rounding
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from stored import correlated, stored, with_predictions
+from swaps import correlation_permutation, mean_permutation
 
 from mirrorbench.core.errors import DataFormatError, UsageError
 from mirrorbench.core.plugins import Plugins
@@ -24,7 +25,7 @@ from mirrorbench.reports.statistics.encoders import (
     mean_of_seeds,
 )
 from mirrorbench.reports.statistics.items import MEAN, ItemScores
-from mirrorbench.reports.statistics.resampling import Interval, correlation_permutation, holm, mcnemar, mean_permutation
+from mirrorbench.reports.statistics.resampling import Interval, holm, mcnemar
 from mirrorbench.reports.table import Table
 from mirrorbench.tasks.metrics import spearman
 

@@ -12,6 +12,7 @@ from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 from scipy import stats
 from sklearn.metrics import roc_auc_score
+from swaps import correlation_permutation, mean_permutation
 
 from mirrorbench.reports.statistics.resampling import (
     Interval,
@@ -19,10 +20,8 @@ from mirrorbench.reports.statistics.resampling import (
     bootstrap,
     bootstrap_p,
     chunks,
-    correlation_permutation,
     holm,
     mcnemar,
-    mean_permutation,
     percentile_interval,
     weighted_auc,
     weighted_mean,
