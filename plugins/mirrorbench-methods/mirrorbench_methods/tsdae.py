@@ -1,15 +1,16 @@
 """TSDAE (Wang et al., Findings of EMNLP 2021): a decoder rebuilds a text from the vector of what is left of its words.
 
-It sees nothing of the text but that vector. It shares the model's weights; what it has beside them, the attention to
-the vector and the prediction head, learns too and is dropped afterwards.
-
-"Authors' example": examples/unsupervised_learning/TSDAE in https://github.com/UKPLab/sentence-transformers.
+It shares the model's weights; its attention to the vector and its prediction head learn too and are dropped. "Authors'
+example": examples/unsupervised_learning/TSDAE of github.com/UKPLab/sentence-transformers.
 """
 
 from __future__ import annotations
 
 import copy
+from functools import partial
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from mirrorbench.core.devices import moved
 from mirrorbench.core.errors import TuningError
@@ -28,8 +29,8 @@ if TYPE_CHECKING:
 def preset(level: str, architecture: str, protocol: str) -> Recipe:
     """TSDAE's recipe: 60 % of the words deleted, [CLS] and tied weights are the paper's best combination.
 
-    Batches of 8, a constant learning rate of 3e-5, no weight decay, one epoch: the authors' example (``README.md``); 75
-    tokens, an incomplete last batch left out: its ``train_stsb_tsdae.py``. Dropout 0.1: the model's own.
+    Batches of 8, constant 3e-5, no weight decay, one epoch: the authors' example (``README.md``); 75 tokens, an
+    incomplete last batch left out: its ``train_stsb_tsdae.py``. Dropout 0.1: the model's own.
     """
     return Recipe(
         temperature=1.0, epochs=1, train_max_length=75, pooling="cls", lr=3e-5, batch_size=8, weight_decay=0.0,
@@ -53,8 +54,7 @@ class Reconstruction(Objective):
     def __init__(self, transformer: Transformer, recipe: Recipe) -> None:
         super().__init__(transformer, recipe)
         self.readers = (None, transformer)
-        self.decoder = tied_decoder(transformer)
-        self.modules.append(self.decoder)
+        self.modules = [tied_decoder(transformer)]
 
     def loss(self, left: Tensor, right: Tensor, batch: TokenizedPairs, most: int) -> Tensor:
         """The mean over the tokens of the batch, decoded in parts where memory is short."""
@@ -62,27 +62,20 @@ class Reconstruction(Objective):
 
         ids = batch.view(0)[0]
         # An eighth: predictions are as wide as the vocabulary, so they take more than the layers do.
-        size = max(1, most // 8 // int(ids.lengths.max()))
-        if size >= len(ids):
-            total = self.surprise(right, ids)
-        else:
-            parts = [range(len(ids))[start : start + size] for start in range(0, len(ids), size)]
-            total = sum(
-                checkpoint(self.surprise, right[p[0] : p[-1] + 1], ids.take(p), use_reentrant=False) for p in parts
-            )
-        return total / (len(ids.values) - len(ids))
+        parts = np.array_split(np.arange(len(ids)), -(-len(ids) * int(ids.lengths.max()) // max(1, most // 8)))
+        decode = partial(checkpoint, self.surprise, use_reentrant=False) if len(parts) > 1 else self.surprise
+        summed = (decode(right[part[0] : part[-1] + 1], ids.take(part)) for part in parts if len(part))
+        return sum(summed, start=right.new_zeros(())) / (len(ids.values) - len(ids))
 
     def surprise(self, vectors: Tensor, ids: Ragged) -> Tensor:
         """The summed cross-entropy of all tokens but the first of each text, given its vector."""
         import torch
-        from torch.nn.functional import cross_entropy
 
-        width = int(ids.lengths.max())
-        padded = ids.padded(width, self.transformer.tokenizer.pad_token_id or 0)
-        tokens, real = (moved(torch.from_numpy(array), vectors.device) for array in (padded, ids.mask(width)))
-        logits = self.decoder(input_ids=tokens[:, :-1], encoder_hidden_states=vectors[:, None], use_cache=False).logits
-        wanted = tokens.masked_fill(~real, -100)[:, 1:]  # what cross_entropy leaves out
-        return cross_entropy(logits.flatten(0, 1).float(), wanted.flatten(), reduction="sum")
+        width, pad = int(ids.lengths.max()), self.transformer.tokenizer.pad_token_id or 0
+        tokens, real = (moved(torch.from_numpy(a), vectors.device) for a in (ids.padded(width, pad), ids.mask(width)))
+        decoded = self.modules[0](input_ids=tokens[:, :-1], encoder_hidden_states=vectors[:, None], use_cache=False)
+        wanted = tokens.masked_fill(~real, -100)[:, 1:].flatten()  # -100 is left out
+        return torch.nn.functional.cross_entropy(decoded.logits.float().flatten(0, 1), wanted, reduction="sum")
 
 
 def tied_decoder(transformer: Transformer) -> Any:
@@ -102,10 +95,9 @@ def tied_decoder(transformer: Transformer) -> Any:
     if not any("cross" in name for name in own):
         told = f"tsdae needs a decoder, and transformers has none with cross-attention for {config.model_type}"
         raise TuningError(told, "Use a backbone of the BERT or RoBERTa family, or another method.")
-    decoder = decoder.float().to(transformer.device)
     for name, weight in transformer.model.named_parameters():
         if name in own:
             module, _, attribute = name.rpartition(".")
             setattr(decoder.base_model.get_submodule(module), attribute, weight)
     decoder.get_output_embeddings().weight = decoder.get_input_embeddings().weight
-    return decoder
+    return decoder.float().to(transformer.device)
