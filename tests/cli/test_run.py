@@ -278,7 +278,8 @@ blocks:
 def test_a_grid_file(toys: Callable, folder: Path) -> None:
     (folder / "grid.yaml").write_text(GRID)
     toys("grid.yaml", "--dry-run").works(
-        "2 cells: 0 done, 2 to do, 0 impossible\ndevice: cpu; evaluated in fp32\nno estimate of the time: results holds no result"
+        "2 cells: 0 done, 2 to do, 0 impossible\ndevice: cpu; evaluated in fp32\n"
+        "no estimate of the time: results holds no result"
     )
     toys("grid.yaml").works("Letters twice")
     assert set(results(folder / "results")) == {"letters/cats/seed-0.json", "letters/dogs/seed-0.json"}
