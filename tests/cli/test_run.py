@@ -284,8 +284,8 @@ def test_a_grid_file(toys: Callable, folder: Path) -> None:
     toys("grid.yaml").works("Letters twice")
     assert set(results(folder / "results")) == {"letters/cats/seed-0.json", "letters/dogs/seed-0.json"}
     said = toys("grid.yaml", "--tasks", "cats", "--protocol", "released", "--dry-run")
-    assert re.search(r"1 cell: 0 done, 1 to do, 0 impossible\nabout \d+ s for 1 of them", said.out)
-    assert toys("grid.yaml", "--dry-run").out.endswith("2 cells: 2 done, 0 to do, 0 impossible\n")
+    assert re.search(r"1 cell: 0 done, 1 to do, 0 impossible\n.*\nabout \d+ s for 1 of them", said.out)
+    assert "2 cells: 2 done, 0 to do, 0 impossible\n" in toys("grid.yaml", "--dry-run").out
 
 
 @pytest.mark.parametrize(
