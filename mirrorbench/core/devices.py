@@ -249,7 +249,11 @@ def lost_device(error: BaseException) -> DeviceError | None:
     """What to raise if an error, or one behind it, leaves this process without its GPU; ``None`` if not."""
     cause: BaseException | None = error
     while cause is not None and not isinstance(cause, DeviceError):
-        if isinstance(cause, RuntimeError) and not out_of_memory(cause) and (_LOST.search(str(cause)) or _dumb()):
+        if (
+            isinstance(cause, RuntimeError)
+            and not out_of_memory(cause)
+            and (_LOST.search(str(cause)) or _unresponsive())
+        ):
             return DeviceError(
                 f"this process can use the GPU no longer: {str(cause).strip().splitlines()[0]}",
                 "What is stored stays, and the same command goes on from there. If it fails at the same place again, "
@@ -259,7 +263,7 @@ def lost_device(error: BaseException) -> DeviceError | None:
     return cause
 
 
-def _dumb() -> bool:
+def _unresponsive() -> bool:
     """Whether the GPU in use does not answer: to libraries beside torch an illegal access is a failure of their own."""
     import torch
 

@@ -52,6 +52,16 @@ class Bench:
         specs, corpus = tuple(map(parse_spec, encoders)), str(self.folder / "mine.txt")
         return workspace.execute(workspace.plan(Request(specs, ("cats", "dogs"), (0, 1), corpus)))
 
+    def planned(self, encoder: str, executor: str, device: str) -> tuple[str, dict[str, str]]:
+        """The device and the precisions for which a cell of an encoder is planned under an executor with options."""
+        workspace = Workspace.create(
+            self.folder / "data", self.folder / "planned", device=device, offline=True, executor=executor,
+            plugins=self.plugins,
+        )  # fmt: skip
+        request = Request((parse_spec(encoder),), ("cats",), (0,), str(self.folder / "mine.txt"))
+        (cell,) = workspace.plan(request).cells
+        return workspace.context().device, cell.to_json()["precision"]
+
     def stored(self, name: str) -> dict[str, bytes]:
         """All in the folder ``name`` that must not depend on the executor: everything but dates and costs."""
         return comparable.stored(self.folder / name)

@@ -9,7 +9,7 @@ import pytest
 import torch
 from harness.fixtures import Said
 from mirrorbench_methods import ct
-from tuned import TEXTS, TINY, learns_and_repeats, opened, pairs_of, tuned
+from tuned import TEXTS, TINY, assert_learns_and_repeats, opened, pairs_of, tuned
 
 from mirrorbench.core.errors import TuningError
 from mirrorbench.core.plugins import Plugins
@@ -118,7 +118,7 @@ def test_other_losses_are_refused(plugins: Plugins) -> None:
 
 
 def test_it_learns_and_repeats(plugins: Plugins) -> None:
-    learns_and_repeats(plugins, "ct", dropout=0.1)
+    assert_learns_and_repeats(plugins, "ct", dropout=0.1)
 
 
 def test_it_tunes_through_the_command_line(said: Said, tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 from mirrorbench_methods import tsdae
-from tuned import TEXTS, TINY, learns_and_repeats, opened, pairs_of
+from tuned import TEXTS, TINY, assert_learns_and_repeats, opened, pairs_of
 
 from mirrorbench.core.errors import TuningError
 from mirrorbench.core.plugins import Plugins
@@ -120,4 +120,4 @@ def test_a_model_without_a_decoder_is_an_error_with_a_way_out(loop: _Loop, monke
 
 
 def test_it_learns_and_repeats(plugins: Plugins) -> None:
-    learns_and_repeats(plugins, "tsdae")
+    assert_learns_and_repeats(plugins, "tsdae")

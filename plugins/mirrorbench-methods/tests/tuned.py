@@ -44,7 +44,7 @@ def pairs_of(transformer: Transformer, left: list[str], right: list[str], labels
     return TokenizedPairs(transformer.tokenize([*left, *right], 64), None, torch.tensor(labels))
 
 
-def learns_and_repeats(plugins: Plugins, method: str, **changes: Any) -> None:
+def assert_learns_and_repeats(plugins: Plugins, method: str, **changes: Any) -> None:
     """A tuning changes the weights and their names not; it repeats bit for bit, and another seed gives others."""
     before = opened(plugins, method, **changes)[0].model.state_dict()
     report, one = tuned(plugins, method, **changes)

@@ -82,18 +82,11 @@ def test_ctrl_c_ends_cleanly_and_the_same_command_goes_on(
 def test_what_is_planned_on_a_machine_without_a_gpu(
     bench: Bench, executor: str, device: str, planned: str, precision: str
 ) -> None:
-    workspace = Workspace.create(
-        bench.folder / "data", bench.folder / "there", device=device, offline=True, executor=executor,
-        plugins=bench.plugins,
-    )  # fmt: skip
-    request = Request((parse_spec(TUNED),), ("cats",), (0,), str(bench.folder / "mine.txt"))
     if not precision:
         with pytest.raises(UsageError, match=planned):
-            workspace.plan(request)
+            bench.planned(TUNED, executor, device)
         return
-    (cell,) = workspace.plan(request).cells
-    assert cell.to_json()["precision"] == {"tuning": precision, "encoding": "fp32"}
-    assert workspace.context().device == planned
+    assert bench.planned(TUNED, executor, device) == (planned, {"tuning": precision, "encoding": "fp32"})
 
 
 def test_a_worker_whose_gpu_torch_does_not_see_computes_nothing(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
