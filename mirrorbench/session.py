@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -22,18 +22,9 @@ if TYPE_CHECKING:
     from mirrorbench.reports.statistics import PairedTest
     from mirrorbench.reports.statistics.encoders import EncoderComparison
     from mirrorbench.runs.cells import Outcome, Reporter
-    from mirrorbench.runs.plan import Plan
+    from mirrorbench.runs.plan import RunPlan
     from mirrorbench.texts.encode import EncodedFile
     from mirrorbench.texts.tune import TunedEncoder
-
-
-@dataclass(frozen=True)
-class RunPlan:
-    """A run before it is computed: its cells, and the columns and title of its table."""
-
-    plan: Plan
-    tasks: tuple[str, ...]
-    title: str = ""
 
 
 class Session:
@@ -77,7 +68,8 @@ class Session:
         protocol: str = "", grid: str = "", fetch: bool = True,
     ) -> RunPlan:  # fmt: skip
         """What ``run`` with the same arguments would compute; with ``fetch=False`` nothing is downloaded for it."""
-        from mirrorbench.runs.plan import Request, expand_tasks
+        from mirrorbench.runs.plan import Request, RunPlan
+        from mirrorbench.runs.rows import expand_tasks
 
         space, specs, names = self.workspace, as_specs(encoders), as_names(tasks)
         if not grid:
@@ -158,7 +150,7 @@ class Session:
             UsageError: a folder is missing or holds no results, or they cannot be compared.
         """
         from mirrorbench.reports.selection import Choice, stored_leaderboard
-        from mirrorbench.runs.plan import expand_tasks
+        from mirrorbench.runs.rows import expand_tasks
 
         plugins, names = self.workspace.plugins, as_names(tasks)
         choice = Choice(
@@ -194,7 +186,7 @@ class Session:
         from mirrorbench.reports.selection import results_of
         from mirrorbench.reports.statistics import PairedTest
         from mirrorbench.reports.statistics.encoders import compare_encoders
-        from mirrorbench.runs.plan import expand_tasks
+        from mirrorbench.runs.rows import expand_tasks
 
         plugins, folders = self.workspace.plugins, [Path(f) for f in results] or [self.workspace.results.root]
         if len(folders) > 2:
@@ -373,7 +365,7 @@ class Session:
             UsageError: no such corpus or task.
         """
         from mirrorbench.data.corpora import find_contamination, read_corpus
-        from mirrorbench.runs.plan import expand_tasks
+        from mirrorbench.runs.rows import expand_tasks
 
         plugins, store = self.workspace.plugins, self.workspace.data
         names = expand_tasks(as_names(tasks), plugins)

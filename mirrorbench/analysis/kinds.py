@@ -20,8 +20,8 @@ from mirrorbench.core.plugins import Plugins
 from mirrorbench.models.encoder import TransformerEncoder
 from mirrorbench.reports.leaderboard import row_label
 from mirrorbench.runs.cells import Cell
-from mirrorbench.runs.plan import expand_tasks
 from mirrorbench.runs.results import Result, read_results
+from mirrorbench.runs.rows import expand_tasks
 from mirrorbench.tasks import Vectors
 from mirrorbench.tasks.base import score_task
 

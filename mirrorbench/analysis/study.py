@@ -28,8 +28,9 @@ from mirrorbench.models.pooling import Pooling
 from mirrorbench.reports.leaderboard import row_label
 from mirrorbench.reports.statistics.items import read_predictions
 from mirrorbench.runs.cells import Cell, Failure
-from mirrorbench.runs.plan import Plan, Request, expand_tasks
+from mirrorbench.runs.plan import Plan, Request
 from mirrorbench.runs.results import Result, read_result
+from mirrorbench.runs.rows import expand_tasks
 from mirrorbench.runs.workspace import Workspace
 
 if TYPE_CHECKING:

@@ -22,7 +22,8 @@ from mirrorbench.core.errors import DataFormatError, UsageError, unknown_name
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.schema import convert, problem_at, read_yaml
 from mirrorbench.core.specs import EncoderSpec, Value, parse_spec, parse_value
-from mirrorbench.runs.plan import Plan, Planner, Request, check_spec, expand_tasks, merged
+from mirrorbench.runs.plan import Plan, Planner, Request, merged
+from mirrorbench.runs.rows import check_spec, expand_tasks
 
 if TYPE_CHECKING:
     from mirrorbench.runs.workspace import Workspace

@@ -5,45 +5,27 @@ Planning reads configurations, checksums and corpora, but loads no backbone and 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from mirrorbench.core.errors import UsageError, unknown_name
-from mirrorbench.core.plugins import Plugins
-from mirrorbench.core.specs import PROTOCOLS, EncoderSpec, Value
-from mirrorbench.data.cardfile import builtin_suites
+from mirrorbench.core.specs import PROTOCOLS, EncoderSpec
 from mirrorbench.data.corpora import Corpus, check_corpus, default_corpus, read_corpus
 from mirrorbench.models import backbones
 from mirrorbench.models.pooling import DEFAULT_MAX_LENGTH, Pooling
 from mirrorbench.runs.cells import Cell, CorpusRef, Failure, ModelRef
+from mirrorbench.runs.rows import expand_ladder, resolve_recipe
 from mirrorbench.tasks.base import Task
 from mirrorbench.training.methods import Method
-from mirrorbench.training.recipes import OUTSIDE_KEYS, RECIPE_KEYS, Recipe, override
+from mirrorbench.training.recipes import Recipe
 
 if TYPE_CHECKING:
     from mirrorbench.runs.workspace import Workspace
 
 _T = TypeVar("_T")
-POOLING_KEYS = ("pooling", "layers", "max_length")
-
-# What a bare backbone stands for: the rows of the papers' tables, from worst to best.
-Ladder = tuple[tuple[str, dict[str, Value]], ...]
-_WHOLE_TEXTS: Ladder = (("base", {"pooling": "cls"}), ("base", {"pooling": "mean"}), ("mirror", {}))
-LADDERS: dict[str, Ladder] = {
-    "sentence": _WHOLE_TEXTS,
-    "phrase": _WHOLE_TEXTS,
-    "word": _WHOLE_TEXTS,
-    # Paper 2, Table 3 compares a sentence encoder with encoders of words; what it gains is over the mean of a sentence.
-    "wic": (
-        ("base", {"pooling": "target", "layers": "-4:"}),
-        ("base", {"pooling": "mean"}),
-        ("mirror", {}),
-        ("mirrorwic", {}),
-    ),
-}
 
 # transformers' DeBERTa v1 fills attention masks with float32's lowest number, which overflows in half precision.
 _FP32_ONLY = ("deberta",)
@@ -99,6 +81,15 @@ class Plan:
         return groups
 
 
+@dataclass(frozen=True)
+class RunPlan:
+    """A run before it is computed: its cells, and the columns and title of its table."""
+
+    plan: Plan
+    tasks: tuple[str, ...]
+    title: str = ""
+
+
 def merged(plans: Sequence[Plan]) -> Plan:
     """One plan of several, without repeated cells; a ``UsageError`` if their results cannot be one table."""
     if len(plans) == 1:
@@ -121,96 +112,6 @@ def merged(plans: Sequence[Plan]) -> Plan:
         {ref: corpus for plan in plans for ref, corpus in plan.corpora.items()},
         tuple(dict.fromkeys(row for plan in plans for row in plan.rows)),
     )
-
-
-def expand_tasks(names: Iterable[str], plugins: Plugins) -> tuple[str, ...]:
-    """Task names with suites expanded, without repeats, in the order given."""
-    suites = builtin_suites()
-    found: dict[str, None] = {}
-    for name in names:
-        if name not in suites and name not in plugins.tasks:
-            listing = "mirrorbench list tasks; suites by: mirrorbench list suites"
-            raise unknown_name("task or suite", name, [*suites, *plugins.tasks.names()], listing)
-        found.update(dict.fromkeys(suites.get(name, [name])))
-    return tuple(found)
-
-
-def expand_ladder(spec: EncoderSpec, level: str, plugins: Plugins, protocol: str = "paper") -> tuple[EncoderSpec, ...]:
-    """The rows that one encoder argument stands for on tasks of a level.
-
-    A backbone without a method is the papers' ladder, or one row if it has a ``pooling`` or was written by
-    ``mirrorbench tune`` (read as its files say, unless the spec says otherwise). Encoder systems and specs with a
-    method are one row. A backbone that is an encoder of texts already has no row of [CLS]. One whose preset of Mirror
-    reads other layers has a mean row of these too, which differs from Mirror's in the tuning alone.
-
-    Raises:
-        UsageError: a bare backbone has a key of the tuning, or its name resembles a short name.
-    """
-    if spec.backbone in plugins.encoders:
-        if spec.method:
-            raise UsageError(f"{spec}: {spec.backbone} is an encoder of its own and takes no method")
-        return (spec,)
-    backbones.check_name(spec, plugins.encoders.names())
-    if spec.method:
-        plugins.methods.entry(spec.method)
-        return (spec,)
-    for key, _ in spec.params:
-        if key in POOLING_KEYS:
-            continue
-        if key in RECIPE_KEYS or key in OUTSIDE_KEYS or key in plugins.augmentations:
-            raise UsageError(
-                f"{spec}: {key} belongs to a tuning, and this spec names none", f"Write {spec.with_method('mirror')}"
-            )
-        raise unknown_name("encoder spec key", key, [*POOLING_KEYS, *RECIPE_KEYS, *plugins.augmentations.names()])
-    own = backbones.own_pooling(spec)
-    if own or spec.get("pooling") is not None:
-        return (spec.with_method("base").with_params(**{**own, **dict(spec.params)}),)
-    rows = []
-    for method, params in LADDERS[level]:
-        if params.get("pooling") == "cls" and backbones.pooling_of_texts(spec):
-            continue  # it was made to be read otherwise
-        as_meant = {"pooling": _padded(str(params["pooling"]), protocol)} if "pooling" in params else {}
-        rows.append(spec.with_method(method).with_params(**{**params, **as_meant}))
-        layers = (
-            backbones.presets(spec, "mirror", "sentence").get("layers") if params.get("pooling") == "mean" else None
-        )
-        if layers and spec.get("layers") is None:
-            rows.append(rows[-1].with_params(layers=layers))
-    return tuple(rows)
-
-
-def _padded(pooling: str, protocol: str) -> str:
-    """A pooling as a protocol means it: the released code's mean counts the padding."""
-    return "mean-padded" if (pooling, protocol) == ("mean", "released") else pooling
-
-
-def resolve_recipe(spec: EncoderSpec, level: str, architecture: str, protocol: str, plugins: Plugins) -> Recipe:
-    """The recipe of a spec with a method: the paper's preset, then the backbone's own values, then the user's keys.
-
-    A backbone that is an encoder of texts already is read its own way where the preset would read [CLS].
-    """
-    method: Method = plugins.methods[spec.method]
-    if not method.tunes:
-        for key, _ in spec.params:
-            if key not in POOLING_KEYS:
-                raise unknown_name(f"key of +{method.name}", key, list(POOLING_KEYS))
-    params = {**backbones.presets(spec, method.name, level), **dict(spec.params)}
-    preset = method.preset(level, architecture, protocol)
-    if preset.pooling == "cls" and (pooling := backbones.pooling_of_texts(spec)):
-        preset = replace(preset, pooling=_padded(pooling, protocol))
-    recipe = override(preset, params, plugins.augmentations.by_name())
-    plugins.losses.entry(recipe.loss)
-    if protocol == "released" and recipe.pooling == "target":
-        return replace(recipe, pooling="target-marked")  # the released code has no other way to a target
-    return recipe
-
-
-def check_spec(spec: EncoderSpec, protocol: str, plugins: Plugins) -> None:
-    """Check what can be checked of a spec without its backbone: names, keys, ranges of values."""
-    for row in expand_ladder(spec, "sentence", plugins, protocol):
-        if row.method:
-            level = plugins.methods[row.method].levels.get("sentence", "sentence")
-            resolve_recipe(row, level, "", protocol, plugins)
 
 
 class Planner:

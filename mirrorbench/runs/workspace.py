@@ -148,7 +148,8 @@ class Workspace:
         A bare backbone is read by mean pooling, at level ``wic`` at the target word, a directory of ``mirrorbench
         tune`` as its files say.
         """
-        from mirrorbench.runs.plan import Planner, Request, expand_ladder
+        from mirrorbench.runs.plan import Planner, Request
+        from mirrorbench.runs.rows import expand_ladder
 
         if level not in LEVELS:
             raise unknown_name("level", level, list(LEVELS))

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import re
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -15,13 +14,14 @@ from toys import DOGS, ToyPlugin
 from mirrorbench.core.errors import DataUnavailableError, TuningError, UnknownNameError, UsageError
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.specs import parse_spec
-from mirrorbench.data.cardfile import builtin_cards, builtin_suites
+from mirrorbench.data.cardfile import builtin_cards
 from mirrorbench.data.corpora import DEFAULT_CORPORA, default_corpus, read_corpus
 from mirrorbench.data.store import DataStore
 from mirrorbench.models import backbones
 from mirrorbench.runs.cells import Cell
 from mirrorbench.runs.grids import merged
-from mirrorbench.runs.plan import Plan, Request, expand_ladder, expand_tasks, resolve_recipe
+from mirrorbench.runs.plan import Plan, Request
+from mirrorbench.runs.rows import expand_tasks
 from mirrorbench.runs.workspace import Workspace
 from mirrorbench.tasks import PairSimilarity
 
@@ -56,37 +56,6 @@ def bert(random_model: Callable[[str], Path]) -> str:
     return str(random_model("bert"))
 
 
-def rows(specs: tuple[Any, ...]) -> list[str]:
-    return list(map(str, specs))
-
-
-@pytest.mark.parametrize("level", ["sentence", "phrase", "word"])
-def test_a_bare_backbone_is_the_papers_ladder(registered: Plugins, level: str) -> None:
-    for protocol, mean in (("paper", "mean"), ("released", "mean-padded")):
-        found = rows(expand_ladder(parse_spec("roberta"), level, registered, protocol))
-        assert found == ["roberta+base:pooling=cls", f"roberta+base:pooling={mean}", "roberta+mirror"]
-
-
-@pytest.mark.parametrize(
-    ("spec", "expected"),
-    [
-        ("roberta:layers=-4:", ["roberta+base:layers=-4:,pooling=cls", "roberta+base:layers=-4:,pooling=mean",
-                                "roberta+mirror:layers=-4:"]),
-        ("roberta:pooling=cls", ["roberta+base:pooling=cls"]),
-        ("minilm", ["minilm+base:pooling=mean", "minilm+mirror"]),
-        ("tiny", ["tiny+base:pooling=cls", "tiny+base:pooling=mean", "tiny+base:layers=:,pooling=mean", "tiny+mirror"]),
-        ("tiny:layers=1", ["tiny+base:layers=1,pooling=cls", "tiny+base:layers=1,pooling=mean",
-                           "tiny+mirror:layers=1"]),
-        ("minilm:pooling=cls", ["minilm+base:pooling=cls"]),
-        ("roberta+base", ["roberta+base"]),
-        ("roberta+mirror:lr=1e-5", ["roberta+mirror:lr=1e-05"]),
-        ("toy", ["toy"]),
-    ],
-)  # fmt: skip
-def test_what_stands_for_itself(registered: Plugins, spec: str, expected: list[str]) -> None:
-    assert rows(expand_ladder(parse_spec(spec), "sentence", registered)) == expected
-
-
 def test_a_mean_row_is_read_as_mirror_reads(make: Make) -> None:
     """The rows of a ladder differ in one thing: on sentences, and on words in context, which Mirror reads whole."""
     for tasks in (("quick-sts",), ("quick-wic",), ("quick-sts", "quick-wic")):
@@ -98,43 +67,6 @@ def test_a_mean_row_is_read_as_mirror_reads(make: Make) -> None:
     padded = {str(c.spec): c.pooling.layers for c in released if c.pooling and c.pooling.mode == "mean-padded"}
     assert padded == {"tiny+base:pooling=mean-padded": "-1:", "tiny+base:layers=:,pooling=mean-padded": ":",
                       "tiny+mirror": ":"}  # fmt: skip
-
-
-@pytest.mark.parametrize("method", ["base", "mirror", "pairs", "sap"])
-@pytest.mark.parametrize("level", ["word", "phrase", "sentence"])
-def test_an_encoder_of_texts_is_tuned_as_it_is_read(registered: Plugins, method: str, level: str) -> None:
-    """The rows of a ladder differ in one thing: Mirror's recipe reads words at [CLS], this model by mean pooling."""
-    for protocol, pooling in (("paper", "mean"), ("released", "mean-padded")):
-        recipe = resolve_recipe(parse_spec(f"minilm+{method}"), level, "bert", protocol, registered)
-        assert recipe.pooling == pooling
-        for spec, expected in (("minilm+{}:pooling=cls", "cls"), ("roberta+{}:pooling=cls", "cls")):
-            named = resolve_recipe(parse_spec(spec.format(method)), level, "bert", protocol, registered)
-            assert named.pooling == expected
-            assert replace(recipe, pooling=expected) == named
-    assert resolve_recipe(parse_spec("minilm+mirrorwic"), "wic", "bert", "paper", registered).pooling == "target"
-
-
-@pytest.mark.parametrize(("spec", "message", "hint"), [
-    ("roberta:dropout=0.2", "dropout belongs to a tuning", r"roberta\+mirror:dropout=0.2"),
-    ("roberta:lr=1e-5", "lr belongs to a tuning", r"roberta\+mirror"),
-    ("roberta:corpus=x", "corpus belongs to a tuning", r"roberta\+mirror"),
-    ("roberta:poling=cls", "unknown encoder spec key 'poling'", "pooling"),
-    ("roberta+miror", "unknown method 'miror'", "mirror"),
-    ("toy+mirror", "toy is an encoder of its own and takes no method", ""),
-])  # fmt: skip
-def test_specs_that_mean_nothing(registered: Plugins, spec: str, message: str, hint: str) -> None:
-    with pytest.raises(UsageError, match=message) as caught:
-        expand_ladder(parse_spec(spec), "sentence", registered)
-    assert re.search(hint, caught.value.hint)
-
-
-def test_suites_are_taken_apart_in_order(registered: Plugins) -> None:
-    sts = builtin_suites()["sts"]
-    assert sts == ("sts12", "sts13", "sts14", "sts15", "sts16", "stsb", "sickr")
-    assert expand_tasks(["sickr", "sts", "cats", "cats"], registered) == ("sickr", *sts[:-1], "cats")
-    with pytest.raises(UnknownNameError, match="unknown task or suite 'stss'") as caught:
-        expand_tasks(["stss"], registered)
-    assert "sts" in caught.value.hint
 
 
 def test_the_released_code_reads_the_mean_over_padding_before_and_after_tuning(make: Make, bert: str) -> None:
@@ -155,7 +87,7 @@ def test_the_grid_is_ordered_by_encoder_task_and_seed(make: Make, bert: str) -> 
         ("+mirror", "dogs", 0), ("+mirror", "dogs", 1), ("+mirror", "cats", 0), ("+mirror", "cats", 1),
         ("toy", "dogs", 0), ("toy", "cats", 0),
     ]  # fmt: skip
-    assert rows(plan.rows) == list(dict.fromkeys(str(cell.spec) for cell in plan.cells))
+    assert list(map(str, plan.rows)) == list(dict.fromkeys(str(cell.spec) for cell in plan.cells))
     assert plan.cells == make(bert, "toy", tasks=("dogs", "cats"), seeds=(0, 1)).cells
 
 
@@ -209,19 +141,6 @@ def test_a_task_may_want_longer_texts(
 
     assert lengths(f"{model}+base") == {"cats": 64, "wants70": 70, "wants300": POSITIONS}
     assert lengths(f"{model}+base:max_length=30") == {"cats": 30, "wants70": 30, "wants300": 30}
-
-
-def test_texts_are_read_as_far_as_the_released_code_reads(registered: Plugins) -> None:
-    """MirrorWiC's evaluation scripts: ``maxlen`` in them, and the lengths that ``eval.sh`` hands to ``test_wic.py``.
-
-    SapBERT's ``embed_dense`` for entity linking: 25.
-    """
-    lengths = {"usim": 80, "cosimlex": 120, "wic": 100, "wic-tsv": 90, "xlwic": 100, "am2ico": 300, "wsd": 100}
-    lengths |= dict.fromkeys(("askapatient", "bc5cdr", "cometa", "ncbi-disease"), 25)
-    found = {entry.name: entry.value.max_length for entry in registered.tasks}
-    families = {name: max((f for f in lengths if name.startswith(f)), key=len, default="") for name in found}
-    assert set(families.values()) == {"", *lengths}
-    assert found == {name: lengths.get(family, 0) for name, family in families.items()}
 
 
 def test_the_default_corpus_follows_level_language_and_protocol() -> None:

@@ -18,7 +18,7 @@ from mirrorbench.data.cardfile import builtin_cards
 from mirrorbench.data.importing import import_folder
 from mirrorbench.data.store import DataStore
 from mirrorbench.runs.builtin import plugins
-from mirrorbench.runs.plan import expand_tasks
+from mirrorbench.runs.rows import expand_tasks
 from mirrorbench.tasks import (
     EntityLinking,
     LexiconInduction,

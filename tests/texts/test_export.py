@@ -167,7 +167,7 @@ def test_all_of_it_is_on_the_disk_before_it_has_its_name(tmp_path: Path, disk: l
 def test_the_directory_is_one_row_that_is_read_as_it_says(random_model: Callable[[str], Path], tmp_path: Path) -> None:
     from mirrorbench.core.specs import EncoderSpec
     from mirrorbench.runs.builtin import plugins
-    from mirrorbench.runs.plan import expand_ladder
+    from mirrorbench.runs.rows import expand_ladder
 
     folder = tmp_path / "enc"
     mirrorbench.tune(LINES, f"{random_model('bert')}+mirror:layers=:,max_length=33", folder, held_out=0, device="cpu")

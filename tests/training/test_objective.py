@@ -18,7 +18,7 @@ from mirrorbench.core.specs import parse_spec
 from mirrorbench.models.pooling import Pooling
 from mirrorbench.models.transformer import Transformer
 from mirrorbench.runs.builtin import load_plugins
-from mirrorbench.runs.plan import check_spec
+from mirrorbench.runs.rows import check_spec
 from mirrorbench.training.loop import _Loop, tune_backbone
 from mirrorbench.training.losses import LOSSES
 from mirrorbench.training.microbatch import MicroBatchReader, TokenizedPairs

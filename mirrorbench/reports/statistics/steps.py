@@ -9,8 +9,8 @@ from mirrorbench.core.specs import EncoderSpec, parse_spec
 from mirrorbench.reports.statistics.encoders import TABLE_RESAMPLES, Marker, incomparable
 from mirrorbench.reports.statistics.resampling import LEVEL, RESAMPLES, holm
 from mirrorbench.reports.table import Table
-from mirrorbench.runs.plan import POOLING_KEYS
 from mirrorbench.runs.results import Result
+from mirrorbench.runs.rows import POOLING_KEYS
 
 MOST_TASKS = 4
 """An average over more tasks than this is compared in their place: it says more, and a long table stays quick."""

@@ -22,7 +22,7 @@ from mirrorbench.reports.papers.tables import (
     read_paper_table,
     specs_folder,
 )
-from mirrorbench.runs.plan import expand_ladder
+from mirrorbench.runs.rows import expand_ladder
 from mirrorbench.training.methods import mirror_preset, mirrorwic_preset
 from mirrorbench.training.recipes import override
 

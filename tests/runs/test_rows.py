@@ -1,0 +1,94 @@
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from mirrorbench.core.errors import UnknownNameError, UsageError
+from mirrorbench.core.plugins import Plugins
+from mirrorbench.core.specs import parse_spec
+from mirrorbench.data.cardfile import builtin_suites
+from mirrorbench.runs.rows import expand_ladder, expand_tasks, resolve_recipe
+
+
+def rows(specs: tuple[Any, ...]) -> list[str]:
+    return list(map(str, specs))
+
+
+@pytest.mark.parametrize("level", ["sentence", "phrase", "word"])
+def test_a_bare_backbone_is_the_papers_ladder(registered: Plugins, level: str) -> None:
+    for protocol, mean in (("paper", "mean"), ("released", "mean-padded")):
+        found = rows(expand_ladder(parse_spec("roberta"), level, registered, protocol))
+        assert found == ["roberta+base:pooling=cls", f"roberta+base:pooling={mean}", "roberta+mirror"]
+
+
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        ("roberta:layers=-4:", ["roberta+base:layers=-4:,pooling=cls", "roberta+base:layers=-4:,pooling=mean",
+                                "roberta+mirror:layers=-4:"]),
+        ("roberta:pooling=cls", ["roberta+base:pooling=cls"]),
+        ("minilm", ["minilm+base:pooling=mean", "minilm+mirror"]),
+        ("tiny", ["tiny+base:pooling=cls", "tiny+base:pooling=mean", "tiny+base:layers=:,pooling=mean", "tiny+mirror"]),
+        ("tiny:layers=1", ["tiny+base:layers=1,pooling=cls", "tiny+base:layers=1,pooling=mean",
+                           "tiny+mirror:layers=1"]),
+        ("minilm:pooling=cls", ["minilm+base:pooling=cls"]),
+        ("roberta+base", ["roberta+base"]),
+        ("roberta+mirror:lr=1e-5", ["roberta+mirror:lr=1e-05"]),
+        ("toy", ["toy"]),
+    ],
+)  # fmt: skip
+def test_what_stands_for_itself(registered: Plugins, spec: str, expected: list[str]) -> None:
+    assert rows(expand_ladder(parse_spec(spec), "sentence", registered)) == expected
+
+
+@pytest.mark.parametrize("method", ["base", "mirror", "pairs", "sap"])
+@pytest.mark.parametrize("level", ["word", "phrase", "sentence"])
+def test_an_encoder_of_texts_is_tuned_as_it_is_read(registered: Plugins, method: str, level: str) -> None:
+    """The rows of a ladder differ in one thing: Mirror's recipe reads words at [CLS], this model by mean pooling."""
+    for protocol, pooling in (("paper", "mean"), ("released", "mean-padded")):
+        recipe = resolve_recipe(parse_spec(f"minilm+{method}"), level, "bert", protocol, registered)
+        assert recipe.pooling == pooling
+        for spec, expected in (("minilm+{}:pooling=cls", "cls"), ("roberta+{}:pooling=cls", "cls")):
+            named = resolve_recipe(parse_spec(spec.format(method)), level, "bert", protocol, registered)
+            assert named.pooling == expected
+            assert replace(recipe, pooling=expected) == named
+    assert resolve_recipe(parse_spec("minilm+mirrorwic"), "wic", "bert", "paper", registered).pooling == "target"
+
+
+@pytest.mark.parametrize(("spec", "message", "hint"), [
+    ("roberta:dropout=0.2", "dropout belongs to a tuning", r"roberta\+mirror:dropout=0.2"),
+    ("roberta:lr=1e-5", "lr belongs to a tuning", r"roberta\+mirror"),
+    ("roberta:corpus=x", "corpus belongs to a tuning", r"roberta\+mirror"),
+    ("roberta:poling=cls", "unknown encoder spec key 'poling'", "pooling"),
+    ("roberta+miror", "unknown method 'miror'", "mirror"),
+    ("toy+mirror", "toy is an encoder of its own and takes no method", ""),
+])  # fmt: skip
+def test_specs_that_mean_nothing(registered: Plugins, spec: str, message: str, hint: str) -> None:
+    with pytest.raises(UsageError, match=message) as caught:
+        expand_ladder(parse_spec(spec), "sentence", registered)
+    assert re.search(hint, caught.value.hint)
+
+
+def test_suites_are_taken_apart_in_order(registered: Plugins) -> None:
+    sts = builtin_suites()["sts"]
+    assert sts == ("sts12", "sts13", "sts14", "sts15", "sts16", "stsb", "sickr")
+    assert expand_tasks(["sickr", "sts", "cats", "cats"], registered) == ("sickr", *sts[:-1], "cats")
+    with pytest.raises(UnknownNameError, match="unknown task or suite 'stss'") as caught:
+        expand_tasks(["stss"], registered)
+    assert "sts" in caught.value.hint
+
+
+def test_texts_are_read_as_far_as_the_released_code_reads(registered: Plugins) -> None:
+    """MirrorWiC's evaluation scripts: ``maxlen`` in them, and the lengths that ``eval.sh`` hands to ``test_wic.py``.
+
+    SapBERT's ``embed_dense`` for entity linking: 25.
+    """
+    lengths = {"usim": 80, "cosimlex": 120, "wic": 100, "wic-tsv": 90, "xlwic": 100, "am2ico": 300, "wsd": 100}
+    lengths |= dict.fromkeys(("askapatient", "bc5cdr", "cometa", "ncbi-disease"), 25)
+    found = {entry.name: entry.value.max_length for entry in registered.tasks}
+    families = {name: max((f for f in lengths if name.startswith(f)), key=len, default="") for name in found}
+    assert set(families.values()) == {"", *lengths}
+    assert found == {name: lengths.get(family, 0) for name, family in families.items()}
