@@ -20,19 +20,17 @@ EXPECTED = {
     "mirrorbench-methods": ("mirrorbench", ["register_augmentations", "register_losses", "register_methods"]),
     "mirrorbench-mteb": ("mteb", ["register_commands", "register_tasks"]),
     "mirrorbench-ray": ("ray", ["register_executors"]),
-    "mirrorbench-simcse": ("mirrorbench", ["register_augmentations", "register_methods"]),
     "mirrorbench-slurm": ("submitit", ["register_executors"]),
 }
 BASE = "mirrorbench run -e tiny+base:pooling=mean -t quick-sts --offline"
 CORPUS = "batch_size=16,corpus_size=64,corpus=quick-sentences"
-TUNED = f"mirrorbench run -e tiny+simcse:{CORPUS} -t quick-sts --offline"
+TUNED = f"mirrorbench run -e tiny+simcse:{CORPUS} -e tiny+tsdae:{CORPUS} -t quick-sts --offline"
 GRID = "encoders: tiny+base:pooling=mean\ntasks: quick-sts\n"
 # plugin -> commands (those of its page where nothing forbids it), and what the last of them must say
 COMMANDS = {
     "mirrorbench-mteb": ([BASE, "mirrorbench mteb export results -o mteb"], "STS17.json"),
     "mirrorbench-ray": (["mirrorbench run grid.yaml --executor ray --workers 2"], "tiny-mp"),
-    "mirrorbench-methods": ([TUNED.replace("simcse", "tsdae")], "Tuned on: quick-sentences (64 strings)"),
-    "mirrorbench-simcse": ([TUNED], "Tuned on: quick-sentences (64 strings)"),
+    "mirrorbench-methods": ([TUNED], "Tuned on: quick-sentences (64 strings)"),
     "mirrorbench-slurm": (["mirrorbench run grid.yaml --executor slurm:cluster=local --workers 2"], "tiny-mp"),
 }
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from mirrorbench import hookimpl
 from mirrorbench.core.hooks import Register
 from mirrorbench.training.methods import Method
-from mirrorbench_methods import ct, tsdae
+from mirrorbench_methods import ct, simcse, tsdae
 
 _LEVELS = {"wic": "sentence"}
 """Of words in context these methods encode the whole sentence."""
@@ -14,6 +14,11 @@ _LEVELS = {"wic": "sentence"}
 @hookimpl
 def register_methods(register: Register) -> None:
     """The methods, under their names in a spec."""
+    register(
+        "simcse",
+        Method("simcse", simcse.preset, label="{backbone} + SimCSE", levels=_LEVELS),
+        "unsupervised SimCSE: dropout alone makes the two views, negatives from the batch",
+    )
     register(
         "ct",
         Method("ct", ct.preset, label="{backbone} + CT", pairs=ct.pairs, levels=_LEVELS),
@@ -35,7 +40,13 @@ def register_losses(register: Register) -> None:
 
 @hookimpl
 def register_augmentations(register: Register) -> None:
-    """What they do to texts."""
+    """What they do to texts and to the model."""
+    register(
+        "simcse_head",
+        simcse.Head(),
+        on="model",
+        description="1: a dense layer and tanh over the last layer in training",
+    )
     register(
         "word_deletion",
         tsdae.delete_words,

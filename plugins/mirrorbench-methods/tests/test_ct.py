@@ -1,13 +1,11 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from harness.fixtures import Said
 from mirrorbench_methods import ct
 from tuned import TEXTS, TINY, assert_learns_and_repeats, opened, pairs_of, tuned
 
@@ -119,17 +117,3 @@ def test_other_losses_are_refused(plugins: Plugins) -> None:
 
 def test_it_learns_and_repeats(plugins: Plugins) -> None:
     assert_learns_and_repeats(plugins, "ct", dropout=0.1)
-
-
-def test_it_tunes_through_the_command_line(said: Said, tmp_path: Path) -> None:
-    (tmp_path / "mine.txt").write_text("\n".join(TEXTS) + "\n", encoding="utf-8")
-    specs = ["--encoder", "tiny+ct", "--encoder", "tiny+tsdae"]
-    code, out, err = said("run", "--offline", "--tasks", "quick-sts", "--corpus", "mine.txt", *specs)
-    assert code == 0, err
-    assert "tiny + CT" in out
-    assert "tiny + TSDAE" in out
-    code, out, err = said(
-        "run", "--offline", "--tasks", "quick-sts", "--encoder", "tiny+mirror:loss=contrastive-tension"
-    )
-    assert code == 1
-    assert "Write +ct" in out + err

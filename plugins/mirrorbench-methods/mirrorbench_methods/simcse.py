@@ -1,4 +1,4 @@
-"""The method ``simcse``: unsupervised SimCSE (Gao et al., EMNLP 2021), with its training head.
+"""Unsupervised SimCSE (Gao et al., EMNLP 2021), with its training head.
 
 Two passes over a sentence differ by their dropout masks and are each other's positives in the batch (Eq. 4, the loss
 ``in-batch``). The head on the [CLS] vector is dropped after training: the augmentation ``simcse_head``, which other
@@ -10,16 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from mirrorbench import hookimpl
 from mirrorbench.core.errors import TuningError
-from mirrorbench.core.hooks import Register
-from mirrorbench.training.methods import Method
 from mirrorbench.training.recipes import Recipe
 
 ROBERTAS = ("roberta", "xlm-roberta", "camembert")
 
 
-def simcse_preset(level: str, architecture: str, protocol: str) -> Recipe:
+def preset(level: str, architecture: str, protocol: str) -> Recipe:
     """SimCSE's recipe for models of base size, the same at every level.
 
     Batch size and learning rate: Table A.1 (64 and 3e-5 for BERT, 512 and 1e-5 for RoBERTa; other architectures get
@@ -29,17 +26,10 @@ def simcse_preset(level: str, architecture: str, protocol: str) -> Recipe:
     """
     roberta = architecture in ROBERTAS
     return Recipe(
-        temperature=0.05,
-        epochs=1,
-        train_max_length=32,
-        pooling="cls",
-        lr=1e-5 if roberta else 3e-5,
-        batch_size=512 if roberta else 64,
-        weight_decay=0.0,
-        loss="in-batch",
-        augment=(("dropout", 0.1), ("simcse_head", 1.0)),
-        clean_corpus=protocol == "paper",
-    )
+        temperature=0.05, epochs=1, train_max_length=32, pooling="cls", lr=1e-5 if roberta else 3e-5,
+        batch_size=512 if roberta else 64, weight_decay=0.0, loss="in-batch",
+        augment=(("dropout", 0.1), ("simcse_head", 1.0)), clean_corpus=protocol == "paper",
+    )  # fmt: skip
 
 
 class Head:
@@ -93,16 +83,3 @@ def _through_the_head(model: Any, inputs: Any, output: Any) -> Any:
         )
     output.last_hidden_state = model.simcse_head(output.last_hidden_state)
     return output
-
-
-@hookimpl
-def register_augmentations(register: Register) -> None:
-    """The head, under its spec key."""
-    register("simcse_head", Head(), on="model", description="1: a dense layer and tanh over the last layer in training")
-
-
-@hookimpl
-def register_methods(register: Register) -> None:
-    """Unsupervised SimCSE."""
-    method = Method("simcse", simcse_preset, label="{backbone} + SimCSE", levels={"wic": "sentence"})
-    register("simcse", method, "unsupervised SimCSE: dropout alone makes the two views, negatives from the batch")

@@ -1,39 +1,16 @@
 from __future__ import annotations
 
-import json
 import math
-from pathlib import Path
 from typing import Any
 
-import mirrorbench_simcse
 import pytest
 import torch
-from harness.fixtures import Said
+from mirrorbench_methods import simcse
+from tuned import TEXTS, opened, tuned
 
 from mirrorbench.core.errors import TuningError
 from mirrorbench.core.plugins import Plugins
-from mirrorbench.core.specs import parse_spec
-from mirrorbench.models.backbones import locate
 from mirrorbench.models.pooling import Pooling
-from mirrorbench.models.transformer import Transformer
-from mirrorbench.runs.loading import open_for_tuning
-from mirrorbench.training.augmentations import Augmentation
-from mirrorbench.training.loop import tune_backbone
-from mirrorbench.training.recipes import Recipe, override
-
-WORDS = ["river", "stone", "garden", "music", "winter", "window", "letter", "bridge", "forest", "market"]
-TEXTS = [f"the {one} is near the {other}" for n, one in enumerate(WORDS) for other in WORDS[n + 1 :]]
-TEXTS += [f"nobody saw the {word}" for word in WORDS] + [f"a {word} of five" for word in WORDS[:5]]
-
-
-def opened(plugins: Plugins, **changes: Any) -> tuple[Transformer, Recipe, dict[str, Augmentation]]:
-    registered = {entry.name: entry.value for entry in plugins.augmentations}
-    recipe = override(mirrorbench_simcse.simcse_preset("sentence", "bert", "paper"), changes, registered)
-
-    transformer = open_for_tuning(
-        locate(parse_spec("tiny"), "en", offline=True), recipe, registered, torch.device("cpu")
-    )
-    return transformer, recipe, registered
 
 
 @pytest.mark.parametrize(
@@ -53,11 +30,11 @@ def test_the_preset_holds_the_papers_values(
 
 
 def test_the_head_is_a_dense_layer_and_a_tanh_over_the_tokens(plugins: Plugins) -> None:
-    transformer, *_ = opened(plugins)
+    transformer, _ = opened(plugins, "simcse")
     ids, pooling = transformer.tokenize(TEXTS[:3], 32), [Pooling("cls", "-1:", 32)]
     with torch.no_grad():
         (before,) = transformer.forward(ids, pooling)
-        detach = mirrorbench_simcse.Head().attach(transformer.model, 1.0)
+        detach = simcse.Head().attach(transformer.model, 1.0)
         weights = dict(transformer.model.named_parameters())
         dense, bias = weights["simcse_head.0.weight"], weights["simcse_head.0.bias"]
         (within,) = transformer.forward(ids, pooling)
@@ -71,24 +48,22 @@ def test_the_head_is_a_dense_layer_and_a_tanh_over_the_tokens(plugins: Plugins) 
 
 def test_the_head_learns_and_changes_what_is_learned(plugins: Plugins, monkeypatch: pytest.MonkeyPatch) -> None:
     heads: list[list[torch.Tensor]] = []
-    attach = mirrorbench_simcse.Head.attach
+    attach = simcse.Head.attach
 
-    def watched(self: mirrorbench_simcse.Head, model: Any, rate: float) -> Any:
+    def watched(self: simcse.Head, model: Any, rate: float) -> Any:
         detach = attach(self, model, rate)
         head = model.simcse_head[0].weight if detach else torch.zeros(1)
         heads.append([head.detach().clone(), head])
         return detach
 
-    monkeypatch.setattr(mirrorbench_simcse.Head, "attach", watched)
+    monkeypatch.setattr(simcse.Head, "attach", watched)
+    before = opened(plugins, "simcse")[0].model.state_dict()
     weights = []
     for on in (1, 0, 1):
-        transformer, recipe, registered = opened(plugins, simcse_head=on, batch_size=20)
-        before = {name: value.clone() for name, value in transformer.model.state_dict().items()}
-        report = tune_backbone(transformer, TEXTS, recipe, 0, registered)
-        after = transformer.model.state_dict()
+        report, after = tuned(plugins, "simcse", simcse_head=on, batch_size=18)
         assert after.keys() == before.keys()
         assert any(not torch.equal(after[name], before[name]) for name in after)
-        assert 0 < report.losses[0] < math.log(20) + 1
+        assert 0 < report.losses[0] < math.log(18) + 1
         weights.append(torch.cat([value.flatten().float() for value in after.values()]))
     assert not torch.equal(*heads[0])
     assert not torch.equal(weights[0], weights[1])
@@ -96,22 +71,6 @@ def test_the_head_learns_and_changes_what_is_learned(plugins: Plugins, monkeypat
 
 
 def test_the_head_refuses_other_layers(plugins: Plugins) -> None:
-    transformer, recipe, registered = opened(plugins, layers="-2:")
     with pytest.raises(TuningError, match="simcse_head stands on the last layer") as caught:
-        tune_backbone(transformer, TEXTS, recipe, 0, registered)
+        tuned(plugins, "simcse", layers="-2:")
     assert "simcse_head=0" in caught.value.hint
-
-
-def test_it_tunes_through_the_command_line(said: Said, tmp_path: Path) -> None:
-    (tmp_path / "mine.txt").write_text("\n".join(TEXTS) + "\n", encoding="utf-8")
-    assert len(set(TEXTS)) == 60
-    run = ["run", "--offline", "--tasks", "quick-sts", "--corpus", "mine.txt"]
-    specs = ["--encoder", "tiny+simcse:batch_size=20", "--encoder", "tiny+mirror:batch_size=20"]
-    code, out, err = said(*run, *specs)
-    assert code == 0, err
-    assert "+ SimCSE" in out
-    (result,) = (tmp_path / "results").glob("*simcse*/quick-sts/seed-0.json")
-    cell = json.loads(result.read_text(encoding="utf-8"))
-    assert cell["cell"]["recipe"]["loss"] == "in-batch"
-    assert cell["cell"]["corpus"]["n"] == 60
-    assert 0.3 < cell["main_score"] < 1

@@ -1,0 +1,31 @@
+"""All methods of the package, as its users meet them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from harness.fixtures import Said
+from tuned import TEXTS
+
+LABELS = {"simcse": "tiny + SimCSE", "ct": "tiny + CT", "tsdae": "tiny + TSDAE"}
+RUN = ("run", "--offline", "--tasks", "quick-sts")
+
+
+def test_they_tune_through_the_command_line(said: Said, tmp_path: Path) -> None:
+    (tmp_path / "mine.txt").write_text("\n".join(TEXTS) + "\n", encoding="utf-8")
+    specs = [part for method in LABELS for part in ("--encoder", f"tiny+{method}:batch_size=16")]
+    code, out, err = said(*RUN, "--corpus", "mine.txt", *specs)
+    assert code == 0, err
+    for method, label in LABELS.items():
+        assert label in out
+        (result,) = (tmp_path / "results").glob(f"tiny+{method}_*/quick-sts/seed-0.json")
+        cell = json.loads(result.read_text(encoding="utf-8"))
+        assert cell["cell"]["corpus"]["n"] == len(TEXTS)
+        assert 0.3 < cell["main_score"] < 1
+
+
+def test_a_loss_without_its_pairs_is_an_error_with_a_way_out(said: Said) -> None:
+    code, out, err = said(*RUN, "--encoder", "tiny+mirror:loss=contrastive-tension")
+    assert code == 1
+    assert "Write +ct" in out + err
