@@ -9,7 +9,7 @@ import json
 import statistics
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
@@ -64,13 +64,15 @@ def build_table(
         label = labels[spec] + (f" [{protocol}]" if len(protocols) > 1 else "")
         table_rows.append(Row(label, str(spec), scores, spec.backbone, spec.method, protocol))
     table_rows += _baselines(columns, results, plugins)
+    shown = [i for i, c in enumerate(columns) if not c.average_of or any(row.scores[i] for row in table_rows)]
+    table_rows = [replace(row, scores=tuple(row.scores[i] for i in shown)) for row in table_rows]
     missing: dict[tuple[str, str], dict[str, None]] = {}  # one line for all rows and seeds with the same failure
     for failure in failures:
         label = labels.get(failure.spec) or row_label(failure.spec, plugins)
         missing.setdefault((failure.task, failure.reason.splitlines()[0]), {})[label] = None
     notes = [f"missing: {', '.join(failed)} on {task}: {reason}" for (task, reason), failed in missing.items()]
     notes = [*provenance_notes(results, {result.main_metric for result in results}), *notes]
-    return Table(title, tuple(columns), tuple(table_rows), tuple(notes))
+    return Table(title, tuple(columns[i] for i in shown), tuple(table_rows), tuple(notes))
 
 
 def mean_over_seeds(cells: Sequence[Mapping[int, Result]], metric: str = "") -> Score | None:

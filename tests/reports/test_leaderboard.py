@@ -50,7 +50,7 @@ def test_missing_stays_missing(registered: Plugins) -> None:
     results = [stored("toy", "cats", 0.7), stored("other", "cats", None), stored("other", "dogs", 0.5)]
     rows = [parse_spec(spec) for spec in ("toy", "other", "third")]
     table = build_table(results, registered, ["cats", "dogs"], rows)
-    assert means(table) == [[0.7, None, None], [None, 0.5, None], [None, None, None]]
+    assert means(table) == [[0.7, None], [None, 0.5], [None, None]]  # and no average, which no row has
 
 
 def test_seeds_give_the_mean_and_sample_deviation(registered: Plugins) -> None:
@@ -72,7 +72,8 @@ def test_seeds_give_the_mean_and_sample_deviation(registered: Plugins) -> None:
 
 def test_a_seed_that_lacks_a_score_has_no_average(registered: Plugins) -> None:
     results = [stored("toy", "cats", 0.1), stored("toy", "cats", 0.2, 1), stored("toy", "dogs", 0.3)]
-    assert means(build_table(results, registered)) == [[pytest.approx(0.15), 0.3, None]]
+    results += [stored("other", "cats", 0.1), stored("other", "dogs", 0.1)]
+    assert means(build_table(results, registered)) == [[pytest.approx(0.15), 0.3, None], [0.1, 0.1, 0.1]]
     assert means(build_table([results[0], stored("toy", "cats", None, 1)], registered)) == [[None]]
 
 

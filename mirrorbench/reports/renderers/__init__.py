@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from mirrorbench.core.hooks import Register, hookimpl
 from mirrorbench.reports.renderers.page import html, notebook
+from mirrorbench.reports.renderers.terminal import draw
 from mirrorbench.reports.renderers.tex import escape_latex, latex
-from mirrorbench.reports.renderers.text import as_json, comma_separated, draw, markdown, number
+from mirrorbench.reports.renderers.text import as_json, comma_separated, markdown, number
 
 __all__ = ["as_json", "comma_separated", "draw", "escape_latex", "html", "latex", "markdown", "notebook", "number"]
 

@@ -1,4 +1,4 @@
-"""Scores as text, the formats Markdown, CSV and JSON, and a table drawn on a terminal."""
+"""Scores as text, and the formats Markdown, CSV and JSON."""
 
 from __future__ import annotations
 
@@ -7,12 +7,8 @@ import io
 import json
 import re
 from itertools import groupby
-from typing import TYPE_CHECKING
 
 from mirrorbench.reports.table import DIGITS, Score, Table, Verdict, to_object
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 MISSING = "–"
 TIED = "†"
@@ -23,9 +19,6 @@ _SPECIAL = re.compile(
     r"[\\`*|<$]|&(?=[#A-Za-z0-9])|~(?=~)|\](?=\()|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])|^(?:[#>+-]|\d+[.)])(?=\s)"
 )
 _MARKS = ("{}", "**{}**", "<u>{}</u>")
-
-
-_STYLES = ("", "bold", "underline")
 
 
 def number(value: float, digits: int = DIGITS) -> str:
@@ -128,30 +121,3 @@ def comma_separated(table: Table) -> str:
 def as_json(table: Table) -> str:
     """The table's values as JSON, which ``mirrorbench leaderboard`` can read."""
     return json.dumps(to_object(table), indent=2, ensure_ascii=False) + "\n"
-
-
-def draw(table: Table, console: Console) -> None:
-    """Print the table and its notes."""
-    from rich.markup import escape
-    from rich.table import Table as RichTable
-    from rich.text import Text
-
-    drawn = RichTable(title=escape(table.title) or None, header_style="")
-    (corner, *part), *labels = table.labels()
-    drawn.add_column(Text(corner), no_wrap=True)
-    for head in part:
-        drawn.add_column(head)
-    for head in table.heads():
-        drawn.add_column(Text(head), justify="right")
-    breaks = table.blocks() if table.kind != "leaderboard" else []
-    for i, (label, row, ranks) in enumerate(zip(labels, table.rows, table.ranks(), strict=True)):
-        if i in breaks:
-            drawn.add_section()
-        cells = [
-            Text.assemble((with_deviation(s), _STYLES[rank]), with_marks(s))
-            for s, rank in zip(row.scores, ranks, strict=True)
-        ]
-        drawn.add_row(*map(Text, label), *cells)
-    console.print(drawn)
-    for note in with_legend(table):
-        console.print(Text(note, style="dim"))

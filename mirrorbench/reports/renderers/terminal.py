@@ -1,0 +1,116 @@
+"""A table drawn on a terminal, in which a number is never cut.
+
+Where the terminal is too narrow, first deviations and intervals go, then the names of encoders wrap, then the table is
+split into blocks of columns, each with the rows that have a score there.
+"""
+
+from __future__ import annotations
+
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from mirrorbench.reports.renderers.text import TIED, number, with_deviation, with_legend, with_marks
+from mirrorbench.reports.table import Score, Table
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table as Grid
+
+_STYLES = ("", "bold", "underline")
+_NARROWEST = 28
+"""Characters to which the names of encoders are wrapped at most."""
+_FRAME = 3
+"""Characters that a column takes beside its text: a line and two spaces."""
+
+
+class _Text(NamedTuple):
+    """The text of a score: the part that its rank marks, and the rest."""
+
+    score: str
+    rest: str = ""
+
+    @property
+    def width(self) -> int:
+        return len(self.score) + len(self.rest)
+
+
+def draw(table: Table, console: Console) -> None:
+    """Print the table and its notes."""
+    from rich.text import Text
+
+    labels, room = table.labels(), console.width
+    names = [max(map(len, part)) for part in zip(*labels, strict=True)]
+    cells = [[_Text(with_deviation(score), with_marks(score)) for score in row.scores] for row in table.rows]
+    widths, notes = _widths(table, cells), with_legend(table)
+    if table.kind != "facts" and _needed(names, widths) > room:
+        whole, cells = cells, [[_shortened(score) for score in row.scores] for row in table.rows]
+        widths = _widths(table, cells)
+        names[0] = max(min(names[0], _NARROWEST, room // 3), names[0] + min(0, room - _needed(names, widths)))
+        if cells != whole:
+            notes.insert(0, f"In {room} columns there is no room for deviations and intervals; Markdown has them.")
+    if table.title:
+        console.print(Text(table.title, style="italic"))
+    blocks = _blocks(table, widths, room - _needed(names, []))
+    for columns in blocks:
+        rows = [i for i, row in enumerate(table.rows) if len(blocks) == 1 or any(row.scores[c] for c in columns)]
+        console.print(_block(table, cells, rows, columns, names, widths))
+    for note in notes:
+        console.print(Text(note, style="dim"))
+
+
+def _blocks(table: Table, widths: list[int], room: int) -> list[list[int]]:
+    """The columns of each block: whole suites as far as they fit into so many characters."""
+    blocks: list[list[int]] = [[]]
+
+    def add(columns: list[int]) -> None:
+        taken = sum(widths[i] + _FRAME for i in [*blocks[-1], *columns])
+        if blocks[-1] and taken > room:
+            blocks.append([])
+        blocks[-1] += columns
+
+    for _, group in groupby(range(len(table.columns)), lambda i: table.columns[i].suite):
+        columns = list(group)
+        whole = table.kind == "facts" or sum(widths[i] + _FRAME for i in columns) <= room
+        for part in [columns] if whole else [[i] for i in columns]:
+            add(part)
+    return blocks
+
+
+def _block(
+    table: Table, cells: list[list[_Text]], rows: list[int], columns: list[int], names: list[int], widths: list[int]
+) -> Grid:
+    """Some rows and columns as a table."""
+    from rich.table import Table as Grid
+    from rich.text import Text
+
+    drawn = Grid(header_style="")
+    heads, ranks, (corner, *labels) = table.heads(), table.ranks(), table.labels()
+    for part, width in zip(corner, names, strict=True):
+        drawn.add_column(Text(part), width=width, overflow="fold")
+    for i in columns:
+        fixed: dict[str, Any] = {} if table.kind == "facts" else {"width": widths[i]}
+        drawn.add_column(Text(heads[i]), justify="right", **fixed)
+    breaks = table.blocks() if table.kind != "leaderboard" else []
+    for i in rows:
+        if i in breaks:
+            drawn.add_section()
+        texts = (Text.assemble((cells[i][c].score, _STYLES[ranks[i][c]]), cells[i][c].rest) for c in columns)
+        drawn.add_row(*map(Text, labels[i]), *texts)
+    return drawn
+
+
+def _needed(names: list[int], widths: list[int]) -> int:
+    return 1 + sum(width + _FRAME for width in (*names, *widths))
+
+
+def _widths(table: Table, cells: list[list[_Text]]) -> list[int]:
+    """The width of each column: of its widest cell and of the longest word of its heading."""
+    heads = (max(map(len, head.split()), default=0) for head in table.heads())
+    return [max([head, *(row[i].width for row in cells)]) for i, head in enumerate(heads)]
+
+
+def _shortened(score: Score | None) -> _Text:
+    """The mean alone, and the dagger."""
+    if score is None or score.text is not None:
+        return _Text(with_deviation(score))
+    return _Text(number(score.mean), TIED if score.tied else "")
