@@ -25,7 +25,8 @@ _FILES = ("pyproject.toml", "README.md", "$module/__init__.py", "$module/pets.ya
 """What the package holds; the template of each is the file of its name in ``cli/templates``."""
 
 Listed = StrEnum(
-    "Listed", "encoders backbones methods losses tasks suites augmentations corpora metrics renderers executors tables"
+    "Listed",
+    "encoders backbones methods poolings losses tasks suites augmentations corpora metrics renderers executors tables",
 )
 """What can be listed."""
 

@@ -38,6 +38,16 @@ class HookSpecs:
         """
 
     @hookspec
+    def register_poolings(self, register: Register) -> None:
+        """``register(name, pooling, description="")``: how a text is read; values of the spec key ``pooling``.
+
+        ``pooling`` is a function ``(states, tokens) -> vectors``: from float32 tensors of shape (texts, width,
+        dimensions), the mean over the spec's ``layers``, to (texts, dimensions). ``tokens`` holds the ``mask`` of what
+        is no padding and token ``ids``, both (texts, width), and the ``tokenizer``; under a name that begins with
+        ``target`` also ``target``, the weights of the target word's tokens (``mirrorbench.models.pooling``).
+        """
+
+    @hookspec
     def register_losses(self, register: Register) -> None:
         """``register(name, loss, description="")``: what a tuning minimises; a recipe's ``loss`` is one of the names.
 

@@ -254,6 +254,7 @@ class Plugins:
 
     encoders = _registered("register_encoders", "Systems that are encoders of their own.")
     methods = _registered("register_methods", "What can be done to a backbone.")
+    poolings = _registered("register_poolings", "How a text can be read.")
     losses = _registered("register_losses", "What a tuning can minimise.")
     augmentations = _registered("register_augmentations", "Ways to make the two views of a string.")
     tasks = _registered("register_tasks", "All tasks.")

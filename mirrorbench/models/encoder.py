@@ -123,14 +123,18 @@ class TransformerEncoder:
         With ``target`` among them, long texts are cut to a window around their target, and their rows are returned as
         well; with ``mean-padded``, all texts are padded to the maximum length.
         """
-        shape = len(inputs), self.transformer.model.eval().config.hidden_size
+        self.transformer.model.eval()
+        shape = len(inputs), self.transformer.dimensions
         vectors = {pooling: np.empty(shape, dtype=np.float32) for pooling in poolings}
         pad_to = poolings[0].max_length if any(pooling.mode == "mean-padded" for pooling in poolings) else 0
         all_windowed = [np.empty(0, dtype=np.int64)]
         with closing(self._chunks(inputs, poolings, pad_to, advance)) as chunks:
             for rows, arrays, windowed in one_behind(chunks):
                 for pooling, array in zip(poolings, arrays, strict=True):
-                    vectors[pooling][rows] = array()
+                    found = array()
+                    if found.shape[1] != vectors[pooling].shape[1]:  # a plugin's pooling, known from its first vectors
+                        vectors[pooling] = np.empty((len(inputs), found.shape[1]), dtype=np.float32)
+                    vectors[pooling][rows] = found
                 all_windowed.append(windowed)
         return vectors, np.sort(np.concatenate(all_windowed))
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 from mirrorbench.core.errors import UsageError, unknown_name
+from mirrorbench.core.hooks import Register, hookimpl
 
 if TYPE_CHECKING:
     import torch
-
-POOLING_MODES = ("cls", "mean", "mean-padded", "target", "target-marked")
 
 DEFAULT_MAX_LENGTH = 64
 """Tokens kept of each text, special tokens included (released code of paper 1; the paper states none). Paper 2's tasks
@@ -20,15 +21,12 @@ set their own (``max_length`` in their cards), from its released code."""
 
 @dataclass(frozen=True, slots=True)
 class Pooling:
-    """A mean over layers, then over tokens, or the vector of one token.
+    """A mean over layers, and a registered pooling over tokens.
 
     Attributes:
-        mode: ``cls``: the first token's vector, before any pooling layer. ``mean``: mean over all tokens but padding,
-            special tokens included. ``mean-padded``: mean over ``max_length`` positions with padding, as in the papers'
-            released code. ``target``: mean over the tokens of the target word (paper 2, section 3); a text without a
-            target is its own target, without special tokens; of a long text a window around the target is read.
-            ``target-marked``: the same as in paper 2's released code, where the target stands between ``[`` and ``]``
-            while the text is tokenised and cut at its end; then these brackets are taken out.
+        mode: the name of a registered pooling (``register_poolings``). One that begins with ``target`` reads the tokens
+            of the target word (paper 2, section 3): a text without a target is its own target, without special tokens;
+            of a long text a window around the target is read.
         layers: a Python slice of (embeddings, layer 1, ..., layer n); ``-1:`` is the last layer, ``-4:`` the mean of
             the last four.
         max_length: tokens kept of each text, special tokens included; overrides the tokenizer's setting.
@@ -39,8 +37,6 @@ class Pooling:
     max_length: int = DEFAULT_MAX_LENGTH
 
     def __post_init__(self) -> None:
-        if self.mode not in POOLING_MODES:
-            raise unknown_name("pooling", self.mode, list(POOLING_MODES))
         if not 3 <= self.max_length <= 1_000_000:
             raise UsageError(f"max_length={self.max_length} is out of range", "It must be at least 3 tokens.")
         parse_layers(self.layers)
@@ -74,14 +70,108 @@ def parse_layers(text: str) -> slice:
     return slice(start, stop) if single is None else slice(single, single + 1 or None)
 
 
+@dataclass
+class Tokens:
+    """The tokens of a batch of texts, for a pooling.
+
+    Attributes:
+        mask: 1 for tokens, special ones included, and 0 for padding, shape (texts, width).
+        find_ids: called for ``ids`` when a pooling asks for them.
+        tokenizer: the backbone's.
+        target: weights of the tokens of each text's target, shape (texts, width), or of several words in it, shape
+            (texts, words, width); ``None`` unless a ``target`` pooling is among those of the pass.
+    """
+
+    mask: torch.Tensor
+    find_ids: Callable[[], torch.Tensor]
+    tokenizer: Any
+    target: torch.Tensor | None = None
+
+    @cached_property
+    def ids(self) -> torch.Tensor:
+        """Token ids, shape (texts, width); at padding any."""
+        return self.find_ids()
+
+
+PoolingFunction = Callable[["torch.Tensor", Tokens], "torch.Tensor"]
+"""``(states, tokens) -> vectors``: from float32 of shape (texts, width, dimensions) to (texts, dimensions)."""
+
+
+def cls(states: torch.Tensor, tokens: Tokens) -> torch.Tensor:
+    """The first token's vector, before any pooling layer."""
+    return states[:, 0]
+
+
+def mean(states: torch.Tensor, tokens: Tokens) -> torch.Tensor:
+    """Mean over all tokens but padding, special tokens included."""
+    weights = tokens.mask.to(states.dtype).unsqueeze(-1)
+    return (states * weights).sum(1) / weights.sum(1)
+
+
+def mean_padded(states: torch.Tensor, tokens: Tokens) -> torch.Tensor:
+    """Mean over ``max_length`` positions with padding, as in the papers' released code."""
+    return states.mean(1)
+
+
+def target(states: torch.Tensor, tokens: Tokens) -> torch.Tensor:
+    """Mean over the tokens of the target word (paper 2, section 3)."""
+    assert tokens.target is not None
+    return _weighted(states, tokens.target)
+
+
+def target_marked(states: torch.Tensor, tokens: Tokens) -> torch.Tensor:
+    """As in paper 2's released code: the target stands in brackets while the text is tokenised and cut at its end."""
+    return target(states, tokens)
+
+
+def last(states: torch.Tensor, tokens: Tokens) -> torch.Tensor:
+    """The last token's vector, the only one of a causal model that has read the whole text."""
+    places = tokens.mask.long().cumsum(1)
+    return _weighted(states, (places == places[:, -1:]) & tokens.mask.bool())
+
+
+def weighted_mean(states: torch.Tensor, tokens: Tokens) -> torch.Tensor:
+    """Mean over all tokens but padding, the i-th with weight i (SGPT: Muennighoff 2022, Eq. 2)."""
+    places = (tokens.mask.long().cumsum(1) * tokens.mask).to(states.dtype)
+    return _weighted(states, places / places.sum(1, keepdim=True))
+
+
+def _weighted(states: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
+    """Sums over tokens; weights of several words a text give several vectors."""
+    import torch
+
+    with torch.autocast(states.device.type, enabled=False):  # autocast would use half precision
+        if weights.dim() == 3:
+            return torch.bmm(weights.to(states.dtype), states)
+        return torch.bmm(weights.to(states.dtype).unsqueeze(1), states).squeeze(1)
+
+
+POOLINGS: dict[str, PoolingFunction] = {
+    "cls": cls,
+    "mean": mean,
+    "mean-padded": mean_padded,
+    "target": target,
+    "target-marked": target_marked,
+    "last": last,
+    "weighted-mean": weighted_mean,
+}
+
+
+@hookimpl
+def register_poolings(register: Register) -> None:
+    """The poolings of this module."""
+    for name, function in POOLINGS.items():
+        register(name, function, (function.__doc__ or "").rstrip("."))
+
+
 def pool(
-    hidden_states: tuple[torch.Tensor, ...], mask: torch.Tensor, pooling: Pooling, target: torch.Tensor | None = None
-) -> torch.Tensor:
-    """The vectors of a batch, float32 of shape (batch, dimensions).
+    hidden_states: tuple[torch.Tensor, ...], tokens: Tokens, pooling: Pooling,
+    registered: Mapping[str, PoolingFunction] = POOLINGS,
+) -> torch.Tensor:  # fmt: skip
+    """The vectors of a batch, float32 of shape (batch, dimensions); for targets of several words (batch, words, ...).
 
     ``hidden_states``: embeddings and each layer's output, each (batch, tokens, dimensions); the last layer suffices for
-    ``layers="-1:"``. ``mask``: 1 for tokens, 0 for padding; ``target``: weights of the target's tokens, for vectors of
-    targets only; both (batch, tokens). Weights of several words, (batch, words, tokens), give as many vectors.
+    ``layers="-1:"``.
     """
     import torch
 
@@ -90,17 +180,8 @@ def pool(
         raise UsageError(
             f"layers={pooling.layers} selects no layer", f"This model has layers 0 to {len(hidden_states) - 1}."
         )
+    if pooling.mode not in registered:
+        raise unknown_name("pooling", pooling.mode, list(registered))
     # float32 from here on: a mean over many tokens loses precision in half precision.
     states = chosen[0].float() if len(chosen) == 1 else torch.stack([h.float() for h in chosen]).mean(0)
-    if pooling.mode == "cls":
-        return states[:, 0]
-    if pooling.mode == "mean-padded":
-        return states.mean(1)
-    if pooling.of_target:
-        assert target is not None
-        with torch.autocast(states.device.type, enabled=False):  # autocast would use half precision
-            if target.dim() == 3:
-                return torch.bmm(target.to(states.dtype), states)
-            return torch.bmm(target.to(states.dtype).unsqueeze(1), states).squeeze(1)
-    weights = mask.to(states.dtype).unsqueeze(-1)
-    return (states * weights).sum(1) / weights.sum(1)
+    return registered[pooling.mode](states, tokens)

@@ -14,8 +14,8 @@ trains one.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,7 +29,7 @@ from mirrorbench.core.identity import digest
 from mirrorbench.core.inputs import Encoder, as_inputs, check_vectors
 from mirrorbench.core.specs import EncoderSpec
 from mirrorbench.models import backbones
-from mirrorbench.models.pooling import DEFAULT_MAX_LENGTH, Pooling
+from mirrorbench.models.pooling import DEFAULT_MAX_LENGTH, POOLINGS, Pooling, PoolingFunction
 
 if TYPE_CHECKING:
     from mirrorbench.core.inputs import Array, TextInput
@@ -48,11 +48,13 @@ class EncoderContext:
         device: e.g. ``cpu``, ``cuda:0``.
         precision: ``fp32``, ``bf16`` or ``fp16``.
         offline: do not use the network.
+        poolings: the registered ones, by name.
     """
 
     device: str = "cpu"
     precision: str = "fp32"
     offline: bool = False
+    poolings: Mapping[str, PoolingFunction] = field(default_factory=lambda: POOLINGS)
 
 
 def create_encoder(spec: EncoderSpec, plugins: Plugins, context: EncoderContext) -> Encoder:
@@ -229,6 +231,8 @@ def create_sapbert(spec: EncoderSpec, context: EncoderContext) -> LazyEncoder:
 
 def pooled_backbone(directory: Path, pooling: Pooling, context: EncoderContext) -> LazyEncoder:
     """An encoder from the directory of a backbone, read under a pooling."""
+    if pooling.mode not in context.poolings:
+        raise unknown_name("pooling", pooling.mode, list(context.poolings))
 
     def load() -> Callable[[list[TextInput]], Array]:
         import torch
@@ -236,7 +240,7 @@ def pooled_backbone(directory: Path, pooling: Pooling, context: EncoderContext) 
         from mirrorbench.models.encoder import TransformerEncoder
         from mirrorbench.models.transformer import load_transformer
 
-        transformer = load_transformer(directory, torch.device(context.device))
+        transformer = load_transformer(directory, torch.device(context.device), poolings=context.poolings)
         return TransformerEncoder(transformer, pooling, context.precision).encode
 
     identity = {"weights": backbones.fingerprint(directory), "readout": [pooling.mode, pooling.max_length]}

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from pickle import UnpicklingError
@@ -27,9 +27,9 @@ from mirrorbench.models.batching import (
     position_ids,
     without_waiting,
 )
-from mirrorbench.models.pooling import Pooling, pool
+from mirrorbench.models.pooling import POOLINGS, Pooling, PoolingFunction, Tokens, pool
 
-_States = tuple[tuple[torch.Tensor, ...], torch.Tensor]
+_States = tuple[tuple[torch.Tensor, ...], Tokens]
 
 _IDS_ONLY = {"padding": False, "return_attention_mask": False, "return_token_type_ids": False}
 
@@ -164,11 +164,18 @@ class Transformer:
     model: Any
     tokenizer: Any
     device: torch.device
+    poolings: Mapping[str, PoolingFunction] = field(default_factory=lambda: POOLINGS)
+    """The registered ones."""
 
     @cached_property
     def budget(self) -> int:
         """Tokens per batch, padding included; halved when the device runs out of memory."""
         return TOKEN_BUDGET[kind(self.device)]
+
+    @property
+    def dimensions(self) -> int:
+        """Dimensions of a token's states."""
+        return int(self.model.config.get_text_config().hidden_size)
 
     @property
     def n_parameters(self) -> int:
@@ -242,30 +249,31 @@ class Transformer:
         """
         all_layers = not all(p.last_layer_only for p in poolings)
         if packed:
-            layers, mask = self._packed_states(ids, all_layers)
+            layers, tokens = self._packed_states(ids, all_layers)
         else:
-            layers, mask = self._padded_states(ids, max(pad_to, int(ids.lengths.max())), all_layers)
-        width, weights = mask.shape[1], None
+            layers, tokens = self._padded_states(ids, max(pad_to, int(ids.lengths.max())), all_layers)
+        width = tokens.mask.shape[1]
         if targets is not None:
             weights = targets.weights(width) if isinstance(targets, WordTargets) else target_weights(targets, width)
-        target = None if weights is None else self._moved(weights)
-        return [pool(layers[-1:] if p.last_layer_only else layers, mask, p, target) for p in poolings]
+            tokens.target = self._moved(weights)
+        return [pool(layers[-1:] if p.last_layer_only else layers, tokens, p, self.poolings) for p in poolings]
 
     def _states(self, all_layers: bool, **inputs: torch.Tensor | None) -> tuple[torch.Tensor, ...]:
         output = self.model(**inputs, output_hidden_states=all_layers, return_dict=True)
         return tuple(output.hidden_states) if all_layers else (output.last_hidden_state,)
 
     def _padded_states(self, ids: Ragged, width: int, all_layers: bool) -> _States:
-        """States of all layers or the last, shape (texts, width, dimensions), and the mask of their tokens."""
+        """States of all layers or the last, shape (texts, width, dimensions), and their tokens."""
         real = ids.mask(width)
-        tokens = self._moved(ids.padded(width, self.tokenizer.pad_token_id or 0))
+        token_ids = self._moved(ids.padded(width, self.tokenizer.pad_token_id or 0))
         mask = self._moved(real.astype(np.int64))
         attention: torch.Tensor | None = mask
         plain = can_pack(self.model)
         if plain:  # transformers takes a mask of four dimensions as it is
             attention = None if real.all() else mask.bool()[:, None, None, :]
         with without_waiting(real) if on_gpu(self.device) and not plain else nullcontext():
-            return self._states(all_layers, input_ids=tokens, attention_mask=attention), mask
+            states = self._states(all_layers, input_ids=token_ids, attention_mask=attention)
+        return states, Tokens(mask, lambda: token_ids, self.tokenizer)
 
     def _packed_states(self, ids: Ragged, all_layers: bool) -> _States:
         """As ``_padded_states``, computed from one row of all tokens."""
@@ -276,7 +284,8 @@ class Transformer:
             rows = self._states(
                 all_layers, input_ids=tokens, token_type_ids=torch.zeros_like(tokens), position_ids=positions
             )
-        return tuple(packing.padded(states[0]) for states in rows), packing.real
+        read = Tokens(packing.real, lambda: packing.padded(tokens[0]), self.tokenizer)
+        return tuple(packing.padded(states[0]) for states in rows), read
 
     def _moved(self, array: NDArray[Any]) -> torch.Tensor:
         return moved(torch.from_numpy(array), self.device)
@@ -298,7 +307,10 @@ def quiet_transformers() -> Iterator[None]:
             logging.enable_progress_bar()
 
 
-def load_transformer(path: Path, device: torch.device, configure: Callable[[Any], None] | None = None) -> Transformer:
+def load_transformer(
+    path: Path, device: torch.device, configure: Callable[[Any], None] | None = None,
+    poolings: Mapping[str, PoolingFunction] = POOLINGS,
+) -> Transformer:  # fmt: skip
     """Load a backbone from a local directory, in float32.
 
     Weights are read from safetensors, or with torch's weights-only unpickler if a model has none (as several of the
@@ -326,7 +338,7 @@ def load_transformer(path: Path, device: torch.device, configure: Callable[[Any]
     _check_complete(path, config, tokenizer, report["missing_keys"])
     if getattr(config, "is_encoder_decoder", False):
         model = model.get_encoder()
-    return Transformer(path, model.to(device).eval(), tokenizer, device)
+    return Transformer(path, model.to(device).eval(), tokenizer, device, poolings)
 
 
 def lower_casing_tokenizer(path: Path) -> Any:

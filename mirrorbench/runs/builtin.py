@@ -22,6 +22,7 @@ from mirrorbench.training.methods import Method
 BUILTIN_PLUGINS = (
     "mirrorbench.training.methods",
     "mirrorbench.training.losses",
+    "mirrorbench.models.pooling",
     "mirrorbench.models.systems",
     "mirrorbench.models.wordvectors",
     "mirrorbench.training.augmentations.text",
@@ -74,6 +75,7 @@ def _add_corpus(registry: Registry[Any], origin: str, corpus: Any) -> None:
 KINDS = {
     "register_encoders": Kind("encoder", add_function),
     "register_methods": Kind("method", _add_method),
+    "register_poolings": Kind("pooling", add_function),
     "register_losses": Kind("loss", add_function),
     "register_augmentations": Kind("augmentation", _add_augmentation),
     "register_tasks": Kind("task", _add_task, TaskRegistry),

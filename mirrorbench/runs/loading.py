@@ -17,7 +17,7 @@ from mirrorbench.core.inputs import Encoder
 from mirrorbench.core.specs import EncoderSpec
 from mirrorbench.data.corpora import Corpus
 from mirrorbench.models.encoder import LanguageRouter
-from mirrorbench.models.pooling import Pooling
+from mirrorbench.models.pooling import POOLINGS, Pooling, PoolingFunction
 from mirrorbench.models.systems import EncoderContext, create_encoder
 from mirrorbench.runs.cells import CorpusRef, ModelRef
 from mirrorbench.training.augmentations import Augmentation
@@ -41,7 +41,8 @@ class EncoderLoader:
     def system(self, spec: EncoderSpec, precision: str) -> Encoder:
         """An encoder system, kept until the next ``load``: planning needs its fingerprint."""
         if (spec, precision) not in self._systems:
-            context = EncoderContext(str(self.workspace.torch_device), precision, self.workspace.offline)
+            poolings = self.workspace.plugins.poolings.by_name()
+            context = EncoderContext(str(self.workspace.torch_device), precision, self.workspace.offline, poolings)
             self._systems[spec, precision] = create_encoder(spec, self.workspace.plugins, context)
         return self._systems[spec, precision]
 
@@ -62,7 +63,6 @@ class EncoderLoader:
 
         A model that was tuned now is stored by ``written``.
         """
-        workspace = self.workspace
         if model.members:
             loaded = {lang: self.load(member, pooling, precision, corpora, written) for lang, member in model.members}
             encoders = {language: encoder for language, (encoder, _) in loaded.items()}
@@ -72,13 +72,12 @@ class EncoderLoader:
             del self._systems[model.spec, precision]  # so that it is freed after its cells
             return system, 0.0
         from mirrorbench.models.encoder import TransformerEncoder
-        from mirrorbench.models.transformer import load_transformer
 
         written.wait()  # the storing of another language's model: transformers' settings are the process's
         if model.corpus is not None:
             transformer, seconds = self._tuned(model, corpora[model.corpus], written)
         else:
-            transformer, seconds = load_transformer(model.path, workspace.torch_device), 0.0
+            transformer, seconds = self._opened(model.path), 0.0
         return TransformerEncoder(transformer, pooling, precision, model.key), seconds
 
     def _tuned(self, model: ModelRef, corpus: Corpus, written: WriteBehind) -> tuple[Transformer, float]:
@@ -104,14 +103,16 @@ class EncoderLoader:
             self.workspace.cache.save_model(key, transformer, description)
 
     def _cached(self, key: str) -> tuple[Transformer, float] | None:
-        from mirrorbench.models.transformer import load_transformer
-
         cache = self.workspace.cache
         if not (path := cache.model(key)):
             return None
-        return load_transformer(path, self.workspace.torch_device), float(
-            cache.describe_model(key)["tuning"]["seconds"]
-        )
+        return self._opened(path), float(cache.describe_model(key)["tuning"]["seconds"])
+
+    def _opened(self, path: Path) -> Transformer:
+        from mirrorbench.models.transformer import load_transformer
+
+        poolings = self.workspace.plugins.poolings.by_name()
+        return load_transformer(path, self.workspace.torch_device, poolings=poolings)
 
 
 def tune_model(model: ModelRef, texts: Sequence[str], workspace: Workspace) -> tuple[Transformer, dict[str, Any]]:
@@ -130,7 +131,8 @@ def tune_model(model: ModelRef, texts: Sequence[str], workspace: Workspace) -> t
         )
     reporter.stage(f"tune {model.spec} seed {model.seed}", len(texts) * recipe.epochs, "strings")
     registered: dict[str, Augmentation] = plugins.augmentations.by_name()
-    transformer = open_for_tuning(model.path, recipe, registered, device, model.protocol)
+    poolings = plugins.poolings.by_name()
+    transformer = open_for_tuning(model.path, recipe, registered, device, model.protocol, poolings)
     pairs = plugins.methods[model.method].pairs
     with cpu_threads(workspace.threads):
         report = tune_backbone(
@@ -151,8 +153,9 @@ def tune_model(model: ModelRef, texts: Sequence[str], workspace: Workspace) -> t
 
 
 def open_for_tuning(
-    path: Path, recipe: Recipe, registered: dict[str, Augmentation], device: torch.device, protocol: str = "paper"
-) -> Transformer:
+    path: Path, recipe: Recipe, registered: dict[str, Augmentation], device: torch.device, protocol: str = "paper",
+    poolings: Mapping[str, PoolingFunction] = POOLINGS,
+) -> Transformer:  # fmt: skip
     """A backbone configured by the recipe's model augmentations; under ``released`` with that code's tokenizer."""
     from mirrorbench.models.transformer import load_transformer, lower_casing_tokenizer
     from mirrorbench.training.augmentations import in_use
@@ -161,7 +164,7 @@ def open_for_tuning(
         for augmentation, rate in in_use(recipe, registered, "model"):
             augmentation.configure(config, rate)
 
-    transformer = load_transformer(path, device, configure)
+    transformer = load_transformer(path, device, configure, poolings)
     if protocol == "released":
         transformer.tokenizer = lower_casing_tokenizer(path)
     return transformer

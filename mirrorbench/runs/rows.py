@@ -108,6 +108,7 @@ def resolve_recipe(spec: EncoderSpec, level: str, architecture: str, protocol: s
     if preset.pooling == "cls" and (pooling := backbones.pooling_of_texts(spec)):
         preset = replace(preset, pooling=_padded(pooling, protocol))
     recipe = override(preset, params, plugins.augmentations.by_name())
+    plugins.poolings.entry(recipe.pooling)
     plugins.losses.entry(recipe.loss)
     if protocol == "released" and recipe.pooling == "target":
         return replace(recipe, pooling="target-marked")  # the released code has no other way to a target

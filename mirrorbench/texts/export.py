@@ -44,11 +44,17 @@ class UploadError(MirrorbenchError):
     """The encoder was written but could not be uploaded."""
 
 
+# The flags of sentence-transformers' Pooling, of all versions.
+_FLAGS = {"cls": "cls_token", "mean": "mean_tokens", "last": "lasttoken", "weighted-mean": "weightedmean_tokens",
+          "target": "mean_tokens", "target-marked": "mean_tokens"}  # fmt: skip
+
+
 def check_exportable(pooling: Pooling) -> None:
     """Raise where other libraries do not have this pooling."""
-    if pooling.mode == "mean-padded":
-        problem = "pooling=mean-padded averages over padding too, which no other library does"
-        raise UsageError(f"{problem}, so it cannot be exported", "Use pooling=mean.")
+    if pooling.mode not in _FLAGS:
+        why = "averages over padding too" if pooling.mode == "mean-padded" else "is none of sentence-transformers'"
+        problem = f"pooling={pooling.mode} {why}, so it cannot be exported"
+        raise UsageError(problem, f"Use pooling=mean, or another of {', '.join(_FLAGS)}.")
 
 
 def check_output(output: Path, force: bool) -> None:
@@ -138,7 +144,7 @@ def _modules(
     import torch
 
     config, tokenizer = transformer.model.config, transformer.tokenizer
-    n, size, cls = int(config.num_hidden_layers), int(config.hidden_size), pooling.mode == "cls"
+    n, size = int(config.num_hidden_layers), transformer.dimensions
     if pooling.layers != "-1:":  # the mean over a slice of the layers, as weights of 1 and 0
         chosen = torch.zeros(n + 1)
         chosen[parse_layers(pooling.layers)] = 1
@@ -153,8 +159,8 @@ def _modules(
         left_out = {vocabulary[token]: 0.0 for token in ids}
         words = {"vocab": vocabulary, "word_weights": left_out, "unknown_word_weight": 1.0}
         yield "WordWeights", words, {"emb_layer.weight": ones}
-    modes = {"cls_token": cls, "mean_tokens": not cls, "max_tokens": False, "mean_sqrt_len_tokens": False}
-    flags = {f"pooling_mode_{mode}": on for mode, on in modes.items()}
+    modes = ("max_tokens", "mean_sqrt_len_tokens", *_FLAGS.values())
+    flags = {f"pooling_mode_{mode}": mode == _FLAGS[pooling.mode] for mode in modes}
     yield "Pooling", {"word_embedding_dimension": size, **flags}, {}
 
 

@@ -1,11 +1,19 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
+from transformers import AutoModel, AutoTokenizer
 
 from mirrorbench.core.errors import UnknownNameError, UsageError
-from mirrorbench.models.pooling import POOLING_MODES, Pooling, parse_layers, pool
+from mirrorbench.core.inputs import TextInput
+from mirrorbench.core.specs import parse_spec
+from mirrorbench.models.pooling import POOLINGS, Pooling, Tokens, parse_layers, pool
+from mirrorbench.runs.builtin import load_plugins
+from mirrorbench.runs.workspace import Workspace
+from tests.random_models import Models
 
 LAYERS, BATCH, TOKENS, DIMENSIONS = 4, 3, 5, 2
 
@@ -17,24 +25,38 @@ def states() -> tuple[torch.Tensor, ...]:
 
 
 MASK = torch.tensor([[1, 1, 1, 1, 1], [1, 1, 1, 0, 0], [1, 0, 0, 0, 0]])
+IDS = torch.arange(BATCH * TOKENS).view(BATCH, TOKENS)
+
+
+def tokens(target: torch.Tensor | None = None, mask: torch.Tensor = MASK) -> Tokens:
+    return Tokens(mask, lambda: IDS, None, target)
 
 
 @pytest.mark.parametrize(
     ("layers", "chosen"), [("-1:", [3]), ("-2:", [2, 3]), (":", [0, 1, 2, 3]), ("1:3", [1, 2]), ("-1", [3]), ("0", [0])]
 )
-@pytest.mark.parametrize("pooling", ["cls", "mean", "mean-padded"])
+@pytest.mark.parametrize("pooling", ["cls", "mean", "mean-padded", "last", "weighted-mean"])
+@pytest.mark.parametrize("side", ["right", "left"])
 def test_pooling_equals_a_naive_loop(
-    states: tuple[torch.Tensor, ...], layers: str, chosen: list[int], pooling: str
+    states: tuple[torch.Tensor, ...], layers: str, chosen: list[int], pooling: str, side: str
 ) -> None:
+    """SGPT (Muennighoff 2022), Eq. 2: w_i = i / sum of 1 to S, for the S tokens of a text."""
+    mask = MASK if side == "right" else MASK.flip(1)
     expected = np.zeros((BATCH, DIMENSIONS))
     for text in range(BATCH):
-        tokens = {"cls": [0], "mean": [t for t in range(TOKENS) if MASK[text, t]], "mean-padded": range(TOKENS)}
-        for token in tokens[pooling]:
+        real = [t for t in range(TOKENS) if mask[text, t]]
+        weights = {
+            "cls": {0: 1.0},
+            "mean": {token: 1 / len(real) for token in real},
+            "mean-padded": {token: 1 / TOKENS for token in range(TOKENS)},
+            "last": {real[-1]: 1.0},
+            "weighted-mean": {token: (i + 1) / sum(range(1, len(real) + 1)) for i, token in enumerate(real)},
+        }
+        for token, weight in weights[pooling].items():
             for layer in chosen:
                 for d in range(DIMENSIONS):
-                    value = float(states[layer][text, token, d])
-                    expected[text, d] += value / len(chosen) / len(tokens[pooling])
-    found = pool(states, MASK, Pooling(pooling, layers))
+                    expected[text, d] += weight * float(states[layer][text, token, d]) / len(chosen)
+    found = pool(states, tokens(mask=mask), Pooling(pooling, layers))
     np.testing.assert_allclose(found.numpy(), expected, atol=1e-6)
 
 
@@ -44,25 +66,25 @@ def test_what_stands_in_fingerprints_stays() -> None:
 
 def test_padding_is_read_by_mean_padded_alone(states: tuple[torch.Tensor, ...]) -> None:
     noisy = tuple(torch.where(MASK[:, :, None] == 1, state, 99.0) for state in states)
-    for mode, same in (("cls", True), ("mean", True), ("mean-padded", False)):
+    for mode, same in (("cls", True), ("mean", True), ("last", True), ("weighted-mean", True), ("mean-padded", False)):
         pooling = Pooling(mode)
-        assert torch.equal(pool(states, MASK, pooling), pool(noisy, MASK, pooling)) == same
+        assert torch.equal(pool(states, tokens(), pooling), pool(noisy, tokens(), pooling)) == same
 
 
 def test_half_precision_is_averaged_in_single(states: tuple[torch.Tensor, ...]) -> None:
     half = tuple(state.bfloat16() for state in states)
-    found = pool(half, MASK, Pooling("mean", ":"))
+    found = pool(half, tokens(), Pooling("mean", ":"))
     assert found.dtype == torch.float32
-    torch.testing.assert_close(found, pool(tuple(h.float() for h in half), MASK, Pooling("mean", ":")))
+    torch.testing.assert_close(found, pool(tuple(h.float() for h in half), tokens(), Pooling("mean", ":")))
 
 
-@pytest.mark.parametrize("pooling", POOLING_MODES)
+@pytest.mark.parametrize("pooling", POOLINGS)
 def test_half_precision_around_it_changes_nothing(states: tuple[torch.Tensor, ...], pooling: str) -> None:
     """The model computes under autocast, which would make products, the mean over a target among them, half again."""
     target = MASK / MASK.sum(1, keepdim=True)
-    expected = pool(states, MASK, Pooling(pooling, ":"), target)
+    expected = pool(states, tokens(target), Pooling(pooling, ":"))
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        found = pool(states, MASK, Pooling(pooling, ":"), target)
+        found = pool(states, tokens(target), Pooling(pooling, ":"))
     assert found.dtype == torch.float32
     assert torch.equal(found, expected)
 
@@ -84,13 +106,51 @@ def test_what_is_no_range_of_layers(text: str) -> None:
 
 def test_an_empty_range_says_what_the_model_has(states: tuple[torch.Tensor, ...]) -> None:
     with pytest.raises(UsageError, match="selects no layer") as caught:
-        pool(states, MASK, Pooling("mean", "12"))
+        pool(states, tokens(), Pooling("mean", "12"))
     assert "0 to 3" in caught.value.hint
 
 
-def test_wrong_values() -> None:
+def test_wrong_values(states: tuple[torch.Tensor, ...]) -> None:
     with pytest.raises(UnknownNameError, match="'man'") as caught:
-        Pooling("man")
+        pool(states, tokens(), Pooling("man"))
     assert "mean" in caught.value.hint
     with pytest.raises(UsageError, match="max_length=2 is out of range"):
         Pooling("mean", max_length=2)
+
+
+AT_THE_MASK = """
+import torch
+from mirrorbench import hookimpl
+def at_mask(states, tokens):
+    where = (tokens.ids == tokens.tokenizer.mask_token_id).float()
+    return torch.cat([(where[..., None] * states).sum(1), states[:, 0]], 1)
+@hookimpl
+def register_poolings(register):
+    register("at-mask", at_mask, "the mask token, then [CLS]")
+"""
+
+
+def test_a_plugin_reads_at_its_own_tokens(random_model: Models, tmp_path: Path) -> None:
+    """At the mask token, beside the first one: more dimensions than the model has, in a run, tuned and untuned."""
+    (tmp_path / "plugin.py").write_text(AT_THE_MASK)
+    plugins = load_plugins(discover=False)
+    plugins.add_file(tmp_path / "plugin.py")
+    workspace = Workspace.create(tmp_path, tmp_path / "results", tmp_path / "cache", "cpu", plugins=plugins)
+    texts = [TextInput("ab [MASK] cd"), TextInput("e [MASK]"), TextInput("fgh [MASK] i")]
+    path = random_model("bert")
+    found = workspace.load(parse_spec(f"{path}:pooling=at-mask"))[0].encode(texts)
+    tokenizer, model = AutoTokenizer.from_pretrained(path), AutoModel.from_pretrained(path).eval()
+    for item, vector in zip(texts, found, strict=True):
+        batch = tokenizer(item.text, return_tensors="pt")
+        states = model(**batch).last_hidden_state[0].detach()
+        place = batch["input_ids"][0].tolist().index(tokenizer.mask_token_id)
+        np.testing.assert_allclose(vector, torch.cat([states[place], states[0]]).numpy(), atol=1e-5)
+    corpus = tmp_path / "texts.txt"
+    corpus.write_text("".join(f"{a}{b} [MASK]\n" for a in "abcd" for b in "efg"))
+    spec = f"{path}+mirror:pooling=at-mask,corpus={corpus},span_mask=0,batch_size=4"
+    tuned = workspace.load(parse_spec(spec))[0].encode(texts)
+    assert tuned.shape == found.shape
+    assert np.abs(tuned - found).max() > 1e-4
+    with pytest.raises(UnknownNameError, match="'at-mark'") as caught:
+        workspace.load(parse_spec(f"{path}:pooling=at-mark"))
+    assert "at-mask" in caught.value.hint

@@ -19,7 +19,8 @@ from mirrorbench.core import devices
 from mirrorbench.core.errors import ModelUnavailableError, UsageError
 from mirrorbench.core.inputs import TextInput, as_inputs
 from mirrorbench.models.encoder import TransformerEncoder
-from mirrorbench.models.pooling import POOLING_MODES, Pooling
+from mirrorbench.models.pooling import POOLINGS as REGISTERED
+from mirrorbench.models.pooling import Pooling
 from mirrorbench.models.transformer import load_transformer, lower_casing_tokenizer
 
 CPU = torch.device("cpu")
@@ -127,7 +128,7 @@ def test_deberta_with_absolute_positions_too(random_model: Models, tmp_path: Pat
     assert encoder(path, Pooling(max_length=POSITIONS)).encode(["x " * 500]).shape == (1, 32)
 
 
-@pytest.mark.parametrize("pooling", POOLING_MODES)
+@pytest.mark.parametrize("pooling", REGISTERED)
 def test_bf16_is_close_to_fp32(random_model: Models, pooling: str) -> None:
     path = random_model("bert")
     inputs = [TextInput(text, ((0, 1),)) for text in TEXTS if text]

@@ -40,6 +40,8 @@ def by_the_card(folder: Path, texts: list[str]) -> dict[str, np.ndarray]:
         ("bert", "+mirror:layers=:,pooling=mean"),
         ("bert", "+mirror:pooling=cls,max_length=20"),
         ("roberta", "+mirror:pooling=mean,layers=-2"),
+        ("roberta", "+mirror:pooling=last"),
+        ("bert", "+mirror:pooling=weighted-mean,layers=-2:"),
         ("xlm-r", "+mirror:pooling=cls,layers=1:3"),
         ("deberta", "+mirror:layers=-2:"),
         ("bert", "+mirrorwic"),

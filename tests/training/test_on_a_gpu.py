@@ -22,7 +22,7 @@ from transformers import BertConfig, BertModel
 from mirrorbench.core.inputs import TextInput
 from mirrorbench.models import batching
 from mirrorbench.models.batching import Ragged
-from mirrorbench.models.pooling import POOLING_MODES, Pooling
+from mirrorbench.models.pooling import POOLINGS, Pooling
 from mirrorbench.models.transformer import Transformer, load_transformer
 from mirrorbench.training import loop as tuning
 from mirrorbench.training.losses import LOSSES
@@ -91,7 +91,7 @@ def pairs_of(transformer: Transformer, changed: Recipe) -> TokenizedPairs:
 OTHERS = ("roberta", "deberta", "deberta-v2", "modernbert")
 VARIANTS: list[dict[str, Any]] = [
     *({"loss": loss, "dropout": 0.1} for loss in LOSSES),
-    *({"pooling": pooling, "dropout": 0.1} for pooling in POOLING_MODES),
+    *({"pooling": pooling, "dropout": 0.1} for pooling in POOLINGS),
     {"dropout": 0},
     {"layers": "-4:", "drophead": 0.2},
     {"controlled_dropout": 0.1},
