@@ -25,7 +25,7 @@ ALL = {
     for command in own_commands(page.read_text(encoding="utf-8"))
 }
 
-OF_PLUGINS = ("simcse", "ct", "tsdae")
+OF_PLUGINS = ("simcse", "esimcse", "ct", "tsdae", "promptbert", "diffcse")
 """Methods of the packages in plugins/."""
 
 

@@ -62,11 +62,11 @@ class HookSpecs:
 
         ``on="text"``: ``function(text, context) -> text``, applied to one side of each pair (both under ``sides=2``);
         ``context`` holds ``rng``, ``rate`` (the value given in the spec), ``mask_token`` and ``protocol``.
-        ``on="tokens"``: ``function(ids, context) -> ids`` of the same length; ``context`` holds ``mask_id`` and
-        ``special_ids`` instead of the token. ``on="model"``: an object with ``configure(config, rate)`` and
-        ``attach(model, rate)``, which may return a function that undoes it, and with ``packs = True`` if it permits
-        texts without padding (``mirrorbench.training.augmentations.ModelAugmentation``). The name is the spec key;
-        ``probability=True`` limits its value to [0, 1).
+        ``on="tokens"``: ``function(ids, context) -> ids``, of the same length under the pooling ``target``; ``context``
+        holds ``mask_id`` and ``special_ids`` instead of the token. ``on="model"``: an object with
+        ``configure(config, rate)`` and ``attach(model, rate)``, which may return a function that undoes it, and with
+        ``packs = True`` if it permits texts without padding (``mirrorbench.training.augmentations.ModelAugmentation``).
+        The name is the spec key; ``probability=True`` limits its value to [0, 1).
         """
 
     @hookspec

@@ -229,12 +229,16 @@ class Transformer:
         of_text = [number is not None for number in self.tokenizer("a", truncation=False).sequence_ids()]
         return of_text.index(True), of_text[::-1].index(True)
 
+    @property
+    def positions(self) -> int:
+        """How many tokens the model can read, 0 if unknown."""
+        return max_positions(lambda key: getattr(self.model.config, key, None))
+
     def _check_length(self, max_length: int) -> None:
-        limit = max_positions(lambda key: getattr(self.model.config, key, None))
-        if limit and max_length > limit:
+        if self.positions and max_length > self.positions:
             raise UsageError(
-                f"max_length={max_length}, but {self.path.name} has {limit} positions",
-                f"Add max_length={limit} (or less) to the encoder spec.",
+                f"max_length={max_length}, but {self.path.name} has {self.positions} positions",
+                f"Add max_length={self.positions} (or less) to the encoder spec.",
             )
 
     def forward(

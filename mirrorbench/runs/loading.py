@@ -124,11 +124,6 @@ def tune_model(model: ModelRef, texts: Sequence[str], workspace: Workspace) -> t
     recipe, plugins, device, reporter = model.recipe, workspace.plugins, workspace.torch_device, workspace.reporter
     if recipe is None or model.path is None:
         raise TuningError(f"{model.spec} is nothing to tune")
-    if len(texts) < recipe.batch_size and model.corpus:
-        reporter.note(
-            f"{model.spec}: {model.corpus.name} has {len(texts)} distinct strings, fewer than one batch of "
-            f"{recipe.batch_size}; each step sees all of them"
-        )
     reporter.stage(f"tune {model.spec} seed {model.seed}", len(texts) * recipe.epochs, "strings")
     registered: dict[str, Augmentation] = plugins.augmentations.by_name()
     poolings = plugins.poolings.by_name()
@@ -139,6 +134,12 @@ def tune_model(model: ModelRef, texts: Sequence[str], workspace: Workspace) -> t
             transformer, texts, recipe, model.seed, registered, model.protocol, model.precision, reporter.advance,
             pairs, plugins.losses.by_name(),
         )  # fmt: skip
+    made = report.strings // recipe.epochs
+    if model.corpus and made < recipe.batch_size and report.steps == recipe.epochs:
+        reporter.note(
+            f"{model.spec}: {model.corpus.name} makes {made} pairs, fewer than one batch of {recipe.batch_size}; "
+            "each step sees all of them"
+        )
     description = {
         "spec": str(model.spec),
         "seed": model.seed,

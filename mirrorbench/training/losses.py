@@ -81,7 +81,7 @@ def in_batch(left: Tensor, right: Tensor, temperature: float, labels: Tensor | N
 
     Each first view is an anchor that must find its own among the N second views. Unlike in ``ntxent``, other first
     views are no negatives, and second views are no anchors. Also known as ``MultipleNegativesRankingLoss``, with scale
-    1 / tau.
+    1 / tau. Further rows of ``right`` are negatives of every anchor.
     """
     import torch
     from torch.nn import functional as F  # noqa: N812  (torch's own convention)
@@ -89,7 +89,8 @@ def in_batch(left: Tensor, right: Tensor, temperature: float, labels: Tensor | N
     cosines = F.normalize(left.float(), dim=1) @ F.normalize(right.float(), dim=1).T
     own = torch.arange(len(left), device=left.device)
     labels = own if labels is None else labels
-    return _cross_entropy(cosines / temperature, labels[:, None] == labels[None, :], own)
+    same = F.pad(labels[:, None] == labels[None, :], (0, len(right) - len(left)))
+    return _cross_entropy(cosines / temperature, same, own)
 
 
 def _cross_entropy(similarity: Tensor, same: Tensor, positive: Tensor) -> Tensor:

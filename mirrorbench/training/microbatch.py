@@ -124,9 +124,16 @@ class PairTokenizer:
         for views in (slice(first, len(left)), slice(len(left), None)) if self._augment else ():
             lists = [row.tolist() for row in ids[views]]
             for function, context in self._augment:
-                lists = [function(row, context) for row in lists]
+                lists = [self._readable(row, function(row, context), bool(targets)) for row in lists]
             ids[views] = lists
         return TokenizedPairs(Ragged.of(ids), Ragged.of(targets) if targets else None, labels)
+
+    def _readable(self, ids: list[int], changed: list[int], targets: bool) -> list[int]:
+        """The changed ids, or the old ones where those are more than the model can read."""
+        if targets and len(changed) != len(ids):
+            told = "an augmentation changes the number of tokens, so the target's tokens are not found any more"
+            raise TuningError(told, "Choose another pooling than target, or another augmentation.")
+        return changed if len(changed) <= (self.transformer.positions or len(changed)) else ids
 
     def _rows(self, inputs: Sequence[TextInput]) -> list[tuple[TokenIds, TokenIds | None]]:
         fresh = [item for item in dict.fromkeys(inputs) if item not in self._known]
@@ -161,8 +168,7 @@ class MicroBatchReader:
         self.objective = objective
         self.transformer, recipe = objective.transformer, objective.recipe
         self.precision = precision
-        self.pooling = Pooling(recipe.pooling, recipe.layers, recipe.train_max_length)
-        self.fixed = recipe.train_max_length if recipe.pooling == "mean-padded" else 0
+        self.pooling, self.fixed = objective.pooling, objective.pad_to
         self.packed = packs and not self.fixed and can_pack(self.transformer.model)
         # Augmentations that must not be packed (controlled dropout, drophead) draw from torch's own generator, which
         # all threads share, and replace functions in this thread alone.

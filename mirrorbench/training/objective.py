@@ -7,12 +7,17 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from mirrorbench.core.errors import TuningError
+from mirrorbench.models.pooling import Pooling
 
 if TYPE_CHECKING:
     import torch
     from torch import Tensor, nn
 
+    from mirrorbench.models.batching import Ragged
     from mirrorbench.models.transformer import Transformer
     from mirrorbench.training.microbatch import TokenizedPairs
     from mirrorbench.training.recipes import Recipe
@@ -30,6 +35,7 @@ class Objective:
     Attributes:
         transformer: the backbone that is tuned.
         recipe: the hyper-parameters.
+        pooling: how vectors are read.
         readers: which models read the first and the second views; both are ``transformer`` unless ``__init__`` puts a
             copy there, or ``None`` for views that need no vectors (zeros take their places).
         modules: what else learns; ``__init__`` appends to it. Weights shared with a reader count once.
@@ -38,6 +44,8 @@ class Objective:
     def __init__(self, transformer: Transformer, recipe: Recipe) -> None:
         self.transformer = transformer
         self.recipe = recipe
+        self.pooling = Pooling(recipe.pooling, recipe.layers, recipe.train_max_length)
+        self.pad_to = recipe.train_max_length if recipe.pooling == "mean-padded" else 0
         self.readers: tuple[Transformer | None, Transformer | None] = (transformer, transformer)
         self.modules: list[nn.Module] = []
 
@@ -54,6 +62,17 @@ class Objective:
             most: tokens whose activations fit into memory at once.
         """
         raise NotImplementedError
+
+    def read(self, reader: Transformer, ids: Ragged, targets: Ragged | None, most: int) -> Tensor:
+        """Vectors of a view (``batch.view(0)`` or ``(1)``) from any model, without gradients."""
+        import torch
+
+        def vectors(rows: NDArray[np.int64]) -> Tensor:
+            located = None if targets is None else targets.take(rows)
+            return reader.forward(ids.take(rows), [self.pooling], self.pad_to, located)[0]
+
+        with torch.no_grad():
+            return torch.cat([vectors(rows) for rows in portions(ids, most)])
 
     def optimizer(self) -> torch.optim.Optimizer:
         """The optimiser of ``weights``: AdamW at the recipe's learning rate and weight decay."""
@@ -76,6 +95,12 @@ class Objective:
                 reader.model.train()
         for module in self.modules:
             module.train()
+
+
+def portions(ids: Ragged, most: int) -> list[NDArray[np.int64]]:
+    """The rows of texts in portions that have about ``most`` tokens when padded, in their order."""
+    n = len(ids)
+    return np.array_split(np.arange(n), min(n, -(-n * int(ids.lengths.max()) // max(1, most))))
 
 
 class OfVectors(Objective):

@@ -143,7 +143,7 @@ def test_a_ladder_with_seeds(toys: Callable, folder: Path, random_model: Callabl
     assert labels == ["bert-CLS", "bert-mp", "bert + Mirror"]
     assert "sample standard deviation over 2 seeds" in said.out
     assert "Tuned on: mine.txt (12 strings)" in said.out
-    assert "12 distinct strings, fewer than one batch of 200" in said.err
+    assert "mine.txt makes 12 pairs, fewer than one batch of 200; each step sees all of them" in said.err
 
 
 def test_an_output_that_cannot_be_written(toys: Callable, folder: Path) -> None:

@@ -75,8 +75,8 @@ class Augmentation:
 
     Attributes:
         name: also the key of its rate in a spec.
-        function: ``(text, context) -> text`` for ``on="text"``, ``(ids, context) -> ids`` of the same length for
-            ``on="tokens"``, a ``ModelAugmentation`` for ``on="model"``.
+        function: ``(text, context) -> text`` for ``on="text"``, ``(ids, context) -> ids`` for ``on="tokens"`` (of the
+            same length under the pooling ``target``), a ``ModelAugmentation`` for ``on="model"``.
         on: ``text``, ``tokens`` or ``model``.
         probability: whether the rate is a probability, which must be below 1.
     """

@@ -5,7 +5,7 @@ from __future__ import annotations
 from mirrorbench import hookimpl
 from mirrorbench.core.hooks import Register
 from mirrorbench.training.methods import Method
-from mirrorbench_methods import ct, simcse, tsdae
+from mirrorbench_methods import ct, esimcse, simcse, tsdae
 
 _LEVELS = {"wic": "sentence"}
 """Of words in context these methods encode the whole sentence."""
@@ -18,6 +18,11 @@ def register_methods(register: Register) -> None:
         "simcse",
         Method("simcse", simcse.preset, label="{backbone} + SimCSE", levels=_LEVELS),
         "unsupervised SimCSE: dropout alone makes the two views, negatives from the batch",
+    )
+    register(
+        "esimcse",
+        Method("esimcse", esimcse.preset, label="{backbone} + ESimCSE", levels=_LEVELS),
+        "ESimCSE: SimCSE with repeated tokens in one view, and negatives of earlier batches",
     )
     register(
         "ct",
@@ -34,6 +39,7 @@ def register_methods(register: Register) -> None:
 @hookimpl
 def register_losses(register: Register) -> None:
     """What they minimise."""
+    register("momentum-contrast", esimcse.MomentumContrast, "in-batch, with negatives of earlier batches (ESimCSE)")
     register(ct.LOSS, ct.ContrastiveTension, "cross-entropy of whether two strings are the same (CT)")
     register("reconstruction", tsdae.Reconstruction, "cross-entropy of each token of the whole string (TSDAE)")
 
@@ -46,6 +52,13 @@ def register_augmentations(register: Register) -> None:
         simcse.Head(),
         on="model",
         description="1: a dense layer and tanh over the last layer in training",
+    )
+    register(
+        "repetition",
+        esimcse.repeat_tokens,
+        on="tokens",
+        probability=True,
+        description="up to this share of the tokens is repeated",
     )
     register(
         "word_deletion",

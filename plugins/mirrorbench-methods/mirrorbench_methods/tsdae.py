@@ -10,12 +10,10 @@ import copy
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from mirrorbench.core.devices import moved
 from mirrorbench.core.errors import TuningError
 from mirrorbench.training.augmentations import AugmentationContext
-from mirrorbench.training.objective import Objective
+from mirrorbench.training.objective import Objective, portions
 from mirrorbench.training.recipes import Recipe
 
 if TYPE_CHECKING:
@@ -62,9 +60,9 @@ class Reconstruction(Objective):
 
         ids = batch.view(0)[0]
         # An eighth: predictions are as wide as the vocabulary, so they take more than the layers do.
-        parts = np.array_split(np.arange(len(ids)), -(-len(ids) * int(ids.lengths.max()) // max(1, most // 8)))
+        parts = portions(ids, most // 8)
         decode = partial(checkpoint, self.surprise, use_reentrant=False) if len(parts) > 1 else self.surprise
-        summed = (decode(right[part[0] : part[-1] + 1], ids.take(part)) for part in parts if len(part))
+        summed = (decode(right[part[0] : part[-1] + 1], ids.take(part)) for part in parts)
         return sum(summed, start=right.new_zeros(())) / (len(ids.values) - len(ids))
 
     def surprise(self, vectors: Tensor, ids: Ragged) -> Tensor:

@@ -8,7 +8,7 @@ from pathlib import Path
 from harness.fixtures import Said
 from tuned import TEXTS
 
-LABELS = {"simcse": "tiny + SimCSE", "ct": "tiny + CT", "tsdae": "tiny + TSDAE"}
+LABELS = {"simcse": "tiny + SimCSE", "esimcse": "tiny + ESimCSE", "ct": "tiny + CT", "tsdae": "tiny + TSDAE"}
 RUN = ("run", "--offline", "--tasks", "quick-sts")
 
 
@@ -23,6 +23,14 @@ def test_they_tune_through_the_command_line(said: Said, tmp_path: Path) -> None:
         cell = json.loads(result.read_text(encoding="utf-8"))
         assert cell["cell"]["corpus"]["n"] == len(TEXTS)
         assert 0.3 < cell["main_score"] < 1
+
+
+def test_a_corpus_of_less_than_a_batch_is_told_by_the_pairs_that_a_method_makes(said: Said, tmp_path: Path) -> None:
+    (tmp_path / "mine.txt").write_text("\n".join(TEXTS[:12]) + "\n", encoding="utf-8")
+    code, _, err = said(*RUN, "--corpus", "mine.txt", "--encoder", "tiny+ct", "--encoder", "tiny+simcse")
+    assert code == 0, err
+    assert "tiny+simcse: mine.txt makes 12 pairs, fewer than one batch of 64" in err
+    assert err.count("fewer than one batch") == 1
 
 
 def test_a_loss_without_its_pairs_is_an_error_with_a_way_out(said: Said) -> None:

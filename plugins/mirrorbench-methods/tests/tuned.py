@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -29,11 +30,13 @@ def opened(plugins: Plugins, method: str, **changes: Any) -> tuple[Transformer, 
     return open_for_tuning(TINY, recipe, registered, torch.device("cpu")), recipe
 
 
-def tuned(plugins: Plugins, method: str, seed: int = 0, **changes: Any) -> tuple[TuningReport, dict[str, torch.Tensor]]:
-    """A tuning on ``TEXTS``, and the weights after it."""
+def tuned(
+    plugins: Plugins, method: str, seed: int = 0, texts: Sequence[str] = TEXTS, **changes: Any
+) -> tuple[TuningReport, dict[str, torch.Tensor]]:
+    """A tuning, and the weights after it."""
     transformer, recipe = opened(plugins, method, **changes)
     report = tune_backbone(
-        transformer, TEXTS, recipe, seed, plugins.augmentations.by_name(), pairs=plugins.methods[method].pairs,
+        transformer, texts, recipe, seed, plugins.augmentations.by_name(), pairs=plugins.methods[method].pairs,
         losses=plugins.losses.by_name(),
     )  # fmt: skip
     return report, transformer.model.state_dict()

@@ -1,0 +1,94 @@
+"""ESimCSE (Wu et al., COLING 2022): SimCSE with repeated tokens in one view, and negatives of earlier batches.
+
+The queue holds vectors of the last texts from a slow copy of the model, an average of its weights over the steps.
+"Released code" is ESimCSE of https://github.com/caskcsg/sentemb, with the authors' log of a RoBERTa-base run.
+"""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from mirrorbench.core.devices import moved
+from mirrorbench.training.augmentations import AugmentationContext
+from mirrorbench.training.objective import Objective
+from mirrorbench.training.recipes import Recipe
+from mirrorbench_methods import simcse
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
+    from mirrorbench.models.transformer import Transformer
+    from mirrorbench.training.microbatch import TokenizedPairs
+
+QUEUE = 2.5
+"""Vectors in the queue, in batches (released log: 160 for batches of 64)."""
+MOMENTUM = 0.995
+"""Share of its own weights that the copy keeps in a step (as those who re-implemented the paper give it)."""
+MOST_RELEASED = 10
+"""The released code repeats fewer tokens than this."""
+
+
+def preset(level: str, architecture: str, protocol: str) -> Recipe:
+    """ESimCSE's recipe: SimCSE's for base models, in batches of 64, with repeated tokens.
+
+    Batches of 64 and 1e-5 for RoBERTa, no weight decay, dropout 0.1: the released log. Temperature 0.05, 32 tokens, the
+    head in training only: the released code and its README. 3e-5 for BERT: SimCSE's. Of the tokens up to 32 % are
+    repeated, 30 % under ``released``, as in the log.
+    """
+    recipe = simcse.preset(level, architecture, protocol)
+    repeated = ("repetition", 0.3 if protocol == "released" else 0.32)
+    return replace(recipe, batch_size=64, loss="momentum-contrast", augment=(*recipe.augment, repeated))
+
+
+def repeat_tokens(ids: list[int], context: AugmentationContext) -> list[int]:
+    """Repeat up to ``context.rate`` of the tokens of a text, or two of a short one (section 3.1); special ones stay.
+
+    How many is drawn uniformly, then which. ``released``: fewer than ``MOST_RELEASED`` and than the rate times the
+    number of all tokens.
+    """
+    places = [place for place, token in enumerate(ids) if token not in context.special_ids]
+    if context.protocol == "released":
+        most = min(MOST_RELEASED, int(context.rate * len(ids))) - 1
+    else:
+        most = max(2, int(context.rate * len(places)))
+    number = context.rng.integers(max(0, min(most, len(places))) + 1)
+    drawn = context.rng.choice(places, number, replace=False) if number else []
+    return np.repeat(ids, 1 + np.isin(np.arange(len(ids)), drawn)).tolist()
+
+
+class MomentumContrast(Objective):
+    """The loss ``in-batch`` with further negatives for each anchor: the queue (section 3.2)."""
+
+    def __init__(self, transformer: Transformer, recipe: Recipe) -> None:
+        super().__init__(transformer, recipe)
+        self.slow = replace(transformer, model=copy.deepcopy(transformer.model).eval())
+        if recipe.rate("simcse_head"):  # one head for both (released code)
+            self.slow.model.simcse_head = transformer.model.simcse_head
+        self.queue: list[Tensor] = []
+        self.last: Tensor | None = None
+
+    def loss(self, left: Tensor, right: Tensor, batch: TokenizedPairs, most: int) -> Tensor:
+        """The mean over the first views."""
+        import torch
+
+        from mirrorbench.training.losses import in_batch
+
+        self.last = self.read(self.slow, *batch.view(0), most)
+        others = torch.cat([right, *self.queue])
+        return in_batch(left, others, self.recipe.temperature, moved(batch.labels, left.device))
+
+    def stepped(self, optimizer: torch.optim.Optimizer, steps: int) -> None:
+        """Put the first views into the queue, then move the copy towards the model."""
+        import torch
+
+        if self.last is not None:
+            self.queue = [torch.cat([*self.queue, self.last])[-round(QUEUE * self.recipe.batch_size) :]]
+        with torch.no_grad():
+            both = zip(self.slow.model.parameters(), self.transformer.model.parameters(), strict=True)
+            for slow, weight in both:
+                slow.lerp_(weight, 1 - MOMENTUM)

@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+import copy
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from mirrorbench_methods import esimcse
+from tuned import TEXTS, assert_learns_and_repeats, opened, pairs_of, tuned
+
+from mirrorbench.core.errors import TuningError
+from mirrorbench.core.plugins import Plugins
+from mirrorbench.training.augmentations import AugmentationContext
+from mirrorbench.training.loop import _Loop
+from mirrorbench.training.microbatch import MicroBatchReader
+
+SPECIAL = frozenset({0, 1})
+
+
+def repeated(ids: list[int], rate: float, protocol: str) -> list[list[int]]:
+    context = AugmentationContext(np.random.default_rng(0), rate, "[MASK]", protocol, special_ids=SPECIAL)
+    return [esimcse.repeat_tokens(ids, context) for _ in range(3000)]
+
+
+@pytest.mark.parametrize(
+    ("protocol", "rate", "length", "most"),
+    [("paper", 0.32, 18, 5), ("paper", 0.32, 4, 2), ("paper", 0.32, 1, 1), ("paper", 0.5, 40, 20),
+     ("released", 0.32, 18, 5), ("released", 0.3, 3, 0), ("released", 0.3, 60, 9), ("released", 0.3, 0, 0)],
+)  # fmt: skip
+def test_up_to_a_share_of_the_tokens_is_repeated(protocol: str, rate: float, length: int, most: int) -> None:
+    """Released code: ``randrange(min(10, int(rate * n)))`` of the places 1 to n - 2, [CLS] and [SEP] counted in n."""
+    ids = [0, *range(2, 2 + length), 1]
+    found = repeated(ids, rate, protocol)
+    added = [len(row) - len(ids) for row in found]
+    assert set(added) == set(range(most + 1))
+    assert max(abs(added.count(n) / len(added) - 1 / (most + 1)) for n in range(most + 1)) < 0.04
+    for row in found:
+        assert list(dict.fromkeys(row)) == ids
+        assert max(map(row.count, row)) <= 2
+        assert row.count(0) == row.count(1) == 1
+    if most:
+        assert set(ids[1:-1]) == {token for row in found for token in row if row.count(token) == 2}
+
+
+def rows(seed: int, n: int) -> torch.Tensor:
+    return torch.randn(n, 5, generator=torch.Generator().manual_seed(seed))
+
+
+def test_the_loss_is_the_cross_entropy_with_the_queue_among_the_negatives(plugins: Plugins) -> None:
+    transformer, recipe = opened(plugins, "esimcse", temperature=0.3, simcse_head=0)
+    objective = esimcse.MomentumContrast(transformer, recipe)
+    left, right, queue = rows(0, 4), rows(1, 4), rows(2, 3)
+    batch = pairs_of(transformer, TEXTS[:4], TEXTS[:4], [0, 1, 2, 3])
+    for objective.queue, negatives in (([], right.tolist()), ([queue], [*right.tolist(), *queue.tolist()])):
+        total = 0.0
+        for n, anchor in enumerate(left.tolist()):
+            scores = [
+                sum(a * b for a, b in zip(anchor, other, strict=True)) / math.hypot(*anchor) / math.hypot(*other) / 0.3
+                for other in negatives
+            ]
+            total -= math.log(math.exp(scores[n]) / sum(map(math.exp, scores)))
+        assert objective.loss(left, right, batch, 1000).item() == pytest.approx(total / 4, abs=1e-5)
+
+
+def test_queue_and_copy_are_those_of_the_released_code(plugins: Plugins) -> None:
+    """It moves the copy by .005 before it reads the first views, without dropout, through the model's own head."""
+    transformer, recipe = opened(plugins, "esimcse", batch_size=2, simcse_head=1, lr=1e-3)
+    detach = plugins.augmentations["simcse_head"].function.attach(transformer.model, 1.0)  # type: ignore[union-attr]
+    objective = esimcse.MomentumContrast(transformer, recipe)
+    loop = _Loop(MicroBatchReader(objective, "fp32", True), 0)
+    slow, kept, head = copy.deepcopy(transformer.model).eval(), torch.empty(0, 256), transformer.model.simcse_head
+    for step in range(4):
+        texts = TEXTS[4 * step : 4 * step + 4]
+        with torch.no_grad():
+            for own, weight in zip(slow.parameters(), transformer.model.parameters(), strict=True):
+                own.copy_(own if own is weight else 0.995 * own + 0.005 * weight)
+            slow.simcse_head = torch.nn.Identity()
+            plain = transformer.tokenizer(texts, padding=True, return_tensors="pt")
+            keys = head(slow(**plain).last_hidden_state[:, 0])
+            slow.simcse_head = head
+        loop.step(pairs_of(transformer, texts, texts, [0, 1, 2, 3]))
+        kept = torch.cat([kept, keys])[-5:]
+        torch.testing.assert_close(objective.queue[0], kept, rtol=1e-5, atol=1e-5)
+    assert detach is not None
+    detach()
+
+
+def test_a_model_reads_no_more_tokens_than_it_has_positions(plugins: Plugins) -> None:
+    positions = opened(plugins, "esimcse")[0].positions
+    text = "the river " * positions
+    report, _ = tuned(plugins, "esimcse", texts=[text, text + "stone"], train_max_length=positions)
+    assert report.tokens == 4 * positions
+
+
+def test_words_are_read_with_as_many_tokens(plugins: Plugins) -> None:
+    with pytest.raises(TuningError, match="an augmentation changes the number of tokens") as caught:
+        tuned(plugins, "esimcse", pooling="target", simcse_head=0)
+    assert "another pooling" in caught.value.hint
+
+
+@pytest.mark.parametrize("changes", [{}, {"pooling": "mean-padded", "simcse_head": 0}])
+def test_it_learns_and_repeats(plugins: Plugins, changes: dict[str, Any]) -> None:
+    assert_learns_and_repeats(plugins, "esimcse", batch_size=8, **changes)
