@@ -30,6 +30,7 @@ _Names = Annotated[list[str] | None, typer.Argument(
     metavar="NAME...", help="Data sets, suites, or hf:OWNER/NAME@COMMIT/SPLIT.")]
 _Everything = Annotated[bool, typer.Option("--all", help="Fetch every data set and corpus.")]
 _Force = Annotated[bool, typer.Option("--force", help="Replace altered files; they are kept as NAME.altered.")]
+_Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Say of each source why it failed.")]
 _Folder = Annotated[Path, typer.Argument(metavar="DIR", help="A folder that holds original files or archives.")]
 _Name = Annotated[str, typer.Argument(metavar="NAME", help="A data set or corpus.")]
 _Corpus = Annotated[str, typer.Argument(metavar="CORPUS", help="A corpus, or a text file of one string a line.")]
@@ -62,24 +63,34 @@ def list_data(data_dir: DataDir = None, offline: Offline = False, as_json: Json 
 
 @data_app.command()
 def fetch(
-    names: _Names = None, everything: _Everything = False, force: _Force = False, data_dir: DataDir = None,
-    offline: Offline = False,
+    names: _Names = None, everything: _Everything = False, force: _Force = False, verbose: _Verbose = False,
+    data_dir: DataDir = None, offline: Offline = False,
 ) -> None:  # fmt: skip
     """Fetch data sets, corpora or suites from the sources that their cards name."""
+    from mirrorbench.cli.lacking import summary
+
     if bool(names) == everything:
         raise UsageError("Name what to fetch, or give --all.", hint="mirrorbench data list shows the names.")
     store = _store(data_dir, offline)
 
-    failures = {}
+    failures, done = {}, 0
     for card in _cards(names or ()):
         try:
             files = store.fetch(card, force=force)
+            done += 1
             typer.echo(f"{card.name}: complete, {len(files)} of its files in {store.root / card.folder}")
         except MirrorbenchError as error:
             failures[card.name] = error
-    for name in failures:
-        typer.echo(f"{name}: failed")
-    _raise(failures, "Not fetched")
+    if verbose or len(failures) == 1:
+        _raise(failures, "Not fetched")
+    if failures:
+        for error in failures.values():
+            if not error.lacks:
+                typer.echo(f"{error}\n", err=True)
+        typer.echo(f"{len(failures)} of {len(failures) + done} data sets could not be fetched:", err=True)
+        for line in summary(lack for error in failures.values() for lack in error.lacks):
+            typer.echo(line, err=True)
+        raise DataUnavailableError("Not everything was fetched.", "Every source and why it failed: --verbose")
 
 
 @data_app.command("import")

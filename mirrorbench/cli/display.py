@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.table import Table as Grid
 from rich.text import Text
 
+from mirrorbench.core.errors import StorageError
 from mirrorbench.runs.cells import Cell, Failure, Reporter
 
 if TYPE_CHECKING:
@@ -162,15 +163,14 @@ class Display(Reporter):
         self._count += n
         now = time.monotonic()
         rate = f"{self._count / max(now - self._started, 1e-3):,.0f} {self._unit}/s"
+        if self._size:  # a stream has none
+            rate += f", {(now - self._started) / self._count * (self._size - self._count):.0f} s left"
         if self.progress and self._stage is not None:
             self.progress.update(self._stage, advance=n, rate=rate)
         elif not self.progress and now - self._shown > PLAIN_INTERVAL:
             self._shown = now
-            count, left = f"{self._count:,}", ""
-            if self._size:  # a stream has none
-                count += f" of {self._size:,}"
-                left = f", {(now - self._started) / self._count * (self._size - self._count):.0f} s left"
-            self._line(f"{self._name}: {count}, {rate}{left}")
+            count = f"{self._count:,}" + (f" of {self._size:,}" if self._size else "")
+            self._line(f"{self._name}: {count}, {rate}")
 
     def cell(self, cell: Cell, score: float | None, cached: bool) -> None:
         """A cell is stored."""
@@ -185,8 +185,9 @@ class Display(Reporter):
             self._line(f"[{self.done}/{self.total}] {cell.spec} {cell.task} seed {cell.seed}: {value}")
 
     def failure(self, failure: Failure) -> None:
-        """A cell failed."""
-        self._line(f"failed: {failure.spec} {failure.task}")  # why is said at the end, once for all alike
+        """A cell failed; why is said at the end, once for all alike, and all of it where something is not here."""
+        if not failure.lacks:
+            self._line(f"failed: {failure.spec} {failure.task}")
 
     def note(self, message: str) -> None:
         """Something worth saying."""
@@ -199,17 +200,7 @@ class Display(Reporter):
     def finish(self, outcome: Outcome | Leaderboard, root: Path) -> None:
         """Say at the end what was done, what failed and why, and where it lies."""
         if outcome.failures:
-            stderr.print()
-            reasons: dict[tuple[str, str], list[str]] = {}
-            for failure in outcome.failures:
-                reasons.setdefault((failure.reason, failure.hint), []).append(f"{failure.spec} on {failure.task}")
-            for (reason, hint), cells in reasons.items():
-                names = list(dict.fromkeys(cells))
-                shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
-                stderr.print(Text.assemble(("Failed: ", "bold red"), shown), soft_wrap=True)
-                # One or two failures are told in full; of more, only the first line of each.
-                text = f"{reason}\n{hint}" if len(reasons) <= 2 else f"{reason.splitlines()[0]}\n{hint}"
-                stderr.print(Text("  " + text.strip().replace("\n", "\n  ")), soft_wrap=True)
+            self._explain(outcome, root)
         if not outcome.results:
             stderr.print("No results.")
             return
@@ -219,6 +210,30 @@ class Display(Reporter):
         count = f"{len(outcome.results)} result{'s' if len(outcome.results) > 1 else ''}"
         stderr.print(Text(f"{count} in {root}{again}{tables}"), soft_wrap=True)
 
+    def _explain(self, outcome: Outcome | Leaderboard, root: Path) -> None:
+        """Why cells failed: those that lack data or a model together, the others by reason."""
+        from mirrorbench.cli import lacking
+
+        stderr.print()
+        reasons: dict[tuple[str, str], list[str]] = {}
+        for failure in outcome.failures:
+            if not failure.lacks:
+                reasons.setdefault((failure.reason, failure.hint), []).append(f"{failure.spec} on {failure.task}")
+        for (reason, hint), cells in reasons.items():
+            names = list(dict.fromkeys(cells))
+            shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+            stderr.print(Text.assemble(("Failed: ", "bold red"), shown), soft_wrap=True)
+            # One or two failures are told in full; of more, only the first line of each.
+            text = f"{reason}\n{hint}" if len(reasons) <= 2 else f"{reason.splitlines()[0]}\n{hint}"
+            stderr.print(Text("  " + text.strip().replace("\n", "\n  ")), soft_wrap=True)
+        if short := [failure for failure in outcome.failures if failure.lacks]:
+            count = f"{len(short)} of {len(outcome.results) + len(outcome.failures)} cells"
+            stderr.print(Text.assemble((count, "bold red"), " lack what is not here:"))
+            for line in lacking.summary(lack for failure in short for lack in failure.lacks):
+                stderr.print(Text(line), soft_wrap=True)
+            with suppress(StorageError):  # a full disk may be among the reasons
+                stderr.print(Text(f"Every reason in full: {lacking.write_log(short, root)}"), soft_wrap=True)
+
 
 @contextmanager
 def progress_display() -> Iterator[Display]:
@@ -226,11 +241,12 @@ def progress_display() -> Iterator[Display]:
     if not stderr.is_terminal:
         yield Display()
         return
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
+    # The time left is that of a stage: cells take from milliseconds (stored ones) to hours, so theirs cannot be told.
     with Progress(
         TextColumn("{task.description}"), BarColumn(bar_width=30), MofNCompleteColumn(),
-        TextColumn("{task.fields[rate]}"), TimeRemainingColumn(), console=stderr, transient=True,
+        TextColumn("{task.fields[rate]}"), console=stderr, transient=True,
     ) as progress:  # fmt: skip
         yield Display(progress)
 

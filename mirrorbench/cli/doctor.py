@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import typer
 
@@ -45,10 +46,24 @@ def doctor(
     _section(
         "Environment", [(name, found["environment"][name] or f"not set ({VARIABLES[name]})") for name in VARIABLES]
     )
-    typer.echo(
-        f"Problems: {'; '.join(found['problems'])}" if found["problems"] else "Everything that is needed is here."
-    )
+    for line in _conclusion(found):
+        typer.echo(line)
     raise typer.Exit(1 if found["problems"] else 0)
+
+
+def _conclusion(found: dict[str, Any]) -> Iterator[str]:
+    """What is in order, and what most commands would still have to fetch."""
+    if found["problems"]:
+        yield f"Problems: {'; '.join(found['problems'])}"
+        return
+    yield "The installation is in order: mirrorbench run works here, on the model and the data inside the package."
+    if incomplete := [suite for suite, tasks in found["missing"].items() if tasks]:
+        yield (
+            f"Data of {len(incomplete)} of {len(found['missing'])} suites are not here: they are fetched when a run "
+            "needs them, or taken from files with mirrorbench data import DIR."
+        )
+    if "not reachable" in found["hub"]:
+        yield "The hub cannot be reached: models must be folders (--encoder ./path/to/model) or in its cache."
 
 
 def _section(title: str, rows: Sequence[tuple[str, ...]]) -> None:

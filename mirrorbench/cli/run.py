@@ -10,6 +10,7 @@ import typer
 
 from mirrorbench.cli import display
 from mirrorbench.cli.display import DataDir, Device, Offline, PluginFiles, encoders_option, tasks_option
+from mirrorbench.cli.lacking import summary
 from mirrorbench.core.errors import DataFormatError, UsageError
 from mirrorbench.core.specs import split_names
 
@@ -82,6 +83,7 @@ def run(
             eval_precision=eval_precision or "auto", offline=offline or dry_run, deterministic=deterministic,
             executor=executor, workers=workers, address=address, reporter=reporter,
         )  # fmt: skip
+        reporter.stage("plan", 0, "")
         planned = session.plan(
             encoder or (), names, seeds=seeds, corpus=corpus, protocol=protocol, grid=grid or "", fetch=not dry_run
         )
@@ -109,7 +111,8 @@ def _print_plan(plan: Plan, space: Workspace, offline: bool) -> None:
             typer.echo(f"  {'done' if cell in done else 'to do':6} {cell.spec}  {cell.task}  [{cell.id[:12]}]")
         waiting += [pending] if pending else []
     for failure in plan.failures:
-        typer.echo(f"  cannot {failure.spec}  {failure.task}: {failure.reason}")
+        if not failure.lacks:
+            typer.echo(f"  cannot {failure.spec}  {failure.task}: {failure.reason}")
     total, left = len(plan.cells), sum(map(len, waiting))
     typer.echo(
         f"{total} cell{'' if total == 1 else 's'}: {total - left} done, {left} to do, {len(plan.failures)} impossible"
@@ -120,10 +123,11 @@ def _print_plan(plan: Plan, space: Workspace, offline: bool) -> None:
     typer.echo("; ".join((f"device: {space.planned_device}", *stages)))
     if waiting:
         typer.echo(_estimate(waiting, store))
-    if plan.failures and not offline:
-        typer.echo(
-            "A dry run downloads nothing: what is not here yet counts as impossible; the run itself would fetch it."
-        )
+    if short := [failure for failure in plan.failures if failure.lacks]:
+        fetched = "" if offline else ", which the run itself would fetch (a dry run downloads nothing)"
+        typer.echo(f"{len(short)} of the impossible lack what is not here{fetched}:")
+        for line in summary(lack for failure in short for lack in failure.lacks):
+            typer.echo(line)
 
 
 def _estimate(waiting: list[list[Cell]], store: ResultStore) -> str:

@@ -6,8 +6,19 @@ The command line prints them without a traceback; any other exception is a bug a
 from __future__ import annotations
 
 from difflib import get_close_matches
+from typing import NamedTuple
 
 MOST_NAMED = 30  # names that an error lists in full, where a command lists them too
+
+
+class Lack(NamedTuple):
+    """Something that is not here and could not be fetched: a data set, or a model."""
+
+    kind: str
+    """``data`` or ``models``."""
+    name: str
+    hosts: tuple[str, ...] = ()
+    """The hosts that could not be reached for it."""
 
 
 class MirrorbenchError(Exception):
@@ -16,12 +27,14 @@ class MirrorbenchError(Exception):
     Args:
         message: what was asked and what is wrong, in one or two sentences.
         hint: what to do about it; may be empty, may hold several lines.
+        lacks: what is not here, where that is the cause; errors with the same cause are told together.
     """
 
-    def __init__(self, message: str, hint: str = "") -> None:
+    def __init__(self, message: str, hint: str = "", lacks: tuple[Lack, ...] = ()) -> None:
         super().__init__(message)
         self.message = message
         self.hint = hint
+        self.lacks = lacks
 
     def __str__(self) -> str:
         return f"{self.message}\n{self.hint}" if self.hint else self.message

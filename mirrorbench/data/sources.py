@@ -10,13 +10,13 @@ import hashlib
 import json
 import os
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 from urllib.parse import urlsplit
 
-from mirrorbench.core.errors import DataFormatError, DataUnavailableError, MirrorbenchError, StorageError
+from mirrorbench.core.errors import DataFormatError, DataUnavailableError, Lack, MirrorbenchError, StorageError
 from mirrorbench.core.files import writing
 from mirrorbench.data.archives import MEMBER_LIMIT, extract_member
 from mirrorbench.data.cards import ArchiveSource, BesideSource, Card, DataFile, DatasetSource, PackageSource, Source
@@ -66,7 +66,7 @@ class Fetcher:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._archives: dict[str, Path] = {}
-        self._dead_hosts: set[str] = set()
+        self.unreachable: dict[str, None] = {}
 
     def fetch(self, file: DataFile, target: Path) -> tuple[Source | None, list[str]]:
         """Write a file to ``target`` from the first source that has it; that source, and why the others failed."""
@@ -108,7 +108,7 @@ class Fetcher:
 
     def _download(self, url: str, sha256: str, limit: int) -> Path:
         host = urlsplit(url).netloc
-        if host in self._dead_hosts:
+        if host in self.unreachable:
             raise DataUnavailableError(f"not asked again: {host} cannot be reached")
         import pooch
         import requests
@@ -126,7 +126,7 @@ class Fetcher:
         try:
             return Path(registry.fetch(name, downloader=download))
         except (requests.ConnectionError, requests.Timeout) as error:
-            self._dead_hosts.add(host)
+            self.unreachable[host] = None
             raise DataUnavailableError(f"{host} cannot be reached ({type(error).__name__})") from error
         except (requests.RequestException, ValueError) as error:  # pooch raises ValueError for a wrong checksum
             raise DataUnavailableError(" ".join(str(error).split())) from error
@@ -171,17 +171,19 @@ def write_split(source: DatasetSource, write: Callable[[bytes], object]) -> None
         write(json.dumps(row, ensure_ascii=False).encode() + b"\n")
 
 
-def unavailable(card: Card, files: list[DataFile], failures: list[str], offline: bool = False) -> DataUnavailableError:
+def unavailable(
+    card: Card, files: list[DataFile], failures: Sequence[str] = (), unreachable: Iterable[str] = ()
+) -> DataUnavailableError:
     """The error for files that cannot be had: what is missing, its sources, its licence, and what to do.
 
-    ``failures``: why each source failed, empty if none was tried; ``offline``: none was tried because of ``--offline``.
+    ``failures``: why each source failed, empty where none may be tried; ``unreachable``: the hosts that did not answer.
     """
     sources = [source for file in files for source in file.sources]
     places = list(dict.fromkeys(source.place for source in sources))
     origin = "Tried:" if failures else "It comes from:" if places else "No source of it is known."
     message = [
         f"The data of {card.name!r} ({card.title}) is not complete; missing: {', '.join(file.path for file in files)}.",
-        *(["Nothing was fetched, because --offline is set."] if offline else []),
+        *([] if failures else ["Nothing was fetched: downloads are off (--offline, or a dry run)."]),
         origin,
         *(f"  - {line}" for line in failures or places),
         f"Licence: {card.licence} {card.licence_url}".rstrip(),
@@ -194,4 +196,6 @@ def unavailable(card: Card, files: list[DataFile], failures: list[str], offline:
     elif places:
         hint = f"Fetch it where there is a network:  mirrorbench data fetch {card.name}\n" + hint
     home = f"Its home page: {card.homepage}" if card.homepage else ""
-    return DataUnavailableError("\n".join(message), f"{hint}{home}".rstrip())
+    return DataUnavailableError(
+        "\n".join(message), f"{hint}{home}".rstrip(), (Lack("data", card.name, tuple(unreachable)),)
+    )

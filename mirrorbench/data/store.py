@@ -20,6 +20,7 @@ from mirrorbench.core.errors import (
     DataFormatError,
     DataIntegrityError,
     DataUnavailableError,
+    Lack,
     MirrorbenchError,
     StorageError,
 )
@@ -154,7 +155,8 @@ class DataStore:
                 return self._collect(card, (card.converted.file,))
             except DataUnavailableError as second:
                 message = f"{error.message}\nNor can the converted copy be had:\n{second.message}"
-                raise DataUnavailableError(message, error.hint) from second
+                hosts = dict.fromkeys(host for lack in (*error.lacks, *second.lacks) for host in lack.hosts)
+                raise DataUnavailableError(message, error.hint, (Lack("data", card.name, tuple(hosts)),)) from second
 
     def status(self, card: Card) -> dict[str, FileState]:
         """Whether each original file is present and intact; only changed files are hashed."""
@@ -230,7 +232,7 @@ class DataStore:
 
         if self.offline:
             if needed := [file for file in files if not file.optional]:
-                raise unavailable(card, needed, [], offline=True)
+                raise unavailable(card, needed)
             return
         unchecked: dict[Path, str] = {}  # sources
         with fetching(self.root) as fetcher:
@@ -246,7 +248,7 @@ class DataStore:
                 elif file.optional:
                     self._not_found.add(target)
                 else:
-                    raise unavailable(card, files[index:], failures)
+                    raise unavailable(card, files[index:], failures, fetcher.unreachable)
         if unchecked:
             self._check(card, unchecked)
 

@@ -17,8 +17,9 @@ from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
-from mirrorbench.core.errors import ModelUnavailableError, UnknownNameError
+from mirrorbench.core.errors import Lack, ModelUnavailableError, UnknownNameError
 from mirrorbench.core.specs import EncoderSpec, Value
 
 EMBEDDED = "embedded:tiny"
@@ -235,8 +236,8 @@ def _local(path: Path, spec: EncoderSpec) -> Path:
 @cache
 def _from_hub(hub_id: str, revision: str, offline: bool) -> Path:
     from huggingface_hub import snapshot_download
-    from huggingface_hub.constants import HF_HUB_CACHE
-    from huggingface_hub.errors import HfHubHTTPError, HFValidationError
+    from huggingface_hub.constants import ENDPOINT, HF_HUB_CACHE
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
 
     try:
         for weights in (_WEIGHTS, _PICKLED_WEIGHTS):
@@ -257,12 +258,14 @@ def _from_hub(hub_id: str, revision: str, offline: bool) -> Path:
             f"Short names: {', '.join(BACKBONES)}",
         ) from error
     except (OSError, HfHubHTTPError, ValueError) as error:
+        unanswered = isinstance(error, LocalEntryNotFoundError) and not offline
         asked = "" if offline else f" and the hub ({type(error).__name__}: {str(error).splitlines()[0][:120]})"
         raise ModelUnavailableError(
             f"the model {hub_id} could not be had; tried the local cache ({HF_HUB_CACHE}){asked}",
             "Use a local copy:        --encoder ./path/to/model\n"
             "point at another cache:  HF_HOME=/path/to/hf\n"
             "or the embedded model:   --encoder tiny",
+            (Lack("models", hub_id, (urlsplit(ENDPOINT).netloc,) if unanswered else ()),),
         ) from error
     raise ModelUnavailableError(f"the model {hub_id} has no weights that this program opens")
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mirrorbench.core.devices import lost_device
-from mirrorbench.core.errors import MirrorbenchError
+from mirrorbench.core.errors import Lack, MirrorbenchError
 from mirrorbench.core.identity import COMPUTATION, digest
 from mirrorbench.core.specs import EncoderSpec
 from mirrorbench.models.pooling import Pooling
@@ -154,6 +154,8 @@ class Failure:
     hint: str = ""
     seed: int | None = None
     """``None`` for all seeds."""
+    lacks: tuple[Lack, ...] = ()
+    """What is not here, where that is the cause."""
 
     @classmethod
     def of(cls, error: BaseException, spec: EncoderSpec, task: str, seed: int | None = None) -> Failure:
@@ -164,7 +166,7 @@ class Failure:
         if lost := lost_device(error):
             raise lost from error
         if isinstance(error, MirrorbenchError):
-            return cls(spec, task, error.message, error.hint, seed)
+            return cls(spec, task, error.message, error.hint, seed, error.lacks)
         return cls(spec, task, f"{type(error).__name__}: {error}", seed=seed)
 
 

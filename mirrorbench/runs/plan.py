@@ -11,7 +11,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from mirrorbench.core.errors import UsageError, unknown_name
+from mirrorbench.core.errors import MirrorbenchError, UsageError, unknown_name
 from mirrorbench.core.specs import PROTOCOLS, EncoderSpec
 from mirrorbench.data.corpora import Corpus, check_corpus, default_corpus, read_corpus
 from mirrorbench.models import backbones
@@ -148,8 +148,18 @@ class Planner:
                 except UsageError:
                     raise
                 except (Exception, SystemExit) as error:  # plugins may raise anything; the other cells go on
-                    failures.append(Failure.of(error, spec, task.name))
+                    failures.append(self._failure(error, request, spec, task))
         return Plan(tuple(cells), tuple(failures), dict(self.corpora), tuple(rows))
+
+    def _failure(self, error: BaseException, request: Request, spec: EncoderSpec, task: Task) -> Failure:
+        """The failure of a row on a task; where its data are lacking, also whether its model is."""
+        failure = Failure.of(error, spec, task.name)
+        if failure.lacks:
+            try:
+                self._task_models(request, spec, task)
+            except MirrorbenchError as other:
+                return replace(failure, lacks=tuple(dict.fromkeys((*failure.lacks, *other.lacks))))
+        return failure
 
     def _cells(self, request: Request, spec: EncoderSpec, task: Task) -> list[Cell]:
         data = self._once(("data", task.name), lambda: self._identified(task))

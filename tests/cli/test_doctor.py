@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import mirrorbench as package
+from mirrorbench.data.cardfile import builtin_suites
 from mirrorbench.runs import environment
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -49,6 +50,9 @@ def test_the_page(mirrorbench: Callable, tmp_path: Path) -> None:
         assert part in said.out
     for name in environment.VARIABLES:
         assert name in said.out
+    suites = len(builtin_suites())
+    assert said.out.endswith("mirrorbench data import DIR.\n")
+    assert f"Data of {suites - 1} of {suites} suites are not here" in said.out  # quick is inside the package
 
 
 def test_the_hub_is_asked(mirrorbench: Callable, monkeypatch: pytest.MonkeyPatch) -> None:

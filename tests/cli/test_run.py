@@ -123,11 +123,42 @@ def test_a_model_that_cannot_be_had(toys: Callable, folder: Path, monkeypatch: p
 
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(folder / "hub"))
     said = toys("--encoder", "roberta", "--encoder", "letters", *CATS_AND_DOGS, "--offline").fails(1)
-    assert said.err.count("the model roberta-base could not be had") == 1
-    assert str(folder / "hub") in said.err
-    for way_out in ("--encoder ./path/to/model", "HF_HOME=", "--encoder tiny"):
-        assert way_out in said.err
+    lines = said.err.splitlines()
+    start = lines.index("6 of 8 cells lack what is not here:")
+    assert lines[start + 1] == "  models  roberta-base"
+    for way_on in ("--encoder ./path/to/model", "HF_HOME=", "mirrorbench run"):
+        assert way_on in said.err
+    assert "No answer" not in said.err  # none was asked
     assert len(results(folder / "results")) == 2
+    log = (folder / "results" / "failures.log").read_text()
+    assert log.count("the model roberta-base could not be had") == 1
+    assert str(folder / "hub") in log
+    assert "roberta+mirror dogs\n" in log
+
+
+def test_without_a_network_one_summary_names_all_that_lacks(
+    mirrorbench: Callable, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """21 cells that lack seven data sets and a model: at most 15 lines, each host that did not answer named once."""
+    import socket
+
+    from huggingface_hub import constants
+
+    def unknown(*args: Any) -> None:
+        raise socket.gaierror(-2, "Name or service not known")
+
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(folder / "hub"))
+    monkeypatch.setattr(socket, "getaddrinfo", unknown)
+    monkeypatch.setattr(time, "sleep", lambda seconds: None)  # between two tries of a download
+    said = mirrorbench("run", "--encoder", "roberta", "--tasks", "sts", "--data-dir", "data").fails(1)
+    assert len(said.err.splitlines()) <= 15
+    for text in ("21 of 21 cells", "  models  roberta-base\n", "data    sts12, sts13, sts14, sts15, sts16, stsb, sick"):
+        assert text in said.err
+    hosts = next(line for line in said.err.splitlines() if line.startswith("No answer from"))
+    assert hosts.count("huggingface.co") == hosts.count("raw.githubusercontent.com") == 1
+    said = mirrorbench("data", "fetch", "sts", "--data-dir", "data").fails(1, "7 of 7 data sets", "--verbose")
+    assert len(said.err.splitlines()) <= 15
+    assert mirrorbench("data", "fetch", "sts", "--verbose", "--data-dir", "data").fails(1).err.count("Tried:") >= 7
 
 
 def test_a_loss_that_is_not_finite(toys: Callable, folder: Path, random_model: Callable[[str], Path]) -> None:
@@ -317,11 +348,10 @@ def test_a_dry_run_downloads_nothing(toys: Callable, folder: Path, monkeypatch: 
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(folder / "hub"))
     monkeypatch.setattr(socket.socket, "connect", connect)
     monkeypatch.setattr(socket, "getaddrinfo", connect)
-    said = toys("-e", "roberta", "-e", "letters", "-t", "cats,sts12", "--dry-run").works(
-        "cannot roberta+mirror  cats: the model roberta-base could not be had"
+    toys("-e", "roberta", "-e", "letters", "-t", "cats,sts12", "--dry-run").works(
+        "6 of the impossible lack what is not here, which the run itself would fetch", "  models  roberta-base\n"
     )
-    assert said.out.endswith("counts as impossible; the run itself would fetch it.\n")
-    assert "A dry run" not in toys("-e", "roberta", "-t", "cats", "--dry-run", "--offline").out
+    assert "would fetch" not in toys("-e", "roberta", "-t", "cats", "--dry-run", "--offline").out
 
 
 def test_a_disk_that_is_full_is_one_message(toys: Callable, folder: Path, full_disk: Callable[[str], None]) -> None:

@@ -115,7 +115,7 @@ class TestFetching:
         for attempt in (store.resolve, store.fetch):
             with pytest.raises(DataUnavailableError) as caught:
                 attempt(card)
-            assert "--offline is set" in str(caught.value)
+            assert "--offline" in str(caught.value)
             assert "http://127.0.0.1:1/a.txt" in str(caught.value)
             assert "mirrorbench data fetch toy" in str(caught.value)
         assert store.status(card) == {"a.txt": "missing"}

@@ -1,0 +1,43 @@
+"""What lacks data or models that could not be had, told together: names, hosts without an answer, and the ways on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from mirrorbench.core.errors import Lack
+from mirrorbench.core.files import writing
+from mirrorbench.runs.cells import Failure
+
+LOG = "failures.log"
+"""In the folder of results: why each cell failed, in full."""
+
+
+def summary(lacks: Iterable[Lack]) -> Iterator[str]:
+    """Lines for a reader: names by kind, hosts, and what can be done."""
+    lacks = list(lacks)
+    named = {kind: list(dict.fromkeys(lack.name for lack in lacks if lack.kind == kind)) for kind in ("models", "data")}
+    for kind, names in named.items():
+        if names:
+            yield f"  {kind:7} {', '.join(names)}"
+    hosts = list(dict.fromkeys(host for lack in lacks for host in lack.hosts))
+    if hosts:
+        yield f"No answer from {', '.join(hosts)}."
+    yield "Ways on:"
+    yield "  with a network  the same command" + (", or mirrorbench data fetch NAME ..." if named["data"] else "")
+    files = ["data: mirrorbench data import DIR"] if named["data"] else []
+    files += ["a model: --encoder ./path/to/model, or HF_HOME=DIR for another cache"] if named["models"] else []
+    yield f"  with the files  {'; '.join(files)}"
+    yield "  with neither    mirrorbench run: the model and the data inside the package"
+
+
+def write_log(failures: Sequence[Failure], folder: Path) -> Path:
+    """Write every failure with its reason into the folder of results; the file's path."""
+    told: dict[str, list[str]] = {}
+    for failure in failures:
+        seed = "" if failure.seed is None else f" seed {failure.seed}"
+        told.setdefault(f"{failure.reason}\n{failure.hint}".strip(), []).append(f"{failure.spec} {failure.task}{seed}")
+    text = "\n".join("\n".join([*cells, "  " + reason.replace("\n", "\n  "), ""]) for reason, cells in told.items())
+    with writing(folder / LOG) as sink:
+        sink.write(text.encode())
+    return folder / LOG
