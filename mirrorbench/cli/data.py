@@ -84,11 +84,11 @@ def fetch(
     if verbose or len(failures) == 1:
         _raise(failures, "Not fetched")
     if failures:
-        for error in failures.values():
-            if not error.lacks:
-                typer.echo(f"{error}\n", err=True)
+        for failure in failures.values():
+            if not failure.lacks:
+                typer.echo(f"{failure}\n", err=True)
         typer.echo(f"{len(failures)} of {len(failures) + done} data sets could not be fetched:", err=True)
-        for line in summary(lack for error in failures.values() for lack in error.lacks):
+        for line in summary(lack for failure in failures.values() for lack in failure.lacks):
             typer.echo(line, err=True)
         raise DataUnavailableError("Not everything was fetched.", "Every source and why it failed: --verbose")
 
