@@ -217,6 +217,15 @@ class TransformerEncoder:
                     yield start + text, arrays[:, place, : len(chunk[text])]
             advance(len(chunk))
 
+    @torch.inference_mode()
+    def encode_ids(self, ids: Ragged) -> Array:
+        """Vectors of rows of token ids, special tokens included, float32 of shape (n, dimensions)."""
+        vectors = np.empty((len(ids), self.transformer.model.eval().config.hidden_size), dtype=np.float32)
+        batches = self._batches(ids, None, [self.pooling], 0)
+        for rows, array in one_behind((rows, fetched(pooled)) for rows, (pooled,) in batches):
+            vectors[rows] = array()
+        return vectors
+
     def lost_targets(self, inputs: Sequence[TextInput], pooling: Pooling) -> LostTargets:
         """Under a ``target`` pooling: inputs cut to a window, targets cut, and targets without tokens."""
         located = self.transformer.locate(inputs, pooling.max_length, pooling.marked)

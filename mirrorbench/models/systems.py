@@ -74,9 +74,10 @@ def checked_params(spec: EncoderSpec, **types: type) -> dict[str, Any]:
     for key, value in spec.params:
         if key not in types:
             raise unknown_name(f"key of {spec.backbone}", key, list(types))
-        if types[key] is not str and type(value) is not types[key]:
-            raise UsageError(f"{key}={value} is not {'a whole number' if types[key] is int else 'true or false'}")
-    return {key: str(value) if types[key] is str else value for key, value in spec.params}
+        if types[key] is not str and type(value) is not types[key] and (types[key], type(value)) != (float, int):
+            wanted = {int: "a whole number", float: "a number", bool: "true or false"}[types[key]]
+            raise UsageError(f"{key}={value} is not {wanted}")
+    return {key: value if types[key] is bool else types[key](value) for key, value in spec.params}
 
 
 @dataclass

@@ -2,7 +2,8 @@
 
 Files: the text formats of word2vec, GloVe and fastText, or fastText binaries. Spec keys: ``path`` (a file; ``{lang}``
 stands for the text's language), ``limit`` (words read, 0 for all), ``lower`` (lower-case texts; by default if the
-vocabulary is lower-cased), ``language`` (of texts that name none; by default the task's).
+vocabulary is lower-cased), ``language`` (of texts that name none; by default the task's), ``sif`` (1e-3: rare words
+weigh more; by default all weigh the same).
 
 A text is looked up whole; if unknown, it is split at spaces, and punctuation around each piece is removed; an unknown
 piece is split at the punctuation in it. Unknown words are omitted, unless the file has vectors of character n-grams
@@ -17,7 +18,7 @@ import json
 import re
 import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -55,6 +56,8 @@ class WordVectors:
     shortest: int = 0
     """Length of the shortest n-gram in characters, counting the brackets around a word."""
     longest: int = 0
+    weights: Array | None = None
+    """Of the words, in their order; ``None`` if all weigh the same."""
 
     @cached_property
     def rows(self) -> dict[str, int]:
@@ -76,8 +79,15 @@ class WordVectors:
         return np.asarray(self.ngrams[rows]).mean(axis=0, dtype=np.float32) if len(rows) else None
 
     def of_text(self, text: str) -> Array:
-        """The mean vector of a text's known words, zero if there are none; shape (dimensions,)."""
-        found = [vector for word in self._split(text.strip()) if (vector := self.vector(word)) is not None]
+        """The mean vector of a text's known words, zero if there are none; shape (dimensions,).
+
+        A word that is known by its n-grams alone has the weight of the rarest one.
+        """
+        found = [
+            vector if self.weights is None else vector * self.weights[self.rows.get(word, -1)]
+            for word in self._split(text.strip())
+            if (vector := self.vector(word)) is not None
+        ]
         return np.mean(found, axis=0, dtype=np.float32) if found else np.zeros(self.vectors.shape[1], np.float32)
 
     def _split(self, text: str) -> Iterator[str]:
@@ -90,19 +100,48 @@ class WordVectors:
             yield from [word] if whole else _INSIDE.split(word)
 
 
+def sif_weights(n: int, sif: float) -> Array:
+    """Weights a / (a + p) of n words, most frequent first; 1 for ``sif=0``.
+
+    Arora, Liang and Ma (ICLR 2017, "A Simple but Tough-to-Beat Baseline for Sentence Embeddings", section 3). Neither
+    files nor vocabularies state the probability p of a word; it is that of Zipf's law, in proportion to 1 / (rank + 1),
+    as in model2vec. The paper's other step, the removal of the first component, is ``post=abtt,abtt=1``.
+    """
+    inverse = 1 / np.arange(2, n + 2)
+    return (sif / (sif + inverse / inverse.sum()) if sif else np.ones(n)).astype(np.float32)
+
+
+def checked_sif(sif: float) -> float:
+    """The value of the spec key ``sif``; a ``UsageError`` if it is none."""
+    if not 0 <= sif < 1:
+        raise UsageError(
+            f"sif={sif:g} is out of range", "It lies between 0 (no weights) and 1; papers have 1e-3, 1e-4."
+        )
+    return sif
+
+
+def plain_text(item: TextInput) -> str:
+    """What static vectors read of an input: its target without the context, or the whole text."""
+    return " ".join(item.text[start:end] for start, end in item.spans) or item.text
+
+
 class StaticEncoder:
     """Mean word vectors; the file is loaded at the first text, and only checksummed before.
 
-    ``lower``: whether to lower-case texts, ``None`` if the vocabulary is; ``language``: of inputs that name none.
+    ``lower``: whether to lower-case texts, ``None`` if the vocabulary is; ``language``: of inputs that name none;
+    ``sif``: as in ``sif_weights``, 0 for none.
     """
 
-    def __init__(self, path: Path, limit: int = DEFAULT_WORDS, lower: bool | None = None, language: str = "") -> None:
+    def __init__(
+        self, path: Path, limit: int = DEFAULT_WORDS, lower: bool | None = None, language: str = "", sif: float = 0.0
+    ) -> None:
         self.path = path
         self.limit = limit
         self.lower = lower
         self.language = language
-        checksums = {file.name: file_checksum(file) for file in self._files()}
-        self.fingerprint = digest({"files": checksums, "limit": limit, "lower": lower, "language": language})
+        self.sif = sif
+        identity = {"files": {file.name: file_checksum(file) for file in self._files()}, "limit": limit, "lower": lower}
+        self.fingerprint = digest({**identity, "language": language, **({"sif": sif} if sif else {})})
         self._loaded: dict[Path, WordVectors] = {}
 
     def encode(self, inputs: Sequence[TextInput | str]) -> Array:
@@ -110,8 +149,7 @@ class StaticEncoder:
         rows = []
         for item in as_inputs(inputs):
             vectors = self._vectors(item.language)
-            text = " ".join(item.text[start:end] for start, end in item.spans) or item.text
-            lower = vectors.lowercased if self.lower is None else self.lower
+            lower, text = vectors.lowercased if self.lower is None else self.lower, plain_text(item)
             rows.append(vectors.of_text(text.lower() if lower else text))
         if len({len(row) for row in rows}) > 1:
             raise UsageError(f"the files of {self.path} have different dimensions")
@@ -124,7 +162,8 @@ class StaticEncoder:
     def _vectors(self, language: str) -> WordVectors:
         path = self._path(language or self.language)
         if path not in self._loaded:
-            self._loaded[path] = load_vectors(path, self.limit)
+            found = load_vectors(path, self.limit)
+            self._loaded[path] = replace(found, weights=sif_weights(len(found.words), self.sif)) if self.sif else found
         return self._loaded[path]
 
     def _path(self, language: str) -> Path:
@@ -147,7 +186,7 @@ class StaticEncoder:
 
 def create_static(spec: EncoderSpec, context: EncoderContext) -> StaticEncoder:
     """The encoder for a spec ``fasttext`` or ``static``."""
-    params = checked_params(spec, path=str, limit=int, lower=bool, language=str)
+    params = checked_params(spec, path=str, limit=int, lower=bool, language=str, sif=float)
     if "path" not in params:
         raise UsageError(
             f"{spec} names no file",
@@ -155,6 +194,7 @@ def create_static(spec: EncoderSpec, context: EncoderContext) -> StaticEncoder:
         )
     if params.get("limit", 0) < 0:
         raise UsageError(f"limit={params['limit']} is not a number of words")
+    checked_sif(params.get("sif", 0))
     return StaticEncoder(**{**params, "path": Path(params["path"]).expanduser()})
 
 

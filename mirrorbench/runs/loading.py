@@ -36,15 +36,21 @@ class EncoderLoader:
     def __init__(self, workspace: Workspace) -> None:
         enter_gpu(workspace.torch_device, workspace.share)
         self.workspace = workspace
-        self._systems: dict[tuple[EncoderSpec, str], Encoder] = {}
+        self._systems: dict[tuple[EncoderSpec, Path | None, str], Encoder] = {}
 
-    def system(self, spec: EncoderSpec, precision: str) -> Encoder:
-        """An encoder system, kept until the next ``load``: planning needs its fingerprint."""
-        if (spec, precision) not in self._systems:
-            poolings = self.workspace.plugins.poolings.by_name()
+    def system(self, spec: EncoderSpec, path: Path | None, precision: str) -> Encoder:
+        """An encoder system, or what a method makes of the backbone in ``path`` instead of tuning it.
+
+        Kept until the next ``load``: planning needs its fingerprint.
+        """
+        if (spec, path, precision) not in self._systems:
+            plugins = self.workspace.plugins
+            poolings = plugins.poolings.by_name()
             context = EncoderContext(str(self.workspace.torch_device), precision, self.workspace.offline, poolings)
-            self._systems[spec, precision] = create_encoder(spec, self.workspace.plugins, context)
-        return self._systems[spec, precision]
+            create = plugins.methods[spec.method].create if path else None
+            made = create(spec, path, context) if create and path else create_encoder(spec, plugins, context)
+            self._systems[spec, path, precision] = made
+        return self._systems[spec, path, precision]
 
     def load_stored(
         self, model: ModelRef, pooling: Pooling | None, precision: str, corpora: Mapping[CorpusRef, Corpus]
@@ -68,8 +74,8 @@ class EncoderLoader:
             encoders = {language: encoder for language, (encoder, _) in loaded.items()}
             return LanguageRouter(encoders, model.key), sum(seconds for _, seconds in loaded.values())
         if model.path is None or pooling is None:
-            system = self.system(model.spec, precision)
-            del self._systems[model.spec, precision]  # so that it is freed after its cells
+            system = self.system(model.spec, model.path, precision)
+            del self._systems[model.spec, model.path, precision]  # so that it is freed after its cells
             return system, 0.0
         from mirrorbench.models.encoder import TransformerEncoder
 

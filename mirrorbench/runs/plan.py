@@ -215,12 +215,15 @@ class Planner:
         if spec.backbone in self.plugins.encoders:
             if "{lang}" in str(spec.get("path")) and spec.get("language") is None:
                 spec = spec.with_params(language=language)
-            system = self.workspace.loader.system(spec, self.precision(request, "encoding"))
+            system = self.workspace.loader.system(spec, None, self.precision(request, "encoding"))
             return [(ModelRef(spec, system.fingerprint), None)]
         method: Method = self.plugins.methods[spec.method]
         level = method.levels.get(level, level)
         key = ("backbone", spec.backbone, spec.revision, language)
         path = self._once(key, lambda: backbones.locate(spec, language, self.workspace.offline))
+        if method.create:
+            system = self.workspace.loader.system(spec, path, self.precision(request, "encoding", path))
+            return [(ModelRef(spec, system.fingerprint, path, spec.method), None)]
         architecture = str(backbones.configuration(path).get("model_type", ""))
         recipe = resolve_recipe(spec, level, architecture, request.protocol, self.plugins)
         positions = backbones.max_positions(backbones.configuration(path).get)

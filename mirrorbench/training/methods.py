@@ -16,11 +16,18 @@ from typing import TYPE_CHECKING
 from mirrorbench.core.errors import TuningError
 from mirrorbench.core.hooks import Register, hookimpl
 from mirrorbench.core.inputs import TextInput
+from mirrorbench.models.distillation import create_distilled
 from mirrorbench.training.augmentations import Augmentation, AugmentationContext, in_use
 from mirrorbench.training.recipes import LOSS_PARAMETERS, MULTI_SIMILARITY, Recipe
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import numpy as np
+
+    from mirrorbench.core.inputs import Encoder
+    from mirrorbench.core.specs import EncoderSpec
+    from mirrorbench.models.systems import EncoderContext
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +108,8 @@ class Method:
         pairs: ``(texts, maker) -> Pairs`` makes an epoch's pairs from the corpus; by default each string with itself.
         levels: levels of tasks for which the recipe and corpus of another level are used: ``{"wic": "sentence"}`` for
             Mirror, which encodes the whole sentence for words in context.
+        create: of a method that makes another encoder of the backbone and tunes nothing: ``(spec, path, context) ->
+            Encoder``, as an encoder system with the backbone's directory; it checks the spec's keys, and has no recipe.
     """
 
     name: str
@@ -109,6 +118,7 @@ class Method:
     label: str = "{backbone} + {method}"
     pairs: PairFunction = identical_pairs
     levels: Mapping[str, str] = field(default_factory=dict)
+    create: Callable[[EncoderSpec, Path, EncoderContext], Encoder] | None = None
 
 
 def base_preset(level: str, architecture: str, protocol: str) -> Recipe:
@@ -319,6 +329,8 @@ def name_pairs(texts: Sequence[str], maker: PairMaker) -> Pairs:
 def register_methods(register: Register) -> None:
     """The methods of this module."""
     register("base", Method("base", base_preset, tunes=False, label="{backbone}"), "the backbone as it comes")
+    static = Method("static", base_preset, tunes=False, label="{backbone}-static", create=create_distilled)
+    register("static", static, "static vectors of the backbone's own tokens, as model2vec distils them")
     register(
         "mirror",
         Method("mirror", mirror_preset, label="{backbone} + Mirror", levels={"wic": "sentence"}),

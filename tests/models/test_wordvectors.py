@@ -176,6 +176,19 @@ def test_a_text_is_the_mean_of_its_known_words(tmp_path: Path, text: str, words:
     np.testing.assert_allclose(vector, [expected], rtol=1e-6)
 
 
+def test_rare_words_weigh_more_under_sif(tmp_path: Path) -> None:
+    """Arora et al. (2017): a / (a + p(w)); p by Zipf's law over the words that are read, most frequent first."""
+    path = vec_file(tmp_path / "a.vec")
+    for limit, words in ((0, list(VECTORS)), (2, ["ice", "cream"])):
+        p = {word: 1 / (place + 2) for place, word in enumerate(words)}
+        weight = {word: 0.01 / (0.01 + p[word] / sum(p.values())) for word in words}
+        expected = np.mean([weight[word] * np.array(VECTORS[word]) for word in ("ice", "cream")], axis=0)
+        found = opened(path, limit=limit, sif=0.01).encode(["ice, unknown cream"])
+        np.testing.assert_allclose(found, [expected], rtol=1e-5)
+    np.testing.assert_array_equal(opened(path, sif=0).encode(["ice dog"]), opened(path).encode(["ice dog"]))
+    assert opened(path, sif=0).fingerprint == opened(path).fingerprint != opened(path, sif=1e-3).fingerprint
+
+
 def test_texts_are_lower_cased_if_the_vocabulary_is(tmp_path: Path) -> None:
     cased = vec_file(tmp_path / "cased.vec")
     lower = vec_file(tmp_path / "lower.vec", {word.lower(): row for word, row in VECTORS.items()})
@@ -233,6 +246,7 @@ def test_the_fingerprint_follows_what_changes_vectors(tmp_path: Path) -> None:
         ("fasttext", UsageError, "names no file"),
         ("fasttext:path=x.vec,limits=3", UnknownNameError, "'limits'"),
         ("fasttext:path=x.vec,limit=-3", UsageError, "limit=-3"),
+        ("fasttext:path=x.vec,sif=1.5", UsageError, "sif=1.5 is out of range"),
         ("fasttext:path=x.vec,lower=maybe", UsageError, "lower=maybe"),
         ("fasttext:path=x.vec", ModelUnavailableError, "there is no file"),
     ],
