@@ -5,7 +5,7 @@ from __future__ import annotations
 from mirrorbench import hookimpl
 from mirrorbench.core.hooks import Register
 from mirrorbench.training.methods import Method
-from mirrorbench_methods import ct, esimcse, simcse, tsdae
+from mirrorbench_methods import ct, diffcse, esimcse, simcse, tsdae
 
 _LEVELS = {"wic": "sentence"}
 """Of words in context these methods encode the whole sentence."""
@@ -25,6 +25,11 @@ def register_methods(register: Register) -> None:
         "ESimCSE: SimCSE with repeated tokens in one view, and negatives of earlier batches",
     )
     register(
+        "diffcse",
+        Method("diffcse", diffcse.preset, label="{backbone} + DiffCSE", levels=_LEVELS),
+        "DiffCSE: SimCSE, and a second model that finds replaced tokens by the string's vector",
+    )
+    register(
         "ct",
         Method("ct", ct.preset, label="{backbone} + CT", pairs=ct.pairs, levels=_LEVELS),
         "Contrastive Tension: two copies of the model agree on the same string and on no others",
@@ -40,6 +45,7 @@ def register_methods(register: Register) -> None:
 def register_losses(register: Register) -> None:
     """What they minimise."""
     register("momentum-contrast", esimcse.MomentumContrast, "in-batch, with negatives of earlier batches (ESimCSE)")
+    register("difference", diffcse.Difference, "in-batch, and which tokens of a changed string are replaced (DiffCSE)")
     register(ct.LOSS, ct.ContrastiveTension, "cross-entropy of whether two strings are the same (CT)")
     register("reconstruction", tsdae.Reconstruction, "cross-entropy of each token of the whole string (TSDAE)")
 

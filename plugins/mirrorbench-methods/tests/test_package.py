@@ -8,7 +8,13 @@ from pathlib import Path
 from harness.fixtures import Said
 from tuned import TEXTS
 
-LABELS = {"simcse": "tiny + SimCSE", "esimcse": "tiny + ESimCSE", "ct": "tiny + CT", "tsdae": "tiny + TSDAE"}
+LABELS = {
+    "simcse": "tiny + SimCSE",
+    "esimcse": "tiny + ESimCSE",
+    "diffcse": "tiny + DiffCSE",
+    "ct": "tiny + CT",
+    "tsdae": "tiny + TSDAE",
+}
 RUN = ("run", "--offline", "--tasks", "quick-sts")
 
 
