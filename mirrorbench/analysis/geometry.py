@@ -19,13 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mirrorbench.core.errors import DataFormatError, UsageError, unknown_name
-from mirrorbench.core.inputs import TextInput
+from mirrorbench.core.inputs import TextInput, unit
 from mirrorbench.data.items import Disambiguation
 from mirrorbench.data.textfiles import read_lines, unmark
-from mirrorbench.tasks.metrics import unit
-
-_BLOCK = 256
-"""Directions at a time: bounds memory at n x 256 numbers."""
+from mirrorbench.training.held_out import directions, log_isotropy, log_sums
 
 
 def measure_isotropy(vectors: NDArray[Any]) -> dict[str, Any]:
@@ -41,7 +38,7 @@ def measure_isotropy(vectors: NDArray[Any]) -> dict[str, Any]:
     if rows.ndim != 2 or 0 in rows.shape:
         raise ValueError(f"expected vectors of shape (n, dimensions), got {rows.shape}")
     log_score = log_isotropy(rows)
-    by_row = _log_sums(rows, directions(rows).T, signs=(1,))
+    by_row = log_sums(rows, directions(rows).T, signs=(1,))
     return {
         "n": len(rows),
         "dimensions": rows.shape[1],
@@ -53,37 +50,11 @@ def measure_isotropy(vectors: NDArray[Any]) -> dict[str, Any]:
     }
 
 
-def log_isotropy(vectors: NDArray[Any]) -> float:
-    """log(min Z(c) / max Z(c)) over the eigenvectors c of V^T V, where Z(c) is the sum of exp(c . v) over the vectors.
-
-    Both signs of each eigenvector count, since the sign depends on the linear-algebra library.
-    """
-    rows = np.asarray(vectors, dtype=np.float64)
-    sums = _log_sums(rows, directions(rows), signs=(1, -1))
-    return float(sums.min() - sums.max())
-
-
-def directions(rows: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The eigenvectors of V^T V, V the rows, by falling eigenvalue; each is a column with its largest part positive."""
-    found: NDArray[np.float64] = np.linalg.eigh(rows.T @ rows)[1][:, ::-1]
-    largest = found[np.abs(found).argmax(axis=0), np.arange(found.shape[1])]
-    oriented: NDArray[np.float64] = found * np.where(largest < 0, -1.0, 1.0)
-    return oriented
-
-
 def mean_cosine(vectors: NDArray[Any]) -> float:
     """Average cosine over all pairs of different vectors (Ethayarajh 2019); 0 for pairs with a zero vector."""
     rows = unit(vectors)
     total = float(np.square(rows.sum(axis=0)).sum()) - float(np.square(rows).sum())
     return total / (len(rows) * (len(rows) - 1))
-
-
-def _log_sums(rows: NDArray[np.float64], columns: NDArray[np.float64], signs: tuple[int, ...]) -> NDArray[np.float64]:
-    """Logarithms of Z(c) for each column c and each sign."""
-    from scipy.special import logsumexp
-
-    blocks = (rows @ columns[:, start : start + _BLOCK] for start in range(0, columns.shape[1], _BLOCK))
-    return np.concatenate([logsumexp(sign * products, axis=0) for products in blocks for sign in signs])
 
 
 METHODS = ("tsne", "pca", "umap")

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mirrorbench.analysis.geometry import log_isotropy, mean_cosine
-from mirrorbench.core.inputs import TextInput
-from mirrorbench.tasks.metrics import unit
+from mirrorbench.analysis.geometry import mean_cosine
+from mirrorbench.core.inputs import TextInput, unit
+from mirrorbench.training.held_out import log_isotropy
 
 WORD_SAMPLES, SAMPLE_SIZE = 5, 200
 """Random samples of words, and words in each (MirrorWiC, section 5.3)."""

@@ -62,12 +62,10 @@ def tune(
 
 
 def _print_report(tuned: TunedEncoder) -> None:
-
-    if report := tuned.held_out:
-        rows = [(title, f"{before:.3f}", f"{after:.3f}", better) for title, before, after, better in report.rows()]
-        display.print_rows((f"on {report.n:,} held-out lines", "before", "after", ""), rows)
+    if rows := tuned.rows():
+        display.print_rows(rows[0], rows[1:])
         typer.echo("\nNearest neighbours among the held-out lines:")
-        for text, before, after in report.neighbours:
+        for text, before, after in tuned.neighbours:
             typer.echo(f"  {_short(text)}\n    before: {_short(before)}\n    after:  {_short(after)}")
         typer.echo("")
     typer.echo(f"{tuned.spec}, tuned in {tuned.seconds:.0f} s: {tuned.folder}")

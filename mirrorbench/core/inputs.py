@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,12 @@ if TYPE_CHECKING:
     from mirrorbench.models.pooling import Pooling
 
 Array = NDArray[np.float32]
+DECIMALS = 10
+"""Decimals of similarities that are ranked, compared with each other or with a threshold.
+
+Equal vectors have a cosine of 1 only up to its last bits, which the number of threads changes: unrounded, equal texts
+would be ranked by chance.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,3 +125,16 @@ def check_vectors(vectors: object, n: int, who: str) -> Array:
     if not finite.all():
         raise EncodingError(f"{who} returned NaN or infinite vectors for {int((~finite).sum())} of {n} texts")
     return array
+
+
+def rounded(similarities: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Similarities, or differences of them, to ``DECIMALS`` decimals."""
+    return np.round(similarities, DECIMALS)
+
+
+def unit(vectors: NDArray[Any]) -> NDArray[np.float64]:
+    """Vectors, an array of shape (..., d), scaled to length 1, in float64; zero vectors stay zero."""
+    rows = np.asarray(vectors, dtype=np.float64)
+    norms = np.linalg.norm(rows, axis=-1, keepdims=True)
+    scaled: NDArray[np.float64] = np.divide(rows, norms, out=np.zeros_like(rows), where=norms > 0)
+    return scaled

@@ -52,6 +52,7 @@ class Corpus:
 
     ``source``: path of the file, or the card's name and paths. ``n_lines``: non-blank lines of the source;
     ``n_duplicates``: how many of them repeat an earlier one (not in ``texts`` unless duplicates were kept).
+    ``held_out``: strings that are looked at along the tuning, and not tuned on; not in ``texts``.
     """
 
     name: str
@@ -60,6 +61,7 @@ class Corpus:
     source: str
     n_lines: int
     n_duplicates: int
+    held_out: tuple[str, ...] = ()
 
 
 def read_corpus(

@@ -30,6 +30,8 @@ class CorpusRef:
     """Checksum of the strings that are kept."""
     n: int
     """How many strings that are."""
+    held_out: str = ""
+    """Checksum of the strings that come with it to be looked at along the tuning; empty where there are none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +74,7 @@ class ModelRef:
             "protocol": self.protocol,
             "precision": self.precision,
             **({"deterministic": True} if self.deterministic else {}),
+            **({"held_out": self.corpus.held_out} if self.corpus.held_out and self.recipe.stop == "auto" else {}),
             "computation": COMPUTATION,
         }
 

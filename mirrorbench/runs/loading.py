@@ -96,7 +96,7 @@ class EncoderLoader:
             if found := self._cached(model.key):
                 return found
             cache.sweep_model(model.key)
-            transformer, description = tune_model(model, corpus.texts, self.workspace)
+            transformer, description = tune_model(model, corpus.texts, self.workspace, corpus.held_out)
             # A copy of the tokenizer: it must not be used by two threads.
             stored = replace(transformer, tokenizer=copy.deepcopy(transformer.tokenizer))
             written.submit(partial(self._store, lease.pop_all(), model.key, stored, description))
@@ -121,25 +121,37 @@ class EncoderLoader:
         return load_transformer(path, self.workspace.torch_device, poolings=poolings)
 
 
-def tune_model(model: ModelRef, texts: Sequence[str], workspace: Workspace) -> tuple[Transformer, dict[str, Any]]:
-    """Tune a model on strings: it, ready to encode, and the description to store with it."""
+def tune_model(
+    model: ModelRef, texts: Sequence[str], workspace: Workspace, held_out: Sequence[str] = ()
+) -> tuple[Transformer, dict[str, Any]]:
+    """Tune a model on strings: it, ready to encode, and the description to store with it.
+
+    ``held_out`` are looked at along the tuning; without any, ``stop=auto`` takes some of the strings for that.
+    """
     import torch
 
+    from mirrorbench.training.held_out import hold_out, positive_pairs
     from mirrorbench.training.loop import tune_backbone
+    from mirrorbench.training.progress import Progress
 
     recipe, plugins, device, reporter = model.recipe, workspace.plugins, workspace.torch_device, workspace.reporter
     if recipe is None or model.path is None:
         raise TuningError(f"{model.spec} is nothing to tune")
+    if recipe.stop == "auto" and not held_out:
+        texts, held_out = hold_out(texts, model.seed)
     reporter.stage(f"tune {model.spec} seed {model.seed}", len(texts) * recipe.epochs, "strings")
     registered: dict[str, Augmentation] = plugins.augmentations.by_name()
     poolings = plugins.poolings.by_name()
     transformer = open_for_tuning(model.path, recipe, registered, device, model.protocol, poolings)
     pairs = plugins.methods[model.method].pairs
+    aside = positive_pairs(held_out, model.seed, pairs)
     with cpu_threads(workspace.threads):
+        progress = Progress(transformer, recipe, aside, len(texts) * recipe.epochs, reporter.advance)
         report = tune_backbone(
-            transformer, texts, recipe, model.seed, registered, model.protocol, model.precision, reporter.advance,
+            transformer, texts, recipe, model.seed, registered, model.protocol, model.precision, progress.advance,
             pairs, plugins.losses.by_name(),
         )  # fmt: skip
+        trajectory = progress.finish()
     made = report.strings // recipe.epochs
     if model.corpus and made < recipe.batch_size and report.steps == recipe.epochs:
         reporter.note(
@@ -153,6 +165,7 @@ def tune_model(model: ModelRef, texts: Sequence[str], workspace: Workspace) -> t
         "corpus": asdict(model.corpus) if model.corpus else None,
         "identity": model.identity(),
         "cost": report.cost,
+        "held_out": asdict(trajectory) if trajectory else None,
         "tuning": asdict(report) | {"device": str(device), "torch": torch.__version__},
     }
     transformer.model.zero_grad()  # frees the memory of the gradients

@@ -75,6 +75,8 @@ class Result:
     cache are not counted; tuning is described as it was when it was done."""
     overlap: dict[str, Any] | None = None
     """How many items hold texts that were tuned on; null where nothing was tuned or the task names no texts."""
+    held_out: dict[str, Any] | None = None
+    """Measures of held-out strings along the tuning (``training.progress.Trajectory``); null where none were."""
     schema: int = RESULT_SCHEMA
     """Version of this layout."""
 

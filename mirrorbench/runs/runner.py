@@ -210,13 +210,10 @@ class Runner:
             for cache, array in zip(stored.values(), arrays, strict=True):
                 written.submit(partial(cache.put, chunk, array))
 
-    def _spent(self, encoder: Encoder, cell: Cell) -> dict[str, Any]:
-        """What encoding cost now, and what tuning cost when it was done."""
-        cost, cache, key = getattr(encoder, "cost", None), self.workspace.cache, cell.model.key
-        spent = {"encoding": cost.to_json()} if isinstance(cost, Cost) and cost.texts else {}
-        if cell.model.recipe is not None and cache.model(key):
-            spent["tuning"] = cache.describe_model(key).get("cost", {})
-        return spent
+    def _tuning(self, cell: Cell) -> dict[str, Any]:
+        """The description that is stored with a tuned model."""
+        cache, key = self.workspace.cache, cell.model.key
+        return cache.describe_model(key) if cell.model.recipe is not None and cache.model(key) else {}
 
     def _score(self, cell: Cell, vectors: Vectors, encoder: Encoder, seconds: dict[str, float]) -> Result:
         fitted = self._fitted[_Reading.of(cell)]
@@ -231,7 +228,8 @@ class Runner:
         if cell.pooling is not None and cell.pooling.of_target:
             assert isinstance(encoder, PoolingEncoder)  # counted here, since vectors may come from the cache
             lost = encoder.lost_targets(distinct, cell.pooling)._asdict()
-        cell = replace(cell, data=fitted.data)
+        cell, tuning, cost = replace(cell, data=fitted.data), self._tuning(cell), getattr(encoder, "cost", None)
+        spent = {"encoding": cost.to_json()} if isinstance(cost, Cost) and cost.texts else {}
         with cpu_threads(self.workspace.threads):
             self._environment = self._environment or describe_environment(self.workspace.torch_device)
         result = Result(
@@ -250,8 +248,9 @@ class Runner:
             environment=self._environment,
             created=datetime.now(UTC).isoformat(timespec="seconds"),
             notes=[*scores.notes, *_notes(cell, task.languages, **lost)],
-            cost=self._spent(encoder, cell),
+            cost=spent | ({"tuning": tuning.get("cost", {})} if tuning else {}),
             overlap=overlap.to_json() if overlap else None,
+            held_out=tuning.get("held_out"),
         )
         self.results.write(cell, result, scores)
         return result

@@ -13,13 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mirrorbench.core.errors import DataFormatError, EncodingError, PluginError, unknown_name
-from mirrorbench.core.inputs import TextInput
+from mirrorbench.core.inputs import TextInput, unit
 from mirrorbench.data.cardfile import builtin_cards
 from mirrorbench.data.corpora import Corpus, GeneratedCorpus, read_corpus
 from mirrorbench.data.generated import generated_corpora
 from mirrorbench.data.items import Lexicon, WordPair
 from mirrorbench.tasks.base import Scores, TaskInfo, TaskKind, Vectors
-from mirrorbench.tasks.metrics import accuracy_at, mean_reciprocal_rank, unit
+from mirrorbench.tasks.metrics import accuracy_at, mean_reciprocal_rank
 from mirrorbench.tasks.neighbours import NEIGHBOURS, Floats, IntArray, csls, neighbourhood, ranks
 
 if TYPE_CHECKING:

@@ -9,20 +9,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mirrorbench.core.hooks import Register, hookimpl
+from mirrorbench.core.inputs import rounded
 
 STEP = 0.01
 """Step of the released threshold search."""
-DECIMALS = 10
-"""Decimals of similarities that are ranked, compared with each other or with a threshold.
-
-Equal vectors have a cosine of 1 only up to its last bits, which the number of threads changes: unrounded, equal texts
-would be ranked by chance.
-"""
-
-
-def rounded(similarities: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Similarities, or differences of them, to ``DECIMALS`` decimals."""
-    return np.round(similarities, DECIMALS)
 
 
 def cosine(left: NDArray[Any], right: NDArray[Any]) -> NDArray[np.float64]:
@@ -31,14 +21,6 @@ def cosine(left: NDArray[Any], right: NDArray[Any]) -> NDArray[np.float64]:
     norms = np.linalg.norm(x, axis=1) * np.linalg.norm(y, axis=1)
     products: NDArray[np.float64] = np.einsum("nd,nd->n", x, y)
     return rounded(np.divide(products, norms, out=np.zeros_like(products), where=norms > 0))
-
-
-def unit(vectors: NDArray[Any]) -> NDArray[np.float64]:
-    """Vectors, an array of shape (..., d), scaled to length 1, in float64; zero vectors stay zero."""
-    rows = np.asarray(vectors, dtype=np.float64)
-    norms = np.linalg.norm(rows, axis=-1, keepdims=True)
-    scaled: NDArray[np.float64] = np.divide(rows, norms, out=np.zeros_like(rows), where=norms > 0)
-    return scaled
 
 
 def spearman(scores: ArrayLike, gold: ArrayLike) -> float | None:

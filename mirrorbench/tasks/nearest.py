@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from mirrorbench.core.errors import DataFormatError
 from mirrorbench.core.identity import checksum
-from mirrorbench.core.inputs import TextInput
+from mirrorbench.core.inputs import TextInput, rounded, unit
 from mirrorbench.data.items import Disambiguation, Linking, which_examples
 from mirrorbench.tasks.base import Scores, TaskKind, Vectors
-from mirrorbench.tasks.metrics import accuracy_at, rounded, unit
+from mirrorbench.tasks.metrics import accuracy_at
 from mirrorbench.tasks.neighbours import topk
 
 if TYPE_CHECKING:

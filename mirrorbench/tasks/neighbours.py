@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from mirrorbench.core.devices import kind, moved, on_gpu
 from mirrorbench.core.errors import UsageError
-from mirrorbench.tasks.metrics import DECIMALS, rounded, unit
+from mirrorbench.core.inputs import DECIMALS, rounded, unit
 
 if TYPE_CHECKING:
     import torch

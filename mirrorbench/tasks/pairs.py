@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mirrorbench.core.errors import DataFormatError
-from mirrorbench.core.inputs import TextInput
+from mirrorbench.core.inputs import TextInput, rounded
 from mirrorbench.data.items import ContextChange, ContextPair, Pair, RatedContexts, check_targets
 from mirrorbench.tasks.base import Scores, TaskInfo, TaskKind, Vectors
 from mirrorbench.tasks.metrics import (
@@ -21,7 +21,6 @@ from mirrorbench.tasks.metrics import (
     over_subsets,
     pearson,
     roc_points,
-    rounded,
     spearman,
     stepped_threshold,
     uncentred_pearson,

@@ -19,7 +19,7 @@ from mirrorbench.core.errors import MirrorbenchError, UsageError
 from mirrorbench.core.files import building, sync_folder, sync_tree
 from mirrorbench.models.backbones import BACKBONES, DESCRIPTION, EMBEDDED
 from mirrorbench.models.pooling import Pooling, parse_layers
-from mirrorbench.texts.held_out import HELD_OUT_METRICS
+from mirrorbench.training.held_out import MEASURES
 
 if TYPE_CHECKING:
     import torch
@@ -226,7 +226,7 @@ def _metadata(tuned: TunedEncoder, backbone: Path | None) -> str:
             dataset_name=f"held-out lines of {tuned.corpus['name'].removeprefix('./')}",
             metric_name=title, metric_value=round(report.after[metric], 4),
         )
-        for metric, (title, _) in HELD_OUT_METRICS.items()
+        for metric, (title, _) in MEASURES.items()
         if report
     ]  # fmt: skip
     data = ModelCardData(

@@ -25,12 +25,11 @@ import numpy as np
 
 from mirrorbench.core.errors import DataFormatError, DataUnavailableError, TuningError, UsageError
 from mirrorbench.core.inputs import TextInput
+from mirrorbench.training.held_out import HELD_OUT, HELD_OUT_SHARE
 
 STDIN = "-"
 PAIR_MARK = "||"
 """Separates the two texts of a pair in plain text."""
-HELD_OUT, HELD_OUT_SHARE = 500, 0.1
-"""Lines held out by default, and their maximum share of all lines."""
 
 _FORMATS = {
     ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".tsv": "tsv", ".csv": "csv", ".parquet": "parquet",
@@ -285,8 +284,12 @@ class TuningTexts:
         )
 
     def corpus(self) -> list[str]:
-        """A string for each line; the texts of a pair, which contain no tab, are joined by a tab."""
+        """A string for each line to tune on; the texts of a pair, which contain no tab, are joined by a tab."""
         return ["\t".join(line) for line in self.train]
+
+    def aside(self) -> tuple[str, ...]:
+        """Likewise, for each line that is held out."""
+        return tuple("\t".join(line) for line in self.held_out)
 
 
 def read_tuning_texts(

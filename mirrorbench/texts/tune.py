@@ -4,24 +4,29 @@ from __future__ import annotations
 
 import html
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 import mirrorbench
 from mirrorbench.core.errors import UsageError, unknown_name
+from mirrorbench.core.identity import checksum
 from mirrorbench.core.specs import LEVELS, EncoderSpec
 from mirrorbench.data.corpora import GeneratedCorpus
 from mirrorbench.models.pooling import Pooling
 from mirrorbench.runs.plan import Planner, Request
 from mirrorbench.texts.export import check_exportable, check_output, replacing, write_card, write_encoder
-from mirrorbench.texts.held_out import HeldOutReport, evaluate_held_out, positive_pairs
 from mirrorbench.texts.reading import read_tuning_texts
+from mirrorbench.training.held_out import MEASURES, positive_pairs
+from mirrorbench.training.progress import Progress, Trajectory
 from mirrorbench.training.recipes import Recipe
 
 if TYPE_CHECKING:
     from mirrorbench.core.plugins import Plugins
     from mirrorbench.models.encoder import TransformerEncoder
+    from mirrorbench.runs.cells import ModelRef
     from mirrorbench.runs.workspace import Workspace
 
 PAIRS, SINGLE, IN_CONTEXT = "pairs", "mirror", "mirrorwic"
@@ -38,7 +43,8 @@ class TunedEncoder:
         recipe: all hyper-parameters.
         pooling: how vectors are pooled.
         corpus: name, checksum and number of the strings that it was tuned on.
-        held_out: the report on held-out texts; ``None`` where none were held out.
+        held_out: the states of the tuning on held-out texts; ``None`` where none were held out.
+        neighbours: for a few held-out texts: the text, and the nearest other one before and after tuning.
         seconds: duration of the tuning, also where the model came from the cache.
     """
 
@@ -47,8 +53,24 @@ class TunedEncoder:
     recipe: Recipe
     pooling: Pooling
     corpus: dict[str, Any]
-    held_out: HeldOutReport | None
+    held_out: Trajectory | None
+    neighbours: tuple[tuple[str, str, str], ...]
     seconds: float
+
+    def rows(self) -> list[tuple[str, ...]]:
+        """The heading of the report on the held-out texts and its rows: a measure's title, its values, its direction.
+
+        Empty where no texts were held out.
+        """
+        if self.held_out is None:
+            return []
+        shown = self.held_out.columns
+        heading = (f"on {self.held_out.n:,} held-out lines", *shown, "")
+        measures = [
+            (title, *(f"{state.measures[name]:.3f}" for state in shown.values()), better)
+            for name, (title, better) in MEASURES.items()
+        ]
+        return [heading, *measures]
 
     def _repr_html_(self) -> str:
         """The report as a table for notebooks."""
@@ -56,10 +78,9 @@ class TunedEncoder:
 
         lines = f"{self.corpus['n']:,} lines"
         caption = f"<p>{html.escape(f'{self.spec}, tuned on {lines}: {self.folder}')}</p>"
-        if self.held_out is None:
+        if not (rows := self.rows()):
             return caption
-        rows = [(f"{title} ({better})", f"{a:.3f}", f"{b:.3f}") for title, a, b, better in self.held_out.rows()]
-        return caption + tabulate(rows, ("", "before", "after"), tablefmt="html", disable_numparse=True)
+        return caption + tabulate(rows[1:], rows[0], tablefmt="html", disable_numparse=True)
 
 
 def tune_texts(
@@ -77,7 +98,7 @@ def tune_texts(
     spec = resolve_method(spec, level, read.are_pairs, plugins)
     own = plugins.extended("register_corpora", GeneratedCorpus(read.name, "a user's texts", read.corpus))
     workspace = replace(workspace, plugins=own)
-    planner, loader = Planner(workspace), workspace.loader
+    planner = Planner(workspace)
     request = Request((spec,), (), seeds=(seed,), corpus=read.name)
     model, pooling = planner.models(request, spec, level)[0]
     assert pooling is not None  # a backbone with a tuning method has all three
@@ -85,36 +106,56 @@ def tune_texts(
     assert model.corpus is not None
     check_exportable(pooling)
     precision = planner.precision(request, "encoding", model.path)
-    report, pairs = None, positive_pairs(read.held_out, seed)
-    if pairs:
-        reporter.stage(f"look at {spec.backbone}", 1, "encoder")
-        plain = replace(spec, method="base", params=()).with_params(
-            pooling=pooling.mode, layers=pooling.layers, max_length=pooling.max_length
-        )
-        base, _ = planner.models(request, plain, "sentence")[0]
-        before = evaluate_held_out(loader.load_stored(base, pooling, precision, {})[0], pairs)
-        reporter.advance(1)
-    loaded, seconds = loader.load_stored(model, pooling, precision, planner.corpora)
+    aside = read.aside()
+    ref = replace(model.corpus, held_out=checksum("\n".join(aside)) if aside else "")
+    corpora = {ref: replace(planner.corpora[model.corpus], held_out=aside)}
+    recipe, model = model.recipe, replace(model, corpus=ref)
+    loaded, seconds = workspace.loader.load_stored(model, pooling, precision, corpora)
     encoder: TransformerEncoder = loaded  # type: ignore[assignment]  # backbones are loaded as this class
-    if pairs:
-        after = evaluate_held_out(encoder, pairs)
-        neighbours = zip((first for first, _ in pairs), before[1], after[1], strict=False)
-        report = HeldOutReport(len(pairs), before[0], after[0], tuple(neighbours))
+    pairs = positive_pairs(aside, seed, plugins.methods[spec.method].pairs)
+    report = _trajectory(workspace, model, pooling, encoder, pairs)
     corpus = {
-        "name": read.name, "sha256": model.corpus.sha256, "n": model.corpus.n, "pairs": read.are_pairs,
+        "name": read.name, "sha256": ref.sha256, "n": ref.n, "pairs": read.are_pairs,
         "lines": read.n_read, "duplicates": read.n_duplicates, "held_out": len(read.held_out),
     }  # fmt: skip
     description = {
-        "spec": str(spec), "recipe": model.recipe.to_json(), "corpus": corpus, "seed": seed,
-        "identity": model.identity(),
-        "scores": {"before": report.before, "after": report.after} if report else None,
+        "spec": str(spec), "recipe": recipe.to_json(), "corpus": corpus, "seed": seed,
+        "identity": model.identity(), "held_out": asdict(report) if report else None,
         "mirrorbench": mirrorbench.__version__,
     }  # fmt: skip
-    tuned = TunedEncoder(output, spec, model.recipe, pooling, corpus, report, seconds)
+    tuned = TunedEncoder(output, spec, recipe, pooling, corpus, report, _neighbours(pairs, report), seconds)
     with replacing(output) as folder:
         write_encoder(folder, encoder.transformer, pooling, description)
         write_card(folder, tuned, model.path)
     return tuned
+
+
+def _trajectory(
+    workspace: Workspace, model: ModelRef, pooling: Pooling, encoder: TransformerEncoder,
+    pairs: Sequence[tuple[str, str]],
+) -> Trajectory | None:  # fmt: skip
+    """What was seen along the tuning; before and after it alone, where a run has tuned this model and did not look."""
+    assert model.recipe is not None
+    assert model.corpus is not None
+    stored = workspace.cache.describe_model(model.key)
+    if stored.get("held_out") and stored["corpus"].get("held_out", "") == model.corpus.held_out:
+        return msgspec.convert(stored["held_out"], Trajectory)
+    if not pairs:
+        return None
+    untuned = replace(model, recipe=None, corpus=None)
+    backbone: Any = workspace.loader.load_stored(untuned, pooling, encoder.precision, {})[0]
+    progress = Progress(backbone.transformer, replace(model.recipe, stop="end"), pairs)
+    progress.transformer = encoder.transformer
+    return progress.finish()
+
+
+def _neighbours(pairs: Sequence[tuple[str, str]], report: Trajectory | None) -> tuple[tuple[str, str, str], ...]:
+    """A few held-out texts, each with the nearest other one before and after the tuning."""
+    if not pairs or report is None:
+        return ()
+    texts = [first for first, _ in pairs]
+    nearest = zip(report.states[0].nearest, report.states[report.kept].nearest, strict=True)
+    return tuple((text, texts[a], texts[b]) for text, (a, b) in zip(texts, nearest, strict=False))
 
 
 def resolve_method(spec: EncoderSpec, level: str, pairs: bool | None, plugins: Plugins) -> EncoderSpec:

@@ -25,6 +25,8 @@ LOSS_PARAMETERS: dict[str, dict[str, Any]] = {
 ``paper``: the defaults of pytorch-metric-learning, with which that code computes the loss, since paper 1 (footnote 2)
 names the loss without values, and it could not be verified that SapBERT's paper has any."""
 
+STOPS = ("end", "auto")
+
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
@@ -66,10 +68,14 @@ class Recipe:
     """Weight of negatives."""
     base: float = LOSS_PARAMETERS["paper"]["base"]
     """Cosine from which a positive is near enough and a negative too near."""
+    stop: str = "end"
+    """``end``: the state after the last step is kept; ``auto``: the best one by held-out strings, without labels
+    (``mirrorbench.training.progress``)."""
 
     def to_json(self) -> dict[str, Any]:
         """A JSON object with every field that the loss uses."""
-        unused = () if self.loss == MULTI_SIMILARITY else LOSS_PARAMETERS["paper"]
+        unused = [] if self.loss == MULTI_SIMILARITY else [*LOSS_PARAMETERS["paper"]]
+        unused += ["stop"] if self.stop == "end" else []  # identities of before this key stay as they are
         found = {**asdict(self), "augment": dict(self.augment)}
         return {key: value for key, value in found.items() if key not in unused}
 
@@ -141,5 +147,7 @@ def _check(recipe: Recipe) -> None:
         value = getattr(recipe, name)
         if not low <= value <= high:
             raise UsageError(f"{name}={value} is out of range", f"It must lie between {low:g} and {high:g}.")
+    if recipe.stop not in STOPS:
+        raise unknown_name("value of stop", recipe.stop, list(STOPS))
     if recipe.rate("dropout") and recipe.rate("controlled_dropout"):
         raise UsageError("dropout and controlled_dropout set the same layers", "Set one of them, or one of them to 0.")

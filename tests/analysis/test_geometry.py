@@ -91,7 +91,7 @@ def test_fewer_vectors_than_dimensions() -> None:
 
 def test_more_directions_than_a_block(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = geometry.log_isotropy(space(d=7))
-    monkeypatch.setattr(geometry, "_BLOCK", 2)
+    monkeypatch.setattr("mirrorbench.training.held_out._BLOCK", 2)
     assert geometry.log_isotropy(space(d=7)) == pytest.approx(whole)
 
 

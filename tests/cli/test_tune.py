@@ -27,10 +27,13 @@ def test_a_text_file_becomes_a_row_of_the_table(
     said = mirrorbench("tune", "mine.txt", "-e", spec, "-o", "my-encoder", "--held-out", "8", "--device", "cpu").works()
     assert "41 texts, 1 of them repeated; 32 to tune on, 8 held out" in said.err
     assert "alignment" in said.out
-    assert "uniformity" in said.out
+    assert "effective rank" in said.out
+    assert "best, at" in said.out
     assert "Nearest neighbours" in said.out
     written = json.loads((corpus / "my-encoder" / "mirrorbench.json").read_text())
     assert written["recipe"]["augment"]["dropout"] == 0.2
+    assert written["held_out"]["n"] == 8
+    assert [state["share"] for state in written["held_out"]["states"]] == [0, 1]  # of a single step
     mirrorbench("run", "--plugin", str(PLUGIN), "-e", "./my-encoder", "-t", "cats", "--device", "cpu").works()
     (result,) = (json.loads(path.read_text()) for path in (corpus / "results").rglob("seed-0.json"))
     assert (result["encoder"]["pooling"], result["encoder"]["layers"]) == (written["readout"]["pooling"], ":")
@@ -72,6 +75,8 @@ def test_pairs(mirrorbench: Callable, corpus: Path, random_model: Callable[[str]
         ("mine.txt -e tiny:corpus=words-en -o enc", "corpus="),
         ("mine.txt -e tiny:dropot=0.1 -o enc", "dropout"),
         ("mine.txt -e tiny --level novel -o enc", "unknown level"),
+        ("mine.txt -e tiny:stop=always -o enc", "unknown value of stop"),
+        ("mine.txt -e tiny:stop=auto -o enc --held-out 0", "of 40 distinct ones that is too little"),
         ("none.txt -e tiny -o enc", "no file"),
         ("mine.txt -e tiny -o mine.txt", "is a file"),
         ("mine.txt -e tiny -o .", "left alone"),

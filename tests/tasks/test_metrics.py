@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from scipy import stats
 from sklearn.metrics import accuracy_score
 
+from mirrorbench.core.inputs import unit
 from mirrorbench.tasks import metrics
 
 few = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), min_size=2, max_size=30)  # few values: many ties
@@ -44,7 +45,7 @@ def test_equal_vectors_have_one_cosine() -> None:
 
 def test_unit_rows_are_those_of_a_loop_in_float64() -> None:
     rows = np.array([[3, 4], [0, 0], [-1e-20, 0], [1e30, 1e30]], dtype=np.float32)
-    found = metrics.unit(rows)
+    found = unit(rows)
     assert found.dtype == np.float64
     for row, scaled in zip(rows.astype(np.float64).tolist(), found.tolist(), strict=True):
         length = math.hypot(*row)

@@ -1,0 +1,166 @@
+"""Did it help, without labels? Looks at held-out strings along a tuning, and keeps the best state where asked to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+
+from mirrorbench.core.devices import on_gpu
+from mirrorbench.core.errors import EncodingError
+from mirrorbench.core.inputs import TextInput
+from mirrorbench.models.encoder import TransformerEncoder
+from mirrorbench.models.pooling import Pooling
+from mirrorbench.training.held_out import measure_pairs, nearest_rows
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from mirrorbench.models.transformer import Transformer
+    from mirrorbench.training.recipes import Recipe
+
+LOOKS = 10
+"""Looks at equal distances along a tuning, beside the one before it."""
+SHOWN = 5
+"""Texts whose nearest neighbours are kept."""
+
+
+def criterion(measures: dict[str, float]) -> float:
+    """By what ``stop=auto`` chooses among states: the higher the better.
+
+    Whole tenths of retrieval come first, then the sum of alignment and uniformity, which lies between -8 and 4.
+    Retrieval alone is 1 on easy corpora; the sum alone does not notice a model that broke and spread its vectors anew.
+    How both follow the score of a task is measured by ``benchmarks/stopping.py``.
+    """
+    return 100 * round(measures["accuracy@1"], 1) - measures["alignment"] - measures["uniformity"]
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What held-out strings are like at one moment of a tuning.
+
+    Attributes:
+        share: of the strings to tune on that had been seen, 0 to 1.
+        measures: ``MEASURES`` by name.
+        gained: pairs that are retrieved and were not before the tuning.
+        lost: pairs that were retrieved before the tuning and are not.
+        nearest: for each of the first ``SHOWN`` texts, the row of the nearest other one.
+    """
+
+    share: float
+    measures: dict[str, float]
+    gained: int
+    lost: int
+    nearest: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Trajectory:
+    """The states of one tuning on held-out strings.
+
+    Attributes:
+        n: number of held-out pairs.
+        states: before the tuning, along it, and after it.
+        kept: which of the states the tuned model is in: the last one, or under ``stop=auto`` the best one.
+    """
+
+    n: int
+    states: tuple[State, ...]
+    kept: int
+
+    @property
+    def before(self) -> dict[str, float]:
+        """The measures before the tuning."""
+        return self.states[0].measures
+
+    @property
+    def after(self) -> dict[str, float]:
+        """The measures of the tuned model."""
+        return self.states[self.kept].measures
+
+    @property
+    def columns(self) -> dict[str, State]:
+        """What reports show, by title: the state before, the best one, the one after the last step."""
+        best = max(range(len(self.states)), key=lambda row: criterion(self.states[row].measures))
+        shown = {"before": 0, f"best, at {self.states[best].share:.0%}": best, "end": len(self.states) - 1}
+        return {title: self.states[row] for title, row in shown.items()}
+
+
+class Progress:
+    """Looks at held-out pairs of texts with a model that is being tuned; its weights and random state stay as they are.
+
+    Texts are read as in the tuning: the recipe's pooling, layers and length, in float32.
+
+    Args:
+        transformer: the model.
+        recipe: of its tuning.
+        pairs: at least two pairs; without any, nothing is looked at.
+        total: strings to tune on, each counted once per epoch.
+        told: called with what ``advance`` gets.
+    """
+
+    def __init__(
+        self, transformer: Transformer, recipe: Recipe, pairs: Sequence[tuple[str, str]], total: int = 1,
+        told: Callable[[int], None] = lambda n: None,
+    ) -> None:  # fmt: skip
+        self.transformer, self.pairs, self.total, self.told = transformer, pairs, total, told
+        self.pooling = Pooling(recipe.pooling, recipe.layers, recipe.train_max_length)
+        self.keeps_best = recipe.stop == "auto"
+        self.states: list[State] = []
+        self.done = self.best = 0
+        self._hits: NDArray[np.bool_] | None = None
+        self._weights: dict[str, torch.Tensor] = {}
+        self.look(0.0)
+
+    def advance(self, n: int) -> None:
+        """Take note of ``n`` more strings that the model was tuned on; look once for each tenth."""
+        before, self.done = self.done, self.done + n
+        if before * LOOKS // self.total < self.done * LOOKS // self.total and self.done < self.total:
+            self.look(self.done / self.total)
+        self.told(n)
+
+    def finish(self) -> Trajectory | None:
+        """Look for the last time, and give the model its best weights where the recipe says so."""
+        self.look(1.0)
+        if not self.states:
+            return None
+        kept = self.best if self.keeps_best else len(self.states) - 1
+        if kept < len(self.states) - 1:
+            self.transformer.model.load_state_dict(self._weights)
+        return Trajectory(len(self.pairs), tuple(self.states), kept)
+
+    def look(self, share: float) -> None:
+        """Add a state; vectors that are not finite give none, since the tuning fails at its next check of the loss."""
+        if not self.pairs:
+            return
+        try:
+            left, right = self._vectors()
+        except EncodingError:
+            return
+        measures, hits = measure_pairs(left, right)
+        first = self._hits = hits if self._hits is None else self._hits
+        gained, lost = int((hits & ~first).sum()), int((first & ~hits).sum())
+        nearest = nearest_rows(left, min(SHOWN, len(left)))
+        self.states.append(State(share, measures, gained, lost, tuple(nearest)))
+        if len(self.states) == 1 or criterion(measures) > criterion(self.states[self.best].measures):
+            self.best = len(self.states) - 1
+            if self.keeps_best:
+                state = self.transformer.model.state_dict()
+                self._weights = {name: value.to("cpu", copy=True) for name, value in state.items()}
+
+    def _vectors(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """The vectors of the first and of the second texts."""
+        device, model = self.transformer.device, self.transformer.model
+        rows = {text: row for row, text in enumerate(dict.fromkeys(text for pair in self.pairs for text in pair))}
+        training = [module for module in model.modules() if module.training]
+        try:
+            with torch.random.fork_rng(devices=[device] if on_gpu(device) else []):
+                vectors = TransformerEncoder(self.transformer, self.pooling).encode([TextInput(text) for text in rows])
+        finally:
+            for module in training:
+                module.training = True
+        left, right = (vectors[[rows[pair[side]] for pair in self.pairs]] for side in (0, 1))
+        return left, right

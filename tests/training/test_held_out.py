@@ -1,0 +1,110 @@
+"""Held-out strings and their measures against the definitions, computed pair by pair."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from loops import naive_log
+
+from mirrorbench.core.errors import TuningError
+from mirrorbench.training.held_out import (
+    MEASURES,
+    effective_rank,
+    hold_out,
+    measure_pairs,
+    nearest_rows,
+    positive_pairs,
+    shortened,
+)
+from mirrorbench.training.methods import identical_pairs, name_pairs, text_pairs
+
+
+def by_definition(left: np.ndarray, right: np.ndarray) -> dict[str, float]:
+    """Wang & Isola 2020, section 4.1, with loops."""
+    isotropy = naive_log(left)
+    left = [row / math.sqrt(sum(x * x for x in row)) for row in left.astype(float)]
+    right = [row / math.sqrt(sum(x * x for x in row)) for row in right.astype(float)]
+    n = len(left)
+    alignment = sum(sum((a - b) ** 2 for a, b in zip(x, y, strict=True)) for x, y in zip(left, right, strict=True)) / n
+    kernel = [
+        math.exp(-2 * sum((a - b) ** 2 for a, b in zip(left[i], left[j], strict=True)))
+        for i in range(n)
+        for j in range(i)
+    ]
+    hits = [all(left[i] @ right[i] > left[i] @ right[j] for j in range(n) if j != i) for i in range(n)]
+    # Roy & Vetterli 2007, section 2: the entropy of the singular values, here as roots of the eigenvalues of A A^T.
+    roots = [math.sqrt(max(0.0, value)) for value in np.linalg.eigvals(np.array(left) @ np.array(left).T).real]
+    entropy = -sum(r / sum(roots) * math.log(r / sum(roots)) for r in roots if r > 1e-6)
+    return {
+        "alignment": alignment, "uniformity": math.log(sum(kernel) / len(kernel)), "accuracy@1": sum(hits) / n,
+        "log_isotropy": isotropy, "effective_rank": math.exp(entropy),
+    }  # fmt: skip
+
+
+def test_the_numbers_are_the_definition() -> None:
+    rng = np.random.default_rng(0)
+    left = rng.normal(size=(12, 5)).astype(np.float32)
+    right = (left + rng.normal(size=(12, 5))).astype(np.float32)
+    found, hits = measure_pairs(left, right)
+    assert found == pytest.approx(by_definition(left, right), abs=1e-5)
+    assert list(found) == list(MEASURES)
+    assert hits.mean() == found["accuracy@1"]
+    assert 0 < found["accuracy@1"] < 1
+
+
+def test_identical_pairs_are_aligned_and_one_point_is_not_uniform() -> None:
+    same = np.ones((4, 3), dtype=np.float32)
+    found, _ = measure_pairs(same, same)
+    assert [found["alignment"], found["uniformity"], found["accuracy@1"]] == [0, pytest.approx(0), 0]
+    assert found["effective_rank"] == pytest.approx(1)
+
+
+def test_the_effective_rank_counts_equal_directions() -> None:
+    assert effective_rank(np.eye(6)[[0, 1, 2, 0, 1, 2]]) == pytest.approx(3)
+    assert effective_rank(np.zeros((3, 2))) == 0
+
+
+def test_a_repeated_text_is_no_hit() -> None:
+    """Its own partner is as near as the other's, to the last bit or not."""
+    rng = np.random.default_rng(0)
+    left, right = rng.normal(size=(2, 40, 96))
+    left[20:], right[20:] = left[:20], right[:20] * np.arange(1, 21)[:, None] / 3
+    left += 3 * right / np.linalg.norm(right, axis=1, keepdims=True)
+    assert measure_pairs(left, right)[0]["accuracy@1"] == 0
+    assert nearest_rows(np.concatenate([right, right]), 20) == list(range(20, 40))
+
+
+def test_nearest_neighbours() -> None:
+    vectors = np.array([[1, 0], [0.9, 0.1], [0, 1], [0.1, 2]], dtype=np.float32)
+    assert nearest_rows(vectors, 3) == [1, 0, 3]
+
+
+@pytest.mark.parametrize("text", ["a", "ab", "a longer text that says something", "語彙", "x" * 1000])
+def test_a_cut_text_lacks_a_tenth(text: str) -> None:
+    short = shortened(text, np.random.default_rng(1))
+    assert short
+    assert short == text if len(text) == 1 else len(text) - max(1, len(text) // 10) - 2 <= len(short) < len(text)
+
+
+def test_the_positive_of_a_text_is_a_copy_and_that_of_a_pair_its_second_text() -> None:
+    lines = ["some text", "other text"]
+    assert positive_pairs(lines, 3, identical_pairs) == positive_pairs(lines, 3, identical_pairs)
+    assert [left for left, _ in positive_pairs(lines, 3, identical_pairs)] == lines
+    assert positive_pairs(["a\tb", "a\tc", "d||e"], 3, text_pairs) == [("a", "b"), ("d", "e")]
+    names = ["C1||flu||influenza", "C2||cold", "C2||common cold"]
+    assert positive_pairs(names, 3, name_pairs) == [("flu", "influenza"), ("cold", "common cold")]
+
+
+def test_what_is_held_out_is_not_tuned_on() -> None:
+    texts = [f"text {n % 150}" for n in range(400)]
+    rest, aside = hold_out(texts, 3)
+    assert len(aside) == len(set(aside)) == 15
+    assert sorted([*rest, *(text for text in texts if text in aside)]) == sorted(texts)
+    assert not set(rest) & set(aside)
+    assert hold_out(texts, 3) == (rest, aside) != hold_out(texts, 4)
+    assert len(hold_out([str(n) for n in range(9000)], 0)[1]) == 500
+    with pytest.raises(TuningError, match="of 99 distinct ones") as caught:
+        hold_out([str(n) for n in range(99)], 0)
+    assert "100 at least" in caught.value.hint

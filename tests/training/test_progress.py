@@ -1,0 +1,144 @@
+"""Looks at held-out strings along a tuning: they change nothing, and the state that is kept is the best one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pytest
+import torch
+from augmented import AUGMENTATIONS, TEXTS, opened, recipe
+from bench import Bench
+from random_models import Models, encoder
+
+from mirrorbench.core.errors import UsageError
+from mirrorbench.core.specs import parse_spec
+from mirrorbench.models.pooling import Pooling
+from mirrorbench.models.transformer import Transformer
+from mirrorbench.runs.cells import CorpusRef
+from mirrorbench.runs.plan import Planner, Request
+from mirrorbench.training import progress
+from mirrorbench.training.held_out import measure_pairs, positive_pairs
+from mirrorbench.training.loop import tune_backbone
+from mirrorbench.training.methods import identical_pairs
+from mirrorbench.training.progress import Progress, Trajectory
+from mirrorbench.training.recipes import Recipe
+
+TRAIN, ASIDE = TEXTS[:80], positive_pairs(TEXTS[80:], 0, identical_pairs)
+PLAIN = recipe(dropout=0.1, epochs=5, lr=0.01)
+
+
+def weights(transformer: Transformer) -> dict[str, torch.Tensor]:
+    return {name: value.clone() for name, value in transformer.model.state_dict().items()}
+
+
+def same(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> bool:
+    return all(torch.equal(value, other[name]) for name, value in one.items())
+
+
+def tuned(path: Path, changed: Recipe, looks: bool = True) -> tuple[Transformer, Trajectory | None]:
+    transformer = opened(path, changed)
+    looked = Progress(transformer, changed, ASIDE, len(TRAIN) * changed.epochs) if looks else None
+    advance = {"advance": looked.advance} if looked else {}
+    tune_backbone(transformer, TRAIN, changed, 0, AUGMENTATIONS, **advance)  # type: ignore[arg-type]
+    return transformer, looked.finish() if looked else None
+
+
+@pytest.mark.parametrize(
+    "noise", [{"dropout": 0.2}, {"drophead": 0.2}, {"controlled_dropout": 0.2}, {"pooling": "mean-padded"}], ids=str
+)
+def test_looks_change_no_weight(random_model: Models, noise: dict[str, float]) -> None:
+    changed = recipe(epochs=2, **noise)
+    with_looks, found = tuned(random_model("bert"), changed)
+    without, _ = tuned(random_model("bert"), changed, looks=False)
+    assert same(weights(with_looks), weights(without))
+    assert found is not None
+    assert [state.share for state in found.states] == [step / 8 for step in range(9)]  # fewer steps than tenths
+
+
+def test_there_is_a_state_for_each_tenth(random_model: Models) -> None:
+    _, found = tuned(random_model("bert"), replace(PLAIN, batch_size=4))  # a hundred steps
+    assert found is not None
+    assert [state.share for state in found.states] == pytest.approx(np.arange(11) / 10)
+    assert (found.n, found.kept) == (20, 10)
+    assert msgspec.convert(msgspec.json.decode(msgspec.json.encode(asdict(found))), Trajectory) == found
+
+
+def test_the_measures_are_those_of_the_models_before_and_after(random_model: Models) -> None:
+    transformer, found = tuned(random_model("bert"), PLAIN)
+    assert found is not None
+    ours = encoder(random_model("bert"), Pooling("mean", max_length=20))
+    hits = []
+    for measures in (found.before, found.after):
+        left, right = (ours.encode([pair[side] for pair in ASIDE]) for side in (0, 1))
+        expected, hit = measure_pairs(left, right)
+        assert measures == pytest.approx(expected, abs=1e-6)
+        hits.append(hit)
+        ours.transformer = transformer
+    assert found.states[-1].gained == sum(~hits[0] & hits[1])
+    assert found.states[-1].lost == sum(hits[0] & ~hits[1])
+    assert found.before != found.after
+
+
+@pytest.mark.parametrize("best", [0, 3, 8])
+def test_the_best_state_is_kept(random_model: Models, monkeypatch: pytest.MonkeyPatch, best: int) -> None:
+    """By any criterion: here by how near the uniformity is to that of one state."""
+    _, whole = tuned(random_model("bert"), PLAIN)
+    assert whole is not None
+    wanted = whole.states[best].measures["uniformity"]
+    monkeypatch.setattr(progress, "criterion", lambda measures: -abs(measures["uniformity"] - wanted))
+    transformer, found = tuned(random_model("bert"), replace(PLAIN, stop="auto"))
+    assert found is not None
+    assert (found.kept, found.states) == (best, whole.states)
+    looked = Progress(transformer, PLAIN, ASIDE)
+    assert looked.states[0].measures == whole.states[best].measures
+
+
+def test_of_equal_states_the_first_is_kept(random_model: Models, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "criterion", lambda measures: 1.0)
+    transformer, _ = tuned(random_model("bert"), replace(PLAIN, stop="auto"))
+    assert same(weights(transformer), weights(opened(random_model("bert"), PLAIN)))
+
+
+def test_retrieval_comes_first_in_tenths() -> None:
+    base = {"alignment": 0.2, "uniformity": -2.0, "accuracy@1": 0.96}
+    assert progress.criterion(base | {"uniformity": -2.1, "accuracy@1": 0.99}) > progress.criterion(base)
+    assert progress.criterion(base | {"uniformity": -3.9, "accuracy@1": 0.8}) < progress.criterion(base)
+
+
+def test_a_diverging_tuning_fails_by_its_loss(random_model: Models) -> None:
+    with pytest.raises(Exception, match="the loss is not finite"):
+        tuned(random_model("bert"), replace(PLAIN, lr=1e30))
+
+
+def test_the_key_of_the_spec(bench: Bench, random_model: Callable[[str], Path], toy: object) -> None:
+    bench.corpus.write_text("".join(f"line number {n} of {n % 7}\n" for n in range(120)))
+    path = random_model("bert")
+    outcome = bench.run(*(f"{path}+mirror:lr=0.01{stop}" for stop in ("", ",stop=end", ",stop=auto")), tasks=["cats"])
+    plain, end, auto = outcome.results
+    assert plain.cell_id == end.cell_id != auto.cell_id
+    assert plain.held_out is None
+    assert auto.held_out is not None
+    found = msgspec.convert(auto.held_out, Trajectory)
+    assert found.n == 12
+    assert found.kept == max(range(len(found.states)), key=lambda row: progress.criterion(found.states[row].measures))
+    assert bench.run(f"{path}+mirror:lr=0.01,stop=auto", tasks=["cats"]).computed == 0
+    bench.corpus.write_text("".join(f"line number {n}\n" for n in range(30)))
+    (failure,) = bench.run(f"{path}+mirror:lr=0.01,stop=auto", tasks=["cats"]).failures
+    assert "of 30 distinct ones that is too little" in failure.reason
+    assert "100 at least" in failure.hint
+    with pytest.raises(UsageError, match="unknown value of stop 'always'"):
+        bench.plan(f"{path}+mirror:stop=always", tasks=["cats"])
+
+
+def test_the_strings_that_a_user_holds_out_are_part_of_the_identity(bench: Bench, random_model: Models) -> None:
+    for stop, differs in (("end", False), ("auto", True)):
+        spec = f"{random_model('bert')}+mirror:stop={stop}"
+        planner = Planner(bench.workspace())
+        request = Request((parse_spec(spec),), (), corpus=str(bench.corpus))
+        model, _ = planner.models(request, request.encoders[0], "sentence")[0]
+        assert isinstance(model.corpus, CorpusRef)
+        assert (replace(model, corpus=replace(model.corpus, held_out="x")).key != model.key) == differs
