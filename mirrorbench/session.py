@@ -157,7 +157,7 @@ class Session:
             expand_tasks(names, plugins), as_specs(encoders), protocol=protocol, metrics={"": metric} if metric else {},
             allow_mixed=allow_mixed, intervals=intervals, ties=ties, without_overlap=without_overlap,
         )  # fmt: skip
-        choice = choice.laid_out(table) if table else choice
+        choice = choice.laid_out(table, plugins) if table else choice
         folders = [Path(results)] if isinstance(results, str | Path) else [Path(folder) for folder in results]
         found = stored_leaderboard(folders or [self.workspace.results.root], choice, plugins)
         return replace(found, table=replace(found.table, title=title or found.table.title))
@@ -210,7 +210,7 @@ class Session:
         """
         from mirrorbench.reports.papers.tables import find_table
 
-        find_table(table)
+        find_table(table, self.workspace.plugins)
         return self.papers(table, encoder=encoder, protocol=protocol)[table]
 
     def papers(
@@ -226,7 +226,7 @@ class Session:
         results = [one for root in (store.root, store.analyses.root) if root.is_dir() for one in read_results(root)]
         return {
             name: table if isinstance(table, FactTable) else measured_table(table, results, protocol, backbone)
-            for name, table in paper_tables().items()
+            for name, table in paper_tables(self.workspace.plugins).items()
             if paper in ("", name, name.partition("/")[0])
         }
 
@@ -244,7 +244,7 @@ class Session:
         from mirrorbench.runs.cells import Outcome
 
         _check_protocol(protocol)
-        found = find_table(table)
+        found = find_table(table, self.workspace.plugins)
         if isinstance(found, FactTable):
             raise UsageError(f"{table} has no cell that a run could measure", f"mirrorbench paper {table} shows it.")
         backbone = parse_spec(encoder) if encoder else None

@@ -17,7 +17,10 @@ ROOT = Path(__file__).resolve().parents[1]
 PLUGINS = sorted((ROOT / "plugins").glob("*/pyproject.toml"))
 # plugin -> (what it needs besides mirrorbench, the hooks that it uses)
 EXPECTED = {
-    "mirrorbench-methods": ("mirrorbench", ["register_augmentations", "register_losses", "register_methods"]),
+    "mirrorbench-methods": (
+        "mirrorbench",
+        ["register_augmentations", "register_losses", "register_methods", "register_papers"],
+    ),
     "mirrorbench-mteb": ("mteb", ["register_commands", "register_tasks"]),
     "mirrorbench-ray": ("ray", ["register_executors"]),
     "mirrorbench-slurm": ("submitit", ["register_executors"]),
@@ -30,7 +33,7 @@ GRID = "encoders: tiny+base:pooling=mean\ntasks: quick-sts\n"
 COMMANDS = {
     "mirrorbench-mteb": ([BASE, "mirrorbench mteb export results -o mteb"], "STS17.json"),
     "mirrorbench-ray": (["mirrorbench run grid.yaml --executor ray --workers 2"], "tiny-mp"),
-    "mirrorbench-methods": ([TUNED], "Tuned on: quick-sentences (64 strings)"),
+    "mirrorbench-methods": ([TUNED, "mirrorbench paper simcse/table5"], "SimCSE-BERT-base"),
     "mirrorbench-slurm": (["mirrorbench run grid.yaml --executor slurm:cluster=local --workers 2"], "tiny-mp"),
 }
 

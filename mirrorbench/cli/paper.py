@@ -48,14 +48,14 @@ def paper(
     `mirrorbench paper mirror-bert/table7 --run --encoder tiny`
     """  # fmt: skip
     from mirrorbench.reports.papers.measured import check_paper_format
-    from mirrorbench.reports.papers.tables import PAPERS
+    from mirrorbench.runs.builtin import plugins
     from mirrorbench.session import Session
 
     settings: dict[str, Any] = {
         "data_dir": data_dir, "device": device, "precision": precision, "eval_precision": eval_precision,
         "offline": offline,
     }  # fmt: skip
-    if not table or table in PAPERS:
+    if not table or table in plugins().papers:
         if run or format_ or standalone:
             raise UsageError("--run, --format and --standalone need a table", "mirrorbench paper lists them.")
         _list(Session(results, **settings).papers(table, encoder=encoder, protocol=protocol))

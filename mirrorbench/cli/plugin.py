@@ -97,7 +97,7 @@ def _rows(kind: Listed, registered: Plugins) -> list[dict[str, Any]]:
     if kind is Listed.tables:
         from mirrorbench.reports.papers.tables import paper_tables
 
-        return [{"name": name, "title": t.title, "where": t.where} for name, t in paper_tables().items()]
+        return [{"name": name, "title": t.title, "where": t.where} for name, t in paper_tables(registered).items()]
     if kind is Listed.backbones:
         from mirrorbench.models.backbones import BACKBONES
 

@@ -90,6 +90,13 @@ class HookSpecs:
         """
 
     @hookspec
+    def register_papers(self, register: Register) -> None:
+        """``register(name, folder, description="")``: published tables, for ``mirrorbench paper name/FILE``.
+
+        Each YAML file of the folder is a table or figure, with the keys that ``docs/papers.md`` lists.
+        """
+
+    @hookspec
     def register_executors(self, register: Register) -> None:
         """``register(name, execute, description="", device=None)``: where a plan's groups of cells are computed.
 

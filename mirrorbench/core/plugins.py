@@ -260,6 +260,7 @@ class Plugins:
     tasks = _registered("register_tasks", "All tasks.")
     corpora = _registered("register_corpora", "All tuning corpora that have a name.")
     metrics = _registered("register_metrics", "All metrics.")
+    papers = _registered("register_papers", "Folders of papers' tables.")
     renderers = _registered("register_renderers", "All table formats.")
     executors = _registered("register_executors", "Where cells can be computed.")
     commands = _registered("register_commands", "Sub-commands added by plugins.")

@@ -84,11 +84,11 @@ class Choice:
     ties: bool = False
     without_overlap: bool = False
 
-    def laid_out(self, name: str) -> Choice:
+    def laid_out(self, name: str, plugins: Plugins) -> Choice:
         """A copy with the tasks, encoders and metrics of a paper's table, except those already chosen."""
         from mirrorbench.reports.papers.tables import PaperTable, find_table
 
-        found = find_table(name)
+        found = find_table(name, plugins)
         targets = list(found.targets().values()) if isinstance(found, PaperTable) else []
         targets = [target for target in targets if not target.analysis]
         if not targets:

@@ -32,6 +32,7 @@ BUILTIN_PLUGINS = (
     "mirrorbench.runs.executors",
     "mirrorbench.tasks.metrics",
     "mirrorbench.reports.renderers",
+    "mirrorbench.reports.papers",
 )
 
 
@@ -72,6 +73,12 @@ def _add_corpus(registry: Registry[Any], origin: str, corpus: Any) -> None:
         registry.add(card.name, card, origin, card.title)
 
 
+def _add_paper(registry: Registry[Any], origin: str, name: str, folder: Any, description: str = "") -> None:
+    if not Path(folder).is_dir():
+        raise PluginError(f"the paper {name!r} of {origin}: {folder} is no folder", "Name the folder of its tables.")
+    registry.add(name, Path(folder), origin, description)
+
+
 KINDS = {
     "register_encoders": Kind("encoder", add_function),
     "register_methods": Kind("method", _add_method),
@@ -82,6 +89,7 @@ KINDS = {
     "register_corpora": Kind("corpus", _add_corpus),
     "register_metrics": Kind("metric", add_function),
     "register_renderers": Kind("renderer", add_function),
+    "register_papers": Kind("paper", _add_paper),
     "register_executors": Kind("executor", _add_executor),
     "register_commands": Kind("command", add_function),
 }

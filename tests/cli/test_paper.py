@@ -1,14 +1,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 from stored import stored, write
 
+from mirrorbench.reports import papers
 from mirrorbench.reports.papers.tables import PaperTable, paper_tables
+from mirrorbench.runs.builtin import load_plugins
 
 
 def listing(out: str) -> dict[str, list[str]]:
@@ -80,17 +82,13 @@ def test_bad_requests_are_exit_code_2(mirrorbench: Callable, arguments: list[str
 
 
 @pytest.fixture
-def own_tables(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def own_tables(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder of tables in the place of the papers'."""
-    from mirrorbench.reports.papers import tables
-
     own = folder / "specs" / "own"
     own.mkdir(parents=True)
-    monkeypatch.setattr(tables, "PAPERS", ("own",))
-    monkeypatch.setattr(tables, "specs_folder", lambda: own.parent)
-    tables.paper_tables.cache_clear()
-    yield own
-    tables.paper_tables.cache_clear()
+    monkeypatch.setattr(papers, "PAPERS", ("own",))
+    monkeypatch.setattr(papers, "specs_folder", lambda: own.parent)
+    return own
 
 
 @pytest.fixture
@@ -107,10 +105,20 @@ def small_table(own_tables: Path) -> str:
     return "own/table1"
 
 
+def test_plugins_add_papers(mirrorbench: Callable, folder: Path, small_table: str) -> None:
+    hook = "import mirrorbench\n@mirrorbench.hookimpl\ndef register_papers(register):\n    register('{}', '{}')\n"
+    (folder / "lab.py").write_text(hook.format("lab", folder / "specs" / "own"))
+    assert "lab/table1" in mirrorbench("paper", "lab", "--plugin", "lab.py").works().out
+    assert ".700" in mirrorbench("paper", "lab/table1", "--plugin", "lab.py").works().out
+    mirrorbench("paper", "lab/table2", "--plugin", "lab.py").fails(2, "unknown table 'lab/table2'", "lab/table1")
+    (folder / "lost.py").write_text(hook.format("lost", "nowhere"))
+    mirrorbench("paper", "--plugin", "lost.py").fails(2, "the paper 'lost' of", "Name the folder of its tables")
+
+
 def test_a_run_fills_what_is_missing_and_only_that(
     mirrorbench: Callable, folder: Path, small_table: str, random_model: Callable[[str], Path]
 ) -> None:
-    assert isinstance(paper_tables()[small_table], PaperTable)
+    assert isinstance(paper_tables(load_plugins(False))[small_table], PaperTable)
     model = str(random_model("bert"))
     run = ("paper", small_table, "--encoder", model, "--run", "--seeds", "2")
     said = mirrorbench(*run).works()

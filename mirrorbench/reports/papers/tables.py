@@ -16,13 +16,12 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from mirrorbench.core.errors import DataFormatError, UsageError, unknown_name
+from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.schema import read
 from mirrorbench.core.specs import EncoderSpec, Value, parse_params, parse_spec
 from mirrorbench.data.cardfile import builtin_suites
 from mirrorbench.reports.papers.targets import AskedAnalysis, CellStatistic, Target, Text
 
-PAPERS = ("mirror-bert", "mirrorwic", "poster")
-"""The folders of the specs, in the order of lists."""
 SCALES = {"fraction": 1.0, "percent": 100.0, "raw": 1.0}
 """Factor from score to printed value; ``raw`` scores (isotropy) are neither fractions nor percentages."""
 ABSENT = "-"
@@ -292,48 +291,42 @@ class FactTable(_Spec, tag="facts", tag_field="kind"):
         _check_lengths((row.values for row in self.rows), len(self.columns))
 
 
-def specs_folder() -> Path:
-    """The folder of the specs: ``mirrorbench/reports/papers/specs`` in a wheel, ``leaderboards`` in a checkout."""
-    here = Path(__file__).resolve().parent
-    candidates = (here / "specs", here.parents[2] / "leaderboards")
-    for folder in candidates:
-        if (folder / PAPERS[0]).is_dir():
-            return folder
-    raise DataFormatError(
-        f"The papers' tables are in neither {candidates[0]} nor {candidates[1]}.", "Install mirrorbench again."
-    )
+def paper_tables(plugins: Plugins | None = None) -> Mapping[str, PaperTable | FactTable]:
+    """All tables and figures of the registered papers by name; ``plugins``: those of the process by default."""
+    from mirrorbench.runs.builtin import plugins as of_the_process
+
+    papers = (plugins or of_the_process()).papers
+    return {name: table for entry in papers for name, table in _tables_of(entry.name, entry.value).items()}
 
 
-@lru_cache(maxsize=1)
-def paper_tables() -> Mapping[str, PaperTable | FactTable]:
-    """All tables and figures by name, in the order of the papers; read once per process."""
+@lru_cache(maxsize=64)
+def _tables_of(paper: str, folder: Path) -> Mapping[str, PaperTable | FactTable]:
+    """The tables and figures in the folder of a paper, in printed order; read once per process."""
 
     def printed_order(path: Path) -> tuple[bool, str, int]:
         letters, digits = re.sub(r"\d", "", path.stem), re.sub(r"\D", "", path.stem)
         return letters != "table", letters, int(digits or 0)
 
-    folder = specs_folder()
-    paths = [path for paper in PAPERS for path in sorted((folder / paper).glob("*.yaml"), key=printed_order)]
-    tables = (read_paper_table(path) for path in paths)
+    tables = (read_paper_table(path, paper) for path in sorted(folder.glob("*.yaml"), key=printed_order))
     return MappingProxyType({table.name: table for table in tables})
 
 
-def find_table(name: str) -> PaperTable | FactTable:
+def find_table(name: str, plugins: Plugins | None = None) -> PaperTable | FactTable:
     """The table with this name; ``UnknownNameError`` where there is none."""
-    tables = paper_tables()
+    tables = paper_tables(plugins)
     if name not in tables:
         raise unknown_name("table", name, list(tables), "mirrorbench paper")
     return tables[name]
 
 
-def read_paper_table(path: Path) -> PaperTable | FactTable:
-    """Read and check a spec; ``.../mirror-bert/table3.yaml`` is named ``mirror-bert/table3``."""
+def read_paper_table(path: Path, paper: str = "") -> PaperTable | FactTable:
+    """Read and check a spec; ``table3.yaml`` of ``mirror-bert`` is named ``mirror-bert/table3``."""
     schema: Any = PaperTable | FactTable
     try:
         found: PaperTable | FactTable = read(path, schema, plain=str)
     except UsageError as problem:
         raise DataFormatError(f"{path}: {problem}") from None
-    return msgspec.structs.replace(found, name=f"{path.parent.name}/{path.stem}")
+    return msgspec.structs.replace(found, name=f"{paper or path.parent.name}/{path.stem}")
 
 
 def _check_lengths(rows: Iterable[tuple[str, ...]], n: int) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from mirrorbench import hookimpl
 from mirrorbench.core.hooks import Register
 from mirrorbench.training.methods import Method
@@ -73,3 +75,10 @@ def register_augmentations(register: Register) -> None:
         probability=True,
         description="probability that a word is deleted",
     )
+
+
+@hookimpl
+def register_papers(register: Register) -> None:
+    """What is published of them."""
+    for folder in sorted((Path(__file__).parent / "papers").iterdir()):
+        register(folder.name, folder)

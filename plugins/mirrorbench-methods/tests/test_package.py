@@ -5,8 +5,15 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
+import pytest
 from harness.fixtures import Said
 from tuned import TEXTS
+
+from mirrorbench.core.plugins import Plugins
+from mirrorbench.data.corpora import check_corpus
+from mirrorbench.reports.papers.tables import PaperTable, paper_tables
+from mirrorbench.training.recipes import override
 
 LABELS = {
     "simcse": "tiny + SimCSE",
@@ -43,3 +50,17 @@ def test_a_loss_without_its_pairs_is_an_error_with_a_way_out(said: Said) -> None
     code, out, err = said(*RUN, "--encoder", "tiny+mirror:loss=contrastive-tension")
     assert code == 1
     assert "Write +ct" in out + err
+
+
+def test_what_is_published_is_listed_with_rows_that_can_be_measured(plugins: Plugins) -> None:
+    tables = [paper_tables(plugins)[name] for name in ("simcse/table5", "esimcse/sts", "diffcse/sts")]
+    for table in tables:
+        assert isinstance(table, PaperTable)
+        assert len(table.targets()) == 8 * len(table.rows)
+        for row, printed in zip(table.rows, table.printed, strict=True):
+            values = [cell.value for cell in printed]
+            assert np.mean(values[:-1]) == pytest.approx(values[-1], abs=6e-5)  # type: ignore[arg-type]
+            assert row.spec is not None
+            method, params = plugins.methods[row.spec.method], dict(row.spec.params)
+            override(method.preset("sentence", "bert", "paper"), params, plugins.augmentations.by_name())
+            check_corpus(str(params["corpus"]), plugins.corpora.by_name())
