@@ -239,11 +239,11 @@ class Leaderboard:
 
 def provenance_notes(results: Sequence[Result], metrics: Collection[str] = ()) -> list[str]:
     """Notes below a table: the metrics shown, protocol, precision, seeds, corpora, overlap, versions, tasks' notes."""
-    of_rows: dict[tuple[str, str], set[int]] = {}
+    of_cells: dict[tuple[str, str, str], set[int]] = {}
     corpora: dict[str, dict[str, None]] = {}
     shares: dict[str, float] = {}
     for result in results:
-        of_rows.setdefault((result.spec, result.protocol), set()).add(result.seed)
+        of_cells.setdefault((result.spec, result.protocol, result.task), set()).add(result.seed)
         if corpus := result.cell.get("corpus"):
             corpora.setdefault(f"{corpus['name']} ({corpus['n']:,} strings)", {})[result.task] = None
         share = float((result.overlap or {}).get("any_text") or 0)
@@ -257,7 +257,7 @@ def provenance_notes(results: Sequence[Result], metrics: Collection[str] = ()) -
     tuned = {str(found) for r in results if (found := r.cell["precision"].get("tuning"))}
     if tuned.difference(said["precision"]):
         notes.append(f"tuned in {' and '.join(sorted(tuned))}")
-    if seeds := sorted({len(found) for found in of_rows.values()} - {1}):
+    if seeds := sorted({len(found) for found in of_cells.values()} - {1}):
         notes.append(f"± sample standard deviation over {' or '.join(map(str, seeds))} seeds")
     lines = ["; ".join(notes) + "."] if notes else []
     if len({tuple(sorted(tasks)) for tasks in corpora.values()}) > 1:  # tasks of one row differ in their corpus

@@ -292,3 +292,11 @@ def test_the_share_of_test_items_that_were_tuned_on() -> None:
     results = [seen("stsb", 0.1), seen("stsb", 0.16, 1), seen("sickr", 0), stored("bert", "sts12", 0.5)]
     assert "Test items with a text that was tuned on: stsb 16.0%." in provenance_notes(results)
     assert not any("tuned on" in line for line in provenance_notes(results[2:]))
+
+
+def test_seeds_are_counted_by_cell(registered: Plugins) -> None:
+    """Two seeds on one task and another two on the other are two each, and not three."""
+    results = [stored("toy", task, 0.1, seed) for task, seeds in (("cats", (0, 1)), ("dogs", (1, 2))) for seed in seeds]
+    assert "over 2 seeds" in build_table(results, registered).notes[0]
+    results.append(stored("toy", "dogs", 0.1, 3))
+    assert "over 2 or 3 seeds" in build_table(results, registered).notes[0]
