@@ -13,6 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -276,9 +278,19 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 def _swaps(difference: Callable[[FloatArray], FloatArray], n: int, resamples: int, seed: int) -> FloatArray:
     """The observed difference, then that of each random swap; ``difference`` takes (rows, n)."""
-    rng = np.random.default_rng(seed)
-    drawn = (rng.integers(0, 2, (rows, n), dtype=np.uint8).astype(np.float64) for rows in chunks(n, resamples))
+    packed, ends = _drawn_swaps(n, resamples, seed), np.cumsum([0, *chunks(n, resamples)])
+    bits = (packed[start:end] for start, end in pairwise(ends))
+    drawn = (np.unpackbits(some, axis=1, count=n).astype(np.float64) for some in bits)
     return np.concatenate([difference(np.zeros((1, n))), *map(difference, drawn)])
+
+
+@lru_cache(maxsize=32)
+def _drawn_swaps(n: int, resamples: int, seed: int) -> NDArray[np.uint8]:
+    """Which of n items are swapped, eight to a byte; kept, since the pairs of rows of a table share them."""
+    rng = np.random.default_rng(seed)
+    return np.concatenate(
+        [np.packbits(rng.integers(0, 2, (rows, n), dtype=np.uint8), axis=1) for rows in chunks(n, resamples)]
+    )
 
 
 def _standardised(values: ArrayLike, ranked: bool, centred: bool) -> FloatArray:
