@@ -176,6 +176,18 @@ def own_pooling(spec: EncoderSpec) -> dict[str, Value]:
         raise ModelUnavailableError(f"{path} cannot be read: {error}", "Tune the encoder again.") from error
 
 
+def stored_transformation(spec: EncoderSpec) -> Path:
+    """The transformation that ``mirrorbench tune`` wrote into a directory, as a file of weights."""
+    folder = Path(spec.backbone).expanduser()
+    files = sorted(folder.glob("[0-9]_Dense/model.safetensors"))
+    if not files:
+        raise ModelUnavailableError(
+            f"{spec}: post=stored is a transformation inside the directory, and {folder} holds none",
+            "Write post=center, zscore, whiten or abtt.",
+        )
+    return files[0]
+
+
 def foreign_languages(spec: EncoderSpec, languages: Iterable[str]) -> list[str]:
     """Languages for which a backbone with monolingual models has none, so that its English model is used."""
     known = BACKBONES.get(spec.backbone)

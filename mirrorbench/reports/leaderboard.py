@@ -19,6 +19,7 @@ from mirrorbench.core.specs import EncoderSpec, parse_spec
 from mirrorbench.data.cardfile import builtin_suites
 from mirrorbench.models.backbones import BACKBONES
 from mirrorbench.models.backbones import label as backbone_label
+from mirrorbench.models.transformations import POST_KEYS, split_post
 from mirrorbench.reports.renderers import notebook
 from mirrorbench.reports.table import AVERAGE, Column, Row, Score, Table
 from mirrorbench.runs.cells import Failure
@@ -93,8 +94,9 @@ def mean_over_seeds(cells: Sequence[Mapping[int, Result]], metric: str = "") -> 
 
 
 def row_label(spec: EncoderSpec, plugins: Plugins) -> str:
-    """The label of a row as in the papers: ``BERT-CLS``, ``BERT-mp``, ``BERT + Mirror (drophead=0.05)``."""
+    """The label of a row as in the papers: ``BERT-CLS``, ``BERT + Mirror (drophead=0.05)``, ``BERT-mp, whitened``."""
     name, shown = backbone_label(spec), ""
+    post = split_post(spec)[1]
     own = BACKBONES[spec.backbone].unnamed if spec.backbone in BACKBONES else {}
     params = {key: value for key, value in spec.params if own.get(key) != value}
     if spec.method == "base":
@@ -107,9 +109,10 @@ def row_label(spec: EncoderSpec, plugins: Plugins) -> str:
     rest = [
         PurePath(str(value)).name if key == "path" else f"{key}={value}"
         for key, value in params.items()
-        if key != shown
+        if key != shown and key not in POST_KEYS
     ]
-    return f"{name} ({', '.join(rest)})" if rest else name
+    name = f"{name} ({', '.join(rest)})" if rest else name
+    return f"{name}, {post.title}" if post else name
 
 
 def _baselines(columns: Sequence[Column], results: Sequence[Result], plugins: Plugins) -> list[Row]:
@@ -241,6 +244,7 @@ def provenance_notes(results: Sequence[Result], metrics: Collection[str] = ()) -
     """Notes below a table: the metrics shown, protocol, precision, seeds, corpora, overlap, versions, tasks' notes."""
     of_cells: dict[tuple[str, str, str], set[int]] = {}
     corpora: dict[str, dict[str, None]] = {}
+    used = "tuned or fitted on" if any(result.cell.get("post") for result in results) else "tuned on"
     shares: dict[str, float] = {}
     for result in results:
         of_cells.setdefault((result.spec, result.protocol, result.task), set()).add(result.seed)
@@ -262,11 +266,11 @@ def provenance_notes(results: Sequence[Result], metrics: Collection[str] = ()) -
     lines = ["; ".join(notes) + "."] if notes else []
     if len({tuple(sorted(tasks)) for tasks in corpora.values()}) > 1:  # tasks of one row differ in their corpus
         named = (f"{corpus} for {_first_names(list(tasks))}" for corpus, tasks in sorted(corpora.items()))
-        lines.append(f"Tuned on: {'; '.join(named)}.")
+        lines.append(f"{used.capitalize()}: {'; '.join(named)}.")
     elif corpora:
-        lines.append(f"Tuned on: {', '.join(sorted(corpora))}.")
+        lines.append(f"{used.capitalize()}: {', '.join(sorted(corpora))}.")
     if seen := ", ".join(f"{task} {share:.1%}" for task, share in shares.items() if share > 0):
-        lines.append(f"Test items with a text that was tuned on: {seen}.")
+        lines.append(f"Test items with a text that was {used}: {seen}.")
     lines += _environment_note([r for r in results if r.environment.get("mirrorbench")])
     return lines + sorted({f"{r.task}: {note}" for r in results for note in r.notes})
 

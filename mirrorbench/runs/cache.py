@@ -1,4 +1,4 @@
-"""The cache of tuned models, embeddings and corpora, addressed by content, and its maintenance.
+"""The cache of tuned models, embeddings, corpora and transformations, addressed by content, and its maintenance.
 
 Every entry has a checksum that a process verifies at first use; a damaged entry is made again, with a warning. All
 entries can be made again.
@@ -23,6 +23,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,6 +43,7 @@ from mirrorbench.core.files import (
 )
 from mirrorbench.core.inputs import Array, TextInput
 from mirrorbench.data.corpora import corpus_checksum
+from mirrorbench.models.transformations import Affine
 
 if TYPE_CHECKING:
     from mirrorbench.models.transformer import Transformer
@@ -124,6 +126,25 @@ class Cache:
 
     def _corpus_path(self, sha256: str) -> Path:
         return self.root / "corpora" / f"{sha256}.json"
+
+    def save_transformation(self, key: str, affine: Affine, what: str) -> None:
+        """Store a fitted transformation; ``what`` says in listings what it is."""
+        with writing(self._transformation_path(key), self.root) as sink:
+            np.savez(sink, matrix=affine.matrix, bias=affine.bias, what=np.array(what))
+
+    def transformation(self, key: str) -> Affine | None:
+        """A fitted transformation, if it is stored and undamaged."""
+        try:
+            with np.load(self._transformation_path(key)) as arrays:  # verifies the checksums of the archive
+                return Affine(arrays["matrix"], arrays["bias"])
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, EOFError, KeyError, BadZipFile):
+            _logger.warning("The transformation %s is damaged; it is fitted again.", self._transformation_path(key))
+        return None
+
+    def _transformation_path(self, key: str) -> Path:
+        return self.root / "transformations" / f"{key}.npz"
 
     def describe_model(self, key: str) -> dict[str, Any]:
         """The ``mirrorbench.json`` of a stored model."""
@@ -225,7 +246,7 @@ class CacheEntry:
     """An entry of the cache."""
 
     kind: str
-    """``models``, ``embeddings``, ``corpora``, or ``leftovers`` of killed processes."""
+    """``models``, ``embeddings``, ``corpora``, ``transformations``, or ``leftovers`` of killed processes."""
     key: str
     path: Path
     size: int
@@ -236,9 +257,13 @@ class CacheEntry:
     """A description: encoder spec and seed of a model, number and dimensions of vectors."""
 
 
+_FILES = {"corpora": ".json", "transformations": ".npz"}  # kinds of which each entry is one file
+_KINDS = ("models", "embeddings", *_FILES)
+
+
 def entries(cache: Cache) -> list[CacheEntry]:
     """All entries of the cache, the largest first."""
-    found = [entry for kind in ("models", "embeddings", "corpora") for entry in _of_kind(cache, kind)]
+    found = [entry for kind in _KINDS for entry in _of_kind(cache, kind)]
     return sorted(found, key=lambda entry: (-entry.size, entry.key))
 
 
@@ -249,6 +274,8 @@ def damage(cache: Cache, entry: CacheEntry) -> str:
             return damaged_files(entry.path)
         if entry.kind == "corpora":
             return "" if cache.corpus(entry.key) is not None else "its strings are not those of its checksum"
+        if entry.kind == "transformations":
+            return "" if cache.transformation(entry.key) else "its numbers are not those that were written"
         if entry.kind == "embeddings":
             broken = [name[:12] for name in _shards(entry.path) if not is_whole(entry.path, name)]
             return f"{len(broken)} of its files ({', '.join(broken)})" if broken else ""
@@ -298,12 +325,12 @@ def _of_kind(cache: Cache, kind: str) -> Iterator[CacheEntry]:
     for path in sorted(folder.iterdir()) if folder.is_dir() else []:
         if path.name.startswith(TEMPORARY):
             yield _entry("leftovers", path.name, path)
-        elif path.suffix == ".json" if kind == "corpora" else path.is_dir():  # others are not ours (.DS_Store)
+        elif path.suffix == _FILES[kind] if kind in _FILES else path.is_dir():  # others are not ours (.DS_Store)
             for left in sorted(path.glob(f"{TEMPORARY}*")) if kind == "embeddings" else ():
                 yield _entry("leftovers", left.name, left)
             with _access_times_kept(path):
                 what = _what(kind, path)
-            yield _entry(kind, path.name.removesuffix(".json"), path, what)
+            yield _entry(kind, path.name.removesuffix(_FILES.get(kind, "")), path, what)
 
 
 def _entry(kind: str, key: str, path: Path, what: str = "") -> CacheEntry:
@@ -335,6 +362,12 @@ def _access_times_kept(path: Path) -> Iterator[None]:
 def _what(kind: str, path: Path) -> str:
     if kind == "corpora":
         return "strings of a corpus"
+    if kind == "transformations":
+        try:
+            with np.load(path) as arrays:
+                return str(arrays["what"])
+        except (OSError, ValueError, EOFError, KeyError, BadZipFile):
+            return "unreadable"
     if kind == "models":
         try:
             made = json.loads((path / "mirrorbench.json").read_text(encoding="utf-8"))

@@ -12,6 +12,7 @@ from mirrorbench.core.errors import Lack, MirrorbenchError
 from mirrorbench.core.identity import COMPUTATION, digest
 from mirrorbench.core.specs import EncoderSpec
 from mirrorbench.models.pooling import Pooling
+from mirrorbench.models.transformations import Transformation
 from mirrorbench.training.recipes import Recipe
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class CorpusRef:
-    """The strings that a model is tuned on."""
+    """The strings that a model is tuned on, or a transformation fitted on."""
 
     name: str
     """Name or path of the corpus, as given."""
@@ -32,6 +33,24 @@ class CorpusRef:
     """How many strings that are."""
     held_out: str = ""
     """Checksum of the strings that come with it to be looked at along the tuning; empty where there are none."""
+
+
+@dataclass(frozen=True, slots=True)
+class PostRef:
+    """A transformation of a model's vectors, and what it is fitted on."""
+
+    transformation: Transformation
+    corpus: CorpusRef | None = None
+    """``None`` for one that is stored with the model."""
+    stored: Path | None = None
+    """The file of such a one."""
+    checksum: str = ""
+    """Of that file."""
+
+    def identity(self) -> list[Any]:
+        """What determines it, beside the encoder and its readout."""
+        content = self.corpus.sha256 if self.corpus else self.checksum
+        return [self.transformation.kind, self.transformation.number, content]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +74,9 @@ class ModelRef:
     """Whether it is tuned by algorithms alone that repeat; false on a CPU, where all do."""
     members: tuple[tuple[str, ModelRef], ...] = ()
     """The model of each language, for a task whose languages have backbones of their own."""
+    posts: tuple[tuple[str, PostRef], ...] = ()
+    """What is done to its vectors, by language; under ``""`` to all. No part of ``identity``: rows that differ in it
+    alone share the model and its vectors."""
 
     def identity(self) -> dict[str, Any]:
         """What determines the weights."""
@@ -86,6 +108,12 @@ class ModelRef:
     def with_members(self) -> tuple[ModelRef, ...]:
         """This reference and those of its languages."""
         return (self, *dict(self.members).values())
+
+    @property
+    def corpora(self) -> tuple[CorpusRef, ...]:
+        """What it and its members are tuned on, and their transformations fitted on."""
+        found = [*(model.corpus for model in self.with_members()), *(post.corpus for _, post in self.posts)]
+        return tuple(dict.fromkeys(ref for ref in found if ref))
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +148,11 @@ class Cell:
             "protocol": self.protocol,
             "seed": self.seed,
             "computation": COMPUTATION,
+            **({"post": self._post()} if self.model.posts else {}),
         }
+
+    def _post(self) -> dict[str, Any]:
+        return {language: post.identity() for language, post in self.model.posts}
 
     @property
     def id(self) -> str:
@@ -129,7 +161,7 @@ class Cell:
 
     def to_json(self) -> dict[str, Any]:
         """The ``cell`` object of a result file."""
-        recipe, corpus = self.model.recipe, self.model.corpus
+        recipe, corpus = self.model.recipe, next(iter(self.model.corpora), None)
         return {
             "spec": str(self.spec),
             "method": self.model.method,
@@ -140,6 +172,7 @@ class Cell:
             "level": self.level,
             "protocol": self.protocol,
             "precision": {"tuning": self.model.precision or None, "encoding": self.precision},
+            **({"post": self._post()} if self.model.posts else {}),
         }
 
 

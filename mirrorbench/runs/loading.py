@@ -19,7 +19,9 @@ from mirrorbench.data.corpora import Corpus
 from mirrorbench.models.encoder import LanguageRouter
 from mirrorbench.models.pooling import POOLINGS, Pooling, PoolingFunction
 from mirrorbench.models.systems import EncoderContext, create_encoder
+from mirrorbench.models.transformations import TransformedEncoder
 from mirrorbench.runs.cells import CorpusRef, ModelRef
+from mirrorbench.runs.encoding import fitted_posts
 from mirrorbench.training.augmentations import Augmentation
 from mirrorbench.training.recipes import Recipe
 
@@ -55,11 +57,14 @@ class EncoderLoader:
     def load_stored(
         self, model: ModelRef, pooling: Pooling | None, precision: str, corpora: Mapping[CorpusRef, Corpus]
     ) -> tuple[Encoder, float]:
-        """As ``load``, and a model that was tuned now is stored."""
+        """As ``load``, with the model's transformation; a model that was tuned now is stored."""
         with WriteBehind() as written:
-            loaded = self.load(model, pooling, precision, corpora, written)
+            encoder, seconds = self.load(model, pooling, precision, corpora, written)
+            if model.posts:
+                affines = fitted_posts(encoder, model, pooling, precision, corpora, self.workspace, written)
+                encoder = TransformedEncoder(encoder, affines)
             written.wait()
-        return loaded
+        return encoder, seconds
 
     def load(
         self, model: ModelRef, pooling: Pooling | None, precision: str, corpora: Mapping[CorpusRef, Corpus],
@@ -67,6 +72,7 @@ class EncoderLoader:
     ) -> tuple[Encoder, float]:  # fmt: skip
         """An encoder, tuned now or found in the cache, and the seconds that its tuning took (0 if nothing is tuned).
 
+        Its vectors are those before the model's transformation.
         A model that was tuned now is stored by ``written``.
         """
         if model.members:

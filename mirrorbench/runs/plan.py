@@ -16,11 +16,11 @@ from mirrorbench.core.specs import PROTOCOLS, EncoderSpec
 from mirrorbench.data.corpora import Corpus, check_corpus, default_corpus, read_corpus
 from mirrorbench.models import backbones
 from mirrorbench.models.pooling import DEFAULT_MAX_LENGTH, Pooling
-from mirrorbench.runs.cells import Cell, CorpusRef, Failure, ModelRef
+from mirrorbench.models.transformations import STORED, Transformation, split_post
+from mirrorbench.runs.cells import Cell, CorpusRef, Failure, ModelRef, PostRef
 from mirrorbench.runs.rows import expand_ladder, resolve_recipe
 from mirrorbench.tasks.base import Task
 from mirrorbench.training.methods import Method
-from mirrorbench.training.recipes import Recipe
 
 if TYPE_CHECKING:
     from mirrorbench.runs.workspace import Workspace
@@ -68,7 +68,7 @@ class Plan:
     """Ordered by encoder, task, seed."""
     failures: tuple[Failure, ...]
     corpora: dict[CorpusRef, Corpus] = field(repr=False)
-    """The strings of each corpus that a model is tuned on."""
+    """The strings of each corpus that a model is tuned on, or a transformation fitted on."""
     rows: tuple[EncoderSpec, ...]
     """The encoders in the order of the table, ladders expanded."""
 
@@ -199,7 +199,8 @@ class Planner:
         for entries in zip(*by_language, strict=True):  # one entry a seed
             members = tuple((language, model) for language, (model, _) in zip(task.languages, entries, strict=True))
             first, pooling = entries[0]
-            joint.append((replace(first, members=members), pooling))
+            posts = tuple((language, post) for language, model in members for _, post in model.posts)
+            joint.append((replace(first, members=members, posts=posts), pooling))
         return joint
 
     def models(
@@ -211,6 +212,40 @@ class Planner:
         ``level`` picks the recipe, the first of ``languages`` the backbone, all of them the corpus; ``corpus`` and
         ``max_length`` are the task's own, if it has them.
         """
+        tuned = bool(spec.method) and self.plugins.methods[spec.method].tunes
+        plain, transformation = split_post(spec, tuned)
+        named = str(spec.get("corpus") or request.corpus or corpus)
+        # the spec's corpus, the run's, the task's, or that of level and languages
+        found = self._models(request, plain, level, languages, named, max_length)
+        if transformation is None:
+            return found
+        if tuned or transformation.kind == STORED or "{lang}" not in str(spec.get("path")):
+            posts = [("", self._post(spec, transformation, found[0][0], level, languages, named))]
+        else:  # vectors of each language from a file of its own
+            parts = dict(zip(languages, named.split("+") if len(languages) > 1 else [named], strict=False))
+            posts = [
+                (lang, self._post(spec, transformation, found[0][0], level, (lang,), parts.get(lang, "")))
+                for lang in languages
+            ]
+        return [(replace(model, posts=tuple(posts)), pooling) for model, pooling in found]
+
+    def _post(
+        self, spec: EncoderSpec, transformation: Transformation, model: ModelRef, level: str, languages: Sequence[str],
+        named: str,
+    ) -> PostRef:  # fmt: skip
+        """What a model's transformation is fitted on: the corpus of its tuning, else as for a tuning at that level."""
+        if transformation.kind == STORED:
+            file = backbones.stored_transformation(model.spec)
+            return PostRef(transformation, stored=file, checksum=backbones.file_hash([("", file)]))
+        ref = model.corpus or self._corpus(spec, named or default_corpus(level, languages, "paper"))
+        size = backbones.configuration(model.path).get("hidden_size") if model.path else None
+        transformation.check(size if isinstance(size, int) else ref.n, ref.n)
+        return PostRef(transformation, ref)
+
+    def _models(
+        self, request: Request, spec: EncoderSpec, level: str, languages: Sequence[str], corpus: str, max_length: int
+    ) -> list[tuple[ModelRef, Pooling | None]]:
+        """As ``models``, before any transformation."""
         language = languages[0]
         if spec.backbone in self.plugins.encoders:
             if "{lang}" in str(spec.get("path")) and spec.get("language") is None:
@@ -233,9 +268,8 @@ class Planner:
         base = ModelRef(spec, backbones.fingerprint(path), path, spec.method)
         if not method.tunes:
             return [(base, pooling)]
-        named = str(spec.get("corpus") or request.corpus or corpus)
-        # the spec's corpus, the run's, the task's, or that of level and languages
-        ref = self._corpus(spec, named or default_corpus(level, languages, request.protocol), recipe)
+        name = corpus or default_corpus(level, languages, request.protocol)
+        ref = self._corpus(spec, name, recipe.clean_corpus)
         precision = self.precision(request, "tuning", path)
         repeats = self.workspace.deterministic and self.workspace.planned_device != "cpu"
         tuned = replace(
@@ -255,13 +289,13 @@ class Planner:
             raise UsageError(f"{name} cannot compute in {found}", "Evaluate in fp32: --eval-precision fp32")
         return "fp32"
 
-    def _corpus(self, spec: EncoderSpec, name: str, recipe: Recipe) -> CorpusRef:
-        """The strings of a corpus that a spec is tuned on."""
+    def _corpus(self, spec: EncoderSpec, name: str, clean: bool = True) -> CorpusRef:
+        """The strings of a corpus that a spec is tuned or fitted on."""
         size, sample = (spec.get(key, 0) for key in ("corpus_size", "corpus_sample"))
         for key, value in (("corpus_size", size), ("corpus_sample", sample)):
             if type(value) is not int or value < 0:
                 raise UsageError(f"{key}={value} is not a whole number from 0 on")
-        known, data, clean = self.plugins.corpora.by_name(), self.workspace.data, recipe.clean_corpus
+        known, data = self.plugins.corpora.by_name(), self.workspace.data
         read = partial(read_corpus, name, data, known, deduplicate=clean, strip=clean, size=size, sample=sample)
         corpus = self._once(("corpus", name, size, sample, clean), read)
         ref = CorpusRef(name, size, corpus.sha256, len(corpus.texts))

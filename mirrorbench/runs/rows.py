@@ -10,6 +10,7 @@ from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.specs import EncoderSpec, Value
 from mirrorbench.data.cardfile import builtin_suites
 from mirrorbench.models import backbones
+from mirrorbench.models.transformations import CORPUS_KEYS, POST_KEYS, split_post
 from mirrorbench.training.methods import Method
 from mirrorbench.training.recipes import OUTSIDE_KEYS, RECIPE_KEYS, Recipe, override
 
@@ -50,7 +51,8 @@ def expand_ladder(spec: EncoderSpec, level: str, plugins: Plugins, protocol: str
     A backbone without a method is the papers' ladder, or one row if it has a ``pooling`` or was written by
     ``mirrorbench tune`` (read as its files say, unless the spec says otherwise). Encoder systems and specs with a
     method are one row. A backbone that is an encoder of texts already has no row of [CLS]. One whose preset of Mirror
-    reads other layers has a mean row of these too, which differs from Mirror's in the tuning alone.
+    reads other layers has a mean row of these too, which differs from Mirror's in the tuning alone. A transformation
+    is that of every row.
 
     Raises:
         UsageError: a bare backbone has a key of the tuning, or its name resembles a short name.
@@ -58,20 +60,26 @@ def expand_ladder(spec: EncoderSpec, level: str, plugins: Plugins, protocol: str
     if spec.backbone in plugins.encoders:
         if spec.method:
             raise UsageError(f"{spec}: {spec.backbone} is an encoder of its own and takes no method")
+        split_post(spec)
         return (spec,)
     backbones.check_name(spec, plugins.encoders.names())
     if spec.method:
         plugins.methods.entry(spec.method)
+        split_post(spec)
         return (spec,)
+    _, post = split_post(spec)
     for key, _ in spec.params:
-        if key in POOLING_KEYS:
+        if key in (*POOLING_KEYS, *POST_KEYS) or (post and key in CORPUS_KEYS):
             continue
         if key in RECIPE_KEYS or key in OUTSIDE_KEYS or key in plugins.augmentations:
             raise UsageError(
                 f"{spec}: {key} belongs to a tuning, and this spec names none", f"Write {spec.with_method('mirror')}"
             )
-        raise unknown_name("encoder spec key", key, [*POOLING_KEYS, *RECIPE_KEYS, *plugins.augmentations.names()])
+        known = [*POOLING_KEYS, *POST_KEYS, *RECIPE_KEYS, *plugins.augmentations.names()]
+        raise unknown_name("encoder spec key", key, known)
     own = backbones.own_pooling(spec)
+    if any(own.get(key) != value for key, value in spec.params):
+        own.pop("post", None)  # it is of vectors that are read as the directory says
     if own or spec.get("pooling") is not None:
         return (spec.with_method("base").with_params(**{**own, **dict(spec.params)}),)
     rows = []
@@ -102,7 +110,7 @@ def resolve_recipe(spec: EncoderSpec, level: str, architecture: str, protocol: s
     if not method.tunes:
         for key, _ in spec.params:
             if key not in POOLING_KEYS:
-                raise unknown_name(f"key of +{method.name}", key, list(POOLING_KEYS))
+                raise unknown_name(f"key of +{method.name}", key, [*POOLING_KEYS, *POST_KEYS])
     params = {**backbones.presets(spec, method.name, level), **dict(spec.params)}
     preset = method.preset(level, architecture, protocol)
     if preset.pooling == "cls" and (pooling := backbones.pooling_of_texts(spec)):
@@ -120,4 +128,5 @@ def check_spec(spec: EncoderSpec, protocol: str, plugins: Plugins) -> None:
     for row in expand_ladder(spec, "sentence", plugins, protocol):
         if row.method and not plugins.methods[row.method].create:  # which checks its keys when it is planned
             level = plugins.methods[row.method].levels.get("sentence", "sentence")
-            resolve_recipe(row, level, "", protocol, plugins)
+            plain, _ = split_post(row, plugins.methods[row.method].tunes)
+            resolve_recipe(plain, level, "", protocol, plugins)

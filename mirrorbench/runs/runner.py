@@ -12,29 +12,25 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from mirrorbench.core.devices import cpu_threads, kind
+from mirrorbench.core.devices import cpu_threads
 from mirrorbench.core.errors import StorageError
 from mirrorbench.core.files import POLL_SECONDS, WriteBehind
-from mirrorbench.core.identity import COMPUTATION, digest
-from mirrorbench.core.inputs import Encoder, PoolingEncoder, TextInput, VocabularyEncoder, check_vectors
+from mirrorbench.core.inputs import Encoder, PoolingEncoder, TextInput, VocabularyEncoder
 from mirrorbench.data.corpora import Contamination, Corpus, find_contamination
 from mirrorbench.models.backbones import foreign_languages
 from mirrorbench.models.encoder import Cost
 from mirrorbench.models.pooling import Pooling
+from mirrorbench.models.transformations import transform
 from mirrorbench.runs.cells import Cell, CellGroup, CellOutcome, CorpusRef, failed
+from mirrorbench.runs.encoding import embeddings_key, fill, fitted_posts
 from mirrorbench.runs.environment import describe_environment
 from mirrorbench.runs.results import Result
 from mirrorbench.tasks.base import Task, Vectors, score_task
 
 if TYPE_CHECKING:
-    from mirrorbench.runs.cache import EmbeddingCache
     from mirrorbench.runs.workspace import Workspace
-
-WRITE_EVERY = {"cpu": 8_192, "mps": 8_192, "cuda": 65_536}
-"""Texts encoded between two writes to the cache, by device: some seconds of work, which a killed run does again."""
 
 
 class _Reading(NamedTuple):
@@ -148,9 +144,13 @@ class Runner:
                 else:
                     yield from failures
                 continue
+            after: dict[Any, Vectors] = {}
             for cell in part:
                 try:
-                    result = self._score(cell, vectors[cell.pooling], encoder, {"train": tuning, "encode": encoding})
+                    own = after.get(key := (cell.pooling, cell.model.posts))
+                    if own is None:
+                        own = after[key] = self._transformed(encoder, cell, vectors[cell.pooling], written)
+                    result = self._score(cell, own, encoder, {"train": tuning, "encode": encoding})
                 except (Exception, SystemExit) as error:
                     yield from failed([cell], error)
                 else:
@@ -171,17 +171,23 @@ class Runner:
             poolings = tuple(dict.fromkeys(cell.pooling for cell in cells if _Reading.of(cell) == reading))
             for bag in (wanted.setdefault(poolings, {}), *(inputs.setdefault(p, {}) for p in poolings)):
                 bag.update(dict.fromkeys(self._fitted[reading].inputs))
-        stored = {pooling: cache.embeddings(_embeddings_key(encoder, pooling, first)) for pooling in inputs}
+        model, precision = first.model, first.precision
+        stored = {pooling: cache.embeddings(embeddings_key(encoder, pooling, model, precision)) for pooling in inputs}
         started = time.perf_counter()
         for poolings, bag in wanted.items():  # texts with the same poolings are encoded together
             missing = {item for pooling in poolings for item in stored[pooling].missing(list(bag))}
             if missing:
-                # Sorted, so that the same texts make the same batches in whatever order the cells are.
-                some = {p: stored[p] for p in poolings}
-                self._fill(encoder, sorted(missing, key=TextInput.key), some, first, written)
+                fill(encoder, list(missing), {p: stored[p] for p in poolings}, model, self.workspace, written)
             written.wait()
         seconds, device = time.perf_counter() - started, str(self.workspace.torch_device)
         return {p: Vectors(inputs[p], stored[p].get(list(inputs[p])), device) for p in inputs}, seconds
+
+    def _transformed(self, encoder: Encoder, cell: Cell, vectors: Vectors, written: WriteBehind) -> Vectors:
+        """The vectors of a cell's pooling after its transformation; as they are without one."""
+        if not cell.model.posts:
+            return vectors
+        affines = fitted_posts(encoder, cell.model, cell.pooling, cell.precision, self.corpora, self.workspace, written)
+        return Vectors(vectors.inputs, transform(vectors.array, vectors.inputs, affines), vectors.device)
 
     def _fit(self, encoder: Encoder, read: _TaskInputs) -> _TaskInputs:
         """A task's items and inputs for an encoder; the task may use the encoder's own vocabulary."""
@@ -190,25 +196,6 @@ class Runner:
             if items is not read.items:
                 return replace(read, items=items, inputs=read.task.inputs(items))
         return read
-
-    def _fill(
-        self, encoder: Encoder, missing: list[TextInput], stored: dict[Pooling | None, EmbeddingCache], cell: Cell,
-        written: WriteBehind,
-    ) -> None:  # fmt: skip
-        reporter, spec = self.workspace.reporter, cell.model.spec
-        reporter.stage(f"encode {spec}", len(missing), "texts")
-        poolings = [pooling for pooling in stored if pooling is not None]
-        size = WRITE_EVERY[kind(self.workspace.torch_device)]
-        for start in range(0, len(missing), size):
-            chunk = missing[start : start + size]
-            if poolings:
-                assert isinstance(encoder, PoolingEncoder)  # only backbones have poolings
-                arrays = encoder.encode_pooled(chunk, poolings, reporter.advance)
-            else:
-                arrays = [check_vectors(encoder.encode(chunk), len(chunk), f"the encoder {spec}")]
-                reporter.advance(len(chunk))
-            for cache, array in zip(stored.values(), arrays, strict=True):
-                written.submit(partial(cache.put, chunk, array))
 
     def _tuning(self, cell: Cell) -> dict[str, Any]:
         """The description that is stored with a tuned model."""
@@ -256,9 +243,8 @@ class Runner:
         return result
 
     def _contamination(self, cell: Cell, fitted: _TaskInputs) -> Contamination | None:
-        """Which items hold texts that the encoder was tuned on; ``None`` if it was not tuned."""
-        tuned_on = dict.fromkeys(model.corpus for model in cell.model.with_members() if model.corpus)
-        strings = [text for corpus in tuned_on for text in self.corpora[corpus].texts]
+        """Which items hold texts that the encoder was tuned or fitted on; ``None`` if it was not."""
+        strings = [text for corpus in cell.model.corpora for text in self.corpora[corpus].texts]
         return find_contamination(fitted.task.texts(fitted.items), strings) if strings else None
 
 
@@ -277,12 +263,6 @@ def _notes(
         yield f"{spec} reads {targets_cut} targets in part, being longer than {tokens} tokens"
     if targets_missing:
         yield f"{spec} has no token for {targets_missing} targets and reads their whole text"
-
-
-def _embeddings_key(encoder: Encoder, pooling: Pooling | None, cell: Cell) -> str:
-    read = [pooling.mode, pooling.layers, pooling.max_length] if pooling else cell.model.spec.backbone
-    parts = {"encoder": encoder.fingerprint, "readout": read, "precision": cell.precision, "computation": COMPUTATION}
-    return digest(parts)
 
 
 def _description(encoder: Encoder, pooling: Pooling | None, dimensions: int) -> dict[str, Any]:

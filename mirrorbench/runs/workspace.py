@@ -195,7 +195,7 @@ class Workspace:
             if pending:
                 groups.append(tuple(pending))
         if groups:
-            wanted = {model.corpus for cells in groups for cell in cells for model in cell.model.with_members()}
+            wanted = {ref for cells in groups for cell in cells for ref in cell.model.corpora}
             corpora = {ref: corpus for ref, corpus in plan.corpora.items() if ref in wanted}
             job = Job(tuple(groups), corpora, self.context(), self.options, self.reporter, self)
             yield from self.plugins.executors[self.executor].execute(job)

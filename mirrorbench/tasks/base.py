@@ -40,6 +40,7 @@ class Vectors:
     def __init__(self, inputs: Iterable[TextInput], array: Array, device: str = "cpu") -> None:
         self.device = device
         self._row = {item: row for row, item in enumerate(inputs)}
+        self.inputs = tuple(self._row)
         self.array = array
 
     def __call__(self, inputs: Sequence[TextInput]) -> Array:

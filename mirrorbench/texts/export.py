@@ -1,8 +1,8 @@
 """Writes an encoder as a directory from which sentence-transformers and mirrorbench compute the same vectors.
 
 ``modules.json`` lists a transformer, ``WeightedLayerPooling`` where layers are averaged, ``WordWeights`` where special
-tokens are left out, and ``Pooling``. ``mirrorbench.json`` holds pooling and origin. For plain transformers, the model
-card shows the code for pooling.
+tokens are left out, ``Pooling``, and ``Dense`` for a transformation. ``mirrorbench.json`` holds pooling and origin. For
+plain transformers, the model card shows the code for all that.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from mirrorbench.core.errors import MirrorbenchError, UsageError
 from mirrorbench.core.files import building, sync_folder, sync_tree
 from mirrorbench.models.backbones import BACKBONES, DESCRIPTION, EMBEDDED
 from mirrorbench.models.pooling import Pooling, parse_layers
+from mirrorbench.models.transformations import STORED, Affine, split_post
 from mirrorbench.training.held_out import MEASURES
 
 if TYPE_CHECKING:
@@ -94,7 +95,9 @@ def replacing(output: Path) -> Iterator[Path]:
             shutil.rmtree(old, ignore_errors=True)
 
 
-def write_encoder(folder: Path, transformer: Transformer, pooling: Pooling, description: dict[str, Any]) -> None:
+def write_encoder(
+    folder: Path, transformer: Transformer, pooling: Pooling, description: dict[str, Any], post: Affine | None = None
+) -> None:
     """Write all but the model card into an empty directory; ``description`` goes into ``mirrorbench.json``."""
     from safetensors.torch import save_file
 
@@ -121,11 +124,14 @@ def write_encoder(folder: Path, transformer: Transformer, pooling: Pooling, desc
             {"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"}
         ],
         DESCRIPTION: {
-            "readout": {"pooling": pooling.mode, "layers": pooling.layers, "max_length": pooling.max_length},
+            "readout": {
+                "pooling": pooling.mode, "layers": pooling.layers, "max_length": pooling.max_length,
+                **({"post": STORED} if post else {}),
+            },
             **description,
         },
     }  # fmt: skip
-    for number, (kind, settings, weights) in enumerate(_modules(transformer, pooling), start=1):
+    for number, (kind, settings, weights) in enumerate(_modules(transformer, pooling, post), start=1):
         path = f"{number}_{kind}"
         module = {"idx": number, "name": str(number), "path": path, "type": f"sentence_transformers.models.{kind}"}
         files["modules.json"].append(module)
@@ -138,7 +144,7 @@ def write_encoder(folder: Path, transformer: Transformer, pooling: Pooling, desc
 
 
 def _modules(
-    transformer: Transformer, pooling: Pooling
+    transformer: Transformer, pooling: Pooling, post: Affine | None
 ) -> Iterator[tuple[str, dict[str, Any], dict[str, torch.Tensor]]]:
     """The modules of sentence-transformers after the transformer: kind, settings and weights."""
     import torch
@@ -162,6 +168,9 @@ def _modules(
     modes = ("max_tokens", "mean_sqrt_len_tokens", *_FLAGS.values())
     flags = {f"pooling_mode_{mode}": mode == _FLAGS[pooling.mode] for mode in modes}
     yield "Pooling", {"word_embedding_dimension": size, **flags}, {}
+    if post:
+        linear = {"activation_function": "torch.nn.modules.linear.Identity"}
+        yield "Dense", {"in_features": size, "out_features": len(post.bias), "bias": True, **linear}, post.dense()
 
 
 def check_repository(repo: str, offline: bool) -> None:
@@ -209,6 +218,7 @@ def write_card(folder: Path, tuned: TunedEncoder, backbone: Path | None) -> None
         metadata=_metadata(tuned, backbone), name=tuned.folder.resolve().name, tuned=tuned, report=tuned.held_out,
         recipe=tuned.recipe, pooling=tuned.pooling, corpus=tuned.corpus["name"].removeprefix("./"),
         method=_PAPERS.get(tuned.spec.method, f"`{tuned.spec.method}`"),
+        post=str(split_post(tuned.spec, tuned=True)[1]), dense=next((path.name for path in folder.glob("*_Dense")), ""),
         layers=":".join("" if bound is None else str(bound) for bound in (layers.start, layers.stop)),
     )  # fmt: skip
     (folder / "README.md").write_text(text, encoding="utf-8")

@@ -16,6 +16,7 @@ from mirrorbench.core.identity import checksum
 from mirrorbench.core.specs import LEVELS, EncoderSpec
 from mirrorbench.data.corpora import GeneratedCorpus
 from mirrorbench.models.pooling import Pooling
+from mirrorbench.models.transformations import TransformedEncoder, split_post
 from mirrorbench.runs.plan import Planner, Request
 from mirrorbench.texts.export import check_exportable, check_output, replacing, write_card, write_encoder
 from mirrorbench.texts.reading import read_tuning_texts
@@ -108,10 +109,11 @@ def tune_texts(
     precision = planner.precision(request, "encoding", model.path)
     aside = read.aside()
     ref = replace(model.corpus, held_out=checksum("\n".join(aside)) if aside else "")
-    corpora = {ref: replace(planner.corpora[model.corpus], held_out=aside)}
+    corpora = planner.corpora | {ref: replace(planner.corpora[model.corpus], held_out=aside)}
     recipe, model = model.recipe, replace(model, corpus=ref)
     loaded, seconds = workspace.loader.load_stored(model, pooling, precision, corpora)
-    encoder: TransformerEncoder = loaded  # type: ignore[assignment]  # backbones are loaded as this class
+    raw = loaded.encoder if isinstance(loaded, TransformedEncoder) else loaded
+    encoder: TransformerEncoder = raw  # type: ignore[assignment]  # backbones are loaded as this class
     pairs = positive_pairs(aside, seed, plugins.methods[spec.method].pairs)
     report = _trajectory(workspace, model, pooling, encoder, pairs)
     corpus = {
@@ -125,7 +127,8 @@ def tune_texts(
     }  # fmt: skip
     tuned = TunedEncoder(output, spec, recipe, pooling, corpus, report, _neighbours(pairs, report), seconds)
     with replacing(output) as folder:
-        write_encoder(folder, encoder.transformer, pooling, description)
+        post = loaded.affines[""] if isinstance(loaded, TransformedEncoder) else None
+        write_encoder(folder, encoder.transformer, pooling, description, post)
         write_card(folder, tuned, model.path)
     return tuned
 
@@ -142,7 +145,7 @@ def _trajectory(
         return msgspec.convert(stored["held_out"], Trajectory)
     if not pairs:
         return None
-    untuned = replace(model, recipe=None, corpus=None)
+    untuned = replace(model, recipe=None, corpus=None, posts=())
     backbone: Any = workspace.loader.load_stored(untuned, pooling, encoder.precision, {})[0]
     progress = Progress(backbone.transformer, replace(model.recipe, stop="end"), pairs)
     progress.transformer = encoder.transformer
@@ -167,6 +170,7 @@ def resolve_method(spec: EncoderSpec, level: str, pairs: bool | None, plugins: P
         raise UsageError(problem, "Name a backbone: roberta, ./model")
     if spec.get("corpus") is not None:
         raise UsageError(f"{spec}: the texts to tune on are those of the file", "Leave corpus= out of the spec.")
+    split_post(spec, tuned=True)
     if not spec.method:
         spec = spec.with_method(PAIRS if pairs else IN_CONTEXT if level == "wic" else SINGLE)
     if not plugins.methods[spec.method].tunes:

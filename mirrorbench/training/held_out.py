@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from mirrorbench.core.errors import TuningError
 from mirrorbench.core.inputs import Array, rounded, unit
-from mirrorbench.training.methods import PairFunction, PairMaker, name_pairs, text_pairs
+from mirrorbench.training.methods import OF_TWO, PairFunction, PairMaker
 from mirrorbench.training.recipes import Recipe
 
 HELD_OUT, HELD_OUT_SHARE = 500, 0.1
@@ -71,7 +71,7 @@ def positive_pairs(texts: Sequence[str], seed: int, pairs: PairFunction) -> list
     would be false negatives.
     """
     rng = np.random.default_rng(seed)
-    if not texts or pairs not in (text_pairs, name_pairs):
+    if not texts or pairs not in OF_TWO:
         return [(text, shortened(text, rng)) for text in texts]
     plain = Recipe(temperature=1.0, epochs=1, train_max_length=64, pooling="mean")
     made = pairs(texts, PairMaker(plain, rng, "", "paper", {}))

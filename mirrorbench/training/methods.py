@@ -325,6 +325,10 @@ def name_pairs(texts: Sequence[str], maker: PairMaker) -> Pairs:
     return maker.pairs(left, right, concepts)
 
 
+OF_TWO: tuple[PairFunction, ...] = (text_pairs, name_pairs)
+"""Whose corpus lines hold two texts or names; the lines of all others are texts."""
+
+
 @hookimpl
 def register_methods(register: Register) -> None:
     """The methods of this module."""

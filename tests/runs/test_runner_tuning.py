@@ -32,10 +32,10 @@ from mirrorbench.models.pooling import Pooling
 from mirrorbench.models.transformer import load_transformer
 from mirrorbench.runs.cache import Cache, EmbeddingCache
 from mirrorbench.runs.cells import CorpusRef, ModelRef
+from mirrorbench.runs.encoding import WRITE_EVERY
 from mirrorbench.runs.loading import tune_model
 from mirrorbench.runs.plan import Request
 from mirrorbench.runs.results import ResultStore
-from mirrorbench.runs.runner import WRITE_EVERY
 from mirrorbench.runs.workspace import Workspace
 from mirrorbench.tasks import PairSimilarity
 from mirrorbench.training.methods import mirror_preset

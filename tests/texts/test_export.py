@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 import mirrorbench
-from mirrorbench.core.errors import StorageError, UsageError
+from mirrorbench.core.errors import ModelUnavailableError, StorageError, UsageError
 from mirrorbench.models.pooling import Pooling
 from mirrorbench.texts.export import check_output, replacing
 
@@ -45,6 +45,8 @@ def by_the_card(folder: Path, texts: list[str]) -> dict[str, np.ndarray]:
         ("xlm-r", "+mirror:pooling=cls,layers=1:3"),
         ("deberta", "+mirror:layers=-2:"),
         ("bert", "+mirrorwic"),
+        ("bert", "+mirror:post=whiten,whiten=9"),
+        ("bert", "+mirrorwic:post=abtt"),
     ],
 )
 def test_three_libraries_give_the_same_vectors(
@@ -55,13 +57,35 @@ def test_three_libraries_give_the_same_vectors(
     found = by_the_card(folder, TEXTS)
     assert set(found) == {"sentence_transformers", "mirrorbench", "transformers"}
     ours = found.pop("mirrorbench")
-    assert ours.shape == (len(TEXTS), 32)
+    assert ours.shape == (len(TEXTS), 9 if "whiten" in spec else 32)
     assert np.abs(ours - ours[0]).max() > 0.01
     for library, vectors in found.items():
-        assert np.abs(vectors - ours).max() < 1e-5, library
+        # Whitened vectors of a random model are long: all its texts have nearly the same vector.
+        assert np.abs(vectors - ours).max() < 1e-5 * max(1, np.abs(ours).max() if "whiten" in spec else 1), library
     own = json.loads((folder / "mirrorbench.json").read_text())["readout"]
     assert own == {"pooling": tuned.pooling.mode, "layers": tuned.pooling.layers,
-                   "max_length": tuned.pooling.max_length}  # fmt: skip
+                   "max_length": tuned.pooling.max_length,
+                   **({"post": "stored"} if "post" in spec else {})}  # fmt: skip
+
+
+def test_a_transformation_is_read_with_the_readout_that_it_was_fitted_for(
+    random_model: Callable[[str], Path], tmp_path: Path
+) -> None:
+    spec, folder = f"{random_model('bert')}+mirror", tmp_path / "enc"
+    mirrorbench.tune(LINES, f"{spec}:post=center", folder, held_out=0, device="cpu")
+    mirrorbench.tune(LINES, spec, tmp_path / "plain", held_out=0, device="cpu")
+    plain, centred = (mirrorbench.load(tmp_path / name, device="cpu").encode(LINES) for name in ("plain", "enc"))
+    assert np.abs(centred - (plain - plain.mean(0))).max() < 1e-5
+    assert "| after pooling | post=center, fitted on the corpus |" in (folder / "README.md").read_text()
+    cls, expected = (mirrorbench.load(f"{tmp_path}/{name}:pooling=cls", device="cpu") for name in ("enc", "plain"))
+    assert np.abs(cls.encode(LINES) - expected.encode(LINES)).max() < 1e-5
+    corpus = tmp_path / "lines.txt"
+    corpus.write_text("\n".join(LINES))
+    other = mirrorbench.load(f"{folder}:post=zscore,corpus={corpus}", device="cpu").encode(LINES)
+    assert np.abs(other - (plain - plain.mean(0)) / plain.std(0)).max() < 1e-3
+    shutil.rmtree(next(folder.glob("*_Dense")))
+    with pytest.raises(ModelUnavailableError, match="holds none"):
+        mirrorbench.load(folder, device="cpu")
 
 
 @pytest.mark.real

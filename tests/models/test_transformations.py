@@ -1,0 +1,160 @@
+"""Transformations after encoding against naive computations and scikit-learn."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from sklearn.decomposition import PCA
+from sklearn.preprocessing import StandardScaler
+
+from mirrorbench.core.errors import EncodingError, ModelUnavailableError, UnknownNameError, UsageError
+from mirrorbench.core.inputs import Array, TextInput
+from mirrorbench.core.specs import parse_spec
+from mirrorbench.models.transformations import Affine, Transformation, fit, split_post, transform
+
+RNG = np.random.default_rng(7)
+# 400 vectors of 12 dimensions that share a large mean and vary much more along some axes than along others.
+VECTORS: Array = (
+    (RNG.normal(size=(400, 12)) * np.geomspace(5, 0.05, 12)) @ RNG.normal(size=(12, 12)) + 3 * RNG.normal(size=12)
+).astype(np.float32)
+
+
+def test_centred_and_z_scored() -> None:
+    centred = fit(VECTORS, Transformation("center")).apply(VECTORS)
+    assert np.abs(centred - StandardScaler(with_std=False).fit_transform(VECTORS.astype(float))).max() < 1e-5
+    scored = fit(VECTORS, Transformation("zscore")).apply(VECTORS)
+    assert np.abs(scored - StandardScaler().fit_transform(VECTORS.astype(float))).max() < 1e-5
+    constant = VECTORS.copy()
+    constant[:, 4] = 2.5
+    assert np.abs(fit(constant, Transformation("zscore")).apply(constant)[:, 4]).max() < 1e-5
+
+
+@pytest.mark.parametrize("k", [0, 5, 12])
+def test_whitened_as_scikit_learn_and_as_the_paper(k: int) -> None:
+    """Su et al. 2021, algorithm 1: "U, Λ, U^T = SVD(Σ); W = (U √Λ^-1)[:, :k]", of each vector "(x - μ) W"."""
+    found = fit(VECTORS, Transformation("whiten", k)).apply(VECTORS)
+    wide = VECTORS.astype(float)
+    u, s, _ = np.linalg.svd(np.cov(wide.T))
+    naive = ((wide - wide.mean(0)) @ (u @ np.diag(s**-0.5)))[:, : k or None]
+    expected = PCA(k or None, whiten=True).fit_transform(wide)
+    assert found.shape == naive.shape == expected.shape
+    assert np.abs(np.cov(found.T.astype(float)) - np.eye(found.shape[1])).max() < 1e-5
+    for oracle in (naive, expected):  # an axis has no sign
+        assert np.abs(found - oracle * np.sign((oracle * found).sum(0))).max() < 1e-5
+        assert np.abs(cosines(found) - cosines(oracle)).max() < 1e-5
+
+
+@pytest.mark.parametrize("d", [0, 1, 3])
+def test_all_but_the_top(d: int) -> None:
+    """Mu and Viswanath 2018: minus the mean and the first D components; D is about d/100, here the one of 12."""
+    found = fit(VECTORS, Transformation("abtt", d)).apply(VECTORS)
+    naive, wide = [], VECTORS.astype(float) - VECTORS.astype(float).mean(0)
+    top = np.linalg.svd(wide, full_matrices=False)[2][: d or 1]
+    for vector in wide:
+        naive.append(vector - sum((axis @ vector) * axis for axis in top))
+    assert np.abs(found - np.array(naive)).max() < 1e-5
+    assert np.abs(cosines(found) - cosines(np.array(naive))).max() < 1e-5
+    assert np.abs(found @ top.T).max() < 1e-4  # nothing is left of them
+    wider = np.hstack([VECTORS] * 25)  # 300 dimensions: 3 axes
+    same = fit(wider, Transformation("abtt", 3)).apply(wider)
+    assert np.array_equal(fit(wider, Transformation("abtt")).apply(wider), same)
+
+
+def cosines(vectors: np.ndarray) -> np.ndarray:
+    unit = vectors.astype(float) / np.linalg.norm(vectors.astype(float), axis=1, keepdims=True)
+    return unit @ unit.T
+
+
+def test_an_axis_without_variance_is_left_out() -> None:
+    """After a layer normalisation vectors lie in a hyperplane; along its normal there is rounding alone."""
+    flat = VECTORS - VECTORS.mean(axis=1, keepdims=True)
+    found = fit(flat, Transformation("whiten")).apply(flat)
+    assert found.shape == (400, 11)
+    assert np.abs(np.cov(found.T.astype(float)) - np.eye(11)).max() < 1e-5
+    with pytest.raises(UsageError, match="whiten=12 keeps more axes than the 11") as caught:
+        fit(flat, Transformation("whiten", 12))
+    assert "Write whiten=11" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("rows", "asked", "hint"),
+    [
+        (400, Transformation("whiten", 9999), "Write at most 12."),
+        (6, Transformation("whiten", 6), "Name a larger corpus"),
+        (400, Transformation("abtt", 12), "Write at most 11."),
+        (1, Transformation("center"), "Name a larger corpus"),
+    ],
+)
+def test_more_than_the_corpus_has(rows: int, asked: Transformation, hint: str) -> None:
+    with pytest.raises(UsageError, match="cannot be fitted on") as caught:
+        fit(VECTORS[:rows], asked)
+    assert hint in caught.value.hint
+
+
+def test_texts_without_known_words_stay_without_a_vector() -> None:
+    holes = np.vstack([np.zeros((50, 12), np.float32), VECTORS])
+    affine = fit(holes, Transformation("whiten"))
+    assert affine.checksum == fit(VECTORS, Transformation("whiten")).checksum
+    assert not affine.apply(holes)[:50].any()
+    with pytest.raises(EncodingError, match="vectors of 3 dimensions do not fit a transformation of 12"):
+        affine.apply(VECTORS[:, :3])
+
+
+def test_each_language_has_its_own() -> None:
+    inputs = [TextInput("a", (), "en"), TextInput("b", (), "fr"), TextInput("c", (), "en")]
+    en, fr = (Affine(np.eye(2) * by, np.zeros(2)) for by in (2, 3))
+    vectors = np.array([[1, 1], [1, 2], [3, 3]], np.float32)
+    assert transform(vectors, inputs, {"fr": fr, "en": en}).tolist() == [[2, 2], [3, 6], [6, 6]]
+    narrow = Affine(np.ones((2, 1)), np.zeros(1))
+    with pytest.raises(EncodingError, match=r"different dimensions: \[1, 2\]"):
+        transform(vectors, inputs, {"en": en, "fr": narrow})
+
+
+def test_weights_for_sentence_transformers(tmp_path: Path) -> None:
+    from safetensors.torch import save_file
+
+    affine = fit(VECTORS, Transformation("whiten", 4))
+    weights = affine.dense()
+    linear = torch.nn.functional.linear(
+        torch.from_numpy(VECTORS), weights["linear.weight"], weights["linear.bias"]
+    ).numpy()
+    assert np.abs(linear - affine.apply(VECTORS)).max() < 1e-4
+    save_file(weights, tmp_path / "dense")
+    assert np.abs(Affine.read(tmp_path / "dense").apply(VECTORS) - linear).max() < 1e-4
+    (tmp_path / "dense").write_bytes(b"cut")
+    with pytest.raises(ModelUnavailableError, match="cannot be read"):
+        Affine.read(tmp_path / "dense")
+
+
+def test_keys_of_a_spec() -> None:
+    spec = parse_spec("x+mirror:post=whiten,whiten=7,corpus=mine,lr=0.1")
+    plain, found = split_post(spec, tuned=True)
+    assert (str(plain), found) == ("x+mirror:corpus=mine,lr=0.1", Transformation("whiten", 7))
+    assert str(split_post(parse_spec("x+base:post=center,corpus=mine,corpus_size=9"))[0]) == "x+base"
+    assert split_post(parse_spec("x:corpus=mine")) == (parse_spec("x:corpus=mine"), None)
+    assert split_post(parse_spec("x:post=abtt"))[1] == Transformation("abtt")
+
+
+@pytest.mark.parametrize(
+    ("spec", "message", "hint"),
+    [
+        ("x:abtt=3", "abtt=3 belongs to post=abtt, which it lacks", "Add post=abtt"),
+        ("x:whiten=3,post=abtt", "whiten=3 belongs to post=whiten, and this is post=abtt", ""),
+        ("x:whiten=0,post=whiten", "whiten=0 is not a whole number from 1 on", ""),
+        ("x:whiten=many,post=whiten", "whiten=many is not a whole number from 1 on", ""),
+        ("x+mirror:post=stored", "these are tuned further", "Write post=center"),
+    ],
+)
+def test_keys_that_mean_nothing(spec: str, message: str, hint: str) -> None:
+    with pytest.raises(UsageError, match=message) as caught:
+        split_post(parse_spec(spec), tuned="mirror" in spec)
+    assert hint in caught.value.hint
+
+
+def test_an_unknown_transformation() -> None:
+    with pytest.raises(UnknownNameError, match="unknown transformation 'whitn'") as caught:
+        split_post(parse_spec("x:post=whitn"))
+    assert "whiten" in caught.value.hint
