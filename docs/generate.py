@@ -44,11 +44,38 @@ def hooks() -> str:
     return "\n".join(lines) + "\n"
 
 
+def backbone_list() -> str:
+    """Every short name of a backbone."""
+    from mirrorbench.models.backbones import BACKBONES, EMBEDDED
+
+    lines = [
+        "# Short names of backbones",
+        "",
+        "A backbone is written as a short name, as OWNER/NAME of the Hugging Face hub or as a directory; each is an encoder,",
+        "alone (a ladder of rows: untuned, then tuned) or with a method (`roberta+mirror`). `mirrorbench list backbones` also",
+        "says which are cached. Language models are read at [CLS] and by mean pooling, and tuned with the paper's recipe;",
+        "a model that its authors made an encoder of texts is read as they read it, and tuned so. The papers' own tuned",
+        "models are one row. A gated model is given only to those who agreed to its terms on the hub.",
+        "",
+        "| short name | model | family | language | size | licence | read |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for known in BACKBONES.values():
+        model = "inside this package" if known.hub_id == EMBEDDED else f"[{known.hub_id}](https://huggingface.co/{known.hub_id})"
+        size = f"{known.millions:g}M" if known.millions else ""
+        read = known.pooling or ", ".join(f"{key}={value}" for key, value in known.readout.items())
+        licence = f"{known.licence}, gated" if known.gated else known.licence
+        cells = (f"`{known.name}`", model, known.family, known.language, size, licence, read)
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
 def pages() -> Iterator[tuple[str, str]]:
     """Path below ``docs/`` and text of every page."""
     yield "commands.md", commands()
     yield "hooks.md", hooks()
     yield "papers.md", paper_list.page()
+    yield "backbones.md", backbone_list()
     yield from task_pages.pages().items()
 
 

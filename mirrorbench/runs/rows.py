@@ -50,9 +50,9 @@ def expand_ladder(spec: EncoderSpec, level: str, plugins: Plugins, protocol: str
 
     A backbone without a method is the papers' ladder, or one row if it has a ``pooling`` or was written by
     ``mirrorbench tune`` (read as its files say, unless the spec says otherwise). Encoder systems and specs with a
-    method are one row. A backbone that is an encoder of texts already has no row of [CLS]. One whose preset of Mirror
-    reads other layers has a mean row of these too, which differs from Mirror's in the tuning alone. A transformation
-    is that of every row.
+    method are one row. A backbone that is an encoder of texts already has one untuned row, read as it was made to be.
+    One whose preset of Mirror reads other layers has a mean row of these too, which differs from Mirror's in the tuning
+    alone. A transformation is that of every row.
 
     Raises:
         UsageError: a bare backbone has a key of the tuning, or its name resembles a short name.
@@ -84,8 +84,8 @@ def expand_ladder(spec: EncoderSpec, level: str, plugins: Plugins, protocol: str
         return (spec.with_method("base").with_params(**{**own, **dict(spec.params)}),)
     rows = []
     for method, params in LADDERS[level]:
-        if params.get("pooling") == "cls" and backbones.pooling_of_texts(spec):
-            continue  # it was made to be read otherwise
+        if params.get("pooling") in ("cls", "mean") and (made := backbones.pooling_of_texts(spec)):
+            params = {"pooling": made}  # it was made to be read so
         as_meant = {"pooling": _padded(str(params["pooling"]), protocol)} if "pooling" in params else {}
         rows.append(spec.with_method(method).with_params(**{**params, **as_meant}))
         layers = (
@@ -93,7 +93,7 @@ def expand_ladder(spec: EncoderSpec, level: str, plugins: Plugins, protocol: str
         )
         if layers and spec.get("layers") is None:
             rows.append(rows[-1].with_params(layers=layers))
-    return tuple(rows)
+    return tuple(dict.fromkeys(rows))
 
 
 def _padded(pooling: str, protocol: str) -> str:
@@ -104,7 +104,7 @@ def _padded(pooling: str, protocol: str) -> str:
 def resolve_recipe(spec: EncoderSpec, level: str, architecture: str, protocol: str, plugins: Plugins) -> Recipe:
     """The recipe of a spec with a method: the paper's preset, then the backbone's own values, then the user's keys.
 
-    A backbone that is an encoder of texts already is read its own way where the preset would read [CLS].
+    A backbone that is an encoder of texts already is read its own way where the preset reads [CLS] or the mean.
     """
     method: Method = plugins.methods[spec.method]
     if not method.tunes:
@@ -113,7 +113,7 @@ def resolve_recipe(spec: EncoderSpec, level: str, architecture: str, protocol: s
                 raise unknown_name(f"key of +{method.name}", key, [*POOLING_KEYS, *POST_KEYS])
     params = {**backbones.presets(spec, method.name, level), **dict(spec.params)}
     preset = method.preset(level, architecture, protocol)
-    if preset.pooling == "cls" and (pooling := backbones.pooling_of_texts(spec)):
+    if preset.pooling in ("cls", "mean", "mean-padded") and (pooling := backbones.pooling_of_texts(spec)):
         preset = replace(preset, pooling=_padded(pooling, protocol))
     recipe = override(preset, params, plugins.augmentations.by_name())
     plugins.poolings.entry(recipe.pooling)

@@ -30,11 +30,6 @@ if TYPE_CHECKING:
 
 
 TEMPLATE = Path(__file__).with_name("model_card.md.jinja")
-# From the backbones' cards on the hub.
-_LICENCES = {
-    "bert": "apache-2.0", "mbert": "apache-2.0", "roberta": "mit", "xlmr": "mit", "deberta": "mit", "pubmedbert": "mit",
-    "minilm": "apache-2.0",
-}  # fmt: skip
 _PAPERS = {
     "mirror": "[Mirror-BERT](https://aclanthology.org/2021.emnlp-main.109)",
     "mirrorwic": "[MirrorWiC](https://aclanthology.org/2021.conll-1.44)",
@@ -252,8 +247,8 @@ def licence_of(name: str, backbone: Path | None) -> str | None:
     """The licence of a backbone: that of a short name, or in the backbone's own card, if its folder has one."""
     from huggingface_hub import ModelCard
 
-    if name in _LICENCES:
-        return _LICENCES[name]
+    if name in BACKBONES and BACKBONES[name].licence:
+        return BACKBONES[name].licence
     card = backbone / "README.md" if backbone else None
     if card is None or not card.is_file():
         return None

@@ -10,6 +10,7 @@ from random_models import Models
 from mirrorbench.core.errors import ModelUnavailableError, UnknownNameError
 from mirrorbench.core.specs import parse_spec
 from mirrorbench.models import backbones
+from mirrorbench.models.pooling import POOLINGS, Pooling
 
 
 # Paper 1, Table 15.
@@ -84,6 +85,46 @@ def unreachable(kind: type[Exception]) -> Callable[..., None]:
         raise kind("cannot reach the hub\nand more")
 
     return download
+
+
+def test_a_model_with_terms_to_agree_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    from huggingface_hub.errors import GatedRepoError
+    from requests import Response
+
+    def refuse(*args: object, **kwargs: object) -> None:
+        raise GatedRepoError("401 Client Error", response=Response())
+
+    monkeypatch.setattr("huggingface_hub.snapshot_download", refuse)
+    with pytest.raises(ModelUnavailableError, match=r"meta-llama/Llama-3\.2-1B could not be had") as caught:
+        backbones.locate(parse_spec("llama3.2"), "en", offline=False)
+    assert "agreed to its terms: https://huggingface.co/meta-llama/Llama-3.2-1B, then hf auth login" in caught.value.hint
+    monkeypatch.setattr("huggingface_hub.snapshot_download", unreachable(OSError))
+    with pytest.raises(ModelUnavailableError) as caught:
+        backbones.locate(parse_spec("qwen3"), "en", offline=False)
+    assert "terms" not in caught.value.hint
+
+
+def test_short_names_are_of_families_that_transformers_opens() -> None:
+    from transformers.models.auto.modeling_auto import MODEL_MAPPING_NAMES
+
+    listed = list(backbones.BACKBONES.values())
+    assert {b.family for b in listed} <= set(MODEL_MAPPING_NAMES)
+    assert len({b.label for b in listed}) == len({b.hub_id for b in listed}) == len(listed)
+    assert {b.pooling for b in listed} <= {"", *POOLINGS}
+    for b in listed:
+        Pooling(**{"mode" if key == "pooling" else key: value for key, value in b.readout.items()})  # raises no error
+
+
+def test_which_backbones_are_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
+    monkeypatch.setattr("huggingface_hub.file_download.HF_HUB_CACHE", str(tmp_path), raising=False)
+    assert [name for name in ("tiny", "e5", "bert") if backbones.is_here(backbones.BACKBONES[name])] == ["tiny"]
+    folder = tmp_path / "models--intfloat--e5-base-v2"  # as huggingface_hub lays a download out
+    (folder / "snapshots" / "abc").mkdir(parents=True)
+    (folder / "snapshots" / "abc" / "config.json").write_text("{}")
+    (folder / "refs").mkdir()
+    (folder / "refs" / "main").write_text("abc")
+    assert [name for name in ("tiny", "e5", "bert") if backbones.is_here(backbones.BACKBONES[name])] == ["tiny", "e5"]
 
 
 @pytest.mark.parametrize(

@@ -35,6 +35,8 @@ def test_a_bare_backbone_is_the_papers_ladder(registered: Plugins, level: str) -
         ("tiny:layers=1", ["tiny+base:layers=1,pooling=cls", "tiny+base:layers=1,pooling=mean",
                            "tiny+mirror:layers=1"]),
         ("minilm:pooling=cls", ["minilm+base:pooling=cls"]),
+        ("bge", ["bge+base:pooling=cls", "bge+mirror"]),
+        ("qwen3-embedding", ["qwen3-embedding+base:pooling=last", "qwen3-embedding+mirror"]),
         ("roberta+base", ["roberta+base"]),
         ("roberta+mirror:lr=1e-5", ["roberta+mirror:lr=1e-05"]),
         ("toy", ["toy"]),
@@ -55,6 +57,8 @@ def test_an_encoder_of_texts_is_tuned_as_it_is_read(registered: Plugins, method:
             named = resolve_recipe(parse_spec(spec.format(method)), level, "bert", protocol, registered)
             assert named.pooling == expected
             assert replace(recipe, pooling=expected) == named
+    for name, pooling in (("bge", "cls"), ("qwen3-embedding", "last"), ("e5", "mean")):
+        assert resolve_recipe(parse_spec(f"{name}+{method}"), level, "bert", "paper", registered).pooling == pooling
     assert resolve_recipe(parse_spec("minilm+mirrorwic"), "wic", "bert", "paper", registered).pooling == "target"
 
 

@@ -44,7 +44,6 @@ LANGUAGES = {
     "ur": "urd-Arab", "zh": "zho-Hans",
 }  # fmt: skip
 """MTEB's names (ISO 639-3 and script) of the languages of corpora and backbones."""
-_MULTILINGUAL = ("mbert", "xlmr", "sapbert-xlmr")
 _RAW_TEXT = ("words-", "wiki", "wic-", "quick-")
 _TRAINED_ON = {"sts-sentences": {"STSBenchmark"}}
 """Tasks of MTEB whose training texts a corpus holds; those in ``_RAW_TEXT`` are of none, others are not known."""
@@ -207,8 +206,8 @@ def _languages(of: _Origin, language: str) -> list[str] | None:
     """Those of the corpus, or of a backbone that has one language, or what MTEB knows."""
     known = backbones.BACKBONES.get(of.backbone)
     codes = [code for card in of.cards for code in card.languages]
-    if not codes and known and of.backbone not in _MULTILINGUAL:
-        codes = [of.backbone[5:] if of.backbone.startswith("bert-") else language if known.by_language else "en"]
+    if not codes and known and known.language != "multilingual":
+        codes = [language if known.by_language else known.language]
     found = dict.fromkeys(LANGUAGES[code] for code in codes if code in LANGUAGES)
     return list(found) if found else of.known.languages if of.known else None
 

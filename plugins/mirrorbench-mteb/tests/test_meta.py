@@ -144,3 +144,19 @@ def test_the_languages_are_mtebs() -> None:
         check_language_code(code)
     corpora = [card for card in builtin_cards().values() if card.kind == "corpus"]
     assert {code for card in corpora for code in card.languages} <= LANGUAGES.keys()
+
+
+def test_short_names_against_mteb() -> None:
+    """Licence, size and language of a short name are those of MTEB's own description, where it has one."""
+    compared = 0
+    for known in backbones.BACKBONES.values():
+        try:
+            theirs = mteb.get_model_meta(known.hub_id, fetch_from_hf=False)
+        except (KeyError, ValueError):
+            continue
+        compared += 1
+        assert not known.licence or known.licence == theirs.license, known.name
+        size = theirs.n_parameters if known.millions else 0
+        assert known.millions * 1e6 == pytest.approx(size, rel=0.02), known.name
+        assert theirs.languages is None or (known.language == "multilingual") == (len(theirs.languages) > 1), known.name
+    assert compared >= 10
