@@ -61,7 +61,11 @@ def backbone_list() -> str:
         "|---|---|---|---|---|---|---|",
     ]
     for known in BACKBONES.values():
-        model = "inside this package" if known.hub_id == EMBEDDED else f"[{known.hub_id}](https://huggingface.co/{known.hub_id})"
+        model = (
+            "inside this package"
+            if known.hub_id == EMBEDDED
+            else f"[{known.hub_id}](https://huggingface.co/{known.hub_id})"
+        )
         size = f"{known.millions:g}M" if known.millions else ""
         read = known.pooling or ", ".join(f"{key}={value}" for key, value in known.readout.items())
         licence = f"{known.licence}, gated" if known.gated else known.licence

@@ -263,7 +263,7 @@ def _from_hub(hub_id: str, revision: str, offline: bool) -> Path:
         unanswered = isinstance(error, LocalEntryNotFoundError) and not offline
         asked = "" if offline else f" and the hub ({type(error).__name__}: {str(error).splitlines()[0][:120]})"
         gated = isinstance(error, GatedRepoError) or any(b.gated and b.hub_id == hub_id for b in BACKBONES.values())
-        terms = f"The hub gives it to those who agreed to its terms: https://huggingface.co/{hub_id}, then hf auth login\n"
+        terms = f"The hub gives it to those who agreed to its terms: {ENDPOINT}/{hub_id}, then hf auth login\n"
         raise ModelUnavailableError(
             f"the model {hub_id} could not be had; tried the local cache ({HF_HUB_CACHE}){asked}",
             f"{terms if gated else ''}Use a local copy:        --encoder ./path/to/model\n"
