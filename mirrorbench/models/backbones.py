@@ -46,7 +46,7 @@ class Backbone:
     readout: Mapping[str, Value] = field(default_factory=dict)
     """Pooling, layers and maximum length of a model that its authors tuned; with it the name is one row, no ladder."""
     pooling: str = ""
-    """Of a backbone that is an encoder of texts already: takes the place of [CLS] and mean in its ladder and recipes."""
+    """Of a backbone that is an encoder of texts already: takes the place of [CLS] and mean in ladder and recipes."""
 
     @classmethod
     def of_line(cls, line: str) -> Backbone:
