@@ -64,6 +64,8 @@ def tune(
 def _print_report(tuned: TunedEncoder) -> None:
     if rows := tuned.rows():
         display.print_rows(rows[0], rows[1:])
+        if tuned.held_out:
+            typer.echo(f"\n{tuned.held_out.verdict}")
         typer.echo("\nNearest neighbours among the held-out lines:")
         for text, before, after in tuned.neighbours:
             typer.echo(f"  {_short(text)}\n    before: {_short(before)}\n    after:  {_short(after)}")

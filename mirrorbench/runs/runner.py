@@ -14,6 +14,8 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import msgspec
+
 from mirrorbench.core.devices import cpu_threads
 from mirrorbench.core.errors import StorageError
 from mirrorbench.core.files import POLL_SECONDS, WriteBehind
@@ -234,7 +236,7 @@ class Runner:
             | lost,
             environment=self._environment,
             created=datetime.now(UTC).isoformat(timespec="seconds"),
-            notes=[*scores.notes, *_notes(cell, task.languages, **lost)],
+            notes=[*scores.notes, *_notes(cell, task.languages, **lost), *_progress(cell, tuning)],
             cost=spent | ({"tuning": tuning.get("cost", {})} if tuning else {}),
             overlap=overlap.to_json() if overlap else None,
             held_out=tuning.get("held_out"),
@@ -263,6 +265,15 @@ def _notes(
         yield f"{spec} reads {targets_cut} targets in part, being longer than {tokens} tokens"
     if targets_missing:
         yield f"{spec} has no token for {targets_missing} targets and reads their whole text"
+
+
+def _progress(cell: Cell, tuning: dict[str, Any]) -> Iterator[str]:
+    """What ``stop=auto`` kept and whether the tuning helped, of a tuned model's description."""
+    if cell.model.recipe and cell.model.recipe.stop == "auto" and tuning.get("held_out"):
+        from mirrorbench.training.progress import Trajectory
+
+        found = msgspec.convert(tuning["held_out"], Trajectory)
+        yield f"{cell.spec}, seed {cell.seed}: {found.verdict}"
 
 
 def _description(encoder: Encoder, pooling: Pooling | None, dimensions: int) -> dict[str, Any]:

@@ -122,7 +122,7 @@ def tune_texts(
     }  # fmt: skip
     description = {
         "spec": str(spec), "recipe": recipe.to_json(), "corpus": corpus, "seed": seed,
-        "identity": model.identity(), "held_out": asdict(report) if report else None,
+        "identity": model.identity(), "held_out": asdict(report) | {"verdict": report.verdict} if report else None,
         "mirrorbench": mirrorbench.__version__,
     }  # fmt: skip
     tuned = TunedEncoder(output, spec, recipe, pooling, corpus, report, _neighbours(pairs, report), seconds)

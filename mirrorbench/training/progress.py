@@ -26,6 +26,13 @@ LOOKS = 10
 """Looks at equal distances along a tuning, beside the one before it."""
 SHOWN = 5
 """Texts whose nearest neighbours are kept."""
+COLLAPSED = 0.5
+"""Share of its effective rank below which a space counts as collapsed: tunings that help raise the rank."""
+LEVEL = 0.05
+"""p-value below which a change of retrieval counts as one."""
+MOVED = 0.1
+"""Change of alignment plus uniformity below which nothing has happened: no score of a task moved by more than .013 with
+it (``benchmarks/stopping.py``)."""
 
 
 def criterion(measures: dict[str, float]) -> float:
@@ -80,6 +87,35 @@ class Trajectory:
     def after(self) -> dict[str, float]:
         """The measures of the tuned model."""
         return self.states[self.kept].measures
+
+    @property
+    def verdict(self) -> str:
+        """In words, whether the tuning helped.
+
+        The effective rank tells a collapse, McNemar's exact test of retrieval a gain or loss, and where retrieval is
+        not separable, alignment plus uniformity what is likely.
+        """
+        from scipy.stats import binomtest
+
+        if self.kept == 0:
+            return "no state was better than that before the tuning, which was kept"
+        kept, before, after = self.states[self.kept], self.before, self.after
+        p = float(binomtest(kept.gained, kept.gained + kept.lost).pvalue) if kept.gained + kept.lost else 1.0
+        retrieval = f"held-out retrieval from {before['accuracy@1']:.3f} to {after['accuracy@1']:.3f} (p = {p:.2g})"
+        sums = [found["alignment"] + found["uniformity"] for found in (before, after)]
+        if after["effective_rank"] < COLLAPSED * before["effective_rank"]:
+            ranks = f"effective rank from {before['effective_rank']:.0f} to {after['effective_rank']:.0f}"
+            told = f"the vectors have collapsed: {ranks}"
+        elif p < LEVEL:
+            told = f"a {'gain' if kept.gained > kept.lost else 'loss'}: {retrieval}"
+        elif abs(sums[1] - sums[0]) < MOVED:
+            told = f"no change worth having: {retrieval}"
+        else:
+            kind = "gain" if sums[1] < sums[0] else "loss"
+            told = f"perhaps a {kind}: alignment + uniformity from {sums[0]:.2f} to {sums[1]:.2f}; {retrieval}"
+        if self.kept == len(self.states) - 1:
+            return told
+        return f"the state at {kept.share:.0%} of the tuning was kept; {told}"
 
     @property
     def columns(self) -> dict[str, State]:

@@ -24,7 +24,7 @@ from mirrorbench.training import progress
 from mirrorbench.training.held_out import measure_pairs, positive_pairs
 from mirrorbench.training.loop import tune_backbone
 from mirrorbench.training.methods import identical_pairs
-from mirrorbench.training.progress import Progress, Trajectory
+from mirrorbench.training.progress import Progress, State, Trajectory
 from mirrorbench.training.recipes import Recipe
 
 TRAIN, ASIDE = TEXTS[:80], positive_pairs(TEXTS[80:], 0, identical_pairs)
@@ -109,6 +109,31 @@ def test_retrieval_comes_first_in_tenths() -> None:
     assert progress.criterion(base | {"uniformity": -3.9, "accuracy@1": 0.8}) < progress.criterion(base)
 
 
+def trajectory(rank: float = 90, hits: tuple[int, int] = (0, 0), sums: float = -2.0, kept: int = 2) -> Trajectory:
+    measures = {"alignment": 0.5, "uniformity": -2.5, "accuracy@1": 0.5, "effective_rank": 91.0}
+    later = measures | {"uniformity": sums - 0.5, "accuracy@1": 0.5 + (hits[0] - hits[1]) / 100, "effective_rank": rank}
+    states = (State(0, measures, 0, 0, ()), State(0.3, later, *hits, ()), State(1, later, *hits, ()))
+    return Trajectory(100, states, kept)
+
+
+@pytest.mark.parametrize(
+    ("found", "told"),
+    [
+        (trajectory(rank=4), "the vectors have collapsed: effective rank from 91 to 4"),
+        (trajectory(hits=(9, 1)), "a gain: held-out retrieval from 0.500 to 0.580 (p = 0.021)"),
+        (trajectory(hits=(1, 9)), "a loss: held-out retrieval from 0.500 to 0.420 (p = 0.021)"),
+        (trajectory(hits=(5, 3)), "no change worth having: held-out retrieval from 0.500 to 0.520 (p = 0.73)"),
+        (trajectory(sums=-3), "perhaps a gain: alignment + uniformity from -2.00 to -3.00; held-out retrieval from"),
+        (trajectory(sums=-1), "perhaps a loss: alignment + uniformity from -2.00 to -1.00; held-out retrieval from"),
+        (trajectory(kept=0), "no state was better than that before the tuning"),
+        (trajectory(kept=1), "the state at 30% of the tuning was kept; no change worth having"),
+    ],
+)
+def test_the_verdict(found: Trajectory, told: str) -> None:
+    """p-values by hand: of ten pairs that changed, nine one way is 2 (1 + 10) / 2^10; five of eight is 2 (93) / 2^8."""
+    assert found.verdict.startswith(told)
+
+
 def test_a_diverging_tuning_fails_by_its_loss(random_model: Models) -> None:
     with pytest.raises(Exception, match="the loss is not finite"):
         tuned(random_model("bert"), replace(PLAIN, lr=1e30))
@@ -124,6 +149,8 @@ def test_the_key_of_the_spec(bench: Bench, random_model: Callable[[str], Path], 
     assert auto.held_out is not None
     found = msgspec.convert(auto.held_out, Trajectory)
     assert found.n == 12
+    assert f"seed 0: {found.verdict}" in auto.notes[-1]
+    assert plain.notes == end.notes == []
     assert found.kept == max(range(len(found.states)), key=lambda row: progress.criterion(found.states[row].measures))
     assert bench.run(f"{path}+mirror:lr=0.01,stop=auto", tasks=["cats"]).computed == 0
     bench.corpus.write_text("".join(f"line number {n}\n" for n in range(30)))
