@@ -19,7 +19,7 @@ PLUGINS = sorted((ROOT / "plugins").glob("*/pyproject.toml"))
 EXPECTED = {
     "mirrorbench-methods": (
         "mirrorbench",
-        ["register_augmentations", "register_losses", "register_methods", "register_papers"],
+        ["register_augmentations", "register_losses", "register_methods", "register_papers", "register_poolings"],
     ),
     "mirrorbench-mteb": ("mteb", ["register_commands", "register_tasks"]),
     "mirrorbench-ray": ("ray", ["register_executors"]),

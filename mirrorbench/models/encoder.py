@@ -101,9 +101,9 @@ class TransformerEncoder:
         """
         started = time.perf_counter()
         found: dict[Pooling, Array] = {}
-        groups: dict[tuple[int, bool], dict[Pooling, None]] = {}
+        groups: dict[tuple[int, bool, str], dict[Pooling, None]] = {}
         for pooling in poolings:
-            groups.setdefault((pooling.max_length, pooling.marked), {})[pooling] = None
+            groups.setdefault((pooling.max_length, pooling.marked, pooling.prompt), {})[pooling] = None
         for left, alike in zip(reversed(range(len(groups))), map(list, groups.values()), strict=True):
             vectors, windowed = self._pass(inputs, alike, (lambda n: None) if left else advance)
             plain = [pooling for pooling in alike if not pooling.of_target]
@@ -253,7 +253,8 @@ def _tokenised(
             found = transformer.locate(some, max_length, poolings[0].marked)
             yield rows, found.ids, found.targets, rows[found.windowed]
         else:
-            yield rows, transformer.tokenize([item.text for item in some], max_length), None, rows[:0]
+            ids = transformer.tokenize([item.text for item in some], max_length, poolings[0].prompt)
+            yield rows, ids, None, rows[:0]
 
 
 @dataclass(eq=False)

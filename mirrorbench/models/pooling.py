@@ -30,20 +30,34 @@ class Pooling:
         layers: a Python slice of (embeddings, layer 1, ..., layer n); ``-1:`` is the last layer, ``-4:`` the mean of
             the last four.
         max_length: tokens kept of each text, special tokens included; overrides the tokenizer's setting.
+        prompt: what is read instead of each text: a text with ``{text}`` in it, and perhaps ``{mask}``. Its own tokens
+            do not count for ``max_length``.
     """
 
     mode: str = "mean"
     layers: str = "-1:"
     max_length: int = DEFAULT_MAX_LENGTH
+    prompt: str = ""
 
     def __post_init__(self) -> None:
         if not 3 <= self.max_length <= 1_000_000:
             raise UsageError(f"max_length={self.max_length} is out of range", "It must be at least 3 tokens.")
         parse_layers(self.layers)
+        if self.prompt and self.prompt.count("{text}") != 1:
+            raise UsageError(f"prompt={self.prompt} has no place for the text, or more than one", "Write {text} once.")
+        if self.prompt and self.of_target:
+            problem = f"prompt= stands around a whole text, and pooling={self.mode} reads a word in it"
+            raise UsageError(problem, "Leave one of them out.")
 
     def __str__(self) -> str:
-        # Hashed into encoders' fingerprints: the old names keep stored results valid.
-        return f"Readout(pooling={self.mode!r}, layers={self.layers!r}, max_length={self.max_length!r})"
+        # Hashed into encoders' fingerprints: the old names, and no prompt where there is none, keep results valid.
+        prompt = f", prompt={self.prompt!r}" if self.prompt else ""
+        return f"Readout(pooling={self.mode!r}, layers={self.layers!r}, max_length={self.max_length!r}{prompt})"
+
+    @property
+    def identity(self) -> list[str | int]:
+        """What determines the vectors."""
+        return [self.mode, self.layers, self.max_length, *([self.prompt] if self.prompt else [])]
 
     @property
     def of_target(self) -> bool:

@@ -182,16 +182,35 @@ class Transformer:
         """Number of weights."""
         return sum(p.numel() for p in self.model.parameters())
 
-    def tokenize(self, texts: Sequence[str], max_length: int) -> Ragged:
+    def tokenize(self, texts: Sequence[str], max_length: int, prompt: str = "") -> Ragged:
         """Token ids of each text, with special tokens, cut to ``max_length``, not padded.
 
-        Surrounding spaces are stripped: byte-level tokenizers would make tokens of them.
+        Surrounding spaces are stripped: byte-level tokenizers would make tokens of them. The tokens of a ``prompt``
+        (see ``Pooling``) come on top, as far as the model has positions.
         """
         self._check_length(max_length)
         if not texts:
             return Ragged.of([])
         whole = [text.strip() for text in texts]
-        return Ragged.of(self.tokenizer(whole, truncation=True, max_length=max_length, **_IDS_ONLY)["input_ids"])
+        if not prompt:
+            return Ragged.of(self.tokenizer(whole, truncation=True, max_length=max_length, **_IDS_ONLY)["input_ids"])
+        (before, after), (first, last) = self.prompt_ids(prompt), self.special_tokens
+        if self.positions:
+            max_length = min(max_length, self.positions - len(before) - len(after))
+        if max_length <= first + last:
+            raise UsageError(f"prompt={prompt} leaves no room for a text", "Shorten it, or raise max_length.")
+        ids = self.tokenizer(whole, truncation=True, max_length=max_length, **_IDS_ONLY)["input_ids"]
+        rows = ((row, len(row) - last) for row in ids)
+        return Ragged.of([row[:first] + before + row[first:end] + after + row[end:] for row, end in rows])
+
+    def prompt_ids(self, prompt: str) -> tuple[list[int], list[int]]:
+        """Token ids of a prompt before and after the text, without special tokens."""
+        if "{mask}" in prompt and not self.tokenizer.mask_token:
+            problem = f"prompt={prompt} has a mask, and the tokenizer of {self.path.name} has none"
+            raise UsageError(problem, "Leave {mask} out, or use another backbone.")
+        before, after = prompt.replace("{mask}", self.tokenizer.mask_token or "").split("{text}")
+        found = self.tokenizer([before, after], add_special_tokens=False, **_IDS_ONLY)["input_ids"]
+        return found[0], found[1]
 
     def locate(self, inputs: Sequence[TextInput], max_length: int, with_marks: bool = False) -> LocatedTargets:
         """As ``tokenize``, with the positions of targets; long texts are cut to a window around their target.
@@ -214,8 +233,8 @@ class Transformer:
         for row, (ids, offsets) in enumerate(zip(whole["input_ids"], whole["offset_mapping"], strict=True)):
             target, out = (covering(offsets, texts[row], some[row]) for some in (spans, marks))
             if len(out):
-                ids, target = without(ids, target, out, max_length, self._special_tokens[1])
-            kept, positions = cut_to(ids, target, max_length, self._special_tokens)
+                ids, target = without(ids, target, out, max_length, self.special_tokens[1])
+            kept, positions = cut_to(ids, target, max_length, self.special_tokens)
             windowed += [row] * (len(ids) > max_length)
             missing += not len(target)
             cut += len(positions) < len(target)
@@ -224,7 +243,7 @@ class Transformer:
         return LocatedTargets(Ragged.of(kept_ids), Ragged.of(targets), np.array(windowed, dtype=np.int64), cut, missing)
 
     @cached_property
-    def _special_tokens(self) -> tuple[int, int]:
+    def special_tokens(self) -> tuple[int, int]:
         """Numbers of special tokens before and after a text."""
         of_text = [number is not None for number in self.tokenizer("a", truncation=False).sequence_ids()]
         return of_text.index(True), of_text[::-1].index(True)

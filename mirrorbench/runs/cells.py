@@ -140,7 +140,7 @@ class Cell:
         pooling = self.pooling
         return {
             "weights": self.model.identity(),
-            "readout": [pooling.mode, pooling.layers, pooling.max_length] if pooling else None,
+            "readout": pooling.identity if pooling else None,
             "precision": self.precision,
             "task": self.task,
             "task_version": self.task_version,

@@ -29,7 +29,7 @@ WRITE_EVERY = {"cpu": 8_192, "mps": 8_192, "cuda": 65_536}
 
 def embeddings_key(encoder: Encoder, pooling: Pooling | None, model: ModelRef, precision: str) -> str:
     """The cache's name for the vectors of an encoder."""
-    read = [pooling.mode, pooling.layers, pooling.max_length] if pooling else model.spec.backbone
+    read = pooling.identity if pooling else model.spec.backbone
     parts = {"encoder": encoder.fingerprint, "readout": read, "precision": precision, "computation": COMPUTATION}
     return digest(parts)
 

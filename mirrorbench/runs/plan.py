@@ -264,7 +264,7 @@ class Planner:
         positions = backbones.max_positions(backbones.configuration(path).get)
         if positions and spec.get("train_max_length") is None:  # a method's preset, within what the model can take
             recipe = replace(recipe, train_max_length=min(recipe.train_max_length, positions))
-        pooling = Pooling(recipe.pooling, recipe.layers, _max_length(spec, path, max_length))
+        pooling = recipe.readout(_max_length(spec, path, max_length))
         base = ModelRef(spec, backbones.fingerprint(path), path, spec.method)
         if not method.tunes:
             return [(base, pooling)]

@@ -14,7 +14,7 @@ from mirrorbench.models.transformations import CORPUS_KEYS, POST_KEYS, split_pos
 from mirrorbench.training.methods import Method
 from mirrorbench.training.recipes import OUTSIDE_KEYS, RECIPE_KEYS, Recipe, override
 
-POOLING_KEYS = ("pooling", "layers", "max_length")
+POOLING_KEYS = ("pooling", "layers", "max_length", "prompt")
 
 # What a bare backbone stands for: the rows of the papers' tables, from worst to best.
 Ladder = tuple[tuple[str, dict[str, Value]], ...]

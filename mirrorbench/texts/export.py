@@ -47,6 +47,11 @@ _FLAGS = {"cls": "cls_token", "mean": "mean_tokens", "last": "lasttoken", "weigh
 
 def check_exportable(pooling: Pooling) -> None:
     """Raise where other libraries do not have this pooling."""
+    if pooling.prompt:
+        problem = (
+            "an encoder with a prompt cannot be exported, since sentence-transformers puts prompts before texts only"
+        )
+        raise UsageError(problem, "Use it from the cache (mirrorbench run, encode), or tune without prompt=.")
     if pooling.mode not in _FLAGS:
         why = "averages over padding too" if pooling.mode == "mean-padded" else "is none of sentence-transformers'"
         problem = f"pooling={pooling.mode} {why}, so it cannot be exported"

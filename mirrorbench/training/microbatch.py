@@ -29,7 +29,6 @@ from mirrorbench.models.batching import (
     even_batches,
     similar_length_batches,
 )
-from mirrorbench.models.pooling import Pooling
 from mirrorbench.models.transformer import Transformer
 from mirrorbench.training.augmentations import Augmentation, AugmentationContext, in_use
 from mirrorbench.training.cpu_functions import fast_cpu_functions
@@ -142,11 +141,12 @@ class PairTokenizer:
         return [found[item] if item in found else self._known[item] for item in inputs]
 
     def _tokenize(self, inputs: Sequence[TextInput]) -> Iterator[tuple[TokenIds, TokenIds | None]]:
-        pooling = Pooling(self.recipe.pooling)
+        length = self.recipe.train_max_length
+        pooling = self.recipe.readout(length)
         if pooling.of_target:
-            located = self.transformer.locate(inputs, self.recipe.train_max_length, pooling.marked)
+            located = self.transformer.locate(inputs, length, pooling.marked)
             return zip(located.ids, located.targets, strict=True)
-        ids = self.transformer.tokenize([item.text for item in inputs], self.recipe.train_max_length)
+        ids = self.transformer.tokenize([item.text for item in inputs], length, pooling.prompt)
         return ((row, None) for row in ids)
 
 

@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mirrorbench.core.errors import TuningError
-from mirrorbench.models.pooling import Pooling
 
 if TYPE_CHECKING:
     import torch
@@ -44,7 +43,7 @@ class Objective:
     def __init__(self, transformer: Transformer, recipe: Recipe) -> None:
         self.transformer = transformer
         self.recipe = recipe
-        self.pooling = Pooling(recipe.pooling, recipe.layers, recipe.train_max_length)
+        self.pooling = recipe.readout(recipe.train_max_length)
         self.pad_to = recipe.train_max_length if recipe.pooling == "mean-padded" else 0
         self.readers: tuple[Transformer | None, Transformer | None] = (transformer, transformer)
         self.modules: list[nn.Module] = []

@@ -13,7 +13,6 @@ from mirrorbench.core.devices import on_gpu
 from mirrorbench.core.errors import EncodingError
 from mirrorbench.core.inputs import TextInput
 from mirrorbench.models.encoder import TransformerEncoder
-from mirrorbench.models.pooling import Pooling
 from mirrorbench.training.held_out import measure_pairs, nearest_rows
 
 if TYPE_CHECKING:
@@ -143,7 +142,7 @@ class Progress:
         told: Callable[[int], None] = lambda n: None,
     ) -> None:  # fmt: skip
         self.transformer, self.pairs, self.total, self.told = transformer, pairs, total, told
-        self.pooling = Pooling(recipe.pooling, recipe.layers, recipe.train_max_length)
+        self.pooling = recipe.readout(recipe.train_max_length)
         self.keeps_best = recipe.stop == "auto"
         self.states: list[State] = []
         self.done = self.best = 0

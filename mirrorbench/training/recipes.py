@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from mirrorbench.core.errors import UsageError, unknown_name
 from mirrorbench.core.specs import Value
+from mirrorbench.models.pooling import Pooling
 
 if TYPE_CHECKING:
     from mirrorbench.training.augmentations import Augmentation
@@ -54,6 +55,8 @@ class Recipe:
     ``in-batch``: SimCSE's, the second views alone as negatives of the first; or one that a plugin registered."""
     augment: tuple[tuple[str, float], ...] = ()
     """Augmentations and their rates, sorted by name (``dropout``, ``span_mask`` ...)."""
+    prompt: str = ""
+    """What is read instead of each text, in tuning and afterwards: see ``mirrorbench.models.pooling``."""
     drop_last: bool = False
     """Whether an incomplete last batch is skipped (released code) or the strings are spread evenly."""
     clean_corpus: bool = True
@@ -75,9 +78,14 @@ class Recipe:
     def to_json(self) -> dict[str, Any]:
         """A JSON object with every field that the loss uses."""
         unused = [] if self.loss == MULTI_SIMILARITY else [*LOSS_PARAMETERS["paper"]]
-        unused += ["stop"] if self.stop == "end" else []  # identities of before this key stay as they are
+        # Identities of before these keys stay as they are.
+        unused += [key for key, before in (("stop", "end"), ("prompt", "")) if getattr(self, key) == before]
         found = {**asdict(self), "augment": dict(self.augment)}
         return {key: value for key, value in found.items() if key not in unused}
+
+    def readout(self, max_length: int) -> Pooling:
+        """How texts of at most so many tokens are read."""
+        return Pooling(self.pooling, self.layers, max_length, self.prompt)
 
     def rate(self, augmentation: str) -> float:
         """The rate of one augmentation, 0 where the recipe does not use it."""

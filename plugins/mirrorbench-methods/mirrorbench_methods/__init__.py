@@ -7,7 +7,7 @@ from pathlib import Path
 from mirrorbench import hookimpl
 from mirrorbench.core.hooks import Register
 from mirrorbench.training.methods import Method
-from mirrorbench_methods import ct, diffcse, esimcse, simcse, tsdae
+from mirrorbench_methods import ct, diffcse, esimcse, promptbert, simcse, tsdae
 
 _LEVELS = {"wic": "sentence"}
 """Of words in context these methods encode the whole sentence."""
@@ -32,6 +32,11 @@ def register_methods(register: Register) -> None:
         "DiffCSE: SimCSE, and a second model that finds replaced tokens by the string's vector",
     )
     register(
+        "promptbert",
+        Method("promptbert", promptbert.preset, label="{backbone} + PromptBERT", levels=_LEVELS),
+        "PromptBERT: the mask in a sentence about the string; two sentences make the two views",
+    )
+    register(
         "ct",
         Method("ct", ct.preset, label="{backbone} + CT", pairs=ct.pairs, levels=_LEVELS),
         "Contrastive Tension: two copies of the model agree on the same string and on no others",
@@ -48,8 +53,17 @@ def register_losses(register: Register) -> None:
     """What they minimise."""
     register("momentum-contrast", esimcse.MomentumContrast, "in-batch, with negatives of earlier batches (ESimCSE)")
     register("difference", diffcse.Difference, "in-batch, and which tokens of a changed string are replaced (DiffCSE)")
+    register(
+        "templates", promptbert.Templates, "in-batch, of masks in two templates less the templates' own (PromptBERT)"
+    )
     register(ct.LOSS, ct.ContrastiveTension, "cross-entropy of whether two strings are the same (CT)")
     register("reconstruction", tsdae.Reconstruction, "cross-entropy of each token of the whole string (TSDAE)")
+
+
+@hookimpl
+def register_poolings(register: Register) -> None:
+    """How they read texts."""
+    register("mask", promptbert.mask_token, "the mask token's vector, of prompts with {mask}")
 
 
 @hookimpl

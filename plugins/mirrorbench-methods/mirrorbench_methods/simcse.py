@@ -32,6 +32,17 @@ def preset(level: str, architecture: str, protocol: str) -> Recipe:
     )  # fmt: skip
 
 
+def dense(model: Any) -> Any:
+    """A dense layer of the model's width, initialised as its layers were, and a tanh."""
+    import torch
+
+    config, like = model.config, next(model.parameters())
+    layer = torch.nn.Linear(config.hidden_size, config.hidden_size)
+    torch.nn.init.normal_(layer.weight, std=getattr(config, "initializer_range", 0.02))
+    torch.nn.init.zeros_(layer.bias)
+    return torch.nn.Sequential(layer, torch.nn.Tanh()).to(like.device, like.dtype)
+
+
 class Head:
     """A dense layer of the model's own width and a tanh over the vectors of the last layer, in training only.
 
@@ -53,14 +64,7 @@ class Head:
         """
         if not rate:
             return None
-        import torch
-
-        config = model.config
-        dense = torch.nn.Linear(config.hidden_size, config.hidden_size)
-        torch.nn.init.normal_(dense.weight, std=getattr(config, "initializer_range", 0.02))
-        torch.nn.init.zeros_(dense.bias)
-        like = next(model.parameters())
-        model.simcse_head = torch.nn.Sequential(dense, torch.nn.Tanh()).to(like.device, like.dtype)
+        model.simcse_head = dense(model)
         hook = model.register_forward_hook(_through_the_head)
 
         def detach() -> None:

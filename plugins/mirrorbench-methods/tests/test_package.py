@@ -19,6 +19,7 @@ LABELS = {
     "simcse": "tiny + SimCSE",
     "esimcse": "tiny + ESimCSE",
     "diffcse": "tiny + DiffCSE",
+    "promptbert": "tiny + PromptBERT",
     "ct": "tiny + CT",
     "tsdae": "tiny + TSDAE",
 }
@@ -53,13 +54,13 @@ def test_a_loss_without_its_pairs_is_an_error_with_a_way_out(said: Said) -> None
 
 
 def test_what_is_published_is_listed_with_rows_that_can_be_measured(plugins: Plugins) -> None:
-    tables = [paper_tables(plugins)[name] for name in ("simcse/table5", "esimcse/sts", "diffcse/sts")]
+    tables = [paper_tables(plugins)[name] for name in ("simcse/table5", "esimcse/sts", "diffcse/sts", "promptbert/sts")]
     for table in tables:
         assert isinstance(table, PaperTable)
         assert len(table.targets()) == 8 * len(table.rows)
         for row, printed in zip(table.rows, table.printed, strict=True):
             values = [cell.value for cell in printed]
-            assert np.mean(values[:-1]) == pytest.approx(values[-1], abs=6e-5)  # type: ignore[arg-type]
+            assert np.mean(values[:-1]) == pytest.approx(values[-1], abs=2e-4)  # type: ignore[arg-type]
             assert row.spec is not None
             method, params = plugins.methods[row.spec.method], dict(row.spec.params)
             override(method.preset("sentence", "bert", "paper"), params, plugins.augmentations.by_name())

@@ -27,7 +27,8 @@ def opened(plugins: Plugins, method: str, **changes: Any) -> tuple[Transformer, 
     registered = plugins.augmentations.by_name()
     preset = plugins.methods[method].preset("sentence", "bert", "paper")
     recipe = override(preset, {"train_max_length": 64, **changes}, registered)
-    return open_for_tuning(TINY, recipe, registered, torch.device("cpu")), recipe
+    poolings = plugins.poolings.by_name()
+    return open_for_tuning(TINY, recipe, registered, torch.device("cpu"), poolings=poolings), recipe
 
 
 def tuned(
