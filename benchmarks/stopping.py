@@ -1,6 +1,7 @@
 """Do measures of held-out strings follow the score of a task, and what does ``stop=auto`` pick by them?
 
-    python benchmarks/stopping.py [--encoder tiny|minilm] [--corpus sentences|words]... [--lr X]... [--json FILE]
+    python benchmarks/stopping.py [--encoder tiny|minilm] [--corpus sentences|words]... [--lr X]... [--epochs N]...
+                                  [--json FILE]
 
 Mirror tunes the backbone on the embedded sentences and words, one seed, by learning rates from a fifth of the recipe's
 to far too high. A longer tuning begins as a shorter one, so one tuning a rate is enough for all lengths: after each
@@ -38,7 +39,7 @@ from mirrorbench.training.progress import LOOKS, Progress, criterion
 
 CORPORA = {"sentences": ("sentence", "quick-sentences", "quick-sts"), "words": ("word", "quick-words", "quick-simlex")}
 LENGTHS = (1, 3, 10)
-"""Epochs."""
+"""Epochs, by default."""
 FACTORS = (0.2, 1.0, 5.0, 25.0)
 """Of the recipe's learning rate."""
 CRITERIA: dict[str, Callable[[dict[str, float]], float]] = {
@@ -78,7 +79,7 @@ class Watched(Progress):
             self.scores.append(self.score())
 
 
-def sweep(session: Session, encoder: str, corpus: str, rates: list[float]) -> Iterator[Point]:
+def sweep(session: Session, encoder: str, corpus: str, rates: list[float], lengths: list[int]) -> Iterator[Point]:
     """The states of a tuning by each learning rate; one that diverges ends there."""
     level, name, task_name = CORPORA[corpus]
     work = session.workspace
@@ -89,7 +90,7 @@ def sweep(session: Session, encoder: str, corpus: str, rates: list[float]) -> It
     preset = planner.models(Request((spec,), (), corpus=name), spec, level)[0][0].recipe
     assert preset is not None
     for lr in rates or [preset.lr * factor for factor in FACTORS]:
-        request = Request((spec.with_params(lr=lr, epochs=max(LENGTHS)),), (), corpus=name)
+        request = Request((spec.with_params(lr=lr, epochs=max(lengths)),), (), corpus=name)
         model, pooling = planner.models(request, request.encoders[0], level)[0]
         assert model.recipe is not None
         assert model.corpus is not None
@@ -108,7 +109,7 @@ def sweep(session: Session, encoder: str, corpus: str, rates: list[float]) -> It
             return score_task(task, items, found, "paper", work.plugins.metrics).metrics[task.main_metric]
 
         pairs = positive_pairs(aside, 0, work.plugins.methods["mirror"].pairs)
-        marks = sorted({len(texts) * length * tenth // LOOKS for length in LENGTHS for tenth in range(1, LOOKS + 1)})
+        marks = sorted({len(texts) * length * tenth // LOOKS for length in lengths for tenth in range(1, LOOKS + 1)})
         total = len(texts) * model.recipe.epochs
         watched = Watched(transformer, model.recipe, pairs, total, marks=marks, score=score)
         try:
@@ -130,13 +131,13 @@ def tenths(points: list[Point], length: int) -> list[Point]:
     return [points[i] for i in sorted(found)]
 
 
-def report(points: list[Point]) -> None:
+def report(points: list[Point], lengths: list[int]) -> None:
     """Print the correlations, and what each criterion picks."""
     scored = [point for point in points if point["score"] is not None]
     rows, picks = [], []
     for (corpus, lr), own in groupby(points, key=lambda p: (p["corpus"], p["lr"])):
         states = list(own)
-        for length in LENGTHS:
+        for length in lengths:
             some = tenths(states, length)
             values = [p["score"] if p["score"] is not None else -1.0 for p in some]
             chosen = [max(some, key=choose) for choose in CRITERIA.values()]
@@ -169,19 +170,20 @@ def main() -> None:
     parser.add_argument("--encoder", default="tiny", help="tiny or minilm")
     parser.add_argument("--corpus", action="append", choices=list(CORPORA), help="by default both")
     parser.add_argument("--lr", action="append", type=float, help="by default four, from those of the recipe")
+    parser.add_argument("--epochs", action="append", type=int, help="lengths of a tuning; by default 1, 3 and 10")
     parser.add_argument("--json", type=Path, help="write all states here; with a file that exists, report on it alone")
     asked = parser.parse_args()
-    started = time.perf_counter()
+    started, lengths = time.perf_counter(), asked.epochs or list(LENGTHS)
     if asked.json and asked.json.exists():
-        report(json.loads(asked.json.read_text()))
+        report(json.loads(asked.json.read_text()), lengths)
         return
     session = Session(device="cpu", offline=True)
     with cpu_threads(int(os.environ.get("OMP_NUM_THREADS", torch.get_num_threads()))):
         corpora = asked.corpus or list(CORPORA)
-        points = [p for corpus in corpora for p in sweep(session, asked.encoder, corpus, asked.lr or [])]
+        points = [p for corpus in corpora for p in sweep(session, asked.encoder, corpus, asked.lr or [], lengths)]
     if asked.json:
         asked.json.write_text(json.dumps(points, indent=1) + "\n")
-    report(points)
+    report(points, lengths)
     print(f"\n{asked.encoder}: {time.perf_counter() - started:.0f} s, {torch.get_num_threads()} threads")
 
 
