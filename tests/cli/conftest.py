@@ -25,15 +25,15 @@ class Said:
     out: str
     err: str
 
-    def works(self, *messages: str) -> Said:
-        """Asserts that the exit code is 0, and messages on standard output."""
+    def assert_works(self, *messages: str) -> Said:
+        """Exit code 0, and messages on standard output."""
         assert self.code == 0, self.err
         for message in messages:
             assert message in self.out
         return self
 
-    def fails(self, code: int, *messages: str, out: str | None = None) -> Said:
-        """Asserts the exit code, messages on standard error, and, if given, all that stands on standard output."""
+    def assert_fails(self, code: int, *messages: str, out: str | None = None) -> Said:
+        """The exit code, messages on standard error, and, if given, all that stands on standard output."""
         assert self.code == code, self.err
         for message in messages:
             assert message in self.err

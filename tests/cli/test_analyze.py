@@ -45,7 +45,7 @@ def test_isotropy_of_the_embedded_model(analyze: Callable, folder: Path) -> None
     (folder / "texts.txt").write_text("\n".join(texts), encoding="utf-8")
     said = analyze(
         "isotropy", "-e", PLAIN, "-e", "tiny+base:pooling=cls", "--texts", "texts.txt", "-f", "svg,png"
-    ).works()
+    ).assert_works()
     first, second = table(said)
     assert (first["encoder"], second["encoder"]) == ("tiny-mp", "tiny-CLS")
     vectors = mirrorbench.load("tiny").encode(texts)
@@ -66,7 +66,7 @@ def test_repeats_stay_under_the_released_protocol(analyze: Callable, folder: Pat
     lines = ["a cat", "a dog", "a cat", "a cat ", "the tall ship"]
     (folder / "texts.txt").write_text("\n".join(lines), encoding="utf-8")
     for protocol, texts in (("paper", ["a cat", "a dog", "the tall ship"]), ("released", lines)):
-        analyze("isotropy", "-e", PLAIN, "--texts", "texts.txt", "--protocol", protocol, "-f", "none").works()
+        analyze("isotropy", "-e", PLAIN, "--texts", "texts.txt", "--protocol", protocol, "-f", "none").assert_works()
         (row,) = rows(folder / "analysis" / "isotropy-quick-sts.csv")
         vectors = mirrorbench.load(PLAIN).encode(texts).astype(np.float64)
         assert int(row["n"]) == len(texts)
@@ -80,7 +80,7 @@ def test_layers_of_a_random_model(analyze: Callable, folder: Path, random_model:
     path = random_model("bert")
     analyze(
         "layers", "-e", f"{path}+base", "-t", "quick-sts", "--texts", "texts.txt", "-o", "out", "-f", "none"
-    ).works()
+    ).assert_works()
     found = rows(folder / "out" / "layers-quick-sts.csv")
     assert [row["layer"] for row in found] == ["0", "1", "2", "3"]
     spans = {"the cat sat here": [(0, 3), (4, 7), (8, 11), (12, 16)], "a dog ran": [(0, 1), (2, 5), (6, 9)]}
@@ -97,7 +97,7 @@ def test_layers_of_a_random_model(analyze: Callable, folder: Path, random_model:
 
 
 def test_predictions_are_computed_once(analyze: Callable, folder: Path) -> None:
-    said = analyze("similarity", "-e", PLAIN, "-f", "svg").works()
+    said = analyze("similarity", "-e", PLAIN, "-f", "svg").assert_works()
     assert [row["pairs"] for row in table(said)] == ["low", "middle", "high"]
     (path,) = (folder / "results").rglob("seed-0.npz")
     stored = np.load(path)
@@ -108,7 +108,9 @@ def test_predictions_are_computed_once(analyze: Callable, folder: Path) -> None:
     low = stored["scores"][gold < gold.min() + np.ptp(gold) / 3]
     assert bands[0]["mean"] == pytest.approx(low.mean())
     before = path.stat().st_mtime_ns
-    said = analyze("errors", "-e", PLAIN, "-e", "tiny+base:pooling=cls", "-t", "quick-sts", "--show", "2").works()
+    said = analyze(
+        "errors", "-e", PLAIN, "-e", "tiny+base:pooling=cls", "-t", "quick-sts", "--show", "2"
+    ).assert_works()
     assert path.stat().st_mtime_ns == before
     shifts = rows(folder / "analysis" / "errors-quick-sts.csv")
     assert len(shifts) == 250
@@ -119,21 +121,21 @@ def test_predictions_are_computed_once(analyze: Callable, folder: Path) -> None:
 
 def test_roc_and_projection_of_words_in_context(analyze: Callable, folder: Path, random_model: Callable) -> None:
     model = f"{random_model('bert')}+base:pooling=target"
-    said = analyze("roc", "-e", model, "-f", "none").works()
+    said = analyze("roc", "-e", model, "-f", "none").assert_works()
     (path,) = (folder / "results").rglob("seed-0.npz")
     stored = np.load(path)
     test = stored["splits"] == "train"  # the embedded part of the data is scored on its train split
     area = roc_auc_score(stored["gold"][test], stored["scores"][test])
     assert float(table(said)[0]["auc"]) == pytest.approx(area, abs=1e-4)
     assert rows(folder / "analysis" / "roc-quick-wic.csv")[0]["threshold"] == "inf"
-    said = analyze("projection", "-e", model, "--method", "pca", "-f", "png").works()
+    said = analyze("projection", "-e", model, "--method", "pca", "-f", "png").assert_works()
     assert len(rows(folder / "analysis" / "projection-contexts-pca.csv")) == 36
     assert table(said)[0]["senses"] == "3"
-    analyze("projection", "-e", model, "--method", "pca", "--word", "summer", "-f", "none").works()
+    analyze("projection", "-e", model, "--method", "pca", "--word", "summer", "-f", "none").assert_works()
     found = rows(folder / "analysis" / "projection-summer-pca.csv")
     assert {row["sense"] for row in found} == {"season", "person", "beam"}
     for arguments in (("--word", "autumn"), ("--method", "mds"), ("--word", "spring", "--texts", "x")):
-        said = analyze("projection", "-e", model, *arguments).fails(2)
+        said = analyze("projection", "-e", model, *arguments).assert_fails(2)
         assert said.err
 
 
@@ -142,7 +144,7 @@ def test_curves_of_a_sweep(toys: Callable, analyze: Callable, folder: Path, rand
     model = f"{random_model('bert')}+mirror:corpus=texts.txt"
     specs = [f"{model},corpus_size={n}" for n in (4, 8)]
     assert toys("-e", specs[0], "-e", specs[1], "-t", "cats,dogs", "--seeds", "2").code == 0
-    analyze("curves", "results", "--x", "corpus_size", "-t", "cats", "--log", "--plugin", str(PLUGIN)).works()
+    analyze("curves", "results", "--x", "corpus_size", "-t", "cats", "--log", "--plugin", str(PLUGIN)).assert_works()
     found = rows(folder / "analysis" / "curves-corpus_size.csv")
     assert [(row["task"], row["corpus_size"], row["seeds"]) for row in found] == [
         ("cats", "4", "2"),
@@ -151,12 +153,12 @@ def test_curves_of_a_sweep(toys: Callable, analyze: Callable, folder: Path, rand
     stored = [json.loads(p.read_text()) for p in (folder / "results").rglob("cats/seed-*.json")]
     four = [one["main_score"] for one in stored if one["cell"]["corpus"]["n"] == 4]
     assert float(found[0]["mean"]) == pytest.approx(np.mean(four))
-    analyze("curves", "results", "--x", "lr").fails(2, "two values of lr")
+    analyze("curves", "results", "--x", "lr").assert_fails(2, "two values of lr")
 
 
 def test_frequency_without_results(analyze: Callable, folder: Path) -> None:
     pytest.importorskip("wordfreq", reason="frequency buckets need the extra 'words'")
-    said = analyze("frequency", "-f", "pdf").works()
+    said = analyze("frequency", "-f", "pdf").assert_works()
     found = table(said)
     assert len(found) == 10
     counts = [int(row["words"]) for row in found]
@@ -179,7 +181,7 @@ def test_frequency_without_results(analyze: Callable, folder: Path) -> None:
 )
 def test_mistakes_are_explained(analyze: Callable, arguments: tuple[str, ...], needle: str) -> None:
     plugin = ("--plugin", str(PLUGIN)) if "letters" in arguments else ()
-    analyze(*arguments, *plugin).fails(2, needle)
+    analyze(*arguments, *plugin).assert_fails(2, needle)
 
 
 def test_without_matplotlib_the_numbers_remain(
@@ -187,8 +189,10 @@ def test_without_matplotlib_the_numbers_remain(
 ) -> None:
     (folder / "texts.txt").write_text("one text\nanother text\n", encoding="utf-8")
     monkeypatch.setattr(figures, "find_spec", lambda name: None)
-    analyze("isotropy", "-e", PLAIN, "--texts", "texts.txt", "-f", "pdf").fails(2, "pip install 'mirrorbench[figures]'")
-    said = analyze("isotropy", "-e", PLAIN, "--texts", "texts.txt").works()
+    analyze("isotropy", "-e", PLAIN, "--texts", "texts.txt", "-f", "pdf").assert_fails(
+        2, "pip install 'mirrorbench[figures]'"
+    )
+    said = analyze("isotropy", "-e", PLAIN, "--texts", "texts.txt").assert_works()
     assert "mirrorbench[figures]" in said.err
     assert [path.suffix for path in sorted((folder / "analysis").iterdir())] == [".csv", ".json"]
 
@@ -214,7 +218,7 @@ def test_values_on_the_screen() -> None:
 def test_an_encoder_that_fails_stops_no_other(analyze: Callable, folder: Path) -> None:
     (folder / "texts.txt").write_text("one text\nanother text\n", encoding="utf-8")
     broken = ("-e", "./nowhere", "-e", "broken", "--plugin", str(PLUGIN))
-    said = analyze("isotropy", *broken, "-e", PLAIN, "--texts", "texts.txt", "-f", "none").fails(
+    said = analyze("isotropy", *broken, "-e", PLAIN, "--texts", "texts.txt", "-f", "none").assert_fails(
         1, "nowhere", "the encoder broken failed: RuntimeError: it broke [down]"
     )
     assert [row["encoder"] for row in table(said)] == ["tiny-mp"]

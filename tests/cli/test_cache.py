@@ -125,7 +125,7 @@ def test_the_commands(cache: Cache, mirrorbench: Callable) -> None:
     assert {row["kind"] for row in json.loads(mirrorbench("cache", "list", "--json").out)} == {"models", "embeddings"}
     assert mirrorbench("cache", "verify").code == 0
     (one(cache, "models").path / "config.json").write_text("{}")
-    broken = mirrorbench("cache", "verify").fails(1)
+    broken = mirrorbench("cache", "verify").assert_fails(1)
     assert "config.json" in broken.out
     assert "2 entries would go" in mirrorbench("cache", "prune", "--all", "--dry-run").out
     assert len(entries(cache)) == 2

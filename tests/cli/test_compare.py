@@ -56,20 +56,20 @@ def test_as_json(mirrorbench: Callable, results: Path) -> None:
 
 
 def test_one_encoder_in_two_folders(mirrorbench: Callable, results: Path) -> None:
-    said = mirrorbench("compare", "good", "good", "-r", "results", "-r", "old", "--resamples", "200").works()
+    said = mirrorbench("compare", "good", "good", "-r", "results", "-r", "old", "--resamples", "200").assert_works()
     assert said.out.count("not separable") == 2
 
 
 def test_other_data_is_refused_unless_allowed(mirrorbench: Callable, results: Path) -> None:
     arguments = ("compare", "good", "good", "-r", "results", "-r", "other", "--resamples", "200")
-    mirrorbench(*arguments).fails(2, "cats: different data")
-    mirrorbench(*arguments, "--allow-mixed").works("mixed: cats: different data")
+    mirrorbench(*arguments).assert_fails(2, "cats: different data")
+    mirrorbench(*arguments, "--allow-mixed").assert_works("mixed: cats: different data")
 
 
 def test_protocols_are_chosen(mirrorbench: Callable, results: Path) -> None:
     gold = np.arange(30.0)
     correlated(results, "good", "cats", gold, gold % 7, protocol="released")
-    mirrorbench("compare", "good", "bad", "--resamples", "200").fails(
+    mirrorbench("compare", "good", "bad", "--resamples", "200").assert_fails(
         2, "good has results of the protocols paper and released"
     )
     assert mirrorbench("compare", "good", "bad", "--resamples", "200", "--protocol", "paper").code == 0
@@ -90,9 +90,9 @@ def test_protocols_are_chosen(mirrorbench: Callable, results: Path) -> None:
     ],
 )
 def test_what_cannot_be_compared(mirrorbench: Callable, results: Path, arguments: list[str], message: str) -> None:
-    mirrorbench("compare", *arguments).fails(2, message)
+    mirrorbench("compare", *arguments).assert_fails(2, message)
 
 
 def test_results_without_predictions(mirrorbench: Callable, results: Path) -> None:
     (results / "bad" / "cats" / "seed-0.npz").unlink()
-    mirrorbench("compare", "good", "bad", "--resamples", "200").fails(1, "the predictions of")
+    mirrorbench("compare", "good", "bad", "--resamples", "200").assert_fails(1, "the predictions of")

@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def report(mirrorbench: Callable, *arguments: str) -> dict:
-    said = mirrorbench("doctor", "--json", *arguments).works()
+    said = mirrorbench("doctor", "--json", *arguments).assert_works()
     return json.loads(said.out)
 
 
@@ -45,7 +45,7 @@ def test_every_extra_is_looked_at(mirrorbench: Callable) -> None:
 
 
 def test_the_page(mirrorbench: Callable, tmp_path: Path) -> None:
-    said = mirrorbench("doctor", "--offline", "--data-dir", str(tmp_path / "elsewhere")).works()
+    said = mirrorbench("doctor", "--offline", "--data-dir", str(tmp_path / "elsewhere")).assert_works()
     for part in ("Versions", "Folders", "Hub", "Data", "Environment", str(tmp_path / "elsewhere"), "complete"):
         assert part in said.out
     for name in environment.VARIABLES:
@@ -97,5 +97,5 @@ def test_every_variable_that_the_code_reads_is_listed() -> None:
 
 def test_a_folder_that_cannot_be_written(mirrorbench: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.access", lambda path, mode: False)
-    said = mirrorbench("doctor", "--offline").fails(1)
+    said = mirrorbench("doctor", "--offline").assert_fails(1)
     assert "CANNOT BE WRITTEN" in said.out

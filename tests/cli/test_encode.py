@@ -66,7 +66,7 @@ def encode(mirrorbench: Callable) -> Callable:
 
 def test_a_pipe(encode: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"abba\n\nzz\n")))
-    said = encode("-", "-e", "letters").works()
+    said = encode("-", "-e", "letters").assert_works()
     rows = [json.loads(line) for line in said.out.splitlines()]
     assert [row[:2] for row in rows] == [[2, 2], [0, 0], [0, 0]]
     assert rows[2][25] == 2
@@ -74,10 +74,10 @@ def test_a_pipe(encode: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_column_to_npy(encode: Callable, folder: Path) -> None:
     (folder / "a.jsonl").write_text('{"x": 1, "body": "aa"}\n{"x": 2, "body": "b"}\n')
-    said = encode("a.jsonl", "-c", "body", "-e", "letters", "-o", "v.npy").works()
+    said = encode("a.jsonl", "-c", "body", "-e", "letters", "-o", "v.npy").assert_works()
     assert "v.npy: 2 x 26" in said.err
     np.testing.assert_array_equal(np.load("v.npy")[:, :2], [[2, 0], [0, 1]])
-    encode("a.jsonl", "-c", "body", "-e", "letters", "-o", "v.npy").fails(2, "exists already")
+    encode("a.jsonl", "-c", "body", "-e", "letters", "-o", "v.npy").assert_fails(2, "exists already")
 
 
 def test_words_in_context_are_read_at_the_target(
@@ -126,4 +126,4 @@ def test_what_is_refused(encode: Callable, folder: Path, arguments: str, message
 
 def test_an_encoder_that_raises_is_one_message(encode: Callable, folder: Path) -> None:
     (folder / "a.txt").write_text("text\n")
-    encode("a.txt", "-e", "broken").fails(1, "the encoder failed: RuntimeError: it broke [down]", out="")
+    encode("a.txt", "-e", "broken").assert_fails(1, "the encoder failed: RuntimeError: it broke [down]", out="")

@@ -30,7 +30,7 @@ def register_tasks(register):
 def test_a_card_of_a_plugin_that_is_hostile(mirrorbench: Callable, folder: Path, content: str, message: str) -> None:
     (folder / "card.yaml").write_text(content)
     (folder / "mine.py").write_text(PLUGIN.format(path=str(folder / "card.yaml")))
-    said = mirrorbench("list", "tasks", "--plugin", "mine.py").fails(2, "plugin mine.py failed", out="")
+    said = mirrorbench("list", "tasks", "--plugin", "mine.py").assert_fails(2, "plugin mine.py failed", out="")
     assert message in " ".join(said.err.split())
 
 
@@ -45,7 +45,7 @@ def test_a_card_of_a_plugin_that_is_hostile(mirrorbench: Callable, folder: Path,
 )
 def test_a_plugin_that_cannot_be_loaded(mirrorbench: Callable, folder: Path, source: str, message: str) -> None:
     (folder / "mine.py").write_text(source)
-    mirrorbench("list", "tasks", "--plugin", "mine.py").fails(2, message)
+    mirrorbench("list", "tasks", "--plugin", "mine.py").assert_fails(2, message)
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_a_corpus_that_cannot_be_tuned_on(
     (folder / "corpus.txt").write_bytes(content)
     said = toys(
         "-e", f"{random_model('bert')}+mirror", "-e", "letters", "-t", "cats", "--corpus", "./corpus.txt"
-    ).fails(1)
+    ).assert_fails(1)
     assert message in " ".join(said.err.split())
     assert [path.parts[-3] for path in (folder / "results").rglob("seed-*.json")] == ["letters"]
 
@@ -72,14 +72,14 @@ def test_a_corpus_that_cannot_be_tuned_on(
 def test_a_model_with_a_part_of_its_weights(toys: Callable, folder: Path, random_model: Callable[[str], Path]) -> None:
     shutil.copytree(random_model("bert"), folder / "model")
     (folder / "model" / "model.safetensors").write_bytes(b"cut off")
-    toys("-e", "./model+base", "-e", "letters", "-t", "cats").fails(1, "cannot be opened")
+    toys("-e", "./model+base", "-e", "letters", "-t", "cats").assert_fails(1, "cannot be opened")
     assert [path.parts[-3] for path in (folder / "results").rglob("seed-*.json")] == ["letters"]
 
 
 @pytest.mark.parametrize("encoder", ["./none", "./file", "x" * 300, "./" + "x" * 300])
 def test_a_place_that_holds_no_model(toys: Callable, folder: Path, encoder: str) -> None:
     (folder / "file").write_text("x")
-    toys("-e", f"{encoder}+base", "-t", "cats", "--offline").fails(1, "Failed:")
+    toys("-e", f"{encoder}+base", "-t", "cats", "--offline").assert_fails(1, "Failed:")
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"schema": 1}', '{"schema": 99}'])
@@ -88,7 +88,7 @@ def test_a_broken_result_is_named(toys: Callable, folder: Path, content: str) ->
     broken = folder / "results" / "letters" / "dogs" / "seed-0.json"
     broken.parent.mkdir()
     broken.write_text(content)
-    toys(command="leaderboard").fails(1, "seed-0.json", out="")
+    toys(command="leaderboard").assert_fails(1, "seed-0.json", out="")
 
 
 @pytest.mark.parametrize(
@@ -103,13 +103,13 @@ def test_a_broken_result_is_named(toys: Callable, folder: Path, content: str) ->
     ],
 )  # fmt: skip
 def test_what_is_named_on_the_command_line_and_not_there(mirrorbench: Callable, folder: Path, command: str) -> None:
-    mirrorbench(*command.split()).fails(2, "none", out="")
+    mirrorbench(*command.split()).assert_fails(2, "none", out="")
     assert list(folder.iterdir()) == []
 
 
 def test_damaged_archives_are_named_and_passed_over(mirrorbench: Callable, folder: Path) -> None:
     (folder / "file").write_text("x")
-    mirrorbench("data", "import", "file").fails(2, "no such folder")
+    mirrorbench("data", "import", "file").assert_fails(2, "no such folder")
     (folder / "in").mkdir()
     for name in ("a.zip", "b.tar.gz", "c.tgz"):
         (folder / "in" / name).write_bytes(b"PK\x03\x04 no archive at all")

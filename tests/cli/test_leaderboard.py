@@ -15,7 +15,7 @@ def stored(toys: Callable, folder: Path) -> Path:
 
 def test_results_are_rendered_in_every_format(toys: Callable, stored: Path) -> None:
     def render(*arguments: str) -> str:
-        said = toys(*arguments, command="leaderboard").works()
+        said = toys(*arguments, command="leaderboard").assert_works()
         return said.out
 
     assert render().startswith("| encoder")
@@ -28,13 +28,13 @@ def test_results_are_rendered_in_every_format(toys: Callable, stored: Path) -> N
 
 
 def test_a_table_goes_into_a_file(toys: Callable, stored: Path, folder: Path) -> None:
-    assert toys("-f", "latex", "-o", "paper/table.tex", command="leaderboard").works().out == ""
+    assert toys("-f", "latex", "-o", "paper/table.tex", command="leaderboard").assert_works().out == ""
     assert r"\toprule" in (folder / "paper" / "table.tex").read_text()
 
 
 def test_a_file_that_cannot_be_written(toys: Callable, stored: Path, folder: Path) -> None:
     (folder / "paper").write_text("in the way")
-    toys("-f", "latex", "-o", "paper/table.tex", command="leaderboard").fails(1, "annot write")
+    toys("-f", "latex", "-o", "paper/table.tex", command="leaderboard").assert_fails(1, "annot write")
 
 
 @pytest.mark.parametrize(
@@ -54,12 +54,12 @@ def test_a_file_that_cannot_be_written(toys: Callable, stored: Path, folder: Pat
     ],
 )
 def test_what_cannot_be_rendered(toys: Callable, stored: Path, arguments: list[str], message: str) -> None:
-    toys(*arguments, command="leaderboard").fails(2, message)
+    toys(*arguments, command="leaderboard").assert_fails(2, message)
 
 
 def test_a_damaged_result_is_named(toys: Callable, stored: Path) -> None:
     (stored / "letters" / "cats" / "seed-0.json").write_text("{")
-    toys(command="leaderboard").fails(1, "seed-0.json is not a result file")
+    toys(command="leaderboard").assert_fails(1, "seed-0.json is not a result file")
 
 
 def test_the_name_of_a_file_says_its_format(toys: Callable, stored: Path, folder: Path) -> None:
@@ -78,7 +78,7 @@ def test_a_table_is_rendered_anew_from_its_values(toys: Callable, stored: Path, 
         assert toys("a.json", "-f", format_, command="leaderboard").out == direct.out
     for arguments, message in ((["-t", "cats"], "a finished table"), (["--ties"], "a finished table"),
                                (["results"], "stands for itself")):  # fmt: skip
-        toys("a.json", *arguments, command="leaderboard").fails(2, message)
+        toys("a.json", *arguments, command="leaderboard").assert_fails(2, message)
 
 
 def test_options_of_latex(toys: Callable, stored: Path) -> None:
@@ -96,5 +96,7 @@ def test_two_folders_of_other_data_do_not_mix(toys: Callable, stored: Path, fold
     other.parent.mkdir(parents=True)
     result = json.loads((stored / "letters" / "cats" / "seed-0.json").read_text())
     other.write_text(json.dumps({**result, "data": {"version": 2}, "cell_id": "another"}))
-    toys("results", "other", command="leaderboard").fails(2, "cats: 2 different versions of its data", "--allow-mixed")
-    toys("results", "other", "--allow-mixed", command="leaderboard").works("Mixed, not comparable: cats")
+    toys("results", "other", command="leaderboard").assert_fails(
+        2, "cats: 2 different versions of its data", "--allow-mixed"
+    )
+    toys("results", "other", "--allow-mixed", command="leaderboard").assert_works("Mixed, not comparable: cats")

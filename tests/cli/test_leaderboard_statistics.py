@@ -30,7 +30,7 @@ def rows(text: str) -> dict[str, str]:
 
 
 def test_ties_are_marked(mirrorbench: Callable, results: Path) -> None:
-    said = mirrorbench("leaderboard", "--ties").works()
+    said = mirrorbench("leaderboard", "--ties").assert_works()
     marked = {name for name, score in rows(said.out).items() if "†" in score}
     assert len(marked) == 1  # one of the twins is the best, and the other is tied with it
     assert marked < {"good", "alike"}
@@ -63,7 +63,7 @@ def test_scores_without_what_was_tuned_on(mirrorbench: Callable, results: Path) 
 def test_without_predictions_the_table_stands_unmarked(mirrorbench: Callable, results: Path) -> None:
     for file in results.rglob("*.npz"):
         file.unlink()
-    said = mirrorbench("leaderboard", "--ties", "--intervals").works()
+    said = mirrorbench("leaderboard", "--ties", "--intervals").assert_works()
     assert "†" not in said.out
     assert "Not marked" in said.out
     said = mirrorbench("leaderboard", "--without-overlap")
@@ -81,6 +81,6 @@ def test_rows_and_columns_of_a_paper(mirrorbench: Callable, folder: Path) -> Non
     assert [line[0] for line in lines] == ["BERT + Mirror", "RoBERTa + Mirror"]  # as printed there, and no others
     assert [cell != "–" for cell in lines[1]] == [True, False, False, False, False, False, True, False]
     correlated(folder / "other", "tiny+mirror", "stsb", GOLD, GOOD)
-    mirrorbench("leaderboard", "other", "--table", "mirror-bert/table3").fails(
+    mirrorbench("leaderboard", "other", "--table", "mirror-bert/table3").assert_fails(
         2, "mirrorbench paper TABLE --encoder BACKBONE"
     )

@@ -52,14 +52,14 @@ def test_the_package_itself_is_light() -> None:
 
 def test_version_and_help(mirrorbench: Callable) -> None:
     assert mirrorbench("--version").out.split() == ["mirrorbench", __version__]
-    said = mirrorbench("--help").works()
+    said = mirrorbench("--help").assert_works()
     for command in ("run", "leaderboard", "data", "list", "plugins"):
         assert command in said.out
 
 
 @pytest.mark.parametrize("arguments", ["run --sead 3", "run --seeds 0", "nothing", "list everything"])
 def test_bad_usage_is_exit_code_2(mirrorbench: Callable, arguments: str) -> None:
-    said = mirrorbench(*arguments.split()).fails(2)
+    said = mirrorbench(*arguments.split()).assert_fails(2)
     assert said.err
 
 

@@ -41,7 +41,9 @@ def test_published_and_measured_side_by_side(mirrorbench: Callable, folder: Path
     for seed, score in enumerate((0.700, 0.710, 0.720)):
         write(folder / "elsewhere", stored("roberta+mirror", "sts12", score, seed))
     write(folder / "elsewhere", stored("roberta+base:pooling=cls", "sts12", 0.09))
-    mirrorbench("paper", "mirror-bert/table3", "--results", "elsewhere").works(".710 ± .010", "+.064 ≠", "+.000 |")
+    mirrorbench("paper", "mirror-bert/table3", "--results", "elsewhere").assert_works(
+        ".710 ± .010", "+.064 ≠", "+.000 |"
+    )
     cells = json.loads(mirrorbench("paper", "mirror-bert/table3", "-o", "elsewhere", "-f", "json").out)["cells"]
     measured = [cell for cell in cells if cell["measured"] is not None]
     assert [(cell["encoder"], cell["differs"]) for cell in measured] == [
@@ -52,7 +54,7 @@ def test_published_and_measured_side_by_side(mirrorbench: Callable, folder: Path
 
 @pytest.mark.parametrize(("format_", "start"), [("markdown", "**"), ("latex", r"\begin{table}"), ("csv", "row,label")])
 def test_formats(mirrorbench: Callable, format_: str, start: str) -> None:
-    said = mirrorbench("paper", "mirror-bert/table3", "--format", format_).works()
+    said = mirrorbench("paper", "mirror-bert/table3", "--format", format_).assert_works()
     assert said.out.startswith(start)
 
 
@@ -78,7 +80,7 @@ def test_a_document_and_a_table_of_facts(mirrorbench: Callable) -> None:
     ],
 )
 def test_bad_requests_are_exit_code_2(mirrorbench: Callable, arguments: list[str], message: str, hint: str) -> None:
-    mirrorbench("paper", *arguments).fails(2, message, hint, out="")
+    mirrorbench("paper", *arguments).assert_fails(2, message, hint, out="")
 
 
 @pytest.fixture
@@ -121,7 +123,7 @@ def test_a_run_fills_what_is_missing_and_only_that(
     assert isinstance(paper_tables(load_plugins(False))[small_table], PaperTable)
     model = str(random_model("bert"))
     run = ("paper", small_table, "--encoder", model, "--run", "--seeds", "2")
-    said = mirrorbench(*run).works()
+    said = mirrorbench(*run).assert_works()
     stored = [json.loads(path.read_text())["cell"] for path in (folder / "results").rglob("seed-*.json")]
     assert sorted((cell["spec"], cell["seed"]) for cell in stored) == [
         (f"{model}+mirror:corpus=quick-sentences,corpus_size=60,dropout=0", 0),
@@ -165,7 +167,7 @@ def test_analyses_stand_beside_what_is_published(
     (folder / "texts.txt").write_text("the cat sat here\na dog ran\nwe ate the pie\nthe dog sat\n")
     model = str(random_model("bert"))
     run = ("paper", "own/table9", "--encoder", model, "--run", "--seeds", "2", "--format", "json")
-    said = mirrorbench(*run).works()
+    said = mirrorbench(*run).assert_works()
     cells = {(cell["row"], cell["column"]): cell for cell in json.loads(said.out)["cells"]}
     assert {cell["seeds"] for (row, _), cell in cells.items() if row == 1} == {1}  # nothing is tuned: no seeds
     assert {cell["seeds"] for (row, _), cell in cells.items() if row == 2} == {2}
@@ -181,22 +183,22 @@ def test_analyses_stand_beside_what_is_published(
     stored = np.load(Path(str(path).replace("quick-sts", "quick-wic")))
     positive = (stored["gold"] == 1) & (stored["splits"] == "train")  # the split that is scored
     assert cells[1, "similar"]["measured"] == pytest.approx(stored["scores"][positive].mean())
-    mirrorbench("analyze", "projection", "-e", f"{model}+base:pooling=mean", "-f", "none").works(
+    mirrorbench("analyze", "projection", "-e", f"{model}+base:pooling=mean", "-f", "none").assert_works(
         f"\t{cells[1, 'spring']['measured']:.4f}"
     )
     where = ("-t", "quick-sts", "--texts", "texts.txt", "-f", "none")
-    mirrorbench("analyze", "layers", "-e", f"{model}+base:pooling=mean", *where).works()
+    mirrorbench("analyze", "layers", "-e", f"{model}+base:pooling=mean", *where).assert_works()
     top = np.loadtxt(folder / "analysis" / "layers-quick-sts.csv", delimiter=",", skiprows=1, usecols=5)
     assert cells[1, "random words"]["measured"] == pytest.approx(top[-4:].mean())
 
-    again = mirrorbench(*run).works()
+    again = mirrorbench(*run).assert_works()
     assert json.loads(again.out)["cells"] == json.loads(said.out)["cells"]
     assert "15 of them from earlier runs" in again.err  # nothing is computed twice
     assert mirrorbench("paper", "own/table9", "--encoder", model, "-f", "json").out == again.out
     assert listing(mirrorbench("paper", "--encoder", model).out)["own/table9"][0] == "12 of 12"
-    assert "isotropy" not in mirrorbench("leaderboard", "results").works().out  # they are no scores of tasks
+    assert "isotropy" not in mirrorbench("leaderboard", "results").assert_works().out  # they are no scores of tasks
     (folder / "texts.txt").write_text("the cat sat here\na dog ran\n")  # other texts, another number
-    mirrorbench(*run).works()
+    mirrorbench(*run).assert_works()
     cells = {(cell["row"], cell["column"]): cell for cell in json.loads(mirrorbench(*run).out)["cells"]}
     assert cells[1, "MVN"]["measured"] == pytest.approx(
         float(np.linalg.norm(vectors[:2].astype(np.float64).mean(axis=0)))
@@ -208,9 +210,11 @@ def test_a_table_that_nothing_can_measure(mirrorbench: Callable, own_tables: Pat
         "{title: Copied, where: nowhere, kind: scores, scale: fraction, metric: spearman,\n"
         "columns: [{head: STS, task: quick-sts}], rows: [{label: other, encoder: null, note: unknown, values: [.7]}]}\n"
     )
-    mirrorbench("paper", "own/table1", "--run").fails(2, "no cell that a run could measure", "says why", out="")
+    mirrorbench("paper", "own/table1", "--run").assert_fails(2, "no cell that a run could measure", "says why", out="")
 
 
 def test_what_fails_is_told_and_the_table_printed_all_the_same(mirrorbench: Callable, small_table: str) -> None:
-    said = mirrorbench("paper", small_table, "--encoder", "./nowhere", "--run").fails(1, "Failed: ./nowhere+mirror")
+    said = mirrorbench("paper", small_table, "--encoder", "./nowhere", "--run").assert_fails(
+        1, "Failed: ./nowhere+mirror"
+    )
     assert ".700" in said.out

@@ -25,7 +25,9 @@ def test_the_least_of_each_is_small_and_works(
     plugins = [part for name in ("pets", "letters", "word_drop") for part in ("--plugin", f"{name}.py")]
     (folder / "corpus.txt").write_text("".join(f"a text of number {n}\n" for n in range(12)))
     tuned = f"{random_model('bert')}+mirror:word_drop=0.3,corpus=corpus.txt"
-    mirrorbench("run", *plugins, "-e", "letters", "-e", tuned, "-t", "pets", "--device", "cpu", "--offline").works()
+    mirrorbench(
+        "run", *plugins, "-e", "letters", "-e", tuned, "-t", "pets", "--device", "cpu", "--offline"
+    ).assert_works()
     results = {r["cell"]["spec"]: r for r in (json.loads(p.read_text()) for p in folder.rglob("seed-0.json"))}
     rows = [line.split("\t") for line in FILES["pets.tsv"].splitlines()]
     count = [[np.array([text.count(c) for c in ascii_lowercase]) for text in row[:2]] for row in rows]
@@ -38,10 +40,10 @@ def test_the_least_of_each_is_small_and_works(
 
 @pytest.mark.parametrize("name", ["My-Lab", "a b", "", "-x", "x--y", "../x", "1x", "a_b"])
 def test_no_name(mirrorbench: Callable, folder: Path, name: str) -> None:
-    mirrorbench("plugin", "new", "--", name).fails(2, "no name for a plugin")
+    mirrorbench("plugin", "new", "--", name).assert_fails(2, "no name for a plugin")
     assert list(folder.iterdir()) == []
 
 
 def test_nothing_is_overwritten(mirrorbench: Callable, folder: Path) -> None:
     assert mirrorbench("plugin", "new", "lab", "-o", "deep").code == 0
-    mirrorbench("plugin", "new", "mirrorbench-lab", "-o", "deep").fails(2, "there already")
+    mirrorbench("plugin", "new", "mirrorbench-lab", "-o", "deep").assert_fails(2, "there already")

@@ -25,7 +25,7 @@ def results(folder: Path) -> dict[str, dict[str, Any]]:
 
 
 def test_a_plugin_end_to_end(toys: Callable, folder: Path) -> None:
-    said = toys("--encoder", "letters", *CATS_AND_DOGS).works()
+    said = toys("--encoder", "letters", *CATS_AND_DOGS).assert_works()
     table = [line.strip("|").replace(" ", "").split("|") for line in said.out.splitlines() if line.startswith("|")]
     assert table[0] == ["encoder", "cats", "dogs", "avg."]
     assert table[2][0] == "letters"
@@ -53,7 +53,7 @@ def test_a_second_run_computes_nothing(toys: Callable, folder: Path) -> None:
 
 
 def test_dry_run_computes_nothing_and_says_what_is_done(toys: Callable, folder: Path) -> None:
-    toys("--encoder", "letters", *CATS_AND_DOGS, "--dry-run").works("2 cells: 0 done, 2 to do, 0 impossible")
+    toys("--encoder", "letters", *CATS_AND_DOGS, "--dry-run").assert_works("2 cells: 0 done, 2 to do, 0 impossible")
     assert list(folder.iterdir()) == []
     toys("--encoder", "letters", "--tasks", "cats")
     said = toys("--encoder", "letters", "--encoder", "./nowhere", *CATS_AND_DOGS, "--dry-run")
@@ -100,12 +100,12 @@ def test_bad_requests_are_exit_code_2(
     toys: Callable, folder: Path, arguments: list[str], message: str, hint: str
 ) -> None:
     tasks = [] if "--tasks" in arguments else ["--tasks", "cats"]
-    toys(*arguments, *tasks).fails(2, message, hint, out="")
+    toys(*arguments, *tasks).assert_fails(2, message, hint, out="")
     assert not (folder / "results").exists()
 
 
 def test_what_fails_is_told_at_the_end_and_the_rest_is_stored(toys: Callable, folder: Path) -> None:
-    said = toys("--encoder", "broken", "--encoder", "letters", *CATS_AND_DOGS).fails(
+    said = toys("--encoder", "broken", "--encoder", "letters", *CATS_AND_DOGS).assert_fails(
         1, "RuntimeError: it broke [down]", "Failed: broken on cats, broken on dogs"
     )
     assert "missing: broken on cats: RuntimeError: it broke" in said.out
@@ -115,14 +115,14 @@ def test_what_fails_is_told_at_the_end_and_the_rest_is_stored(toys: Callable, fo
 
 
 def test_nothing_works(toys: Callable) -> None:
-    toys("--encoder", "broken", "--tasks", "cats").fails(1, "No results.", out="")
+    toys("--encoder", "broken", "--tasks", "cats").assert_fails(1, "No results.", out="")
 
 
 def test_a_model_that_cannot_be_had(toys: Callable, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from huggingface_hub import constants
 
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(folder / "hub"))
-    said = toys("--encoder", "roberta", "--encoder", "letters", *CATS_AND_DOGS, "--offline").fails(1)
+    said = toys("--encoder", "roberta", "--encoder", "letters", *CATS_AND_DOGS, "--offline").assert_fails(1)
     lines = said.err.splitlines()
     start = lines.index("6 of 8 cells lack what is not here:")
     assert lines[start + 1] == "  models  roberta-base"
@@ -150,26 +150,28 @@ def test_without_a_network_one_summary_names_all_that_lacks(
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(folder / "hub"))
     monkeypatch.setattr(socket, "getaddrinfo", unknown)
     monkeypatch.setattr(time, "sleep", lambda seconds: None)  # between two tries of a download
-    said = mirrorbench("run", "--encoder", "roberta", "--tasks", "sts", "--data-dir", "data").fails(1)
+    said = mirrorbench("run", "--encoder", "roberta", "--tasks", "sts", "--data-dir", "data").assert_fails(1)
     assert len(said.err.splitlines()) <= 15
     for text in ("21 of 21 cells", "  models  roberta-base\n", "data    sts12, sts13, sts14, sts15, sts16, stsb, sick"):
         assert text in said.err
     hosts = next(line for line in said.err.splitlines() if line.startswith("No answer from"))
     assert hosts.count("huggingface.co") == hosts.count("raw.githubusercontent.com") == 1
-    said = mirrorbench("data", "fetch", "sts", "--data-dir", "data").fails(1, "7 of 7 data sets", "--verbose")
+    said = mirrorbench("data", "fetch", "sts", "--data-dir", "data").assert_fails(1, "7 of 7 data sets", "--verbose")
     assert len(said.err.splitlines()) <= 15
-    assert mirrorbench("data", "fetch", "sts", "--verbose", "--data-dir", "data").fails(1).err.count("Tried:") >= 7
+    assert (
+        mirrorbench("data", "fetch", "sts", "--verbose", "--data-dir", "data").assert_fails(1).err.count("Tried:") >= 7
+    )
 
 
 def test_a_loss_that_is_not_finite(toys: Callable, folder: Path, random_model: Callable[[str], Path]) -> None:
     (folder / "mine.txt").write_text("".join(f"line {n}\n" for n in range(40)))
     spec = f"{random_model('bert')}+mirror:lr=1,weight_decay=10,epochs=400,batch_size=40,temperature=0.0001"
-    toys("-e", spec, "--tasks", "cats", "--corpus", "mine.txt").fails(1, "the loss is not finite", "lower lr")
+    toys("-e", spec, "--tasks", "cats", "--corpus", "mine.txt").assert_fails(1, "the loss is not finite", "lower lr")
 
 
 def test_a_ladder_with_seeds(toys: Callable, folder: Path, random_model: Callable[[str], Path]) -> None:
     (folder / "mine.txt").write_text("".join(f"line {n}\n" for n in range(12)))
-    said = toys("-e", str(random_model("bert")), *CATS_AND_DOGS, "--corpus", "mine.txt", "--seeds", "2").works()
+    said = toys("-e", str(random_model("bert")), *CATS_AND_DOGS, "--corpus", "mine.txt", "--seeds", "2").assert_works()
     labels = [line.split("|")[1].strip() for line in said.out.splitlines() if line.startswith("|")][2:]
     assert labels == ["bert-CLS", "bert-mp", "bert + Mirror"]
     assert "sample standard deviation over 2 seeds" in said.out
@@ -179,12 +181,12 @@ def test_a_ladder_with_seeds(toys: Callable, folder: Path, random_model: Callabl
 
 def test_an_output_that_cannot_be_written(toys: Callable, folder: Path) -> None:
     (folder / "results").write_text("in the way")
-    toys("--encoder", "letters", "--tasks", "cats").fails(1, "annot write")
+    toys("--encoder", "letters", "--tasks", "cats").assert_fails(1, "annot write")
 
 
 def test_results_of_a_full_disk(toys: Callable, folder: Path, full_disk: Callable[[str], None]) -> None:
     full_disk("leaderboard.md")
-    toys("--encoder", "letters", "--tasks", "cats").fails(1, "No space left on device")
+    toys("--encoder", "letters", "--tasks", "cats").assert_fails(1, "No space left on device")
     assert not (folder / "results" / "leaderboard.md").exists()
 
 
@@ -204,7 +206,7 @@ def test_an_interrupted_run_goes_on_where_it_was(
     times = {path: path.stat().st_mtime_ns for path in (folder / "results").rglob("seed-*")}
 
     (folder / "go").touch()
-    again = toys(*encoders).works()
+    again = toys(*encoders).assert_works()
     assert "2 of them from earlier runs" in again.err
     assert {path: path.stat().st_mtime_ns for path in times} == times
     assert (folder / "calls").read_text().splitlines() == ["letters 4", "blocking 4", "blocking 4"]
@@ -308,11 +310,11 @@ blocks:
 
 def test_a_grid_file(toys: Callable, folder: Path) -> None:
     (folder / "grid.yaml").write_text(GRID)
-    toys("grid.yaml", "--dry-run").works(
+    toys("grid.yaml", "--dry-run").assert_works(
         "2 cells: 0 done, 2 to do, 0 impossible\ndevice: cpu; evaluated in fp32\n"
         "no estimate of the time: results holds no result"
     )
-    toys("grid.yaml").works("Letters twice")
+    toys("grid.yaml").assert_works("Letters twice")
     assert set(results(folder / "results")) == {"letters/cats/seed-0.json", "letters/dogs/seed-0.json"}
     said = toys("grid.yaml", "--tasks", "cats", "--protocol", "released", "--dry-run")
     assert re.search(r"1 cell: 0 done, 1 to do, 0 impossible\n.*\nabout \d+ s for 1 of them", said.out)
@@ -333,7 +335,7 @@ def test_a_grid_file(toys: Callable, folder: Path) -> None:
 def test_bad_grids_are_exit_code_2(toys: Callable, folder: Path, arguments: list[str], message: str, hint: str) -> None:
     (folder / "grid.yaml").write_text(GRID)
     (folder / "bad.yaml").write_text("tasks: cats\nencodrs: letters\n")
-    toys(*arguments).fails(2, message, hint, out="")
+    toys(*arguments).assert_fails(2, message, hint, out="")
     assert not (folder / "results").exists()
 
 
@@ -348,7 +350,7 @@ def test_a_dry_run_downloads_nothing(toys: Callable, folder: Path, monkeypatch: 
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(folder / "hub"))
     monkeypatch.setattr(socket.socket, "connect", connect)
     monkeypatch.setattr(socket, "getaddrinfo", connect)
-    toys("-e", "roberta", "-e", "letters", "-t", "cats,sts12", "--dry-run").works(
+    toys("-e", "roberta", "-e", "letters", "-t", "cats,sts12", "--dry-run").assert_works(
         "6 of the impossible lack what is not here, which the run itself would fetch", "  models  roberta-base\n"
     )
     assert "would fetch" not in toys("-e", "roberta", "-t", "cats", "--dry-run", "--offline").out
@@ -356,6 +358,6 @@ def test_a_dry_run_downloads_nothing(toys: Callable, folder: Path, monkeypatch: 
 
 def test_a_disk_that_is_full_is_one_message(toys: Callable, folder: Path, full_disk: Callable[[str], None]) -> None:
     full_disk("results")
-    said = toys("--encoder", "letters", *CATS_AND_DOGS).fails(1)
+    said = toys("--encoder", "letters", *CATS_AND_DOGS).assert_fails(1)
     assert said.err.count("No space left on device") == 1
     assert "Free some space" in said.err

@@ -38,7 +38,9 @@ def test_scores_equal_sentence_transformers(
     """The mean row of `minilm` is the encoder as its files say, which keep 256 tokens: no text here has beyond 64."""
     from sentence_transformers import SentenceTransformer
 
-    mirrorbench("run", "-e", "minilm+base", "-t", "sts17-en", "--data-dir", str(real_store.root), "--offline").works()
+    mirrorbench(
+        "run", "-e", "minilm+base", "-t", "sts17-en", "--data-dir", str(real_store.root), "--offline"
+    ).assert_works()
     found = scores(folder / "results", "minilm+base")
 
     model = SentenceTransformer(str(minilm), device="cpu", local_files_only=True)
@@ -58,7 +60,7 @@ def test_mirror_tunes_on_the_real_sentences(
 ) -> None:
     spec = f"{minilm}+mirror:corpus_size=400"
     command = ("run", "-e", spec, "-t", "sts17-en", "--data-dir", str(real_store.root), "--offline")
-    said = mirrorbench(*command).works("Tuned on: sts-sentences (400 strings)")
+    said = mirrorbench(*command).assert_works("Tuned on: sts-sentences (400 strings)")
     (path,) = folder.rglob("seed-0.json")
     result = json.loads(path.read_text())
     assert result["cell"]["recipe"]["pooling"] == "mean"
@@ -76,7 +78,7 @@ def test_what_a_window_leaves_out_stands_in_the_result(mirrorbench: Callable, fo
 
     said = mirrorbench(
         "run", "-e", "tiny+base:pooling=target,layers=-2:,max_length=8", "-t", "quick-wic", "--offline"
-    ).works()
+    ).assert_works()
     (path,) = folder.rglob("seed-0.json")
     result = json.loads(path.read_text())
     task = plugins().tasks["quick-wic"]

@@ -24,7 +24,9 @@ def test_a_text_file_becomes_a_row_of_the_table(
     mirrorbench: Callable, corpus: Path, random_model: Callable[[str], Path]
 ) -> None:
     spec = f"{random_model('bert')}:max_length=40,dropout=0.2,layers=:"
-    said = mirrorbench("tune", "mine.txt", "-e", spec, "-o", "my-encoder", "--held-out", "8", "--device", "cpu").works()
+    said = mirrorbench(
+        "tune", "mine.txt", "-e", spec, "-o", "my-encoder", "--held-out", "8", "--device", "cpu"
+    ).assert_works()
     assert "41 texts, 1 of them repeated; 32 to tune on, 8 held out" in said.err
     assert "alignment" in said.out
     assert "effective rank" in said.out
@@ -34,11 +36,11 @@ def test_a_text_file_becomes_a_row_of_the_table(
     assert written["recipe"]["augment"]["dropout"] == 0.2
     assert written["held_out"]["n"] == 8
     assert [state["share"] for state in written["held_out"]["states"]] == [0, 1]  # of a single step
-    mirrorbench("run", "--plugin", str(PLUGIN), "-e", "./my-encoder", "-t", "cats", "--device", "cpu").works()
+    mirrorbench("run", "--plugin", str(PLUGIN), "-e", "./my-encoder", "-t", "cats", "--device", "cpu").assert_works()
     (result,) = (json.loads(path.read_text()) for path in (corpus / "results").rglob("seed-0.json"))
     assert (result["encoder"]["pooling"], result["encoder"]["layers"]) == (written["readout"]["pooling"], ":")
     assert result["encoder"]["max_length"] == 40
-    mirrorbench("encode", "mine.txt", "-e", "./my-encoder", "-o", "v.npy", "--device", "cpu").works()
+    mirrorbench("encode", "mine.txt", "-e", "./my-encoder", "-o", "v.npy", "--device", "cpu").assert_works()
     assert np.load(corpus / "v.npy").shape == (41, 32)
 
 
@@ -51,7 +53,7 @@ def test_files_of_any_name_and_standard_input(
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
     mirrorbench(
         "tune", name, "-e", str(random_model("bert")), "-o", "enc", "--held-out", "0", "--device", "cpu"
-    ).works()
+    ).assert_works()
     written = json.loads((corpus / "enc" / "mirrorbench.json").read_text())["corpus"]
     assert (written["name"], written["n"]) == ("standard input" if name == "-" else f"./{name}", 40)
 
@@ -59,12 +61,14 @@ def test_files_of_any_name_and_standard_input(
 def test_pairs(mirrorbench: Callable, corpus: Path, random_model: Callable[[str], Path]) -> None:
     (corpus / "pairs.txt").write_text("\n".join(f"{a}||{b}" for a, b in pairwise(LINES)))
     model = str(random_model("bert"))
-    said = mirrorbench("tune", "pairs.txt", "-e", model, "-o", "enc", "--held-out", "5", "--device", "cpu").works()
+    said = mirrorbench(
+        "tune", "pairs.txt", "-e", model, "-o", "enc", "--held-out", "5", "--device", "cpu"
+    ).assert_works()
     assert "39 pairs" in said.err
     assert f"{model}+pairs" in said.out
     card = (corpus / "enc" / "README.md").read_text()
     assert "pairs of texts" in card
-    mirrorbench("tune", "mine.txt", "-e", f"{model}+pairs", "-o", "enc2").fails(2, "the lines are no pairs")
+    mirrorbench("tune", "mine.txt", "-e", f"{model}+pairs", "-o", "enc2").assert_fails(2, "the lines are no pairs")
 
 
 @pytest.mark.parametrize(
@@ -106,7 +110,7 @@ def test_interrupted_leaves_nothing(
             raise KeyboardInterrupt
 
     monkeypatch.setattr(Display, "advance", interrupt)
-    mirrorbench("tune", "mine.txt", "-e", str(random_model("bert")), "-o", "enc", "--device", "cpu").fails(
+    mirrorbench("tune", "mine.txt", "-e", str(random_model("bert")), "-o", "enc", "--device", "cpu").assert_fails(
         130, "nothing was written"
     )
     assert [p.name for p in corpus.iterdir()] == ["mine.txt"]
@@ -126,7 +130,7 @@ def test_the_upload(
     )  # fmt: skip
     monkeypatch.setattr(huggingface_hub.HfApi, "upload_folder", lambda self, **kw: asked.append(("upload", kw)))
     options = ("-e", str(random_model("bert")), "--device", "cpu", "--held-out", "0", "--push-to-hub", "me/enc")
-    mirrorbench("tune", "mine.txt", "-o", "enc", "--private", *options).works("https://hub/me/enc")
+    mirrorbench("tune", "mine.txt", "-o", "enc", "--private", *options).assert_works("https://hub/me/enc")
     (_, create), (_, upload) = asked
     assert create == {"repo_id": "me/enc", "private": True, "exist_ok": True}
     assert upload["repo_id"] == "me/enc"
@@ -136,4 +140,6 @@ def test_the_upload(
         raise OSError("403 Forbidden")
 
     monkeypatch.setattr(huggingface_hub.HfApi, "upload_folder", denied)
-    mirrorbench("tune", "mine.txt", "-o", "enc", "--force", *options).fails(1, "403 Forbidden", "The encoder is in enc")
+    mirrorbench("tune", "mine.txt", "-o", "enc", "--force", *options).assert_fails(
+        1, "403 Forbidden", "The encoder is in enc"
+    )
