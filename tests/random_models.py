@@ -49,6 +49,50 @@ ARCHITECTURES: dict[str, tuple[str, dict[str, Any], dict[str, str]]] = {
     ),
 }  # fmt: skip
 
+# Above the architectures of the papers, whose tuning is tested in detail; here the others: models/test_families.py.
+_PLAIN = {"max_position_embeddings": POSITIONS}
+_DECODER_TOKENS = {"unk_token": "<unk>", "bos_token": "<s>", "eos_token": "</s>"}  # as Llama's: no padding, no mask
+_DECODER = {**_PLAIN, "num_key_value_heads": 2, "head_dim": 8, "bos_token_id": 1, "eos_token_id": 2,
+            "pad_token_id": None}  # fmt: skip
+_GEMMA = {**_DECODER, "num_hidden_layers": 2, "sliding_window": 16,
+          "layer_types": ["sliding_attention", "full_attention"], "query_pre_attn_scalar": 8}  # fmt: skip
+_T5_TOKENS = {"pad_token": "<pad>", "eos_token": "</s>", "unk_token": "<unk>"}
+_BART_TOKENS = {"bos_token": "<s>", "pad_token": "<pad>", "eos_token": "</s>", "unk_token": "<unk>",
+                "mask_token": "<mask>", "cls_token": "<s>", "sep_token": "</s>"}  # fmt: skip
+_GPT2_TOKENS = {"eos_token": "<|endoftext|>"}
+_HALF = {**_SIZES, **_GEMMA, "num_hidden_layers": 2, "vocab_size": 400, "pad_token_id": 3}
+
+FAMILIES = ARCHITECTURES | {
+    "llama": ("llama", _DECODER, _DECODER_TOKENS),
+    "mistral": ("mistral", _DECODER, _DECODER_TOKENS),
+    "qwen3": ("qwen3", _DECODER, _GPT2_TOKENS),
+    "gemma3": ("gemma3_text", _GEMMA, _DECODER_TOKENS),
+    "gemma3-vision": (
+        "gemma3",
+        {"text_config": _HALF,
+         "vision_config": {**_SIZES, "num_hidden_layers": 1, "image_size": 16, "patch_size": 8},
+         "mm_tokens_per_image": 4},
+        _DECODER_TOKENS,
+    ),
+    "gpt2": ("gpt2", {"n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": POSITIONS, "bos_token_id": 0,
+                      "eos_token_id": 0}, _GPT2_TOKENS),
+    "eurobert": ("eurobert", {**_DECODER, "mask_token": "<mask>", "mask_token_id": 4, "pad_token_id": 1},
+                 _ROBERTA_TOKENS),
+    "bart": ("bart", {"d_model": 32, "encoder_layers": 2, "decoder_layers": 2, "encoder_attention_heads": 4,
+                      "decoder_attention_heads": 4, "encoder_ffn_dim": 64, "decoder_ffn_dim": 64,
+                      "max_position_embeddings": POSITIONS, "bos_token_id": 0, "pad_token_id": 1, "eos_token_id": 2,
+                      "forced_eos_token_id": 2, "decoder_start_token_id": 2}, _BART_TOKENS),
+    "t5": ("t5", {"d_model": 32, "d_kv": 8, "d_ff": 64, "num_layers": 2, "num_heads": 4, "pad_token_id": 0,
+                  "eos_token_id": 1, "decoder_start_token_id": 0}, _T5_TOKENS),
+    "t5gemma": ("t5gemma", {"encoder": _HALF, "decoder": _HALF}, _DECODER_TOKENS | {"pad_token": "<pad>"}),
+    "distilbert": ("distilbert", {"dim": 32, "hidden_dim": 64, "n_layers": 2, "n_heads": 4, **_PLAIN}, _BERT_TOKENS),
+    "albert": ("albert", {**_PLAIN, "embedding_size": 16, "hidden_dropout_prob": 0.1}, _BERT_TOKENS),
+    "mpnet": ("mpnet", {"max_position_embeddings": POSITIONS + 2, "pad_token_id": 1}, _ROBERTA_TOKENS),
+    "nomic": ("nomic_bert", {**_PLAIN, "pad_token_id": 0}, _BERT_TOKENS),
+    "xlnet": ("xlnet", {"d_model": 32, "n_layer": 2, "n_head": 4, "d_inner": 64}, _BERT_TOKENS),
+    "mamba": ("mamba", {"hidden_size": 32, "num_hidden_layers": 2, "state_size": 4}, _GPT2_TOKENS),
+}  # fmt: skip
+
 
 def encoder(path: Path, pooling: Pooling = Pooling("mean"), precision: str = "fp32") -> TransformerEncoder:  # noqa: B008
     """An encoder from a directory, on the CPU."""
@@ -57,17 +101,18 @@ def encoder(path: Path, pooling: Pooling = Pooling("mean"), precision: str = "fp
 
 def build(architecture: str, path: Path) -> None:
     """Write the model and a tokenizer that spells words out in single characters."""
-    model_type, changes, tokens = ARCHITECTURES[architecture]
-    tokenizer = _tokenizer(tokens)
-    config = CONFIG_MAPPING[model_type](**{"vocab_size": len(tokenizer), "initializer_range": 0.1, **_SIZES, **changes})
+    model_type, changes, tokens = FAMILIES[architecture]
+    tokenizer = _tokenizer(tokens, tokens is not _ROBERTA_TOKENS or model_type in ("eurobert", "mpnet"))
+    sizes = {"vocab_size": len(tokenizer), "initializer_range": 0.1, **({} if model_type == "mamba" else _SIZES)}
+    config = CONFIG_MAPPING[model_type](**sizes | changes)
     with torch.random.fork_rng():
         torch.manual_seed(7)
         AutoModel.from_config(config).save_pretrained(path)
     tokenizer.save_pretrained(path)
 
 
-def _tokenizer(tokens: dict[str, str]) -> PreTrainedTokenizerFast:
-    vocabulary = {token: index for index, token in enumerate(tokens.values())}
+def _tokenizer(tokens: dict[str, str], spaced: bool = False) -> PreTrainedTokenizerFast:
+    vocabulary = {token: index for index, token in enumerate(dict.fromkeys(tokens.values()))}
     if tokens is _BERT_TOKENS:
         letters = string.ascii_lowercase + string.digits + string.punctuation
         for piece in [*letters, *(f"##{letter}" for letter in letters)]:
@@ -79,11 +124,16 @@ def _tokenizer(tokens: dict[str, str]) -> PreTrainedTokenizerFast:
     else:
         for byte in sorted(pre_tokenizers.ByteLevel.alphabet()):
             vocabulary[byte] = len(vocabulary)
-        tokenizer = Tokenizer(models.BPE(vocabulary, []))
+        joined = [("\u0120", byte) for byte in vocabulary if len(byte) == 1] if spaced else []  # spaces are no tokens
+        for space, byte in joined:
+            vocabulary[space + byte] = len(vocabulary)
+        tokenizer = Tokenizer(models.BPE(vocabulary, joined))
         tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
         tokenizer.decoder = decoders.ByteLevel()
-    start, end = tokens["cls_token"], tokens["sep_token"]
-    tokenizer.post_processor = processors.TemplateProcessing(
-        single=f"{start} $A {end}", special_tokens=[(start, vocabulary[start]), (end, vocabulary[end])]
-    )
+    start = tokens.get("cls_token", tokens.get("bos_token"))
+    end = tokens.get("sep_token", tokens.get("eos_token") if tokens is _T5_TOKENS else None)
+    around = {token: vocabulary[token] for token in (start, end) if token}
+    single = " ".join(part for part in (start, "$A", end) if part)
+    if around:
+        tokenizer.post_processor = processors.TemplateProcessing(single=single, special_tokens=list(around.items()))
     return PreTrainedTokenizerFast(tokenizer_object=tokenizer, **tokens)

@@ -312,7 +312,7 @@ _OFFSET_POSITIONS = ("roberta", "xlm-roberta", "camembert", "roberta-prelayernor
 
 def max_positions(setting: Callable[[str], Any]) -> int:
     """How many tokens a model can read, 0 if unknown; ``setting`` looks up a key of its ``config.json``."""
-    stated = setting("max_position_embeddings")
+    stated = setting("n_positions" if setting("model_type") == "gpt2" else "max_position_embeddings")
     found: int = stated if isinstance(stated, int) else 0
     # DeBERTa's attention is relative: there is a limit only if absolute positions are added to the embeddings too.
     relative = setting("relative_attention") and setting("position_biased_input") is False

@@ -144,7 +144,7 @@ def last(states: torch.Tensor, tokens: Tokens) -> torch.Tensor:
     return _weighted(states, (places == places[:, -1:]) & tokens.mask.bool())
 
 
-def weighted_mean(states: torch.Tensor, tokens: Tokens) -> torch.Tensor:
+def mean_by_position(states: torch.Tensor, tokens: Tokens) -> torch.Tensor:
     """Mean over all tokens but padding, the i-th with weight i (SGPT: Muennighoff 2022, Eq. 2)."""
     places = (tokens.mask.long().cumsum(1) * tokens.mask).to(states.dtype)
     return _weighted(states, places / places.sum(1, keepdim=True))
@@ -167,7 +167,7 @@ POOLINGS: dict[str, PoolingFunction] = {
     "target": target,
     "target-marked": target_marked,
     "last": last,
-    "weighted-mean": weighted_mean,
+    "weighted-mean": mean_by_position,
 }
 
 

@@ -7,7 +7,6 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from pickle import UnpicklingError
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 
 from mirrorbench.core.devices import kind, moved, on_gpu
-from mirrorbench.core.errors import MirrorbenchError, ModelUnavailableError, UsageError
+from mirrorbench.core.errors import MirrorbenchError, UsageError
 from mirrorbench.core.inputs import TextInput
 from mirrorbench.models.backbones import max_positions
 from mirrorbench.models.batching import (
@@ -26,6 +25,14 @@ from mirrorbench.models.batching import (
     can_pack,
     position_ids,
     without_waiting,
+)
+from mirrorbench.models.families import (
+    check_attention,
+    check_complete,
+    open_model,
+    set_attention,
+    text_part,
+    unreadable,
 )
 from mirrorbench.models.pooling import POOLINGS, Pooling, PoolingFunction, Tokens, pool
 
@@ -166,6 +173,8 @@ class Transformer:
     device: torch.device
     poolings: Mapping[str, PoolingFunction] = field(default_factory=lambda: POOLINGS)
     """The registered ones."""
+    whole: Any = None
+    """What ``save`` writes, where ``model`` is one half that transformers cannot open alone (BART)."""
 
     @cached_property
     def budget(self) -> int:
@@ -175,7 +184,18 @@ class Transformer:
     @property
     def dimensions(self) -> int:
         """Dimensions of a token's states."""
-        return int(self.model.config.get_text_config().hidden_size)
+        return int(text_part(self.model.config).hidden_size)
+
+    @property
+    def layers(self) -> int:
+        """Number of layers, the embeddings apart."""
+        return int(text_part(self.model.config).num_hidden_layers)
+
+    def save(self, folder: Path) -> None:
+        """Write model and tokenizer in the format of transformers."""
+        with quiet_transformers():
+            (self.whole or self.model).save_pretrained(folder)
+            self.tokenizer.save_pretrained(folder)
 
     @property
     def n_parameters(self) -> int:
@@ -193,15 +213,16 @@ class Transformer:
             return Ragged.of([])
         whole = [text.strip() for text in texts]
         if not prompt:
-            return Ragged.of(self.tokenizer(whole, truncation=True, max_length=max_length, **_IDS_ONLY)["input_ids"])
+            rows = self.tokenizer(whole, truncation=True, max_length=max_length, **_IDS_ONLY)["input_ids"]
+            return Ragged.of([row or self._nothing for row in rows])
         (before, after), (first, last) = self.prompt_ids(prompt), self.special_tokens
         if self.positions:
             max_length = min(max_length, self.positions - len(before) - len(after))
         if max_length <= first + last:
             raise UsageError(f"prompt={prompt} leaves no room for a text", "Shorten it, or raise max_length.")
         ids = self.tokenizer(whole, truncation=True, max_length=max_length, **_IDS_ONLY)["input_ids"]
-        rows = ((row, len(row) - last) for row in ids)
-        return Ragged.of([row[:first] + before + row[first:end] + after + row[end:] for row, end in rows])
+        ends = ((row, len(row) - last) for row in ids)
+        return Ragged.of([row[:first] + before + row[first:end] + after + row[end:] for row, end in ends])
 
     def prompt_ids(self, prompt: str) -> tuple[list[int], list[int]]:
         """Token ids of a prompt before and after the text, without special tokens."""
@@ -211,6 +232,11 @@ class Transformer:
         before, after = prompt.replace("{mask}", self.tokenizer.mask_token or "").split("{text}")
         found = self.tokenizer([before, after], add_special_tokens=False, **_IDS_ONLY)["input_ids"]
         return found[0], found[1]
+
+    @cached_property
+    def _nothing(self) -> list[int]:
+        """What is read of an empty text by models without special tokens around a text."""
+        return [self.tokenizer.eos_token_id or self.tokenizer.pad_token_id or 0]
 
     def locate(self, inputs: Sequence[TextInput], max_length: int, with_marks: bool = False) -> LocatedTargets:
         """As ``tokenize``, with the positions of targets; long texts are cut to a window around their target.
@@ -231,6 +257,8 @@ class Transformer:
         kept_ids, targets, windowed = [], [], []
         cut = missing = 0
         for row, (ids, offsets) in enumerate(zip(whole["input_ids"], whole["offset_mapping"], strict=True)):
+            if not ids:
+                ids, offsets = self._nothing, [(0, 0)]
             target, out = (covering(offsets, texts[row], some[row]) for some in (spans, marks))
             if len(out):
                 ids, target = without(ids, target, out, max_length, self.special_tokens[1])
@@ -332,16 +360,16 @@ def quiet_transformers() -> Iterator[None]:
 
 def load_transformer(
     path: Path, device: torch.device, configure: Callable[[Any], None] | None = None,
-    poolings: Mapping[str, PoolingFunction] = POOLINGS,
+    poolings: Mapping[str, PoolingFunction] = POOLINGS, attention: str = "",
 ) -> Transformer:  # fmt: skip
     """Load a backbone from a local directory, in float32.
 
     Weights are read from safetensors, or with torch's weights-only unpickler if a model has none (as several of the
     papers' backbones); code in the directory is never run. Missing weights, which would be random, are an error, except
     for the pooler, which no pooling uses and masked language models lack. ``configure`` may change the configuration
-    first (dropout rates).
+    first (dropout rates); ``attention``: ``bidirectional`` lets a causal model read in both directions.
     """
-    from transformers import AutoConfig, AutoModel, AutoTokenizer
+    from transformers import AutoConfig, AutoTokenizer
 
     safe = {"local_files_only": True, "trust_remote_code": False}
     try:
@@ -349,19 +377,23 @@ def load_transformer(
             config = AutoConfig.from_pretrained(path, **safe)
             if configure:
                 configure(config)
+            if attention:
+                set_attention(config)
             tokenizer = AutoTokenizer.from_pretrained(path, **safe)
             torch.manual_seed(0)  # the unused pooler is random: the same at each load
-            model, report = AutoModel.from_pretrained(
-                path, config=config, dtype=torch.float32, output_loading_info=True, **safe
-            )
+            model, whole, missing = open_model(path, config, dtype=torch.float32, **safe)
     except MirrorbenchError:
         raise
     except Exception as error:  # damaged files may raise any exception in transformers
-        raise _unreadable(path, error) from error
-    _check_complete(path, config, tokenizer, report["missing_keys"])
-    if getattr(config, "is_encoder_decoder", False):
-        model = model.get_encoder()
-    return Transformer(path, model.to(device).eval(), tokenizer, device, poolings)
+        raise unreadable(path, error) from error
+    check_complete(path, config, tokenizer, missing)
+    if attention:
+        vocabulary = int(text_part(config).vocab_size)
+        check_attention(path, lambda ids: model(input_ids=ids).last_hidden_state, vocabulary)
+    if tokenizer.pad_token is None:  # other libraries pad with it; what is masked changes no vector
+        tokenizer.pad_token = tokenizer.eos_token or tokenizer.unk_token or tokenizer.bos_token
+    whole = None if whole is model else whole
+    return Transformer(path, model.to(device).eval(), tokenizer, device, poolings, whole)
 
 
 def lower_casing_tokenizer(path: Path) -> Any:
@@ -377,37 +409,3 @@ def lower_casing_tokenizer(path: Path) -> Any:
     lower = {} if (path / "tokenizer.json").is_file() else {"do_lower_case": True}
     with quiet_transformers():
         return AutoTokenizer.from_pretrained(path, local_files_only=True, trust_remote_code=False, **lower)
-
-
-_HINT = "It must be an encoder that transformers knows, with safetensors (or plain tensors in pytorch_model.bin)."
-
-
-def _check_complete(path: Path, config: Any, tokenizer: Any, missing: set[str]) -> None:
-    unused = {"pooler", "decoder"} if getattr(config, "is_encoder_decoder", False) else {"pooler"}
-    lacking = sorted(name for name in missing if unused.isdisjoint(name.split(".")[:2]))
-    if lacking:
-        shown = ", ".join(lacking[:3]) + (", ..." if len(lacking) > 3 else "")
-        raise ModelUnavailableError(
-            f"the weights in {path} lack {len(lacking)} tensors of a {config.model_type} model ({shown}); "
-            "they would be random numbers",
-            "Compare config.json with the weights; a download may be incomplete.",
-        )
-    if not hasattr(config.get_text_config(), "vocab_size"):
-        raise ModelUnavailableError(f"the {config.model_type} model in {path} does not read text", _HINT)
-    if len(tokenizer.get_vocab()) <= len(tokenizer.all_special_tokens):
-        raise ModelUnavailableError(
-            f"the tokenizer in {path} has no vocabulary; its files are missing",
-            "Copy them there from the model's source: tokenizer.json, or vocab.txt, or a sentencepiece model.",
-        )
-
-
-def _unreadable(path: Path, error: Exception) -> ModelUnavailableError:
-    if isinstance(error, UnpicklingError):
-        return ModelUnavailableError(
-            f"the weights in {path} are a pickle that holds more than tensors, or are damaged; they are not opened",
-            "If you trust their source, convert them to safetensors elsewhere and use the result.",
-        )
-    said = " ".join(str(error).split()) or "no message"
-    if "ignore_mismatched_sizes" in said:
-        return ModelUnavailableError(f"the weights in {path} have other shapes than its config.json says", _HINT)
-    return ModelUnavailableError(f"the model in {path} cannot be opened: {type(error).__name__}: {said[:300]}", _HINT)

@@ -85,8 +85,7 @@ class Cache:
         problem = f"the tuned model cannot be written to {target.parent}"
         hint = "Free some space, or name another folder: MIRRORBENCH_CACHE=DIR"
         with building(target, f"{TEMPORARY}{key}-", problem, hint) as folder:
-            transformer.model.save_pretrained(folder)
-            transformer.tokenizer.save_pretrained(folder)
+            transformer.save(folder)
             text = json.dumps(description, indent=2, ensure_ascii=False)
             (folder / "mirrorbench.json").write_text(text, encoding="utf-8")
             write_checksums(folder)

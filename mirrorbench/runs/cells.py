@@ -72,6 +72,8 @@ class ModelRef:
     precision: str = ""
     deterministic: bool = False
     """Whether it is tuned by algorithms alone that repeat; false on a CPU, where all do."""
+    attention: str = ""
+    """``bidirectional`` for a causal model that reads in both directions; of a tuned one the recipe says so too."""
     members: tuple[tuple[str, ModelRef], ...] = ()
     """The model of each language, for a task whose languages have backbones of their own."""
     posts: tuple[tuple[str, PostRef], ...] = ()
@@ -86,7 +88,7 @@ class ModelRef:
             # With its name: two systems with the same fingerprint must not share vectors and results.
             return {"system": self.spec.backbone, "fingerprint": self.fingerprint}
         if self.recipe is None or self.corpus is None:
-            return {"backbone": self.fingerprint}
+            return {"backbone": self.fingerprint, **({"attention": self.attention} if self.attention else {})}
         return {
             "backbone": self.fingerprint,
             "method": self.method,

@@ -89,7 +89,7 @@ class EncoderLoader:
         if model.corpus is not None:
             transformer, seconds = self._tuned(model, corpora[model.corpus], written)
         else:
-            transformer, seconds = self._opened(model.path), 0.0
+            transformer, seconds = self._opened(model.path, model.attention), 0.0
         return TransformerEncoder(transformer, pooling, precision, model.key), seconds
 
     def _tuned(self, model: ModelRef, corpus: Corpus, written: WriteBehind) -> tuple[Transformer, float]:
@@ -109,9 +109,7 @@ class EncoderLoader:
         return transformer, float(description["tuning"]["seconds"])
 
     def _store(self, lease: ExitStack, key: str, transformer: Transformer, description: dict[str, Any]) -> None:
-        from mirrorbench.models.transformer import quiet_transformers
-
-        with lease, quiet_transformers():
+        with lease:
             self.workspace.cache.save_model(key, transformer, description)
 
     def _cached(self, key: str) -> tuple[Transformer, float] | None:
@@ -120,11 +118,11 @@ class EncoderLoader:
             return None
         return self._opened(path), float(cache.describe_model(key)["tuning"]["seconds"])
 
-    def _opened(self, path: Path) -> Transformer:
+    def _opened(self, path: Path, attention: str = "") -> Transformer:
         from mirrorbench.models.transformer import load_transformer
 
         poolings = self.workspace.plugins.poolings.by_name()
-        return load_transformer(path, self.workspace.torch_device, poolings=poolings)
+        return load_transformer(path, self.workspace.torch_device, poolings=poolings, attention=attention)
 
 
 def tune_model(
@@ -190,7 +188,7 @@ def open_for_tuning(
         for augmentation, rate in in_use(recipe, registered, "model"):
             augmentation.configure(config, rate)
 
-    transformer = load_transformer(path, device, configure, poolings)
+    transformer = load_transformer(path, device, configure, poolings, recipe.attention)
     if protocol == "released":
         transformer.tokenizer = lower_casing_tokenizer(path)
     return transformer

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from mirrorbench.core.errors import MirrorbenchError, UsageError, unknown_name
 from mirrorbench.core.specs import PROTOCOLS, EncoderSpec
 from mirrorbench.data.corpora import Corpus, check_corpus, default_corpus, read_corpus
-from mirrorbench.models import backbones
+from mirrorbench.models import backbones, families
 from mirrorbench.models.pooling import DEFAULT_MAX_LENGTH, Pooling
 from mirrorbench.models.transformations import STORED, Transformation, split_post
 from mirrorbench.runs.cells import Cell, CorpusRef, Failure, ModelRef, PostRef
-from mirrorbench.runs.rows import expand_ladder, resolve_recipe
+from mirrorbench.runs.rows import check_runs, expand_ladder, resolve_recipe
 from mirrorbench.tasks.base import Task
 from mirrorbench.training.methods import Method
 
@@ -135,7 +135,7 @@ class Planner:
         rows: dict[EncoderSpec, set[str]] = {}  # with the levels of their tasks
         for spec in request.encoders:
             for level in dict.fromkeys(task.level for task in tasks):
-                for row in expand_ladder(spec, level, self.plugins, request.protocol):
+                for row in self.ladder(spec, level, request.protocol):
                     rows.setdefault(row, set()).add(level)
         cells: list[Cell] = []
         failures: list[Failure] = []
@@ -160,6 +160,22 @@ class Planner:
             except MirrorbenchError as other:
                 return replace(failure, lacks=tuple(dict.fromkeys((*failure.lacks, *other.lacks))))
         return failure
+
+    def ladder(self, spec: EncoderSpec, level: str, protocol: str = "paper") -> tuple[EncoderSpec, ...]:
+        """``expand_ladder``, which is another one for causal models."""
+        rows = expand_ladder(spec, level, self.plugins, protocol)
+        known = backbones.BACKBONES.get(spec.backbone)
+        if len(rows) == 1 or (known and known.by_language):  # BERTs, of which no other than the task's is to be fetched
+            return rows
+        try:
+            causal = families.family(self._located(spec, "en")).causal and not spec.get("attention")
+        except MirrorbenchError:  # reported where the rows are planned
+            return rows
+        return expand_ladder(spec, level, self.plugins, protocol, causal)
+
+    def _located(self, spec: EncoderSpec, language: str) -> Path:
+        key = ("backbone", spec.backbone, spec.revision, language)
+        return self._once(key, lambda: backbones.locate(spec, language, self.workspace.offline))
 
     def _cells(self, request: Request, spec: EncoderSpec, task: Task) -> list[Cell]:
         data = self._once(("data", task.name), lambda: self._identified(task))
@@ -254,18 +270,19 @@ class Planner:
             return [(ModelRef(spec, system.fingerprint), None)]
         method: Method = self.plugins.methods[spec.method]
         level = method.levels.get(level, level)
-        key = ("backbone", spec.backbone, spec.revision, language)
-        path = self._once(key, lambda: backbones.locate(spec, language, self.workspace.offline))
+        path = self._located(spec, language)
         if method.create:
             system = self.workspace.loader.system(spec, path, self.precision(request, "encoding", path))
             return [(ModelRef(spec, system.fingerprint, path, spec.method), None)]
-        architecture = str(backbones.configuration(path).get("model_type", ""))
-        recipe = resolve_recipe(spec, level, architecture, request.protocol, self.plugins)
-        positions = backbones.max_positions(backbones.configuration(path).get)
+        settings, family = backbones.configuration(path), families.family(path)
+        architecture = str(settings.get("model_type", ""))
+        recipe = resolve_recipe(spec, level, architecture, request.protocol, self.plugins, family)
+        check_runs(spec, recipe, family, method.tunes, settings.get("num_hidden_layers"))
+        positions = backbones.max_positions(settings.get)
         if positions and spec.get("train_max_length") is None:  # a method's preset, within what the model can take
             recipe = replace(recipe, train_max_length=min(recipe.train_max_length, positions))
         pooling = recipe.readout(_max_length(spec, path, max_length))
-        base = ModelRef(spec, backbones.fingerprint(path), path, spec.method)
+        base = ModelRef(spec, backbones.fingerprint(path), path, spec.method, attention=recipe.attention)
         if not method.tunes:
             return [(base, pooling)]
         name = corpus or default_corpus(level, languages, request.protocol)

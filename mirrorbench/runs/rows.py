@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from mirrorbench.core.errors import UsageError, unknown_name
+from mirrorbench.core.errors import TuningError, UsageError, unknown_name
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.specs import EncoderSpec, Value
 from mirrorbench.data.cardfile import builtin_suites
 from mirrorbench.models import backbones
+from mirrorbench.models.families import PLAIN, Family
+from mirrorbench.models.pooling import parse_layers
 from mirrorbench.models.transformations import CORPUS_KEYS, POST_KEYS, split_post
 from mirrorbench.training.methods import Method
 from mirrorbench.training.recipes import OUTSIDE_KEYS, RECIPE_KEYS, Recipe, override
 
-POOLING_KEYS = ("pooling", "layers", "max_length", "prompt")
+POOLING_KEYS = ("pooling", "layers", "max_length", "prompt", "attention")
 
 # What a bare backbone stands for: the rows of the papers' tables, from worst to best.
 Ladder = tuple[tuple[str, dict[str, Value]], ...]
@@ -45,14 +47,17 @@ def expand_tasks(names: Iterable[str], plugins: Plugins) -> tuple[str, ...]:
     return tuple(found)
 
 
-def expand_ladder(spec: EncoderSpec, level: str, plugins: Plugins, protocol: str = "paper") -> tuple[EncoderSpec, ...]:
+def expand_ladder(
+    spec: EncoderSpec, level: str, plugins: Plugins, protocol: str = "paper", causal: bool = False
+) -> tuple[EncoderSpec, ...]:
     """The rows that one encoder argument stands for on tasks of a level.
 
     A backbone without a method is the papers' ladder, or one row if it has a ``pooling`` or was written by
     ``mirrorbench tune`` (read as its files say, unless the spec says otherwise). Encoder systems and specs with a
     method are one row. A backbone that is an encoder of texts already has one untuned row, read as it was made to be.
     One whose preset of Mirror reads other layers has a mean row of these too, which differs from Mirror's in the tuning
-    alone. A transformation is that of every row.
+    alone. A causal one has a row of the last token in place of [CLS], at which every text has the same vector. A
+    transformation is that of every row.
 
     Raises:
         UsageError: a bare backbone has a key of the tuning, or its name resembles a short name.
@@ -83,9 +88,7 @@ def expand_ladder(spec: EncoderSpec, level: str, plugins: Plugins, protocol: str
     if own or spec.get("pooling") is not None:
         return (spec.with_method("base").with_params(**{**own, **dict(spec.params)}),)
     rows = []
-    for method, params in LADDERS[level]:
-        if params.get("pooling") in ("cls", "mean") and (made := backbones.pooling_of_texts(spec)):
-            params = {"pooling": made}  # it was made to be read so
+    for method, params in _ladder(spec, level, causal):
         as_meant = {"pooling": _padded(str(params["pooling"]), protocol)} if "pooling" in params else {}
         rows.append(spec.with_method(method).with_params(**{**params, **as_meant}))
         layers = (
@@ -96,15 +99,28 @@ def expand_ladder(spec: EncoderSpec, level: str, plugins: Plugins, protocol: str
     return tuple(dict.fromkeys(rows))
 
 
+def _ladder(spec: EncoderSpec, level: str, causal: bool) -> Iterator[tuple[str, dict[str, Value]]]:
+    """The ladder of a level, read as the backbone was made to be; a causal one by the last token in place of [CLS]."""
+    made = backbones.pooling_of_texts(spec)
+    for method, params in LADDERS[level]:
+        if made and params.get("pooling") in ("cls", "mean"):
+            yield method, {"pooling": made}
+        else:
+            yield method, {"pooling": "last"} if causal and params.get("pooling") == "cls" else params
+
+
 def _padded(pooling: str, protocol: str) -> str:
     """A pooling as a protocol means it: the released code's mean counts the padding."""
     return "mean-padded" if (pooling, protocol) == ("mean", "released") else pooling
 
 
-def resolve_recipe(spec: EncoderSpec, level: str, architecture: str, protocol: str, plugins: Plugins) -> Recipe:
+def resolve_recipe(
+    spec: EncoderSpec, level: str, architecture: str, protocol: str, plugins: Plugins, family: Family = PLAIN
+) -> Recipe:
     """The recipe of a spec with a method: the paper's preset, then the backbone's own values, then the user's keys.
 
-    A backbone that is an encoder of texts already is read its own way where the preset reads [CLS] or the mean.
+    A backbone that is an encoder of texts already is read its own way where the preset reads [CLS] or the mean, and one
+    without [CLS] (causal models, T5) by mean pooling; one without a mask token is tuned without masks.
     """
     method: Method = plugins.methods[spec.method]
     if not method.tunes:
@@ -115,12 +131,62 @@ def resolve_recipe(spec: EncoderSpec, level: str, architecture: str, protocol: s
     preset = method.preset(level, architecture, protocol)
     if preset.pooling in ("cls", "mean", "mean-padded") and (pooling := backbones.pooling_of_texts(spec)):
         preset = replace(preset, pooling=_padded(pooling, protocol))
+    elif preset.pooling == "cls" and not family.has_cls:
+        preset = replace(preset, pooling=_padded("mean", protocol))
+    if not family.masks:
+        rates = {name: 0.0 if "mask" in name else rate for name, rate in preset.augment}
+        preset = replace(preset, augment=tuple(rates.items()))
     recipe = override(preset, params, plugins.augmentations.by_name())
     plugins.poolings.entry(recipe.pooling)
     plugins.losses.entry(recipe.loss)
     if protocol == "released" and recipe.pooling == "target":
         return replace(recipe, pooling="target-marked")  # the released code has no other way to a target
     return recipe
+
+
+def check_runs(spec: EncoderSpec, recipe: Recipe, family: Family, tunes: bool, layers: int | None) -> None:
+    """Raise an error with all that keeps a spec from running on such a model, and a spec that runs.
+
+    Args:
+        spec: a row.
+        recipe: its recipe.
+        family: of its backbone.
+        tunes: whether its method tunes.
+        layers: how many layers the model has; ``None`` if its configuration does not say so.
+
+    Raises:
+        UsageError: a key of the spec is wrong for this model.
+        TuningError: the method is.
+    """
+    problems: list[str] = []
+    other: dict[str, Value] = {}
+    heeds = family.causal and family.attends
+    if family.causal and recipe.pooling == "cls" and not (recipe.attention and heeds):
+        problems.append("pooling=cls reads the first token, which has the same vector in every text of a causal model")
+        other["pooling"] = "last"
+    if recipe.attention and not heeds:
+        kind = "that is not causal" if family.attends else "without attention"
+        problems.append(f"attention={recipe.attention} changes nothing in a model {kind}")
+        other["attention"] = ""
+    if layers is not None and not range(layers + 1)[parse_layers(recipe.layers)]:
+        problems.append(f"layers={recipe.layers} selects none of the layers 0 to {layers}")
+        other["layers"] = "-1:"
+    if tunes:
+        for name in (name for name, rate in recipe.augment if rate):
+            if "mask" in name and not family.masks:
+                problems.append(f"{name} needs a mask token, and the tokenizer has none")
+                other[name] = 0
+            if name == "controlled_dropout" and family.causal:
+                problems.append("controlled_dropout knows the attention of encoders only")
+                other |= {name: 0, "dropout": 0.1}
+        if any(recipe.rate(name) for name in ("dropout", "controlled_dropout")) and not family.drops:
+            problems.append("the model has no dropout")
+            other |= {"controlled_dropout": 0} if recipe.rate("controlled_dropout") else {}
+            other |= {"dropout": 0, "word_shuffle": 3}
+    if problems:
+        params = {key: value for key, value in {**dict(spec.params), **other}.items() if value != ""}
+        error = UsageError if other.keys() & dict(spec.params).keys() else TuningError
+        raise error(f"{spec} cannot run: {'; '.join(problems)}", f"Write {replace(spec, params=tuple(params.items()))}")
 
 
 def check_spec(spec: EncoderSpec, protocol: str, plugins: Plugins) -> None:

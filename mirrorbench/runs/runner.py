@@ -23,6 +23,7 @@ from mirrorbench.core.inputs import Encoder, PoolingEncoder, TextInput, Vocabula
 from mirrorbench.data.corpora import Contamination, Corpus, find_contamination
 from mirrorbench.models.backbones import foreign_languages
 from mirrorbench.models.encoder import Cost
+from mirrorbench.models.families import family
 from mirrorbench.models.pooling import Pooling
 from mirrorbench.models.transformations import transform
 from mirrorbench.runs.cells import Cell, CellGroup, CellOutcome, CorpusRef, failed
@@ -257,6 +258,9 @@ def _notes(
     spec, tokens = cell.spec, cell.pooling.max_length if cell.pooling else 0
     if foreign := foreign_languages(spec, languages):
         yield f"{spec} has no model of {', '.join(foreign)}, and reads it with its English one"
+    reads_word = cell.pooling is not None and cell.pooling.of_target
+    if reads_word and cell.model.path and not cell.model.attention and family(cell.model.path).causal:
+        yield f"{spec} reads a target without the words that follow it; attention=bidirectional reads them too"
     if texts_cut:
         lost = cell.pooling is not None and cell.pooling.marked
         what = "targets that a cut at the end would lose" if lost else "the target of longer texts"

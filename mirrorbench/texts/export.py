@@ -25,6 +25,7 @@ from mirrorbench.training.held_out import MEASURES
 if TYPE_CHECKING:
     import torch
 
+    from mirrorbench.core.specs import EncoderSpec
     from mirrorbench.models.transformer import Transformer
     from mirrorbench.texts.tune import TunedEncoder
 
@@ -45,8 +46,20 @@ _FLAGS = {"cls": "cls_token", "mean": "mean_tokens", "last": "lasttoken", "weigh
           "target": "mean_tokens", "target-marked": "mean_tokens"}  # fmt: skip
 
 
-def check_exportable(pooling: Pooling) -> None:
-    """Raise where other libraries do not have this pooling."""
+# How sentence-transformers reads the encoder of a model with a decoder.
+_OF_ENCODER = {
+    "modality_config": {"text": {"method": "forward", "method_output_name": "encoder_last_hidden_state"}},
+    "module_output_name": "token_embeddings",
+}
+
+
+def check_exportable(spec: EncoderSpec, pooling: Pooling, half: bool) -> None:
+    """Raise where other libraries do not have this pooling; ``half``: of an encoder that is saved with its decoder."""
+    if half and pooling.layers != "-1:":
+        problem = "of a model with a decoder sentence-transformers reads the last layer only"
+        raise UsageError(
+            f"{problem}, so layers={pooling.layers} cannot be exported", f"Write {spec.with_params(layers='-1:')}"
+        )
     if pooling.prompt:
         problem = (
             "an encoder with a prompt cannot be exported, since sentence-transformers puts prompts before texts only"
@@ -55,7 +68,7 @@ def check_exportable(pooling: Pooling) -> None:
     if pooling.mode not in _FLAGS:
         why = "averages over padding too" if pooling.mode == "mean-padded" else "is none of sentence-transformers'"
         problem = f"pooling={pooling.mode} {why}, so it cannot be exported"
-        raise UsageError(problem, f"Use pooling=mean, or another of {', '.join(_FLAGS)}.")
+        raise UsageError(problem, f"Write {spec.with_params(pooling='mean')}")
 
 
 def check_output(output: Path, force: bool) -> None:
@@ -101,21 +114,21 @@ def write_encoder(
     """Write all but the model card into an empty directory; ``description`` goes into ``mirrorbench.json``."""
     from safetensors.torch import save_file
 
-    from mirrorbench.models.transformer import quiet_transformers
-
-    with quiet_transformers():
-        transformer.model.save_pretrained(folder)
-        transformer.tokenizer.save_pretrained(folder)
+    transformer.save(folder)
     config, tokenizer = (
         json.loads((folder / f"{name}.json").read_text(encoding="utf-8")) for name in ("config", "tokenizer_config")
     )
-    config.pop("output_hidden_states", None)
-    if pooling.layers != "-1:":
-        config["output_hidden_states"] = True  # sentence-transformers needs the lower layers
+    for part in (config, config.get("encoder")):  # T5Gemma's encoder has a configuration of its own
+        if isinstance(part, dict):
+            part.pop("output_hidden_states", None)
+            if pooling.layers != "-1:":
+                part["output_hidden_states"] = True  # sentence-transformers needs the lower layers
     files: dict[str, Any] = {
         "config.json": config,
-        "tokenizer_config.json": {**tokenizer, "model_max_length": pooling.max_length},
-        "sentence_bert_config.json": {"max_seq_length": pooling.max_length, "do_lower_case": False},
+        "tokenizer_config.json": {**tokenizer, "model_max_length": pooling.max_length, "padding_side": "right"},
+        "sentence_bert_config.json": {
+            "max_seq_length": pooling.max_length, "do_lower_case": False, **(_OF_ENCODER if transformer.whole else {}),
+        },
         "config_sentence_transformers.json": {
             "prompts": {}, "default_prompt_name": None, "similarity_fn_name": "cosine",
         },
@@ -149,8 +162,8 @@ def _modules(
     """The modules of sentence-transformers after the transformer: kind, settings and weights."""
     import torch
 
-    config, tokenizer = transformer.model.config, transformer.tokenizer
-    n, size = int(config.num_hidden_layers), transformer.dimensions
+    tokenizer = transformer.tokenizer
+    n, size = transformer.layers, transformer.dimensions
     if pooling.layers != "-1:":  # the mean over a slice of the layers, as weights of 1 and 0
         chosen = torch.zeros(n + 1)
         chosen[parse_layers(pooling.layers)] = 1
@@ -208,15 +221,16 @@ def upload(folder: Path, repo: str, private: bool = False) -> str:
     return str(url)
 
 
-def write_card(folder: Path, tuned: TunedEncoder, backbone: Path | None) -> None:
+def write_card(folder: Path, tuned: TunedEncoder, backbone: Path | None, transformer: Transformer) -> None:
     """Write ``README.md``, which quotes none of the user's texts; ``backbone`` is a local folder or ``None``."""
     from jinja2 import Environment, StrictUndefined
 
-    layers = parse_layers(tuned.pooling.layers)
+    layers, opened = parse_layers(tuned.pooling.layers), type(transformer.model).__name__
     environment = Environment(undefined=StrictUndefined, keep_trailing_newline=True)
     text = environment.from_string(TEMPLATE.read_text(encoding="utf-8")).render(
         metadata=_metadata(tuned, backbone), name=tuned.folder.resolve().name, tuned=tuned, report=tuned.held_out,
         recipe=tuned.recipe, pooling=tuned.pooling, corpus=tuned.corpus["name"].removeprefix("./"),
+        opener=opened if opened.endswith("EncoderModel") else "AutoModel", half=transformer.whole is not None,
         method=_PAPERS.get(tuned.spec.method, f"`{tuned.spec.method}`"),
         post=str(split_post(tuned.spec, tuned=True)[1]), dense=next((path.name for path in folder.glob("*_Dense")), ""),
         layers=":".join("" if bound is None else str(bound) for bound in (layers.start, layers.stop)),

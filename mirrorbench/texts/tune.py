@@ -15,6 +15,7 @@ from mirrorbench.core.errors import UsageError, unknown_name
 from mirrorbench.core.identity import checksum
 from mirrorbench.core.specs import LEVELS, EncoderSpec
 from mirrorbench.data.corpora import GeneratedCorpus
+from mirrorbench.models.families import family
 from mirrorbench.models.pooling import Pooling
 from mirrorbench.models.transformations import TransformedEncoder, split_post
 from mirrorbench.runs.plan import Planner, Request
@@ -105,7 +106,7 @@ def tune_texts(
     assert pooling is not None  # a backbone with a tuning method has all three
     assert model.recipe is not None
     assert model.corpus is not None
-    check_exportable(pooling)
+    check_exportable(spec, pooling, model.path is not None and family(model.path).half)
     precision = planner.precision(request, "encoding", model.path)
     aside = read.aside()
     ref = replace(model.corpus, held_out=checksum("\n".join(aside)) if aside else "")
@@ -129,7 +130,7 @@ def tune_texts(
     with replacing(output) as folder:
         post = loaded.affines[""] if isinstance(loaded, TransformedEncoder) else None
         write_encoder(folder, encoder.transformer, pooling, description, post)
-        write_card(folder, tuned, model.path)
+        write_card(folder, tuned, model.path, encoder.transformer)
     return tuned
 
 

@@ -67,7 +67,9 @@ def plain_attention(
     if attn_mask is not None:
         added = attn_mask
         if attn_mask.dtype == torch.bool:
-            added = torch.zeros_like(attn_mask, dtype=products.dtype).masked_fill_(~attn_mask, float("-inf"))
+            # Not minus infinity: padding far from a text sees nothing in local attention, and would become NaN.
+            lowest = torch.finfo(products.dtype).min
+            added = torch.zeros_like(attn_mask, dtype=products.dtype).masked_fill_(~attn_mask, lowest)
         products = products + added
     return drop(products.softmax(-1)) @ value
 

@@ -247,7 +247,7 @@ def limits(objective: Objective) -> tuple[int, int]:
     How a batch is cut decides what dropout draws: on a GPU that follows from the size of the model and, if it is small,
     of the memory, so that a run repeats. What is kept, which changes no number, follows from the memory that is free.
     """
-    device, config = objective.transformer.device, objective.transformer.model.config
+    transformer, device = objective.transformer, objective.transformer.device
     room = (HELD_BYTES[kind(device)],) * 2
     if on_gpu(device):
         total, free = gpu_memory(device)
@@ -255,5 +255,5 @@ def limits(objective: Objective) -> tuple[int, int]:
         # The total holds weights, gradients and two averages; of these the gradients are not allocated yet. The rest of
         # each is for what torch does not count, and for the pieces that its blocks leave over.
         room = (min(room[0], (total - 4 * weights) // 2), (free - weights) * 3 // 4)
-    most, held = (max(2, bytes_ // (_TOKEN_BYTES * config.num_hidden_layers * config.hidden_size)) for bytes_ in room)
+    most, held = (max(2, bytes_ // (_TOKEN_BYTES * transformer.layers * transformer.dimensions)) for bytes_ in room)
     return most, held

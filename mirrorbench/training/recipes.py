@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from mirrorbench.core.errors import UsageError, unknown_name
 from mirrorbench.core.specs import Value
+from mirrorbench.models.families import checked_attention
 from mirrorbench.models.pooling import Pooling
 
 if TYPE_CHECKING:
@@ -74,12 +75,15 @@ class Recipe:
     stop: str = "end"
     """``end``: the state after the last step is kept; ``auto``: the best one by held-out strings, without labels
     (``mirrorbench.training.progress``)."""
+    attention: str = ""
+    """``bidirectional`` lets each token of a causal model see the whole text; empty for the model's own attention."""
 
     def to_json(self) -> dict[str, Any]:
-        """A JSON object with every field that the loss uses."""
+        """A JSON object with every field that the loss uses, and of the others those that are set."""
         unused = [] if self.loss == MULTI_SIMILARITY else [*LOSS_PARAMETERS["paper"]]
         # Identities of before these keys stay as they are.
-        unused += [key for key, before in (("stop", "end"), ("prompt", "")) if getattr(self, key) == before]
+        later = (("stop", "end"), ("prompt", ""), ("attention", ""))
+        unused += [key for key, before in later if getattr(self, key) == before]
         found = {**asdict(self), "augment": dict(self.augment)}
         return {key: value for key, value in found.items() if key not in unused}
 
@@ -151,6 +155,7 @@ def _number(key: str, value: Value) -> float:
 
 
 def _check(recipe: Recipe) -> None:
+    checked_attention(recipe.attention)
     for name, (low, high) in _LIMITS.items():
         value = getattr(recipe, name)
         if not low <= value <= high:

@@ -79,7 +79,7 @@ def test_rate_zero_and_reading_out_drop_nothing(
 
 
 def test_a_model_without_dropout_is_an_error() -> None:
-    with pytest.raises(TuningError, match="Linear has no dropout layers"):
+    with pytest.raises(TuningError, match="Linear has no dropout"):
         Dropout().attach(torch.nn.Linear(2, 2), 0.1)
     Dropout().attach(torch.nn.Linear(2, 2), 0.0)
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from mirrorbench.core.errors import TuningError
 from mirrorbench.core.hooks import Register, hookimpl
+from mirrorbench.models.families import parts, rates
 
 if TYPE_CHECKING:
     import torch
@@ -25,17 +26,20 @@ class Dropout:
         Some architectures (ModernBERT) build no dropout module for a rate of 0, and read the attention's rate from a
         plain attribute.
         """
-        for key, value in vars(config).items():
-            if "dropout" in key and isinstance(value, int | float) and not isinstance(value, bool):
-                setattr(config, key, float(rate))
+        for part in parts(config):
+            for key in list(rates(part)):
+                setattr(part, key, float(rate))
 
     def attach(self, model: Any, rate: float) -> Callable[[], None] | None:
         """Set the rate of every dropout module; it is an error if there are none, or some whose rate cannot be set."""
         import torch
 
         modules = {name: m for name, m in model.named_modules() if isinstance(m, torch.nn.modules.dropout._DropoutNd)}
-        if rate and not modules:
-            raise TuningError(f"{type(model).__name__} has no dropout layers, so dropout={rate:g} cannot be applied")
+        if rate and not modules and not _drops(model):  # today's models read the rate from their configuration
+            raise TuningError(
+                f"{type(model).__name__} has no dropout, so dropout={rate:g} cannot be applied",
+                "Write dropout=0 and another augmentation: word_shuffle=3.",
+            )
         for module in modules.values():
             module.p = float(rate)
         # Dropout classes that are none of torch's (older DeBERTa) would keep their own rate.
@@ -46,6 +50,19 @@ class Dropout:
                     f"its rate cannot be set to {rate:g}"
                 )
         return None
+
+
+def _drops(model: Any) -> bool:
+    """Whether two passes in training mode differ."""
+    import torch
+
+    if not hasattr(model, "config"):
+        return False
+    ids = torch.arange(1, 9, device=model.device)[None]
+    with torch.no_grad(), torch.random.fork_rng():
+        model.train()
+        one, other = (model(input_ids=ids).last_hidden_state for _ in range(2))
+    return not torch.equal(one, other)
 
 
 class ControlledDropout(Dropout):

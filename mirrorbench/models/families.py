@@ -1,0 +1,206 @@
+"""Families of models: what a configuration says of a backbone, which half of it reads texts, and in which direction."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from pickle import UnpicklingError
+from typing import TYPE_CHECKING, Any
+
+from mirrorbench.core.errors import ModelUnavailableError, UsageError
+from mirrorbench.models.backbones import configuration
+
+if TYPE_CHECKING:
+    import torch
+
+BIDIRECTIONAL = "bidirectional"
+"""The value of the spec key ``attention`` under which each token of a causal model sees the whole text."""
+
+# Read in both directions, with mask token and dropout modules: transformers need not be imported to plan them.
+_ENCODERS = frozenset((
+    "albert", "bert", "camembert", "deberta", "deberta-v2", "distilbert", "electra", "modernbert", "mpnet", "roberta",
+    "xlm-roberta",
+))  # fmt: skip
+# Encoder-decoders that transformers opens without their decoder; its class of the first half.
+_HALVES = {
+    "t5": "T5EncoderModel", "mt5": "MT5EncoderModel", "umt5": "UMT5EncoderModel", "longt5": "LongT5EncoderModel",
+    "t5gemma": "T5GemmaEncoderModel",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """What tuning and reading a backbone depends on."""
+
+    causal: bool = False
+    """Whether a token sees only what stands before it."""
+    masks: bool = True
+    """Whether the tokenizer has a mask token."""
+    marks_start: bool = True
+    """Whether a special token stands before each text."""
+    drops: bool = True
+    """Whether the configuration has dropout rates."""
+
+    attends: bool = True
+    """Whether it has attention."""
+    half: bool = False
+    """Whether an encoder is read that transformers opens with its decoder only (BART)."""
+
+    @property
+    def has_cls(self) -> bool:
+        """Whether a text has a token that stands for all of it, as [CLS] does."""
+        return not self.causal and (self.masks or self.marks_start)
+
+
+PLAIN = Family()
+"""An encoder of BERT's kind."""
+
+
+@cache
+def family(path: Path) -> Family:
+    """The family of the model in a directory; what cannot be read is reported when the model is opened."""
+    settings = configuration(path)
+    if settings.get("model_type") in _ENCODERS and not settings.get("is_decoder"):
+        return PLAIN
+    from transformers import AutoConfig, AutoTokenizer
+
+    try:
+        config = AutoConfig.from_pretrained(path, local_files_only=True)
+        tokenizer = AutoTokenizer.from_pretrained(path, local_files_only=True)
+        first = tokenizer("a").encodings[0].special_tokens_mask[0] if tokenizer.is_fast else 1
+    except Exception:  # damaged files may raise any exception in transformers
+        return PLAIN
+    drops = any(not key.startswith(("classifier", "summary")) for part in parts(config) for key in rates(part))
+    half = getattr(config, "is_encoder_decoder", False) and config.model_type not in _HALVES
+    attends = hasattr(text_part(config), "num_attention_heads")
+    return Family(_is_causal(config), tokenizer.mask_token is not None, bool(first), drops, attends, half)
+
+
+def _is_causal(config: Any) -> bool:
+    """Whether a token sees only what stands before it, by transformers' lists of models that continue or fill texts."""
+    from transformers.models.auto.modeling_auto import (
+        MODEL_FOR_CAUSAL_LM_MAPPING_NAMES as CONTINUE,
+    )
+    from transformers.models.auto.modeling_auto import (
+        MODEL_FOR_MASKED_LM_MAPPING_NAMES as FILL,
+    )
+
+    text = text_part(config)
+    if not getattr(text, "is_causal", True) or getattr(text, "use_bidirectional_attention", False) is True:
+        return False
+    if getattr(text, "is_decoder", False):
+        return True
+    one_half = getattr(config, "is_encoder_decoder", False) or config.model_type in _HALVES
+    continues = config.model_type in CONTINUE and config.model_type not in (*FILL, "xlnet")
+    return continues and not one_half
+
+
+def parts(config: Any) -> Iterator[Any]:
+    """A configuration and those inside it, of halves and of other inputs than text."""
+    from transformers import PreTrainedConfig
+
+    yield config
+    for value in vars(config).values():
+        if isinstance(value, PreTrainedConfig):
+            yield from parts(value)
+
+
+def text_part(config: Any) -> Any:
+    """The part of a configuration that describes what reads texts."""
+    inner = "encoder" if config.model_type == "t5gemma" else "text_config"
+    return getattr(config, inner, None) or config
+
+
+def rates(config: Any) -> Iterator[str]:
+    """The names of a configuration's dropout rates."""
+    for key, value in vars(config).items():
+        named = "dropout" in key or key.endswith("pdrop")
+        if named and isinstance(value, int | float) and not isinstance(value, bool):
+            yield key
+
+
+def open_model(path: Path, config: Any, **options: Any) -> tuple[Any, Any, set[str]]:
+    """What reads texts of the model in a directory, what is to be saved of it, and the names of missing weights.
+
+    Of T5, T5Gemma and their like the encoder, which is saved alone; of other encoder-decoders (BART) the encoder, which
+    transformers opens with its decoder only; of models for images and text the text's half, saved alone.
+    """
+    import transformers
+
+    opener: Any = transformers.AutoModel
+    if half := _HALVES.get(config.model_type):
+        opener = getattr(transformers, half)
+        config.is_encoder_decoder = False
+    model, report = opener.from_pretrained(path, config=config, output_loading_info=True, **options)
+    missing = set(report["missing_keys"])
+    if getattr(config, "is_encoder_decoder", False):
+        return model.get_encoder(), model, {name for name in missing if name.split(".")[0] != "decoder"}
+    if text_part(config) is not config and hasattr(model, "language_model"):
+        model = model.language_model
+    return model, model, missing
+
+
+def set_attention(config: Any) -> None:
+    """Let each token of a causal model see the whole text, in the families that heed their configuration."""
+    for part in parts(config):
+        part.is_causal = False
+        if hasattr(part, "use_bidirectional_attention"):
+            part.use_bidirectional_attention = True
+
+
+def check_attention(path: Path, states: Callable[[torch.Tensor], torch.Tensor], vocabulary: int) -> None:
+    """Raise unless the first tokens' states change with what follows them; ``states`` is the model's last layer."""
+    import torch
+
+    ids = torch.arange(12)[None] % vocabulary
+    with torch.no_grad():
+        alone, within = states(ids[:, :6])[0], states(ids)[0, :6]
+    if (alone[:-1] - within[:-1]).abs().max() <= 1e-4 * alone.abs().max():
+        raise ModelUnavailableError(
+            f"attention={BIDIRECTIONAL} changes nothing in {path.name}: its first tokens do not see those that follow",
+            "Leave it out of the encoder spec; pooling=mean and pooling=last read a causal model.",
+        )
+
+
+def checked_attention(value: str) -> str:
+    """The value of the spec key ``attention``, empty for the model's own."""
+    if value not in ("", BIDIRECTIONAL):
+        raise UsageError(f"attention={value} is unknown", f"Write attention={BIDIRECTIONAL}, or leave it out.")
+    return value
+
+
+_HINT = "It must be an encoder that transformers knows, with safetensors (or plain tensors in pytorch_model.bin)."
+
+
+def check_complete(path: Path, config: Any, tokenizer: Any, missing: set[str]) -> None:
+    """Raise where weights other than the pooler's are missing, or the vocabulary, or the model reads no text."""
+    lacking = sorted(name for name in missing if "pooler" not in name.split(".")[:2])
+    if lacking:
+        shown = ", ".join(lacking[:3]) + (", ..." if len(lacking) > 3 else "")
+        raise ModelUnavailableError(
+            f"the weights in {path} lack {len(lacking)} tensors of a {config.model_type} model ({shown}); "
+            "they would be random numbers",
+            "Compare config.json with the weights; a download may be incomplete.",
+        )
+    if not hasattr(text_part(config), "vocab_size"):
+        raise ModelUnavailableError(f"the {config.model_type} model in {path} does not read text", _HINT)
+    if len(tokenizer.get_vocab()) <= len(tokenizer.all_special_tokens):
+        raise ModelUnavailableError(
+            f"the tokenizer in {path} has no vocabulary; its files are missing",
+            "Copy them there from the model's source: tokenizer.json, or vocab.txt, or a sentencepiece model.",
+        )
+
+
+def unreadable(path: Path, error: Exception) -> ModelUnavailableError:
+    """What to report of an exception of transformers."""
+    if isinstance(error, UnpicklingError):
+        return ModelUnavailableError(
+            f"the weights in {path} are a pickle that holds more than tensors, or are damaged; they are not opened",
+            "If you trust their source, convert them to safetensors elsewhere and use the result.",
+        )
+    said = " ".join(str(error).split()) or "no message"
+    if "ignore_mismatched_sizes" in said:
+        return ModelUnavailableError(f"the weights in {path} have other shapes than its config.json says", _HINT)
+    return ModelUnavailableError(f"the model in {path} cannot be opened: {type(error).__name__}: {said[:300]}", _HINT)
