@@ -20,7 +20,8 @@ from mirrorbench.core.inputs import Array, LostTargets, TextInput, as_inputs, ch
 from mirrorbench.models import backbones, batching
 from mirrorbench.models.batching import Ragged
 from mirrorbench.models.pooling import Pooling
-from mirrorbench.models.transformer import Transformer, WordTargets
+from mirrorbench.models.targets import WordTargets
+from mirrorbench.models.transformer import Transformer
 
 TEXTS_PER_CHUNK = 2048
 """Texts that are tokenised and sorted together; the next chunk is tokenised while the model runs on this one."""

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from mirrorbench.core.devices import kind, moved, on_gpu
 from mirrorbench.core.errors import MirrorbenchError, UsageError
@@ -35,132 +35,20 @@ from mirrorbench.models.families import (
     unreadable,
 )
 from mirrorbench.models.pooling import POOLINGS, Pooling, PoolingFunction, Tokens, pool
+from mirrorbench.models.targets import (
+    LocatedTargets,
+    WordTargets,
+    covering,
+    cut_to,
+    marked,
+    stripped,
+    target_weights,
+    without,
+)
 
 _States = tuple[tuple[torch.Tensor, ...], Tokens]
 
 _IDS_ONLY = {"padding": False, "return_attention_mask": False, "return_token_type_ids": False}
-
-Positions = NDArray[np.int64]
-
-
-@dataclass(frozen=True, slots=True)
-class LocatedTargets:
-    """Token ids of inputs, special tokens included, and the positions of their targets."""
-
-    ids: Ragged
-    targets: Ragged
-    """Positions in ``ids`` of each target's tokens, ascending; all positions if the target has no tokens."""
-    windowed: Positions
-    """Inputs of which a window around the target is read; of marked targets those that a cut at the end would lose."""
-    cut: int
-    """Number of targets that lost tokens, because they are longer than the window."""
-    missing: int
-    """Number of targets without tokens: the tokenizer drops their characters, or they are empty."""
-
-
-def stripped(item: TextInput) -> tuple[str, tuple[tuple[int, int], ...]]:
-    """An input's text without surrounding spaces, and its target's spans in it; all of it if there is no target."""
-    text = item.text.strip()
-    if not item.spans:
-        return text, ((0, len(text)),)
-    shift = len(item.text) - len(item.text.lstrip())
-    return text, tuple((max(0, start - shift), max(0, end - shift)) for start, end in item.spans)
-
-
-def marked(item: TextInput) -> tuple[str, tuple[tuple[int, int], ...], tuple[tuple[int, int], ...]]:
-    """A text with its target in ``[ `` and `` ]``, and spans of the target and of the marks.
-
-    As paper 2's released code hands texts to the tokenizer. A text without a target has no marks.
-    """
-    text, spans, marks, done = "", [], [], 0
-    for start, end in item.spans:
-        text += item.text[done:start] + "[ "
-        spans.append((len(text), len(text) + end - start))
-        marks += [(len(text) - 2, len(text)), (spans[-1][1], spans[-1][1] + 2)]
-        text += item.text[start:end] + " ]"
-        done = end
-    text += item.text[done:]
-    return text, tuple(spans) or ((0, len(text)),), tuple(marks)
-
-
-def covering(offsets: ArrayLike, text: str, spans: Sequence[tuple[int, int]]) -> Positions:
-    """Positions of the tokens that cover a non-space character of the target.
-
-    ``offsets``: each token's first character and the one after its last; equal for special tokens.
-    """
-    wanted = np.zeros(len(text) + 1, dtype=np.int64)
-    for start, end in spans:
-        wanted[start + 1 : end + 1] = [not character.isspace() for character in text[start:end]]
-    before = wanted.cumsum()  # before[i]: how many of the first i characters are wanted
-    starts, ends = np.asarray(offsets, dtype=np.int64).reshape(-1, 2).T
-    return np.flatnonzero(before[ends] > before[starts])
-
-
-def window(n: int, target: Positions, room: int) -> int:
-    """Start of a window of ``room`` tokens in a text of ``n`` that shows as much of the target as possible.
-
-    The target is centred as far as the text's ends permit; of a target longer than the window the first tokens are
-    kept. Without a target the text is cut at its end.
-    """
-    if n <= room or not len(target):
-        return 0
-    first, last = int(target[0]), int(target[-1])
-    middle = first + (last - first + 1) // 2 - room // 2 if last - first < room else first
-    return min(max(middle, 0), n - room)
-
-
-def cut_to(ids: list[int], target: Positions, max_length: int, special: tuple[int, int]) -> tuple[list[int], Positions]:
-    """Token ids cut to a window around their target, and the new positions of the target's tokens that are kept.
-
-    ``special``: numbers of special tokens before and after the text, which are always kept.
-    """
-    if len(ids) <= max_length:
-        return ids, target
-    before, after = special
-    room = max_length - before - after
-    start = window(len(ids) - before - after, target - before, room)
-    kept = ids[:before] + ids[before + start : before + start + room] + ids[len(ids) - after :]
-    positions = target - start
-    return kept, positions[(positions >= before) & (positions < before + room)]
-
-
-def without(
-    ids: list[int], target: Positions, marks: Positions, max_length: int, after: int
-) -> tuple[list[int], Positions]:
-    """Token ids without those of marks, after a cut at the end unless it would lose a mark; the target's new positions.
-
-    ``after``: number of special tokens at the end, which are always kept.
-    """
-    if len(ids) > max_length and marks[-1] < max_length - after:
-        ids = ids[: max_length - after] + ids[len(ids) - after :]
-    kept = np.delete(np.arange(len(ids)), marks)
-    return [ids[place] for place in kept], np.searchsorted(kept, np.setdiff1d(target, marks))
-
-
-def target_weights(targets: Ragged, width: int) -> NDArray[np.float32]:
-    """Weights that average over each target's tokens: 1 / k at its k positions, shape (len(targets), width)."""
-    lengths = targets.lengths
-    matrix = np.zeros((len(targets), width), dtype=np.float32)
-    matrix[np.arange(len(targets)).repeat(lengths), targets.values] = (1 / lengths).repeat(lengths)
-    return matrix
-
-
-@dataclass(frozen=True, slots=True)
-class WordTargets:
-    """Positions of the tokens of several words in each text: one ``Ragged`` a text."""
-
-    words: tuple[Ragged, ...]
-
-    def take(self, rows: Sequence[int]) -> WordTargets:
-        """Some of the texts, in the order given."""
-        return WordTargets(tuple(self.words[row] for row in rows))
-
-    def weights(self, width: int) -> NDArray[np.float32]:
-        """As ``target_weights``, shape (texts, words, width); 0 where a text has fewer words than another."""
-        matrix = np.zeros((len(self.words), max(map(len, self.words)), width), dtype=np.float32)
-        for row, words in enumerate(self.words):
-            matrix[row, : len(words)] = target_weights(words, width)
-        return matrix
 
 
 @dataclass

@@ -21,7 +21,8 @@ from mirrorbench.core.inputs import LostTargets, TextInput
 from mirrorbench.data.formats import parser_of
 from mirrorbench.models.batching import Ragged
 from mirrorbench.models.pooling import Pooling
-from mirrorbench.models.transformer import covering, cut_to, load_transformer, stripped, target_weights, window
+from mirrorbench.models.targets import covering, cut_to, stripped, target_weights, window
+from mirrorbench.models.transformer import load_transformer
 
 CPU = torch.device("cpu")
 TRAINING = [
