@@ -39,6 +39,8 @@ def isotropy(study: Study, texts: str, limit: int) -> Analysis:
 
 def layers(study: Study, texts: str, limit: int, samples: int) -> Analysis:
     """Task score and geometry of each layer."""
+    for spec in (cell.spec for cell in study.plan.cells if cell.model.posts):
+        raise UsageError(f"{spec}: a transformation is not of each layer", "Leave post= out of the encoder spec.")
     inputs, source = study.texts(texts)
     sentences = words_in(dict.fromkeys(item.text for item in inputs))
     if not sentences:

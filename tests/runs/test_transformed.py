@@ -16,7 +16,6 @@ from toys import CATS, DOGS, ToyEncoder, ToyPlugin
 from mirrorbench.core.errors import UsageError
 from mirrorbench.core.inputs import TextInput
 from mirrorbench.core.specs import parse_spec
-from mirrorbench.models.backbones import BACKBONES, Backbone
 from mirrorbench.models.pooling import Pooling
 from mirrorbench.reports.leaderboard import row_label
 from mirrorbench.runs import encoding
@@ -177,12 +176,11 @@ def test_lines_of_two_texts_are_two_texts(bench: Bench, bert: str) -> None:
 def test_each_language_is_fitted_on_its_own_corpus(
     bench: Bench, random_model: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A backbone with models of its own for each language."""
+    """``bert`` has a model of its own for each language."""
     from mirrorbench.data.corpora import DEFAULT_CORPORA
     from mirrorbench.data.items import Pair
 
     models = {"en": str(random_model("bert")), "fr": str(random_model("roberta"))}
-    monkeypatch.setitem(BACKBONES, "both", Backbone("both", "Both", models["en"], {"fr": models["fr"]}))
     monkeypatch.setattr("mirrorbench.models.backbones.locate", lambda spec, language, offline: Path(models[language]))
     for language in models:
         text = bench.folder / f"{language}.txt"
@@ -199,7 +197,7 @@ def test_each_language_is_fitted_on_its_own_corpus(
     crossing.languages = ("en", "fr")
     bench.plugins.add(ToyPlugin({}, [crossing]), "toys")
     planner = Planner(bench.workspace())
-    (cell,) = planner.plan(Request((parse_spec(f"both{MEAN},post=center"),), ("crossing",))).cells
+    (cell,) = planner.plan(Request((parse_spec(f"bert{MEAN},post=center"),), ("crossing",))).cells
     assert [language for language, _ in cell.model.posts] == ["en", "fr"]
     assert len(cell.model.corpora) == 2
     loader = bench.workspace().loader
@@ -223,3 +221,28 @@ def test_each_language_is_fitted_on_its_own_corpus(
 )
 def test_labels(registered: Any, spec: str, label: str) -> None:
     assert row_label(parse_spec(spec), registered) == label
+
+
+def test_layers_are_not_looked_at_behind_a_transformation(bench: Bench, bert: str) -> None:
+    from mirrorbench.analysis import analyze
+
+    with pytest.raises(UsageError, match="a transformation is not of each layer"):
+        analyze(bench.workspace(), "layers", encoders=[f"{bert}{MEAN},post=center,corpus={bench.corpus}"], task="cats")
+
+
+def test_a_tuned_directory_is_transformed_as_its_files_say(bench: Bench, bert: str) -> None:
+    """``post=stored`` in a run: no corpus, no fit, and the numbers of the directory."""
+    from mirrorbench.texts.tune import tune_texts
+
+    folder = bench.folder / "enc"
+    tune_texts(LINES, parse_spec(f"{bert}+mirror:post=abtt"), folder, bench.workspace(), held_out=0)
+    outcome = bench.run(str(folder), f"{folder}:post=zscore")
+    assert (len(outcome.results), outcome.failures) == (4, ())
+    first = outcome.results[0]
+    assert parse_spec(first.spec).get("post") == "stored"
+    assert (first.cell["corpus"], first.overlap) == (None, None)
+    vectors, _ = bench.workspace().load(parse_spec(str(folder)))
+    expected = naive_spearman(CATS, lambda texts: vectors.encode(list(map(TextInput, texts))))
+    assert first.main_score == pytest.approx(expected, abs=1e-9)
+    with pytest.raises(UsageError, match="these are tuned further"):
+        bench.plan(f"{folder}+mirror:post=stored")

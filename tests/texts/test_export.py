@@ -76,7 +76,8 @@ def test_a_transformation_is_read_with_the_readout_that_it_was_fitted_for(
     mirrorbench.tune(LINES, spec, tmp_path / "plain", held_out=0, device="cpu")
     plain, centred = (mirrorbench.load(tmp_path / name, device="cpu").encode(LINES) for name in ("plain", "enc"))
     assert np.abs(centred - (plain - plain.mean(0))).max() < 1e-5
-    assert "| after pooling | post=center, fitted on the corpus |" in (folder / "README.md").read_text()
+    card = (folder / "README.md").read_text()
+    assert "| maximum length | 64 tokens |\n| after pooling | post=center, fitted on the corpus |\n" in card
     cls, expected = (mirrorbench.load(f"{tmp_path}/{name}:pooling=cls", device="cpu") for name in ("enc", "plain"))
     assert np.abs(cls.encode(LINES) - expected.encode(LINES)).max() < 1e-5
     corpus = tmp_path / "lines.txt"
