@@ -27,7 +27,7 @@ SHOWN = 5
 """Texts whose nearest neighbours are kept."""
 COLLAPSED = 0.5
 """Share of its effective rank below which a space counts as collapsed: tunings that help raise the rank."""
-LEVEL = 0.05
+CHANGED = 0.05
 """p-value below which a change of retrieval counts as one."""
 MOVED = 0.1
 """Change of alignment plus uniformity below which nothing has happened: where that and retrieval stayed, no score of a
@@ -105,7 +105,7 @@ class Trajectory:
         if after["effective_rank"] < COLLAPSED * before["effective_rank"]:
             ranks = f"effective rank from {before['effective_rank']:.0f} to {after['effective_rank']:.0f}"
             told = f"the vectors have collapsed: {ranks}"
-        elif p < LEVEL:
+        elif p < CHANGED:
             told = f"a {'gain' if kept.gained > kept.lost else 'loss'}: {retrieval}"
         elif abs(sums[1] - sums[0]) < MOVED:
             told = f"no change worth having: {retrieval}"
