@@ -58,13 +58,13 @@ def test_scores_equal_sentence_transformers(
 def test_mirror_tunes_on_the_real_sentences(
     mirrorbench: Callable, folder: Path, minilm: Path, real_store: DataStore
 ) -> None:
-    spec = f"{minilm}+mirror:corpus_size=400"
+    spec = f"{minilm}+mirror:corpus_size=200"
     command = ("run", "-e", spec, "-t", "sts17-en", "--data-dir", str(real_store.root), "--offline")
-    said = mirrorbench(*command).assert_works("Tuned on: sts-sentences (400 strings)")
+    said = mirrorbench(*command).assert_works("Tuned on: sts-sentences (200 strings)")
     (path,) = folder.rglob("seed-0.json")
     result = json.loads(path.read_text())
     assert result["cell"]["recipe"]["pooling"] == "mean"
-    assert result["cell"]["corpus"]["n"] == 400
+    assert result["cell"]["corpus"]["n"] == 200
     assert result["seconds"]["train"] > 0
     assert 0.6 < result["main_score"] < 0.9
     assert mirrorbench(*command).out == said.out

@@ -30,7 +30,7 @@ def test_two_workers_of_which_one_is_killed_give_what_this_process_gives(bench: 
 
 
 def test_a_worker_that_loses_the_gpu_gets_no_other_task(bench: Bench) -> None:
-    outcome = bench.run("there", "losing", "letters", executor="ray", workers=1)
+    outcome = bench.run("there", "losing", "letters", executor="ray", workers=1, cpus=3)  # more than one task at 1 CPU
     assert (len(outcome.results), outcome.failures) == (4, ())
     assert len(list(bench.folder.glob("lost-*"))) == 1
 
@@ -57,7 +57,6 @@ def test_what_this_machine_has_not_is_not_waited_for(bench: Bench) -> None:
         patch.setattr(Workspace, "planned_device", "cuda")  # as on a machine with some GPUs
         with pytest.raises(UsageError, match="this machine has not the 1 CPUs and 1000 GPUs"):
             bench.run("there", "letters", executor="ray", gpus=1000)
-    assert len(bench.run("there", "letters", executor="ray", workers=1, cpus=3).results) == 2  # more than one of 1 CPU
 
 
 def test_ctrl_c_ends_cleanly_and_the_same_command_goes_on(
