@@ -65,7 +65,7 @@ class Session:
 
     def plan(
         self, encoders: Specs = (), tasks: str | Sequence[str] = (), *, seeds: int | None = None, corpus: str = "",
-        protocol: str = "", grid: str = "", fetch: bool = True,
+        protocol: str = "", grid: str = "", rivals: bool = False, fetch: bool = True,
     ) -> RunPlan:  # fmt: skip
         """What ``run`` with the same arguments would compute; with ``fetch=False`` nothing is downloaded for it."""
         from mirrorbench.runs.plan import Request, RunPlan
@@ -75,7 +75,8 @@ class Session:
         if not grid:
             columns = expand_tasks(names or ["quick"], space.plugins)
             specs = specs or (EncoderSpec("tiny"),)
-            request = Request(specs, columns, tuple(range(1 if seeds is None else seeds)), corpus, protocol or "paper")
+            runs = tuple(range(1 if seeds is None else seeds))
+            request = Request(specs, columns, runs, corpus, protocol or "paper", rivals=rivals)
             return RunPlan(space.plan(request, fetch=fetch), columns)
         from mirrorbench.runs import grids
 
@@ -86,14 +87,14 @@ class Session:
         precisions = {"precision": space.precision, "eval_precision": space.eval_precision}
         read = grids.read_grid(
             grids.find_grid(grid), space.plugins, specs, tasks=names, seeds=tuple(range(seeds or 0)), corpus=corpus,
-            protocol=protocol, **{key: value for key, value in precisions.items() if value != "auto"},
+            protocol=protocol, rivals=rivals, **{key: value for key, value in precisions.items() if value != "auto"},
         )  # fmt: skip
         columns = tuple(dict.fromkeys(task for _, request in read.requests for task in request.tasks))
         return RunPlan(grids.plan_grid(read, space, fetch), columns, read.title)
 
     def run(
         self, encoders: Specs = (), tasks: str | Sequence[str] = (), *, seeds: int | None = None, corpus: str = "",
-        protocol: str = "", grid: str = "",
+        protocol: str = "", grid: str = "", rivals: bool = False,
     ) -> Leaderboard:  # fmt: skip
         """Train, evaluate and store; what is stored already is not computed again.
 
@@ -105,6 +106,8 @@ class Session:
             corpus: to tune on; by default each task's own, or the grid's.
             protocol: ``paper`` (default) or ``released``.
             grid: a grid file, or the name of one that comes with the package.
+            rivals: add to each ladder what else needs no labels: transformed vectors (``post=``), static ones
+                (``+static``), and the methods that declare themselves rivals.
 
         Returns:
             The leaderboard; ``run(...)["stsb"]`` is the score of a single encoder, ``to_frame()`` a DataFrame.
@@ -112,7 +115,9 @@ class Session:
         Raises:
             UsageError: the request is wrong. What fails later is among ``failures``, and stops nothing else.
         """
-        return self.execute(self.plan(encoders, tasks, seeds=seeds, corpus=corpus, protocol=protocol, grid=grid))
+        return self.execute(
+            self.plan(encoders, tasks, seeds=seeds, corpus=corpus, protocol=protocol, grid=grid, rivals=rivals)
+        )
 
     def execute(self, run: RunPlan) -> Leaderboard:
         """Compute what ``plan`` returned, as ``run`` does."""

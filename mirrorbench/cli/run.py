@@ -41,6 +41,8 @@ _CorpusName = Annotated[str, typer.Option(
 _Protocol = Annotated[str, typer.Option(help=display.PROTOCOL_HELP, show_default="paper")]
 _Precision = Annotated[str, typer.Option(help=display.PRECISION_HELP, show_default="auto")]
 _EvalPrecision = Annotated[str, typer.Option(help=display.EVAL_PRECISION_HELP, show_default="auto")]
+_Rivals = Annotated[bool, typer.Option(
+    "--rivals", help="Beside each ladder what else needs no labels: transformed vectors, static ones, other methods.")]
 _Output = Annotated[Path, typer.Option("--output", "-o", help="Where results go.")]
 _Executor = Annotated[str, typer.Option(
     metavar="NAME[:KEY=VALUE,...]", help="Where to compute: local, or what a plugin adds (ray, slurm).")]
@@ -56,9 +58,9 @@ _DryRun = Annotated[bool, typer.Option(
 
 def run(
     grid: _GridName = None, encoder: _Encoders = None, tasks: _Tasks = None, seeds: _Seeds = None,
-    corpus: _CorpusName = "", protocol: _Protocol = "", device: Device = "auto", precision: _Precision = "",
-    eval_precision: _EvalPrecision = "", data_dir: DataDir = None, output: _Output = Path("results"),
-    executor: _Executor = "local", workers: _Workers = None, address: _Address = "",
+    corpus: _CorpusName = "", protocol: _Protocol = "", rivals: _Rivals = False, device: Device = "auto",
+    precision: _Precision = "", eval_precision: _EvalPrecision = "", data_dir: DataDir = None,
+    output: _Output = Path("results"), executor: _Executor = "local", workers: _Workers = None, address: _Address = "",
     deterministic: _Deterministic = False, offline: Offline = False, dry_run: _DryRun = False,
     plugin: PluginFiles = None,
 ) -> None:  # fmt: skip
@@ -85,8 +87,9 @@ def run(
         )  # fmt: skip
         reporter.stage("plan", 0, "")
         planned = session.plan(
-            encoder or (), names, seeds=seeds, corpus=corpus, protocol=protocol, grid=grid or "", fetch=not dry_run
-        )
+            encoder or (), names, seeds=seeds, corpus=corpus, protocol=protocol, grid=grid or "", rivals=rivals,
+            fetch=not dry_run,
+        )  # fmt: skip
         if dry_run:
             _print_plan(planned.plan, session.workspace, offline)
             return

@@ -113,6 +113,7 @@ class Verdict:
         corrected: the p-value corrected for all verdicts of the table.
         separable: whether that is significant.
         why_not: why there is no test; empty where there is one.
+        best: whether these are the best tuned row of a backbone in that column, and the best without tuning.
     """
 
     spec: str
@@ -126,6 +127,7 @@ class Verdict:
     corrected: float | None = None
     separable: bool = False
     why_not: str = ""
+    best: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from mirrorbench.models import backbones, families
 from mirrorbench.models.pooling import DEFAULT_MAX_LENGTH, Pooling
 from mirrorbench.models.transformations import STORED, Transformation, split_post
 from mirrorbench.runs.cells import Cell, CorpusRef, Failure, ModelRef, PostRef
-from mirrorbench.runs.rows import check_runs, expand_ladder, resolve_recipe
+from mirrorbench.runs.rows import check_runs, expand_ladder, resolve_recipe, with_rivals
 from mirrorbench.tasks.base import Task
 from mirrorbench.training.methods import Method
 
@@ -43,6 +43,7 @@ class Request:
         protocol: ``paper`` or ``released``.
         precision: of tuning: ``fp32``, ``bf16``, ``fp16``, or ``auto`` for the workspace's.
         eval_precision: likewise, of evaluation.
+        rivals: whether a ladder has rows of what else needs no labels: transformed vectors, static ones, other methods.
     """
 
     encoders: tuple[EncoderSpec, ...]
@@ -52,6 +53,7 @@ class Request:
     protocol: str = "paper"
     precision: str = "auto"
     eval_precision: str = "auto"
+    rivals: bool = False
 
     def __post_init__(self) -> None:
         if self.protocol not in PROTOCOLS:
@@ -135,8 +137,14 @@ class Planner:
         rows: dict[EncoderSpec, set[str]] = {}  # with the levels of their tasks
         for spec in request.encoders:
             for level in dict.fromkeys(task.level for task in tasks):
-                for row in self.ladder(spec, level, request.protocol):
+                ladder = self.ladder(spec, level, request.protocol)
+                if request.rivals and len(ladder) > 1 and spec.get("post") is None:
+                    ladder = with_rivals(spec, ladder, level, self.plugins, self._dimensions(spec))
+                for row in ladder:
                     rows.setdefault(row, set()).add(level)
+        if request.rivals and len(rows) <= len(request.encoders):
+            problem = "rivals are rows beside the ladder of a bare backbone, and none is among the encoders"
+            raise UsageError(problem, "Name one without a method or pooling, such as tiny, or leave rivals out.")
         cells: list[Cell] = []
         failures: list[Failure] = []
         for spec, levels in rows.items():
@@ -145,9 +153,9 @@ class Planner:
                     continue
                 try:
                     cells += self._cells(request, spec, task)
-                except UsageError:
-                    raise
                 except (Exception, SystemExit) as error:  # plugins may raise anything; the other cells go on
+                    if isinstance(error, UsageError) and not (request.rivals and spec not in request.encoders):
+                        raise  # but what nobody wrote may not suit a small model or corpus
                     failures.append(self._failure(error, request, spec, task))
         return Plan(tuple(cells), tuple(failures), dict(self.corpora), tuple(rows))
 
@@ -172,6 +180,17 @@ class Planner:
         except MirrorbenchError:  # reported where the rows are planned
             return rows
         return expand_ladder(spec, level, self.plugins, protocol, causal)
+
+    def _dimensions(self, spec: EncoderSpec) -> int:
+        """Of a backbone's vectors; 0 if not known, as where each language has a model of its own."""
+        known = backbones.BACKBONES.get(spec.backbone)
+        try:
+            size = (
+                0 if known and known.by_language else backbones.configuration(self._located(spec, "en"))["hidden_size"]
+            )
+        except (MirrorbenchError, KeyError):
+            return 0
+        return size if isinstance(size, int) else 0
 
     def _located(self, spec: EncoderSpec, language: str) -> Path:
         key = ("backbone", spec.backbone, spec.revision, language)

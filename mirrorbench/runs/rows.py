@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from mirrorbench.core.errors import TuningError, UsageError, unknown_name
@@ -33,6 +33,10 @@ LADDERS: dict[str, Ladder] = {
         ("mirrorwic", {}),
     ),
 }
+
+
+_WHITENED = 256
+"""Dimensions that whitening keeps among rivals (Su et al. 2021); of models without more, all that vary."""
 
 
 def expand_tasks(names: Iterable[str], plugins: Plugins) -> tuple[str, ...]:
@@ -97,6 +101,28 @@ def expand_ladder(
         if layers and spec.get("layers") is None:
             rows.append(rows[-1].with_params(layers=layers))
     return tuple(dict.fromkeys(rows))
+
+
+def with_rivals(
+    spec: EncoderSpec, ladder: Sequence[EncoderSpec], level: str, plugins: Plugins, dimensions: int = 0
+) -> tuple[EncoderSpec, ...]:
+    """A backbone's ladder with what else needs no labels: without training, then tuned.
+
+    Transformed are the untuned row that is read as the last tuned one (words in context: at the target word), and each
+    tuned row, whitened. Static vectors are of the layers that Mirror reads; methods are those that declare themselves
+    rivals. ``dimensions`` of the backbone's vectors: 0 if not known.
+    """
+    plain = [row for row in ladder if not plugins.methods[row.method].tunes]
+    tuned, mean = ladder[len(plain) :], plain[-1]
+    read = plain[0] if level == "wic" else mean
+    methods = [entry.value for entry in plugins.methods if entry.value.rival]
+    layers = {"layers": mean.get("layers")} if mean.get("layers") is not None else {}
+    static = [replace(spec, method=method.name, params=()).with_params(**layers) for method in methods if method.create]
+    rivals = [spec.with_method(method.name) for method in methods if not method.create]
+    whitened: dict[str, Value] = {"post": "whiten"} | ({} if 0 < dimensions <= _WHITENED else {"whiten": _WHITENED})
+    posts: tuple[dict[str, Value], ...] = (whitened, {"post": "abtt", "abtt": 3}, {"post": "zscore"})
+    transformed = [read.with_params(**post) for post in posts]
+    return (*plain, *transformed, *static, *tuned, *(row.with_params(**whitened) for row in tuned), *rivals)
 
 
 def _ladder(spec: EncoderSpec, level: str, causal: bool) -> Iterator[tuple[str, dict[str, Value]]]:

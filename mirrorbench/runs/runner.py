@@ -255,7 +255,7 @@ def _notes(
     cell: Cell, languages: Sequence[str], texts_cut: int = 0, targets_cut: int = 0, targets_missing: int = 0
 ) -> Iterator[str]:
     """Notes on the encoder for readers of a result: languages that it lacks, and texts or targets that were cut."""
-    spec, tokens = cell.spec, cell.pooling.max_length if cell.pooling else 0
+    spec, tokens = cell.model.spec, cell.pooling.max_length if cell.pooling else 0
     if foreign := foreign_languages(spec, languages):
         yield f"{spec} has no model of {', '.join(foreign)}, and reads it with its English one"
     reads_word = cell.pooling is not None and cell.pooling.of_target

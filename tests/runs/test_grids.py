@@ -99,6 +99,15 @@ blocks:
     assert released.protocol == "released"
 
 
+def test_rivals_are_asked_for_by_block_or_on_the_command_line(read: Read, plan: PlanOf) -> None:
+    text = "tasks: cats\nseeds: 2\nblocks:\n  - {encoders: tiny, rivals: true}\n  - encoders: roberta+base\n"
+    assert [request.rivals for _, request in read(text).requests] == [True, False]
+    assert [request.rivals for _, request in read(text, rivals=True).requests] == [True, True]
+    grid = read("{tasks: cats, encoders: [toy, tiny+mirror], rivals: true}")
+    with pytest.raises(UsageError, match=r"grid.yaml, line 1: rivals .* bare backbone, and none is among"):
+        plan(grid)
+
+
 def test_the_command_line_wins(read: Read) -> None:
     grid = read(
         "{tasks: sts, encoders: [bert@v1+mirror, roberta+mirror, toy, bert], seeds: 3, protocol: released}",

@@ -69,6 +69,17 @@ def test_a_mean_row_is_read_as_mirror_reads(make: Make) -> None:
                       "tiny+mirror": ":"}  # fmt: skip
 
 
+def test_a_rival_that_suits_no_small_corpus_is_a_failure(make: Make) -> None:
+    """Nobody wrote its settings: the other rows go on. What was written is refused."""
+    plan = make("tiny", rivals=True)
+    assert {str(failure.spec) for failure in plan.failures} == {"tiny+base:abtt=3,layers=:,pooling=mean,post=abtt"}
+    assert {"tiny+mirror", "tiny+static:layers=:", "tiny+mirror:post=whiten"} <= {str(c.spec) for c in plan.cells}
+    for spec in ("toy", "tiny+mirror", "tiny:pooling=cls", "tiny:post=center"):  # no ladder, or a transformed one
+        assert set(make("tiny", spec, rivals=True).rows) == {*plan.rows, *make(spec).rows}
+    with pytest.raises(UsageError, match="abtt=3 cannot be fitted on 3 texts"):
+        make("tiny", "tiny+base:post=abtt,abtt=3", rivals=True)
+
+
 def test_the_released_code_reads_the_mean_over_padding_before_and_after_tuning(make: Make, bert: str) -> None:
     for protocol, mean in (("paper", "mean"), ("released", "mean-padded")):
         cells = make(bert, protocol=protocol).cells

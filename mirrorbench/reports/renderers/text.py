@@ -18,6 +18,7 @@ TIED = "†"
 _SPECIAL = re.compile(
     r"[\\`*|<$]|&(?=[#A-Za-z0-9])|~(?=~)|\](?=\()|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])|^(?:[#>+-]|\d+[.)])(?=\s)"
 )
+_EQUAL = "no separable difference"
 _MARKS = ("{}", "**{}**", "<u>{}</u>")
 
 
@@ -53,17 +54,41 @@ def with_legend(table: Table) -> list[str]:
 
 
 def _verdicts(table: Table) -> list[str]:
-    """A line for each step: ``A over B: +.067 [.053, .082] on X (p = .0001); no separable difference on Y``."""
-    labels = {(row.spec, row.protocol): row.label for row in table.rows}
+    """A line for each step: ``A over B: +.067 [.053, .082] on X (p = .0001); no separable difference on Y``.
+
+    With rows changed without tuning, a long table: steps that gained nothing are one line, and one for each backbone is
+    on its best rows.
+    """
+    rows = {(row.spec, row.protocol): row for row in table.rows}
     heads = dict(zip([column.name for column in table.columns], table.heads(), strict=True))
-    lines = []
-    for (spec, over, protocol), found in groupby(table.verdicts, lambda v: (v.spec, v.over, v.protocol)):
+
+    def pair(verdict: Verdict) -> tuple[str, str, str]:
+        return verdict.spec, verdict.over, verdict.protocol
+
+    def names(verdict: Verdict) -> str:
+        both = [(name, verdict.protocol) for name in (verdict.spec, verdict.over)]
+        return " over ".join(rows[name].label if name in rows else name[0] for name in both)  # a file may lack a row
+
+    def line(verdicts: list[Verdict]) -> str:
         said: dict[tuple[str, str], list[str]] = {}  # what, in words, of which columns
-        for verdict in found:
+        for verdict in verdicts:
             said.setdefault(_said(verdict), []).append(heads.get(verdict.column, verdict.column))
         parts = "; ".join(f"{what} on {', '.join(columns)}{rest}" for (what, rest), columns in said.items())
-        names = (labels.get((name, protocol), name) for name in (spec, over))  # a file may have lost a row
-        lines.append(f"{' over '.join(names)}: {parts}.")
+        return f"{names(verdicts[0])}: {parts}"
+
+    steps = [list(found) for _, found in groupby((v for v in table.verdicts if not v.best), pair)]
+    best: dict[str, list[Verdict]] = {}  # by backbone
+    for verdict in (v for v in table.verdicts if v.best):
+        best.setdefault(rows[own].backbone if (own := (verdict.spec, verdict.protocol)) in rows else "", []).append(
+            verdict
+        )
+    equal = [found for found in steps if best and {_said(verdict) for verdict in found} == {(_EQUAL, "")}]
+    lines = [f"{line(found)}." for found in steps if found not in equal]
+    if equal:
+        lines.append(f"{_EQUAL.capitalize()} in any column: {'; '.join(names(found[0]) for found in equal)}.")
+    for several in best.values():
+        said = "; ".join(line(list(found)) for _, found in groupby(sorted(several, key=pair), pair))
+        lines.append(f"Best tuned row over best untuned row: {said}.")
     return lines
 
 
@@ -72,7 +97,7 @@ def _said(verdict: Verdict) -> tuple[str, str]:
     if verdict.difference is None or verdict.corrected is None:
         return "not tested", f" ({verdict.why_not})"
     if not verdict.separable:
-        return "no separable difference", ""
+        return _EQUAL, ""
     sign, p = "+" if verdict.difference > 0 else "", number(verdict.corrected, 3 if verdict.corrected >= 0.001 else 4)
     interval = f" [{', '.join(map(number, verdict.interval))}]" if verdict.interval else ""
     return f"{sign}{number(verdict.difference)}{interval}", f" (p {'= ' + p if float(p) else '< .0001'})"

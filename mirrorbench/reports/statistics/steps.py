@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
 from mirrorbench.core.specs import EncoderSpec, parse_spec
@@ -30,6 +30,8 @@ class Step:
     over: int
     column: int
     why_not: str = ""
+    best: bool = False
+    """Whether these are the best tuned row of a backbone, and the best without tuning."""
 
 
 def below(spec: EncoderSpec, readouts: Mapping[EncoderSpec, Readout]) -> EncoderSpec | None:
@@ -37,7 +39,8 @@ def below(spec: EncoderSpec, readouts: Mapping[EncoderSpec, Readout]) -> Encoder
 
     That is the row to whose settings ``spec`` only adds, under the same method and readout; the nearest of several.
     Where there is none, it is an untuned row without other settings than its readout: one read as ``spec`` is, else
-    one with the same pooling, else with mean pooling, else read at the target word, else the first.
+    one with the same pooling, else with mean pooling, else read at the target word; of several one of the layers that
+    ``spec`` names, else the first.
 
     Args:
         spec: a row.
@@ -56,7 +59,8 @@ def below(spec: EncoderSpec, readouts: Mapping[EncoderSpec, Readout]) -> Encoder
 
     def likeness(row: EncoderSpec) -> tuple[bool, ...]:
         own, _ = readouts[row]
-        return readouts[row] == readouts[spec], own == pooling, own.startswith("mean"), own.startswith("target")
+        named = row.get("layers") == spec.get("layers")
+        return readouts[row] == readouts[spec], own == pooling, own.startswith("mean"), own.startswith("target"), named
 
     return max(untuned, key=likeness, default=None)
 
@@ -67,7 +71,11 @@ def _only_adds(spec: EncoderSpec, other: EncoderSpec) -> bool:
 
 
 def find_steps(table: Table, results: Sequence[Result]) -> list[Step]:
-    """The steps between the rows of a leaderboard, in its order; ``results`` are those behind its scores."""
+    """The steps between the rows of a leaderboard, in its order; ``results`` are those behind its scores.
+
+    At the end, where a backbone has a row whose vectors are changed without tuning: its best tuned row in each column
+    over the best without tuning.
+    """
     behind = {result.cell_id: result for result in results}
     found: dict[tuple[int, int], list[Step]] = {}  # by pair of rows
     for c in (c for c, column in enumerate(table.columns) if not column.average_of):
@@ -83,7 +91,29 @@ def find_steps(table: Table, results: Sequence[Result]) -> list[Step]:
                     (row, own), (over, others) = cells[spec], cells[lower]
                     step = Step(row, over, c, "; ".join(incomparable([*own, *others])))
                     found.setdefault((row, over), []).append(step)
-    return [step for pair in sorted(found) for step in _shortened(table, found[pair])]
+    steps = [step for pair in sorted(found) for step in _shortened(table, found[pair])]
+    return steps + _best(table, behind, {step.row for step in steps})
+
+
+def _best(table: Table, behind: Mapping[str, Result], changed: Set[int]) -> list[Step]:
+    """In each column the best tuned row of a backbone over its best untuned one; ``changed`` are rows with a step."""
+    found: dict[tuple[str, str, str], tuple[set[int], set[int]]] = {}  # of a backbone: untuned rows, tuned ones
+    for r, row in enumerate(table.rows):
+        if cells := [cell for score in row.scores if score for cell in score.cell_ids]:
+            tuned = bool(behind[cells[0]].cell.get("recipe"))
+            found.setdefault((row.backbone, parse_spec(row.spec).revision, row.protocol), (set(), set()))[tuned].add(r)
+    steps = []
+    for kinds in (kinds for kinds in found.values() if changed & kinds[0]):
+        for c in _shown(table, {column.name for column in table.columns if not column.average_of}):
+            scores = {r: score for r, row in enumerate(table.rows) if (score := row.scores[c])}
+            over, best = (max(scores.keys() & rows, key=lambda r: (scores[r].mean, -r), default=-1) for rows in kinds)
+            if min(over, best) >= 0:
+                tasks: dict[str, list[Result]] = {}
+                for result in (behind[cell] for r in (over, best) for cell in scores[r].cell_ids):
+                    tasks.setdefault(result.task, []).append(result)
+                why_not = dict.fromkeys(why for results in tasks.values() for why in incomparable(results))
+                steps.append(Step(best, over, c, "; ".join(why_not), best=True))
+    return steps
 
 
 def _readout(result: Result) -> Readout:
@@ -92,20 +122,25 @@ def _readout(result: Result) -> Readout:
 
 def _shortened(table: Table, steps: list[Step]) -> list[Step]:
     """The steps of two rows, averages in place of their tasks where these are many."""
-    names = [column.name for column in table.columns]
-    left = {names[step.column]: step for step in steps if not step.why_not}
-    for c, column in enumerate(table.columns):
-        if len(column.average_of) > MOST_TASKS and left.keys() >= set(column.average_of):
-            left = {name: step for name, step in left.items() if name not in column.average_of}
-            left[column.name] = replace(steps[0], column=c)
-    return sorted([*left.values(), *(step for step in steps if step.why_not)], key=lambda step: step.column)
+    tested = [step for step in steps if not step.why_not]
+    columns = _shown(table, {table.columns[step.column].name for step in tested})
+    made = [replace(tested[0], column=c) for c in columns]
+    return sorted([*made, *(step for step in steps if step.why_not)], key=lambda step: step.column)
+
+
+def _shown(table: Table, names: Set[str]) -> list[int]:
+    """The columns of tasks, averages in place of their tasks where these are many."""
+    for column in table.columns:
+        if len(column.average_of) > MOST_TASKS and names >= set(column.average_of):
+            names = {*names, column.name} - set(column.average_of)
+    return [c for c, column in enumerate(table.columns) if column.name in names]
 
 
 def with_verdicts(table: Table, steps: Sequence[Step], marker: Marker) -> Table:
     """The table with a verdict for each step, and a note that explains them."""
     if not steps:
         return table
-    made = [marker.verdict(step.row, step.over, step.column, step.why_not) for step in steps]
+    made = [replace(marker.verdict(step.row, step.over, step.column, step.why_not), best=step.best) for step in steps]
     p = {i: verdict.p for i, verdict in enumerate(made) if verdict.p is not None}
     for i, corrected in zip(p, holm(list(p.values())), strict=True):
         made[i] = replace(made[i], corrected=corrected, separable=corrected < 1 - LEVEL)

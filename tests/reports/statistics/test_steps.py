@@ -43,6 +43,8 @@ GOLD = np.random.default_rng(0).normal(size=N)
                                   "m+mirror:lr=1,seed=2": ("mean", "")}, "m+mirror:lr=1"),
         (f"{MEAN},post=w", {CLS: ("cls", ""), MEAN: ("mean", ""), f"{MEAN},post=w": ("mean", "")}, MEAN),
         ("s:path=a,post=w", {"s:path=a": ("", ""), "s:path=b": ("", ""), "s:path=a,post=w": ("", "")}, "s:path=a"),
+        ("m+static:layers=:", {MEAN: ("mean", "-1:"), f"{MEAN},layers=:": ("mean", ":"), CLS: ("cls", "-1:"),
+                               "m+static:layers=:": ("", "")}, f"{MEAN},layers=:"),
         # but another readout or another model is none
         ("m+mirror:layers=:", {MEAN: ("mean", ""), TUNED: ("mean", ""), "m+mirror:layers=:": ("mean", ":")}, MEAN),
         ("s:path=a", {"s": ("", ""), "s:path=a": ("", "")}, None),
@@ -140,6 +142,36 @@ def test_each_row_is_compared_with_the_one_read_alike_on_each_task(tmp_path: Pat
               ((CLS, "cls"), (MEAN, "mean"), (TUNED, "cls" if task == "two" else "mean"))]  # fmt: skip
     found = [(v.over, v.column) for v in judge(stored, plugins).verdicts]
     assert found == [(CLS, "two"), (MEAN, "one")]
+
+
+def test_what_training_gained_over_the_best_without(tmp_path: Path, plugins: Plugins) -> None:
+    """One line for a backbone: in each column its best tuned row over its best untuned one, where these are rivals."""
+    static, other = "m+static", "m+mirror:lr=1"
+    noise = {CLS: (9, 9), MEAN: (1.5, 0.5), TUNED: (0.4, 3), other: (1, 1.2), "n+mirror": (0.1, 0.1)}
+    stored = [
+        row(tmp_path, spec, task, amount[n])
+        for n, task in enumerate(("one", "two")) for spec, amount in noise.items()
+    ]  # fmt: skip
+    assert not any(verdict.best for verdict in judge(stored, plugins).verdicts)  # nothing changed without training
+    stored += [row(tmp_path, static, task, noise, pooling="") for task, noise in (("one", 0.8), ("two", 1))]
+    table = judge(stored, plugins)
+    best = [verdict for verdict in table.verdicts if verdict.best]
+    assert [(v.spec, v.over, v.column) for v in best] == [(TUNED, static, "one"), (other, MEAN, "two")]
+    for verdict in best:
+        means = {row.spec: s.mean for row in table.rows for c, s in zip(table.columns, row.scores, strict=True)
+                 if s and c.name == verdict.column}  # fmt: skip
+        assert verdict.difference == pytest.approx(means[verdict.spec] - means[verdict.over])
+    assert f"Holm-corrected over {len(table.verdicts)} comparisons" in table.notes[-1]
+    (line,) = (note for note in with_legend(table) if note.startswith("Best tuned row over best untuned row: "))
+    assert "m + Mirror over m-static: +" in line
+    assert "m + Mirror (lr=1) over m-mp: " in line
+    steps = [v for v in table.verdicts if not v.best]
+    equal = {(v.spec, v.over) for v in steps} - {(v.spec, v.over) for v in steps if v.separable}
+    (line,) = (note for note in with_legend(table) if note.startswith("No separable difference in any column: "))
+    assert line.count(" over ") == len(equal) > 0  # a long table says it once
+    path = tmp_path / "table.json"
+    path.write_text(as_json(table))
+    assert with_legend(read_table(path)) == with_legend(table)
 
 
 def test_an_average_over_many_tasks_stands_for_them(tmp_path: Path, plugins: Plugins) -> None:
