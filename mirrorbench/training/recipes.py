@@ -56,8 +56,6 @@ class Recipe:
     ``in-batch``: SimCSE's, the second views alone as negatives of the first; or one that a plugin registered."""
     augment: tuple[tuple[str, float], ...] = ()
     """Augmentations and their rates, sorted by name (``dropout``, ``span_mask`` ...)."""
-    prompt: str = ""
-    """What is read instead of each text, in tuning and afterwards: see ``mirrorbench.models.pooling``."""
     drop_last: bool = False
     """Whether an incomplete last batch is skipped (released code) or the strings are spread evenly."""
     clean_corpus: bool = True
@@ -77,6 +75,8 @@ class Recipe:
     (``mirrorbench.training.progress``)."""
     attention: str = ""
     """``bidirectional`` lets each token of a causal model see the whole text; empty for the model's own attention."""
+    prompt: str = ""
+    """What is read instead of each text, in tuning and afterwards: see ``mirrorbench.models.pooling``."""
 
     def to_json(self) -> dict[str, Any]:
         """A JSON object with every field that the loss uses, and of the others those that are set."""

@@ -88,7 +88,7 @@ def test_wrong_prompts(random_model: Models) -> None:
     with pytest.raises(UsageError, match="reads a word in it"):
         Pooling("target", prompt=PROMPTS[0])
     with pytest.raises(UsageError, match="cannot be exported"):
-        check_exportable(Pooling(prompt=PROMPTS[0]))
+        check_exportable(parse_spec("bert+mirror"), Pooling(prompt=PROMPTS[0]), False)
     transformer = load_transformer(random_model("bert"), CPU)
     transformer.tokenizer.mask_token = None
     with pytest.raises(UsageError, match="has a mask, and the tokenizer of"):

@@ -202,7 +202,7 @@ def test_one_side_is_masked_and_drawn_anew_in_each_epoch(
     model = fresh(recipe)
     seen: list[str] = []
     tokenize = model.tokenize
-    monkeypatch.setattr(model, "tokenize", lambda texts, n: seen.extend(texts) or tokenize(texts, n))
+    monkeypatch.setattr(model, "tokenize", lambda texts, *more: seen.extend(texts) or tokenize(texts, *more))
     run(model, recipe)
     masked = [text for text in seen if "[MASK]" in text]
     assert len(set(masked)) > 0.8 * len(TEXTS) * recipe.epochs * sides  # a few draws may fall on the same place
