@@ -116,6 +116,8 @@ def _print_plan(plan: Plan, space: Workspace, offline: bool) -> None:
     for failure in plan.failures:
         if not failure.lacks:
             typer.echo(f"  cannot {failure.spec}  {failure.task}: {failure.reason}")
+            if failure.hint:
+                typer.echo(f"         {failure.hint}")
     total, left = len(plan.cells), sum(map(len, waiting))
     typer.echo(
         f"{total} cell{'' if total == 1 else 's'}: {total - left} done, {left} to do, {len(plan.failures)} impossible"

@@ -80,10 +80,13 @@ class Transformer:
         return int(text_part(self.model.config).num_hidden_layers)
 
     def save(self, folder: Path) -> None:
-        """Write model and tokenizer in the format of transformers."""
+        """Write model and tokenizer in the format of transformers, with a padding token, which other libraries need."""
+        tokenizer = self.tokenizer
+        if tokenizer.pad_token is None:
+            tokenizer.pad_token = tokenizer.eos_token or tokenizer.unk_token or tokenizer.bos_token
         with quiet_transformers():
             (self.whole or self.model).save_pretrained(folder)
-            self.tokenizer.save_pretrained(folder)
+            tokenizer.save_pretrained(folder)
 
     @property
     def n_parameters(self) -> int:
@@ -278,8 +281,6 @@ def load_transformer(
     if attention:
         vocabulary = int(text_part(config).vocab_size)
         check_attention(path, lambda ids: model(input_ids=ids).last_hidden_state, vocabulary)
-    if tokenizer.pad_token is None:  # other libraries pad with it; what is masked changes no vector
-        tokenizer.pad_token = tokenizer.eos_token or tokenizer.unk_token or tokenizer.bos_token
     whole = None if whole is model else whole
     return Transformer(path, model.to(device).eval(), tokenizer, device, poolings, whole)
 

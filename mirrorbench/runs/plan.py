@@ -176,7 +176,7 @@ class Planner:
         if len(rows) == 1 or (known and known.by_language):  # BERTs, of which no other than the task's is to be fetched
             return rows
         try:
-            causal = families.family(self._located(spec, "en")).causal and not spec.get("attention")
+            causal = families.family(self._located(spec, "en")).causal
         except MirrorbenchError:  # reported where the rows are planned
             return rows
         return expand_ladder(spec, level, self.plugins, protocol, causal)

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 import torch
 from sentence_transformers import SentenceTransformer
+from transformers import AutoTokenizer
 
 import mirrorbench
 from mirrorbench.core.errors import MirrorbenchError, UsageError
@@ -76,6 +77,7 @@ def vectors(spec: str, folder: Path) -> np.ndarray:
     level = "wic" if "mirrorwic" in spec else "sentence"
     mirrorbench.tune(LINES, spec, folder, held_out=0, device="cpu", level=level, force=True)
     found = mirrorbench.load(folder, device="cpu").encode(TEXTS)
+    assert AutoTokenizer.from_pretrained(folder).pad_token is not None
     theirs = SentenceTransformer(str(folder), device="cpu").encode(TEXTS, batch_size=len(TEXTS))
     np.testing.assert_allclose(theirs, found, atol=1e-5)
     return found
