@@ -110,11 +110,11 @@ def small_table(own_tables: Path) -> str:
 def test_plugins_add_papers(mirrorbench: Callable, folder: Path, small_table: str) -> None:
     hook = "import mirrorbench\n@mirrorbench.hookimpl\ndef register_papers(register):\n    register('{}', '{}')\n"
     (folder / "lab.py").write_text(hook.format("lab", folder / "specs" / "own"))
-    assert "lab/table1" in mirrorbench("paper", "lab", "--plugin", "lab.py").works().out
-    assert ".700" in mirrorbench("paper", "lab/table1", "--plugin", "lab.py").works().out
-    mirrorbench("paper", "lab/table2", "--plugin", "lab.py").fails(2, "unknown table 'lab/table2'", "lab/table1")
+    assert "lab/table1" in mirrorbench("paper", "lab", "--plugin", "lab.py").assert_works().out
+    assert ".700" in mirrorbench("paper", "lab/table1", "--plugin", "lab.py").assert_works().out
+    mirrorbench("paper", "lab/table2", "--plugin", "lab.py").assert_fails(2, "unknown table 'lab/table2'", "lab/table1")
     (folder / "lost.py").write_text(hook.format("lost", "nowhere"))
-    mirrorbench("paper", "--plugin", "lost.py").fails(2, "the paper 'lost' of", "Name the folder of its tables")
+    mirrorbench("paper", "--plugin", "lost.py").assert_fails(2, "the paper 'lost' of", "Name the folder of its tables")
 
 
 def test_a_run_fills_what_is_missing_and_only_that(
