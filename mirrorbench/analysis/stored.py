@@ -90,7 +90,7 @@ def _result(cell: Cell, values: Mapping[str, float | None], main: str, seconds: 
         seconds={"analyse": round(seconds, 4)},
         data={"version": cell.task_version, "files": dict(cell.data)},
         encoder={"weights": cell.model.fingerprint, "revision": cell.spec.revision}
-        | ({"pooling": pooling.mode, "layers": pooling.layers, "max_length": pooling.max_length} if pooling else {}),
+        | (pooling.to_json() if pooling else {}),
         environment=describe_environment(workspace.torch_device),
         created=datetime.now(UTC).isoformat(timespec="seconds"),
     )

@@ -91,7 +91,7 @@ class Study:
                 "spec": str(cell.spec),
                 "weights": cell.model.key,
                 "corpus": cell.model.corpus.name if cell.model.corpus else None,
-                "readout": [r.mode, r.layers, r.max_length] if (r := cell.pooling) else None,
+                "readout": cell.pooling.identity if cell.pooling else None,
                 "precision": cell.precision,
             }
             for cell in self.plan.cells

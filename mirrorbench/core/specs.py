@@ -31,7 +31,7 @@ _MAX_DIGITS = 400
 _MAX_LENGTH = 10_000
 # Characters that mean something in a spec are written %XX inside a name, path or value. A path keeps its "@", and its
 # ":" too, which is special only before KEY= and at the end; in a value ":" is free (layers=-4:).
-_IN_NAMES, _IN_PATHS, _IN_VALUES = "%+:@,", "%+,", "%,"
+_IN_NAMES, _IN_PATHS, _IN_VALUES = "%+:@,", "%+,", "%,\n\r\t"
 # So are spaces at the ends, which a shell or a list in a file would lose.
 _END_SPACES = re.compile(r"^\s+|\s+$")
 

@@ -102,9 +102,10 @@ class TransformerEncoder:
         """
         started = time.perf_counter()
         found: dict[Pooling, Array] = {}
-        groups: dict[tuple[int, bool, str], dict[Pooling, None]] = {}
+        groups: dict[tuple[Any, ...], dict[Pooling, None]] = {}
         for pooling in poolings:
-            groups.setdefault((pooling.max_length, pooling.marked, pooling.prompt), {})[pooling] = None
+            of_target = pooling.of_target and bool(pooling.prompt)
+            groups.setdefault((pooling.max_length, pooling.marked, pooling.prompt, of_target), {})[pooling] = None
         for left, alike in zip(reversed(range(len(groups))), map(list, groups.values()), strict=True):
             vectors, windowed = self._pass(inputs, alike, (lambda n: None) if left else advance)
             plain = [pooling for pooling in alike if not pooling.of_target]
@@ -207,7 +208,8 @@ class TransformerEncoder:
         """
         for start in range(0, len(texts), TEXTS_PER_CHUNK):
             chunk = texts[start : start + TEXTS_PER_CHUNK]
-            found = self.transformer.locate([word for words in chunk for word in words], poolings[0].max_length)
+            found = self.transformer.read([word for words in chunk for word in words], poolings[0])
+            assert found.targets is not None
             firsts = np.cumsum([0, *map(len, chunk)])
             whole = np.setdiff1d(np.arange(len(chunk)), np.searchsorted(firsts, found.windowed, side="right") - 1)
             targets = WordTargets(tuple(found.targets.take(np.arange(firsts[n], firsts[n + 1])) for n in whole))
@@ -229,7 +231,7 @@ class TransformerEncoder:
 
     def lost_targets(self, inputs: Sequence[TextInput], pooling: Pooling) -> LostTargets:
         """Under a ``target`` pooling: inputs cut to a window, targets cut, and targets without tokens."""
-        located = self.transformer.locate(inputs, pooling.max_length, pooling.marked)
+        located = self.transformer.read(inputs, pooling)
         return LostTargets(len(located.windowed), located.cut, located.missing)
 
 
@@ -245,17 +247,12 @@ def _tokenised(
     # Sorted by characters, because the number of tokens is not known yet.
     characters = np.array([len(item.text) for item in inputs], dtype=np.int64)
     many = len(inputs) > TEXTS_PER_CHUNK
-    max_length, located = poolings[0].max_length, any(pooling.of_target for pooling in poolings)
+    pooling = next((pooling for pooling in poolings if pooling.of_target), poolings[0])
     order = np.argsort(-characters, kind="stable") if many else np.arange(len(inputs))
     for start in range(0, len(order), TEXTS_PER_CHUNK):
         rows = order[start : start + TEXTS_PER_CHUNK]
-        some = [inputs[row] for row in rows]
-        if located:
-            found = transformer.locate(some, max_length, poolings[0].marked)
-            yield rows, found.ids, found.targets, rows[found.windowed]
-        else:
-            ids = transformer.tokenize([item.text for item in some], max_length, poolings[0].prompt)
-            yield rows, ids, None, rows[:0]
+        found = transformer.read([inputs[row] for row in rows], pooling)
+        yield rows, found.ids, found.targets, rows[found.windowed]
 
 
 @dataclass(eq=False)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from mirrorbench.core.errors import UsageError, unknown_name
 from mirrorbench.core.hooks import Register, hookimpl
+from mirrorbench.core.specs import Value
+from mirrorbench.models.prompts import MASK, TEXT
 
 if TYPE_CHECKING:
     import torch
@@ -30,8 +32,8 @@ class Pooling:
         layers: a Python slice of (embeddings, layer 1, ..., layer n); ``-1:`` is the last layer, ``-4:`` the mean of
             the last four.
         max_length: tokens kept of each text, special tokens included; overrides the tokenizer's setting.
-        prompt: what is read instead of each text: a text with ``{text}`` in it, and perhaps ``{mask}``. Its own tokens
-            do not count for ``max_length``.
+        prompt: a template around each text, with ``{text}`` (``mirrorbench.models.prompts``); empty for none. Its own
+            tokens do not count for ``max_length``.
     """
 
     mode: str = "mean"
@@ -40,24 +42,31 @@ class Pooling:
     prompt: str = ""
 
     def __post_init__(self) -> None:
+        if self.prompt and self.marked:
+            raise UsageError("a prompt and pooling=target-marked", "The released code has no prompts: leave it out.")
         if not 3 <= self.max_length <= 1_000_000:
             raise UsageError(f"max_length={self.max_length} is out of range", "It must be at least 3 tokens.")
         parse_layers(self.layers)
-        if self.prompt and self.prompt.count("{text}") != 1:
-            raise UsageError(f"prompt={self.prompt} has no place for the text, or more than one", "Write {text} once.")
-        if self.prompt and self.of_target:
-            problem = f"prompt= stands around a whole text, and pooling={self.mode} reads a word in it"
-            raise UsageError(problem, "Leave one of them out.")
+        if self.prompt and TEXT not in self.prompt:
+            raise UsageError(f"prompt={self.prompt} has no place for the text", f"Write {TEXT} where the text stands.")
+        if MASK in self.prompt and (self.of_target or self.prompt.count(TEXT) > 1):
+            problem = f"a prompt with {MASK} holds the text once, and pooling={self.mode} reads no word in it"
+            raise UsageError(problem, f"Leave {MASK} out.")
 
     def __str__(self) -> str:
-        # Hashed into encoders' fingerprints: the old names, and no prompt where there is none, keep results valid.
+        # Hashed into encoders' fingerprints: the old names keep stored results valid.
         prompt = f", prompt={self.prompt!r}" if self.prompt else ""
         return f"Readout(pooling={self.mode!r}, layers={self.layers!r}, max_length={self.max_length!r}{prompt})"
 
+    def to_json(self) -> dict[str, Value]:
+        """The keys of a spec that say the same."""
+        prompt: dict[str, Value] = {"prompt": self.prompt} if self.prompt else {}
+        return {"pooling": self.mode, "layers": self.layers, "max_length": self.max_length, **prompt}
+
     @property
-    def identity(self) -> list[str | int]:
-        """What determines the vectors."""
-        return [self.mode, self.layers, self.max_length, *([self.prompt] if self.prompt else [])]
+    def identity(self) -> list[Value]:
+        """What changes vectors."""
+        return list(self.to_json().values())
 
     @property
     def of_target(self) -> bool:
@@ -68,6 +77,16 @@ class Pooling:
     def marked(self) -> bool:
         """Whether targets are marked while texts are tokenised."""
         return self.mode == "target-marked"
+
+    @property
+    def of_part(self) -> bool:
+        """Whether the text stands several times in the prompt and is read at its last place."""
+        return self.prompt.count(TEXT) > 1 and not self.of_target
+
+    @property
+    def is_located(self) -> bool:
+        """Whether it must be known which tokens a target or a text inside a prompt is."""
+        return self.of_target or bool(self.prompt and MASK not in self.prompt)
 
     @property
     def last_layer_only(self) -> bool:
@@ -105,6 +124,11 @@ class Tokens:
     def ids(self) -> torch.Tensor:
         """Token ids, shape (texts, width); at padding any."""
         return self.find_ids()
+
+    def part(self) -> Tokens:
+        """The same with the target's tokens alone in ``mask``."""
+        assert self.target is not None
+        return replace(self, mask=(self.target > 0).to(self.mask.dtype))
 
 
 PoolingFunction = Callable[["torch.Tensor", Tokens], "torch.Tensor"]

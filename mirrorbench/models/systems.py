@@ -4,6 +4,7 @@
 (hub id; without slash from the organisation ``sentence-transformers``) or ``path`` (a directory); by default the
 paper's SBERT (paper 1, Table 15). ``pooling`` reads its transformer alone, at most ``max_length`` tokens (64), instead
 of its own pooling: ``mean-padded`` is the readout of paper 1, Table 3 ("over all tokens (including padded ones)").
+``prompt``: a text before each text, a template, or the name of one of the model's prompts, in place of its default.
 
 ``sapbert``: the released SapBERT, an encoder of biomedical names (Liu et al., NAACL 2021; paper 1, Table 15). Spec
 keys: ``model`` (hub id of another release, e.g. cross-lingual) or ``path`` (a directory), ``pooling`` (``cls``;
@@ -30,6 +31,7 @@ from mirrorbench.core.inputs import Encoder, as_inputs, check_vectors
 from mirrorbench.core.specs import EncoderSpec
 from mirrorbench.models import backbones
 from mirrorbench.models.pooling import DEFAULT_MAX_LENGTH, POOLINGS, Pooling, PoolingFunction
+from mirrorbench.models.prompts import TEXT, template
 
 if TYPE_CHECKING:
     from mirrorbench.core.inputs import Array, TextInput
@@ -102,14 +104,16 @@ class LazyEncoder:
 
 def create_sbert(spec: EncoderSpec, context: EncoderContext) -> LazyEncoder:
     """The encoder for a spec ``sbert``."""
-    params = checked_params(spec, model=str, path=str, pooling=str, max_length=int)
+    params = checked_params(spec, model=str, path=str, pooling=str, max_length=int, prompt=str)
     if "max_length" in params and "pooling" not in params:
         problem = f"{spec}: max_length belongs to a pooling, and this spec names none"
         raise UsageError(problem, "Add pooling=mean-padded, or leave max_length out.")
     directory = sbert_directory(spec, context.offline)
+    prompt = template(params["prompt"], directory) if "prompt" in params else None
     if "pooling" not in params:
-        return sentence_transformer(directory, context)
-    pooling = Pooling(params["pooling"], max_length=params.get("max_length", DEFAULT_MAX_LENGTH))
+        return sentence_transformer(directory, context, prompt)
+    max_length = params.get("max_length", DEFAULT_MAX_LENGTH)
+    pooling = Pooling(params["pooling"], max_length=max_length, prompt=prompt or "")
     return pooled_backbone(_only_transformer(directory), pooling, context)
 
 
@@ -155,8 +159,15 @@ def _only_transformer(directory: Path) -> Path:
     return directory / modules[0].path
 
 
-def sentence_transformer(path: Path, context: EncoderContext) -> LazyEncoder:
-    """An encoder from the directory of a sentence-transformers model; contexts are encoded as whole texts."""
+def sentence_transformer(path: Path, context: EncoderContext, prompt: str | None = None) -> LazyEncoder:
+    """An encoder from the directory of a sentence-transformers model; contexts are encoded as whole texts.
+
+    ``prompt``: a template in place of the model's default prompt; the model says whether a prompt before the text is
+    pooled too.
+    """
+    # What stands before texts is handed on, what stands around them is not known there.
+    before = prompt.removesuffix(TEXT) if prompt and prompt.endswith(TEXT) and prompt.count(TEXT) == 1 else ""
+    around = "" if before else prompt
 
     def load() -> Callable[[list[TextInput]], Array]:
         import torch
@@ -169,18 +180,20 @@ def sentence_transformer(path: Path, context: EncoderContext) -> LazyEncoder:
         limit = model.get_max_seq_length() or MOST_TOKENS
 
         def encode(inputs: list[TextInput]) -> Array:
-            texts = [item.text for item in inputs]
+            texts = [around.replace(TEXT, item.text) if around else item.text for item in inputs]
             # Characters stand for tokens, of which most texts have fewer: to count tokens is to tokenise twice.
             lengths = np.array([min(len(text), limit) for text in texts], dtype=np.int64)
             budget, cost = batching.TOKEN_BUDGET[sort], batching.PASS_COST[sort]
-            batches = [[*range(len(texts))]]
+            batches, own = [[*range(len(texts))]], {} if prompt is None else {"prompt": before}
             if sort != "cpu":
                 batches = [*batching.similar_length_batches(lengths, budget, pass_cost=cost)] or batches
 
             def compute(rows: list[int]) -> torch.Tensor:
                 some, size = [texts[row] for row in rows], 32 if sort == "cpu" else len(rows)
                 with autocast(device, context.precision):
-                    vectors = model.encode(some, batch_size=size, convert_to_tensor=True, show_progress_bar=False)
+                    vectors = model.encode(
+                        some, batch_size=size, convert_to_tensor=True, show_progress_bar=False, **own
+                    )
                 return vectors.float()  # type: ignore[no-any-return]
 
             rows, found = zip(*batching.within_memory(batches, compute, device, lengths), strict=True)
@@ -188,7 +201,8 @@ def sentence_transformer(path: Path, context: EncoderContext) -> LazyEncoder:
 
         return encode
 
-    return LazyEncoder(directory_checksum(path), load)
+    files = directory_checksum(path)
+    return LazyEncoder(files if prompt is None else digest({"files": files, "prompt": prompt}), load)
 
 
 def _load_sentence_transformer(path: Path, device: str) -> Any:
@@ -244,7 +258,8 @@ def pooled_backbone(directory: Path, pooling: Pooling, context: EncoderContext) 
         transformer = load_transformer(directory, torch.device(context.device), poolings=context.poolings)
         return TransformerEncoder(transformer, pooling, context.precision).encode
 
-    identity = {"weights": backbones.fingerprint(directory), "readout": [pooling.mode, pooling.max_length]}
+    read = [pooling.mode, pooling.max_length, *([pooling.prompt] if pooling.prompt else [])]
+    identity = {"weights": backbones.fingerprint(directory), "readout": read}
     return LazyEncoder(digest(identity), load, pooling)
 
 

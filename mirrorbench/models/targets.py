@@ -1,4 +1,4 @@
-"""Target words: which tokens of a text they are, and what is read of a text that is too long."""
+"""Where a text stands in its tokens: target words, windows around them, and texts inside a prompt."""
 
 from __future__ import annotations
 
@@ -8,10 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from mirrorbench.core.errors import UsageError
 from mirrorbench.core.inputs import TextInput
 from mirrorbench.models.batching import Ragged
+from mirrorbench.models.prompts import TEXT
 
 Positions = NDArray[np.int64]
+Spans = tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,8 +22,9 @@ class LocatedTargets:
     """Token ids of inputs, special tokens included, and the positions of their targets."""
 
     ids: Ragged
-    targets: Ragged
-    """Positions in ``ids`` of each target's tokens, ascending; all positions if the target has no tokens."""
+    targets: Ragged | None
+    """Positions in ``ids`` of each target's tokens, ascending; all positions if the target has no tokens. Under a
+    prompt, those of the text itself where there is no target, of its last one where the prompt holds several."""
     windowed: Positions
     """Inputs of which a window around the target is read; of marked targets those that a cut at the end would lose."""
     cut: int
@@ -29,7 +33,7 @@ class LocatedTargets:
     """Number of targets without tokens: the tokenizer drops their characters, or they are empty."""
 
 
-def stripped(item: TextInput) -> tuple[str, tuple[tuple[int, int], ...]]:
+def stripped(item: TextInput) -> tuple[str, Spans]:
     """An input's text without surrounding spaces, and its target's spans in it; all of it if there is no target."""
     text = item.text.strip()
     if not item.spans:
@@ -38,7 +42,7 @@ def stripped(item: TextInput) -> tuple[str, tuple[tuple[int, int], ...]]:
     return text, tuple((max(0, start - shift), max(0, end - shift)) for start, end in item.spans)
 
 
-def marked(item: TextInput) -> tuple[str, tuple[tuple[int, int], ...], tuple[tuple[int, int], ...]]:
+def marked(item: TextInput) -> tuple[str, Spans, Spans]:
     """A text with its target in ``[ `` and `` ]``, and spans of the target and of the marks.
 
     As paper 2's released code hands texts to the tokenizer. A text without a target has no marks.
@@ -52,6 +56,46 @@ def marked(item: TextInput) -> tuple[str, tuple[tuple[int, int], ...], tuple[tup
         done = end
     text += item.text[done:]
     return text, tuple(spans) or ((0, len(text)),), tuple(marks)
+
+
+def prompted(prompt: str, item: TextInput) -> tuple[str, Spans, Spans]:
+    """A text in a prompt, with the spans of its target and of all places of the text.
+
+    The target is that of the last place, which a causal model reads when it knows the whole text; without a target it
+    is the text.
+    """
+    parts = prompt.split(TEXT)
+    whole = item.text.join(parts)
+    starts = np.cumsum([len(part) for part in parts[:-1]]) + len(item.text) * np.arange(len(parts) - 1)
+    shift = len(whole) - len(whole.lstrip())
+    end = len(whole.strip())
+    places = tuple((max(0, int(start) - shift), min(end, int(start) + len(item.text) - shift)) for start in starts)
+    last = int(starts[-1]) - shift
+    spans = tuple((max(0, last + start), last + stop) for start, stop in item.spans)
+    return whole.strip(), spans or places[-1:], places
+
+
+def fitted(
+    ids: list[int], target: Positions, places: Sequence[Positions], room: int, positions: int
+) -> tuple[list[int], Positions]:
+    """Token ids with at most ``room`` of the text's at each of its places in a prompt, and the target's new positions.
+
+    Fewer if a model of so many positions cannot read as many; 0 for any number. Of a long text a window around the
+    target is kept, or its start if the target is the text.
+    """
+    alone, longest = len(ids) - sum(map(len, places)), max(map(len, places))
+    if positions:
+        room = min(room, (positions - alone) // len(places))
+    if room < 1:
+        problem = f"the prompt alone has {alone} tokens, of the {positions} that the model reads"
+        raise UsageError(problem if positions else "max_length leaves no token for a text", "Write a shorter prompt.")
+    if longest <= room:
+        return ids, target
+    last = places[-1]
+    start = window(len(last), target - last[0], room) if 0 < len(target) < len(last) else 0
+    cut = [place[(np.arange(len(place)) < start) | (np.arange(len(place)) >= start + room)] for place in places]
+    kept = np.setdiff1d(np.arange(len(ids)), np.concatenate(cut))
+    return [ids[place] for place in kept], np.flatnonzero(np.isin(kept, target))
 
 
 def covering(offsets: ArrayLike, text: str, spans: Sequence[tuple[int, int]]) -> Positions:

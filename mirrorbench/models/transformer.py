@@ -35,12 +35,15 @@ from mirrorbench.models.families import (
     unreadable,
 )
 from mirrorbench.models.pooling import POOLINGS, Pooling, PoolingFunction, Tokens, pool
+from mirrorbench.models.prompts import MASK, TEXT
 from mirrorbench.models.targets import (
     LocatedTargets,
     WordTargets,
     covering,
     cut_to,
+    fitted,
     marked,
+    prompted,
     stripped,
     target_weights,
     without,
@@ -117,10 +120,10 @@ class Transformer:
 
     def prompt_ids(self, prompt: str) -> tuple[list[int], list[int]]:
         """Token ids of a prompt before and after the text, without special tokens."""
-        if "{mask}" in prompt and not self.tokenizer.mask_token:
+        if MASK in prompt and not self.tokenizer.mask_token:
             problem = f"prompt={prompt} has a mask, and the tokenizer of {self.path.name} has none"
-            raise UsageError(problem, "Leave {mask} out, or use another backbone.")
-        before, after = prompt.replace("{mask}", self.tokenizer.mask_token or "").split("{text}")
+            raise UsageError(problem, f"Leave {MASK} out, or use another backbone.")
+        before, after = prompt.replace(MASK, self.tokenizer.mask_token or "").split(TEXT)
         found = self.tokenizer([before, after], add_special_tokens=False, **_IDS_ONLY)["input_ids"]
         return found[0], found[1]
 
@@ -129,32 +132,52 @@ class Transformer:
         """What is read of an empty text by models without special tokens around a text."""
         return [self.tokenizer.eos_token_id or self.tokenizer.pad_token_id or 0]
 
-    def locate(self, inputs: Sequence[TextInput], max_length: int, with_marks: bool = False) -> LocatedTargets:
+    def read(self, inputs: Sequence[TextInput], pooling: Pooling) -> LocatedTargets:
+        """Token ids as a pooling reads texts; with positions only if it does not read all of them."""
+        if not pooling.is_located:
+            ids = self.tokenize([item.text for item in inputs], pooling.max_length, pooling.prompt)
+            return LocatedTargets(ids, None, np.empty(0, dtype=np.int64), 0, 0)
+        if pooling.of_target:
+            return self.locate(inputs, pooling.max_length, pooling.marked, pooling.prompt)
+        found = self.locate([TextInput(item.text) for item in inputs], pooling.max_length, prompt=pooling.prompt)
+        return LocatedTargets(found.ids, found.targets if pooling.of_part else None, found.windowed[:0], 0, 0)
+
+    def locate(
+        self, inputs: Sequence[TextInput], max_length: int, with_marks: bool = False, prompt: str = ""
+    ) -> LocatedTargets:
         """As ``tokenize``, with the positions of targets; long texts are cut to a window around their target.
 
         ``with_marks``: targets are ``marked`` and the text is cut at its end, if that leaves the target; the marks are
-        taken out after that.
+        taken out after that. ``prompt``: a template, which is kept whole.
         """
         self._check_length(max_length)
         if not self.tokenizer.is_fast:
             raise UsageError(
-                f"pooling=target, but the tokenizer of {self.path.name} does not say which characters a token is",
-                "Use a model with a tokenizer.json, or another pooling.",
+                f"pooling=target or a prompt around texts, but the tokenizer of {self.path.name} does not say which "
+                "characters a token is",
+                "Use a model with a tokenizer.json, another pooling, or a prompt before texts alone.",
             )
         if not inputs:
             return LocatedTargets(Ragged.of([]), Ragged.of([]), np.empty(0, dtype=np.int64), 0, 0)
-        texts, spans, marks = zip(*(marked(i) if with_marks else (*stripped(i), ()) for i in inputs), strict=True)
+        placed = (prompted(prompt, i) if prompt else marked(i) if with_marks else (*stripped(i), ()) for i in inputs)
+        texts, spans, others = zip(*placed, strict=True)  # others: places of the text in a prompt, or marks
         whole = self.tokenizer(list(texts), truncation=False, return_offsets_mapping=True, verbose=False, **_IDS_ONLY)
         kept_ids, targets, windowed = [], [], []
         cut = missing = 0
         for row, (ids, offsets) in enumerate(zip(whole["input_ids"], whole["offset_mapping"], strict=True)):
             if not ids:
                 ids, offsets = self._nothing, [(0, 0)]
-            target, out = (covering(offsets, texts[row], some[row]) for some in (spans, marks))
-            if len(out):
-                ids, target = without(ids, target, out, max_length, self.special_tokens[1])
-            kept, positions = cut_to(ids, target, max_length, self.special_tokens)
-            windowed += [row] * (len(ids) > max_length)
+            target = covering(offsets, texts[row], spans[row])
+            if prompt:
+                places = [covering(offsets, texts[row], (place,)) for place in others[row]]
+                room = max_length - sum(self.special_tokens)
+                kept, positions = fitted(ids, target, places, room, self.positions)
+            else:
+                if others[row]:
+                    marks = covering(offsets, texts[row], others[row])
+                    ids, target = without(ids, target, marks, max_length, self.special_tokens[1])
+                kept, positions = cut_to(ids, target, max_length, self.special_tokens)
+            windowed += [row] * (len(kept) < len(ids) if prompt else len(ids) > max_length)
             missing += not len(target)
             cut += len(positions) < len(target)
             kept_ids.append(kept)
@@ -185,9 +208,9 @@ class Transformer:
     ) -> list[torch.Tensor]:  # fmt: skip
         """Vectors of a batch, (batch, dimensions) for each pooling, with gradients; does not wait for the device.
 
-        ``pad_to``: pad to this many tokens instead of the longest text's. ``targets``: from ``locate``, for ``target``
-        poolings; those of several words a text give (batch, words, dimensions). ``packed``: no padding; only for models
-        that ``can_pack``, with ``pad_to=0``.
+        ``pad_to``: pad to this many tokens instead of the longest text's. ``targets``: from ``read``; those of several
+        words a text give (batch, words, dimensions). ``packed``: no padding; only for models that ``can_pack``, with
+        ``pad_to=0``.
         """
         all_layers = not all(p.last_layer_only for p in poolings)
         if packed:
@@ -198,7 +221,10 @@ class Transformer:
         if targets is not None:
             weights = targets.weights(width) if isinstance(targets, WordTargets) else target_weights(targets, width)
             tokens.target = self._moved(weights)
-        return [pool(layers[-1:] if p.last_layer_only else layers, tokens, p, self.poolings) for p in poolings]
+        return [
+            pool(layers[-1:] if p.last_layer_only else layers, tokens.part() if p.of_part else tokens, p, self.poolings)
+            for p in poolings
+        ]
 
     def _states(self, all_layers: bool, **inputs: torch.Tensor | None) -> tuple[torch.Tensor, ...]:
         output = self.model(**inputs, output_hidden_states=all_layers, return_dict=True)

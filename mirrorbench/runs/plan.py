@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from mirrorbench.core.errors import MirrorbenchError, UsageError, unknown_name
 from mirrorbench.core.specs import PROTOCOLS, EncoderSpec
 from mirrorbench.data.corpora import Corpus, check_corpus, default_corpus, read_corpus
-from mirrorbench.models import backbones, families
+from mirrorbench.models import backbones, families, prompts
 from mirrorbench.models.pooling import DEFAULT_MAX_LENGTH, Pooling
 from mirrorbench.models.transformations import STORED, Transformation, split_post
 from mirrorbench.runs.cells import Cell, CorpusRef, Failure, ModelRef, PostRef
@@ -300,6 +300,7 @@ class Planner:
         positions = backbones.max_positions(settings.get)
         if positions and spec.get("train_max_length") is None:  # a method's preset, within what the model can take
             recipe = replace(recipe, train_max_length=min(recipe.train_max_length, positions))
+        recipe = replace(recipe, prompt=recipe.prompt and prompts.template(recipe.prompt, path))
         pooling = recipe.readout(_max_length(spec, path, max_length))
         base = ModelRef(spec, backbones.fingerprint(path), path, spec.method, attention=recipe.attention)
         if not method.tunes:

@@ -12,6 +12,7 @@ from mirrorbench.data.cardfile import builtin_suites
 from mirrorbench.models import backbones
 from mirrorbench.models.families import PLAIN, Family
 from mirrorbench.models.pooling import parse_layers
+from mirrorbench.models.prompts import READ
 from mirrorbench.models.transformations import CORPUS_KEYS, POST_KEYS, split_post
 from mirrorbench.training.methods import Method
 from mirrorbench.training.recipes import OUTSIDE_KEYS, RECIPE_KEYS, Recipe, override
@@ -153,7 +154,8 @@ def resolve_recipe(
         for key, _ in spec.params:
             if key not in POOLING_KEYS:
                 raise unknown_name(f"key of +{method.name}", key, [*POOLING_KEYS, *POST_KEYS])
-    params = {**backbones.presets(spec, method.name, level), **dict(spec.params)}
+    of_prompt = READ.get(str(spec.get("prompt")), {})
+    params = {**backbones.presets(spec, method.name, level), **of_prompt, **dict(spec.params)}
     preset = method.preset(level, architecture, protocol)
     if preset.pooling in ("cls", "mean", "mean-padded") and (pooling := backbones.pooling_of_texts(spec)):
         preset = replace(preset, pooling=_padded(pooling, protocol))

@@ -284,8 +284,7 @@ def _description(encoder: Encoder, pooling: Pooling | None, dimensions: int) -> 
     """The part of a result's ``encoder`` that is the same for all tasks."""
     description: dict[str, Any] = {"fingerprint": encoder.fingerprint, "dimensions": dimensions}
     if pooling:
-        description |= {"pooling": pooling.mode, "layers": pooling.layers, "max_length": pooling.max_length}
-        description |= {"prompt": pooling.prompt} if pooling.prompt else {}
+        description |= pooling.to_json()
     transformer = getattr(encoder, "transformer", None)
     if transformer is not None:
         description["parameters"] = transformer.n_parameters

@@ -19,6 +19,7 @@ from mirrorbench.core.errors import MirrorbenchError, UsageError
 from mirrorbench.core.files import building, sync_folder, sync_tree
 from mirrorbench.models.backbones import BACKBONES, DESCRIPTION, EMBEDDED
 from mirrorbench.models.pooling import Pooling, parse_layers
+from mirrorbench.models.prompts import prefix
 from mirrorbench.models.transformations import STORED, Affine, split_post
 from mirrorbench.training.held_out import MEASURES
 
@@ -60,11 +61,7 @@ def check_exportable(spec: EncoderSpec, pooling: Pooling, half: bool) -> None:
         raise UsageError(
             f"{problem}, so layers={pooling.layers} cannot be exported", f"Write {spec.with_params(layers='-1:')}"
         )
-    if pooling.prompt:
-        problem = (
-            "an encoder with a prompt cannot be exported, since sentence-transformers puts prompts before texts only"
-        )
-        raise UsageError(problem, "Use it from the cache (mirrorbench run, encode), or tune without prompt=.")
+    prefix(pooling.prompt)
     if pooling.mode not in _FLAGS:
         why = "averages over padding too" if pooling.mode == "mean-padded" else "is none of sentence-transformers'"
         problem = f"pooling={pooling.mode} {why}, so it cannot be exported"
@@ -130,17 +127,15 @@ def write_encoder(
             "max_seq_length": pooling.max_length, "do_lower_case": False, **(_OF_ENCODER if transformer.whole else {}),
         },
         "config_sentence_transformers.json": {
-            "prompts": {}, "default_prompt_name": None, "similarity_fn_name": "cosine",
+            "prompts": {"text": prefix(pooling.prompt)} if pooling.prompt else {},
+            "default_prompt_name": "text" if pooling.prompt else None, "similarity_fn_name": "cosine",
         },
         "modules.json": [
             # These type names are resolved by every version of sentence-transformers.
             {"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"}
         ],
         DESCRIPTION: {
-            "readout": {
-                "pooling": pooling.mode, "layers": pooling.layers, "max_length": pooling.max_length,
-                **({"post": STORED} if post else {}),
-            },
+            "readout": {**pooling.to_json(), **({"post": STORED} if post else {})},
             **description,
         },
     }  # fmt: skip

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from functools import cache, partial
+from itertools import repeat
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -141,13 +142,8 @@ class PairTokenizer:
         return [found[item] if item in found else self._known[item] for item in inputs]
 
     def _tokenize(self, inputs: Sequence[TextInput]) -> Iterator[tuple[TokenIds, TokenIds | None]]:
-        length = self.recipe.train_max_length
-        pooling = self.recipe.readout(length)
-        if pooling.of_target:
-            located = self.transformer.locate(inputs, length, pooling.marked)
-            return zip(located.ids, located.targets, strict=True)
-        ids = self.transformer.tokenize([item.text for item in inputs], length, pooling.prompt)
-        return ((row, None) for row in ids)
+        found = self.transformer.read(inputs, self.recipe.readout(self.recipe.train_max_length))
+        return zip(found.ids, repeat(None) if found.targets is None else found.targets, strict=False)
 
 
 @dataclass(frozen=True, slots=True)

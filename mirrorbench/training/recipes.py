@@ -76,7 +76,7 @@ class Recipe:
     attention: str = ""
     """``bidirectional`` lets each token of a causal model see the whole text; empty for the model's own attention."""
     prompt: str = ""
-    """What is read instead of each text, in tuning and afterwards: see ``mirrorbench.models.pooling``."""
+    """A template around each text, in tuning and afterwards, or the name of one: ``mirrorbench.models.prompts``."""
 
     def to_json(self) -> dict[str, Any]:
         """A JSON object with every field that the loss uses, and of the others those that are set."""
