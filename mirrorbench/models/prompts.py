@@ -48,7 +48,7 @@ def template(prompt: str, path: Path) -> str:
     named = {**PROMPTS, **own_prompts(path)}
     if prompt not in named:
         error = unknown_name("prompt", prompt, list(named))
-        error.hint += f" A text to stand before each text ends with a colon or a space: prompt={prompt}:%20"
+        error.hint += f"\nA text to stand before each text ends with a colon or a space: prompt={prompt}:%20"
         raise error
     return template(named[prompt] + ("" if TEXT in named[prompt] else TEXT), path)
 

@@ -169,7 +169,8 @@ class Transformer:
                 ids, offsets = self._nothing, [(0, 0)]
             target = covering(offsets, texts[row], spans[row])
             if prompt:
-                places = [covering(offsets, texts[row], (place,)) for place in others[row]]
+                inside = [covering(offsets, texts[row], (place,)) for place in others[row]]
+                places = [np.arange(some[0], some[-1] + 1) if len(some) else some for some in inside]
                 room = max_length - sum(self.special_tokens)
                 kept, positions = fitted(ids, target, places, room, self.positions)
             else:

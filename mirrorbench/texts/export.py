@@ -61,7 +61,9 @@ def check_exportable(spec: EncoderSpec, pooling: Pooling, half: bool) -> None:
         raise UsageError(
             f"{problem}, so layers={pooling.layers} cannot be exported", f"Write {spec.with_params(layers='-1:')}"
         )
-    prefix(pooling.prompt)
+    if prefix(pooling.prompt) and pooling.of_target:
+        problem = f"prompt={pooling.prompt} and pooling={pooling.mode} cannot be exported together"
+        raise UsageError(problem, "Leave one of them out.")
     if pooling.mode not in _FLAGS:
         why = "averages over padding too" if pooling.mode == "mean-padded" else "is none of sentence-transformers'"
         problem = f"pooling={pooling.mode} {why}, so it cannot be exported"
@@ -120,11 +122,12 @@ def write_encoder(
             part.pop("output_hidden_states", None)
             if pooling.layers != "-1:":
                 part["output_hidden_states"] = True  # sentence-transformers needs the lower layers
+    length = _length(transformer, pooling)
     files: dict[str, Any] = {
         "config.json": config,
-        "tokenizer_config.json": {**tokenizer, "model_max_length": pooling.max_length, "padding_side": "right"},
+        "tokenizer_config.json": {**tokenizer, "model_max_length": length, "padding_side": "right"},
         "sentence_bert_config.json": {
-            "max_seq_length": pooling.max_length, "do_lower_case": False, **(_OF_ENCODER if transformer.whole else {}),
+            "max_seq_length": length, "do_lower_case": False, **(_OF_ENCODER if transformer.whole else {}),
         },
         "config_sentence_transformers.json": {
             "prompts": {"text": prefix(pooling.prompt)} if pooling.prompt else {},
@@ -149,6 +152,14 @@ def write_encoder(
             save_file(weights, folder / path / "model.safetensors")
     for name, value in files.items():
         (folder / name).write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def _length(transformer: Transformer, pooling: Pooling) -> int:
+    """Tokens that other libraries keep of a text and its prompt together."""
+    if not pooling.prompt:
+        return pooling.max_length
+    both = pooling.max_length + len(transformer.prompt_ids(pooling.prompt)[0])
+    return min(both, transformer.positions or both)
 
 
 def _modules(
@@ -224,7 +235,8 @@ def write_card(folder: Path, tuned: TunedEncoder, backbone: Path | None, transfo
     environment = Environment(undefined=StrictUndefined, keep_trailing_newline=True)
     text = environment.from_string(TEMPLATE.read_text(encoding="utf-8")).render(
         metadata=_metadata(tuned, backbone), name=tuned.folder.resolve().name, tuned=tuned, report=tuned.held_out,
-        recipe=tuned.recipe, pooling=tuned.pooling, corpus=tuned.corpus["name"].removeprefix("./"),
+        recipe=tuned.recipe, pooling=tuned.pooling, prompt=prefix(tuned.pooling.prompt),
+        max_length=_length(transformer, tuned.pooling), corpus=tuned.corpus["name"].removeprefix("./"),
         opener=opened if opened.endswith("EncoderModel") else "AutoModel", half=transformer.whole is not None,
         method=_PAPERS.get(tuned.spec.method, f"`{tuned.spec.method}`"),
         post=str(split_post(tuned.spec, tuned=True)[1]), dense=next((path.name for path in folder.glob("*_Dense")), ""),

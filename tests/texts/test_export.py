@@ -47,6 +47,8 @@ def by_the_card(folder: Path, texts: list[str]) -> dict[str, np.ndarray]:
         ("bert", "+mirrorwic"),
         ("bert", "+mirror:post=whiten,whiten=9"),
         ("bert", "+mirrorwic:post=abtt"),
+        ("bert", "+mirror:pooling=mean,prompt=query:%20"),
+        ("roberta", "+mirror:prompt=find%2C it: {text},max_length=12"),
     ],
 )
 def test_three_libraries_give_the_same_vectors(
@@ -65,6 +67,7 @@ def test_three_libraries_give_the_same_vectors(
     own = json.loads((folder / "mirrorbench.json").read_text())["readout"]
     assert own == {"pooling": tuned.pooling.mode, "layers": tuned.pooling.layers,
                    "max_length": tuned.pooling.max_length,
+                   **({"prompt": tuned.pooling.prompt} if "prompt" in spec else {}),
                    **({"post": "stored"} if "post" in spec else {})}  # fmt: skip
 
 
