@@ -22,7 +22,7 @@ def test_jobs_give_what_this_process_gives(bench: Bench, cluster: str) -> None:
     expected = bench.run("here", "letters", "dying", TUNED)
     if cluster == "local":
         (bench.folder / "calls").unlink()
-    options = {"cluster": cluster, "workers": 2, "groups": 2, "minutes": 5}
+    options = {"cluster": cluster, "workers": 2, "groups": 3, "minutes": 5}
     outcome = bench.run("there", "dying", "letters", "broken", TUNED, executor="slurm", **options)
     assert bench.stored("there") == bench.stored("here")
     assert {r.cell_id for r in outcome.results} == {r.cell_id for r in expected.results}
