@@ -1,6 +1,9 @@
-"""Transformations of vectors after encoding: ``post=center``, ``zscore``, ``whiten`` or ``abtt``.
+"""Transformations of vectors after encoding: ``post=center``, ``zscore``, ``whiten`` or ``abtt``; ``dims=``; ``type=``.
 
-Each is fitted on the vectors of a corpus, without labels, and is one matrix and one bias; nothing is normalised after.
+Those of ``post`` are fitted on the vectors of a corpus, without labels, and are one matrix and one bias; nothing is
+normalised after. ``dims=256`` keeps the first dimensions, for models that were trained for it (Matryoshka; Kusupati et
+al. 2022). ``type=binary`` keeps signs, ``type=int8`` the place of each value among 256 steps from the lowest to the
+highest value of its dimension in the corpus: both as ``quantize_embeddings`` of sentence-transformers.
 """
 
 from __future__ import annotations
@@ -8,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +27,8 @@ if TYPE_CHECKING:
 TRANSFORMATIONS = ("center", "zscore", "whiten", "abtt")
 STORED = "stored"
 """As fitted when ``mirrorbench tune`` wrote the encoder's directory."""
-POST_KEYS = ("post", "whiten", "abtt")
+DIMS, INT8, BINARY = "dims", "int8", "binary"
+POST_KEYS = ("post", "whiten", "abtt", DIMS, "type")
 CORPUS_KEYS = ("corpus", "corpus_size", "corpus_sample")
 """Of an encoder that is not tuned, the texts on which the transformation is fitted."""
 WEIGHT, BIAS = "linear.weight", "linear.bias"
@@ -43,29 +47,54 @@ class Transformation:
         kind: ``center``: minus the mean. ``zscore``: also each dimension by its standard deviation. ``whiten``: on the
             principal axes, each by its standard deviation. ``abtt``: all but the top, minus the mean and without the
             first principal axes. ``stored``: read from the encoder's directory.
-        number: axes that ``whiten`` keeps, 0 for all; axes that ``abtt`` removes, 0 for a hundredth of the dimensions.
+            ``dims``: the first dimensions. Empty: the vectors as they are.
+        number: axes that ``whiten`` keeps, 0 for all; axes that ``abtt`` removes, 0 for a hundredth of the dimensions;
+            dimensions that ``dims`` keeps.
+        type: ``int8`` or ``binary`` numbers, empty for those of the encoder.
     """
 
     kind: str
     number: int = 0
+    type: str = ""
 
     def __str__(self) -> str:
-        return f"{self.kind}={self.number}" if self.number else f"post={self.kind}"
+        kind = f"{self.kind}={self.number}" if self.number else f"post={self.kind}" if self.kind else ""
+        return ",".join(filter(None, (kind, self.type and f"type={self.type}")))
+
+    @property
+    def is_fitted(self) -> bool:
+        """Whether it depends on the vectors of a corpus."""
+        return self.kind in TRANSFORMATIONS or self.type == INT8
 
     @property
     def title(self) -> str:
         """As rows of tables name it."""
-        named = {"center": "centred", "zscore": "z-scored", "whiten": "whitened", "abtt": "all but the top"}
-        return named.get(self.kind, "as fitted") + (f" ({self.number})" if self.number else "")
+        named = {"center": "centred", "zscore": "z-scored", "whiten": "whitened", "abtt": "all but the top",
+                 "": "", DIMS: f"{self.number} dimensions"}  # fmt: skip
+        kind = named.get(self.kind, "as fitted") + (f" ({self.number})" if self.number and self.kind != DIMS else "")
+        return ", ".join(filter(None, (kind, self.type)))
 
     def check(self, dimensions: int, texts: int) -> None:
         """Raise where vectors of so many dimensions, of so many texts, cannot be transformed."""
+        if self.kind in (DIMS, ""):
+            _check_dims(self.number, dimensions)
+            return
         most = min(dimensions, texts - 1) - (self.kind == "abtt")
         if texts < 2 or self.number > most:
             raise UsageError(
                 f"{self} cannot be fitted on {texts:,} texts with vectors of {dimensions} dimensions",
                 f"Write at most {most}." if dimensions < texts else "Name a larger corpus=NAME, or a smaller number.",
             )
+
+
+def _check_dims(number: int, dimensions: int) -> None:
+    if number > dimensions:
+        raise UsageError(f"dims={number}, but the vectors have {dimensions} dimensions", f"Write at most {dimensions}.")
+
+
+def post_keys(spec: EncoderSpec) -> tuple[str, ...]:
+    """The keys of a spec that are of its transformation."""
+    return tuple(key for key in POST_KEYS if key != DIMS or spec.method != "static")  # +static has dims= of its own
 
 
 def split_post(spec: EncoderSpec, tuned: bool = False) -> tuple[EncoderSpec, Transformation | None]:
@@ -76,25 +105,35 @@ def split_post(spec: EncoderSpec, tuned: bool = False) -> tuple[EncoderSpec, Tra
         UnknownNameError: another transformation.
     """
     params = dict(spec.params)
-    kind, numbers = params.pop("post", None), {key: params.pop(key) for key in POST_KEYS[1:] if key in params}
-    if kind is None:
-        if numbers:
-            key, value = next(iter(numbers.items()))
-            raise UsageError(f"{spec}: {key}={value} belongs to post={key}, which it lacks", f"Add post={key}.")
+    named = {key: params.pop(key) for key in post_keys(spec) if key in params}
+    if not named:
         return spec, None
-    if kind not in (*TRANSFORMATIONS, STORED):
-        raise unknown_name("transformation", str(kind), list(TRANSFORMATIONS))
-    for key, value in numbers.items():
+    kind, type_ = named.pop("post", DIMS if DIMS in named else ""), named.pop("type", "")
+    _check_kind(spec, str(kind), str(type_), tuned)
+    for key, value in named.items():
+        if DIMS in named and "post" in dict(spec.params):
+            raise UsageError(f"{spec}: dims= goes with no post=", "Write post=whiten,whiten=256, or dims=256 alone.")
+        if not kind:
+            raise UsageError(f"{spec}: {key}={value} belongs to post={key}, which it lacks", f"Add post={key}.")
         if key != kind:
             raise UsageError(f"{spec}: {key}={value} belongs to post={key}, and this is post={kind}")
         if type(value) is not int or value < 1:
             raise UsageError(f"{spec}: {key}={value} is not a whole number from 1 on")
+    number = named.get(str(kind), 0)
+    left = {key: value for key, value in params.items() if tuned or key not in CORPUS_KEYS}
+    return replace(spec, params=tuple(left.items())), Transformation(str(kind), int(number), str(type_))
+
+
+def _check_kind(spec: EncoderSpec, kind: str, type_: str, tuned: bool) -> None:
+    if "post" in dict(spec.params) and kind not in (*TRANSFORMATIONS, STORED):
+        raise unknown_name("transformation", kind, list(TRANSFORMATIONS))
+    if type_ and type_ not in (INT8, BINARY):
+        raise unknown_name("type", type_, [INT8, BINARY])
+    if type_ and kind == STORED:
+        raise UsageError(f"{spec}: post=stored goes with no type=", "Leave one of them out.")
     if tuned and kind == STORED:
         problem = f"{spec}: post=stored is fitted on the vectors of the directory, and these are tuned further"
         raise UsageError(problem, "Write post=center, zscore, whiten or abtt.")
-    number = numbers.get(str(kind), 0)
-    left = {key: value for key, value in params.items() if tuned or key not in CORPUS_KEYS}
-    return replace(spec, params=tuple(left.items())), Transformation(str(kind), int(number))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -103,6 +142,7 @@ class Affine:
 
     matrix: Doubles
     bias: Doubles
+    type: str = ""
 
     def apply(self, vectors: Array) -> Array:
         """Vectors, float32 of shape (n, k); one of zeros, of a text without known words, stays one of zeros."""
@@ -113,13 +153,15 @@ class Affine:
         for start in range(0, len(vectors), _ROWS):  # in double precision, since mean and vectors nearly cancel out
             some = vectors[start : start + _ROWS]
             known = some.any(axis=1, keepdims=True)
-            np.copyto(found[start : start + _ROWS], some @ self.matrix + self.bias, "same_kind", known)
+            new = _typed(some @ self.matrix + self.bias, self.type)
+            np.copyto(found[start : start + _ROWS], new, "same_kind", known)
         return found
 
     @property
     def checksum(self) -> str:
-        """Of matrix and bias."""
-        return digest({"matrix": self.matrix.tobytes().hex(), "bias": self.bias.tobytes().hex()})
+        """Of matrix, bias and type."""
+        of_type = {"type": self.type} if self.type else {}
+        return digest({"matrix": self.matrix.tobytes().hex(), "bias": self.bias.tobytes().hex(), **of_type})
 
     def dense(self) -> dict[str, torch.Tensor]:
         """The weights of a ``Dense`` of sentence-transformers."""
@@ -143,6 +185,31 @@ class Affine:
             ) from error
 
 
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """The first dimensions of vectors (0: all), as numbers of a type: what needs no corpus."""
+
+    number: int
+    type: str = ""
+
+    def apply(self, vectors: Array) -> Array:
+        """Vectors, float32 of shape (n, number)."""
+        _check_dims(self.number, vectors.shape[1])
+        found = _typed(vectors[:, : self.number or None], self.type)
+        return np.asarray(found * vectors.any(axis=1, keepdims=True), dtype=np.float32)  # zeros stay zeros
+
+    @property
+    def checksum(self) -> str:
+        """Of number and type."""
+        return digest({"number": self.number, "type": self.type})
+
+
+def _typed(values: NDArray[Any], type_: str) -> NDArray[Any]:
+    if type_ == INT8:
+        values = np.clip(np.floor(values), -128, 127)
+    return np.where(values > 0, 1.0, -1.0) if type_ == BINARY else values
+
+
 def fit(vectors: Array, transformation: Transformation) -> Affine:
     """Fit a transformation, in double precision.
 
@@ -164,8 +231,10 @@ def fit(vectors: Array, transformation: Transformation) -> Affine:
     (n, d), number = known.shape, transformation.number
     transformation.check(d, n)
     mean = known.mean(axis=0)
-    if transformation.kind == "center":
+    if transformation.kind in ("center", ""):
         matrix = np.eye(d)
+    elif transformation.kind == DIMS:
+        matrix = np.eye(d)[:, :number]
     elif transformation.kind == "zscore":
         deviation = known.std(axis=0)
         matrix = np.diag(1 / np.where(deviation > np.abs(known).max() * _NOISE, deviation, 1))
@@ -183,7 +252,13 @@ def fit(vectors: Array, transformation: Transformation) -> Affine:
                 )
             keep = number or rank
             matrix = axes[:, :keep] / deviations[:keep]
-    return Affine(matrix, -mean @ matrix)
+    bias = np.zeros(matrix.shape[1]) if transformation.kind in (DIMS, "") else -mean @ matrix
+    if transformation.type == INT8:
+        found = known @ matrix + bias
+        lowest, steps = found.min(axis=0), np.ptp(found, axis=0) / 255
+        steps[steps == 0] = 1
+        matrix, bias = matrix / steps, (bias - lowest) / steps - 128
+    return Affine(matrix, bias, transformation.type)
 
 
 def _principal_axes(centred: Doubles) -> tuple[Doubles, Doubles]:
@@ -194,19 +269,20 @@ def _principal_axes(centred: Doubles) -> tuple[Doubles, Doubles]:
     return np.sqrt(np.maximum(values[::-1], 0)), axes * np.sign(largest)  # a sign that depends on no library
 
 
-def transform(vectors: Array, inputs: Sequence[TextInput], affines: Mapping[str, Affine]) -> Array:
+def transform(vectors: Array, inputs: Sequence[TextInput], affines: Mapping[str, Affine | Taken]) -> Array:
     """Vectors of inputs after the transformation of each one's language, or after the one under ``""``."""
     if "" in affines:
         return affines[""].apply(vectors)
     rows = {language: [i for i, item in enumerate(inputs) if item.language == language] for language in affines}
-    if len(sizes := {len(affine.bias) for affine in affines.values()}) > 1:
+    parts = {language: affines[language].apply(vectors[own]) for language, own in rows.items()}
+    if len(sizes := {part.shape[1] for part in parts.values()}) > 1:
         raise EncodingError(
             f"the whitened vectors of the languages have different dimensions: {sorted(sizes)}",
             f"Keep as many in each: post=whiten,whiten={min(sizes)}",
         )
     found = np.empty((len(inputs), *sizes), dtype=np.float32)
     for language, own in rows.items():
-        found[own] = affines[language].apply(vectors[own])
+        found[own] = parts[language]
     return found
 
 
@@ -220,7 +296,7 @@ class TransformedEncoder:
     """
 
     encoder: Encoder
-    affines: Mapping[str, Affine]
+    affines: Mapping[str, Affine | Taken]
 
     @property
     def fingerprint(self) -> str:

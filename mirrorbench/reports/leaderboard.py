@@ -19,7 +19,7 @@ from mirrorbench.core.specs import EncoderSpec, parse_spec
 from mirrorbench.data.cardfile import builtin_suites
 from mirrorbench.models.backbones import BACKBONES
 from mirrorbench.models.backbones import label as backbone_label
-from mirrorbench.models.transformations import POST_KEYS, split_post
+from mirrorbench.models.transformations import post_keys, split_post
 from mirrorbench.reports.renderers import notebook
 from mirrorbench.reports.table import AVERAGE, Column, Row, Score, Table
 from mirrorbench.runs.cells import Failure
@@ -109,7 +109,7 @@ def row_label(spec: EncoderSpec, plugins: Plugins) -> str:
     rest = [
         PurePath(str(value)).name if key == "path" else f"{key}={value}"
         for key, value in params.items()
-        if key != shown and key not in POST_KEYS
+        if key != shown and key not in post_keys(spec)
     ]
     name = f"{name} ({', '.join(rest)})" if rest else name
     return f"{name}, {post.title}" if post else name

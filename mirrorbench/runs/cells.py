@@ -41,7 +41,7 @@ class PostRef:
 
     transformation: Transformation
     corpus: CorpusRef | None = None
-    """``None`` for one that is stored with the model."""
+    """``None`` for one that is stored with the model, or needs none."""
     stored: Path | None = None
     """The file of such a one."""
     checksum: str = ""
@@ -50,7 +50,8 @@ class PostRef:
     def identity(self) -> list[Any]:
         """What determines it, beside the encoder and its readout."""
         content = self.corpus.sha256 if self.corpus else self.checksum
-        return [self.transformation.kind, self.transformation.number, content]
+        of_type = [self.transformation.type] if self.transformation.type else []
+        return [self.transformation.kind, self.transformation.number, content, *of_type]
 
 
 @dataclass(frozen=True, slots=True)

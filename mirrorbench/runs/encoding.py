@@ -15,7 +15,7 @@ from mirrorbench.core.identity import COMPUTATION, digest
 from mirrorbench.core.inputs import Encoder, PoolingEncoder, TextInput, check_vectors
 from mirrorbench.data.corpora import Corpus
 from mirrorbench.models.pooling import Pooling
-from mirrorbench.models.transformations import Affine, fit
+from mirrorbench.models.transformations import Affine, Taken, fit
 from mirrorbench.runs.cells import CorpusRef, ModelRef
 from mirrorbench.training.methods import OF_TWO, PairMaker, base_preset, words_in_context
 
@@ -61,18 +61,20 @@ def fill(
 def fitted_posts(
     encoder: Encoder, model: ModelRef, pooling: Pooling | None, precision: str, corpora: Mapping[CorpusRef, Corpus],
     workspace: Workspace, written: WriteBehind,
-) -> dict[str, Affine]:  # fmt: skip
+) -> dict[str, Affine | Taken]:  # fmt: skip
     """The transformations of a model by language, found in the cache or fitted now on vectors of their corpora.
 
     ``encoder`` gives the vectors before the transformation.
     """
     cache, vectors_key = workspace.cache, embeddings_key(encoder, pooling, model, precision)
-    found = {}
+    found: dict[str, Affine | Taken] = {}
     for language, post in model.posts:
         if post.stored:
             found[language] = Affine.read(post.stored)
             continue
-        assert post.corpus is not None
+        if post.corpus is None:
+            found[language] = Taken(post.transformation.number, post.transformation.type)
+            continue
         key = digest({"vectors": vectors_key, "language": language, "post": post.identity()})
         affine = cache.transformation(key)
         if affine is None:
@@ -84,7 +86,7 @@ def fitted_posts(
                 written.wait()
             affine = fit(stored.get(inputs), post.transformation)
             cache.save_transformation(key, affine, f"{post.transformation} of {model.spec}")
-        found[language] = affine
+        found[language] = replace(affine, type=post.transformation.type)
     return found
 
 

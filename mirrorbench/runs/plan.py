@@ -272,8 +272,11 @@ class Planner:
         if transformation.kind == STORED:
             file = backbones.stored_transformation(model.spec)
             return PostRef(transformation, stored=file, checksum=backbones.file_hash([("", file)]))
-        ref = model.corpus or self._corpus(spec, named or default_corpus(level, languages, "paper"))
         size = backbones.configuration(model.path).get("hidden_size") if model.path else None
+        if not transformation.is_fitted:
+            transformation.check(size if isinstance(size, int) else transformation.number, 0)
+            return PostRef(transformation)
+        ref = model.corpus or self._corpus(spec, named or default_corpus(level, languages, "paper"))
         transformation.check(size if isinstance(size, int) else ref.n, ref.n)
         return PostRef(transformation, ref)
 

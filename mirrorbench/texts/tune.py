@@ -17,7 +17,7 @@ from mirrorbench.core.specs import LEVELS, EncoderSpec
 from mirrorbench.data.corpora import GeneratedCorpus
 from mirrorbench.models.families import family
 from mirrorbench.models.pooling import Pooling
-from mirrorbench.models.transformations import TransformedEncoder, split_post
+from mirrorbench.models.transformations import DIMS, Taken, TransformedEncoder, split_post
 from mirrorbench.runs.plan import Planner, Request
 from mirrorbench.texts.export import check_exportable, check_output, replacing, write_card, write_encoder
 from mirrorbench.texts.reading import read_tuning_texts
@@ -129,6 +129,7 @@ def tune_texts(
     tuned = TunedEncoder(output, spec, recipe, pooling, corpus, report, _neighbours(pairs, report), seconds)
     with replacing(output) as folder:
         post = loaded.affines[""] if isinstance(loaded, TransformedEncoder) else None
+        assert not isinstance(post, Taken)
         write_encoder(folder, encoder.transformer, pooling, description, post)
         write_card(folder, tuned, model.path, encoder.transformer)
     return tuned
@@ -171,7 +172,10 @@ def resolve_method(spec: EncoderSpec, level: str, pairs: bool | None, plugins: P
         raise UsageError(problem, "Name a backbone: roberta, ./model")
     if spec.get("corpus") is not None:
         raise UsageError(f"{spec}: the texts to tune on are those of the file", "Leave corpus= out of the spec.")
-    split_post(spec, tuned=True)
+    _, post = split_post(spec, tuned=True)
+    if post and (post.kind == DIMS or post.type):
+        problem = f"{spec}: {post} says how vectors are kept, which no encoder that is written does by itself"
+        raise UsageError(problem, "Leave it out here, and write it where the encoder is read: ./DIRECTORY:dims=256")
     if not spec.method:
         spec = spec.with_method(PAIRS if pairs else IN_CONTEXT if level == "wic" else SINGLE)
     if not plugins.methods[spec.method].tunes:
