@@ -159,13 +159,11 @@ class Series:
 def setting(result: Result, key: str) -> float | None:
     """The value of a hyper-parameter in a result, also where it came from a preset.
 
-    ``corpus_size`` is the actual number of strings. ``None`` where nothing was tuned or the value is not a number.
+    ``corpus_size`` is the actual number of strings that were tuned on. ``None`` where the value is not a number.
     """
-    recipe, corpus = result.cell.get("recipe"), result.cell.get("corpus")
-    if not recipe:
-        return None
+    recipe, corpus = result.cell.get("recipe") or {"augment": {}}, result.cell.get("corpus")
     if key == "corpus_size":
-        return float(corpus["n"]) if corpus else None
+        return float(corpus["n"]) if corpus and result.cell.get("recipe") else None
     value = recipe.get(key, recipe["augment"].get(key, parse_spec(result.spec).get(key)))
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 

@@ -200,6 +200,8 @@ def test_a_preset_counts_as_much_as_a_key() -> None:
     assert [setting(r, "lr") for r in stored] == [2e-5, 2e-5]
     assert [setting(r, "corpus_size") for r in stored] == [1000, 1000]
     assert setting(result("b+base", 0.1), "dropout") is None
+    assert setting(result("b+base:dims=64", 0.1), "dims") == 64
+    assert setting(result("b+base:dims=64", 0.1), "corpus_size") is None
     assert setting(stored[0], "no-such-key") is None
 
 
