@@ -32,13 +32,13 @@ def tune(
     texts: str | Path | Sequence[str] | Sequence[tuple[str, str]], encoder: str | Path = "roberta",
     output: str | Path = "my-encoder", *, level: str = "sentence", columns: Sequence[str] = (), seed: int = 0,
     held_out: int | None = None, device: str = "auto", precision: str = "auto", force: bool = False,
-    offline: bool = False, reporter: Reporter | None = None,
+    merge: bool = False, offline: bool = False, reporter: Reporter | None = None,
 ) -> TunedEncoder:  # fmt: skip
     """Tune a language model on texts of your own, as ``mirrorbench tune`` does: ``Session.tune``."""
     session = Session(device=device, precision=precision, offline=offline, reporter=reporter)
     return session.tune(
-        texts, encoder, output, level=level, columns=columns, seed=seed, held_out=held_out, force=force
-    )  # fmt: skip
+        texts, encoder, output, level=level, columns=columns, seed=seed, held_out=held_out, force=force, merge=merge
+    )
 
 
 def run(

@@ -286,7 +286,7 @@ class Session:
     def tune(
         self, texts: str | Path | Sequence[str] | Sequence[tuple[str, str]], encoder: str | Path = "roberta",
         output: str | Path = "my-encoder", *, level: str = "sentence", columns: Sequence[str] = (), seed: int = 0,
-        held_out: int | None = None, force: bool = False,
+        held_out: int | None = None, force: bool = False, merge: bool = False,
     ) -> TunedEncoder:  # fmt: skip
         """Tune a language model on texts of your own and write an encoder directory.
 
@@ -299,6 +299,7 @@ class Session:
             seed: of the tuning, and of what is held out.
             held_out: how many texts to report on instead of tuning on them; by default 500, at most a tenth.
             force: replace an encoder that is in ``output``.
+            merge: with ``lora``, write a whole model; otherwise the adapter alone, which names its backbone.
 
         Returns:
             The directory, the recipe, and the report on the held-out texts.
@@ -312,7 +313,7 @@ class Session:
 
         return tune_texts(
             texts, as_spec(encoder), Path(output), self.workspace, level=level, columns=columns, seed=seed,
-            held_out=held_out, force=force,
+            held_out=held_out, force=force, merge=merge,
         )  # fmt: skip
 
     def encode(

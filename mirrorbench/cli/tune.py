@@ -27,6 +27,8 @@ _Seed = Annotated[int, typer.Option(min=0, help="Of the tuning, and of what is h
 _HeldOut = Annotated[int | None, typer.Option(
     "--held-out", min=0, help="Lines kept from the tuning and reported on.", show_default="500, at most 10 %")]
 _Force = Annotated[bool, typer.Option("--force", help="Replace an encoder that is in --output already.")]
+_Merge = Annotated[bool, typer.Option(
+    "--merge", help="With lora=RANK: write a whole model, not the adapter alone.")]
 _PushToHub = Annotated[str, typer.Option(
     "--push-to-hub", metavar="REPO", help="Upload the encoder to the Hugging Face hub.")]
 _Private = Annotated[bool, typer.Option("--private", help="Make the repository private.")]
@@ -36,8 +38,8 @@ _Private = Annotated[bool, typer.Option("--private", help="Make the repository p
 def tune(
     texts: _TextFile, output: _Output, encoder: EncoderSpecText = "roberta", column: _Columns = None,
     level: _Level = "sentence", seed: _Seed = 0, held_out: _HeldOut = None, device: Device = "auto",
-    precision: Precision = "auto", force: _Force = False, push_to_hub: _PushToHub = "", private: _Private = False,
-    offline: Offline = False, plugin: PluginFiles = None,
+    precision: Precision = "auto", force: _Force = False, merge: _Merge = False, push_to_hub: _PushToHub = "",
+    private: _Private = False, offline: Offline = False, plugin: PluginFiles = None,
 ) -> None:  # fmt: skip
     """Tune a language model on your own texts: an encoder that sentence-transformers and transformers open too.
 
@@ -54,7 +56,7 @@ def tune(
         session = Session(device=device, precision=precision, offline=offline, reporter=reporter)
         tuned = session.tune(
             texts, encoder, output, level=level, columns=split_names(column or []), seed=seed, held_out=held_out,
-            force=force,
+            force=force, merge=merge,
         )  # fmt: skip
     _print_report(tuned)
     if push_to_hub:

@@ -24,6 +24,8 @@ from mirrorbench.core.specs import EncoderSpec, Value, parse_params
 EMBEDDED = "embedded:tiny"
 DESCRIPTION = "mirrorbench.json"
 """File in each model directory that mirrorbench wrote; says how the model was made."""
+ADAPTER = "adapter_config.json"
+"""File in the directory of an adapter, which names its backbone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +97,7 @@ _PACKAGES = {
     )
 }  # fmt: skip
 
-_WEIGHTS = ("model*.safetensors",)
+_WEIGHTS = ("model*.safetensors", "adapter_model*.safetensors")
 _PICKLED_WEIGHTS = ("pytorch_model*.bin",)
 _MODULE_WEIGHTS = ("[0-9]_*/model*.safetensors", "[0-9]_*/pytorch_model*.bin")  # of sentence-transformers
 _SMALL_FILES = ("*.json", "*.txt", "*.model")
@@ -194,11 +196,27 @@ def locate(spec: EncoderSpec, language: str, offline: bool) -> Path:
     check_name(spec)
     known = BACKBONES.get(spec.backbone)
     if spec.is_path or (not known and os.path.isdir(spec.backbone)):
-        return _local(Path(spec.backbone).expanduser(), spec)
+        path = _local(Path(spec.backbone).expanduser(), spec)
+        base_folder(path, offline)  # is downloaded
+        return path
     hub_id = known.by_language.get(language, known.hub_id) if known else spec.backbone
     if known and known.package[0] and not spec.revision:
         return _from_package(known)
     return embedded_directory() if hub_id == EMBEDDED else _from_hub(hub_id, spec.revision, offline)
+
+
+def base_folder(path: Path, offline: bool = True) -> Path:
+    """The directory of the backbone of an adapter; any other directory is its own."""
+    if not (path / ADAPTER).is_file():
+        return path
+    settings = _json(path / ADAPTER)
+    name, revision = str(settings.get("base_model_name_or_path")), str(settings.get("revision") or "")
+    if os.path.isdir(name):
+        return Path(name)
+    if os.path.isabs(name):
+        told = f"{path} is an adapter of the backbone in {name}, which is not here"
+        raise ModelUnavailableError(told, f"Put it there, or its new place into {ADAPTER} (base_model_name_or_path).")
+    return _from_hub(name, revision, offline)
 
 
 def embedded_directory() -> Path:
@@ -226,7 +244,7 @@ def _local(path: Path, spec: EncoderSpec) -> Path:
             f"backbone {spec.backbone}: {instead}" if len(spec.backbone) < 300 else "a backbone's path is too long",
             "A backbone is a directory; word vectors in a file are static:path=FILE.",
         )
-    if not (path / "config.json").is_file():
+    if not any((path / name).is_file() for name in ("config.json", ADAPTER)):
         raise ModelUnavailableError(
             f"backbone {spec.backbone}: {path} holds no config.json",
             "A backbone is a directory as written by save_pretrained(): config.json, tokenizer files, "
@@ -253,6 +271,7 @@ def _from_hub(hub_id: str, revision: str, offline: bool) -> Path:
                 )
             )
             if any(file for pattern in weights for file in path.glob(pattern)):
+                base_folder(path, offline)
                 return path
     except HFValidationError as error:
         raise ModelUnavailableError(
@@ -293,18 +312,25 @@ def fingerprint(path: Path) -> str:
     # All small files count, though some (training arguments) do not change vectors: tokenizer files cannot be told
     # apart by name.
     patterns = (*_SMALL_FILES, *_WEIGHTS, *_PICKLED_WEIGHTS)
-    return file_hash((file.name, file) for file in sorted({f for pattern in patterns for f in path.glob(pattern)}))
+    found = {(file.name, file) for pattern in patterns for file in path.glob(pattern)}
+    if (base := base_folder(path)) != path:
+        found |= {(f"backbone/{file.name}", file) for pattern in patterns for file in base.glob(pattern)}
+    return file_hash(sorted(found))
 
 
 def configuration(path: Path) -> dict[str, Any]:
-    """A model directory's ``config.json``."""
+    """The ``config.json`` of a model directory, or of an adapter's backbone."""
+    return _json(base_folder(path) / "config.json")
+
+
+def _json(path: Path) -> dict[str, Any]:
     try:
-        config = json.loads((path / "config.json").read_text(encoding="utf-8"))
+        settings = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, OSError, RecursionError) as error:
-        raise ModelUnavailableError(f"{path / 'config.json'} cannot be read: {error}") from error
-    if not isinstance(config, dict):
-        raise ModelUnavailableError(f"{path / 'config.json'} is not a JSON object of settings")
-    return config
+        raise ModelUnavailableError(f"{path} cannot be read: {error}") from error
+    if not isinstance(settings, dict):
+        raise ModelUnavailableError(f"{path} is not a JSON object of settings")
+    return settings
 
 
 _OFFSET_POSITIONS = ("roberta", "xlm-roberta", "camembert", "roberta-prelayernorm", "xlm-roberta-xl", "mpnet")

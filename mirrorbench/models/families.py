@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -10,7 +10,7 @@ from pickle import UnpicklingError
 from typing import TYPE_CHECKING, Any
 
 from mirrorbench.core.errors import ModelUnavailableError, UsageError
-from mirrorbench.models.backbones import configuration
+from mirrorbench.models.backbones import base_folder, configuration
 
 if TYPE_CHECKING:
     import torch
@@ -67,7 +67,7 @@ def family(path: Path) -> Family:
     from transformers import AutoConfig, AutoTokenizer
 
     try:
-        config = AutoConfig.from_pretrained(path, local_files_only=True)
+        config = AutoConfig.from_pretrained(base_folder(path), local_files_only=True)
         tokenizer = AutoTokenizer.from_pretrained(path, local_files_only=True)
         first = tokenizer("a").encodings[0].special_tokens_mask[0] if tokenizer.is_fast else 1
     except Exception:  # damaged files may raise any exception in transformers
@@ -142,6 +142,46 @@ def open_model(path: Path, config: Any, **options: Any) -> tuple[Any, Any, set[s
     return model, model, missing
 
 
+def checkpoint_precision(config: Any) -> str:
+    """The precision that a configuration says its weights are in."""
+    import torch
+
+    return {torch.bfloat16: "bf16", torch.float16: "fp16"}.get(getattr(config, "dtype", None) or torch.float32, "fp32")
+
+
+def keeps_precision(module: Any) -> bool:
+    """Whether autocast gives the same numbers with a module's matrix in half precision: linear layers, embeddings.
+
+    Not those of Gemma, which are multiplied in the precision of the matrix.
+    """
+    import torch
+    from transformers.pytorch_utils import Conv1D
+
+    return type(module) in (torch.nn.Linear, torch.nn.Embedding, Conv1D)
+
+
+def keep_precision(model: Any) -> None:
+    """Keep those matrices of a half-precision model as they are; all else, and what embeddings give, is float32.
+
+    Autocast computes with the same numbers then as with all weights in float32, which it would round to these.
+    """
+    import torch
+
+    matrices = {id(module.weight) for module in model.modules() if keeps_precision(module)}
+    for tensor in (*model.parameters(), *model.buffers()):
+        if id(tensor) not in matrices and tensor.is_floating_point():
+            tensor.data = tensor.data.float()
+    for module in model.modules():
+        if type(module) is torch.nn.Embedding:
+            module.register_forward_hook(_as_float)
+        if hasattr(module, "scalar_embed_scale"):  # Gemma's buffer of it was rounded
+            module.embed_scale.fill_(module.scalar_embed_scale)
+
+
+def _as_float(module: Any, inputs: Any, output: torch.Tensor) -> torch.Tensor:
+    return output.float()
+
+
 def set_attention(config: Any) -> None:
     """Let each token of a causal model see the whole text, in the families that heed their configuration."""
     for part in parts(config):
@@ -150,13 +190,13 @@ def set_attention(config: Any) -> None:
             part.use_bidirectional_attention = True
 
 
-def check_attention(path: Path, states: Callable[[torch.Tensor], torch.Tensor], vocabulary: int) -> None:
-    """Raise unless the first tokens' states change with what follows them; ``states`` is the model's last layer."""
+def check_attention(path: Path, model: Any, vocabulary: int) -> None:
+    """Raise unless the first tokens' states change with what follows them."""
     import torch
 
-    ids = torch.arange(12)[None] % vocabulary
+    ids = torch.arange(12, device=model.device)[None] % vocabulary
     with torch.no_grad():
-        alone, within = states(ids[:, :6])[0], states(ids)[0, :6]
+        alone, within = (model(input_ids=part).last_hidden_state[0, :6] for part in (ids[:, :6], ids))
     if (alone[:-1] - within[:-1]).abs().max() <= 1e-4 * alone.abs().max():
         raise ModelUnavailableError(
             f"attention={BIDIRECTIONAL} changes nothing in {path.name}: its first tokens do not see those that follow",

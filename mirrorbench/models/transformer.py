@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from mirrorbench.core.devices import kind, moved, on_gpu
+from mirrorbench.core.devices import autocast, kind, moved, on_gpu
 from mirrorbench.core.errors import MirrorbenchError, UsageError
 from mirrorbench.core.inputs import TextInput
-from mirrorbench.models.backbones import max_positions
+from mirrorbench.models.adapters import open_adapter
+from mirrorbench.models.backbones import base_folder, max_positions
 from mirrorbench.models.batching import (
     TOKEN_BUDGET,
     Packing,
@@ -29,6 +31,8 @@ from mirrorbench.models.batching import (
 from mirrorbench.models.families import (
     check_attention,
     check_complete,
+    checkpoint_precision,
+    keep_precision,
     open_model,
     set_attention,
     text_part,
@@ -66,6 +70,8 @@ class Transformer:
     """The registered ones."""
     whole: Any = None
     """What ``save`` writes, where ``model`` is one half that transformers cannot open alone (BART)."""
+    kept: str = "fp32"
+    """The precision of the matrices that do not learn; the model computes in it by autocast."""
 
     @cached_property
     def budget(self) -> int:
@@ -82,13 +88,21 @@ class Transformer:
         """Number of layers, the embeddings apart."""
         return int(text_part(self.model.config).num_hidden_layers)
 
+    @property
+    def adapted(self) -> Any:
+        """The model that an adapter is put onto, and ``save`` writes."""
+        return self.whole or self.model
+
     def save(self, folder: Path) -> None:
-        """Write model and tokenizer in the format of transformers, with a padding token, which other libraries need."""
+        """Write model and tokenizer in the format of transformers, with a padding token, which other libraries need.
+
+        Of a model with an adapter that alone.
+        """
         tokenizer = self.tokenizer
         if tokenizer.pad_token is None:
             tokenizer.pad_token = tokenizer.eos_token or tokenizer.unk_token or tokenizer.bos_token
         with quiet_transformers():
-            (self.whole or self.model).save_pretrained(folder)
+            self.adapted.save_pretrained(folder)
             tokenizer.save_pretrained(folder)
 
     @property
@@ -278,38 +292,50 @@ def quiet_transformers() -> Iterator[None]:
 
 def load_transformer(
     path: Path, device: torch.device, configure: Callable[[Any], None] | None = None,
-    poolings: Mapping[str, PoolingFunction] = POOLINGS, attention: str = "",
+    poolings: Mapping[str, PoolingFunction] = POOLINGS, attention: str = "", precision: str = "fp32",
+    base: Path | None = None,
 ) -> Transformer:  # fmt: skip
-    """Load a backbone from a local directory, in float32.
+    """Load a backbone from a local directory, in float32; or an adapter, onto its backbone.
 
     Weights are read from safetensors, or with torch's weights-only unpickler if a model has none (as several of the
     papers' backbones); code in the directory is never run. Missing weights, which would be random, are an error, except
     for the pooler, which no pooling uses and masked language models lack. ``configure`` may change the configuration
-    first (dropout rates); ``attention``: ``bidirectional`` lets a causal model read in both directions.
+    first (dropout rates); ``attention``: ``bidirectional`` lets a causal model read in both directions. ``precision``:
+    where it is a half one, matrices that the file has in half precision are kept so: computing gives the same numbers.
+    ``base``: where an adapter's backbone is, if not where the adapter says.
     """
     from transformers import AutoConfig, AutoTokenizer
 
     safe = {"local_files_only": True, "trust_remote_code": False}
     try:
         with quiet_transformers(), torch.random.fork_rng(devices=[]):
-            config = AutoConfig.from_pretrained(path, **safe)
+            base = base or base_folder(path)
+            config = AutoConfig.from_pretrained(base, **safe)
+            kept = "fp32" not in (checkpoint_precision(config), precision)
             if configure:
                 configure(config)
             if attention:
                 set_attention(config)
             tokenizer = AutoTokenizer.from_pretrained(path, **safe)
             torch.manual_seed(0)  # the unused pooler is random: the same at each load
-            model, whole, missing = open_model(path, config, dtype=torch.float32, **safe)
+            placed = {"device_map": {"": device}} if on_gpu(device) and find_spec("accelerate") else {}
+            dtype = config.dtype if kept else torch.float32
+            model, whole, missing = open_model(base, config, dtype=dtype, **placed, **safe)
+            if kept:
+                keep_precision(whole)
+            if base != path:
+                open_adapter(whole, path)
     except MirrorbenchError:
         raise
     except Exception as error:  # damaged files may raise any exception in transformers
         raise unreadable(path, error) from error
     check_complete(path, config, tokenizer, missing)
     if attention:
-        vocabulary = int(text_part(config).vocab_size)
-        check_attention(path, lambda ids: model(input_ids=ids).last_hidden_state, vocabulary)
+        with autocast(model.device, precision if kept else "fp32"):
+            check_attention(path, model, int(text_part(config).vocab_size))
     whole = None if whole is model else whole
-    return Transformer(path, model.to(device).eval(), tokenizer, device, poolings, whole)
+    kept_in = precision if kept else "fp32"
+    return Transformer(path, model.to(device).eval(), tokenizer, device, poolings, whole, kept_in)
 
 
 def lower_casing_tokenizer(path: Path) -> Any:

@@ -87,22 +87,27 @@ class EncoderLoader:
 
         written.wait()  # the storing of another language's model: transformers' settings are the process's
         if model.corpus is not None:
-            transformer, seconds = self._tuned(model, corpora[model.corpus], written)
+            transformer, seconds = self._tuned(model, corpora[model.corpus], precision, written)
         else:
-            transformer, seconds = self._opened(model.path, model.attention), 0.0
+            transformer, seconds = self._opened(model.path, precision, model.attention), 0.0
         return TransformerEncoder(transformer, pooling, precision, model.key), seconds
 
-    def _tuned(self, model: ModelRef, corpus: Corpus, written: WriteBehind) -> tuple[Transformer, float]:
+    def _tuned(
+        self, model: ModelRef, corpus: Corpus, precision: str, written: WriteBehind
+    ) -> tuple[Transformer, float]:
         """The tuned model; until it is stored, a lease keeps other processes from tuning the same one."""
         cache = self.workspace.cache
-        if found := self._cached(model.key):
+        if found := self._cached(model, precision):
             return found
         with ExitStack() as lease:
             lease.enter_context(cache.leases.wait(model.key))
-            if found := self._cached(model.key):
+            if found := self._cached(model, precision):
                 return found
             cache.sweep_model(model.key)
             transformer, description = tune_model(model, corpus.texts, self.workspace, corpus.held_out)
+            if transformer.kept not in ("fp32", precision):  # an adapter's backbone, tuned in less than it is read in
+                transformer.adapted.float()
+                transformer.kept = "fp32"
             # A copy of the tokenizer: it must not be used by two threads.
             stored = replace(transformer, tokenizer=copy.deepcopy(transformer.tokenizer))
             written.submit(partial(self._store, lease.pop_all(), model.key, stored, description))
@@ -112,17 +117,21 @@ class EncoderLoader:
         with lease:
             self.workspace.cache.save_model(key, transformer, description)
 
-    def _cached(self, key: str) -> tuple[Transformer, float] | None:
+    def _cached(self, model: ModelRef, precision: str) -> tuple[Transformer, float] | None:
         cache = self.workspace.cache
-        if not (path := cache.model(key)):
+        if not (path := cache.model(model.key)):
             return None
-        return self._opened(path), float(cache.describe_model(key)["tuning"]["seconds"])
+        if model.recipe and model.recipe.lora:  # its backbone may be elsewhere than when it was stored
+            opened = self._opened(path, precision, model.attention, model.path)
+        else:
+            opened = self._opened(path, precision)
+        return opened, float(cache.describe_model(model.key)["tuning"]["seconds"])
 
-    def _opened(self, path: Path, attention: str = "") -> Transformer:
+    def _opened(self, path: Path, precision: str, attention: str = "", base: Path | None = None) -> Transformer:
         from mirrorbench.models.transformer import load_transformer
 
-        poolings = self.workspace.plugins.poolings.by_name()
-        return load_transformer(path, self.workspace.torch_device, poolings=poolings, attention=attention)
+        poolings, device = self.workspace.plugins.poolings.by_name(), self.workspace.torch_device
+        return load_transformer(path, device, poolings=poolings, attention=attention, precision=precision, base=base)
 
 
 def tune_model(
@@ -146,7 +155,9 @@ def tune_model(
     reporter.stage(f"tune {model.spec} seed {model.seed}", len(texts) * recipe.epochs, "strings")
     registered: dict[str, Augmentation] = plugins.augmentations.by_name()
     poolings = plugins.poolings.by_name()
-    transformer = open_for_tuning(model.path, recipe, registered, device, model.protocol, poolings)
+    transformer = open_for_tuning(
+        model.path, recipe, registered, device, model.protocol, poolings, model.seed, model.precision
+    )
     pairs = plugins.methods[model.method].pairs
     aside = positive_pairs(held_out, model.seed, pairs)
     with cpu_threads(workspace.threads):
@@ -178,9 +189,13 @@ def tune_model(
 
 def open_for_tuning(
     path: Path, recipe: Recipe, registered: dict[str, Augmentation], device: torch.device, protocol: str = "paper",
-    poolings: Mapping[str, PoolingFunction] = POOLINGS,
+    poolings: Mapping[str, PoolingFunction] = POOLINGS, seed: int = 0, precision: str = "fp32",
 ) -> Transformer:  # fmt: skip
-    """A backbone configured by the recipe's model augmentations; under ``released`` with that code's tokenizer."""
+    """A backbone configured by the recipe's model augmentations; under ``released`` with that code's tokenizer.
+
+    With ``lora`` the weights that do not learn stay in the ``precision`` of the tuning where their file has them in it.
+    """
+    from mirrorbench.models.adapters import add_adapter, is_adapted, merge_adapter
     from mirrorbench.models.transformer import load_transformer, lower_casing_tokenizer
     from mirrorbench.training.augmentations import in_use
 
@@ -188,7 +203,12 @@ def open_for_tuning(
         for augmentation, rate in in_use(recipe, registered, "model"):
             augmentation.configure(config, rate)
 
-    transformer = load_transformer(path, device, configure, poolings, recipe.attention)
+    held = precision if recipe.lora else "fp32"
+    transformer = load_transformer(path, device, configure, poolings, recipe.attention, held)
+    if recipe.lora:
+        add_adapter(transformer.adapted, path, recipe.lora, seed)
+    elif is_adapted(transformer.adapted):
+        merge_adapter(transformer.adapted)
     if protocol == "released":
         transformer.tokenizer = lower_casing_tokenizer(path)
     return transformer

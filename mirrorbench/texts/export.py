@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 from mirrorbench.core.errors import MirrorbenchError, UsageError
 from mirrorbench.core.files import building, sync_folder, sync_tree
-from mirrorbench.models.backbones import BACKBONES, DESCRIPTION, EMBEDDED
+from mirrorbench.models.adapters import is_adapted
+from mirrorbench.models.backbones import ADAPTER, BACKBONES, DESCRIPTION, EMBEDDED
 from mirrorbench.models.pooling import Pooling, parse_layers
 from mirrorbench.models.prompts import prefix
 from mirrorbench.models.transformations import STORED, Affine, split_post
@@ -92,7 +93,7 @@ def replacing(output: Path) -> Iterator[Path]:
         with building(output, f".{output.name}-", problem, hint) as folder:
             yield folder
             folder.chmod(0o755)
-            for file in folder.rglob("model*.safetensors"):
+            for file in folder.rglob("*model*.safetensors"):
                 file.chmod(0o644)  # safetensors writes files that only the owner can read
             sync_tree(folder)  # before the rename: a power cut must not leave empty files
             if output.is_dir():
@@ -108,27 +109,35 @@ def replacing(output: Path) -> Iterator[Path]:
 
 
 def write_encoder(
-    folder: Path, transformer: Transformer, pooling: Pooling, description: dict[str, Any], post: Affine | None = None
-) -> None:
-    """Write all but the model card into an empty directory; ``description`` goes into ``mirrorbench.json``."""
+    folder: Path, transformer: Transformer, pooling: Pooling, description: dict[str, Any], post: Affine | None = None,
+    base: Path | None = None,
+) -> None:  # fmt: skip
+    """Write all but the model card into an empty directory; ``description`` goes into ``mirrorbench.json``.
+
+    ``base``: the backbone's folder, which is named where the model is an adapter.
+    """
     from safetensors.torch import save_file
 
     transformer.save(folder)
+    name = ADAPTER if is_adapted(transformer.adapted) else "config.json"
     config, tokenizer = (
-        json.loads((folder / f"{name}.json").read_text(encoding="utf-8")) for name in ("config", "tokenizer_config")
+        json.loads((folder / file).read_text(encoding="utf-8")) for file in (name, "tokenizer_config.json")
     )
-    for part in (config, config.get("encoder")):  # T5Gemma's encoder has a configuration of its own
-        if isinstance(part, dict):
-            part.pop("output_hidden_states", None)
-            if pooling.layers != "-1:":
-                part["output_hidden_states"] = True  # sentence-transformers needs the lower layers
+    lower = {"output_hidden_states": True} if pooling.layers != "-1:" else {}  # layers that sentence-transformers needs
+    own: dict[str, Any] = _OF_ENCODER if transformer.whole else {}
+    if name == ADAPTER:
+        config |= _named(base or transformer.path)
+        own = {**own, "config_args": lower} if lower else own  # the configuration is the backbone's
+    else:
+        for part in (config, config.get("encoder")):  # T5Gemma's encoder has a configuration of its own
+            if isinstance(part, dict):
+                part.pop("output_hidden_states", None)
+                part |= lower
     length = _length(transformer, pooling)
     files: dict[str, Any] = {
-        "config.json": config,
+        name: config,
         "tokenizer_config.json": {**tokenizer, "model_max_length": length, "padding_side": "right"},
-        "sentence_bert_config.json": {
-            "max_seq_length": length, "do_lower_case": False, **(_OF_ENCODER if transformer.whole else {}),
-        },
+        "sentence_bert_config.json": {"max_seq_length": length, "do_lower_case": False, **own},
         "config_sentence_transformers.json": {
             "prompts": {"text": prefix(pooling.prompt)} if pooling.prompt else {},
             "default_prompt_name": "text" if pooling.prompt else None, "similarity_fn_name": "cosine",
@@ -160,6 +169,14 @@ def _length(transformer: Transformer, pooling: Pooling) -> int:
         return pooling.max_length
     both = pooling.max_length + len(transformer.prompt_ids(pooling.prompt)[0])
     return min(both, transformer.positions or both)
+
+
+def _named(base: Path) -> dict[str, Any]:
+    """How an adapter names its backbone: by hub id and commit where it came from there, else by its folder."""
+    cached = base.parts[-3:]  # models--OWNER--NAME/snapshots/COMMIT
+    if len(cached) == 3 and cached[0].startswith("models--") and cached[1] == "snapshots":
+        return {"base_model_name_or_path": "/".join(cached[0].split("--")[1:]), "revision": cached[2]}
+    return {"base_model_name_or_path": str(base.resolve()), "revision": None}
 
 
 def _modules(
@@ -240,6 +257,7 @@ def write_card(folder: Path, tuned: TunedEncoder, backbone: Path | None, transfo
         opener=opened if opened.endswith("EncoderModel") else "AutoModel", half=transformer.whole is not None,
         method=_PAPERS.get(tuned.spec.method, f"`{tuned.spec.method}`"),
         post=str(split_post(tuned.spec, tuned=True)[1]), dense=next((path.name for path in folder.glob("*_Dense")), ""),
+        adapter=_named(backbone)["base_model_name_or_path"] if backbone and is_adapted(transformer.adapted) else "",
         layers=":".join("" if bound is None else str(bound) for bound in (layers.start, layers.stop)),
     )  # fmt: skip
     (folder / "README.md").write_text(text, encoding="utf-8")

@@ -15,6 +15,7 @@ from mirrorbench.core.errors import UsageError, unknown_name
 from mirrorbench.core.identity import checksum
 from mirrorbench.core.specs import LEVELS, EncoderSpec
 from mirrorbench.data.corpora import GeneratedCorpus
+from mirrorbench.models.adapters import merge_adapter
 from mirrorbench.models.families import family
 from mirrorbench.models.pooling import Pooling
 from mirrorbench.models.transformations import DIMS, Taken, TransformedEncoder, split_post
@@ -88,7 +89,7 @@ class TunedEncoder:
 def tune_texts(
     texts: str | Path | Sequence[str] | Sequence[tuple[str, str]], spec: EncoderSpec, output: Path,
     workspace: Workspace, *, level: str = "sentence", columns: Sequence[str] = (), seed: int = 0,
-    held_out: int | None = None, force: bool = False,
+    held_out: int | None = None, force: bool = False, merge: bool = False,
 ) -> TunedEncoder:  # fmt: skip
     """See ``Session.tune``; a repeated call takes the model from the cache."""
     output, plugins, reporter = output.expanduser(), workspace.plugins, workspace.reporter
@@ -106,8 +107,11 @@ def tune_texts(
     assert pooling is not None  # a backbone with a tuning method has all three
     assert model.recipe is not None
     assert model.corpus is not None
+    _check_adapter(spec, model.recipe, merge)
     check_exportable(spec, pooling, model.path is not None and family(model.path).half)
-    precision = planner.precision(request, "encoding", model.path)
+    alone = bool(model.recipe.lora) and not merge
+    # A frozen backbone stays as it was in the tuning: it may not fit in float32.
+    precision = model.precision if alone else planner.precision(request, "encoding", model.path)
     aside = read.aside()
     ref = replace(model.corpus, held_out=checksum("\n".join(aside)) if aside else "")
     corpora = planner.corpora | {ref: replace(planner.corpora[model.corpus], held_out=aside)}
@@ -130,9 +134,20 @@ def tune_texts(
     with replacing(output) as folder:
         post = loaded.affines[""] if isinstance(loaded, TransformedEncoder) else None
         assert not isinstance(post, Taken)
-        write_encoder(folder, encoder.transformer, pooling, description, post)
+        if merge:
+            merge_adapter(encoder.transformer.adapted)
+        write_encoder(folder, encoder.transformer, pooling, description, post, model.path)
         write_card(folder, tuned, model.path, encoder.transformer)
     return tuned
+
+
+def _check_adapter(spec: EncoderSpec, recipe: Recipe, merge: bool) -> None:
+    """Raise where an adapter cannot be written as asked."""
+    if merge and not recipe.lora:
+        raise UsageError(f"{spec} makes no adapter that --merge could merge", f"Write {spec.with_params(lora=16)}")
+    if recipe.lora and recipe.attention and not merge:
+        told = "an adapter cannot say that its backbone reads in both directions"
+        raise UsageError(f"{spec}: {told}", "Add --merge, which writes a whole model.")
 
 
 def _trajectory(

@@ -252,8 +252,9 @@ def limits(objective: Objective) -> tuple[int, int]:
     if on_gpu(device):
         total, free = gpu_memory(device)
         weights = sum(weight.numel() * weight.element_size() for weight in objective.weights)
-        # The total holds weights, gradients and two averages; of these the gradients are not allocated yet. The rest of
-        # each is for what torch does not count, and for the pieces that its blocks leave over.
-        room = (min(room[0], (total - 4 * weights) // 2), (free - weights) * 3 // 4)
+        # The total holds frozen weights, and weights, gradients and two averages of the others; of these the gradients
+        # are not allocated yet. The rest of each is for what torch does not count, and what its blocks leave over.
+        frozen = sum(w.numel() * w.element_size() for w in transformer.model.parameters() if not w.requires_grad)
+        room = (min(room[0], (total - frozen - 4 * weights) // 2), (free - weights) * 3 // 4)
     most, held = (max(2, bytes_ // (_TOKEN_BYTES * transformer.layers * transformer.dimensions)) for bytes_ in room)
     return most, held

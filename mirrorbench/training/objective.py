@@ -143,7 +143,7 @@ def adamw(weights: Sequence[nn.Parameter], recipe: Recipe) -> torch.optim.Optimi
             raise
         raise TuningError(
             f"no memory left on {weights[0].device} for the averages that AdamW keeps of each weight",
-            "Tuning takes four times the memory of the weights: use a smaller model, fewer --workers on a GPU, or "
-            "--device cpu.",
+            "Tuning takes four times the memory of the weights: add lora=16 to the encoder spec, or use a smaller "
+            "model, fewer --workers on a GPU, or --device cpu.",
         ) from error
     return optimizer

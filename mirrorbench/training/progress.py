@@ -127,7 +127,8 @@ class Trajectory:
 class Progress:
     """Looks at held-out pairs of texts with a model that is being tuned; its weights and random state stay as they are.
 
-    Texts are read as in the tuning: the recipe's pooling, layers and length, in float32.
+    Texts are read as in the tuning: the recipe's pooling, layers and length; in float32, unless weights that do not
+    learn are kept in half precision.
 
     Args:
         transformer: the model.
@@ -164,7 +165,7 @@ class Progress:
             return None
         kept = self.best if self.keeps_best else len(self.states) - 1
         if kept < len(self.states) - 1:
-            self.transformer.model.load_state_dict(self._weights)
+            self.transformer.model.load_state_dict(self._weights, strict=False)  # those that learn
         return Trajectory(len(self.pairs), tuple(self.states), kept)
 
     def look(self, share: float) -> None:
@@ -183,8 +184,8 @@ class Progress:
         if len(self.states) == 1 or criterion(measures) > criterion(self.states[self.best].measures):
             self.best = len(self.states) - 1
             if self.keeps_best:
-                state = self.transformer.model.state_dict()
-                self._weights = {name: value.to("cpu", copy=True) for name, value in state.items()}
+                learning = ((name, w) for name, w in self.transformer.model.named_parameters() if w.requires_grad)
+                self._weights = {name: weight.detach().to("cpu", copy=True) for name, weight in learning}
 
     def _vectors(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """The vectors of the first and of the second texts."""
@@ -193,7 +194,8 @@ class Progress:
         training = [module for module in model.modules() if module.training]
         try:
             with torch.random.fork_rng(devices=[device] if on_gpu(device) else []):
-                vectors = TransformerEncoder(self.transformer, self.pooling).encode([TextInput(text) for text in rows])
+                encoder = TransformerEncoder(self.transformer, self.pooling, self.transformer.kept)
+                vectors = encoder.encode([TextInput(text) for text in rows])
         finally:
             for module in training:
                 module.training = True

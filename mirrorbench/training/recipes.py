@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from mirrorbench.core.errors import UsageError, unknown_name
 from mirrorbench.core.specs import Value
+from mirrorbench.models.adapters import check_installed
 from mirrorbench.models.families import checked_attention
 from mirrorbench.models.pooling import Pooling
 
@@ -70,6 +71,8 @@ class Recipe:
     """Weight of negatives."""
     base: float = LOSS_PARAMETERS["paper"]["base"]
     """Cosine from which a positive is near enough and a negative too near."""
+    lora: int = 0
+    """Rank of the matrices that learn in place of the model's own (``models.adapters``); 0: all weights learn."""
     stop: str = "end"
     """``end``: the state after the last step is kept; ``auto``: the best one by held-out strings, without labels
     (``mirrorbench.training.progress``)."""
@@ -82,7 +85,7 @@ class Recipe:
         """A JSON object with every field that the loss uses, and of the others those that are set."""
         unused = [] if self.loss == MULTI_SIMILARITY else [*LOSS_PARAMETERS["paper"]]
         # Identities of before these keys stay as they are.
-        later = (("stop", "end"), ("prompt", ""), ("attention", ""))
+        later = (("stop", "end"), ("prompt", ""), ("attention", ""), ("lora", 0))
         unused += [key for key, before in later if getattr(self, key) == before]
         found = {**asdict(self), "augment": dict(self.augment)}
         return {key: value for key, value in found.items() if key not in unused}
@@ -100,7 +103,7 @@ _TYPES = {field.name: str(field.type) for field in fields(Recipe) if field.name 
 _LIMITS: dict[str, tuple[float, float]] = {
     "temperature": (1e-4, 100), "epochs": (1, 10_000), "train_max_length": (3, 100_000), "lr": (0, 1),
     "batch_size": (2, 1_000_000), "weight_decay": (0, 10), "sides": (1, 2), "alpha": (1e-3, 1e4), "beta": (1e-3, 1e4),
-    "base": (-1, 1),
+    "base": (-1, 1), "lora": (0, 10_000),
 }  # fmt: skip
 RECIPE_KEYS = tuple(_TYPES)
 # Spec keys that are no part of a recipe: the pooling's length, and where the strings come from.
@@ -160,6 +163,8 @@ def _check(recipe: Recipe) -> None:
         value = getattr(recipe, name)
         if not low <= value <= high:
             raise UsageError(f"{name}={value} is out of range", f"It must lie between {low:g} and {high:g}.")
+    if recipe.lora:
+        check_installed()
     if recipe.stop not in STOPS:
         raise unknown_name("value of stop", recipe.stop, list(STOPS))
     if recipe.rate("dropout") and recipe.rate("controlled_dropout"):

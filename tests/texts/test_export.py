@@ -71,6 +71,50 @@ def test_three_libraries_give_the_same_vectors(
                    **({"post": "stored"} if "post" in spec else {})}  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("architecture", "spec"),
+    [
+        ("bert", "+mirror:lora=4,lr=0.01,layers=:,pooling=mean"),
+        ("bert", "+mirrorwic:lora=4,lr=0.01"),
+        ("bert", "+mirror:lora=4,lr=0.01,post=center"),
+        ("llama", "+mirror:lora=4,lr=0.01"),
+        ("qwen3", "+mirror:lora=4,lr=0.01,layers=-2:,pooling=last"),
+        ("t5", "+mirror:lora=4,lr=0.01"),
+        ("bart", "+mirror:lora=4,lr=0.01"),
+    ],
+)
+@pytest.mark.parametrize("merge", [False, True])
+def test_an_adapter_gives_them_too_alone_or_merged(
+    random_model: Callable[[str], Path], tmp_path: Path, architecture: str, spec: str, merge: bool
+) -> None:
+    folder, path = tmp_path / "enc", random_model(architecture)
+    mirrorbench.tune(LINES, f"{path}{spec}", folder, held_out=4, device="cpu", merge=merge)
+    assert [file.name for file in folder.glob("*model.safetensors")] == [
+        "model.safetensors" if merge else "adapter_model.safetensors"
+    ]
+    assert ("LoRA of rank 4" in (folder / "README.md").read_text()) is not merge
+    found = by_the_card(folder, TEXTS)
+    ours = found.pop("mirrorbench")
+    assert np.abs(ours - mirrorbench.load(f"{path}+base", device="cpu").encode(TEXTS)).max() > 1e-3
+    for library, vectors in found.items():
+        assert np.abs(vectors - ours).max() < 1e-5, library
+
+
+def test_what_an_adapter_cannot_be(random_model: Callable[[str], Path], tmp_path: Path) -> None:
+    folder, path = tmp_path / "enc", random_model("llama")
+    for spec, merge, told in (
+        ("+mirror", True, "no adapter that --merge"), ("+mirror:lora=4,attention=bidirectional", False, "Add --merge"),
+        ("+mirror:lora=-1", False, "out of range"), ("+mirror:lora=0.5", False, "not of type int"),
+    ):  # fmt: skip
+        with pytest.raises(UsageError, match=told):
+            mirrorbench.tune(LINES, f"{path}{spec}", folder, held_out=0, device="cpu", merge=merge)
+    mirrorbench.tune(LINES, f"{path}+mirror:lora=4", folder, held_out=0, device="cpu")
+    with pytest.raises(UsageError, match="an adapter itself"):
+        mirrorbench.tune(LINES, f"{folder}+mirror:lora=4", tmp_path / "next", held_out=0, device="cpu")
+    mirrorbench.tune(LINES, f"{folder}+mirror", tmp_path / "next", held_out=0, device="cpu")  # merged first
+    assert (tmp_path / "next" / "model.safetensors").is_file()
+
+
 def test_a_transformation_is_read_with_the_readout_that_it_was_fitted_for(
     random_model: Callable[[str], Path], tmp_path: Path
 ) -> None:

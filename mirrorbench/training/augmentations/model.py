@@ -59,7 +59,9 @@ def _drops(model: Any) -> bool:
     if not hasattr(model, "config"):
         return False
     ids = torch.arange(1, 9, device=model.device)[None]
-    with torch.no_grad(), torch.random.fork_rng():
+    halves = {weight.dtype for weight in model.parameters()} - {torch.float32}  # a frozen backbone's
+    half = halves.pop() if halves else None
+    with torch.no_grad(), torch.random.fork_rng(), torch.autocast(model.device.type, half, enabled=half is not None):
         model.train()
         one, other = (model(input_ids=ids).last_hidden_state for _ in range(2))
     return not torch.equal(one, other)

@@ -1,0 +1,164 @@
+"""LoRA: what its matrices add, what is stored, and weights that stay in half precision."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from random_models import Models, encoder
+from safetensors.torch import load_file
+from transformers import AutoModel
+
+from mirrorbench.core.errors import ModelUnavailableError, UsageError
+from mirrorbench.models.adapters import add_adapter, is_adapted, merge_adapter
+from mirrorbench.models.backbones import base_folder, configuration, fingerprint
+from mirrorbench.models.encoder import TransformerEncoder
+from mirrorbench.models.pooling import Pooling
+from mirrorbench.models.transformer import Transformer, load_transformer
+
+CPU = torch.device("cpu")
+TEXTS = ["a house by the river", "it holds my money, and more", "x"]
+MEAN = Pooling("mean", "-1:", 32)
+
+
+def adapted(path: Path, rank: int = 4) -> Transformer:
+    """A model with an adapter that has learnt something."""
+    transformer = load_transformer(path, CPU)
+    add_adapter(transformer.adapted, path, rank, 0)
+    with torch.random.fork_rng():
+        torch.manual_seed(1)
+        for weight in transformer.adapted.parameters():
+            if weight.requires_grad:
+                weight.data.normal_(std=0.1)
+    return transformer
+
+
+def vectors(transformer: Transformer, precision: str = "fp32") -> np.ndarray:
+    """Mean vectors of the texts."""
+    return TransformerEncoder(transformer, MEAN, precision).encode(TEXTS)
+
+
+def half(path: Path, to: Path, dtype: torch.dtype = torch.bfloat16) -> Path:
+    """The same model as a checkpoint in half precision."""
+    transformer = load_transformer(path, CPU)
+    transformer.adapted.to(dtype)
+    transformer.save(to)
+    return to
+
+
+@pytest.mark.parametrize("family", ["bert", "llama", "t5"])
+def test_the_matrices_add_their_scaled_product(random_model: Models, tmp_path: Path, family: str) -> None:
+    """W + 2 B A, by hand from the files ("LoRA", section 4.1: h = W x + B A x, scaled by alpha / r)."""
+    path = random_model(family)
+    transformer = adapted(path)
+    transformer.save(tmp_path)
+    by_hand = load_transformer(path, CPU)
+    stored = load_file(tmp_path / "adapter_model.safetensors")
+    changed = 0
+    for key, first in stored.items():
+        name = key.removeprefix("base_model.model.")
+        if name.endswith("lora_A.weight"):
+            weight = by_hand.model.get_parameter(name.replace("lora_A.weight", "weight"))
+            weight.data += 2 * stored[key.replace("lora_A", "lora_B")] @ first
+            changed += 1
+    linear = [m for n, m in by_hand.model.named_modules() if isinstance(m, torch.nn.Linear) and "pooler" not in n]
+    assert changed == len(linear)
+    np.testing.assert_allclose(vectors(transformer), vectors(by_hand), atol=1e-5)
+
+
+@pytest.mark.parametrize("family", ["bert", "deberta", "modernbert", "gemma3-vision", "gpt2", "bart", "mamba"])
+def test_an_adapter_alone_is_stored_and_opens_with_the_same_vectors(
+    random_model: Models, tmp_path: Path, family: str
+) -> None:
+    transformer = adapted(random_model(family))
+    transformer.save(tmp_path)
+    assert is_adapted(transformer.adapted)
+    assert not [*tmp_path.glob("model*"), *tmp_path.glob("config.json")]
+    np.testing.assert_array_equal(vectors(load_transformer(tmp_path, CPU)), vectors(transformer))
+    assert np.abs(vectors(transformer) - vectors(load_transformer(random_model(family), CPU))).max() > 1e-3
+    before = vectors(transformer)
+    merge_adapter(transformer.adapted)
+    np.testing.assert_allclose(vectors(transformer), before, atol=1e-4)
+    assert not is_adapted(transformer.adapted)
+
+
+def test_the_seed_draws_the_matrices_which_change_nothing_at_first(random_model: Models) -> None:
+    plain = load_transformer(random_model("bert"), CPU)
+    drawn = []
+    for seed in (0, 0, 1):
+        transformer = load_transformer(random_model("bert"), CPU)
+        torch.manual_seed(len(drawn))  # torch's own generator has no part in it
+        state = torch.random.get_rng_state()
+        add_adapter(transformer.adapted, transformer.path, 4, seed)
+        assert torch.equal(torch.random.get_rng_state(), state)
+        np.testing.assert_array_equal(vectors(transformer), vectors(plain))
+        drawn.append(torch.cat([w.flatten() for w in transformer.model.parameters() if w.requires_grad]))
+    assert torch.equal(drawn[0], drawn[1])
+    assert not torch.equal(drawn[0], drawn[2])
+
+
+def test_an_adapters_identity_is_its_files_and_those_of_its_backbone(random_model: Models, tmp_path: Path) -> None:
+    path, other = random_model("bert"), tmp_path / "other"
+    transformer = adapted(path)
+    for folder in (tmp_path / "one", other):
+        transformer.save(folder)
+    settings = json.loads((other / "adapter_config.json").read_text())
+    changed = half(path, tmp_path / "half")
+    (other / "adapter_config.json").write_text(json.dumps(settings | {"base_model_name_or_path": str(changed)}))
+    assert base_folder(tmp_path / "one") == path
+    assert configuration(tmp_path / "one") == configuration(path)
+    assert len({fingerprint(folder) for folder in (path, tmp_path / "one", other)}) == 3
+    gone = {"base_model_name_or_path": str(tmp_path / "gone")}
+    (other / "adapter_config.json").write_text(json.dumps(settings | gone))
+    with pytest.raises(ModelUnavailableError, match="which is not here"):
+        base_folder(other)
+
+
+def test_an_adapter_of_another_model_is_refused(random_model: Models, tmp_path: Path) -> None:
+    adapted(random_model("bert")).save(tmp_path)
+    with pytest.raises(ModelUnavailableError):
+        load_transformer(tmp_path, CPU, base=random_model("llama"))
+
+
+def test_an_adapter_on_an_adapter_is_refused(random_model: Models) -> None:
+    transformer = adapted(random_model("bert"))
+    with pytest.raises(UsageError, match="an adapter itself"):
+        add_adapter(transformer.adapted, transformer.path, 4, 0)
+
+
+@pytest.mark.parametrize("family", ["bert", "modernbert", "qwen3", "gemma3", "gpt2", "bart", "t5"])
+def test_matrices_that_stay_in_bf16_give_the_same_numbers(random_model: Models, tmp_path: Path, family: str) -> None:
+    """As float32 weights, which autocast rounds to the same ones: bit for bit."""
+    path = half(random_model(family), tmp_path)
+    kept = load_transformer(path, CPU, precision="bf16")
+    assert kept.kept == "bf16"
+    assert {w.dtype for w in kept.model.parameters()} == {torch.bfloat16, torch.float32}
+    np.testing.assert_array_equal(vectors(kept, "bf16"), encoder(path, MEAN, "bf16").encode(TEXTS))
+
+
+def test_matrices_of_a_file_in_fp16_too(random_model: Models, tmp_path: Path) -> None:
+    path = half(random_model("llama"), tmp_path, torch.float16)
+    kept = load_transformer(path, CPU, precision="bf16")
+    assert torch.float16 in {w.dtype for w in kept.model.parameters()}
+    np.testing.assert_array_equal(vectors(kept, "bf16"), encoder(path, MEAN, "bf16").encode(TEXTS))
+
+
+def test_an_adapter_is_float32_on_a_backbone_in_bf16(random_model: Models, tmp_path: Path) -> None:
+    path = half(random_model("llama"), tmp_path / "half")
+    adapted(path).save(tmp_path / "adapter")
+    kept = load_transformer(tmp_path / "adapter", CPU, precision="bf16")
+    expected = encoder(tmp_path / "adapter", MEAN, "bf16").encode(TEXTS)
+    assert {weight.dtype for name, weight in kept.model.named_parameters() if "lora" in name} == {torch.float32}
+    np.testing.assert_array_equal(vectors(kept, "bf16"), expected)
+
+
+def test_weights_are_float32_unless_file_and_precision_are_half_ones(random_model: Models, tmp_path: Path) -> None:
+    path = half(random_model("llama"), tmp_path)
+    for folder, precision in ((path, "fp32"), (random_model("llama"), "bf16")):
+        opened = load_transformer(folder, CPU, precision=precision)
+        assert opened.kept == "fp32"
+        assert {weight.dtype for weight in opened.model.parameters()} == {torch.float32}
+    assert AutoModel.from_pretrained(path).dtype == torch.bfloat16
