@@ -78,3 +78,32 @@ def test_mteb_finds_the_score_that_was_stored(
         for theirs, ours in (("main_score", "spearman"), ("cosine_pearson", "pearson")):
             assert found[theirs] == pytest.approx(result.metrics[ours], abs=5e-5), how
     assert round(tuned.main_score, 4) != round(untuned.main_score, 4)
+
+
+def test_mteb_gives_a_prompt_and_finds_the_score_that_was_stored(
+    stsb: Any, real_store: DataStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from sentence_transformers import SentenceTransformer
+
+    monkeypatch.setattr("datasets.config.HF_DATASETS_CACHE", tmp_path / "datasets")
+    import mteb
+    from mteb.models.sentence_transformer_wrapper import SentenceTransformerEncoderWrapper
+
+    prompts = {"similar": "Instruct: find what says the same\nQuery:", "other": "passage: "}
+    texts = [row["sentence1"] for row in rows_of(real_store, "train")[:100]]
+    mirrorbench.tune(texts, "tiny+mirror:prompt=find: {text}", tmp_path / "tuned", device="cpu", offline=True)
+    SentenceTransformer(str(tmp_path / "tuned"), prompts=prompts, device="cpu").save(str(tmp_path / "own"))
+    own = f"sbert:path={tmp_path}/own"
+    specs = [f"{own},prompt=similar", own, f"{own},prompt=other", f"{tmp_path}/own+base:layers=:,prompt=similar"]
+    mirrorbench.run(specs, "stsb", output=tmp_path / "results", data_dir=real_store.root, device="cpu", offline=True)
+    stored = {result.spec: result.main_score for result in read_results(tmp_path / "results")}
+    assert len(set(stored.values())) == 3
+    assert stored[specs[3]] == pytest.approx(stored[specs[0]], abs=5e-5)  # the same model, read as a backbone
+
+    def score(**named: Any) -> float:
+        model = SentenceTransformerEncoderWrapper(SentenceTransformer(str(tmp_path / "own"), device="cpu"), **named)
+        done = mteb.evaluate(model, stsb, cache=None, co2_tracker=False, show_progress_bar=False)
+        return float(done.task_results[0].scores["test"][0]["main_score"])
+
+    for prompt, spec in (("similar", specs[0]), ("other", specs[2])):
+        assert score(model_prompts={"STS": prompts[prompt]}) == pytest.approx(stored[spec], abs=5e-5)

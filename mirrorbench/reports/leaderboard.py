@@ -107,7 +107,7 @@ def row_label(spec: EncoderSpec, plugins: Plugins) -> str:
         name = plugins.methods[spec.method].label.format(backbone=name, method=spec.method)
     # Of a path only the last part is shown.
     rest = [
-        PurePath(str(value)).name if key == "path" else f"{key}={value}"
+        PurePath(str(value)).name if key == "path" else " ".join(f"{key}={value}".split())  # a prompt may have lines
         for key, value in params.items()
         if key != shown and key not in post_keys(spec)
     ]
