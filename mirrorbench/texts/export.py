@@ -192,9 +192,11 @@ def _modules(
         chosen[parse_layers(pooling.layers)] = 1
         settings = {"word_embedding_dimension": size, "layer_start": 0, "num_hidden_layers": n}
         yield "WeightedLayerPooling", settings, {"layer_weights": chosen}
-    if pooling.of_target:  # special tokens have weight 0
+    if pooling.of_target:  # special tokens have weight 0, and so have tokens of nothing but spaces
         around = [tokenizer.cls_token_id, tokenizer.sep_token_id, tokenizer.bos_token_id, tokenizer.eos_token_id]
-        ids = sorted({token for token in (*around, tokenizer.pad_token_id) if token is not None})
+        decoded = tokenizer.batch_decode([[token] for token in range(len(tokenizer))])
+        blank = (token for token, text in enumerate(decoded) if text.isspace())
+        ids = sorted({token for token in (*around, tokenizer.pad_token_id, *blank) if token is not None})
         vocabulary: list[str] = tokenizer.convert_ids_to_tokens(range(len(tokenizer)))
         ones = torch.ones(len(tokenizer), 1)
         ones[ids] = 0

@@ -45,6 +45,7 @@ def by_the_card(folder: Path, texts: list[str]) -> dict[str, np.ndarray]:
         ("xlm-r", "+mirror:pooling=cls,layers=1:3"),
         ("deberta", "+mirror:layers=-2:"),
         ("bert", "+mirrorwic"),
+        ("roberta", "+mirrorwic"),  # its tokens of spaces are no part of a text
         ("bert", "+mirror:post=whiten,whiten=9"),
         ("bert", "+mirrorwic:post=abtt"),
         ("bert", "+mirror:pooling=mean,prompt=query:%20"),
