@@ -79,9 +79,14 @@ class Pooling:
         return self.mode == "target-marked"
 
     @property
-    def of_part(self) -> bool:
+    def is_repeated(self) -> bool:
         """Whether the text stands several times in the prompt and is read at its last place."""
-        return self.prompt.count(TEXT) > 1 and not self.of_target
+        return self.prompt.count(TEXT) > 1
+
+    @property
+    def of_part(self) -> bool:
+        """Whether the vector is of the tokens of such a text."""
+        return self.is_repeated and not self.of_target
 
     @property
     def is_located(self) -> bool:

@@ -258,9 +258,12 @@ def _notes(
     spec, tokens = cell.model.spec, cell.pooling.max_length if cell.pooling else 0
     if foreign := foreign_languages(spec, languages):
         yield f"{spec} has no model of {', '.join(foreign)}, and reads it with its English one"
-    reads_word = cell.pooling is not None and cell.pooling.of_target
-    if reads_word and cell.model.path and not cell.model.attention and family(cell.model.path).causal:
-        yield f"{spec} reads a target without the words that follow it; attention=bidirectional reads them too"
+    reads_once = cell.pooling is not None and cell.pooling.of_target and not cell.pooling.is_repeated
+    if reads_once and cell.model.path and not cell.model.attention and family(cell.model.path).causal:
+        yield (
+            f"{spec} reads a target without the words that follow it; prompt=echo and attention=bidirectional read "
+            "them too"
+        )
     if texts_cut:
         lost = cell.pooling is not None and cell.pooling.marked
         what = "targets that a cut at the end would lose" if lost else "the target of longer texts"

@@ -171,13 +171,13 @@ def test_what_the_plan_says_of_a_decoder_at_a_word(random_model: Models, tmp_pat
     own = plugins().extended("register_tasks", UsageSimilarity("uses", pairs))
     session = mirrorbench.Session(tmp_path / "results", cache=tmp_path / "cache", device="cpu", plugins=own)
     path = random_model("llama")
-    specs = [f"{path}+base:pooling=target{more}" for more in ("", ",attention=bidirectional")]
-    one, other = session.run(specs, ["uses"]).results
+    specs = [f"{path}+base:pooling=target{more}" for more in ("", ",attention=bidirectional", ",prompt=echo")]
+    one, *others = session.run(specs, ["uses"]).results
     assert [note for note in one.notes if "without the words that follow it" in note]
-    assert not [note for note in other.notes if "without the words that follow it" in note]
-    assert one.cell_id != other.cell_id
+    assert not [note for other in others for note in other.notes if "without the words that follow it" in note]
+    assert len({found.cell_id for found in (one, *others)}) == 3
     encoders = [mirrorbench.load(spec, device="cpu").encode(words) for spec in specs]
-    assert [np.ptp(found, axis=0).max() > 1e-3 for found in encoders] == [False, True]  # what follows tells them apart
+    assert [np.ptp(found, axis=0).max() > 1e-3 for found in encoders] == [False, True, True]  # what follows does it
 
 
 def test_all_that_keeps_a_spec_from_running_is_said_at_once(random_model: Models) -> None:
