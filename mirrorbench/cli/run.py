@@ -53,6 +53,8 @@ _Deterministic = Annotated[bool, typer.Option(
     "--deterministic", help="On a GPU: only algorithms that repeat bit for bit; slower.")]
 _DryRun = Annotated[bool, typer.Option(
     "--dry-run", help="Show the plan, what is done and about how long the rest takes; compute nothing.")]
+_Memory = Annotated[float | None, typer.Option(
+    metavar="GB", min=0.01, help="With --dry-run: say what fits into so much memory.", show_default="the device's own")]
 # fmt: on
 
 
@@ -62,6 +64,7 @@ def run(
     precision: _Precision = "", eval_precision: _EvalPrecision = "", data_dir: DataDir = None,
     output: _Output = Path("results"), executor: _Executor = "local", workers: _Workers = None, address: _Address = "",
     deterministic: _Deterministic = False, offline: Offline = False, dry_run: _DryRun = False,
+    memory: _Memory = None,
     plugin: PluginFiles = None,
 ) -> None:  # fmt: skip
     """Train, evaluate and print the leaderboard. Without arguments: the embedded model on the embedded data.
@@ -77,6 +80,8 @@ def run(
     names = split_names(tasks or [])
     if tasks and not names:
         raise UsageError("--tasks names no task", "mirrorbench list tasks; without --tasks: the embedded ones.")
+    if memory and not dry_run:
+        raise UsageError(f"--memory {memory:g} belongs to the plan", "Add --dry-run.")
     if not (grid or encoder or names):
         seeds = seeds or EMBEDDED_SEEDS
     with display.on_interrupt_go_on(output), display.progress_display() as reporter:
@@ -91,7 +96,7 @@ def run(
             fetch=not dry_run,
         )  # fmt: skip
         if dry_run:
-            _print_plan(planned.plan, session.workspace, offline)
+            _print_plan(planned.plan, session.workspace, offline, memory)
             return
         board = session.execute(planned)
     if board.results:
@@ -102,7 +107,9 @@ def run(
     raise typer.Exit(1 if board.failures else 0)
 
 
-def _print_plan(plan: Plan, space: Workspace, offline: bool) -> None:
+def _print_plan(plan: Plan, space: Workspace, offline: bool, memory: float | None) -> None:
+    from mirrorbench.runs.memory import GB, memory_report, own_memory
+
     store, waiting = space.results, []
     for cells in plan.groups.values():
         model = cells[0].model
@@ -128,6 +135,8 @@ def _print_plan(plan: Plan, space: Workspace, offline: bool) -> None:
     typer.echo("; ".join((f"device: {space.planned_device}", *stages)))
     if waiting:
         typer.echo(_estimate(waiting, store))
+        for line in memory_report(waiting, memory * GB if memory else own_memory(space.planned_device)):
+            typer.echo(line)
     if short := [failure for failure in plan.failures if failure.lacks]:
         fetched = "" if offline else ", which the run itself would fetch (a dry run downloads nothing)"
         typer.echo(f"{len(short)} of the impossible lack what is not here{fetched}:")
