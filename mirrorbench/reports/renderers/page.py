@@ -12,9 +12,16 @@ import json
 from importlib.resources import files
 from typing import Any
 
-from mirrorbench.reports.renderers.tex import caption, escape_latex, render_template
-from mirrorbench.reports.renderers.text import MISSING, TIED, escape_markdown, with_deviation, with_legend
-from mirrorbench.reports.table import DIGITS, Table, to_object
+from mirrorbench.reports.renderers.tex import ended, escape_latex, render_template
+from mirrorbench.reports.renderers.text import (
+    MISSING,
+    TIED,
+    escape_markdown,
+    verdict_lines,
+    with_deviation,
+    with_legend,
+)
+from mirrorbench.reports.table import DIGITS, INTERVALS, Table, to_object
 
 DEFAULT_TITLE = "Leaderboard"
 
@@ -66,10 +73,26 @@ def _data(table: Table) -> dict[str, Any]:
         "tied": {"plain": TIED, "latex": escape_latex(TIED)},
         "written": {
             "title": escape_markdown(table.title),
-            "notes": [escape_markdown(note) for note in with_legend(table)],
-            "caption": escape_latex(caption(table)),
+            "notes": _notes(table),
+            "caption": escape_latex(ended(table.title)),
         },
     }
+
+
+def _notes(table: Table) -> list[dict[str, Any]]:
+    """Each note as it is copied, and the rows (specs), columns or dagger that it is about; none: the whole table."""
+    verdicts = verdict_lines(table)
+    columns = [column.name for column in table.columns]
+    notes = []
+    for i, note in enumerate(with_legend(table)):
+        of = verdicts[i][1] if i < len(verdicts) else []
+        about = [v.column for v in of] or [name for name in columns if note.startswith(f"{name}: ")]
+        latex = "" if note.startswith(INTERVALS) else escape_latex(ended(note))
+        notes.append({
+            "markdown": escape_markdown(note), "latex": latex, "columns": sorted(set(about)),
+            "specs": sorted({spec for v in of for spec in (v.spec, v.over)}), "tied": note.startswith(TIED),
+        })  # fmt: skip
+    return notes
 
 
 def _line(text: str) -> str:

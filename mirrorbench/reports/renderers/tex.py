@@ -65,8 +65,13 @@ def latex(table: Table, siunitx: bool = False, standalone: bool = False) -> str:
 def caption(table: Table) -> str:
     """Title and notes as one caption, without the note about intervals, which the LaTeX table does not show."""
     notes = [note for note in with_legend(table) if not note.startswith(INTERVALS)]
-    sentences = (text.strip() for text in (table.title, *notes))
-    return " ".join(s if s.endswith((".", "!", "?", ":")) else f"{s}." for s in sentences if s)
+    return " ".join(filter(None, map(ended, (table.title, *notes))))
+
+
+def ended(text: str) -> str:
+    """Text with a mark at its end."""
+    text = text.strip()
+    return text if not text or text.endswith((".", "!", "?", ":")) else f"{text}."
 
 
 def _columns(table: Table) -> list[list[Score | None]]:

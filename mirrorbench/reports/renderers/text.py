@@ -50,11 +50,11 @@ def with_legend(table: Table) -> list[str]:
         explained = [note for note in notes if note.startswith("Tied")]
         place = notes.index(explained[0]) if explained else len(notes)
         notes[place : place + 1] = [f"{TIED} {(explained or ['Not separable from the best of its column.'])[0]}"]
-    return [*_verdicts(table), *notes]
+    return [*(line for line, _ in verdict_lines(table)), *notes]
 
 
-def _verdicts(table: Table) -> list[str]:
-    """A line for each step: ``A over B: +.067 [.053, .082] on X (p = .0001); no separable difference on Y``.
+def verdict_lines(table: Table) -> list[tuple[str, list[Verdict]]]:
+    """A line for each step with its verdicts: ``A over B: +.067 [.053, .082] on X (p = .0001); not tested on Y``.
 
     With rows changed without tuning, a long table: steps that gained nothing are one line, and one for each backbone is
     on its best rows.
@@ -83,12 +83,13 @@ def _verdicts(table: Table) -> list[str]:
             verdict
         )
     equal = [found for found in steps if best and {_said(verdict) for verdict in found} == {(_EQUAL, "")}]
-    lines = [f"{line(found)}." for found in steps if found not in equal]
+    lines = [(f"{line(found)}.", found) for found in steps if found not in equal]
     if equal:
-        lines.append(f"{_EQUAL.capitalize()} in any column: {'; '.join(names(found[0]) for found in equal)}.")
+        text = f"{_EQUAL.capitalize()} in any column: {'; '.join(names(found[0]) for found in equal)}."
+        lines.append((text, [verdict for found in equal for verdict in found]))
     for several in best.values():
         said = "; ".join(line(list(found)) for _, found in groupby(sorted(several, key=pair), pair))
-        lines.append(f"Best tuned row over best untuned row: {said}.")
+        lines.append((f"Best tuned row over best untuned row: {said}.", several))
     return lines
 
 

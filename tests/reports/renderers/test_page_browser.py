@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import os
 import re
 import shutil
@@ -13,8 +15,8 @@ from typing import Any
 import pytest
 from toy_tables import BOARD, EMPTY, HOSTILE, NASTY, NO_ROWS, score
 
-from mirrorbench.reports.renderers import html, latex, markdown, number
-from mirrorbench.reports.table import Column, Row, Table
+from mirrorbench.reports.renderers import comma_separated, html, latex, markdown, number
+from mirrorbench.reports.table import Column, Row, Table, Verdict
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 SWITCHES = (
@@ -127,6 +129,50 @@ def test_what_it_copies_is_what_it_shows(shown: Callable) -> None:
     assert r"encoder & EN & FR & avg. \\" in text
     assert r"BERT + Mirror & \textbf{.510 $\pm$ .010} & \underline{.610 $\pm$ .010} &" in text
     assert "BERT-CLS" not in text
+
+
+def test_notes_are_on_what_is_shown(shown: Callable) -> None:
+    rows = {row.label: row for row in BOARD.rows}
+    tuned, base = rows["BERT + Mirror"], rows["BERT-mp"]
+    verdict = Verdict(
+        tuned.spec, base.spec, base.protocol, "multisimlex-en", 0.1, (0.05, 0.2), "swaps", 0.01, 0.01, True
+    )
+    page = shown(replace(BOARD, notes=("wic: Every pair.", "Tied by a test."), verdicts=(verdict,)))
+
+    def notes() -> list[str]:
+        return [e.text.split(" ")[0] for e in page.find_elements("css selector", "footer li") if e.is_displayed()]
+
+    assert notes() == ["BERT", "wic:", "†"]
+    choose(page, "suite", "simlex")
+    assert notes() == ["BERT"]  # no score of these columns is tied
+    choose(page, "text", "RoBERTa")
+    assert notes() == []
+    assert "BERT + Mirror over" not in copied(page, "markdown")
+    assert "Every pair" not in copied(page, "latex")
+
+
+def test_the_address_names_the_filters(shown: Callable, tmp_path: Path) -> None:
+    page = shown(BOARD)
+    choose(page, "suite", "simlex")
+    choose(page, "text", "mirror")
+    address, before = page.current_url, column(page, 0)
+    assert address.endswith("#text=mirror&suite=simlex")
+    page.get("about:blank")
+    page.get(address)
+    assert (column(page, 0), heads(page)) == (before, ["encoder", "EN", "FR", "avg."])
+    page.execute_script("location.hash = 'suite=nowhere'")
+    choose(page, "text", "")
+    assert heads(page) == ["encoder", *(c.title for c in BOARD.columns)]
+
+
+@pytest.mark.parametrize("table", [BOARD, HOSTILE])
+def test_the_csv_is_that_of_the_command(shown: Callable, table: Table) -> None:
+    ours = list(csv.reader(io.StringIO(comma_separated(table), newline="")))
+    theirs = list(csv.reader(io.StringIO(shown(table).execute_script("return csv()"), newline="")))
+    assert theirs[0] == ours[0]
+    for line, expected in zip(theirs[1:], ours[1:], strict=True):
+        assert line[:2] == expected[:2]
+        assert [value and float(value) for value in line[2:]] == [value and float(value) for value in expected[2:]]
 
 
 def test_heads_sort_by_mouse_and_keyboard(shown: Callable) -> None:

@@ -122,6 +122,17 @@ function withMarks(score, whole) {
   return interval + (score.tied && whole ? data.tied.plain : "");
 }
 
+// Notes on what is shown: some of a note's columns, all of the rows that it compares, a dagger.
+function notes() {
+  const columns = new Set(view.columns.map(({ column }) => column.name));
+  const specs = new Set(view.rows.map(({ row }) => row.spec));
+  const tied = view.rows.some(({ scores, whole }) => whole && scores.some((score) => score?.tied));
+  const known = new Set(data.rows.map((row) => row.spec)); // a file may lack a row
+  return data.written.notes.map((note) =>
+    (!note.columns.length || note.columns.some((name) => columns.has(name))) &&
+    note.specs.every((spec) => specs.has(spec) || !known.has(spec)) && (!note.tied || tied));
+}
+
 function neighbours() {
   const groups = [];
   for (const { column } of view.columns) {
@@ -144,8 +155,9 @@ function markdown() {
   const pad = (line) => line.map((text, i) => (i ? text.padStart(widths[i]) : text.padEnd(widths[i])));
   const drawn = lines.map((line) => `| ${pad(line).join(" | ")} |`);
   drawn.splice(1, 0, `|${widths.map((width, i) => (i ? "-".repeat(width + 1) + ":" : ":" + "-".repeat(width + 1))).join("|")}|`);
+  const about = notes();
   const title = data.written.title ? `**${data.written.title}**\n\n` : "";
-  return `${title}${drawn.join("\n")}${data.written.notes.map((note) => `\n\n${note}`).join("")}\n`;
+  return `${title}${drawn.join("\n")}${data.written.notes.filter((_, i) => about[i]).map((note) => `\n\n${note.markdown}`).join("")}\n`;
 }
 
 function latex() {
@@ -173,7 +185,10 @@ function latex() {
     lines.push(`${[row.written.latex, ...cells].join(" & ")} \\\\`);
   });
   lines.push("\\bottomrule", "\\end{tabular}");
-  if (data.written.caption) lines.push(`\\caption{${data.written.caption}}`);
+  const about = notes();
+  const said = [data.written.caption, ...data.written.notes.filter((_, i) => about[i]).map((note) => note.latex)];
+  const caption = said.filter(Boolean).join(" ");
+  if (caption) lines.push(`\\caption{${caption}}`);
   return [...lines, "\\end{table}", ""].join("\n");
 }
 
@@ -234,6 +249,9 @@ function draw() {
   look();
   drawHead();
   drawBody();
+  const about = notes();
+  document.querySelectorAll("footer li").forEach((item, i) => { item.hidden = !about[i]; });
+  remember();
   const tasks = view.columns.filter(({ column }) => !column.average_of.length).length;
   const all = data.columns.filter((column) => !column.average_of.length).length;
   const count = (n, of, what) => `${n === of ? n : `${n} of ${of}`} ${what}${of === 1 ? "" : "s"}`;
@@ -354,6 +372,41 @@ function move(event) {
   to.focus();
 }
 
+// ---- address, download ----------------------------------------------------------------------------------------------
+
+const CHOSEN = ["text", ...Object.keys(FILTERS)];
+
+// The filters stand in the address, so that a link shows the same rows and columns.
+function remember() {
+  const chosen = new URLSearchParams(CHOSEN.filter((id) => $(id).value).map((id) => [id, $(id).value])).toString();
+  if (chosen !== location.hash.slice(1)) history.replaceState(null, "", chosen ? `#${chosen}` : location.pathname + location.search);
+}
+
+function recall() {
+  const chosen = new URLSearchParams(location.hash.slice(1));
+  for (const id of CHOSEN) {
+    $(id).value = chosen.get(id) ?? "";
+    if ($(id).selectedIndex === -1) $(id).value = ""; // the address names what this table lacks
+  }
+}
+
+// What is shown, with full precision, as the command writes it.
+function csv() {
+  const quoted = (value) => (/[",\n\r]/.test(value) ? `"${value.replaceAll('"', '""')}"` : value);
+  const parts = ["", " sd", " seeds"];
+  if (data.rows.some((row) => Object.values(row.scores).some((score) => score?.interval))) parts.push(" low", " high");
+  const lines = view.rows.map(({ row, scores }) => [row.encoder, row.spec, ...scores.flatMap((score) =>
+    [score?.mean, score?.sd, score?.n, ...(score?.interval ?? [null, null])].slice(0, parts.length))]);
+  lines.unshift(["encoder", "spec", ...view.columns.flatMap(({ column }) => parts.map((part) => column.name + part))]);
+  return lines.map((line) => `${line.map((value) => quoted(String(value ?? ""))).join(",")}\n`).join("");
+}
+
+function download() {
+  const address = URL.createObjectURL(new Blob([csv()], { type: "text/csv" }));
+  element("a", { href: address, download: "leaderboard.csv" }).click();
+  setTimeout(() => URL.revokeObjectURL(address), 10_000);
+}
+
 // ---- copying, theme, start ------------------------------------------------------------------------------------------
 
 async function copy(text, name) {
@@ -407,6 +460,8 @@ function start() {
   $("text").addEventListener("input", draw);
   $("copy-markdown").addEventListener("click", () => copy(markdown(), "Markdown"));
   $("copy-latex").addEventListener("click", () => copy(latex(), "LaTeX"));
+  $("download").addEventListener("click", download);
+  window.addEventListener("hashchange", () => { recall(); draw(); });
 
   const theme = remembered();
   if (theme === "dark" || theme === "light") document.documentElement.dataset.theme = theme;
@@ -438,6 +493,7 @@ function start() {
   });
   window.addEventListener("scroll", hideTip, { passive: true });
   for (const id of ["controls", "theme", "key"]) $(id).hidden = false;
+  recall();
   draw();
 }
 
