@@ -4,6 +4,7 @@
     python leaderboards/render.py embedded     # this one alone
     python leaderboards/render.py --no-run     # render the values that are kept
 
+The rival methods are in plugins/mirrorbench-methods, which must be installed, or they have no rows.
 The results of the runs lie in build/leaderboards; what is kept of them is one JSON file a leaderboard with every value,
 so that anyone can render it anew. ``nox -s leaderboards`` does the same in an environment of its own.
 """
@@ -22,25 +23,32 @@ from mirrorbench.reports.table import Table, read_table
 HERE = Path(__file__).resolve().parent
 RENDERED = HERE / "rendered"
 RESULTS = HERE.parent / "build" / "leaderboards"
-SEEDS = 3
-ENCODERS = ("tiny", "minilm:pooling=mean")
 
 
 @dataclass(frozen=True)
 class Board:
-    """A leaderboard: its title and what it is measured on."""
+    """A leaderboard: its title, what ``mirrorbench run`` is asked for, and its columns."""
 
     title: str
+    asked: tuple[str, ...]
     tasks: str
 
 
 BOARDS = {
-    "embedded": Board("The embedded model and all-MiniLM-L6-v2 on the embedded data", "quick"),
+    "embedded": Board(
+        "The embedded model and all-MiniLM-L6-v2 on the embedded data, with what else needs no labels",
+        ("-e", "tiny", "-e", "minilm", "--rivals", "-t", "quick", "--seeds", "3"), "quick",
+    ),
     "english": Board(
         "The embedded model and all-MiniLM-L6-v2 on English words, sentences and words in context",
+        ("-e", "tiny", "-e", "minilm:pooling=mean", "-t", "sts,simlex999,multisimlex-en,wic,usim", "--seeds", "3"),
         "sts,simlex999,multisimlex-en,wic,usim",
     ),
-}
+    "label-free": Board(
+        "Tuned without labels, by method and corpus", (str(HERE / "label-free.yaml"),),
+        "stsb,sickr,simlex999,multisimlex-en",
+    ),
+}  # fmt: skip
 
 
 def mirrorbench(*arguments: str | Path) -> int:
@@ -51,15 +59,14 @@ def mirrorbench(*arguments: str | Path) -> int:
 def measure(name: str, board: Board) -> bool:
     """Run a leaderboard's encoders and keep the table's values; whether there are any."""
     results = RESULTS / name
-    encoders = [word for encoder in ENCODERS for word in ("--encoder", encoder)]
-    code = mirrorbench("run", *encoders, "--tasks", board.tasks, "--seeds", str(SEEDS), "--output", results)
+    code = mirrorbench("run", *board.asked, "--output", results)
     if code not in (0, 1):  # 1: some cells failed, and are missing in the table
         sys.exit(code)
     if not results.is_dir():
         sys.stderr.write(f"{name}: nothing could be measured, so what is kept stays as it is\n")
         return False
     table = ("--title", board.title, "--intervals", "--ties", "--output", RENDERED / f"{name}.json")
-    if code := mirrorbench("leaderboard", results, *encoders, "--tasks", board.tasks, *table):
+    if code := mirrorbench("leaderboard", results, "--tasks", board.tasks, *table):
         sys.exit(code)
     return True
 
