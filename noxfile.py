@@ -57,5 +57,5 @@ def benchmarks(session: nox.Session) -> None:
 @nox.session
 def leaderboards(session: nox.Session) -> None:
     """The leaderboards of leaderboards/rendered, from runs of their own. Arguments go to render.py (--no-run)."""
-    session.install(*CONSTRAINTS, "-e", ".[test]")
+    session.install(*CONSTRAINTS, "-e", ".[test]", "./plugins/mirrorbench-methods")
     session.run("python", "leaderboards/render.py", *session.posargs)

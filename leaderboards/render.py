@@ -36,7 +36,7 @@ class Board:
 
 BOARDS = {
     "embedded": Board(
-        "The embedded model and all-MiniLM-L6-v2 on the embedded data, with what else needs no labels",
+        "The embedded model and all-MiniLM-L6-v2 on the embedded data, beside what else needs no labels",
         ("-e", "tiny", "-e", "minilm", "--rivals", "-t", "quick", "--seeds", "3"), "quick",
     ),
     "english": Board(
