@@ -163,20 +163,24 @@ def saved_bytes(model: Any, ids: Any) -> int:
     return sum(storage.nbytes() for storage in saved.values())
 
 
-def own_memory(device: str) -> float:
-    """Bytes of memory of a device."""
+def own_memory(device: str) -> float | None:
+    """Bytes of memory of a device; ``None`` where it is planned for and this machine has none."""
     import psutil
     import torch
 
-    if device.startswith("cuda") and torch.cuda.is_available():
+    if not device.startswith("cuda"):
+        return float(psutil.virtual_memory().total)
+    try:
         return float(torch.cuda.get_device_properties(device).total_memory)
-    return float(psutil.virtual_memory().total)
+    except (AssertionError, RuntimeError):  # torch's, without CUDA and without a GPU
+        return None
 
 
-def memory_report(groups: Iterable[Sequence[Cell]], limit: float) -> Iterator[str]:
+def memory_report(groups: Iterable[Sequence[Cell]], limit: float | None) -> Iterator[str]:
     """What the largest models of groups of cells take, and what does not fit into ``limit`` bytes with what does.
 
-    Models whose configuration gives no such pass (plugins' encoders, unknown architectures) are left out.
+    Without a limit nothing is said of what fits. Models whose configuration gives no such pass (plugins' encoders,
+    unknown architectures) are left out.
     """
     stages: list[tuple[Memory, str, Cell]] = []
     for cells in groups:
@@ -187,10 +191,13 @@ def memory_report(groups: Iterable[Sequence[Cell]], limit: float) -> Iterator[st
     shown: set[tuple[str, str]] = set()
     for found, stage, cell in sorted(stages, key=lambda entry: -entry[0].total):
         largest = stage not in {name for name, _ in shown}
-        if (largest or found.total > limit) and (stage, str(cell.spec)) not in shown:
+        if (largest or (limit and found.total > limit)) and (stage, str(cell.spec)) not in shown:
             shown.add((stage, str(cell.spec)))
-            fits = "fits" if found.total <= limit else f"does not fit{_instead(stage, cell, limit)}"
-            yield f"memory: {stage} with {cell.spec} takes {found}; {_gb(limit)} GB: {fits}"
+            said = f"memory: {stage} with {cell.spec} takes {found}"
+            if limit:
+                fits = "fits" if found.total <= limit else f"does not fit{_instead(stage, cell, limit)}"
+                said += f"; {_gb(limit)} GB: {fits}"
+            yield said
 
 
 def _needed(stage: str, cell: Cell, tuning: str, encoding: str) -> Memory | None:

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 from mirrorbench.core.errors import TuningError
 from mirrorbench.core.hooks import Register, hookimpl
 from mirrorbench.core.inputs import TextInput
-from mirrorbench.models.distillation import create_distilled
 from mirrorbench.training.augmentations import Augmentation, AugmentationContext, in_use
 from mirrorbench.training.recipes import LOSS_PARAMETERS, MULTI_SIMILARITY, Recipe
 
@@ -334,6 +333,8 @@ OF_TWO: tuple[PairFunction, ...] = (text_pairs, name_pairs)
 @hookimpl
 def register_methods(register: Register) -> None:
     """The methods of this module."""
+    from mirrorbench.models.distillation import create_distilled
+
     register("base", Method("base", base_preset, tunes=False, label="{backbone}"), "the backbone as it comes")
     static = Method("static", base_preset, tunes=False, label="{backbone}-static", create=create_distilled, rival=True)
     register("static", static, "static vectors of the backbone's own tokens, as model2vec distils them")

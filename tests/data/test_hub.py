@@ -253,7 +253,7 @@ def test_columns(stored: DataStore) -> None:
 
 
 def test_offline(tmp_path: Path, no_network: None) -> None:
-    with pytest.raises(DataUnavailableError, match="--offline is set") as caught:
+    with pytest.raises(DataUnavailableError, match="--offline") as caught:
         read_corpus(f"{TOY}/train#text", DataStore(tmp_path, offline=True), {})
     assert f"huggingface.co/datasets/owner/toy/tree/{REVISION}" in caught.value.message
     assert f"mirrorbench data fetch {TOY}/train\n" in caught.value.hint
