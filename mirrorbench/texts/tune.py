@@ -16,6 +16,7 @@ from mirrorbench.core.identity import checksum
 from mirrorbench.core.specs import LEVELS, EncoderSpec
 from mirrorbench.data.corpora import GeneratedCorpus
 from mirrorbench.models.adapters import merge_adapter
+from mirrorbench.models.backbones import configuration
 from mirrorbench.models.families import family
 from mirrorbench.models.pooling import Pooling
 from mirrorbench.models.transformations import DIMS, Taken, TransformedEncoder, split_post
@@ -107,7 +108,7 @@ def tune_texts(
     assert pooling is not None  # a backbone with a tuning method has all three
     assert model.recipe is not None
     assert model.corpus is not None
-    _check_adapter(spec, model.recipe, merge)
+    _check_adapter(spec, model.recipe, merge, model.path)
     check_exportable(spec, pooling, model.path is not None and family(model.path).half)
     alone = bool(model.recipe.lora) and not merge
     # A frozen backbone stays as it was in the tuning: it may not fit in float32.
@@ -141,13 +142,18 @@ def tune_texts(
     return tuned
 
 
-def _check_adapter(spec: EncoderSpec, recipe: Recipe, merge: bool) -> None:
+def _check_adapter(spec: EncoderSpec, recipe: Recipe, merge: bool, path: Path | None) -> None:
     """Raise where an adapter cannot be written as asked."""
     if merge and not recipe.lora:
         raise UsageError(f"{spec} makes no adapter that --merge could merge", f"Write {spec.with_params(lora=16)}")
     if recipe.lora and recipe.attention and not merge:
         told = "an adapter cannot say that its backbone reads in both directions"
         raise UsageError(f"{spec}: {told}", "Add --merge, which writes a whole model.")
+    if recipe.lora and not merge and path and "text_config" in configuration(path):
+        # sentence-transformers opens all of the model, where the adapter's names are unknown, and leaves it random
+        told = "an adapter of the text's half of a model cannot be written alone, only with --merge"
+        full = replace(spec, params=tuple((key, value) for key, value in spec.params if key != "lora"))
+        raise UsageError(f"{spec}: {told}", f"Write {full}")
 
 
 def _trajectory(

@@ -23,6 +23,7 @@ from mirrorbench.core.errors import MirrorbenchError, UsageError
 from mirrorbench.core.inputs import TextInput
 from mirrorbench.core.specs import parse_spec
 from mirrorbench.data.items import RatedContexts
+from mirrorbench.models.backbones import ADAPTER
 from mirrorbench.models.batching import Ragged
 from mirrorbench.models.families import family
 from mirrorbench.models.pooling import Pooling, Tokens, pool
@@ -44,13 +45,14 @@ NAMES = {
 }  # fmt: skip
 CAUSAL = ("llama", "mistral", "qwen3", "gemma3", "gemma3-vision", "gpt2", "mamba")
 BASES = ("cls", "mean", "mean-padded", "last", "weighted-mean", "target")
-TUNED = ("+mirror", "+mirrorwic", "+mirror:attention=bidirectional")
+TUNED = ("+mirror", "+mirrorwic", "+mirror:attention=bidirectional", "+mirror:lora=4")
 INTRODUCTION = f"""\
 # Families of models
 
 What a model of each family is read and tuned by. Each was built with two or three layers and random weights. An
 untuned model is read by each pooling; a tuned one was written by `mirrorbench tune` and gives the same vectors in
-sentence-transformers. A number is a refusal: its message, below the table, names a spec that works.
+sentence-transformers, and with `lora=4` an adapter alone was written. A number is a refusal: its message, below the
+table, names a spec that works.
 `tests/models/test_families.py` makes this page.
 
 The [CLS] of the papers' recipes gives way to mean pooling where a family has none (causal models, T5), and a family
@@ -77,6 +79,7 @@ def vectors(spec: str, folder: Path) -> np.ndarray:
     level = "wic" if "mirrorwic" in spec else "sentence"
     mirrorbench.tune(LINES, spec, folder, held_out=0, device="cpu", level=level, force=True)
     found = mirrorbench.load(folder, device="cpu").encode(TEXTS)
+    assert (folder / ADAPTER).exists() == ("lora" in spec)
     assert AutoTokenizer.from_pretrained(folder).pad_token is not None
     theirs = SentenceTransformer(str(folder), device="cpu").encode(TEXTS, batch_size=len(TEXTS))
     np.testing.assert_allclose(theirs, found, atol=1e-5)
@@ -109,7 +112,7 @@ def page(rows: dict[str, list[str]]) -> str:
     """The matrix, and below it the messages."""
     messages = dict.fromkeys(said for cells in rows.values() for said in cells if said != "yes")
     numbers = {message: number for number, message in enumerate(messages, start=1)}
-    head = ["family", *BASES, "`+mirror`", "`+mirrorwic`", "`attention=bidirectional`"]
+    head = ["family", *BASES, "`+mirror`", "`+mirrorwic`", "`attention=bidirectional`", "`lora=4`"]
     lines = [
         INTRODUCTION,
         "",

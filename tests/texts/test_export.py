@@ -109,7 +109,13 @@ def test_what_an_adapter_cannot_be(random_model: Callable[[str], Path], tmp_path
     ):  # fmt: skip
         with pytest.raises(UsageError, match=told):
             mirrorbench.tune(LINES, f"{path}{spec}", folder, held_out=0, device="cpu", merge=merge)
-    mirrorbench.tune(LINES, f"{path}+mirror:lora=4", folder, held_out=0, device="cpu")
+    seeing = f"{random_model('gemma3-vision')}+mirror:lora=4"
+    with pytest.raises(UsageError, match="only with --merge"):
+        mirrorbench.tune(LINES, seeing, folder, held_out=0, device="cpu")
+    mirrorbench.tune(LINES, seeing, folder, held_out=0, device="cpu", merge=True)
+    found = by_the_card(folder, TEXTS)
+    assert np.abs(found["sentence_transformers"] - found["mirrorbench"]).max() < 1e-5
+    mirrorbench.tune(LINES, f"{path}+mirror:lora=4", folder, held_out=0, device="cpu", force=True)
     with pytest.raises(UsageError, match="an adapter itself"):
         mirrorbench.tune(LINES, f"{folder}+mirror:lora=4", tmp_path / "next", held_out=0, device="cpu")
     mirrorbench.tune(LINES, f"{folder}+mirror", tmp_path / "next", held_out=0, device="cpu")  # merged first
