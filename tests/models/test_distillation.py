@@ -58,7 +58,7 @@ def test_each_token_alone_then_pca_then_weights(random_model: Models, architectu
     np.testing.assert_allclose(*grams, rtol=1e-4, atol=1e-5 * np.abs(grams[1]).max())
 
 
-def same_as_model2vec(path: Path) -> None:
+def assert_same_as_model2vec(path: Path) -> None:
     """Tokens, coordinates and inner products; model2vec computes its PCA in single precision."""
     pytest.importorskip("skeletoken", reason="model2vec distils with it")
     from model2vec.distill import distill
@@ -74,7 +74,7 @@ def same_as_model2vec(path: Path) -> None:
 
 
 def test_the_embedded_model_as_model2vec_distils_it() -> None:
-    same_as_model2vec(backbones.embedded_directory())
+    assert_same_as_model2vec(backbones.embedded_directory())
 
 
 @pytest.mark.real
@@ -84,7 +84,7 @@ def test_minilm_as_model2vec_distils_it(minilm: Path, tmp_path: Path) -> None:
     shutil.copytree(minilm, path)
     config = json.loads((path / "config.json").read_text()) | {"num_hidden_layers": 1}
     (path / "config.json").write_text(json.dumps(config))
-    same_as_model2vec(path)
+    assert_same_as_model2vec(path)
 
 
 def test_it_is_distilled_once(random_model: Models, monkeypatch: pytest.MonkeyPatch) -> None:
