@@ -135,16 +135,18 @@ class Planner:
         if request.corpus:  # also if nothing is tuned, to report mistakes
             check_corpus(request.corpus, self.plugins.corpora.by_name())
         rows: dict[EncoderSpec, set[str]] = {}  # with the levels of their tasks
+        has_rivals = False
         for spec in request.encoders:
             for level in dict.fromkeys(task.level for task in tasks):
                 ladder = self.ladder(spec, level, request.protocol)
                 if request.rivals and len(ladder) > 1 and spec.get("post") is None:
                     ladder = with_rivals(spec, ladder, level, self.plugins, self._dimensions(spec))
+                    has_rivals = True
                 for row in ladder:
                     rows.setdefault(row, set()).add(level)
-        if request.rivals and len(rows) <= len(request.encoders):
+        if request.rivals and not has_rivals:
             problem = "rivals are rows beside the ladder of a bare backbone, and none is among the encoders"
-            raise UsageError(problem, "Name one without a method or pooling, such as tiny, or leave rivals out.")
+            raise UsageError(problem, "Name one without a method, pooling or post, such as tiny, or leave rivals out.")
         cells: list[Cell] = []
         failures: list[Failure] = []
         for spec, levels in rows.items():

@@ -88,7 +88,7 @@ def expand_ladder(
         known = [*POOLING_KEYS, *POST_KEYS, *RECIPE_KEYS, *plugins.augmentations.names()]
         raise unknown_name("encoder spec key", key, known)
     own = backbones.own_pooling(spec)
-    if any(own.get(key) != value for key, value in spec.params):
+    if any(own.get(key) != value for key, value in spec.params if key not in POST_KEYS):
         own.pop("post", None)  # it is of vectors that are read as the directory says
     if own or spec.get("pooling") is not None:
         return (spec.with_method("base").with_params(**{**own, **dict(spec.params)}),)

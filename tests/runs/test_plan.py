@@ -78,6 +78,8 @@ def test_a_rival_that_suits_no_small_corpus_is_a_failure(make: Make) -> None:
         assert set(make("tiny", spec, rivals=True).rows) == {*plan.rows, *make(spec).rows}
     with pytest.raises(UsageError, match="abtt=3 cannot be fitted on 3 texts"):
         make("tiny", "tiny+base:post=abtt,abtt=3", rivals=True)
+    with pytest.raises(UsageError, match="none is among the encoders"):
+        make("tiny:post=center", "toy", rivals=True)
 
 
 def test_the_released_code_reads_the_mean_over_padding_before_and_after_tuning(make: Make, bert: str) -> None:
