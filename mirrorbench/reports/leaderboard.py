@@ -47,7 +47,7 @@ def build_table(
     by_cell: dict[tuple[str, str, str], dict[int, Result]] = {}
     for result in results:
         by_cell.setdefault((result.spec, result.protocol, result.task), {})[result.seed] = result
-    names = list(tasks) or _in_column_order({result.task for result in results}, plugins)
+    names = list(tasks) or in_column_order({result.task for result in results}, plugins)
     columns = _with_averages([_column(name, plugins, results) for name in names])
     protocols = list(dict.fromkeys(result.protocol for result in results)) or [""]
     there = dict.fromkeys((r.spec, r.protocol) for r in results)
@@ -131,7 +131,8 @@ def _baselines(columns: Sequence[Column], results: Sequence[Result], plugins: Pl
     return [Row(label, "", tuple(scores.get(c.name) for c in columns)) for label, scores in found.items()]
 
 
-def _in_column_order(names: set[str], plugins: Plugins) -> list[str]:
+def in_column_order(names: set[str], plugins: Plugins) -> list[str]:
+    """Tasks as columns: suites, then other registered tasks, then unknown ones."""
     listed = [name for suite in builtin_suites().values() for name in suite]
     order = dict.fromkeys([*listed, *plugins.tasks.names(), *sorted(names)])
     return [name for name in order if name in names]

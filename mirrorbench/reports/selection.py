@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 
 from mirrorbench.core.errors import DataFormatError, UsageError, unknown_name
 from mirrorbench.core.specs import EncoderSpec, parse_spec
-from mirrorbench.reports.leaderboard import Leaderboard, build_table, mixtures, without_repeats
+from mirrorbench.reports.leaderboard import Leaderboard, build_table, in_column_order, mixtures, without_repeats
 from mirrorbench.reports.table import Table, read_table
 from mirrorbench.runs.results import Result, read_result, result_files
+from mirrorbench.runs.rows import place_of_row
 
 if TYPE_CHECKING:
     from mirrorbench.core.plugins import Plugins
@@ -167,7 +168,7 @@ def select(
     if not kept:
         held = ", ".join(sorted({r.task for r in read}))
         raise UsageError(f"no results in {where} for the tasks or protocol asked for", f"There are results on: {held}")
-    rows = _chosen_encoders(_encoders_in_order(kept, plugins), choice)
+    rows = _chosen_encoders(_encoders_in_order(kept, choice.tasks, plugins), choice)
     shown, specs = {"": "", **choice.metrics}, {str(spec) for spec in rows}
     kept = [_with_metric(r, shown.get(r.task, shown[""])) for r in kept if str(parse_spec(r.spec)) in specs]
     mixed = mixtures(kept, plugins)
@@ -184,17 +185,22 @@ def select(
     return [Stored(result, paths[result.cell_id]) for result in without_repeats(kept)], rows, notes
 
 
-def _encoders_in_order(results: Sequence[Result], plugins: Plugins) -> list[EncoderSpec]:
-    """The encoders of results, grouped by backbone, then by method, those with fewer parameters first."""
-    specs = [parse_spec(spec) for spec in dict.fromkeys(result.spec for result in results)]
-    backbones = list(dict.fromkeys(spec.backbone for spec in specs))
-    methods = plugins.methods.names()
+def _encoders_in_order(results: Sequence[Result], tasks: Sequence[str], plugins: Plugins) -> list[EncoderSpec]:
+    """The encoders of results as ``mirrorbench run`` orders them: by backbone, by level of the first task, by ladder."""
+    names = tasks or in_column_order({result.task for result in results}, plugins)
+    level_of = {result.task: str(result.cell.get("level", "")) for result in results}
+    levels = list(dict.fromkeys(level_of[name] for name in names if name in level_of))
+    first: dict[EncoderSpec, int] = {}
+    for result in results:
+        spec, level = parse_spec(result.spec), levels.index(level_of[result.task])
+        first[spec] = min(level, first.get(spec, level))
+    backbones = list(dict.fromkeys(spec.backbone for spec in first))
 
-    def place(spec: EncoderSpec) -> tuple[int, int, int]:
-        method = methods.index(spec.method) if spec.method in methods else len(methods)
-        return backbones.index(spec.backbone), method, len(spec.params)
+    def place(spec: EncoderSpec) -> tuple[int, ...]:
+        level = first[spec]
+        return backbones.index(spec.backbone), level, *place_of_row(spec, levels[level], plugins)
 
-    return sorted(specs, key=place)
+    return sorted(first, key=place)
 
 
 def _chosen_encoders(known: list[EncoderSpec], choice: Choice) -> list[EncoderSpec]:

@@ -123,7 +123,26 @@ def with_rivals(
     whitened: dict[str, Value] = {"post": "whiten"} | ({} if 0 < dimensions <= _WHITENED else {"whiten": _WHITENED})
     posts: tuple[dict[str, Value], ...] = (whitened, {"post": "abtt", "abtt": 3}, {"post": "zscore"})
     transformed = [read.with_params(**post) for post in posts]
-    return (*plain, *transformed, *static, *tuned, *(row.with_params(**whitened) for row in tuned), *rivals)
+    rows = (*plain, *transformed, *static, *tuned, *(row.with_params(**whitened) for row in tuned), *rivals)
+    return tuple(sorted(rows, key=lambda row: place_of_row(row, level, plugins)))
+
+
+def place_of_row(spec: EncoderSpec, level: str, plugins: Plugins) -> tuple[int, ...]:
+    """The place of a row among those of its backbone on tasks of a level, as a key to sort by.
+
+    By method; without a transformation first; poolings as in the ladder; those with fewer keys first.
+    """
+
+    def place(name: Value | None, names: Sequence[Value | None]) -> int:
+        return names.index(name) if name in names else len(names)
+
+    poolings = [params.get("pooling") for _, params in LADDERS.get(level, ())]
+    pooling = "cls" if (own := spec.get("pooling")) == "last" else str(own).removesuffix("-padded")
+    posts = (None, "whiten", "abtt", "zscore")
+    return (
+        place(spec.method, plugins.methods.names()), place(spec.get("post"), posts), place(pooling, poolings),
+        len(spec.params),
+    )  # fmt: skip
 
 
 def _ladder(spec: EncoderSpec, level: str, causal: bool) -> Iterator[tuple[str, dict[str, Value]]]:

@@ -11,6 +11,7 @@ from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.specs import EncoderSpec, parse_spec
 from mirrorbench.reports.selection import Choice, Stored, select, stored_leaderboard
 from mirrorbench.runs.results import Result
+from mirrorbench.runs.rows import expand_ladder, with_rivals
 
 SPECS = ("bert+base:pooling=cls", "bert+mirror", "bert+mirror:drophead=0.2", "roberta+mirror")
 
@@ -53,6 +54,29 @@ def test_plain_rows_of_a_backbone_come_before_varied_ones(tmp_path: Path, plugin
     shuffled = [ladder[i] for i in (5, 2, 4, 6, 0, 1, 3)]
     folders = [write(tmp_path / str(i), stored(spec, "wic", 0.5)) for i, spec in enumerate(shuffled)]
     assert specs(select(folders, plugins)) == ladder
+
+
+@pytest.mark.parametrize("rivals", [False, True])
+@pytest.mark.parametrize("tasks", [("stsb", "multisimlex-en", "wic"), ("wic", "stsb"), ("wic",), ("stsb",)])
+@pytest.mark.parametrize("backbone", ["tiny", "roberta", "minilm"])
+def test_rows_come_as_in_the_run_that_made_them(
+    tmp_path: Path, plugins: Plugins, tasks: tuple[str, ...], backbone: str, rivals: bool
+) -> None:
+    spec, planned = parse_spec(backbone), dict[EncoderSpec, dict[str, None]]()
+    for task in tasks:  # as the planner does: a ladder for each level, in the order of the tasks
+        level = plugins.tasks[task].level
+        ladder = expand_ladder(spec, level, plugins)
+        for row in with_rivals(spec, ladder, level, plugins, 384) if rivals else ladder:
+            planned.setdefault(row, {})[task] = None
+    for i, (row, of) in enumerate(planned.items()):
+        for task in of:
+            result = stored(str(row), task, 0.5)
+            result.cell["level"] = plugins.tasks[task].level
+            write(tmp_path / str(99 - i), result)
+    folders = sorted(tmp_path.iterdir())
+    assert select(folders, plugins, Choice(tasks=tasks))[1] == list(planned)
+    if tasks[0] != "wic" or len(tasks) == 1:  # a table of its own puts sentences before words in context
+        assert select(folders, plugins)[1] == list(planned)
 
 
 @pytest.mark.parametrize(

@@ -71,7 +71,7 @@ def test_rivals_stand_beside_a_ladder(registered: Plugins) -> None:
     assert rows(found) == [
         row if "static" in row else str(parse_spec(row).with_params(max_length=90)) for row in (
             target, "roberta+base:pooling=mean", *transformed(target), "roberta+static", "roberta+mirror",
-            "roberta+mirrorwic", f"roberta+mirror:{WHITENED}", f"roberta+mirrorwic:{WHITENED}",
+            f"roberta+mirror:{WHITENED}", "roberta+mirrorwic", f"roberta+mirrorwic:{WHITENED}",
         )
     ]  # fmt: skip
 
