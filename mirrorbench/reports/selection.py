@@ -186,7 +186,7 @@ def select(
 
 
 def _encoders_in_order(results: Sequence[Result], tasks: Sequence[str], plugins: Plugins) -> list[EncoderSpec]:
-    """The encoders of results as ``mirrorbench run`` orders them: by backbone, by level of the first task, by ladder."""
+    """The encoders of results in the order of a run: by backbone, by level of the first task, along the ladder."""
     names = tasks or in_column_order({result.task for result in results}, plugins)
     level_of = {result.task: str(result.cell.get("level", "")) for result in results}
     levels = list(dict.fromkeys(level_of[name] for name in names if name in level_of))
