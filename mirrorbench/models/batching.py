@@ -257,11 +257,14 @@ class Packing:
 
 
 class ReplacedFunctions(TorchFunctionMode):
-    """Inside the ``with`` block, replaces torch's functions in this thread."""
+    """Inside the ``with`` block, replaces torch's functions in this thread; ``generator``: what they draw from."""
 
-    def __init__(self, replaced: Mapping[Callable[..., Any], Callable[..., Any]]) -> None:
+    def __init__(
+        self, replaced: Mapping[Callable[..., Any], Callable[..., Any]], generator: torch.Generator | None = None
+    ) -> None:
         super().__init__()
         self._replaced = replaced
+        self.generator = generator
 
     def __torch_function__(self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Call the replacement, or the function itself where there is none."""

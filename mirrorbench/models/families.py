@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -180,6 +180,16 @@ def keep_precision(model: Any) -> None:
 
 def _as_float(module: Any, inputs: Any, output: torch.Tensor) -> torch.Tensor:
     return output.float()
+
+
+def can_checkpoint(settings: Mapping[str, Any]) -> bool:
+    """Whether transformers can compute the layers of a model with such a ``config.json`` twice."""
+    from transformers.models.auto import CONFIG_MAPPING, MODEL_MAPPING
+
+    name = settings.get("model_type")
+    if name not in CONFIG_MAPPING or (config := CONFIG_MAPPING[name]) not in MODEL_MAPPING:
+        return True  # what is wrong with it is said when it is opened
+    return bool(MODEL_MAPPING[config].supports_gradient_checkpointing)
 
 
 def set_attention(config: Any) -> None:

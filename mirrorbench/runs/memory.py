@@ -10,10 +10,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mirrorbench.models.adapters import add_adapter
+from mirrorbench.models.backbones import base_folder, configuration
+from mirrorbench.models.families import can_checkpoint, checkpoint_precision, keeps_precision, parts, rates, text_part
 from mirrorbench.models.pooling import Pooling
 from mirrorbench.training.recipes import Recipe
 
@@ -60,7 +63,7 @@ class Memory:
 def tuning_memory(path: Path, recipe: Recipe, precision: str) -> Memory:
     """What a tuning of the backbone in a folder takes at least, on one device."""
     dropout = recipe.rate("dropout") or recipe.rate("controlled_dropout")
-    size = _measured(path, recipe.lora, 2, recipe.train_max_length, dropout)
+    size = _measured(path, recipe.lora, 2, recipe.train_max_length, dropout, recipe.gradient_checkpointing)
     held = bool(recipe.lora) and "fp32" not in (size.checkpoint, precision)
     copied = size.learning if held or precision not in _HALVES else size.learning_matrices
     return Memory(
@@ -83,7 +86,7 @@ class _Size:
     """Counts of a model.
 
     ``held``: bytes of the weights where the matrices stay in half precision; ``saved``: bytes that a pass saves for
-    back-propagation; ``checkpoint``: the precision of its file.
+    back-propagation, and with gradient checkpointing those of one layer; ``checkpoint``: the precision of its file.
     """
 
     parameters: int
@@ -97,12 +100,11 @@ class _Size:
 
 
 @cache
-def _measured(path: Path, rank: int, texts: int, length: int, dropout: float) -> _Size:
+def _measured(path: Path, rank: int, texts: int, length: int, dropout: float, twice: bool = False) -> _Size:
     import torch
     from transformers import AutoConfig
 
-    from mirrorbench.models.backbones import base_folder
-    from mirrorbench.models.families import checkpoint_precision, keeps_precision, parts, rates, text_part
+    from mirrorbench.models.checkpointing import checkpointed
     from mirrorbench.models.transformer import quiet_transformers
 
     with quiet_transformers():
@@ -110,6 +112,7 @@ def _measured(path: Path, rank: int, texts: int, length: int, dropout: float) ->
     for part in parts(config):
         for key in rates(part):
             setattr(part, key, dropout)
+    checkpoint = checkpoint_precision(config)
     model = skeleton(config)
     if rank:
         add_adapter(model, path, rank, 0)
@@ -117,15 +120,20 @@ def _measured(path: Path, rank: int, texts: int, length: int, dropout: float) ->
     matrices = {id(module.weight) for module in model.modules() if keeps_precision(module)}
     text = text_part(config)
     ids = torch.zeros(texts, min(length, getattr(text, "max_position_embeddings", length)), dtype=torch.int64)
+    layers, ids = int(text.num_hidden_layers), ids.to("meta")
+    saved = saved_bytes(model.train(), ids)
+    if twice:
+        with checkpointed(model):
+            saved = saved_bytes(model, ids) + saved // layers
     return _Size(
         parameters=sum(weight.numel() for weight in model.parameters()),
         learning=sum(weight.numel() for weight in learning),
         learning_matrices=sum(weight.numel() for weight in learning if weight.dim() > 1),
         held=sum(weight.numel() * (2 if id(weight) in matrices else 4) for weight in model.parameters()),
-        saved=saved_bytes(model.train(), ids.to("meta")),
-        layers=int(text.num_hidden_layers),
+        saved=saved,
+        layers=layers,
         width=int(text.hidden_size),
-        checkpoint=checkpoint_precision(config),
+        checkpoint=checkpoint,
     )
 
 
@@ -134,10 +142,8 @@ def skeleton(config: Any) -> Any:
     import torch
     from transformers import AutoModel
 
-    from mirrorbench.models.families import text_part
-
     with torch.device("meta"):
-        model = AutoModel.from_config(config)
+        model = AutoModel.from_config(config, dtype=torch.float32)
     if getattr(config, "is_encoder_decoder", False):
         return model.get_encoder()
     if text_part(config) is not config and hasattr(model, "language_model"):
@@ -149,6 +155,8 @@ def saved_bytes(model: Any, ids: Any) -> int:
     """Bytes that a pass of a model over token ids saves for back-propagation, its weights apart."""
     import torch
 
+    from mirrorbench.models.batching import ReplacedFunctions
+
     own = {tensor.untyped_storage()._cdata for tensor in (*model.parameters(), *model.buffers())}
     saved: dict[int, Any] = {}  # tensors that share their memory count once; kept, so that no address is used again
 
@@ -158,7 +166,9 @@ def saved_bytes(model: Any, ids: Any) -> int:
             saved[storage._cdata] = storage
         return tensor
 
-    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+    # transformers asks whether a batch has a single text in each row, which takes numbers.
+    alone = ReplacedFunctions({torch.Tensor.all: lambda *given, **named: True})
+    with alone, torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
         model(input_ids=ids)
     return sum(storage.nbytes() for storage in saved.values())
 
@@ -212,12 +222,14 @@ def _needed(stage: str, cell: Cell, tuning: str, encoding: str) -> Memory | None
 def _instead(stage: str, cell: Cell, limit: float) -> str:
     """A spec or options under which a stage fits, the least change first."""
     model, option = cell.model, "--precision" if stage == "tuning" else "--eval-precision"
-    specs: Sequence[tuple[str, Cell]] = [("", cell)]
-    if model.recipe and not model.recipe.lora:
-        smaller = replace(cell, model=replace(model, recipe=replace(model.recipe, lora=RANK)))
-        specs = [*specs, (str(cell.spec.with_params(lora=RANK)), smaller)]
+    keys: dict[str, Any] = {}
+    if model.recipe and model.path:
+        more = not model.recipe.gradient_checkpointing and can_checkpoint(configuration(model.path))
+        keys = ({"gradient_checkpointing": True} if more else {}) | ({} if model.recipe.lora else {"lora": RANK})
     planned = model.precision if stage == "tuning" else cell.precision
-    for text, other in specs:
+    for changed in (dict(some) for n in range(len(keys) + 1) for some in combinations(keys.items(), n)):
+        other = replace(cell, model=replace(model, recipe=model.recipe and replace(model.recipe, **changed)))
+        text = str(cell.spec.with_params(**changed)) if changed else ""
         for precision in dict.fromkeys((planned, "bf16")):
             found = _needed(stage, other, precision, precision)
             if found and found.total <= limit:

@@ -301,7 +301,7 @@ class Planner:
         settings, family = backbones.configuration(path), families.family(path)
         architecture = str(settings.get("model_type", ""))
         recipe = resolve_recipe(spec, level, architecture, request.protocol, self.plugins, family)
-        check_runs(spec, recipe, family, method.tunes, settings.get("num_hidden_layers"))
+        check_runs(spec, recipe, family, method.tunes, settings)
         positions = backbones.max_positions(settings.get)
         if positions and spec.get("train_max_length") is None:  # a method's preset, within what the model can take
             recipe = replace(recipe, train_max_length=min(recipe.train_max_length, positions))

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from mirrorbench.core.errors import TuningError, UsageError, unknown_name
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.specs import EncoderSpec, Value
 from mirrorbench.data.cardfile import builtin_suites
 from mirrorbench.models import backbones
-from mirrorbench.models.families import PLAIN, Family
+from mirrorbench.models.families import PLAIN, Family, can_checkpoint
 from mirrorbench.models.pooling import parse_layers
 from mirrorbench.models.prompts import READ
 from mirrorbench.models.transformations import CORPUS_KEYS, POST_KEYS, split_post
@@ -191,7 +192,7 @@ def resolve_recipe(
     return recipe
 
 
-def check_runs(spec: EncoderSpec, recipe: Recipe, family: Family, tunes: bool, layers: int | None) -> None:
+def check_runs(spec: EncoderSpec, recipe: Recipe, family: Family, tunes: bool, settings: Mapping[str, Any]) -> None:
     """Raise an error with all that keeps a spec from running on such a model, and a spec that runs.
 
     Args:
@@ -199,7 +200,7 @@ def check_runs(spec: EncoderSpec, recipe: Recipe, family: Family, tunes: bool, l
         recipe: its recipe.
         family: of its backbone.
         tunes: whether its method tunes.
-        layers: how many layers the model has; ``None`` if its configuration does not say so.
+        settings: the backbone's ``config.json``.
 
     Raises:
         UsageError: a key of the spec is wrong for this model.
@@ -215,6 +216,7 @@ def check_runs(spec: EncoderSpec, recipe: Recipe, family: Family, tunes: bool, l
         kind = "that is not causal" if family.attends else "without attention"
         problems.append(f"attention={recipe.attention} changes nothing in a model {kind}")
         other["attention"] = ""
+    layers = settings.get("num_hidden_layers")
     if layers is not None and not range(layers + 1)[parse_layers(recipe.layers)]:
         problems.append(f"layers={recipe.layers} selects none of the layers 0 to {layers}")
         other["layers"] = "-1:"
@@ -230,6 +232,9 @@ def check_runs(spec: EncoderSpec, recipe: Recipe, family: Family, tunes: bool, l
             problems.append("the model has no dropout")
             other |= {"controlled_dropout": 0} if recipe.rate("controlled_dropout") else {}
             other |= {"dropout": 0, "word_shuffle": 3}
+        if recipe.gradient_checkpointing and not can_checkpoint(settings):
+            problems.append(f"transformers has no gradient checkpointing for models of type {settings['model_type']}")
+            other["gradient_checkpointing"] = ""
     if problems:
         params = {key: value for key, value in {**dict(spec.params), **other}.items() if value != ""}
         error = UsageError if other.keys() & dict(spec.params).keys() else TuningError

@@ -27,7 +27,8 @@ def fast_cpu_functions(generator: torch.Generator | None = None) -> ReplacedFunc
             F.dropout: partial(dropout, generator=generator),
             F.embedding: embedding,
             F.scaled_dot_product_attention: partial(attention, generator=generator),
-        }
+        },
+        generator,
     )
 
 

@@ -19,6 +19,7 @@ from torch import Tensor
 
 from mirrorbench.core.devices import gpu_memory, kind, on_gpu, out_of_memory, release_memory
 from mirrorbench.core.errors import TuningError
+from mirrorbench.models.checkpointing import checkpointed
 from mirrorbench.models.transformer import Transformer
 from mirrorbench.training.augmentations import Augmentation, in_use
 from mirrorbench.training.cpu_functions import fast_cpu_functions
@@ -36,6 +37,9 @@ _TOKEN_BYTES = 105
 """Bytes of float32 activations for each token, layer and hidden dimension: 79 to 104 in BERT of several sizes (dropout
 on, 20 to 64 tokens a text, a feed-forward width of four times the hidden one), up to 129 at 128 tokens; fewer in bf16.
 """
+_INPUT_BYTES = 8
+"""Likewise of what gradient checkpointing keeps, apart from the layer that is computed again: 4.5 in ModernBERT, 5.4 in
+T5."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +127,10 @@ def tune_backbone(
                 attached.callback(detach)
         packs = all(getattr(augmentation, "packs", False) for augmentation, rate in on_the_model if rate)
         objective = objective_of(losses[recipe.loss], transformer, recipe)
-        loop = _Loop(MicroBatchReader(objective, precision, packs), seed)
+        reader = MicroBatchReader(objective, precision, packs)
+        if recipe.gradient_checkpointing:
+            attached.enter_context(checkpointed(transformer.model, reader.parallel))
+        loop = _Loop(reader, seed)
         for _ in range(recipe.epochs):
             made = pairs(texts, maker)
             n, done = len(made.left), 0
@@ -188,9 +195,10 @@ class _Loop:
                 self.most = min(self.most, tried) // 2
                 self.held = min(self.held, self.most)
             if self.most < 2 * longest:
+                more = "" if self.objective.recipe.gradient_checkpointing else "gradient_checkpointing=true or "
                 raise TuningError(
                     f"no memory left on {self.device} for one pair of strings",
-                    "Add a smaller train_max_length to the encoder spec, or use --device cpu.",
+                    f"Add {more}a smaller train_max_length to the encoder spec, or use --device cpu.",
                 )
             release_memory(self.device)
             self.tokens, self.positions = counts
@@ -256,5 +264,8 @@ def limits(objective: Objective) -> tuple[int, int]:
         # are not allocated yet. The rest of each is for what torch does not count, and what its blocks leave over.
         frozen = sum(w.numel() * w.element_size() for w in transformer.model.parameters() if not w.requires_grad)
         room = (min(room[0], (total - frozen - 4 * weights) // 2), (free - weights) * 3 // 4)
-    most, held = (max(2, bytes_ // (_TOKEN_BYTES * transformer.layers * transformer.dimensions)) for bytes_ in room)
-    return most, held
+    layer, layers = _TOKEN_BYTES * transformer.dimensions, transformer.layers
+    kept = layer * layers
+    if objective.recipe.gradient_checkpointing:
+        kept = layer + _INPUT_BYTES * transformer.dimensions * layers
+    return max(2, room[0] // (layer * layers)), max(2, room[1] // kept)

@@ -73,6 +73,8 @@ class Recipe:
     """Cosine from which a positive is near enough and a negative too near."""
     lora: int = 0
     """Rank of the matrices that learn in place of the model's own (``models.adapters``); 0: all weights learn."""
+    gradient_checkpointing: bool = False
+    """Whether a pass keeps what enters each layer alone, and computes the rest again (``models.checkpointing``)."""
     stop: str = "end"
     """``end``: the state after the last step is kept; ``auto``: the best one by held-out strings, without labels
     (``mirrorbench.training.progress``)."""
@@ -85,7 +87,7 @@ class Recipe:
         """A JSON object with every field that the loss uses, and of the others those that are set."""
         unused = [] if self.loss == MULTI_SIMILARITY else [*LOSS_PARAMETERS["paper"]]
         # Identities of before these keys stay as they are.
-        later = (("stop", "end"), ("prompt", ""), ("attention", ""), ("lora", 0))
+        later = (("stop", "end"), ("prompt", ""), ("attention", ""), ("lora", 0), ("gradient_checkpointing", False))
         unused += [key for key, before in later if getattr(self, key) == before]
         found = {**asdict(self), "augment": dict(self.augment)}
         return {key: value for key, value in found.items() if key not in unused}

@@ -25,13 +25,17 @@ def test_a_plan_says_what_fits_and_what_would(mirrorbench: Callable, folder: Pat
         return [line for line in said.out.splitlines() if line.startswith("memory: ")]
 
     tuning, encoding = told("24")
-    assert "tuning with ./llama+mirror takes 106.5 GB (weights 26.4, gradients 26.4, Adam 52.9, " in tuning
+    assert "tuning with ./llama+mirror takes 106.9 GB (weights 26.4, gradients 26.4, Adam 52.9, " in tuning
     assert "24.0 GB: does not fit; ./llama+mirror:lora=16 --precision bf16 fits: 14." in tuning
     assert "24.0 GB: does not fit; ./llama+mirror:lora=16 --eval-precision bf16 fits: 13.2 GB" in encoding
     tuning, encoding = told("40")
     assert "40.0 GB: does not fit; ./llama+mirror:lora=16 fits: " in tuning
     assert encoding.endswith("40.0 GB: fits")
     tuning, encoding = told("14", *HALF)
-    assert tuning.endswith("14.0 GB: does not fit; nor does less")
+    assert "14.0 GB: does not fit; ./llama+mirror:gradient_checkpointing=true,lora=16 fits: 13.9 GB" in tuning
     assert "14.0 GB: does not fit; ./llama+mirror:lora=16 fits: 13.2 GB" in encoding
+    assert told("13.5", *HALF)[0].endswith("13.5 GB: does not fit; nor does less")
+    plan = ("run", "-e", "./llama+mirror:lora=16,train_max_length=512", *plan[3:])
+    other = "./llama+mirror:gradient_checkpointing=true,lora=16,train_max_length=512"
+    assert f"24.0 GB: does not fit; {other} fits: 14.9 GB" in told("24", *HALF)[0]
     mirrorbench(*plan, "--memory", "24").assert_fails(2, "--memory 24 belongs to the plan")

@@ -1,0 +1,61 @@
+"""Gradient checkpointing: a pass in training keeps what enters each layer, and computes the layer again for gradients.
+
+Chen et al. 2016, "Training Deep Nets with Sublinear Memory Cost", section 4; layers are those of transformers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from typing import Any
+
+import torch
+from torch.overrides import _get_current_function_mode_stack
+
+from mirrorbench.models.batching import ReplacedFunctions
+from mirrorbench.models.families import parts
+
+
+@contextmanager
+def checkpointed(model: Any, own_draws: bool = False) -> Iterator[None]:
+    """Inside the ``with`` block a model in training mode keeps less; its numbers stay the same.
+
+    ``own_draws``: dropout draws from generators of ``ReplacedFunctions`` alone, so torch's is left as it is.
+    """
+    caching = [part for part in parts(model.config) if getattr(part, "use_cache", False)]
+    new = hasattr(model, "activation_checkpointing_enable")  # transformers 6 has no other name
+    name = "activation_checkpointing" if new else "gradient_checkpointing"
+    options = {"use_reentrant": False, "context_fn": _twice, "preserve_rng_state": not own_draws}
+    for part in caching:  # of keys and values, which would grow when a layer is computed again
+        part.use_cache = False
+    try:
+        getattr(model, f"{name}_enable")(options)
+        model.disable_input_require_grads()  # which reentrant checkpointing alone needs
+        yield
+    finally:
+        getattr(model, f"{name}_disable")()
+        for part in caching:
+            part.use_cache = True
+
+
+def _twice() -> tuple[AbstractContextManager[None], AbstractContextManager[None]]:
+    """Contexts of a layer's first pass and of its second, which replaces the same functions and draws the same."""
+    modes = _active()
+    return nullcontext(), _again(modes, [mode.generator.get_state() if mode.generator else None for mode in modes])
+
+
+@contextmanager
+def _again(modes: Sequence[ReplacedFunctions], states: Sequence[torch.Tensor | None]) -> Iterator[None]:
+    active = _active()  # on a CPU some are in place still
+    with ExitStack() as stack:
+        for mode, state in zip(modes, states, strict=True):
+            if mode not in active:
+                stack.enter_context(mode)
+            if mode.generator and state is not None:
+                mode.generator.set_state(state)
+        yield
+
+
+def _active() -> list[ReplacedFunctions]:
+    stack = _get_current_function_mode_stack()  # type: ignore[no-untyped-call]
+    return [mode for mode in stack if isinstance(mode, ReplacedFunctions)]

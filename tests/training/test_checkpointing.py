@@ -1,0 +1,121 @@
+"""Gradient checkpointing: the same weights, in less memory, and off again afterwards."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from random_models import Models
+
+import mirrorbench
+from mirrorbench.core.errors import UsageError
+from mirrorbench.models.transformer import Transformer
+from mirrorbench.runs.builtin import load_plugins
+from mirrorbench.runs.loading import open_for_tuning
+from mirrorbench.runs.memory import tuning_memory
+from mirrorbench.training.loop import tune_backbone
+from mirrorbench.training.methods import identical_pairs, mirror_preset, mirrorwic_preset, words_in_context
+from mirrorbench.training.recipes import Recipe, override
+
+REGISTERED = load_plugins(discover=False).augmentations.by_name()
+LINES = [f"line {n} of a small corpus, about {word}" for n in range(4) for word in ("cats", "dogs", "letters", "snow")]
+
+
+def recipe(method: str = "mirror", **keys: Any) -> Recipe:
+    """A method's, in two epochs of two batches."""
+    preset = mirror_preset("sentence", "bert", "paper") if method == "mirror" else mirrorwic_preset("wic", "", "paper")
+    small = {"epochs": 2, "batch_size": 8, "span_mask": 0, "pooling": "mean" if method == "mirror" else "target"}
+    return override(preset, {**small, **keys}, REGISTERED)
+
+
+def tuned(path: Path, method: str = "mirror", precision: str = "fp32", **keys: Any) -> Transformer:
+    """A model after a tuning."""
+    asked = recipe(method, **keys)
+    transformer = open_for_tuning(path, asked, REGISTERED, torch.device("cpu"), seed=3, precision=precision)
+    pairs = identical_pairs if method == "mirror" else words_in_context
+    tune_backbone(transformer, LINES, asked, 3, REGISTERED, precision=precision, pairs=pairs)
+    return transformer
+
+
+@pytest.mark.parametrize(
+    ("family", "keys"),
+    [
+        *((family, {}) for family in ("bert", "modernbert", "llama", "qwen3", "t5", "bart", "gemma3-vision")),
+        *((family, {"lora": 4, "lr": 0.01}) for family in ("bert", "llama", "gpt2")),
+        *((family, {"controlled_dropout": 0.1, "word_shuffle": 3}) for family in ("bert", "deberta-v2")),
+        ("bert", {"drophead": 0.2, "dropout": 0.0}),
+        ("bert", {"precision": "bf16"}),
+        ("qwen3", {"precision": "bf16", "lora": 4}),
+    ],
+)
+@pytest.mark.parametrize("method", ["mirror", "mirrorwic"])
+def test_the_weights_are_those_without_it(random_model: Models, family: str, keys: dict[str, Any], method: str) -> None:
+    """Bit for bit, whatever is drawn: by BERT from generators of its own, by the others from torch's."""
+    path = random_model(family)
+    one, other = (tuned(path, method, gradient_checkpointing=on, **keys) for on in (False, True))
+    for (name, weight), (_, same) in zip(one.model.named_parameters(), other.model.named_parameters(), strict=True):
+        assert torch.equal(weight, same), name
+    assert not any(getattr(module, "gradient_checkpointing", False) for module in other.model.modules())
+    assert one.model.config.to_dict() == other.model.config.to_dict()  # what is saved
+    hooks = [sum(len(module._forward_hooks) for module in made.model.modules()) for made in (one, other)]
+    assert hooks[0] == hooks[1]
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_so_they_are_where_batches_are_computed_twice(
+    random_model: Models, monkeypatch: pytest.MonkeyPatch, threads: int
+) -> None:
+    monkeypatch.setattr("mirrorbench.training.loop.limits", lambda objective: (150, 2))
+    monkeypatch.setattr("mirrorbench.training.microbatch.MicroBatchReader._threads", threads)
+    one, other = (tuned(random_model("bert"), gradient_checkpointing=on) for on in (False, True))
+    for weight, same in zip(one.model.parameters(), other.model.parameters(), strict=True):
+        assert torch.equal(weight, same)
+
+
+@pytest.mark.parametrize("rank", [0, 4])
+@pytest.mark.parametrize("family", ["bert", "modernbert", "llama", "t5"])
+def test_what_a_pass_holds_is_what_the_plan_says(random_model: Models, family: str, rank: int) -> None:
+    """Bytes that torch's profiler sees allocated and not freed in a pass, against the arithmetic on no device."""
+    from mirrorbench.models.checkpointing import checkpointed
+
+    asked, ids = recipe(lora=rank, train_max_length=40), torch.randint(5, 40, (2, 40))
+    model = open_for_tuning(random_model(family), asked, REGISTERED, torch.device("cpu")).model.train()
+
+    def held() -> int:
+        model(input_ids=ids, attention_mask=torch.ones_like(ids))
+        with torch.profiler.profile(profile_memory=True) as profile:
+            states = model(input_ids=ids, attention_mask=torch.ones_like(ids))
+        total = sum(entry.self_cpu_memory_usage for entry in profile.key_averages())
+        assert states is not None  # it holds the graph until here
+        return int(total)
+
+    plain = held()
+    with checkpointed(model):
+        less = held()
+    planned, lessened = (
+        tuning_memory(random_model(family), override(asked, {"gradient_checkpointing": on}, REGISTERED), "fp32")
+        for on in (False, True)
+    )
+    assert planned.activations == pytest.approx(plain, rel=0.25)
+    layers, generator = model.config.num_hidden_layers, torch.get_rng_state().nbytes
+    of_layers = lessened.activations - planned.activations // layers  # masks, positions and the result are held once
+    assert of_layers == pytest.approx(less - layers * generator, rel=0.25, abs=20_000)
+    assert less < plain / 5
+
+
+@pytest.mark.parametrize("family", ["albert", "mpnet", "xlnet"])
+def test_a_family_without_it_is_refused_in_the_plan(random_model: Models, family: str) -> None:
+    spec = f"{random_model(family)}+mirror:gradient_checkpointing=true"
+    with pytest.raises(UsageError, match="no gradient checkpointing for models of type") as caught:
+        mirrorbench.load(spec, device="cpu")
+    assert caught.value.hint == f"Write {random_model(family)}+mirror"
+
+
+def test_recipes_without_it_are_as_they_were() -> None:
+    plain = recipe()
+    assert "gradient_checkpointing" not in plain.to_json()
+    assert recipe(gradient_checkpointing=True).to_json() == {**plain.to_json(), "gradient_checkpointing": True}
+    with pytest.raises(UsageError, match="not of type bool"):
+        recipe(gradient_checkpointing=1)
