@@ -36,10 +36,11 @@ _T = TypeVar("_T")
 
 
 @contextmanager
-def writing(target: Path, store: Path | None = None) -> Iterator[IO[bytes]]:
+def writing(target: Path, store: Path | None = None, flush: bool = True) -> Iterator[IO[bytes]]:
     """Write a file atomically: a temporary file beside it is renamed once complete, or removed on an error.
 
-    The message of a ``StorageError`` names ``store``, if given, in place of ``target``.
+    The message of a ``StorageError`` names ``store``, if given, in place of ``target``. Without ``flush`` a power cut
+    can leave the name with no content: for files that readers check, and that can be made again.
     """
     temporary = ""
     try:
@@ -47,12 +48,14 @@ def writing(target: Path, store: Path | None = None) -> Iterator[IO[bytes]]:
         handle, temporary = tempfile.mkstemp(prefix=TEMPORARY, dir=target.parent)
         with os.fdopen(handle, "wb") as sink:
             yield sink
-            sink.flush()
-            os.fsync(sink.fileno())  # or a power cut could leave the new name with no content
+            if flush:
+                sink.flush()
+                os.fsync(sink.fileno())
         os.chmod(temporary, 0o644)
         os.replace(temporary, target)
         temporary = ""
-        sync_folder(target.parent)
+        if flush:
+            sync_folder(target.parent)
     except OSError as error:
         problem = f"Cannot write {f'to {store}' if store else target}: {error.strerror or error}."
         raise StorageError(problem, "Free some space, or name another folder.") from error

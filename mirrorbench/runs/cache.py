@@ -107,7 +107,7 @@ class Cache:
     def save_corpus(self, sha256: str, texts: Sequence[str]) -> None:
         """Store a corpus under its checksum, for workers that cannot read its source."""
         if self.corpus(sha256) is None:
-            with writing(self._corpus_path(sha256), self.root) as sink:
+            with writing(self._corpus_path(sha256), self.root, flush=False) as sink:
                 sink.write(json.dumps(list(texts), ensure_ascii=True).encode("ascii"))
 
     def corpus(self, sha256: str) -> tuple[str, ...] | None:
@@ -128,7 +128,7 @@ class Cache:
 
     def save_transformation(self, key: str, affine: Affine, what: str) -> None:
         """Store a fitted transformation; ``what`` says in listings what it is."""
-        with writing(self._transformation_path(key), self.root) as sink:
+        with writing(self._transformation_path(key), self.root, flush=False) as sink:
             np.savez(sink, matrix=affine.matrix, bias=affine.bias, what=np.array(what))
 
     def transformation(self, key: str) -> Affine | None:
@@ -206,7 +206,7 @@ class EmbeddingCache:
         keys = np.frombuffer(b"".join(item.key() for item in inputs), dtype=np.uint8).reshape(-1, KEY_BYTES)
         name = shard_name(keys, vectors)
         for suffix, array in ((".npy", vectors), (".keys.npy", keys)):
-            with writing(self.folder / f"{name}{suffix}", self.folder.parent) as sink:
+            with writing(self.folder / f"{name}{suffix}", self.folder.parent, flush=False) as sink:
                 np.save(sink, array)
         self._add(keys, vectors)
 

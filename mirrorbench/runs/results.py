@@ -193,11 +193,11 @@ class ResultStore:
         Predictions are written first, so that a result file always has them. An earlier result of another identity is
         moved aside, an unreadable file to ``seed-<n>.unreadable.json``.
         """
-        return again_if_swept(lambda: self._write(self.path(cell), cell, result, scores))
+        return again_if_swept(lambda: self._write(self.path(cell), result, scores))
 
-    def _write(self, path: Path, cell: Cell, result: Result, scores: Scores) -> Path:
+    def _write(self, path: Path, result: Result, scores: Scores) -> Path:
         if path.is_file():
-            _move_aside(path, cell.id)
+            _move_aside(path, result.cell_id)
         with writing(path.with_suffix(".npz"), self.root) as sink:
             arrays = {"ids": np.array(scores.ids), "scores": scores.scores, "gold": scores.gold, **scores.extra}
             np.savez_compressed(sink, allow_pickle=False, **arrays)

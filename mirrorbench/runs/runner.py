@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -30,10 +31,13 @@ from mirrorbench.runs.cells import Cell, CellGroup, CellOutcome, CorpusRef, fail
 from mirrorbench.runs.encoding import embeddings_key, fill, fitted_posts
 from mirrorbench.runs.environment import describe_environment
 from mirrorbench.runs.results import Result
-from mirrorbench.tasks.base import Task, Vectors, score_task
+from mirrorbench.tasks.base import Scores, Task, Vectors, score_task
 
 if TYPE_CHECKING:
     from mirrorbench.runs.workspace import Workspace
+
+WRITERS = 16
+"""Results that are written at once: a disk flushes many files in little more time than one."""
 
 
 class _Reading(NamedTuple):
@@ -67,6 +71,7 @@ class Runner:
         self._read: dict[_Reading, _TaskInputs] = {}
         self._fitted: dict[_Reading, _TaskInputs] = {}  # the same, adapted to an encoder with a vocabulary of its own
         self._environment: dict[str, Any] = {}
+        self._writers = ThreadPoolExecutor(WRITERS, "mirrorbench-results")
 
     def compute(self, groups: Sequence[CellGroup]) -> Iterator[CellOutcome]:
         """Compute groups of cells, first those that no other process computes."""
@@ -109,7 +114,7 @@ class Runner:
                 except (Exception, SystemExit) as error:  # plugins may raise anything
                     yield from failed([cell], error)
             if pending:
-                yield from self._group(pending)
+                yield from _once_stored(self._group(pending))
 
     def _read_task(self, reading: _Reading) -> None:
         if reading not in self._read:
@@ -119,7 +124,7 @@ class Runner:
             checksums = tuple(sorted(task.identity(data).items()))
             self._read[reading] = _TaskInputs(task, items, task.inputs(items), checksums)
 
-    def _group(self, cells: list[Cell]) -> Iterator[CellOutcome]:
+    def _group(self, cells: list[Cell]) -> Iterator[CellOutcome | Future[CellOutcome]]:
         """The cells of one model, which is loaded once and encodes each text once."""
         with WriteBehind() as written:
             first = cells[0]
@@ -132,7 +137,7 @@ class Runner:
 
     def _scored(
         self, cells: list[Cell], encoder: Encoder, tuning: float, written: WriteBehind
-    ) -> Iterator[CellOutcome]:
+    ) -> Iterator[CellOutcome | Future[CellOutcome]]:
         """The cells of an encoder, whose tuning took so many seconds."""
         parts = [cells]
         while parts:
@@ -153,11 +158,11 @@ class Runner:
                     own = after.get(key := (cell.pooling, cell.model.posts))
                     if own is None:
                         own = after[key] = self._transformed(encoder, cell, vectors[cell.pooling], written)
-                    result = self._score(cell, own, encoder, {"train": tuning, "encode": encoding})
+                    result, scores = self._score(cell, own, encoder, {"train": tuning, "encode": encoding})
                 except (Exception, SystemExit) as error:
                     yield from failed([cell], error)
                 else:
-                    yield CellOutcome(cell, result)
+                    yield self._writers.submit(self._store, cell, result, scores)
 
     def _encode(
         self, encoder: Encoder, cells: list[Cell], written: WriteBehind
@@ -205,7 +210,16 @@ class Runner:
         cache, key = self.workspace.cache, cell.model.key
         return cache.describe_model(key) if cell.model.recipe is not None and cache.model(key) else {}
 
-    def _score(self, cell: Cell, vectors: Vectors, encoder: Encoder, seconds: dict[str, float]) -> Result:
+    def _store(self, cell: Cell, result: Result, scores: Scores) -> CellOutcome:
+        try:
+            self.results.write(cell, result, scores)
+        except Exception as error:
+            return failed([cell], error)[0]
+        return CellOutcome(cell, result)
+
+    def _score(
+        self, cell: Cell, vectors: Vectors, encoder: Encoder, seconds: dict[str, float]
+    ) -> tuple[Result, Scores]:
         fitted = self._fitted[_Reading.of(cell)]
         task, started = fitted.task, time.perf_counter()
         scores = score_task(task, fitted.items, vectors, cell.protocol, self.workspace.plugins.metrics)
@@ -242,13 +256,29 @@ class Runner:
             overlap=overlap.to_json() if overlap else None,
             held_out=tuning.get("held_out"),
         )
-        self.results.write(cell, result, scores)
-        return result
+        return result, scores
 
     def _contamination(self, cell: Cell, fitted: _TaskInputs) -> Contamination | None:
         """Which items hold texts that the encoder was tuned or fitted on; ``None`` if it was not."""
         strings = [text for corpus in cell.model.corpora for text in self.corpora[corpus].texts]
         return find_contamination(fitted.task.texts(fitted.items), strings) if strings else None
+
+
+def _once_stored(outcomes: Iterator[CellOutcome | Future[CellOutcome]]) -> Iterator[CellOutcome]:
+    """Outcomes whose results are stored; others are computed while a result is being written."""
+    writing: deque[Future[CellOutcome]] = deque()
+    try:
+        for outcome in outcomes:
+            if isinstance(outcome, CellOutcome):
+                yield outcome
+                continue
+            writing.append(outcome)
+            while writing and writing[0].done():
+                yield writing.popleft().result()
+        while writing:
+            yield writing.popleft().result()
+    finally:
+        wait(writing)
 
 
 def _notes(

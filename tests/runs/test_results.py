@@ -70,6 +70,16 @@ def test_a_result_comes_back_with_its_predictions(store: ResultStore) -> None:
         }  # fmt: skip
 
 
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="needs the names of open files")
+def test_files_are_on_the_disk_before_they_have_their_names(store: ResultStore, disk: list[tuple[str, str]]) -> None:
+    """A file's content is flushed before the rename, the folder's list of names after it."""
+    path = store.write(cell(), result(cell()), SCORES)
+    assert [kind for kind, _ in disk] == ["flush", "rename", "flush"] * 2
+    assert [disk[n][1] for n in (1, 2, 4, 5)] == [
+        str(at) for at in (path.with_suffix(".npz"), path.parent, path, path.parent)
+    ]
+
+
 def test_an_undefined_metric_is_null_and_fields_of_a_later_version_are_passed_over(store: ResultStore) -> None:
     path = store.write(cell(), result(cell(), None), SCORES)
     assert json.loads(path.read_text())["metrics"] == {"spearman": None}

@@ -3,8 +3,10 @@ from __future__ import annotations
 import json
 import os
 import re
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from threading import Barrier
 from typing import Any
 from unittest.mock import Mock
 
@@ -22,6 +24,7 @@ from mirrorbench.data.items import Lexicon, RatedContexts
 from mirrorbench.models import backbones
 from mirrorbench.models.encoder import TransformerEncoder
 from mirrorbench.models.pooling import Pooling
+from mirrorbench.runs.cells import Cell
 from mirrorbench.runs.plan import merged
 from mirrorbench.runs.results import ResultStore, read_results
 from mirrorbench.tasks import LexiconInduction, PairSimilarity, UsageSimilarity
@@ -259,6 +262,40 @@ def test_a_disk_that_is_full_fails_the_cell_not_the_run(
     outcome = bench.run("toy")
     assert [result.task for result in outcome.results] == ["dogs"]
     assert "No space left on device" in outcome.failures[0].reason
+
+
+def test_the_results_of_a_group_are_flushed_together_and_told_once_stored(
+    bench: Bench, toy: ToyEncoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    together, flush, lines = Barrier(2, timeout=60), os.fsync, list[str]()
+
+    def fsync(handle: int) -> None:
+        together.wait()  # fails unless the other result is being flushed
+        flush(handle)
+
+    class Looking(Log):
+        def cell(self, cell: Cell, score: float | None, cached: bool) -> None:
+            lines.append(f"{cell.task} {bench.results.path(cell).is_file()} {len(leases(bench))}")
+
+    def leases(bench: Bench) -> list[Path]:
+        return list((bench.results.root / ".leases").glob("*.lease"))
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    bench.run("toy", log=Looking())
+    assert lines == ["cats True 1", "dogs True 1"]
+    assert leases(bench) == []
+
+
+def test_a_run_that_is_interrupted_stores_what_was_computed_before_its_lease_ends(
+    bench: Bench, toy: ToyEncoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flush = os.fsync
+    monkeypatch.setattr(os, "fsync", lambda handle: (time.sleep(0.05), flush(handle)))
+    outcomes = bench.workspace().runner({}).compute(list(bench.plan("toy").groups.values()))
+    next(outcomes)
+    outcomes.close()
+    assert sorted(path.parent.name for path in bench.results.root.rglob("seed-0.json")) == ["cats", "dogs"]
+    assert not list((bench.results.root / ".leases").glob("*.lease"))
 
 
 def test_a_group_at_work_elsewhere_is_left_for_later(bench: Bench, toy: ToyEncoder) -> None:
