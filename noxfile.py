@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
+from pathlib import Path
+
 import nox
 
 nox.options.default_venv_backend = "venv"
@@ -44,6 +47,23 @@ def docs(session: nox.Session) -> None:
     """Whether the generated reference is what the code says (``nox -s docs -- --write`` renews it)."""
     session.install(*CONSTRAINTS, "-e", ".")
     session.run("python", "docs/generate.py", *session.posargs)
+
+
+@nox.session
+def publish(session: nox.Session) -> None:
+    """A dry publication: files for the index, twine's check, a fresh environment with them, a run. Uploads nothing."""
+    session.install(*CONSTRAINTS, "build", "hatchling", "twine")
+    folder = Path(session.create_tmp()).resolve()
+    shutil.rmtree(folder / "dist", ignore_errors=True)
+    session.run("python", "publish.py", str(folder / "dist"))
+    session.run("python", "-m", "venv", "--clear", str(folder / "fresh"))
+    wheels = [str(next((folder / "dist").glob(f"{name}-*.whl"))) for name in ("mirrorbench", "mirrorbench_methods")]
+    programs = folder / "fresh" / "bin"
+    session.run(str(programs / "pip"), "install", "-q", *CONSTRAINTS, *wheels, external=True)
+    session.chdir(folder)
+    run = (str(programs / "mirrorbench"), "run", "-t", "quick-sts", "--output", "results")
+    session.run(*run, "-e", "tiny", external=True)
+    session.run(*run, "-e", "tiny+simcse:corpus_size=64,batch_size=16", external=True)
 
 
 @nox.session

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import runpy
 from collections.abc import Callable
 from functools import cache
 from importlib.util import find_spec
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from filelock import FileLock
 from harness.fixtures import own_folders
 from hypothesis import settings
 
@@ -67,6 +69,19 @@ def originals(shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Ca
 def real_store(originals: Callable[..., DataStore]) -> DataStore:
     """A data store with the original English STS sets and the tuning corpora."""
     return originals("sts", "train")
+
+
+@pytest.fixture(scope="session")
+def published(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder with what ``publish.py`` builds: source archives and wheels of mirrorbench and its plugins."""
+    base = tmp_path_factory.getbasetemp()
+    shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base  # one process builds, the other waits for it
+    folder = shared / "published"
+    with FileLock(f"{folder}.lock"):
+        if not folder.exists():
+            runpy.run_path(str(Path(__file__).resolve().parents[1] / "publish.py"))["build"](shared / "unpublished")
+            (shared / "unpublished").rename(folder)
+    return folder
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,4 @@
-"""A fresh virtual environment with wheels that were built from this checkout.
+"""A dry publication of this checkout, and fresh virtual environments with the wheels that it built.
 
 What the wheels need (torch, transformers ...) comes from the environment that runs the tests: its folder of packages
 follows the fresh one's own, and since its ``.pth`` files are not read there, a mirrorbench that it has as a checkout is
@@ -39,23 +39,18 @@ class Fresh:
         return done
 
 
-def fresh_environment(folder: Path, sources: Sequence[Path]) -> Fresh:
-    """Build a wheel of each source folder and install them all.
+def fresh_environment(folder: Path, wheels: Sequence[Path]) -> Fresh:
+    """Install wheels into an environment of their own.
 
     Args:
-        folder: where the wheels and the environment go.
-        sources: folders with a ``pyproject.toml``.
+        folder: where the environment goes.
+        wheels: the files.
     """
-    pip, offline = [sys.executable, "-m", "pip"], ("-q", "--no-deps", "--no-index")
-    wheels = folder / "wheels"
-    build = [*pip, "wheel", *offline, "--no-build-isolation", "-w", str(wheels), *map(str, sources)]
-    subprocess.run(build, check=True)
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder / "venv")], check=True)
     environment = Fresh(folder / "venv")
-    built = sorted(map(str, wheels.glob("*.whl")))
-    assert len(built) == len(sources)
     python = str(environment.folder / "bin" / "python")
-    subprocess.run([*pip, "--python", python, "install", *offline, *built], check=True)
+    pip = [sys.executable, "-m", "pip", "--python", python, "install", "-q", "--no-deps", "--no-index"]
+    subprocess.run([*pip, *map(str, wheels)], check=True)
     own = environment.run("python", "-c", "import sysconfig; print(sysconfig.get_path('purelib'))", cwd=folder)
     borrowed = dict.fromkeys((sysconfig.get_path("purelib"), sysconfig.get_path("platlib")))
     Path(own.stdout.strip(), "borrowed.pth").write_text("".join(f"{path}\n" for path in borrowed), encoding="utf-8")

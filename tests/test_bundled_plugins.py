@@ -1,4 +1,4 @@
-"""The wheels of mirrorbench and of the packages in plugins/, installed into a fresh environment.
+"""The wheels of mirrorbench and of the packages in plugins/, as they are published, installed into a fresh environment.
 
 Each plugin is found there by its entry point, and a command of it works. Its own tests are run where they lie.
 """
@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -41,8 +43,8 @@ pytestmark = pytest.mark.real
 
 
 @pytest.fixture(scope="module")
-def fresh(tmp_path_factory: pytest.TempPathFactory) -> Fresh:
-    return fresh_environment(tmp_path_factory.mktemp("fresh"), [ROOT, *(project.parent for project in PLUGINS)])
+def fresh(tmp_path_factory: pytest.TempPathFactory, published: Path) -> Fresh:
+    return fresh_environment(tmp_path_factory.mktemp("fresh"), sorted(published.glob("*.whl")))
 
 
 def entry_point(project: Path) -> tuple[str, str]:
@@ -73,6 +75,14 @@ def test_every_package_comes_from_its_wheel(fresh: Fresh, tmp_path: Path) -> Non
         row = listed[entry_point(project)[0]]
         assert row["distribution"] == f"{project.parent.name} 0.1.0"
         assert row["hooks"] == EXPECTED[project.parent.name][1]
+
+
+def test_extras_of_an_installed_mirrorbench_need_no_index_for_it(fresh: Fresh, tmp_path: Path) -> None:
+    # What messages and pages say, `pip install 'mirrorbench[parquet]'`, holds where mirrorbench came from a clone too.
+    pip = [sys.executable, "-m", "pip", "--python", str(fresh.folder / "bin" / "python"), "install", "--dry-run"]
+    command = [*pip, "--no-index", "mirrorbench[parquet]"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert "already satisfied: mirrorbench[parquet]" in done.stdout, done.stderr
 
 
 @pytest.mark.parametrize("project", PLUGINS, ids=lambda path: path.parent.name)

@@ -1,10 +1,12 @@
-"""The wheel: what is in it, how large it is, and whether every licence travels with what it covers."""
+"""What goes to the index: its metadata and links, what is in the wheel, how large it is, and the licences in it."""
 
 from __future__ import annotations
 
-import subprocess
-import sys
+import re
+import runpy
 import zipfile
+from email import message_from_bytes
+from email.message import Message
 from pathlib import Path
 
 import pytest
@@ -12,15 +14,52 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 MODEL = "mirrorbench/embedded/tiny/"
 DATA = "mirrorbench/embedded/data/"
+PUBLISH = runpy.run_path(str(ROOT / "publish.py"))
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
-    folder = tmp_path_factory.mktemp("wheel")
-    command = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(folder), str(ROOT)]
-    subprocess.run(command, check=True, capture_output=True, text=True)
-    (path,) = folder.glob("*.whl")
-    return zipfile.ZipFile(path)
+def wheel(published: Path) -> zipfile.ZipFile:
+    return zipfile.ZipFile(next(published.glob("mirrorbench-*.whl")))
+
+
+def metadata(wheel: zipfile.ZipFile) -> Message:
+    (name,) = [name for name in wheel.namelist() if name.endswith(".dist-info/METADATA")]
+    return message_from_bytes(wheel.read(name))
+
+
+def test_the_index_takes_every_file(published: Path) -> None:
+    assert len(list(published.iterdir())) == 2 * (1 + len(list((ROOT / "plugins").iterdir())))
+    pytest.importorskip("twine")
+    PUBLISH["check"](published)
+
+
+def test_the_address_of_the_project_is_filled_in_everywhere(published: Path) -> None:
+    for path in published.glob("*.whl"):
+        told = metadata(zipfile.ZipFile(path))
+        urls = dict(line.split(", ") for line in told.get_all("Project-URL", []))
+        address = urls["Source"]
+        assert urls["Changelog"] == f"{address}/blob/v{told['Version']}/CHANGELOG.md"
+        page = str(told.get_payload())
+        links = re.findall(r"\]\(([^)\s]+)\)", page)
+        assert links
+        for link in links:
+            assert "://" in link, f"{path.name}: {link}"
+            if link.startswith(address):
+                where = re.fullmatch(rf"{re.escape(address)}/(blob|tree)/v{told['Version']}/([^#]*)(#.*)?", link)
+                assert where, link
+                assert (ROOT / where[2]).is_dir() == (where[1] == "tree"), link
+                assert (ROOT / where[2]).exists(), link
+
+
+def test_links_become_absolute() -> None:
+    page = "[a](docs/papers.md#every) [b](#top) [c](docs) [d](https://x.org/a.md) [e](../../README.md)"
+    said = PUBLISH["absolute_links"](page, ROOT / "plugins" / "mirrorbench-ray", "https://h/o", "v1")
+    assert "[e](https://h/o/blob/v1/README.md)" in said
+    said = PUBLISH["absolute_links"](page.rpartition(" ")[0], ROOT, "https://h/o", "v1")
+    assert said == (
+        "[a](https://h/o/blob/v1/docs/papers.md#every) [b](https://h/o/blob/v1/README.md#top) "
+        "[c](https://h/o/tree/v1/docs) [d](https://x.org/a.md)"
+    )
 
 
 def test_the_model_is_at_most_8_megabytes_and_holds_no_pickle(wheel: zipfile.ZipFile) -> None:
@@ -37,7 +76,13 @@ def test_the_data_is_small_and_the_wheel_as_a_whole_too(wheel: zipfile.ZipFile) 
 
 def test_licences_travel_along(wheel: zipfile.ZipFile) -> None:
     names = wheel.namelist()
-    assert any(name.endswith("licenses/LICENSE") for name in names)
+    told = metadata(wheel)
+    assert told["License-Expression"] == "Apache-2.0 AND CC-BY-4.0 AND CC-BY-SA-3.0 AND CC-BY-SA-4.0"
+    assert told.get_all("License-File") == ["LICENSE", DATA + "LICENCES.md", MODEL + "ATTRIBUTION.md"]
+    for file in told.get_all("License-File"):
+        assert any(name.endswith(f"licenses/{file}") for name in names)
+    for licence in re.findall(r"\| (CC [A-Z-]+ [\d.]+) \|", wheel.read(DATA + "LICENCES.md").decode()):
+        assert licence.replace(" ", "-") in told["License-Expression"]
     notices = wheel.read(DATA + "LICENCES.md").decode()
     for name in names:
         if name.startswith(DATA) and not name.endswith("LICENCES.md"):

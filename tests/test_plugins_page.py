@@ -56,8 +56,8 @@ def test_the_commands_with_one_file(
 
 
 @pytest.mark.real
-def test_the_package_in_an_environment_of_its_own(tmp_path: Path, work: Path) -> None:
-    environment: Fresh = fresh_environment(tmp_path, [ROOT])
+def test_the_package_in_an_environment_of_its_own(tmp_path: Path, work: Path, published: Path) -> None:
+    environment: Fresh = fresh_environment(tmp_path, list(published.glob("mirrorbench-*.whl")))
     package, said = work / "mirrorbench-my-lab", {}
     for command in COMMANDS[PACKAGE:]:
         # No network: what builds the package is the hatchling that is here.

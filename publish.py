@@ -1,0 +1,105 @@
+"""Builds what goes to a package index, mirrorbench and its plugins, and checks it; uploads nothing.
+
+python publish.py dist            # `nox -s publish` installs the files afterwards, and runs a command of each
+
+The addresses in the metadata, and the links of the pages that an index shows, are made from ``repository`` in
+``pyproject.toml``: the files are built from a copy of the checkout in which they stand.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+import tomllib
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent
+UNSET = "https://example.org/mirrorbench"
+"""The address while none is filled in: good enough for a dry publication."""
+ADDRESSES = {
+    "Source": "",
+    "Documentation": "/tree/{tag}/docs",
+    "Issues": "/issues",
+    "Changelog": "/blob/{tag}/CHANGELOG.md",
+}
+BUILD = (sys.executable, "-m", "build", "--no-isolation", "--outdir")
+
+
+def absolute_links(text: str, folder: Path, repository: str, tag: str) -> str:
+    """A page whose links lead to the repository: ``[a](docs/b.md#c)`` to ``[a](REPOSITORY/blob/TAG/docs/b.md#c)``.
+
+    Args:
+        text: the page, in Markdown.
+        folder: where it lies; relative links start here.
+        repository: the address of the repository.
+        tag: the tag of the release.
+    """
+
+    def absolute(match: re.Match[str]) -> str:
+        path, _, anchor = match[1].partition("#")
+        if "://" in match[1] or not (path or anchor):
+            return match[0]
+        target = (folder / (path or "README.md")).resolve()
+        kind = "tree" if target.is_dir() else "blob"
+        return f"]({repository}/{kind}/{tag}/{target.relative_to(ROOT)}{'#' * bool(anchor)}{anchor})"
+
+    return re.sub(r"\]\(([^)\s]+)\)", absolute, text)
+
+
+def prepare(project: Path, folder: Path, repository: str, tag: str) -> None:
+    """Write addresses, absolute links and the licence into the copy of a project.
+
+    Args:
+        project: the copy.
+        folder: the same project in the checkout.
+        repository: the address of the repository.
+        tag: the tag of the release.
+    """
+    shutil.copy(ROOT / "LICENSE", project / "LICENSE")
+    page, settings = project / "README.md", project / "pyproject.toml"
+    page.write_text(absolute_links(page.read_text("utf-8"), folder, repository, tag), encoding="utf-8")
+    text, heading = settings.read_text("utf-8"), "[project.urls]\n"
+    urls = "".join(f'{name} = "{repository}{path.format(tag=tag)}"\n' for name, path in ADDRESSES.items())
+    text = text.replace(heading, heading + urls) if heading in text else f"{text}\n{heading}{urls}"
+    settings.write_text(text, encoding="utf-8")
+
+
+def build(output: Path) -> None:
+    """Build source archive and wheel of each project.
+
+    Args:
+        output: where the files go.
+    """
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    repository = settings["tool"]["publish"]["repository"].rstrip("/") or UNSET
+    tag = f"v{settings['project']['version']}"
+    with tempfile.TemporaryDirectory() as scratch:
+        subprocess.run([*BUILD, scratch, "--sdist", ROOT], check=True, stdout=subprocess.DEVNULL)
+        (archive,) = Path(scratch).glob("*.tar.gz")
+        with tarfile.open(archive) as files:
+            files.extractall(scratch, filter="data")
+        copy = archive.with_name(archive.name.removesuffix(".tar.gz"))
+        (copy / "PKG-INFO").unlink()  # the metadata of the first build
+        for settings_file in (copy / "pyproject.toml", *sorted(copy.glob("plugins/*/pyproject.toml"))):
+            project = settings_file.parent
+            prepare(project, ROOT / project.relative_to(copy), repository, tag)
+            subprocess.run([*BUILD, output, project], check=True, stdout=subprocess.DEVNULL)
+    if repository == UNSET:
+        print(f"Not for upload: repository in pyproject.toml is empty, and the addresses lead to {UNSET}.")
+
+
+def check(output: Path) -> None:
+    """Have twine check the files: metadata, and whether an index can show the pages."""
+    subprocess.run([sys.executable, "-m", "twine", "check", "--strict", *sorted(output.iterdir())], check=True)
+
+
+if __name__ == "__main__":
+    folder = Path(sys.argv[1] if len(sys.argv) > 1 else "dist")
+    if folder.is_dir() and any(folder.iterdir()):
+        raise SystemExit(f"{folder} is not empty: remove it, or name another folder.")
+    build(folder)
+    check(folder)
