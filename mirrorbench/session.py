@@ -134,7 +134,7 @@ class Session:
     def leaderboard(
         self, results: str | Path | Sequence[str | Path] = (), tasks: str | Sequence[str] = (), *, encoders: Specs = (),
         table: str = "", metric: str = "", protocol: str = "", intervals: bool = False, ties: bool = False,
-        without_overlap: bool = False, allow_mixed: bool = False, title: str = "",
+        without_overlap: bool = False, allow_mixed: bool = False, sort: str = "", title: str = "",
     ) -> Leaderboard:  # fmt: skip
         """Stored results as a table, with a verdict on each step of its ladders.
 
@@ -149,6 +149,7 @@ class Session:
             ties: mark what is not separable from a column's best.
             without_overlap: score without the test items whose texts were tuned on.
             allow_mixed: also results of other data, models or protocols in one table; its notes then say so.
+            sort: a column (a task, or ``avg.``) by whose scores rows are sorted; by default by backbone, as in a run.
             title: of the table.
 
         Raises:
@@ -165,7 +166,8 @@ class Session:
         choice = choice.laid_out(table, plugins) if table else choice
         folders = [Path(results)] if isinstance(results, str | Path) else [Path(folder) for folder in results]
         found = stored_leaderboard(folders or [self.workspace.results.root], choice, plugins)
-        return replace(found, table=replace(found.table, title=title or found.table.title))
+        shown = found.table.sorted_by(sort) if sort else found.table
+        return replace(found, table=replace(shown, title=title or shown.title))
 
     def compare(
         self, first: str, second: str, tasks: str | Sequence[str] = (), *, results: Sequence[str | Path] = (),

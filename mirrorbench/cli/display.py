@@ -56,7 +56,6 @@ Device = Annotated[str, typer.Option(help=DEVICE_HELP)]
 Precision = Annotated[str, typer.Option(help=PRECISION_HELP)]
 EvalPrecision = Annotated[str, typer.Option(help=EVAL_PRECISION_HELP)]
 Protocol = Annotated[str, typer.Option(help=PROTOCOL_HELP)]
-Standalone = Annotated[bool, typer.Option("--standalone", help="latex: a document that compiles.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 # fmt: on
 

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from types import MappingProxyType
+from typing import Annotated, Any
 
 import typer
 
-from mirrorbench.cli.display import PluginFiles, Standalone, encoders_option, print_or_write, print_table, tasks_option
-from mirrorbench.core.errors import UsageError
-
-if TYPE_CHECKING:
-    from mirrorbench.core.plugins import Plugins
+from mirrorbench.cli.display import PluginFiles, encoders_option, print_or_write, print_table, tasks_option
+from mirrorbench.cli.formats import chosen_format, with_options_of_formats
 
 # fmt: off
 _Results = Annotated[list[Path] | None, typer.Argument(
@@ -25,7 +23,7 @@ _TableName = Annotated[str, typer.Option(
 _Metric = Annotated[str, typer.Option(help="Show this metric.", show_default="each task's main one")]
 _Protocol = Annotated[str, typer.Option(help="Only results under this protocol.", show_default="any")]
 _Intervals = Annotated[bool, typer.Option(
-    "--intervals", help="Add confidence intervals over test items (not in latex).")]
+    "--intervals", help="Add confidence intervals over test items.")]
 _Ties = Annotated[bool, typer.Option("--ties", help="Mark (†) what is not separable from a column's best.")]
 _WithoutOverlap = Annotated[bool, typer.Option(
     "--without-overlap", help="Score without the test items whose texts were tuned on.")]
@@ -34,53 +32,40 @@ _AllowMixed = Annotated[bool, typer.Option(
 _Format = Annotated[str, typer.Option(
     "--format", "-f", help="markdown, latex, html, csv, json, or a plugin's.",
     show_default="by the output's name; drawn; or Markdown into a pipe")]
-_Siunitx = Annotated[bool, typer.Option("--siunitx", help="latex: align numbers by siunitx's S columns.")]
 _Output = Annotated[Path | None, typer.Option("--output", "-o", help="Write to this file.")]
+_Sort = Annotated[str, typer.Option(
+    metavar="COLUMN", help="Rows by their score there, best first: a task, or avg.",
+    show_default="by backbone, as a run has them")]
 _Title = Annotated[str, typer.Option(help="The table's title or caption.")]
 # fmt: on
 
 
+@with_options_of_formats
 def leaderboard(
     results: _Results = None, tasks: _Tasks = None, encoder: _Encoders = None, table: _TableName = "",
     metric: _Metric = "", protocol: _Protocol = "", intervals: _Intervals = False, ties: _Ties = False,
     without_overlap: _WithoutOverlap = False, allow_mixed: _AllowMixed = False, format_: _Format = "",
-    siunitx: _Siunitx = False, standalone: Standalone = False, output: _Output = None, title: _Title = "",
-    plugin: PluginFiles = None,
+    output: _Output = None, sort: _Sort = "", title: _Title = "", plugin: PluginFiles = None,
+    options: Mapping[str, Any] = MappingProxyType({}),
 ) -> None:  # fmt: skip
     """Render stored results as a table.
 
-    `mirrorbench leaderboard results --format latex --siunitx --output table.tex`
+    `mirrorbench leaderboard results --split --percent --label tab:sts --output table.tex`
 
     `mirrorbench leaderboard results more-results -t sts,simlex -e bert --ties --output leaderboard.html`
     """
     from mirrorbench.session import Session
 
     session = Session()
-    options = {name: True for name, given in (("siunitx", siunitx), ("standalone", standalone)) if given}
-    ending = _ENDINGS.get(output.suffix.lower(), "markdown") if output else ""
-    chosen = format_ or ending or ("latex" if options else "")
-    renderer = _renderer(chosen or "markdown", options, session.workspace.plugins)
+    renderers = session.workspace.plugins.renderers
+    chosen = chosen_format(format_, output, options, renderers.by_name())
+    renderer = renderers[chosen or "markdown"]
     board = session.leaderboard(
         results or (), tasks or (), encoders=encoder or (), table=table, metric=metric, protocol=protocol,
-        intervals=intervals, ties=ties, without_overlap=without_overlap, allow_mixed=allow_mixed, title=title,
+        intervals=intervals, ties=ties, without_overlap=without_overlap, allow_mixed=allow_mixed, sort=sort,
+        title=title,
     )  # fmt: skip
     if chosen:
         print_or_write(renderer(board.table, **options), output)
     else:
         print_table(board.table)
-
-
-_ENDINGS = {".md": "markdown", ".tex": "latex", ".html": "html", ".htm": "html", ".csv": "csv", ".json": "json"}
-"""What the name of an output says of its format; Markdown for any other."""
-
-
-def _renderer(name: str, options: Iterable[str], plugins: Plugins) -> Callable[..., str]:
-    """The renderer of a format; a ``UsageError`` if it does not take the options."""
-    from inspect import signature
-
-    renderer: Callable[..., str] = plugins.renderers[name]
-    for option in options:
-        having = [e.name for e in plugins.renderers if option in signature(e.value).parameters]
-        if name not in having:
-            raise UsageError(f"the format {name} has no --{option}", f"It belongs to: {', '.join(having)}")
-    return renderer

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from mirrorbench.cli import display
-from mirrorbench.cli.display import DataDir, Offline, PluginFiles, Protocol, Standalone
+from mirrorbench.cli.display import DataDir, Offline, PluginFiles, Protocol
+from mirrorbench.cli.formats import chosen_format, with_options_of_formats
 from mirrorbench.core.errors import UsageError
 
 if TYPE_CHECKING:
@@ -35,11 +37,13 @@ _EvalPrecision = Annotated[str, typer.Option(help=f"With --run: {display.EVAL_PR
 # fmt: on
 
 
+@with_options_of_formats
 def paper(
     table: _TableName = "", results: _Results = Path("results"), run: _Run = False, encoder: _Backbone = "",
-    seeds: _Seeds = DEFAULT_SEEDS, protocol: Protocol = "paper", format_: _Format = "", standalone: Standalone = False,
+    seeds: _Seeds = DEFAULT_SEEDS, protocol: Protocol = "paper", format_: _Format = "",
     device: _Device = "auto", precision: _Precision = "auto", eval_precision: _EvalPrecision = "auto",
     data_dir: DataDir = None, offline: Offline = False, plugin: PluginFiles = None,
+    options: Mapping[str, Any] = MappingProxyType({}),
 ) -> None:  # fmt: skip
     """The papers' tables and figures: published, measured, difference. Without arguments: which there are.
 
@@ -47,7 +51,7 @@ def paper(
 
     `mirrorbench paper mirror-bert/table7 --run --encoder tiny`
     """  # fmt: skip
-    from mirrorbench.reports.papers.measured import check_paper_format
+    from mirrorbench.reports.papers.measured import PAPER_FORMATS, check_paper_format
     from mirrorbench.runs.builtin import plugins
     from mirrorbench.session import Session
 
@@ -56,20 +60,19 @@ def paper(
         "offline": offline,
     }  # fmt: skip
     if not table or table in plugins().papers:
-        if run or format_ or standalone:
-            raise UsageError("--run, --format and --standalone need a table", "mirrorbench paper lists them.")
+        if run or format_ or options:
+            raise UsageError("--run, --format and the options of formats need a table", "mirrorbench paper lists them.")
         _list(Session(results, **settings).papers(table, encoder=encoder, protocol=protocol))
         return
-    if standalone and format_ != "latex":
-        raise UsageError("--standalone is for --format latex")
     if format_:
         check_paper_format(format_)  # before anything is measured
+    format_ = chosen_format(format_, None, options, {name: plugins().renderers[name] for name in PAPER_FORMATS})
     if run:
         with display.on_interrupt_go_on(results), display.progress_display() as reporter:
             session = Session(results, reporter=reporter, **settings)
             outcome = session.run_paper(table, encoder=encoder, seeds=seeds, protocol=protocol)
         reporter.finish(outcome, results)
-    _print(Session(results, **settings).paper(table, encoder=encoder, protocol=protocol), format_, standalone)
+    _print(Session(results, **settings).paper(table, encoder=encoder, protocol=protocol), format_, options)
     raise typer.Exit(1 if run and outcome.failures else 0)
 
 
@@ -85,13 +88,12 @@ def _list(tables: Mapping[str, MeasuredTable | FactTable]) -> None:
     display.print_rows(["table", "measured", "title"], rows)
 
 
-def _print(content: Content, format_: str, standalone: bool) -> None:
+def _print(content: Content, format_: str, options: Mapping[str, Any]) -> None:
     """In a format; without one drawn on a terminal, Markdown elsewhere."""
     from mirrorbench.reports.papers.measured import as_table, render_paper
     from mirrorbench.reports.renderers import draw
 
     if format_ or not display.console.is_terminal:
-        options = {"standalone": True} if standalone else {}
         typer.echo(render_paper(content, format_ or "markdown", **options), nl=False)
     else:
         draw(as_table(content), display.console)

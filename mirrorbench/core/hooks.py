@@ -85,8 +85,10 @@ class HookSpecs:
     def register_renderers(self, register: Register) -> None:
         """``register(name, function, description="")``: ``function(table) -> str``.
 
-        ``table`` is a ``mirrorbench.reports.table.Table``: values, of which the function makes text. The flags
-        ``--siunitx`` and ``--standalone`` reach a function that has keyword arguments of these names.
+        ``table`` is a ``mirrorbench.reports.table.Table``: values, of which the function makes text. Keyword-only
+        arguments with a bool, a number or a text as default are options of ``mirrorbench leaderboard``
+        (``percent=False``: ``--percent``), with the help that the docstring's Args give; of installed plugins, or where
+        a built-in format has an option of the name.
         """
 
     @hookspec

@@ -203,13 +203,17 @@ class Leaderboard:
             raise UsageError(f"there is no score on {task}: {reasons[0]}")
         return score.mean
 
-    def render(self, format: str = "markdown") -> str:
+    def render(self, format: str = "markdown", **options: Any) -> str:
         """The table as text in ``markdown``, ``latex``, ``html``, ``csv``, ``json`` or a plugin's format.
+
+        Args:
+            format: its name.
+            **options: keyword arguments of its renderer: ``split=True, percent=True`` of ``latex``.
 
         Raises:
             UnknownNameError: no such format.
         """
-        text: str = self.plugins.renderers[format](self.table)
+        text: str = self.plugins.renderers[format](self.table, **options)
         return text
 
     def to_frame(self) -> pd.DataFrame:

@@ -7,19 +7,17 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
 from itertools import groupby
 from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
 
-from mirrorbench.core.errors import DataFormatError
+from mirrorbench.core.errors import DataFormatError, unknown_name
 
 AVERAGE = "avg."
-INTERVALS = "[low, high]"
-"""Start of the note about intervals; formats without intervals drop that note."""
 DIGITS = 3
 """Digits after the point, as in the papers; scores that are equal when rounded share their rank."""
 TABLE_SCHEMA = 1
@@ -196,6 +194,33 @@ class Table:
             return []
         return [(suite, len(list(columns))) for suite, columns in groupby(self.columns, lambda c: c.suite)]
 
+    def sorted_by(self, column: str) -> Table:
+        """The rows by their scores in a column, best first; without a score, and baselines, last.
+
+        Raises:
+            UnknownNameError: no such column.
+        """
+        names = [one.name for one in self.columns]
+        if column not in names:
+            raise unknown_name("column", column, names)
+
+        def place(row: Row) -> tuple[bool, bool, float]:
+            score = row.scores[names.index(column)]
+            return not row.spec, score is None, -score.mean if score else 0.0
+
+        return replace(self, rows=tuple(sorted(self.rows, key=place)))
+
+    def column_blocks(self, fits: Callable[[Sequence[int]], bool]) -> list[list[int]]:
+        """Columns in blocks that fit, each of whole suites as far as they fit."""
+        blocks: list[list[int]] = [[]]
+        for _, group in groupby(range(len(self.columns)), lambda i: self.columns[i].suite):
+            columns = list(group)
+            for part in [columns] if fits(columns) else [[i] for i in columns]:
+                if blocks[-1] and not fits([*blocks[-1], *part]):
+                    blocks.append([])
+                blocks[-1] += part
+        return blocks
+
     def labels(self) -> list[list[str]]:
         """The cells before the scores, of the heading and of each row: a label and, where rows have parts, the part."""
         parts = any(row.part not in ("", "published") for row in self.rows)
@@ -208,7 +233,8 @@ class Table:
             return starts if len(self.labels()[0]) > 1 else []
         names = [row.backbone for row in self.rows]
         starts = [i for i in range(1, len(names)) if names[i] != names[i - 1]]
-        return starts if len(starts) + 1 < len(names) else []
+        together = len(starts) + 1 == len(set(names))  # not so where rows are sorted by a score
+        return starts if together and len(starts) + 1 < len(names) else []
 
 
 _ROW = ("spec", "backbone", "method", "protocol")

@@ -1,10 +1,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 import pytest
+import typer
+from typer.testing import CliRunner
+
+from mirrorbench.cli.formats import chosen_format, with_options_of_formats
+from mirrorbench.reports.renderers import markdown
+from mirrorbench.reports.table import Table
 
 
 @pytest.fixture
@@ -51,6 +58,8 @@ def test_a_file_that_cannot_be_written(toys: Callable, stored: Path, folder: Pat
         (["--table", "mirror-bert/table9"], "mirror-bert/table9 has no scores of tasks"),
         (["--table", "nope"], "unknown table 'nope'"),
         (["--siunitx", "-f", "csv"], "csv has no --siunitx"),
+        (["--no-deviations", "-o", "a.md"], "markdown has no --no-deviations"),
+        (["--sort", "birds"], "unknown column 'birds'"),
     ],
 )
 def test_what_cannot_be_rendered(toys: Callable, stored: Path, arguments: list[str], message: str) -> None:
@@ -63,7 +72,7 @@ def test_a_damaged_result_is_named(toys: Callable, stored: Path) -> None:
 
 
 def test_the_name_of_a_file_says_its_format(toys: Callable, stored: Path, folder: Path) -> None:
-    starts = {"html": "<!DOCTYPE html>", "csv": "encoder,", "json": "{", "tex": "\\begin{table}", "md": "|", "txt": "|"}
+    starts = {"html": "<!DOCTYPE html>", "csv": "encoder,", "json": "{", "tex": "% Needs", "md": "|", "txt": "|"}
     for ending, start in starts.items():
         name = f"a.{ending}"
         assert toys("-o", name, command="leaderboard").code == 0
@@ -85,6 +94,38 @@ def test_options_of_latex(toys: Callable, stored: Path) -> None:
     said = toys("--siunitx", "--standalone", command="leaderboard")
     assert said.out.startswith(r"\documentclass")
     assert "S[table-format=" in said.out
+
+
+def test_a_plugin_declares_options_of_its_format() -> None:
+    """Keyword-only arguments are options, with the docstring's help; only what differs from the default is passed."""
+
+    def shout(table: Table, *, loud: bool = False, times: int = 2, calm: bool = True, name: str = "") -> str:
+        """A format.
+
+        Args:
+            table: the table.
+            loud: in capitals,
+                all of them.
+            times: how often.
+            calm: without haste.
+        """
+        return f"{loud}{times}{calm}{name}"
+
+    got: list[dict[str, object]] = []
+
+    def command(options: Mapping[str, object] = MappingProxyType({})) -> None:
+        got.append(dict(options))
+
+    app = typer.Typer()
+    app.command()(with_options_of_formats(command, {"shout": shout}))
+    runner = CliRunner()
+    for arguments in ([], ["--loud", "--times", "2"], ["--times", "3", "--no-calm", "--name", "x"]):
+        assert runner.invoke(app, arguments).exit_code == 0
+    assert got == [{}, {"loud": True}, {"times": 3, "calm": False, "name": "x"}]
+    said = runner.invoke(app, ["--help"], env={"COLUMNS": "200"}).output
+    assert "shout: in capitals, all of them." in said
+    assert "--no-calm" in said
+    assert chosen_format("", None, ["times"], {"markdown": markdown, "shout": shout}) == "shout"
 
 
 def test_a_metric_is_selected(toys: Callable, stored: Path) -> None:

@@ -52,7 +52,9 @@ def test_published_and_measured_side_by_side(mirrorbench: Callable, folder: Path
     ]
 
 
-@pytest.mark.parametrize(("format_", "start"), [("markdown", "**"), ("latex", r"\begin{table}"), ("csv", "row,label")])
+@pytest.mark.parametrize(
+    ("format_", "start"), [("markdown", "**"), ("latex", r"% Needs \usepackage{booktabs}"), ("csv", "row,label")]
+)
 def test_formats(mirrorbench: Callable, format_: str, start: str) -> None:
     said = mirrorbench("paper", "mirror-bert/table3", "--format", format_).assert_works()
     assert said.out.startswith(start)
@@ -73,7 +75,8 @@ def test_a_document_and_a_table_of_facts(mirrorbench: Callable) -> None:
         (["mirror-bert/table7", "--run", "-e", "tiny", "-f", "html"], "no format 'html'", "markdown"),  # at once
         (["mirror-bert/table3", "--encoder", "tiny+mirror"], "more than a backbone", "--encoder tiny"),
         (["mirror-bert/table3", "--protocol", "papers"], "unknown protocol 'papers'", "paper"),
-        (["mirror-bert/table3", "--standalone"], "--standalone is for --format latex", ""),
+        (["mirror-bert/table3", "--standalone", "-f", "csv"], "csv has no --standalone", "latex"),
+        (["mirror-bert/table3", "--percent"], "numbers as printed", "--percent"),
         (["mirrorwic/table6", "--run"], "no cell that a run could measure", "mirrorbench paper mirrorwic/table6"),
         (["--run"], "need a table", "lists them"),
         (["mirrorwic", "--format", "csv"], "need a table", ""),

@@ -377,7 +377,7 @@ def check_paper_format(format_: str) -> None:
         raise UsageError(f"the papers' tables have no format {format_!r}", f"Formats: {', '.join(PAPER_FORMATS)}")
 
 
-def render_paper(content: Content, format_: str, **options: bool) -> str:
+def render_paper(content: Content, format_: str, **options: Any) -> str:
     """The table as text in one of ``PAPER_FORMATS``; ``options`` are those of ``latex``."""
     check_paper_format(format_)
     return PAPER_FORMATS[format_](content, **options)

@@ -12,7 +12,7 @@ import json
 from importlib.resources import files
 from typing import Any
 
-from mirrorbench.reports.renderers.tex import ended, escape_latex, render_template
+from mirrorbench.reports.renderers.tex import DEFAULT_TITLE, breakable, ended, escape_latex, latex, render_template
 from mirrorbench.reports.renderers.text import (
     MISSING,
     TIED,
@@ -21,9 +21,7 @@ from mirrorbench.reports.renderers.text import (
     with_deviation,
     with_legend,
 )
-from mirrorbench.reports.table import DIGITS, INTERVALS, Table, to_object
-
-DEFAULT_TITLE = "Leaderboard"
+from mirrorbench.reports.table import DIGITS, Table, to_object
 
 
 def html(table: Table) -> str:
@@ -62,8 +60,11 @@ def _data(table: Table) -> dict[str, Any]:
     """The script's data: the values, and labels escaped for Markdown and LaTeX."""
     data = to_object(table)
     del data["verdicts"]  # the notes say them
-    for column, head in zip(data["columns"], table.heads(), strict=True):
-        written = {"markdown": escape_markdown(head), "latex": escape_latex(column["title"])}
+    before, _, tabular = (text := latex(table)).partition(r"\begin{tabular}")
+    after = tabular.rpartition("\n\\caption")
+    titles = tabular.partition("\n\\midrule")[0].rpartition("\n")[2].removesuffix(r" \\").split(" & ")[1:]
+    for column, head, title in zip(data["columns"], table.heads(), titles, strict=True):
+        written = {"markdown": escape_markdown(head), "latex": title}
         column |= {"written": written, "suite_latex": escape_latex(column["suite"])}
     for row in data["rows"]:
         row["written"] = {"markdown": escape_markdown(row["encoder"]), "latex": escape_latex(row["encoder"])}
@@ -74,7 +75,9 @@ def _data(table: Table) -> dict[str, Any]:
         "written": {
             "title": escape_markdown(table.title),
             "notes": _notes(table),
-            "caption": escape_latex(ended(table.title)),
+            "before": before.rstrip(),
+            "after": "\\caption" + after[2].partition(r"\end{table}")[0] + r"\end{table}",
+            "below": "minipage" in text,
         },
     }
 
@@ -87,9 +90,8 @@ def _notes(table: Table) -> list[dict[str, Any]]:
     for i, note in enumerate(with_legend(table)):
         of = verdicts[i][1] if i < len(verdicts) else []
         about = [v.column for v in of] or [name for name in columns if note.startswith(f"{name}: ")]
-        latex = "" if note.startswith(INTERVALS) else escape_latex(ended(note))
         notes.append({
-            "markdown": escape_markdown(note), "latex": latex, "columns": sorted(set(about)),
+            "markdown": escape_markdown(note), "latex": breakable(ended(note)), "columns": sorted(set(about)),
             "specs": sorted({spec for v in of for spec in (v.spec, v.over)}), "tied": note.startswith(TIED),
         })  # fmt: skip
     return notes

@@ -6,7 +6,6 @@ split into blocks of columns, each with the rows that have a score there.
 
 from __future__ import annotations
 
-from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mirrorbench.reports.renderers.text import TIED, number, with_deviation, with_legend, with_marks
@@ -50,30 +49,14 @@ def draw(table: Table, console: Console) -> None:
             notes.insert(0, f"In {room} columns there is no room for deviations and intervals; Markdown has them.")
     if table.title:
         console.print(Text(table.title, style="italic"))
-    blocks = _blocks(table, widths, room - _needed(names, []))
+    blocks = table.column_blocks(
+        lambda columns: table.kind == "facts" or _needed(names, [widths[i] for i in columns]) <= room
+    )
     for columns in blocks:
         rows = [i for i, row in enumerate(table.rows) if len(blocks) == 1 or any(row.scores[c] for c in columns)]
         console.print(_block(table, cells, rows, columns, names, widths))
     for note in notes:
         console.print(Text(note, style="dim"))
-
-
-def _blocks(table: Table, widths: list[int], room: int) -> list[list[int]]:
-    """The columns of each block: whole suites as far as they fit into so many characters."""
-    blocks: list[list[int]] = [[]]
-
-    def add(columns: list[int]) -> None:
-        taken = sum(widths[i] + _FRAME for i in [*blocks[-1], *columns])
-        if blocks[-1] and taken > room:
-            blocks.append([])
-        blocks[-1] += columns
-
-    for _, group in groupby(range(len(table.columns)), lambda i: table.columns[i].suite):
-        columns = list(group)
-        whole = table.kind == "facts" or sum(widths[i] + _FRAME for i in columns) <= room
-        for part in [columns] if whole else [[i] for i in columns]:
-            add(part)
-    return blocks
 
 
 def _block(

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import math
+import re
 import unicodedata
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import lru_cache
-from itertools import accumulate
-from typing import TYPE_CHECKING, Any
+from itertools import accumulate, groupby
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from mirrorbench.reports.renderers.text import TIED, number, with_deviation, with_legend
-from mirrorbench.reports.table import DIGITS, INTERVALS, Score, Table
+from mirrorbench.core.errors import UsageError
+from mirrorbench.reports.renderers.text import TIED, number, with_deviation, with_legend, with_marks
+from mirrorbench.reports.table import Score, Table
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -19,10 +24,28 @@ _ESCAPES = {
     ">": r"$>$", "|": r"$|$", '"': r"\textquotedbl{}", "×": r"$\times$", "→": r"$\rightarrow$", "≤": r"$\leq$",
     "≥": r"$\geq$", "−": "$-$", "…": r"\ldots{}", "†": r"$^\dagger$", "‘": "`", "’": "'", "“": "``", "”": "''",
     "α": r"$\alpha$", "β": r"$\beta$", "κ": r"$\kappa$", "λ": r"$\lambda$", "μ": r"$\mu$", "ρ": r"$\rho$",
-    "σ": r"$\sigma$", "τ": r"$\tau$", "≠": r"$\neq$", "✓": r"$\surd$", "✗": r"$\times$",
+    "σ": r"$\sigma$", "τ": r"$\tau$", "≠": r"$\neq$", "≈": r"$\approx$", "✓": r"$\surd$", "✗": r"$\times$",
 }  # fmt: skip
 _LAST_LATIN = "\u017f"  # T1 has Latin letters up to here
 _MARKS = ("{}", r"\textbf{{{}}}", r"\underline{{{}}}")
+DEFAULT_TITLE = "Leaderboard"
+_PAGE, _LINE, _GAP = 510.0, 11.0, 6.0
+"""Points: height of a page of ``article`` without a caption, of a line in ``\\small``, and space beside a column."""
+_NOTES = 0.86
+"""Size of notes, to that of the table."""
+_BOLD, _SCRIPT = 1.15, 0.8
+"""Size of bold digits, and of intervals."""
+_POINTS = {
+    char: points
+    for points, chars in {
+        2.6: "!',.:;[]_il|", 3.1: " -fjI", 3.65: "()trs", 5.15: "bdhnpukqvxy", 6.8: "w",
+        7.3: "+=±<>×≠−&@OQK", 7.8: "%m—", 8.5: "M", 9.5: "W",
+    }.items()
+    for char in chars
+}  # fmt: skip
+"""Widths of characters of Computer Modern in 9 points, where they are not those of a digit or of most capitals."""
+_LONG, _BREAKS = 16, ",:=/+_.-"
+"""Characters of a word that may have to break, and after which it does."""
 
 
 def escape_latex(text: str) -> str:
@@ -38,34 +61,139 @@ def _escape(char: str) -> str:
     return char if char <= _LAST_LATIN else f"[U+{ord(char):04X}]"
 
 
-def latex(table: Table, siunitx: bool = False, standalone: bool = False) -> str:
+def latex(
+    table: Table, *, split: bool = False, resize: bool = False, percent: bool = False, deviations: bool = True,
+    siunitx: bool = False, standalone: bool = False, width: int = 345, label: str = "",
+) -> str:  # fmt: skip
     r"""A booktabs table: bold best, underlined second, suites above their columns, a rule between backbones.
+
+    The title is the caption; notes stand below the table. Comments at the top name the packages that it needs.
 
     Args:
         table: the table.
-        siunitx: align numbers at the point with siunitx's ``S`` columns (version 3); the paper must load it.
-        standalone: a whole document, with the table scaled to its page; otherwise a ``table`` for a paper that loads
-            ``booktabs``.
+        split: columns in blocks by suite, long tables in several floats, so that nothing leaves the page.
+        resize: scale a table that is wider than the line down to it (graphicx).
+        percent: scores times 100 with one digit.
+        deviations: print standard deviations over seeds.
+        siunitx: align numbers at the point with S columns of siunitx (version 3).
+        standalone: a document that compiles; it is split unless it is resized.
+        width: of a line in points: 345 in article, 219 in a column of ACL's style, 455 across its page.
+        label: for \ref; by default made from the title.
+
+    Raises:
+        UsageError: percent or deviations are asked of a paper's table, which is as printed.
     """
-    aligned = siunitx and bool(table.rows)
-    # With siunitx, deviations have a separate column.
-    spread = [aligned and any(s and s.sd is not None for s in scores) for scores in _columns(table)]
-    labels, *_ = table.labels()
-    types = "l" * len(labels)
-    if aligned:
-        types += "".join(_siunitx_type(s, wide) for s, wide in zip(_columns(table), spread, strict=True))
-    else:
-        types += ("l" if table.kind == "facts" else "c") * len(table.columns)
+    if table.kind != "leaderboard" and (percent or not deviations):
+        raise UsageError("a paper's table has the numbers as printed", "Leave --percent and --no-deviations out.")
+    title, split = table.title or DEFAULT_TITLE, split or (standalone and not resize)
+    if not deviations:
+        rows = (replace(row, scores=tuple(s and replace(s, sd=None) for s in row.scores)) for row in table.rows)
+        table = replace(table, rows=tuple(rows))
+    setting = _Setting(
+        _percent if percent else number, siunitx and bool(table.rows),
+        bool(table.groups()), 0.4 * width if split else math.inf, table.ranks(),
+    )  # fmt: skip
+    notes = [ended(note) for note in with_legend(table, setting.show)]
+    floats, left = _floats(table, setting, width if split else math.inf, _PAGE - _LINE * len(_lines(title, width)))
+    whole = len(_lines(" ".join(notes), width / _NOTES)) * _NOTES * _LINE < left  # or behind the table
+    words = " ".join([title, *notes, *(row.label for row in table.rows), *(column.title for column in table.columns)])
     return render_template(
-        "table.tex", types=types, head=_head(table, spread, aligned), body=_body(table, spread, aligned),
-        caption=escape_latex(caption(table)), standalone=standalone, siunitx=aligned,
+        "table.tex", floats=floats, notes=" ".join(map(breakable, notes)), whole=whole, caption=breakable(title),
+        label=label or f"tab:{re.sub(r'[^a-z0-9]+', '-', title.lower()).strip('-')}", standalone=standalone,
+        siunitx=setting.aligned, resize=resize, width=width,
+        t1=any(c == '"' or (not c.isascii() and c not in _ESCAPES) for c in words),
     )  # fmt: skip
 
 
-def caption(table: Table) -> str:
-    """Title and notes as one caption, without the note about intervals, which the LaTeX table does not show."""
-    notes = [note for note in with_legend(table) if not note.startswith(INTERVALS)]
-    return " ".join(filter(None, map(ended, (table.title, *notes))))
+def _percent(value: float) -> str:
+    return f"{100 * value:z.1f}"  # z: no -0.0
+
+
+class _Setting(NamedTuple):
+    """How cells are written: ``box`` is the widest text on one line, in points, and ``ranks`` are by row and column."""
+
+    show: Callable[[float], str]
+    aligned: bool
+    grouped: bool
+    box: float
+    ranks: list[list[int]]
+
+
+class _Tabular(NamedTuple):
+    """A ``tabular``: the types of its columns, its lines, and its height in points."""
+
+    types: str
+    head: list[str]
+    body: list[str]
+    height: float
+
+
+def _floats(table: Table, setting: _Setting, width: float, room: float) -> tuple[list[list[_Tabular]], float]:
+    """The tabulars of each float, so that they fit into the width and height, and what is left of the last height."""
+    edges = 2 * _GAP
+    names = sum(min(setting.box, max(map(_points, part))) + edges for part in zip(*table.labels(), strict=True))
+    widths = [_column_width(table, column, setting) + edges for column in range(len(table.columns))]
+
+    def fits(columns: Sequence[int]) -> bool:
+        suites = groupby(columns, lambda i: table.columns[i].suite)
+        spans = (max(sum(widths[i] for i in c), min(setting.box, _points(suite)) + edges) for suite, c in suites)
+        return names + sum(spans) <= width
+
+    if width == math.inf:
+        return [[whole := _tabular(table, setting)]], room - whole.height
+    floats: list[list[_Tabular]] = [[]]
+    left, blocks = room, table.column_blocks(fits)
+    for columns in blocks:
+        all_rows = len(blocks) == 1 or table.kind != "leaderboard"
+        rows = [i for i, row in enumerate(table.rows) if all_rows or any(row.scores[c] for c in columns)]
+        for part in _pages(table, rows, setting, room - _tabular(table, setting, [], columns).height):
+            block = _tabular(table, setting, part, columns)
+            if floats[-1] and block.height > left:
+                floats.append([])
+                left = room
+            floats[-1].append(block)
+            left -= block.height
+    return floats, left
+
+
+def _pages(table: Table, rows: Sequence[int], setting: _Setting, room: float) -> list[list[int]]:
+    """Rows that fit into a height, cut where a backbone begins if one does."""
+    pages: list[list[int]] = [[]]
+    starts = table.blocks()
+    for i in rows:
+        if pages[-1] and sum(_height(table, row, setting) for row in (*pages[-1], i)) > room:
+            inside = [] if i in starts else [n for n, row in enumerate(pages[-1]) if n and row in starts]
+            cut = inside[-1] if inside else len(pages[-1])
+            pages[-1:] = [pages[-1][:cut], pages[-1][cut:]]
+        pages[-1].append(i)
+    return pages
+
+
+def _height(table: Table, row: int, setting: _Setting) -> float:
+    """Points of a row: of its highest cell, and of a rule above it."""
+    above = 0.5 if row in table.blocks() else 0.0
+    texts = [*table.labels()[row + 1], *(s.text or "" for s in table.rows[row].scores if s)]
+    return _LINE * (max(len(_lines(text, setting.box)) for text in texts) + above)
+
+
+def _tabular(
+    table: Table, setting: _Setting, rows: Sequence[int] | None = None, columns: Sequence[int] | None = None
+) -> _Tabular:
+    """Some rows and columns, by default all."""
+    rows = range(len(table.rows)) if rows is None else rows
+    columns = range(len(table.columns)) if columns is None else columns
+    # With siunitx, deviations and intervals have a separate column.
+    spread = [
+        setting.aligned and any(s and (s.sd is not None or s.interval) for s in (table.rows[r].scores[c] for r in rows))
+        for c in columns
+    ]
+    types = "l" * len(table.labels()[0])
+    for c, wide in zip(columns, spread, strict=True):
+        scores = [table.rows[r].scores[c] for r in rows]
+        types += _siunitx_type(scores, wide, setting) if setting.aligned else "l" if table.kind == "facts" else "c"
+    head, lines = _head(table, columns, spread, setting)
+    height = _LINE * (lines + 2) + sum(_height(table, row, setting) for row in rows)
+    return _Tabular(types, head, _body(table, rows, columns, spread, setting), height)
 
 
 def ended(text: str) -> str:
@@ -74,63 +202,82 @@ def ended(text: str) -> str:
     return text if not text or text.endswith((".", "!", "?", ":")) else f"{text}."
 
 
-def _columns(table: Table) -> list[list[Score | None]]:
-    return [[row.scores[i] for row in table.rows] for i in range(len(table.columns))]
-
-
-def _siunitx_type(scores: list[Score | None], spread: bool) -> str:
-    shown = [number(s.mean) for s in scores if s] or [number(0.0)]
+def _siunitx_type(scores: list[Score | None], spread: bool, setting: _Setting) -> str:
+    shown = [setting.show(s.mean) for s in scores if s] or [setting.show(0.0)]
     sign = "-" if any(text.startswith("-") for text in shown) else ""
     whole = max(len(text.lstrip("-").split(".")[0]) for text in shown)
-    return f"S[table-format={sign}{whole}.{DIGITS}]" + ("@{}l" if spread else "")
+    return f"S[table-format={sign}{whole}.{len(shown[0].split('.')[-1])}]" + ("@{}l" if spread else "")
 
 
-def _head(table: Table, spread: list[bool], aligned: bool) -> list[str]:
+def _head(table: Table, columns: Sequence[int], spread: Sequence[bool], setting: _Setting) -> tuple[list[str], int]:
+    """The lines of the heading, and how many lines they take on the page."""
+    shown = [table.columns[i] for i in columns]
+    parts = [_lines(table.columns[i].title, _column_width(table, i, setting)) for i in columns]
     titles = []
-    for column, wide in zip(table.columns, spread, strict=True):
-        title = escape_latex(column.title)
-        titles.append(rf"\multicolumn{{2}}{{c}}{{{title}}}" if wide else f"{{{title}}}" if aligned else title)
-    labels = list(map(escape_latex, table.labels()[0]))
-    lines = [" & ".join([*labels, *titles]) + r" \\"]
-    if groups := table.groups():
+    for lines, wide in zip(parts, spread, strict=True):
+        text = r" \\{} ".join(_boxed(line, setting.box) for line in lines)
+        title = rf"\shortstack{{{text}}}" if len(lines) > 1 else text
+        titles.append(rf"\multicolumn{{2}}{{c}}{{{title}}}" if wide else f"{{{title}}}" if setting.aligned else title)
+    labels = [escape_latex(part) for part in table.labels()[0]]
+    head = [" & ".join([*labels, *titles]) + r" \\"]
+    if setting.grouped and any(column.suite for column in shown):
+        groups = [(suite, len(list(members))) for suite, members in groupby(shown, lambda column: column.suite)]
         ends = list(accumulate(n for _, n in groups))
         spans = [n + sum(spread[end - n : end]) for (_, n), end in zip(groups, ends, strict=True)]
-        suites = [(escape_latex(suite), span) for (suite, _), span in zip(groups, spans, strict=True)]
-        heads = [rf"\multicolumn{{{span}}}{{c}}{{{suite}}}" for suite, span in suites]
+        suites = [(_boxed(suite, setting.box), span) for (suite, _), span in zip(groups, spans, strict=True)]
         lasts = [len(labels) + end for end in accumulate(spans)]
         rules = [
             rf"\cmidrule(lr){{{last - n + 1}-{last}}}" for (suite, n), last in zip(suites, lasts, strict=True) if suite
         ]
-        lines = [" & ".join([*("" for _ in labels), *heads]).lstrip() + r" \\", " ".join(rules), *lines]
-    return lines
+        above = [rf"\multicolumn{{{span}}}{{c}}{{{suite}}}" for suite, span in suites]
+        head = [" & ".join([*("" for _ in labels), *above]).lstrip() + r" \\", " ".join(rules), *head]
+    return head, max(map(len, parts), default=1) + 2 * setting.grouped
 
 
-def _body(table: Table, spread: list[bool], aligned: bool) -> list[str]:
-    lines, breaks = [], table.blocks()
-    for i, (label, row, ranks) in enumerate(zip(table.labels()[1:], table.rows, table.ranks(), strict=True)):
-        if i in breaks:
+def _body(
+    table: Table, rows: Sequence[int], columns: Sequence[int], spread: Sequence[bool], setting: _Setting
+) -> list[str]:
+    lines, starts, labels, before = [], table.blocks(), table.labels()[1:], None
+    for i in rows:
+        if before is not None and any(before < start <= i for start in starts):
             lines.append(r"\midrule" if table.kind == "leaderboard" else r"\addlinespace")
-        cells = [
-            _siunitx_cell(s, rank, wide) if aligned else _cell(s, rank)
-            for s, rank, wide in zip(row.scores, ranks, spread, strict=True)
-        ]
-        lines.append(" & ".join([*map(escape_latex, label), *cells]) + r" \\")
+        cells = []
+        for c, wide in zip(columns, spread, strict=True):
+            score, rank = table.rows[i].scores[c], setting.ranks[i][c]
+            cells.append(_siunitx_cell(score, rank, wide, setting) if setting.aligned else _cell(score, rank, setting))
+        lines.append(" & ".join([*(_boxed(text, setting.box) for text in labels[i]), *cells]) + r" \\")
+        before = i
     return lines
 
 
-def _cell(score: Score | None, rank: int) -> str:
-    text = with_deviation(score)
+def _boxed(text: str, box: float) -> str:
+    """A text that is wrapped where it is wider than the box."""
+    if _points(text) <= box:
+        return escape_latex(text)
+    return rf"\parbox[t]{{{box:.0f}pt}}{{\raggedright {breakable(text)}\strut}}"
+
+
+def _cell(score: Score | None, rank: int, setting: _Setting) -> str:
+    text = with_deviation(score, setting.show)
     if text.strip("+-.0123456789± ≠") == "":  # a number, in which "-" is a minus sign and no hyphen
         text = text.replace("-", "−")
-    text = escape_latex(text).replace(r" $\neq$", r"\,$\neq$")
-    return _MARKS[rank].format(text) + (escape_latex(TIED) if score and score.tied else "")
+    text = _boxed(text, setting.box).replace(r" $\neq$", r"\,$\neq$")
+    tied = escape_latex(TIED) if score and score.tied else ""
+    return _MARKS[rank].format(text) + tied + _interval(score, setting)
 
 
-def _siunitx_cell(score: Score | None, rank: int, spread: bool) -> str:
-    """A number for an ``S`` column and, in a separate column, its deviation."""
+def _interval(score: Score | None, setting: _Setting) -> str:
+    if not (score and score.interval):
+        return ""
+    low, high = (escape_latex(setting.show(end).replace("-", "−")) for end in score.interval)
+    return rf"\,{{\scriptsize [{low}, {high}]}}"
+
+
+def _siunitx_cell(score: Score | None, rank: int, spread: bool, setting: _Setting) -> str:
+    """A number for an ``S`` column and, in a separate column, its deviation and interval."""
     if score is None:
         return r"\multicolumn{2}{c}{--}" if spread else "{--}"
-    mean = number(score.mean)
+    mean = setting.show(score.mean)
     tied = escape_latex(TIED) if score.tied else ""
     # siunitx does not parse a number inside a command, so the line under it is drawn after it, from its end backwards.
     after = rf"\llap{{\underline{{\phantom{{{mean.lstrip('-')}}}}}}}" if rank == 2 else ""
@@ -138,8 +285,49 @@ def _siunitx_cell(score: Score | None, rank: int, spread: bool) -> str:
     if not spread:
         hanging = rf"\rlap{{{tied}}}" if tied else ""
         return f"{bold}{mean}" + (f" {{{after}{hanging}}}" if after or tied else "")
-    deviation = rf"{bold}\,$\pm$\,{number(score.sd)}" if score.sd is not None else ""
-    return f"{bold}{mean}" + (f" {{{after}}}" if after else "") + f" & {deviation}{tied}"
+    deviation = rf"{bold}\,$\pm$\,{setting.show(score.sd)}" if score.sd is not None else ""
+    rest = f"{deviation}{tied}{_interval(score, setting)}"
+    return f"{bold}{mean}" + (f" {{{after}}}" if after else "") + f" & {rest}"
+
+
+def _column_width(table: Table, column: int, setting: _Setting) -> float:
+    """Points of a column: of its widest cell, bold, and of the longest word of its heading."""
+    widest = max((_cell_width(row.scores[column], setting) for row in table.rows), default=0.0)
+    return max(widest, *(min(setting.box, _points(word)) for word in table.columns[column].title.split() or [""]))
+
+
+def _cell_width(score: Score | None, setting: _Setting) -> float:
+    text = min(setting.box, _BOLD * _points(with_deviation(score, setting.show).replace("-", "−")))
+    return text + _SCRIPT * _points(with_marks(score, setting.show))
+
+
+def _points(text: str) -> float:
+    """About how wide a text is in Computer Modern of 9 points."""
+    return sum(_POINTS.get(c, 7.0 if c.isupper() else 4.7 if c <= _LAST_LATIN or c in _ESCAPES else 45.0) for c in text)
+
+
+def _lines(text: str, width: float) -> list[str]:
+    """A text in lines of so many points, as far as its words permit."""
+    lines = [""]
+    for word in text.split():
+        joined = f"{lines[-1]} {word}".strip()
+        if lines[-1] and _points(joined) > width:
+            lines.append(word)
+        else:
+            lines[-1] = joined
+    return lines
+
+
+def breakable(text: str) -> str:
+    """An escaped text in which long words may break: after a mark, very long ones anywhere."""
+
+    def of(word: str) -> str:
+        if len(word) <= _LONG:
+            return escape_latex(word)
+        marks = "" if max(map(len, re.split(f"[{_BREAKS}]", word))) > _LONG else _BREAKS
+        return "".join(escape_latex(c) + (r"\allowbreak{}" if not marks or c in marks else "") for c in word)
+
+    return " ".join(map(of, text.split()))
 
 
 def render_template(name: str, **values: Any) -> str:

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import re
+from collections.abc import Callable
 from itertools import groupby
 
 from mirrorbench.reports.table import DIGITS, Score, Table, Verdict, to_object
@@ -28,32 +29,32 @@ def number(value: float, digits: int = DIGITS) -> str:
     return text.replace("0.", ".", 1) if abs(float(text)) < 1 else text
 
 
-def with_deviation(score: Score | None) -> str:
+def with_deviation(score: Score | None, show: Callable[[float], str] = number) -> str:
     """A score and, for several seeds, its standard deviation: ``.743 ± .002``."""
     if score is None or score.text is not None:
         return MISSING if score is None else score.text or ""
-    return number(score.mean) if score.sd is None else f"{number(score.mean)} ± {number(score.sd)}"
+    return show(score.mean) if score.sd is None else f"{show(score.mean)} ± {show(score.sd)}"
 
 
-def with_marks(score: Score | None) -> str:
+def with_marks(score: Score | None, show: Callable[[float], str] = number) -> str:
     """The interval and the dagger of a score, where there are any."""
     if score is None:
         return ""
-    interval = f" [{number(score.interval[0])}, {number(score.interval[1])}]" if score.interval else ""
+    interval = f" [{show(score.interval[0])}, {show(score.interval[1])}]" if score.interval else ""
     return interval + (TIED if score.tied else "")
 
 
-def with_legend(table: Table) -> list[str]:
+def with_legend(table: Table, show: Callable[[float], str] = number) -> list[str]:
     """The verdicts and notes of a table, with an explanation of the dagger where it is used."""
     notes = list(table.notes)
     if any(score and score.tied for row in table.rows for score in row.scores):
         explained = [note for note in notes if note.startswith("Tied")]
         place = notes.index(explained[0]) if explained else len(notes)
         notes[place : place + 1] = [f"{TIED} {(explained or ['Not separable from the best of its column.'])[0]}"]
-    return [*(line for line, _ in verdict_lines(table)), *notes]
+    return [*(line for line, _ in verdict_lines(table, show)), *notes]
 
 
-def verdict_lines(table: Table) -> list[tuple[str, list[Verdict]]]:
+def verdict_lines(table: Table, show: Callable[[float], str] = number) -> list[tuple[str, list[Verdict]]]:
     """A line for each step with its verdicts: ``A over B: +.067 [.053, .082] on X (p = .0001); not tested on Y``.
 
     With rows changed without tuning, a long table: steps that gained nothing are one line, and one for each backbone is
@@ -72,7 +73,7 @@ def verdict_lines(table: Table) -> list[tuple[str, list[Verdict]]]:
     def line(verdicts: list[Verdict]) -> str:
         said: dict[tuple[str, str], list[str]] = {}  # what, in words, of which columns
         for verdict in verdicts:
-            said.setdefault(_said(verdict), []).append(heads.get(verdict.column, verdict.column))
+            said.setdefault(_said(verdict, show), []).append(heads.get(verdict.column, verdict.column))
         parts = "; ".join(f"{what} on {', '.join(columns)}{rest}" for (what, rest), columns in said.items())
         return f"{names(verdicts[0])}: {parts}"
 
@@ -82,7 +83,7 @@ def verdict_lines(table: Table) -> list[tuple[str, list[Verdict]]]:
         best.setdefault(rows[own].backbone if (own := (verdict.spec, verdict.protocol)) in rows else "", []).append(
             verdict
         )
-    equal = [found for found in steps if best and {_said(verdict) for verdict in found} == {(_EQUAL, "")}]
+    equal = [found for found in steps if best and {_said(verdict, show) for verdict in found} == {(_EQUAL, "")}]
     lines = [(f"{line(found)}.", found) for found in steps if found not in equal]
     if equal:
         text = f"{_EQUAL.capitalize()} in any column: {'; '.join(names(found[0]) for found in equal)}."
@@ -93,15 +94,15 @@ def verdict_lines(table: Table) -> list[tuple[str, list[Verdict]]]:
     return lines
 
 
-def _said(verdict: Verdict) -> tuple[str, str]:
+def _said(verdict: Verdict, show: Callable[[float], str]) -> tuple[str, str]:
     """What a verdict says before the name of its column, and after it."""
     if verdict.difference is None or verdict.corrected is None:
         return "not tested", f" ({verdict.why_not})"
     if not verdict.separable:
         return _EQUAL, ""
     sign, p = "+" if verdict.difference > 0 else "", number(verdict.corrected, 3 if verdict.corrected >= 0.001 else 4)
-    interval = f" [{', '.join(map(number, verdict.interval))}]" if verdict.interval else ""
-    return f"{sign}{number(verdict.difference)}{interval}", f" (p {'= ' + p if float(p) else '< .0001'})"
+    interval = f" [{', '.join(map(show, verdict.interval))}]" if verdict.interval else ""
+    return f"{sign}{show(verdict.difference)}{interval}", f" (p {'= ' + p if float(p) else '< .0001'})"
 
 
 def escape_markdown(text: str) -> str:

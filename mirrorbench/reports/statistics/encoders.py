@@ -36,7 +36,7 @@ from mirrorbench.reports.statistics.resampling import (
     p_of_swaps,
     percentile_interval,
 )
-from mirrorbench.reports.table import INTERVALS, Table, Verdict
+from mirrorbench.reports.table import Table, Verdict
 from mirrorbench.runs.results import Result
 
 if TYPE_CHECKING:
@@ -291,7 +291,7 @@ class Marker:
         notes = []
         if intervals:
             notes.append(
-                f"{INTERVALS}: {LEVEL:.0%} percentile bootstrap over items ({self._resamples:,} resamples), given the "
+                f"[low, high]: {LEVEL:.0%} percentile bootstrap over items ({self._resamples:,} resamples), given the "
                 "seeds; not the deviation over seeds; of averages, tasks are resampled independently."
             )
         if ties:

@@ -15,10 +15,12 @@ from pathlib import Path
 import pytest
 from toy_tables import BOARD, EMPTY, HOSTILE, NASTY, NO_ROWS
 
-from mirrorbench.core.errors import DataFormatError
+from mirrorbench.core.errors import DataFormatError, UnknownNameError, UsageError
 from mirrorbench.reports.renderers import as_json, comma_separated, escape_latex, html, latex, markdown, number
 from mirrorbench.reports.renderers.text import MISSING, escape_markdown, with_deviation, with_legend
-from mirrorbench.reports.table import Column, Row, Score, Table, read_table
+from mirrorbench.reports.table import Column, Row, Score, Table, Verdict, read_table
+
+RENDERED = [read_table(path) for path in sorted((Path(__file__).parents[3] / "leaderboards/rendered").glob("*.json"))]
 
 
 @pytest.mark.parametrize(
@@ -40,6 +42,20 @@ def test_the_dagger_is_explained_where_one_stands() -> None:
     assert with_legend(BOARD) == ["Metric: accuracy, spearman.", "† Tied: by some test.", BOARD.notes[2]]
     assert with_legend(replace(BOARD, notes=())) == ["† Not separable from the best of its column."]
     assert with_legend(EMPTY) == []
+
+
+def test_rows_are_sorted_by_a_column() -> None:
+    """Without a score, and baselines, last; there is no rule between backbones that are mixed."""
+    baseline = Row("Majority", "", (Score(0.99, None, 1),) * len(BOARD.columns))
+    table = replace(BOARD, rows=(baseline, *BOARD.rows))
+    sts = sorted(BOARD.rows, key=lambda row: row.scores[1].mean, reverse=True)  # type: ignore[union-attr]
+    assert table.sorted_by("stsb").rows == (*sts, baseline)
+    assert [row.label for row in table.sorted_by("wic").rows][-1] == "Majority"
+    assert table.sorted_by("wic").rows[0].label == "RoBERTa + Mirror"
+    assert BOARD.blocks() == [3]
+    assert replace(BOARD, rows=tuple(sts)).blocks() == []
+    with pytest.raises(UnknownNameError, match="unknown column 'sts'"):
+        BOARD.sorted_by("sts")
 
 
 def cells(text: str) -> list[list[str]]:
@@ -151,9 +167,14 @@ def test_what_is_no_table_is_named(tmp_path: Path, content: str, message: str) -
         read_table(file)
 
 
+PLAIN = replace(
+    BOARD, rows=tuple(replace(r, scores=tuple(s and replace(s, interval=None) for s in r.scores)) for r in BOARD.rows)
+)
+
+
 def test_marks_groups_and_blocks() -> None:
-    lines = latex(BOARD).splitlines()
-    assert lines[0] == r"\begin{table}[t]"
+    lines = latex(PLAIN).splitlines()
+    assert lines[:2] == [r"% Needs \usepackage{booktabs}", r"\begin{table}[t]"]
     assert r"\begin{tabular}{lcccccccc}" in lines
     head = lines.index(r"\toprule")
     assert lines[head + 1 : head + 5] == [
@@ -168,10 +189,38 @@ def test_marks_groups_and_blocks() -> None:
     rows = [line for line in lines[head + 5 :] if line.endswith(r"\\") or line == r"\midrule"]
     assert rows.index(r"\midrule") == 3  # between the rows of BERT and those of RoBERTa
     assert rows.count(r"\midrule") == 1
+    end = lines.index(r"\end{tabular}")
+    assert lines[end + 3].endswith(
+        r"Metric: accuracy, spearman. $^\dagger$ Tied: by some test. missing: roberta+base on wic."
+    )
+    assert lines[end + 5 :] == [r"\caption{English and French}", r"\label{tab:english-and-french}", r"\end{table}"]
+
+
+def test_latex_has_intervals_where_the_table_has_them() -> None:
+    assert r"BERT-CLS & .215\,{\scriptsize [.195, .225]} & " in latex(BOARD)
+    assert r"$-$.042\,{\scriptsize [$-$.062, $-$.032]}" in latex(BOARD)
+    assert r"\,$\pm$\,.010$^\dagger$\,{\scriptsize [.740, .770]}" in latex(BOARD, siunitx=True)
+
+
+def test_percent_one_digit_and_no_deviations() -> None:
+    """The ranks stay those of three digits; verdicts and intervals are in percent too."""
+    verdict = Verdict(
+        "bert+mirror", "bert+base:pooling=mean", "paper", "sts12", 0.356, (0.3, 0.4), "t", 0.01, 0.02, True
+    )
+    text = latex(replace(PLAIN, verdicts=(verdict,)), percent=True, deviations=False, label="x")
+    assert r"BERT-CLS & 21.5 & 20.3 & 20.9 & $-$4.2 & 56.2 & 26.0 & -- & -- \\" in text
+    assert r"BERT + Mirror & \textbf{67.0} & \underline{76.0}$^\dagger$ & \textbf{71.5} &" in text
+    assert "+35.6 [30.0, 40.0] on STS12 (p = .020)" in text
+    assert r"\label{x}" in text
+    assert r"\pm" not in text.partition(r"\end{tabular}")[0]
+    assert "S[table-format=3.1]" in latex(PLAIN, percent=True, siunitx=True)
+    facts = replace(PLAIN, kind="facts")
+    with pytest.raises(UsageError, match="as printed"):
+        latex(facts, percent=True)
 
 
 def test_siunitx_gets_a_number_and_its_deviation_in_columns_of_their_own() -> None:
-    text = latex(BOARD, siunitx=True)
+    text = latex(PLAIN, siunitx=True)
     assert r"\begin{tabular}{lS[table-format=0.3]@{}l" in text
     assert r"S[table-format=-0.3]@{}l" in text  # EN has a negative score
     assert r"S[table-format=1.3]@{}l" in text  # FR has 1.000
@@ -199,21 +248,44 @@ def compiled(folder: Path, document: str) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize("siunitx", [False, True])
-@pytest.mark.parametrize(
-    "table",
-    [BOARD, HOSTILE, EMPTY, NO_ROWS, replace(BOARD, rows=BOARD.rows[:2])],
-    ids=lambda t: t.title[:10] or "empty",
-)
-def test_a_document_of_its_own_compiles(tmp_path: Path, table, siunitx: bool) -> None:
-    if siunitx and shutil.which("kpsewhich") and subprocess.run(["kpsewhich", "siunitx.sty"]).returncode:
+LONG = replace(
+    PLAIN, title="Sixty encoders", rows=tuple(replace(PLAIN.rows[i % 3], label=f"{i} {'all but the top ' * (i % 4)}",
+    spec=f"s{i}", backbone=f"b{i // 7}") for i in range(60)),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("options", [
+    {}, {"siunitx": True}, {"resize": True}, {"percent": True, "deviations": False}, {"width": 219},
+], ids=str)  # fmt: skip
+@pytest.mark.parametrize("table", [
+    BOARD, HOSTILE, EMPTY, NO_ROWS, replace(BOARD, rows=BOARD.rows[:2]), LONG, *RENDERED,
+], ids=lambda t: t.title[:10] or "empty")  # fmt: skip
+def test_nothing_leaves_the_page(tmp_path: Path, table: Table, options: dict[str, bool]) -> None:
+    if "siunitx" in options and shutil.which("kpsewhich") and subprocess.run(["kpsewhich", "siunitx.sty"]).returncode:
         pytest.skip("the LaTeX package siunitx is not installed")
-    assert "Overfull" not in compiled(tmp_path, latex(table, siunitx=siunitx, standalone=True))
+    log = compiled(tmp_path, latex(table, standalone=True, **options))  # type: ignore[arg-type]
+    assert "Overfull" not in log
+    assert "too large" not in log
 
 
-def test_a_pasted_table_needs_booktabs_alone(tmp_path: Path) -> None:
-    document = rf"\documentclass{{article}}\usepackage{{booktabs}}\begin{{document}}{latex(BOARD)}\end{{document}}"
-    compiled(tmp_path, document)
+@pytest.mark.parametrize("table", [BOARD, LONG], ids=lambda t: t.title)
+def test_split_into_a_column_of_an_article(tmp_path: Path, table: Table) -> None:
+    text = latex(table, split=True)
+    packages = "".join(line.removeprefix("% Needs ") for line in text.splitlines() if line.startswith("% Needs"))
+    assert packages == r"\usepackage{booktabs}"
+    reference = rf"\ref{{tab:{table.title.lower().replace(' ', '-')}}}"
+    document = rf"\documentclass{{article}}{packages}\begin{{document}}Table~{reference}. {text}\end{{document}}"
+    log = compiled(tmp_path, document)
+    assert "Overfull" not in log
+    assert "too large" not in log
+    assert "resizebox" not in text
+    assert text.count(r"\label") == 1
+    for row in table.rows:  # every score stands in one of the blocks, once
+        shown = [line for line in text.splitlines() if line.startswith((f"{row.label} &", r"\parbox"))]
+        assert shown
+    cells = sum(line.count(" & ") for line in text.splitlines() if r"\\" in line and "multicolumn" not in line)
+    heads = sum(line.count(" & ") for line in text.splitlines() if line.startswith("encoder &"))
+    assert cells - heads >= sum(score is not None for row in table.rows for score in row.scores)
 
 
 class Reader(HTMLParser):

@@ -162,8 +162,10 @@ function markdown() {
 
 function latex() {
   const marks = [(text) => text, (text) => `\\textbf{${text}}`, (text) => `\\underline{${text}}`];
-  const print = (score) => withDeviation(score).replaceAll("-", "$-$").replace("±", "$\\pm$");
-  const lines = ["\\begin{table}[t]", "\\centering", "\\small"];
+  const sign = (text) => text.replaceAll("-", "$-$");
+  const print = (score) => sign(withDeviation(score)).replace("±", "$\\pm$");
+  const interval = (ends) => (ends ? `\\,{\\scriptsize [${ends.map((end) => sign(number(end))).join(", ")}]}` : "");
+  const lines = [data.written.before];
   lines.push(`\\begin{tabular}{l${"c".repeat(view.columns.length)}}`, "\\toprule");
   const groups = neighbours();
   if (groups.length) {
@@ -180,16 +182,18 @@ function latex() {
   const blocks = changes.filter(Boolean).length + 1 < view.rows.length;
   view.rows.forEach(({ row, scores, ranks, whole }, i) => {
     if (blocks && changes[i]) lines.push("\\midrule");
-    const cells = scores.map((score, j) =>
-      score ? marks[ranks[j]](print(score)) + (score.tied && whole ? data.tied.latex : "") : data.missing.latex);
+    const cells = scores.map((score, j) => (score
+      ? marks[ranks[j]](print(score)) + (score.tied && whole ? data.tied.latex : "") + interval(score.interval)
+      : data.missing.latex));
     lines.push(`${[row.written.latex, ...cells].join(" & ")} \\\\`);
   });
   lines.push("\\bottomrule", "\\end{tabular}");
   const about = notes();
-  const said = [data.written.caption, ...data.written.notes.filter((_, i) => about[i]).map((note) => note.latex)];
-  const caption = said.filter(Boolean).join(" ");
-  if (caption) lines.push(`\\caption{${caption}}`);
-  return [...lines, "\\end{table}", ""].join("\n");
+  const said = data.written.notes.filter((_, i) => about[i]).map((note) => note.latex).join(" ");
+  const box = ["\\par\\smallskip", "\\begin{minipage}{\\linewidth}", `\\footnotesize\\raggedright ${said}`, "\\end{minipage}"];
+  lines.push(...(said && data.written.below ? box : []), data.written.after);
+  if (said && !data.written.below) lines.push(`{\\footnotesize\\noindent\\raggedright ${said}\\par}`);
+  return [...lines, ""].join("\n");
 }
 
 // ---- drawing --------------------------------------------------------------------------------------------------------
