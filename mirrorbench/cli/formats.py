@@ -13,7 +13,7 @@ import typer
 
 from mirrorbench.core.errors import UsageError
 
-ENDINGS = {".md": "markdown", ".tex": "latex", ".html": "html", ".htm": "html", ".csv": "csv", ".json": "json"}
+_ENDINGS = {".md": "markdown", ".tex": "latex", ".html": "html", ".htm": "html", ".csv": "csv", ".json": "json"}
 """What the name of an output says of its format; Markdown for any other."""
 
 
@@ -24,7 +24,7 @@ def chosen_format(name: str, output: Path | None, options: Iterable[str], render
         UsageError: the format does not take an option.
     """
     having = {option: [f for f, render in renderers.items() if option in declared(render)] for option in options}
-    name = name or (ENDINGS.get(output.suffix.lower(), "markdown") if output else "")
+    name = name or (_ENDINGS.get(output.suffix.lower(), "markdown") if output else "")
     name = name or next((formats[0] for formats in having.values()), "")
     for option, formats in having.items():
         if name not in formats:
