@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table as Grid
 from rich.text import Text
 
-from mirrorbench.core.errors import StorageError
+from mirrorbench.core.errors import StorageError, UsageError
 from mirrorbench.runs.cells import Cell, Failure, Reporter
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from mirrorbench.reports.leaderboard import Leaderboard
     from mirrorbench.reports.table import Table
     from mirrorbench.runs.cells import Outcome
+    from mirrorbench.runs.workspace import Workspace
 
 PLAIN_INTERVAL = 15.0
 """Seconds between two progress lines of one stage where there is no terminal."""
@@ -54,10 +55,26 @@ EncoderSpecText = Annotated[str, typer.Option(
     "--encoder", "-e", metavar="SPEC", help="BACKBONE[+METHOD][:KEY=VALUE,...].")]
 Device = Annotated[str, typer.Option(help=DEVICE_HELP)]
 Precision = Annotated[str, typer.Option(help=PRECISION_HELP)]
+PlannedMemory = Annotated[float | None, typer.Option(
+    "--memory", metavar="GB", min=0.01, help="With --dry-run: say what fits into so much memory.",
+    show_default="the device's own")]
 EvalPrecision = Annotated[str, typer.Option(help=EVAL_PRECISION_HELP)]
 Protocol = Annotated[str, typer.Option(help=PROTOCOL_HELP)]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 # fmt: on
+
+
+def check_planned_memory(memory: float | None, dry_run: bool) -> None:
+    """A ``UsageError`` for --memory without --dry-run."""
+    if memory and not dry_run:
+        raise UsageError(f"--memory {memory:g} belongs to the plan", "Add --dry-run.")
+
+
+def memory_lines(groups: Sequence[Sequence[Cell]], space: Workspace, memory: float | None) -> Iterator[str]:
+    """What a plan takes, and whether it fits into ``memory`` GB or the device's own."""
+    from mirrorbench.runs.memory import GB, memory_report, own_memory
+
+    return memory_report(groups, memory * GB if memory else own_memory(space.planned_device))
 
 
 def encoders_option(help_: str, default: str) -> Any:

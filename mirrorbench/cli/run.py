@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mirrorbench.cli import display
-from mirrorbench.cli.display import DataDir, Device, Offline, PluginFiles, encoders_option, tasks_option
+from mirrorbench.cli.display import DataDir, Device, Offline, PlannedMemory, PluginFiles, encoders_option, tasks_option
 from mirrorbench.cli.lacking import summary
 from mirrorbench.core.errors import DataFormatError, UsageError
 from mirrorbench.core.specs import split_names
@@ -53,8 +53,6 @@ _Deterministic = Annotated[bool, typer.Option(
     "--deterministic", help="On a GPU: only algorithms that repeat bit for bit; slower.")]
 _DryRun = Annotated[bool, typer.Option(
     "--dry-run", help="Show the plan, what is done and about how long the rest takes; compute nothing.")]
-_Memory = Annotated[float | None, typer.Option(
-    metavar="GB", min=0.01, help="With --dry-run: say what fits into so much memory.", show_default="the device's own")]
 # fmt: on
 
 
@@ -64,7 +62,7 @@ def run(
     precision: _Precision = "", eval_precision: _EvalPrecision = "", data_dir: DataDir = None,
     output: _Output = Path("results"), executor: _Executor = "local", workers: _Workers = None, address: _Address = "",
     deterministic: _Deterministic = False, offline: Offline = False, dry_run: _DryRun = False,
-    memory: _Memory = None,
+    memory: PlannedMemory = None,
     plugin: PluginFiles = None,
 ) -> None:  # fmt: skip
     """Train, evaluate and print the leaderboard. Without arguments: the embedded model on the embedded data.
@@ -80,8 +78,7 @@ def run(
     names = split_names(tasks or [])
     if tasks and not names:
         raise UsageError("--tasks names no task", "mirrorbench list tasks; without --tasks: the embedded ones.")
-    if memory and not dry_run:
-        raise UsageError(f"--memory {memory:g} belongs to the plan", "Add --dry-run.")
+    display.check_planned_memory(memory, dry_run)
     if not (grid or encoder or names):
         seeds = seeds or EMBEDDED_SEEDS
     with display.on_interrupt_go_on(output), display.progress_display() as reporter:
@@ -108,8 +105,6 @@ def run(
 
 
 def _print_plan(plan: Plan, space: Workspace, offline: bool, memory: float | None) -> None:
-    from mirrorbench.runs.memory import GB, memory_report, own_memory
-
     store, waiting = space.results, []
     for cells in plan.groups.values():
         model = cells[0].model
@@ -135,7 +130,7 @@ def _print_plan(plan: Plan, space: Workspace, offline: bool, memory: float | Non
     typer.echo("; ".join((f"device: {space.planned_device}", *stages)))
     if waiting:
         typer.echo(_estimate(waiting, store))
-        for line in memory_report(waiting, memory * GB if memory else own_memory(space.planned_device)):
+        for line in display.memory_lines(waiting, space, memory):
             typer.echo(line)
     if short := [failure for failure in plan.failures if failure.lacks]:
         fetched = "" if offline else ", which the run itself would fetch (a dry run downloads nothing)"

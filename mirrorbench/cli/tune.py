@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from mirrorbench.cli import display
-from mirrorbench.cli.display import Device, EncoderSpecText, Offline, PluginFiles, Precision
+from mirrorbench.cli.display import Device, EncoderSpecText, Offline, PlannedMemory, PluginFiles, Precision
 from mirrorbench.core.specs import EncoderSpec, split_names
 
 if TYPE_CHECKING:
-    from mirrorbench.texts.tune import TunedEncoder
+    from mirrorbench.texts.tune import TunedEncoder, TuningPlan
 
 # fmt: off
 _TextFile = Annotated[str, typer.Argument(
@@ -29,6 +29,7 @@ _HeldOut = Annotated[int | None, typer.Option(
 _Force = Annotated[bool, typer.Option("--force", help="Replace an encoder that is in --output already.")]
 _Merge = Annotated[bool, typer.Option(
     "--merge", help="With lora=RANK: write a whole model, not the adapter alone.")]
+_DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be tuned, and the memory that it takes.")]
 _PushToHub = Annotated[str, typer.Option(
     "--push-to-hub", metavar="REPO", help="Upload the encoder to the Hugging Face hub.")]
 _Private = Annotated[bool, typer.Option("--private", help="Make the repository private.")]
@@ -39,7 +40,8 @@ def tune(
     texts: _TextFile, output: _Output, encoder: EncoderSpecText = "roberta", column: _Columns = None,
     level: _Level = "sentence", seed: _Seed = 0, held_out: _HeldOut = None, device: Device = "auto",
     precision: Precision = "auto", force: _Force = False, merge: _Merge = False, push_to_hub: _PushToHub = "",
-    private: _Private = False, offline: Offline = False, plugin: PluginFiles = None,
+    private: _Private = False, dry_run: _DryRun = False, memory: PlannedMemory = None, offline: Offline = False,
+    plugin: PluginFiles = None,
 ) -> None:  # fmt: skip
     """Tune a language model on your own texts: an encoder that sentence-transformers and transformers open too.
 
@@ -48,19 +50,34 @@ def tune(
     `mirrorbench tune pairs.jsonl.gz -c question,answer -e roberta:epochs=2 -o qa-encoder --push-to-hub me/qa-encoder`
     """
     from mirrorbench.session import Session
-    from mirrorbench.texts.export import check_repository, upload
+    from mirrorbench.texts.export import check_output, check_repository, upload
 
-    if push_to_hub:
+    display.check_planned_memory(memory, dry_run)
+    if push_to_hub and not dry_run:
         check_repository(push_to_hub, offline)
     with display.on_interrupt(f"Interrupted; nothing was written to {output}."), display.progress_display() as reporter:
-        session = Session(device=device, precision=precision, offline=offline, reporter=reporter)
-        tuned = session.tune(
-            texts, encoder, output, level=level, columns=split_names(column or []), seed=seed, held_out=held_out,
-            force=force, merge=merge,
-        )  # fmt: skip
+        session = Session(device=device, precision=precision, offline=offline or dry_run, reporter=reporter)
+        asked: dict[str, Any] = {
+            "level": level, "columns": split_names(column or []), "seed": seed, "held_out": held_out, "merge": merge
+        }  # fmt: skip
+        if dry_run:
+            check_output(output.expanduser(), force)
+            _print_plan(session.plan_tuning(texts, encoder, **asked), memory)
+            return
+        tuned = session.tune(texts, encoder, output, force=force, **asked)
     _print_report(tuned)
     if push_to_hub:
         typer.echo(f"Uploaded to {upload(tuned.folder, push_to_hub, private)}")
+
+
+def _print_plan(planned: TuningPlan, memory: float | None) -> None:
+    cell, space = planned.cell, planned.workspace
+    cached = ", which is in the cache" if space.cache.model(cell.model.key) else ""
+    typer.echo(f"{cell.spec} seed {cell.seed}: tune on {len(planned.read.train):,} lines{cached}")
+    typer.echo(f"device: {space.planned_device}; tuned in {cell.model.precision}")
+    for line in display.memory_lines([[cell]], space, memory):
+        typer.echo(line)
+        return  # the largest stage
 
 
 def _print_report(tuned: TunedEncoder) -> None:

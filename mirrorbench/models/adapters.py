@@ -13,6 +13,7 @@ from typing import Any
 
 from mirrorbench.core.errors import ModelUnavailableError, UsageError
 from mirrorbench.models.backbones import ADAPTER
+from mirrorbench.models.families import LANGUAGE
 
 SCALE = 2
 """Alpha over rank: how much the matrices count, twice as much as the model's own at equal size."""
@@ -46,9 +47,13 @@ def add_adapter(model: Any, base: Path, rank: int, seed: int) -> None:
     left_out = (*_UNREAD, *(_MAMBA if "mamba" in model.config.model_type else ()))
     names = {part for path, _ in model.named_modules() for part in path.split(".")}
     there = "|".join(name for name in left_out if name in names)
+    excluded = [rf"(.*\.)?({there})(\..*)?"] if there else []
+    children = [name for name, _ in model.named_children()]
+    if children == [LANGUAGE]:  # the original has more, with layers of the same names
+        excluded.append(rf"(?!{LANGUAGE}\.).*")
     settings = LoraConfig(
         r=rank, lora_alpha=SCALE * rank, target_modules="all-linear", lora_dropout=0.0,
-        exclude_modules=rf"(.*\.)?({there})(\..*)?" if there else None,
+        exclude_modules="|".join(excluded) or None,
         fan_in_fan_out=any(type(module) is Conv1D for module in model.modules()),
     )  # fmt: skip
     with torch.random.fork_rng(devices=[]):

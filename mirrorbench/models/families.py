@@ -23,6 +23,8 @@ _ENCODERS = frozenset((
     "albert", "bert", "camembert", "deberta", "deberta-v2", "distilbert", "electra", "modernbert", "mpnet", "roberta",
     "xlm-roberta",
 ))  # fmt: skip
+LANGUAGE = "language_model"
+"""The module that reads texts in transformers' models with other inputs, too."""
 # Encoder-decoders that transformers opens without their decoder; its class of the first half.
 _HALVES = {
     "t5": "T5EncoderModel", "mt5": "MT5EncoderModel", "umt5": "UMT5EncoderModel", "longt5": "LongT5EncoderModel",
@@ -122,10 +124,11 @@ def rates(config: Any) -> Iterator[str]:
 
 
 def open_model(path: Path, config: Any, **options: Any) -> tuple[Any, Any, set[str]]:
-    """What reads texts of the model in a directory, what is to be saved of it, and the names of missing weights.
+    """What reads texts of the model in a directory, what an adapter is put onto, and the names of missing weights.
 
-    Of T5, T5Gemma and their like the encoder, which is saved alone; of other encoder-decoders (BART) the encoder, which
-    transformers opens with its decoder only; of models for images and text the text's half, saved alone.
+    Of T5, T5Gemma and their like the encoder, which transformers opens alone; of other encoder-decoders (BART) the
+    encoder, which it opens with its decoder only; of models for images and text the text's half. An adapter of that
+    has the names of the original's modules: it is put onto the original, of which all else is dropped.
     """
     import transformers
 
@@ -135,11 +138,20 @@ def open_model(path: Path, config: Any, **options: Any) -> tuple[Any, Any, set[s
         config.is_encoder_decoder = False
     model, report = opener.from_pretrained(path, config=config, output_loading_info=True, **options)
     missing = set(report["missing_keys"])
+    part = reader(model, config)
     if getattr(config, "is_encoder_decoder", False):
-        return model.get_encoder(), model, {name for name in missing if name.split(".")[0] != "decoder"}
-    if text_part(config) is not config and hasattr(model, "language_model"):
-        model = model.language_model
-    return model, model, missing
+        missing = {name for name in missing if name.split(".")[0] != "decoder"}
+    elif part is not model:
+        for name in [name for name, _ in model.named_children() if name != LANGUAGE]:
+            delattr(model, name)
+    return part, model, missing
+
+
+def reader(model: Any, config: Any) -> Any:
+    """The part of a model that reads texts: the encoder of an encoder-decoder, or what stands beside other inputs."""
+    if getattr(config, "is_encoder_decoder", False):
+        return model.get_encoder()
+    return model if text_part(config) is config else getattr(model, LANGUAGE, model)
 
 
 def checkpoint_precision(config: Any) -> str:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from mirrorbench.core.devices import autocast, kind, moved, on_gpu
 from mirrorbench.core.errors import MirrorbenchError, UsageError
 from mirrorbench.core.inputs import TextInput
-from mirrorbench.models.adapters import open_adapter
+from mirrorbench.models.adapters import is_adapted, open_adapter
 from mirrorbench.models.backbones import base_folder, max_positions
 from mirrorbench.models.batching import (
     TOKEN_BUDGET,
@@ -69,7 +69,7 @@ class Transformer:
     poolings: Mapping[str, PoolingFunction] = field(default_factory=lambda: POOLINGS)
     """The registered ones."""
     whole: Any = None
-    """What ``save`` writes, where ``model`` is one half that transformers cannot open alone (BART)."""
+    """What ``model`` is a part of, where it is one half of a model with a decoder or with other inputs than text."""
     kept: str = "fp32"
     """The precision of the matrices that do not learn; the model computes in it by autocast."""
 
@@ -90,8 +90,13 @@ class Transformer:
 
     @property
     def adapted(self) -> Any:
-        """The model that an adapter is put onto, and ``save`` writes."""
+        """The model that an adapter is put onto, with the names of the original's modules."""
         return self.whole or self.model
+
+    @property
+    def half(self) -> bool:
+        """Whether transformers opens the model with its decoder only (BART)."""
+        return self.whole is not None and bool(getattr(self.whole.config, "is_encoder_decoder", False))
 
     def save(self, folder: Path) -> None:
         """Write model and tokenizer in the format of transformers, with a padding token, which other libraries need.
@@ -102,7 +107,8 @@ class Transformer:
         if tokenizer.pad_token is None:
             tokenizer.pad_token = tokenizer.eos_token or tokenizer.unk_token or tokenizer.bos_token
         with quiet_transformers():
-            self.adapted.save_pretrained(folder)
+            saved = self.adapted if self.half or is_adapted(self.adapted) else self.model
+            saved.save_pretrained(folder)
             tokenizer.save_pretrained(folder)
 
     @property

@@ -16,7 +16,15 @@ from typing import TYPE_CHECKING, Any
 
 from mirrorbench.models.adapters import add_adapter
 from mirrorbench.models.backbones import base_folder, configuration
-from mirrorbench.models.families import can_checkpoint, checkpoint_precision, keeps_precision, parts, rates, text_part
+from mirrorbench.models.families import (
+    can_checkpoint,
+    checkpoint_precision,
+    keeps_precision,
+    parts,
+    rates,
+    reader,
+    text_part,
+)
 from mirrorbench.models.pooling import Pooling
 from mirrorbench.training.recipes import Recipe
 
@@ -144,11 +152,7 @@ def skeleton(config: Any) -> Any:
 
     with torch.device("meta"):
         model = AutoModel.from_config(config, dtype=torch.float32)
-    if getattr(config, "is_encoder_decoder", False):
-        return model.get_encoder()
-    if text_part(config) is not config and hasattr(model, "language_model"):
-        return model.language_model
-    return model
+    return reader(model, config)
 
 
 def saved_bytes(model: Any, ids: Any) -> int:

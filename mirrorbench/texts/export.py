@@ -124,7 +124,7 @@ def write_encoder(
         json.loads((folder / file).read_text(encoding="utf-8")) for file in (name, "tokenizer_config.json")
     )
     lower = {"output_hidden_states": True} if pooling.layers != "-1:" else {}  # layers that sentence-transformers needs
-    own: dict[str, Any] = _OF_ENCODER if transformer.whole else {}
+    own: dict[str, Any] = _OF_ENCODER if transformer.half else {}
     if name == ADAPTER:
         config |= _named(base or transformer.path)
         own = {**own, "config_args": lower} if lower else own  # the configuration is the backbone's
@@ -256,7 +256,7 @@ def write_card(folder: Path, tuned: TunedEncoder, backbone: Path | None, transfo
         metadata=_metadata(tuned, backbone), name=tuned.folder.resolve().name, tuned=tuned, report=tuned.held_out,
         recipe=tuned.recipe, pooling=tuned.pooling, prompt=prefix(tuned.pooling.prompt),
         max_length=_length(transformer, tuned.pooling), corpus=tuned.corpus["name"].removeprefix("./"),
-        opener=opened if opened.endswith("EncoderModel") else "AutoModel", half=transformer.whole is not None,
+        opener=opened if opened.endswith("EncoderModel") else "AutoModel", half=transformer.half,
         method=_PAPERS.get(tuned.spec.method, f"`{tuned.spec.method}`"),
         post=str(split_post(tuned.spec, tuned=True)[1]), dense=next((path.name for path in folder.glob("*_Dense")), ""),
         adapter=_named(backbone)["base_model_name_or_path"] if backbone and is_adapted(transformer.adapted) else "",

@@ -14,15 +14,15 @@ import mirrorbench
 from mirrorbench.core.errors import UsageError, unknown_name
 from mirrorbench.core.identity import checksum
 from mirrorbench.core.specs import LEVELS, EncoderSpec
-from mirrorbench.data.corpora import GeneratedCorpus
+from mirrorbench.data.corpora import Corpus, GeneratedCorpus
 from mirrorbench.models.adapters import merge_adapter
-from mirrorbench.models.backbones import configuration
 from mirrorbench.models.families import family
 from mirrorbench.models.pooling import Pooling
 from mirrorbench.models.transformations import DIMS, Taken, TransformedEncoder, split_post
+from mirrorbench.runs.cells import Cell, CorpusRef
 from mirrorbench.runs.plan import Planner, Request
-from mirrorbench.texts.export import check_exportable, check_output, replacing, write_card, write_encoder
-from mirrorbench.texts.reading import read_tuning_texts
+from mirrorbench.texts.export import check_exportable, replacing, write_card, write_encoder
+from mirrorbench.texts.reading import TuningTexts, read_tuning_texts
 from mirrorbench.training.held_out import MEASURES, positive_pairs
 from mirrorbench.training.progress import Progress, Trajectory
 from mirrorbench.training.recipes import Recipe
@@ -87,18 +87,36 @@ class TunedEncoder:
         return caption + tabulate(rows[1:], rows[0], tablefmt="html", disable_numparse=True)
 
 
-def tune_texts(
-    texts: str | Path | Sequence[str] | Sequence[tuple[str, str]], spec: EncoderSpec, output: Path,
-    workspace: Workspace, *, level: str = "sentence", columns: Sequence[str] = (), seed: int = 0,
-    held_out: int | None = None, force: bool = False, merge: bool = False,
-) -> TunedEncoder:  # fmt: skip
-    """See ``Session.tune``; a repeated call takes the model from the cache."""
-    output, plugins, reporter = output.expanduser(), workspace.plugins, workspace.reporter
-    check_output(output, force)
+@dataclass(frozen=True)
+class TuningPlan:
+    """A tuning before it is computed.
+
+    Attributes:
+        read: the texts.
+        cell: the encoder, as a cell without a task.
+        recipe: all hyper-parameters.
+        corpora: the strings of the corpora that the model has.
+        workspace: where it is computed; its corpora hold the texts.
+    """
+
+    read: TuningTexts
+    cell: Cell
+    recipe: Recipe
+    corpora: dict[CorpusRef, Corpus]
+    workspace: Workspace
+
+
+def plan_tuning(
+    texts: str | Path | Sequence[str] | Sequence[tuple[str, str]], spec: EncoderSpec, workspace: Workspace, *,
+    level: str = "sentence", columns: Sequence[str] = (), seed: int = 0, held_out: int | None = None,
+    merge: bool = False,
+) -> TuningPlan:  # fmt: skip
+    """See ``Session.plan_tuning``."""
+    plugins = workspace.plugins
     resolve_method(spec, level, None, plugins)  # finds errors in the spec before a large file is read
     # A named method other than ``pairs`` gets the lines as they are.
     read = read_tuning_texts(texts, columns, held_out, seed, raw=spec.method not in ("", PAIRS))
-    reporter.note(f"{texts if isinstance(texts, str | Path) else read.name}: {read.summary}")
+    workspace.reporter.note(f"{texts if isinstance(texts, str | Path) else read.name}: {read.summary}")
     spec = resolve_method(spec, level, read.are_pairs, plugins)
     own = plugins.extended("register_corpora", GeneratedCorpus(read.name, "a user's texts", read.corpus))
     workspace = replace(workspace, plugins=own)
@@ -108,7 +126,7 @@ def tune_texts(
     assert pooling is not None  # a backbone with a tuning method has all three
     assert model.recipe is not None
     assert model.corpus is not None
-    _check_adapter(spec, model.recipe, merge, model.path)
+    _check_adapter(spec, model.recipe, merge)
     check_exportable(spec, pooling, model.path is not None and family(model.path).half)
     alone = bool(model.recipe.lora) and not merge
     # A frozen backbone stays as it was in the tuning: it may not fit in float32.
@@ -116,11 +134,20 @@ def tune_texts(
     aside = read.aside()
     ref = replace(model.corpus, held_out=checksum("\n".join(aside)) if aside else "")
     corpora = planner.corpora | {ref: replace(planner.corpora[model.corpus], held_out=aside)}
-    recipe, model = model.recipe, replace(model, corpus=ref)
-    loaded, seconds = workspace.loader.load_stored(model, pooling, precision, corpora)
+    cell = Cell(spec, "", level, seed, replace(model, corpus=ref), pooling, precision, request.protocol, (), 0)
+    return TuningPlan(read, cell, model.recipe, corpora, workspace)
+
+
+def tune_texts(planned: TuningPlan, output: Path, merge: bool = False) -> TunedEncoder:
+    """Compute a plan; a repeated call takes the model from the cache."""
+    read, cell, workspace, recipe = planned.read, planned.cell, planned.workspace, planned.recipe
+    spec, model, pooling, seed, ref = cell.spec, cell.model, cell.pooling, cell.seed, cell.model.corpus
+    assert pooling is not None
+    assert ref is not None
+    loaded, seconds = workspace.loader.load_stored(model, pooling, cell.precision, planned.corpora)
     raw = loaded.encoder if isinstance(loaded, TransformedEncoder) else loaded
     encoder: TransformerEncoder = raw  # type: ignore[assignment]  # backbones are loaded as this class
-    pairs = positive_pairs(aside, seed, plugins.methods[spec.method].pairs)
+    pairs = positive_pairs(read.aside(), seed, workspace.plugins.methods[spec.method].pairs)
     report = _trajectory(workspace, model, pooling, encoder, pairs)
     corpus = {
         "name": read.name, "sha256": ref.sha256, "n": ref.n, "pairs": read.are_pairs,
@@ -142,18 +169,13 @@ def tune_texts(
     return tuned
 
 
-def _check_adapter(spec: EncoderSpec, recipe: Recipe, merge: bool, path: Path | None) -> None:
+def _check_adapter(spec: EncoderSpec, recipe: Recipe, merge: bool) -> None:
     """Raise where an adapter cannot be written as asked."""
     if merge and not recipe.lora:
         raise UsageError(f"{spec} makes no adapter that --merge could merge", f"Write {spec.with_params(lora=16)}")
     if recipe.lora and recipe.attention and not merge:
         told = "an adapter cannot say that its backbone reads in both directions"
         raise UsageError(f"{spec}: {told}", "Add --merge, which writes a whole model.")
-    if recipe.lora and not merge and path and "text_config" in configuration(path):
-        # sentence-transformers opens all of the model, where the adapter's names are unknown, and leaves it random
-        told = "an adapter of the text's half of a model cannot be written alone, only with --merge"
-        full = replace(spec, params=tuple((key, value) for key, value in spec.params if key != "lora"))
-        raise UsageError(f"{spec}: {told}", f"Write {full}")
 
 
 def _trajectory(

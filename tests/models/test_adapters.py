@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from peft import PeftModel
 from random_models import Models, encoder
 from safetensors.torch import load_file
 from transformers import AutoModel
@@ -121,6 +122,30 @@ def test_an_adapter_of_another_model_is_refused(random_model: Models, tmp_path: 
     adapted(random_model("bert")).save(tmp_path)
     with pytest.raises(ModelUnavailableError):
         load_transformer(tmp_path, CPU, base=random_model("llama"))
+
+
+@pytest.mark.parametrize("shortened", [False, True])
+def test_peft_opens_that_of_a_model_with_vision_on_the_original(
+    random_model: Models, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shortened: bool
+) -> None:
+    """With all its parts, whose layers have the same names where ``peft`` shortens them, as it does in large models."""
+    path = random_model("gemma3-vision")
+    monkeypatch.setattr("peft.tuners.tuners_utils.MIN_TARGET_MODULES_FOR_OPTIMIZATION", 2 if shortened else 1000)
+    transformer = adapted(path)
+    transformer.save(tmp_path / "adapter")
+    settings = json.loads((tmp_path / "adapter" / "adapter_config.json").read_text())
+    assert ("q_proj" in settings["target_modules"]) is shortened
+    opened = PeftModel.from_pretrained(AutoModel.from_pretrained(path), tmp_path / "adapter").eval()
+    assert not [name for name, _ in opened.named_parameters() if "lora" in name and "language_model" not in name]
+    read = [torch.from_numpy(row)[None] for row in transformer.tokenize(TEXTS, 64)]
+    with torch.no_grad():
+        theirs = [opened(input_ids=ids).last_hidden_state[0].mean(0).numpy() for ids in read]
+    np.testing.assert_allclose(np.array(theirs), vectors(transformer), atol=1e-5)
+    assert np.abs(np.array(theirs) - vectors(load_transformer(path, CPU))).max() > 1e-2
+    merge_adapter(transformer.adapted)
+    transformer.save(tmp_path / "merged")  # the text's half alone, as before it had an adapter
+    np.testing.assert_allclose(vectors(load_transformer(tmp_path / "merged", CPU)), np.array(theirs), atol=1e-5)
+    assert json.loads((tmp_path / "merged" / "config.json").read_text())["model_type"] == "gemma3_text"
 
 
 def test_an_adapter_on_an_adapter_is_refused(random_model: Models) -> None:

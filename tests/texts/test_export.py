@@ -82,6 +82,7 @@ def test_three_libraries_give_the_same_vectors(
         ("qwen3", "+mirror:lora=4,lr=0.01,layers=-2:,pooling=last"),
         ("t5", "+mirror:lora=4,lr=0.01"),
         ("bart", "+mirror:lora=4,lr=0.01"),
+        ("gemma3-vision", "+mirror:lora=4,lr=0.01"),
     ],
 )
 @pytest.mark.parametrize("merge", [False, True])
@@ -109,12 +110,6 @@ def test_what_an_adapter_cannot_be(random_model: Callable[[str], Path], tmp_path
     ):  # fmt: skip
         with pytest.raises(UsageError, match=told):
             mirrorbench.tune(LINES, f"{path}{spec}", folder, held_out=0, device="cpu", merge=merge)
-    seeing = f"{random_model('gemma3-vision')}+mirror:lora=4"
-    with pytest.raises(UsageError, match="only with --merge"):
-        mirrorbench.tune(LINES, seeing, folder, held_out=0, device="cpu")
-    mirrorbench.tune(LINES, seeing, folder, held_out=0, device="cpu", merge=True)
-    found = by_the_card(folder, TEXTS)
-    assert np.abs(found["sentence_transformers"] - found["mirrorbench"]).max() < 1e-5
     mirrorbench.tune(LINES, f"{path}+mirror:lora=4", folder, held_out=0, device="cpu", force=True)
     with pytest.raises(UsageError, match="an adapter itself"):
         mirrorbench.tune(LINES, f"{folder}+mirror:lora=4", tmp_path / "next", held_out=0, device="cpu")
