@@ -124,6 +124,7 @@ class Machine:
         rng = np.random.default_rng(0)
         np.save(folder / "static" / "vectors.npy", rng.normal(size=(pieces, 256)).astype(np.float32))
         np.save(folder / "static" / "counts.npy", rng.integers(1, 1000, pieces))
+        shutil.copy(ROOT / "README.md", folder)
         for name in ("pretraining", "leaderboards"):
             shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from reader import Shell
 
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -41,16 +41,26 @@ def _anchors(page: Path) -> list[str]:
     return [re.sub(r"[^\w\- ]", "", head.lower()).replace(" ", "-") for head in heads]
 
 
-def test_the_plugin_example_of_the_readme_works(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (code,) = [block for block in re.findall(r"```python\n(.*?)```", README, re.S) if "hookimpl" in block]
-    (tmp_path / "pets.py").write_text(code, encoding="utf-8")
-    said = Shell(tmp_path, monkeypatch, capsys.readouterr)(
-        "mirrorbench run --plugin pets.py --encoder tiny+base --tasks pets --offline"
-    )
-    assert said.code == 0, said.err
-    assert "pets" in said.out
+def test_the_readme_is_read_in_three_minutes() -> None:
+    """At 250 words a minute; code and tables are looked at."""
+    prose = re.sub(r"```.*?```|^\|.*?$|\]\([^)]*\)", "", README, flags=re.S | re.M)
+    assert len(re.findall(r"\w[\w'.-]*", prose)) <= 800
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/measured.md"])
+def test_the_first_table_has_the_scores_of_the_rendered_leaderboard(page: str) -> None:
+    rendered = json.loads((ROOT / "leaderboards" / "rendered" / "embedded.json").read_text("utf-8"))
+    names = {column["title"]: column["name"] for column in rendered["columns"]}
+    scores = {row["encoder"]: row["scores"] for row in rendered["rows"]}
+    table = re.search(r"^(\| encoder .*\n)\|[-:|]+\n((?:\|.*\n)+)", (ROOT / page).read_text("utf-8"), re.M)
+    assert table
+    titles, *rows = ([cell.strip() for cell in row.split("|")[1:-1]] for row in (table[1] + table[2]).splitlines())
+    for label, *cells in rows:
+        for title, cell in zip(titles[1:], cells, strict=True):
+            shown = re.search(r"\.\d{3}", cell)
+            if title in names and shown:
+                expected = scores[label][names[title]]["mean"]
+                assert float(shown[0]) == pytest.approx(expected, abs=0.0006), (label, title)
 
 
 def test_reference_pages_are_what_the_code_says() -> None:
