@@ -59,6 +59,8 @@ class Workspace:
     """With which tuning computes on the CPU; 0: torch's own number."""
     share: float = 1.0
     """Of the GPU's memory, for this process."""
+    waiting: str = ""
+    """What to say of how threads wait for each other, once a model is loaded on the CPU."""
 
     @classmethod
     def create(
@@ -72,8 +74,10 @@ class Workspace:
         ``None`` means the default of the environment; ``executor`` is ``NAME[:KEY=VALUE,...]``, and ``workers`` and
         ``address`` are options of it.
         """
+        from mirrorbench.core.devices import let_threads_sleep
         from mirrorbench.runs.builtin import plugins as of_the_process
 
+        waiting = let_threads_sleep()
         registered = plugins or of_the_process()
         name, _, tail = executor.partition(":")
         registered.executors.entry(name)
@@ -83,7 +87,7 @@ class Workspace:
         return cls(
             registered, DataStore(Path(data_dir) if data_dir else None, offline), ResultStore(Path(output)),
             Cache(Path(cache) if cache else None), device, precision, eval_precision, offline, deterministic, name,
-            options, reporter or Reporter(),
+            options, reporter or Reporter(), waiting=waiting,
         )  # fmt: skip
 
     @cached_property
@@ -118,6 +122,8 @@ class Workspace:
         """Loads encoders onto the device."""
         from mirrorbench.runs.loading import EncoderLoader
 
+        if self.waiting and self.torch_device.type == "cpu":
+            self.reporter.note(self.waiting)
         return EncoderLoader(self)
 
     def runner(self, corpora: Mapping[CorpusRef, Corpus]) -> Runner:
