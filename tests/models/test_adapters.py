@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ import torch
 from peft import PeftModel
 from random_models import Models, encoder
 from safetensors.torch import load_file
-from transformers import AutoModel
+from transformers import AutoModel, PreTrainedModel
 
 from mirrorbench.core.errors import ModelUnavailableError, UsageError
 from mirrorbench.models.adapters import add_adapter, is_adapted, merge_adapter
@@ -187,3 +188,28 @@ def test_weights_are_float32_unless_file_and_precision_are_half_ones(random_mode
         assert opened.kept == "fp32"
         assert {weight.dtype for weight in opened.model.parameters()} == {torch.float32}
     assert AutoModel.from_pretrained(path).dtype == torch.bfloat16
+
+
+@pytest.mark.parametrize("family", ["bert", "llama", "bart", "t5", "gemma3-vision"])
+def test_weights_read_onto_the_device_shard_by_shard_are_the_same(
+    random_model: Models, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, family: str
+) -> None:
+    """The way of a GPU, with the CPU as the device: transformers' ``device_map``, and an adapter onto such a model."""
+    path, maps = random_model(family), []
+    adapted(path).save(tmp_path / "adapter")
+    expected = [load_transformer(folder, CPU) for folder in (path, tmp_path / "adapter")]
+    made = PreTrainedModel.from_pretrained.__func__
+
+    def remember(cls: type, *given: Any, **named: Any) -> Any:
+        maps.append(named.get("device_map"))
+        return made(cls, *given, **named)
+
+    monkeypatch.setattr(PreTrainedModel, "from_pretrained", classmethod(remember))
+    monkeypatch.setattr("mirrorbench.models.transformer.on_gpu", lambda device: True)
+    for one, folder in zip(expected, (path, tmp_path / "adapter"), strict=True):
+        other = load_transformer(folder, CPU)
+        ours, theirs = (dict(read.adapted.state_dict()) for read in (other, one))
+        assert ours.keys() == theirs.keys()
+        assert all(torch.equal(weight, theirs[name]) for name, weight in ours.items())
+        assert not [name for name, tensor in other.adapted.named_buffers() if tensor.is_meta]
+    assert maps == [{"": CPU}, {"": CPU}]
