@@ -41,6 +41,10 @@ class _Commands(TyperGroup):
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings | {"commands": COMMANDS})
 
+    def list_commands(self, ctx: Any) -> list[str]:
+        """All but the old name of ``mirrorbench list plugins``."""
+        return [name for name in super().list_commands(ctx) if name != "plugins"]
+
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """The command of a name."""
         found = COMMANDS.get(cmd_name)

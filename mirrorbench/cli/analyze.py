@@ -10,6 +10,7 @@ import typer
 
 from mirrorbench.analysis import ANALYSES
 from mirrorbench.cli import display
+from mirrorbench.cli.completion import complete
 from mirrorbench.cli.display import DataDir, Device, Offline, PluginFiles, Protocol, encoders_option, tasks_option
 from mirrorbench.core.specs import split_names
 
@@ -24,17 +25,21 @@ def _encoders(help_: str, default: str) -> Any:
 
 # fmt: off
 _Texts = Annotated[str, typer.Option(
-    "--texts", metavar="NAME|FILE", help="A corpus or text file.", show_default="the task's texts")]
+    "--texts", metavar="NAME|FILE", help="A corpus or text file.", show_default="the task's texts",
+    autocompletion=complete("corpora"))]
 _Results = Annotated[Path, typer.Option("--results", help="Where results are; what is missing is computed into it.")]
 _Folders = Annotated[list[Path] | None, typer.Argument(help="Folders of results.", show_default="results")]
 _FIRST: dict[str, Any] = {
     "encoders": _encoders(
         "As for `run`; a bare backbone is the ladder. May be repeated.", "tiny, the model inside the package"),
     "task": Annotated[str, typer.Option(
-        "--task", "-t", metavar="NAME", help="Picks texts, level, language and tuning corpus.")],
+        "--task", "-t", metavar="NAME", help="Picks texts, level, language and tuning corpus.",
+        autocompletion=complete("tasks"))],
 }
 _LAST: dict[str, Any] = {
-    "corpus": Annotated[str, typer.Option(help="Corpus name or text file to tune on.", show_default="the task's own")],
+    "corpus": Annotated[str, typer.Option(
+        help="Corpus name or text file to tune on.", show_default="the task's own",
+        autocompletion=complete("corpora"))],
     "seed": Annotated[int, typer.Option(help="Of the tuning and of random samples.")],
     "protocol": Protocol, "device": Device, "data_dir": DataDir, "offline": Offline,
     "output": Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Where numbers and figures go.")],

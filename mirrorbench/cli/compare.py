@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from mirrorbench.cli.completion import complete
 from mirrorbench.cli.display import Json, PluginFiles, print_json, print_rows, tasks_option
 from mirrorbench.reports.statistics import PairedTest
 
@@ -17,8 +18,10 @@ if TYPE_CHECKING:
     from mirrorbench.reports.statistics.resampling import Interval
 
 # fmt: off
-_First = Annotated[str, typer.Argument(metavar="A", help="An encoder spec that has results.")]
-_Second = Annotated[str, typer.Argument(metavar="B", help="Another, or the same one in another folder.")]
+_First = Annotated[str, typer.Argument(
+    metavar="A", help="An encoder spec that has results.", autocompletion=complete("encoders"))]
+_Second = Annotated[str, typer.Argument(
+    metavar="B", help="Another, or the same one in another folder.", autocompletion=complete("encoders"))]
 _Results = Annotated[list[Path] | None, typer.Option(
     "--results", "-r", help="Folder of results; given twice, A is looked up in the first and B in the second.",
     show_default="results")]

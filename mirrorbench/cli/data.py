@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from mirrorbench.cli.completion import complete
 from mirrorbench.cli.display import DataDir, Json, Offline, PluginFiles, print_json, print_rows
 from mirrorbench.core.errors import DataIntegrityError, DataUnavailableError, MirrorbenchError, UsageError, unknown_name
 
@@ -24,17 +25,21 @@ data_app = typer.Typer(
     help="What data there is, where it comes from, under what licence, and whether it is intact.",
 )  # fmt: skip
 
-_WIDE = 120  # a terminal of fewer columns gets no titles: they would be broken into shreds
+_WIDE = 120  # a terminal of fewer columns gets names, files and titles alone
 # fmt: off
 _Names = Annotated[list[str] | None, typer.Argument(
-    metavar="NAME...", help="Data sets, suites, or hf:OWNER/NAME@COMMIT/SPLIT.")]
+    metavar="NAME...", help="Data sets, suites, or hf:OWNER/NAME@COMMIT/SPLIT.",
+    autocompletion=complete("data"))]
 _Everything = Annotated[bool, typer.Option("--all", help="Fetch every data set and corpus.")]
 _Force = Annotated[bool, typer.Option("--force", help="Replace altered files; they are kept as NAME.altered.")]
 _Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Say of each source why it failed.")]
 _Folder = Annotated[Path, typer.Argument(metavar="DIR", help="A folder that holds original files or archives.")]
-_Name = Annotated[str, typer.Argument(metavar="NAME", help="A data set or corpus.")]
-_Corpus = Annotated[str, typer.Argument(metavar="CORPUS", help="A corpus, or a text file of one string a line.")]
-_Tasks = Annotated[list[str], typer.Argument(metavar="TASK...", help="Tasks or suites.")]
+_Name = Annotated[str, typer.Argument(
+    metavar="NAME", help="A data set or corpus.", autocompletion=complete("data"))]
+_Corpus = Annotated[str, typer.Argument(
+    metavar="CORPUS", help="A corpus, or a text file of one string a line.", autocompletion=complete("corpora"))]
+_Tasks = Annotated[list[str], typer.Argument(
+    metavar="TASK...", help="Tasks or suites.", autocompletion=complete("tasks"))]
 # fmt: on
 
 
@@ -56,7 +61,7 @@ def list_data(data_dir: DataDir = None, offline: Offline = False, as_json: Json 
         short = re.split(r"[:;(]|\.\s|\.$", card.licence, maxsplit=1)[0].strip()
         rows.append([card.name, card.kind, ",".join(card.languages), files, short, card.title])
     if sys.stdout.isatty() and shutil.get_terminal_size().columns < _WIDE:
-        head, rows = head[:-1], [row[:-1] for row in rows]
+        head, rows = [head[i] for i in (0, 3, 5)], [[row[i] for i in (0, 3, 5)] for row in rows]
     print_rows(head, rows)
     typer.echo(f"Store: {store.root}")
 

@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.table import Table as Grid
 from rich.text import Text
 
+from mirrorbench.cli.completion import complete
 from mirrorbench.core.errors import StorageError, UsageError
 from mirrorbench.runs.cells import Cell, Failure, Reporter
 
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 
 PLAIN_INTERVAL = 15.0
 """Seconds between two progress lines of one stage where there is no terminal."""
+WHAT, HOW, WHERE, OUTPUT = "What", "How", "Where", "Output"
+"""Panels of a command's help."""
 console, stderr = Console(), Console(stderr=True)
 DEVICE_HELP = "auto, cpu, cuda, cuda:N or mps."
 PRECISION_HELP = "Of tuning: auto (on CUDA bf16, before Ampere fp16; else fp32), fp32, bf16 or fp16."
@@ -49,18 +52,23 @@ PluginFiles = Annotated[list[Path] | None, typer.Option(
     help="Load a Python file as a plugin; may be repeated.")]
 DataDir = Annotated[Path | None, typer.Option(
     "--data-dir", envvar="MIRRORBENCH_DATA", help="Where data files are kept.",
-    show_default="platform's data directory")]
-Offline = Annotated[bool, typer.Option("--offline", help="Open no socket: what is not here is an error.")]
+    show_default="platform's data directory", rich_help_panel=WHERE)]
+Offline = Annotated[bool, typer.Option(
+    "--offline", help="Open no socket: what is not here is an error.", rich_help_panel=WHERE)]
 EncoderSpecText = Annotated[str, typer.Option(
-    "--encoder", "-e", metavar="SPEC", help="BACKBONE[+METHOD][:KEY=VALUE,...].")]
-Device = Annotated[str, typer.Option(help=DEVICE_HELP)]
-Precision = Annotated[str, typer.Option(help=PRECISION_HELP)]
+    "--encoder", "-e", metavar="SPEC", help="BACKBONE[+METHOD][:KEY=VALUE,...].",
+    autocompletion=complete("encoders"))]
+Device = Annotated[str, typer.Option(help=DEVICE_HELP, autocompletion=complete("devices"), rich_help_panel=WHERE)]
+Precision = Annotated[str, typer.Option(
+    help=PRECISION_HELP, autocompletion=complete("precisions"), rich_help_panel=HOW)]
 PlannedMemory = Annotated[float | None, typer.Option(
     "--memory", metavar="GB", min=0.01, help="With --dry-run: say what fits into so much memory.",
-    show_default="the device's own")]
-EvalPrecision = Annotated[str, typer.Option(help=EVAL_PRECISION_HELP)]
-Protocol = Annotated[str, typer.Option(help=PROTOCOL_HELP)]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+    show_default="the device's own", rich_help_panel=HOW)]
+EvalPrecision = Annotated[str, typer.Option(
+    help=EVAL_PRECISION_HELP, autocompletion=complete("precisions"), rich_help_panel=HOW)]
+Protocol = Annotated[str, typer.Option(help=PROTOCOL_HELP, autocompletion=complete("protocols"))]
+Output = Annotated[Path | None, typer.Option("--output", "-o", help="Write to this file.", rich_help_panel=OUTPUT)]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.", rich_help_panel=OUTPUT)]
 # fmt: on
 
 
@@ -79,12 +87,18 @@ def memory_lines(groups: Sequence[Sequence[Cell]], space: Workspace, memory: flo
 
 def encoders_option(help_: str, default: str) -> Any:
     """``--encoder``, which may be repeated; ``default`` is the text shown for what is taken if none is given."""
-    return typer.Option("--encoder", "-e", metavar="SPEC", help=help_, show_default=default)
+    return typer.Option(
+        "--encoder", "-e", metavar="SPEC", help=help_, show_default=default, autocompletion=complete("encoders"),
+        rich_help_panel=WHAT,
+    )  # fmt: skip
 
 
 def tasks_option(help_: str, default: str) -> Any:
     """``--tasks``, whose values ``split_names`` takes apart; ``default`` is the text shown if none is given."""
-    return typer.Option("--tasks", "-t", metavar="NAME,...", help=help_, show_default=default)
+    return typer.Option(
+        "--tasks", "-t", metavar="NAME,...", help=help_, show_default=default, autocompletion=complete("tasks"),
+        rich_help_panel=WHAT,
+    )  # fmt: skip
 
 
 def print_rows(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
@@ -147,9 +161,9 @@ def on_interrupt_go_on(folder: Path) -> Any:
 class Display(Reporter):
     """Reports a run on standard error: a live display on a terminal, lines where ``progress`` is ``None``."""
 
-    def __init__(self, progress: Progress | None = None) -> None:
+    def __init__(self, progress: Progress | None = None, quiet: bool = False, verbose: bool = False) -> None:
         self.total = self.done = self.cached = 0
-        self.progress = progress
+        self.progress, self.quiet, self.verbose = progress, quiet, verbose
         self._stage: TaskID | None = None
         self._cells: TaskID | None = None
         self._name, self._unit, self._size = "", "", 0
@@ -210,6 +224,8 @@ class Display(Reporter):
         self._line(message)
 
     def _line(self, text: str) -> None:
+        if self.quiet:
+            return
         # Text, not markup: a path or an error may hold square brackets.
         (self.progress.console if self.progress else stderr).print(Text(text), soft_wrap=True)
 
@@ -219,6 +235,8 @@ class Display(Reporter):
             self._explain(outcome, root)
         if not outcome.results:
             stderr.print("No results.")
+            return
+        if self.quiet:
             return
         again = f", {self.cached} of them from earlier runs" if self.cached else ""
         written = (root / "leaderboard.md").is_file()  # mirrorbench paper writes none
@@ -240,22 +258,24 @@ class Display(Reporter):
             shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
             stderr.print(Text.assemble(("Failed: ", "bold red"), shown), soft_wrap=True)
             # One or two failures are told in full; of more, only the first line of each.
-            text = f"{reason}\n{hint}" if len(reasons) <= 2 else f"{reason.splitlines()[0]}\n{hint}"
+            text = f"{reason}\n{hint}" if self.verbose or len(reasons) <= 2 else f"{reason.splitlines()[0]}\n{hint}"
             stderr.print(Text("  " + text.strip().replace("\n", "\n  ")), soft_wrap=True)
         if short := [failure for failure in outcome.failures if failure.lacks]:
             count = f"{len(short)} of {len(outcome.results) + len(outcome.failures)} cells"
             stderr.print(Text.assemble((count, "bold red"), " lack what is not here:"))
             for line in lacking.summary(lack for failure in short for lack in failure.lacks):
                 stderr.print(Text(line), soft_wrap=True)
+            if self.verbose:
+                stderr.print(Text(f"\n{lacking.in_full(short)}"), soft_wrap=True)
             with suppress(StorageError):  # a full disk may be among the reasons
                 stderr.print(Text(f"Every reason in full: {lacking.write_log(short, root)}"), soft_wrap=True)
 
 
 @contextmanager
-def progress_display() -> Iterator[Display]:
+def progress_display(quiet: bool = False, verbose: bool = False) -> Iterator[Display]:
     """A display for a run; live only where standard error is a terminal."""
-    if not stderr.is_terminal:
-        yield Display()
+    if quiet or not stderr.is_terminal:
+        yield Display(quiet=quiet, verbose=verbose)
         return
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
@@ -264,7 +284,7 @@ def progress_display() -> Iterator[Display]:
         TextColumn("{task.description}"), BarColumn(bar_width=30), MofNCompleteColumn(),
         TextColumn("{task.fields[rate]}"), console=stderr, transient=True,
     ) as progress:  # fmt: skip
-        yield Display(progress)
+        yield Display(progress, verbose=verbose)
 
 
 def print_table(table: Table) -> None:

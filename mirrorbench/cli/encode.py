@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from mirrorbench.cli import display
+from mirrorbench.cli.completion import complete
 from mirrorbench.cli.display import DataDir, Device, EncoderSpecText, EvalPrecision, Offline, PluginFiles
 from mirrorbench.core.errors import UsageError
 from mirrorbench.core.specs import split_names
@@ -24,7 +25,8 @@ _InContext = Annotated[bool, typer.Option(
 _SpanColumns = Annotated[str, typer.Option(
     "--span-columns", metavar="START,END", help="Columns of the target's characters, instead of brackets.")]
 _Level = Annotated[str, typer.Option(
-    help="word, phrase or sentence: the recipe of a tuned encoder.", show_default="sentence")]
+    help="word, phrase or sentence: the recipe of a tuned encoder.", show_default="sentence",
+    autocompletion=complete("levels"))]
 _Restart = Annotated[bool, typer.Option("--restart", help="Begin anew where a run was interrupted.")]
 # fmt: on
 

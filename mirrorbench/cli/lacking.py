@@ -31,13 +31,17 @@ def summary(lacks: Iterable[Lack]) -> Iterator[str]:
     yield "  with neither    mirrorbench run: the model and the data inside the package"
 
 
-def write_log(failures: Sequence[Failure], folder: Path) -> Path:
-    """Write every failure with its reason into the folder of results; the file's path."""
+def in_full(failures: Sequence[Failure]) -> str:
+    """Every failure with its reason, those of one reason together."""
     told: dict[str, list[str]] = {}
     for failure in failures:
         seed = "" if failure.seed is None else f" seed {failure.seed}"
         told.setdefault(f"{failure.reason}\n{failure.hint}".strip(), []).append(f"{failure.spec} {failure.task}{seed}")
-    text = "\n".join("\n".join([*cells, "  " + reason.replace("\n", "\n  "), ""]) for reason, cells in told.items())
+    return "\n".join("\n".join([*cells, "  " + reason.replace("\n", "\n  "), ""]) for reason, cells in told.items())
+
+
+def write_log(failures: Sequence[Failure], folder: Path) -> Path:
+    """Write every failure with its reason into the folder of results; the file's path."""
     with writing(folder / LOG) as sink:
-        sink.write(text.encode())
+        sink.write(in_full(failures).encode())
     return folder / LOG

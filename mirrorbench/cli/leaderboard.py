@@ -9,7 +9,18 @@ from typing import Annotated, Any
 
 import typer
 
-from mirrorbench.cli.display import PluginFiles, encoders_option, print_or_write, print_table, tasks_option
+from mirrorbench.cli.completion import complete
+from mirrorbench.cli.display import (
+    HOW,
+    OUTPUT,
+    WHAT,
+    Output,
+    PluginFiles,
+    encoders_option,
+    print_or_write,
+    print_table,
+    tasks_option,
+)
 from mirrorbench.cli.formats import chosen_format, with_options_of_formats
 
 # fmt: off
@@ -19,24 +30,30 @@ _Tasks = Annotated[list[str] | None, tasks_option("Columns: tasks and suites.", 
 _Encoders = Annotated[list[str] | None, encoders_option(
     "Rows; what a spec leaves open may be anything (bert: every row of BERT). May be repeated.", "all")]
 _TableName = Annotated[str, typer.Option(
-    metavar="NAME", help="Rows and columns of a table of the papers (mirrorbench paper lists them).")]
-_Metric = Annotated[str, typer.Option(help="Show this metric.", show_default="each task's main one")]
-_Protocol = Annotated[str, typer.Option(help="Only results under this protocol.", show_default="any")]
+    metavar="NAME", help="Rows and columns of a table of the papers (mirrorbench paper lists them).",
+    autocompletion=complete("tables"), rich_help_panel=WHAT)]
+_Metric = Annotated[str, typer.Option(
+    help="Show this metric.", show_default="each task's main one", rich_help_panel=WHAT)]
+_Protocol = Annotated[str, typer.Option(
+    help="Only results under this protocol.", show_default="any", autocompletion=complete("protocols"),
+    rich_help_panel=WHAT)]
 _Intervals = Annotated[bool, typer.Option(
-    "--intervals", help="Add confidence intervals over test items.")]
-_Ties = Annotated[bool, typer.Option("--ties", help="Mark (†) what is not separable from a column's best.")]
+    "--intervals", help="Add confidence intervals over test items.", rich_help_panel=HOW)]
+_Ties = Annotated[bool, typer.Option(
+    "--ties", help="Mark (†) what is not separable from a column's best.", rich_help_panel=HOW)]
 _WithoutOverlap = Annotated[bool, typer.Option(
-    "--without-overlap", help="Score without the test items whose texts were tuned on.")]
+    "--without-overlap", help="Score without the test items whose texts were tuned on.", rich_help_panel=WHAT)]
 _AllowMixed = Annotated[bool, typer.Option(
-    "--allow-mixed", help="Also results of other data, models or protocols in one table.")]
+    "--allow-mixed", help="Also results of other data, models or protocols in one table.",
+    rich_help_panel=WHAT)]
 _Format = Annotated[str, typer.Option(
     "--format", "-f", help="markdown, latex, html, csv, json, or a plugin's.",
-    show_default="by the output's name; drawn; or Markdown into a pipe")]
-_Output = Annotated[Path | None, typer.Option("--output", "-o", help="Write to this file.")]
+    show_default="by the output's name; drawn; or Markdown into a pipe", autocompletion=complete("formats"),
+    rich_help_panel=OUTPUT)]
 _Sort = Annotated[str, typer.Option(
     metavar="COLUMN", help="Rows by their score there, best first: a task, or avg.",
-    show_default="by backbone, as a run has them")]
-_Title = Annotated[str, typer.Option(help="The table's title or caption.")]
+    show_default="by backbone, as a run has them", rich_help_panel=HOW)]
+_Title = Annotated[str, typer.Option(help="The table's title or caption.", rich_help_panel=OUTPUT)]
 # fmt: on
 
 
@@ -45,7 +62,7 @@ def leaderboard(
     results: _Results = None, tasks: _Tasks = None, encoder: _Encoders = None, table: _TableName = "",
     metric: _Metric = "", protocol: _Protocol = "", intervals: _Intervals = False, ties: _Ties = False,
     without_overlap: _WithoutOverlap = False, allow_mixed: _AllowMixed = False, format_: _Format = "",
-    output: _Output = None, sort: _Sort = "", title: _Title = "", plugin: PluginFiles = None,
+    output: Output = None, sort: _Sort = "", title: _Title = "", plugin: PluginFiles = None,
     options: Mapping[str, Any] = MappingProxyType({}),
 ) -> None:  # fmt: skip
     """Render stored results as a table.

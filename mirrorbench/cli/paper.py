@@ -10,7 +10,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mirrorbench.cli import display
-from mirrorbench.cli.display import DataDir, Offline, PluginFiles, Protocol
+from mirrorbench.cli.completion import complete
+from mirrorbench.cli.display import (
+    OUTPUT,
+    WHAT,
+    DataDir,
+    Device,
+    EvalPrecision,
+    Offline,
+    Output,
+    PluginFiles,
+    Precision,
+    Protocol,
+)
 from mirrorbench.cli.formats import chosen_format, with_options_of_formats
 from mirrorbench.core.errors import UsageError
 
@@ -23,31 +35,35 @@ DEFAULT_SEEDS = 1
 
 # fmt: off
 _TableName = Annotated[str, typer.Argument(
-    help="A table (mirror-bert/table3) or a paper (mirrorwic).", show_default="list all")]
-_Results = Annotated[Path, typer.Option("--results", "-o", help="The folder of results.")]
-_Run = Annotated[bool, typer.Option("--run", help="Measure the cells that are missing first.")]
+    help="A table (mirror-bert/table3) or a paper (mirrorwic).", show_default="list all",
+    autocompletion=complete("tables"))]
+_Results = Annotated[Path, typer.Option(
+    "--results", "-r", help="The folder of results; --run puts them there.", rich_help_panel=WHAT)]
+_Run = Annotated[bool, typer.Option(
+    "--run", help="Measure the cells that are missing first; how and where is said below.", rich_help_panel=WHAT)]
 _Backbone = Annotated[str, typer.Option(
-    "--encoder", "-e", metavar="BACKBONE", help="This backbone in every row.", show_default="the paper's")]
-_Seeds = Annotated[int, typer.Option(min=1, help="With --run: runs of each tuned encoder.")]
+    "--encoder", "-e", metavar="BACKBONE", help="This backbone in every row.", show_default="the paper's",
+    autocompletion=complete("backbones"), rich_help_panel=WHAT)]
+_Seeds = Annotated[int, typer.Option(
+    min=1, help="With --run: runs of each tuned encoder.", rich_help_panel=WHAT)]
 _Format = Annotated[str, typer.Option(
-    "--format", "-f", help="markdown, latex, csv or json.", show_default="drawn, or Markdown into a pipe")]
-_Device = Annotated[str, typer.Option(help=f"With --run: {display.DEVICE_HELP}")]
-_Precision = Annotated[str, typer.Option(help=f"With --run: {display.PRECISION_HELP}")]
-_EvalPrecision = Annotated[str, typer.Option(help=f"With --run: {display.EVAL_PRECISION_HELP}")]
+    "--format", "-f", help="markdown, latex, html, csv or json.",
+    show_default="by the output's name; drawn; or Markdown into a pipe", autocompletion=complete("paper formats"),
+    rich_help_panel=OUTPUT)]
 # fmt: on
 
 
 @with_options_of_formats
 def paper(
     table: _TableName = "", results: _Results = Path("results"), run: _Run = False, encoder: _Backbone = "",
-    seeds: _Seeds = DEFAULT_SEEDS, protocol: Protocol = "paper", format_: _Format = "",
-    device: _Device = "auto", precision: _Precision = "auto", eval_precision: _EvalPrecision = "auto",
-    data_dir: DataDir = None, offline: Offline = False, plugin: PluginFiles = None,
+    seeds: _Seeds = DEFAULT_SEEDS, protocol: Protocol = "paper", precision: Precision = "auto",
+    eval_precision: EvalPrecision = "auto", device: Device = "auto", data_dir: DataDir = None, offline: Offline = False,
+    format_: _Format = "", output: Output = None, plugin: PluginFiles = None,
     options: Mapping[str, Any] = MappingProxyType({}),
 ) -> None:  # fmt: skip
     """The papers' tables and figures: published, measured, difference. Without arguments: which there are.
 
-    `mirrorbench paper mirror-bert/table3`
+    `mirrorbench paper mirror-bert/table3 --output table3.html`
 
     `mirrorbench paper mirror-bert/table7 --run --encoder tiny`
     """  # fmt: skip
@@ -60,19 +76,20 @@ def paper(
         "offline": offline,
     }  # fmt: skip
     if not table or table in plugins().papers:
-        if run or format_ or options:
-            raise UsageError("--run, --format and the options of formats need a table", "mirrorbench paper lists them.")
+        if run or format_ or output or options:
+            problem = "--run, --format with its options, and --output need a table"
+            raise UsageError(problem, "mirrorbench paper lists them.")
         _list(Session(results, **settings).papers(table, encoder=encoder, protocol=protocol))
         return
     if format_:
         check_paper_format(format_)  # before anything is measured
-    format_ = chosen_format(format_, None, options, {name: plugins().renderers[name] for name in PAPER_FORMATS})
+    format_ = chosen_format(format_, output, options, {name: plugins().renderers[name] for name in PAPER_FORMATS})
     if run:
         with display.on_interrupt_go_on(results), display.progress_display() as reporter:
             session = Session(results, reporter=reporter, **settings)
             outcome = session.run_paper(table, encoder=encoder, seeds=seeds, protocol=protocol)
         reporter.finish(outcome, results)
-    _print(Session(results, **settings).paper(table, encoder=encoder, protocol=protocol), format_, options)
+    _print(Session(results, **settings).paper(table, encoder=encoder, protocol=protocol), format_, options, output)
     raise typer.Exit(1 if run and outcome.failures else 0)
 
 
@@ -88,12 +105,12 @@ def _list(tables: Mapping[str, MeasuredTable | FactTable]) -> None:
     display.print_rows(["table", "measured", "title"], rows)
 
 
-def _print(content: Content, format_: str, options: Mapping[str, Any]) -> None:
-    """In a format; without one drawn on a terminal, Markdown elsewhere."""
+def _print(content: Content, format_: str, options: Mapping[str, Any], output: Path | None) -> None:
+    """In a format, into a file if one is named; without a format drawn on a terminal, Markdown elsewhere."""
     from mirrorbench.reports.papers.measured import as_table, render_paper
     from mirrorbench.reports.renderers import draw
 
     if format_ or not display.console.is_terminal:
-        typer.echo(render_paper(content, format_ or "markdown", **options), nl=False)
+        display.print_or_write(render_paper(content, format_ or "markdown", **options), output)
     else:
         draw(as_table(content), display.console)

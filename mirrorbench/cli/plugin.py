@@ -1,4 +1,4 @@
-"""``mirrorbench list``, ``plugins`` and ``plugin new``: what is registered, by whom, and a package to start from."""
+"""``mirrorbench list`` and ``plugin new``: what is registered, by whom, and a package to start from."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mirrorbench.cli.display import Json, PluginFiles, print_json, print_rows
+from mirrorbench.cli.completion import complete
+from mirrorbench.cli.display import DataDir, Json, PluginFiles, print_json, print_rows
 from mirrorbench.core.errors import UsageError
+from mirrorbench.core.specs import LEVELS
 
 if TYPE_CHECKING:
     from mirrorbench.core.plugins import Plugins
@@ -19,6 +21,8 @@ plugin_app = typer.Typer(
     name="plugin", help="Packages of your own with encoders, tasks and augmentations.", no_args_is_help=True
 )
 
+TASKS = "Which tasks"
+"""The panel of what chooses among them."""
 _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 _FILES = ("pyproject.toml", "README.md", "$module/__init__.py", "$module/pets.yaml", "$module/pets.tsv",
           "tests/test_plugin.py")  # fmt: skip
@@ -26,7 +30,8 @@ _FILES = ("pyproject.toml", "README.md", "$module/__init__.py", "$module/pets.ya
 
 Listed = StrEnum(
     "Listed",
-    "encoders backbones methods poolings losses tasks suites augmentations corpora metrics renderers executors tables",
+    "encoders backbones methods poolings losses tasks suites augmentations corpora metrics renderers executors tables "
+    "plugins",
 )
 """What can be listed."""
 
@@ -75,31 +80,88 @@ def _write(name: str, parent: Path) -> Path:
     return folder
 
 
-def list_registered(kind: Listed, as_json: Json = False, plugin: PluginFiles = None) -> None:
-    """What is registered, and by which plugin."""
+# fmt: off
+_Kind = Annotated[Listed, typer.Argument(
+    metavar="KIND", help=", ".join(Listed) + ".", show_choices=False)]
+_Suite = Annotated[str, typer.Option(
+    "--suite", help="Tasks of this suite.", autocompletion=complete("suites"), rich_help_panel=TASKS)]
+_Level = Annotated[str, typer.Option(
+    "--level", help="Tasks of this level: word, phrase, sentence or wic.", autocompletion=complete("levels"),
+    rich_help_panel=TASKS)]
+_Language = Annotated[str, typer.Option(
+    "--language", metavar="CODE", help="Tasks in this language, alone or with another.", rich_help_panel=TASKS)]
+_Here = Annotated[bool, typer.Option(
+    "--here", help="Tasks whose data are here, in --data-dir.", rich_help_panel=TASKS)]
+# fmt: on
+
+
+def list_registered(
+    kind: _Kind, suite: _Suite = "", level: _Level = "", language: _Language = "", here: _Here = False,
+    data_dir: DataDir = None, as_json: Json = False, plugin: PluginFiles = None,
+) -> None:  # fmt: skip
+    """What is registered, and by which plugin; encoders: all that may stand behind --encoder.
+
+    `mirrorbench list tasks --level wic --language de`
+    """
     from mirrorbench.runs.builtin import plugins
 
-    _print(_rows(kind, plugins()), as_json)
+    chosen = {"suite": suite, "level": level, "language": language, "here": here}
+    if kind is not Listed.tasks and any(chosen.values()):
+        raise UsageError("--suite, --level, --language and --here choose tasks", "mirrorbench list tasks")
+    rows = _tasks(plugins(), data_dir, **chosen) if kind is Listed.tasks else _rows(kind, plugins())
+    _print(rows, as_json)
     if kind is Listed.encoders and not as_json:
         typer.echo(
-            "\nEvery backbone is an encoder too, alone or with a method: a short name (mirrorbench list backbones), "
-            "OWNER/NAME\nof the hub, or ./DIRECTORY; roberta+mirror (mirrorbench list methods).",
+            "\nA backbone stands alone (a ladder of rows) or with a method: roberta+mirror. OWNER/NAME of the hub and "
+            "./DIRECTORY\nare backbones too.",
             err=True,
         )
 
 
 def list_plugins(as_json: Json = False, plugin: PluginFiles = None) -> None:
-    """Installed plugins, where they come from, and their hooks."""
-    from mirrorbench.runs.builtin import plugins
+    """The same as mirrorbench list plugins."""
+    list_registered(Listed.plugins, as_json=as_json)
 
-    _print(plugins().listing(), as_json)
+
+def _tasks(
+    registered: Plugins, data_dir: Path | None, suite: str, level: str, language: str, here: bool
+) -> list[dict[str, Any]]:  # fmt: skip
+    from mirrorbench.core.errors import unknown_name
+    from mirrorbench.data.cardfile import builtin_suites
+    from mirrorbench.data.store import DataStore
+
+    suites, store, rows = builtin_suites(), DataStore(data_dir), []
+    known = {
+        "suite": list(suites), "level": list(LEVELS),
+        "language": sorted({code for entry in registered.tasks for code in entry.value.languages}),
+    }  # fmt: skip
+    for kind, name in (("suite", suite), ("level", level), ("language", language)):
+        if name and name not in known[kind]:
+            raise unknown_name(kind, name, known[kind])
+    for entry in registered.tasks:
+        task, card = entry.value, getattr(entry.value, "card", None)
+        if (suite and entry.name not in suites[suite]) or (level and task.level != level):
+            continue
+        if (language and language not in task.languages) or (
+            here and card and set(store.status(card).values()) != {"present"}
+        ):
+            continue
+        rows.append({
+            "name": entry.name, "level": task.level, "languages": list(task.languages), "metric": task.main_metric,
+            "suites": [name for name, members in suites.items() if entry.name in members],
+            "description": entry.description, "plugin": entry.origin,
+        })  # fmt: skip
+    return rows
 
 
 def _rows(kind: Listed, registered: Plugins) -> list[dict[str, Any]]:
+    if kind is Listed.plugins:
+        return registered.listing()
     if kind is Listed.suites:
-        from mirrorbench.data.cardfile import builtin_suites
+        from mirrorbench.data.cardfile import cards_folder, read_suites
 
-        return [{"name": name, "tasks": list(tasks)} for name, tasks in builtin_suites().items()]
+        suites = read_suites(cards_folder() / "suites.yaml")
+        return [{"name": name, "measures": s.measures, "tasks": list(s.tasks)} for name, s in suites.items()]
     if kind is Listed.tables:
         from mirrorbench.reports.papers.tables import paper_tables
 
@@ -115,14 +177,20 @@ def _rows(kind: Listed, registered: Plugins) -> list[dict[str, Any]]:
             }
             for b in BACKBONES.values()
         ]  # fmt: skip
-    rows = []
-    for entry in getattr(registered, kind.value):
-        row: dict[str, Any] = {"name": entry.name}
-        if kind is Listed.tasks:
-            task = entry.value
-            row |= {"level": task.level, "languages": list(task.languages), "metric": task.main_metric}
-        rows.append(row | {"description": entry.description, "plugin": entry.origin})
-    return rows
+    if kind is Listed.encoders:
+        from mirrorbench.models.backbones import BACKBONES
+
+        backbones = [b for b in BACKBONES.values() if b.name not in registered.encoders]
+        known = [
+            *(("system", e.name, e.description, e.origin) for e in registered.encoders),
+            *(("backbone", b.name, b.label, "mirrorbench.models.backbones") for b in backbones),
+            *(("method", f"+{e.name}", e.description, e.origin) for e in registered.methods),
+        ]
+        return [{"name": name, "kind": what, "description": d, "plugin": origin} for what, name, d, origin in known]
+    return [
+        {"name": entry.name, "description": entry.description, "plugin": entry.origin}
+        for entry in getattr(registered, kind.value)
+    ]
 
 
 def _print(rows: list[dict[str, Any]], as_json: bool) -> None:

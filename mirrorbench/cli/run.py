@@ -9,7 +9,22 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mirrorbench.cli import display
-from mirrorbench.cli.display import DataDir, Device, Offline, PlannedMemory, PluginFiles, encoders_option, tasks_option
+from mirrorbench.cli.completion import complete
+from mirrorbench.cli.display import (
+    HOW,
+    OUTPUT,
+    WHAT,
+    WHERE,
+    DataDir,
+    Device,
+    EvalPrecision,
+    Offline,
+    PlannedMemory,
+    PluginFiles,
+    Precision,
+    encoders_option,
+    tasks_option,
+)
 from mirrorbench.cli.lacking import summary
 from mirrorbench.core.errors import DataFormatError, UsageError
 from mirrorbench.core.specs import split_names
@@ -26,44 +41,52 @@ EMBEDDED_SEEDS = 3
 # fmt: off
 _GridName = Annotated[str | None, typer.Argument(
     metavar="GRID.yaml", help="A grid file, or the name of one that comes with the package (mirror-bert-table12); "
-    "options replace what it says, --encoder the backbones.")]
+    "options replace what it says, --encoder the backbones.", autocompletion=complete("grids"))]
 _Encoders = Annotated[list[str] | None, encoders_option(
-    "BACKBONE[@REVISION][+METHOD][:KEY=VALUE,...]; a bare backbone is the ladder. May be repeated.",
+    "BACKBONE[+METHOD][:KEY=VALUE,...], also BACKBONE@REVISION; a bare backbone is the ladder. May be repeated.",
     "tiny, the model inside the package")]
 _Tasks = Annotated[list[str] | None, tasks_option(
     "Tasks and suites. Some tasks take options: bli-en-fr:train=1k,self_learning=5.",
     "quick, the data inside the package")]
 _Seeds = Annotated[int | None, typer.Option(
-    min=1, help="Runs of each tuned encoder.", show_default="1; 3 without --encoder and --tasks")]
+    min=1, help="Runs of each tuned encoder.", show_default="1; 3 without --encoder and --tasks",
+    rich_help_panel=WHAT)]
 _CorpusName = Annotated[str, typer.Option(
     help="What to tune on: a corpus, a text file, or hf:OWNER/NAME@COMMIT/SPLIT#COLUMN; several joined by +.",
-    show_default="each task's own")]
-_Protocol = Annotated[str, typer.Option(help=display.PROTOCOL_HELP, show_default="paper")]
-_Precision = Annotated[str, typer.Option(help=display.PRECISION_HELP, show_default="auto")]
-_EvalPrecision = Annotated[str, typer.Option(help=display.EVAL_PRECISION_HELP, show_default="auto")]
+    show_default="each task's own", autocompletion=complete("corpora"), rich_help_panel=WHAT)]
+_Protocol = Annotated[str, typer.Option(
+    help=display.PROTOCOL_HELP, show_default="paper", autocompletion=complete("protocols"), rich_help_panel=WHAT)]
 _Rivals = Annotated[bool, typer.Option(
-    "--rivals", help="Beside each ladder what else needs no labels: transformed vectors, static ones, other methods.")]
-_Output = Annotated[Path, typer.Option("--output", "-o", help="Where results go.")]
+    "--rivals", help="Beside each ladder what else needs no labels: transformed vectors, static ones, other methods.",
+    rich_help_panel=WHAT)]
+_Output = Annotated[Path, typer.Option("--output", "-o", help="Where results go.", rich_help_panel=OUTPUT)]
+_Quiet = Annotated[bool, typer.Option(
+    "--quiet", "-q", help="No progress and no notes: the table, and what failed.", rich_help_panel=OUTPUT)]
+_Verbose = Annotated[bool, typer.Option(
+    "--verbose", "-v", help="Every reason of what failed, in full.", rich_help_panel=OUTPUT)]
 _Executor = Annotated[str, typer.Option(
-    metavar="NAME[:KEY=VALUE,...]", help="Where to compute: local, or what a plugin adds (ray, slurm).")]
+    metavar="NAME[:KEY=VALUE,...]", help="Where to compute: local, or what a plugin adds (ray, slurm).",
+    autocompletion=complete("executors"), rich_help_panel=WHERE)]
 _Workers = Annotated[int | None, typer.Option(
-    min=1, help="Worker processes.", show_default="this process, or one for each GPU of --device cuda")]
-_Address = Annotated[str, typer.Option(help="Where the executor's cluster is.", show_default="a local one")]
+    min=1, help="Worker processes.", show_default="this process, or one for each GPU of --device cuda",
+    rich_help_panel=WHERE)]
+_Address = Annotated[str, typer.Option(
+    help="Where the executor's cluster is.", show_default="a local one", rich_help_panel=WHERE)]
 _Deterministic = Annotated[bool, typer.Option(
-    "--deterministic", help="On a GPU: only algorithms that repeat bit for bit; slower.")]
+    "--deterministic", help="On a GPU: only algorithms that repeat bit for bit; slower.", rich_help_panel=HOW)]
 _DryRun = Annotated[bool, typer.Option(
-    "--dry-run", help="Show the plan, what is done and about how long the rest takes; compute nothing.")]
+    "--dry-run", help="Show the plan, what is done and about how long the rest takes; compute nothing.",
+    rich_help_panel=HOW)]
 # fmt: on
 
 
 def run(
     grid: _GridName = None, encoder: _Encoders = None, tasks: _Tasks = None, seeds: _Seeds = None,
-    corpus: _CorpusName = "", protocol: _Protocol = "", rivals: _Rivals = False, device: Device = "auto",
-    precision: _Precision = "", eval_precision: _EvalPrecision = "", data_dir: DataDir = None,
-    output: _Output = Path("results"), executor: _Executor = "local", workers: _Workers = None, address: _Address = "",
-    deterministic: _Deterministic = False, offline: Offline = False, dry_run: _DryRun = False,
-    memory: PlannedMemory = None,
-    plugin: PluginFiles = None,
+    corpus: _CorpusName = "", protocol: _Protocol = "", rivals: _Rivals = False,
+    precision: Precision = "auto", eval_precision: EvalPrecision = "auto", deterministic: _Deterministic = False,
+    dry_run: _DryRun = False, memory: PlannedMemory = None, device: Device = "auto", executor: _Executor = "local",
+    workers: _Workers = None, address: _Address = "", data_dir: DataDir = None, offline: Offline = False,
+    output: _Output = Path("results"), quiet: _Quiet = False, verbose: _Verbose = False, plugin: PluginFiles = None,
 ) -> None:  # fmt: skip
     """Train, evaluate and print the leaderboard. Without arguments: the embedded model on the embedded data.
 
@@ -81,11 +104,11 @@ def run(
     display.check_planned_memory(memory, dry_run)
     if not (grid or encoder or names):
         seeds = seeds or EMBEDDED_SEEDS
-    with display.on_interrupt_go_on(output), display.progress_display() as reporter:
+    with display.on_interrupt_go_on(output), display.progress_display(quiet, verbose) as reporter:
         session = Session(
-            output, data_dir=data_dir, device=device, precision=precision or "auto",
-            eval_precision=eval_precision or "auto", offline=offline or dry_run, deterministic=deterministic,
-            executor=executor, workers=workers, address=address, reporter=reporter,
+            output, data_dir=data_dir, device=device, precision=precision, eval_precision=eval_precision,
+            offline=offline or dry_run, deterministic=deterministic, executor=executor, workers=workers,
+            address=address, reporter=reporter,
         )  # fmt: skip
         reporter.stage("plan", 0, "")
         planned = session.plan(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mirrorbench.cli import display
+from mirrorbench.cli.completion import complete
 from mirrorbench.cli.display import Device, EncoderSpecText, Offline, PlannedMemory, PluginFiles, Precision
 from mirrorbench.core.specs import EncoderSpec, split_names
 
@@ -22,7 +23,8 @@ _TextFile = Annotated[str, typer.Argument(
 _Output = Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Where the encoder goes.")]
 _Columns = Annotated[list[str] | None, typer.Option(
     "--column", "-c", metavar="NAME,...", help="Column of the texts; two columns are pairs.")]
-_Level = Annotated[str, typer.Option(help="word, phrase, sentence or wic: picks the recipe.")]
+_Level = Annotated[str, typer.Option(help="word, phrase, sentence or wic: picks the recipe.",
+    autocompletion=complete("levels"))]
 _Seed = Annotated[int, typer.Option(min=0, help="Of the tuning, and of what is held out.")]
 _HeldOut = Annotated[int | None, typer.Option(
     "--held-out", min=0, help="Lines kept from the tuning and reported on.", show_default="500, at most 10 %")]

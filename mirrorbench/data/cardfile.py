@@ -99,11 +99,18 @@ def load_card(path: Path) -> Card:
     return cards[0]
 
 
-def read_suites(path: Path) -> dict[str, tuple[str, ...]]:
-    """Read the suites: a mapping of suite names to lists of task names."""
-    suites = read(path, dict[str, Annotated[tuple[str, ...], msgspec.Meta(min_length=1)]])
-    for name, tasks in suites.items():
-        if len(set(tasks)) != len(tasks):
+class Suite(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a suite measures, and the names of its tasks."""
+
+    measures: str
+    tasks: Annotated[tuple[str, ...], msgspec.Meta(min_length=1)]
+
+
+def read_suites(path: Path) -> dict[str, Suite]:
+    """Read the suites by name."""
+    suites = read(path, dict[str, Suite])
+    for name, suite in suites.items():
+        if len(set(suite.tasks)) != len(suite.tasks):
             raise DataFormatError(f"{path}: suite {name!r} names a task twice")
     return suites
 
@@ -233,4 +240,4 @@ def builtin_cards() -> Mapping[str, Card]:
 @lru_cache(maxsize=1)
 def builtin_suites() -> Mapping[str, tuple[str, ...]]:
     """The built-in suites: task names in table order."""
-    return MappingProxyType(read_suites(cards_folder() / "suites.yaml"))
+    return MappingProxyType({name: suite.tasks for name, suite in read_suites(cards_folder() / "suites.yaml").items()})

@@ -8,13 +8,19 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from typer._completion_classes import BashComplete
+from typer.main import get_command
 
 from mirrorbench import __version__
+from mirrorbench.cli import app
+from mirrorbench.data.cardfile import builtin_cards, builtin_suites
+from mirrorbench.runs.grids import grids_folder
 
 HEAVY = ("torch", "transformers", "scipy", "sklearn", "pandas")
 LIGHT = (
     "--help", "run --help", "leaderboard --help", "list tasks", "list methods --json", "list augmentations",
-    "list backbones", "list suites", "plugins", "data list", "tune --help", "encode --help", "doctor --help",
+    "list backbones", "list suites", "list plugins", "plugins", "data list", "tune --help", "encode --help",
+    "doctor --help",
     "cache list", "plugin new --help", "leaderboard results",
 )  # fmt: skip
 MODULES = f"""
@@ -53,7 +59,7 @@ def test_the_package_itself_is_light() -> None:
 def test_version_and_help(mirrorbench: Callable) -> None:
     assert mirrorbench("--version").out.split() == ["mirrorbench", __version__]
     said = mirrorbench("--help").assert_works()
-    for command in ("run", "leaderboard", "data", "list", "plugins"):
+    for command in ("run", "leaderboard", "data", "list", "plugin"):
         assert command in said.out
 
 
@@ -126,3 +132,66 @@ def test_completion_knows_the_commands() -> None:
         env=env, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.stdout.split() == ["encode"]
+
+
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [
+        ("run --tasks sts,xlwic-f", {"sts,xlwic-fa", "sts,xlwic-fr"}),
+        ("run -t wordle", set()),
+        ("data fetch am2ico-k", {"am2ico-ka", "am2ico-kk", "am2ico-ko"}),
+        ("run --encoder rob", {"roberta"}),
+        ("run -e roberta+mirrorw", {"roberta+mirrorwic"}),
+        ("run --corpus sts-sent", {"sts-sentences"}),
+        ("run mirrorwic-", {file.stem for file in grids_folder().glob("mirrorwic-*.yaml")}),
+        ("run --device cu", {"cuda", "cuda:0"}),
+        ("paper mirrorwic/table3", {"mirrorwic/table3"}),
+        ("paper mirrorwic --format h", {"html"}),
+        ("leaderboard --format ma", {"markdown"}),
+        ("list tasks --suite xl", {"xlwic"}),
+        ("list subj", set()),
+        ("list encod", {"encoders"}),
+    ],
+)
+def test_completion_offers_names(typed: str, offered: set[str]) -> None:
+    command, words = get_command(app), typed.split()
+    with command.make_context("mirrorbench", words[:-1], resilient_parsing=True):
+        found = BashComplete(command, {}, "mirrorbench", "_X").get_completions(words[:-1], words[-1])
+    assert {item.value for item in found} == offered
+
+
+def test_completion_imports_no_torch() -> None:
+    code = "import sys; from mirrorbench.cli.completion import _FIXED, _OF_PLUGINS, _WITHOUT_PLUGINS, names\n"
+    code += "for kind in (*_FIXED, *_WITHOUT_PLUGINS, *_OF_PLUGINS): assert names(kind), kind\n"
+    code += "assert not {'torch', 'transformers', 'scipy', 'sklearn', 'pandas'} & set(sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_encoders_are_all_that_may_stand_behind_encoder(mirrorbench: Callable) -> None:
+    kinds = {row["name"]: row["kind"] for row in json.loads(mirrorbench("list", "encoders", "--json").out)}
+    assert kinds.items() >= {"sbert": "system", "roberta": "backbone", "+mirror": "method"}.items()
+
+
+def test_tasks_are_chosen_by_suite_level_language_and_what_is_here(mirrorbench: Callable, tmp_path: Path) -> None:
+    def chosen(*options: str) -> list[str]:
+        return [row["name"] for row in json.loads(mirrorbench("list", "tasks", "--json", *options).out)]
+
+    tasks = {card.name: card for card in builtin_cards().values() if card.kind != "corpus"}
+    assert chosen() == list(tasks)
+    assert set(chosen("--suite", "sts")) == set(builtin_suites()["sts"])
+    assert chosen("--level", "wic", "--language", "de") == [
+        name for name, card in tasks.items() if card.level == "wic" and "de" in card.languages
+    ]
+    inside = chosen("--here", "--data-dir", str(tmp_path))
+    assert set(builtin_suites()["quick"]) <= set(inside) < set(tasks)
+    mirrorbench("list", "tasks", "--level", "words").assert_fails(2, "unknown level 'words'", "Did you mean word")
+    mirrorbench("list", "suites", "--here").assert_fails(2, "choose tasks")
+    (sts,) = (row for row in json.loads(mirrorbench("list", "suites", "--json").out) if row["name"] == "sts")
+    assert sts["measures"] == "similarity of two English sentences"
+
+
+def test_help_of_run_is_in_panels(mirrorbench: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
+    said = mirrorbench("run", "--help").assert_works()
+    places = [said.out.index(f"─ {panel} ─") for panel in ("What", "How", "Where", "Output")]
+    assert places == sorted(places)
+    assert "plugins " not in mirrorbench("--help").out

@@ -44,7 +44,7 @@ def test_published_and_measured_side_by_side(mirrorbench: Callable, folder: Path
     mirrorbench("paper", "mirror-bert/table3", "--results", "elsewhere").assert_works(
         ".710 ± .010", "+.064 ≠", "+.000 |"
     )
-    cells = json.loads(mirrorbench("paper", "mirror-bert/table3", "-o", "elsewhere", "-f", "json").out)["cells"]
+    cells = json.loads(mirrorbench("paper", "mirror-bert/table3", "-r", "elsewhere", "-f", "json").out)["cells"]
     measured = [cell for cell in cells if cell["measured"] is not None]
     assert [(cell["encoder"], cell["differs"]) for cell in measured] == [
         ("roberta+base:pooling=cls", False),
@@ -71,8 +71,8 @@ def test_a_document_and_a_table_of_facts(mirrorbench: Callable) -> None:
     [
         (["mirror-bert/tabel3"], "unknown table 'mirror-bert/tabel3'", "mirror-bert/table3"),
         (["table3"], "unknown table 'table3'", "mirrorwic/table3"),
-        (["mirror-bert/table3", "-f", "html"], "no format 'html'", "markdown"),
-        (["mirror-bert/table7", "--run", "-e", "tiny", "-f", "html"], "no format 'html'", "markdown"),  # at once
+        (["mirror-bert/table3", "-f", "docx"], "no format 'docx'", "markdown"),
+        (["mirror-bert/table7", "--run", "-e", "tiny", "-f", "docx"], "no format 'docx'", "markdown"),  # at once
         (["mirror-bert/table3", "--encoder", "tiny+mirror"], "more than a backbone", "--encoder tiny"),
         (["mirror-bert/table3", "--protocol", "papers"], "unknown protocol 'papers'", "paper"),
         (["mirror-bert/table3", "--standalone", "-f", "csv"], "csv has no --standalone", "latex"),
@@ -221,3 +221,13 @@ def test_what_fails_is_told_and_the_table_printed_all_the_same(mirrorbench: Call
         1, "Failed: ./nowhere+mirror"
     )
     assert ".700" in said.out
+
+
+def test_a_page_by_the_name_of_the_output(mirrorbench: Callable, folder: Path) -> None:
+    write(folder / "results", stored("roberta+mirror", "sts12", 0.710, 0))
+    assert mirrorbench("paper", "mirror-bert/table3", "--output", "table.html").assert_works().out == ""
+    page = (folder / "table.html").read_text()
+    assert page.startswith("<!DOCTYPE html>")
+    assert "<td>.710</td>" in page  # measured, below the published .646
+    assert "<script></script>" in page  # numbers printed as texts are not sorted
+    mirrorbench("paper", "--output", "table.html").assert_fails(2, "need a table")

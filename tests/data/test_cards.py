@@ -212,9 +212,9 @@ def test_a_card_that_is_not_there(tmp_path: Path) -> None:
         load_card(tmp_path / "none.yaml")
 
 
-@pytest.mark.parametrize("text", ["a: b\n", "a: []\n", "a: [x, x]\n", "a: [1]\n"])
+@pytest.mark.parametrize("text", ["a: b\n", "a: [x]\n", "[]", "[x, x]", "[1]"])
 def test_wrong_suites_are_refused(tmp_path: Path, text: str) -> None:
-    (tmp_path / "suites.yaml").write_text(text)
+    (tmp_path / "suites.yaml").write_text(text if "a" in text else f"a: {{measures: x, tasks: {text}}}\n")
     with pytest.raises(DataFormatError):
         read_suites(tmp_path / "suites.yaml")
 

@@ -22,7 +22,7 @@ from mirrorbench.core.specs import EncoderSpec
 from mirrorbench.reports.leaderboard import mean_over_seeds, provenance_notes, without_repeats
 from mirrorbench.reports.papers.tables import SCALES, FactTable, PaperTable, Printed
 from mirrorbench.reports.papers.targets import AskedAnalysis, Target
-from mirrorbench.reports.renderers import latex, markdown, number
+from mirrorbench.reports.renderers import html, latex, markdown, number
 from mirrorbench.reports.table import Column, Row, Score, Table
 from mirrorbench.runs.plan import Request
 from mirrorbench.runs.results import Result
@@ -366,6 +366,7 @@ def _cells(content: MeasuredTable) -> list[dict[str, Any]]:
 PAPER_FORMATS: dict[str, Callable[..., str]] = {
     "markdown": lambda content: markdown(as_table(content)),
     "latex": lambda content, **options: latex(as_table(content), **options),
+    "html": lambda content: html(as_table(content)),
     "csv": _comma_separated,
     "json": _json,
 }

@@ -25,11 +25,17 @@ from mirrorbench.reports.table import DIGITS, Table, to_object
 
 
 def html(table: Table) -> str:
-    """A self-contained page: sort by column, filter by suite, level, language and encoder, copy the shown rows."""
+    """A self-contained page: sort by column, filter by suite, level, language and encoder, copy the shown rows.
+
+    A table of texts, as those of the papers with measured values, is shown without these.
+    """
     folder = files("mirrorbench.reports.renderers") / "template"
     style, script = ((folder / f"page.{name}").read_text(encoding="utf-8") for name in ("css", "js"))
     # "<" could end the script element; U+2028 and U+2029, line ends in JavaScript, are escaped as not ASCII.
-    data = json.dumps(_data(table), ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+    if any(score and score.text for row in table.rows for score in row.scores):
+        script, data = "", "null"
+    else:
+        data = json.dumps(_data(table), ensure_ascii=True, allow_nan=False, separators=(",", ":"))
     for char in "<>&":
         data = data.replace(char, f"\\u{ord(char):04x}")
     return render_template(
