@@ -65,7 +65,7 @@ class Session:
 
     def plan(
         self, encoders: Specs = (), tasks: str | Sequence[str] = (), *, seeds: int | None = None, corpus: str = "",
-        protocol: str = "", grid: str = "", rivals: bool = False, fetch: bool = True,
+        protocol: str = "", grid: str = "", rivals: bool = False, limit: int = 0, fetch: bool = True,
     ) -> RunPlan:  # fmt: skip
         """What ``run`` with the same arguments would compute; with ``fetch=False`` nothing is downloaded for it."""
         from mirrorbench.runs.plan import Request, RunPlan
@@ -76,7 +76,7 @@ class Session:
             columns = expand_tasks(names or ["quick"], space.plugins)
             specs = specs or (EncoderSpec("tiny"),)
             runs = tuple(range(1 if seeds is None else seeds))
-            request = Request(specs, columns, runs, corpus, protocol or "paper", rivals=rivals)
+            request = Request(specs, columns, runs, corpus, protocol or "paper", rivals=rivals, limit=limit)
             return RunPlan(space.plan(request, fetch=fetch), columns)
         from mirrorbench.runs import grids
 
@@ -90,11 +90,12 @@ class Session:
             protocol=protocol, rivals=rivals, **{key: value for key, value in precisions.items() if value != "auto"},
         )  # fmt: skip
         columns = tuple(dict.fromkeys(task for _, request in read.requests for task in request.tasks))
+        read = replace(read, requests=tuple((block, replace(one, limit=limit)) for block, one in read.requests))
         return RunPlan(grids.plan_grid(read, space, fetch), columns, read.title)
 
     def run(
         self, encoders: Specs = (), tasks: str | Sequence[str] = (), *, seeds: int | None = None, corpus: str = "",
-        protocol: str = "", grid: str = "", rivals: bool = False,
+        protocol: str = "", grid: str = "", rivals: bool = False, limit: int = 0,
     ) -> Leaderboard:  # fmt: skip
         """Train, evaluate and store; what is stored already is not computed again.
 
@@ -108,6 +109,8 @@ class Session:
             grid: a grid file, or the name of one that comes with the package.
             rivals: add to each ladder what else needs no labels: transformed vectors (``post=``), static ones
                 (``+static``), and the methods that declare themselves rivals.
+            limit: a smoke run: only so many items of each task (of each split), the first ones. Its results are no
+                scores of the tasks: they say so and lie in the folder ``limit-N``.
 
         Returns:
             The leaderboard; ``run(...)["stsb"]`` is the score of a single encoder, ``to_frame()`` a DataFrame.
@@ -116,7 +119,9 @@ class Session:
             UsageError: the request is wrong. What fails later is among ``failures``, and stops nothing else.
         """
         return self.execute(
-            self.plan(encoders, tasks, seeds=seeds, corpus=corpus, protocol=protocol, grid=grid, rivals=rivals)
+            self.plan(
+                encoders, tasks, seeds=seeds, corpus=corpus, protocol=protocol, grid=grid, rivals=rivals, limit=limit
+            )
         )
 
     def execute(self, run: RunPlan) -> Leaderboard:
@@ -198,7 +203,7 @@ class Session:
         plugins, folders = self.workspace.plugins, [Path(f) for f in results] or [self.workspace.results.root]
         if len(folders) > 2:
             raise UsageError(f"--results was given {len(folders)} times", "Once for both, or twice: A's, then B's.")
-        one, other = results_of(first, folders[0], protocol), results_of(second, folders[-1], protocol)
+        one, other = (results_of(s, folders[i], protocol, plugins) for s, i in ((first, 0), (second, -1)))
         if first == second and len(folders) == 1:
             raise UsageError(f"{first} is compared with itself", "Name another encoder, or two folders: -r OLD -r NEW")
         names = expand_tasks(as_names(tasks), plugins) or tuple(dict.fromkeys(e.result.task for e in (*one, *other)))

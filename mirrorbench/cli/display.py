@@ -240,7 +240,7 @@ class Display(Reporter):
             return
         again = f", {self.cached} of them from earlier runs" if self.cached else ""
         written = (root / "leaderboard.md").is_file()  # mirrorbench paper writes none
-        tables = "; table also in leaderboard.md and leaderboard.tex" if written else ""
+        tables = "; the table of all that is there: leaderboard.md, leaderboard.tex" if written else ""
         count = f"{len(outcome.results)} result{'s' if len(outcome.results) > 1 else ''}"
         stderr.print(Text(f"{count} in {root}{again}{tables}"), soft_wrap=True)
 

@@ -105,10 +105,9 @@ def list_registered(
     """
     from mirrorbench.runs.builtin import plugins
 
-    chosen = {"suite": suite, "level": level, "language": language, "here": here}
-    if kind is not Listed.tasks and any(chosen.values()):
+    if kind is not Listed.tasks and (suite or level or language or here):
         raise UsageError("--suite, --level, --language and --here choose tasks", "mirrorbench list tasks")
-    rows = _tasks(plugins(), data_dir, **chosen) if kind is Listed.tasks else _rows(kind, plugins())
+    rows = _tasks(plugins(), data_dir, suite, level, language, here) if kind is Listed.tasks else _rows(kind, plugins())
     _print(rows, as_json)
     if kind is Listed.encoders and not as_json:
         typer.echo(

@@ -26,14 +26,16 @@ from mirrorbench.cli.display import (
     tasks_option,
 )
 from mirrorbench.cli.lacking import summary
-from mirrorbench.core.errors import DataFormatError, UsageError
+from mirrorbench.core.errors import DataFormatError, MirrorbenchError, UsageError
 from mirrorbench.core.specs import split_names
 
 if TYPE_CHECKING:
+    from mirrorbench.reports.leaderboard import Leaderboard
     from mirrorbench.runs.cells import Cell
     from mirrorbench.runs.plan import Plan
     from mirrorbench.runs.results import ResultStore
     from mirrorbench.runs.workspace import Workspace
+    from mirrorbench.session import Session
 
 EMBEDDED_SEEDS = 3
 """Runs of each tuned encoder on the data inside the package, where no encoder and no task is named."""
@@ -59,6 +61,9 @@ _Protocol = Annotated[str, typer.Option(
 _Rivals = Annotated[bool, typer.Option(
     "--rivals", help="Beside each ladder what else needs no labels: transformed vectors, static ones, other methods.",
     rich_help_panel=WHAT)]
+_Limit = Annotated[int | None, typer.Option(
+    metavar="N", min=1, help="A smoke run: only the first items of each task. The results are no scores of the tasks, "
+    "and lie in a folder of their own.", show_default="all", rich_help_panel=WHAT)]
 _Output = Annotated[Path, typer.Option("--output", "-o", help="Where results go.", rich_help_panel=OUTPUT)]
 _Quiet = Annotated[bool, typer.Option(
     "--quiet", "-q", help="No progress and no notes: the table, and what failed.", rich_help_panel=OUTPUT)]
@@ -82,7 +87,7 @@ _DryRun = Annotated[bool, typer.Option(
 
 def run(
     grid: _GridName = None, encoder: _Encoders = None, tasks: _Tasks = None, seeds: _Seeds = None,
-    corpus: _CorpusName = "", protocol: _Protocol = "", rivals: _Rivals = False,
+    corpus: _CorpusName = "", protocol: _Protocol = "", rivals: _Rivals = False, limit: _Limit = None,
     precision: Precision = "auto", eval_precision: EvalPrecision = "auto", deterministic: _Deterministic = False,
     dry_run: _DryRun = False, memory: PlannedMemory = None, device: Device = "auto", executor: _Executor = "local",
     workers: _Workers = None, address: _Address = "", data_dir: DataDir = None, offline: Offline = False,
@@ -96,6 +101,7 @@ def run(
 
     `mirrorbench run mirror-bert-table12 --encoder tiny --dry-run`
     """  # fmt: skip
+    from mirrorbench.runs.results import limited
     from mirrorbench.session import Session
 
     names = split_names(tasks or [])
@@ -113,18 +119,33 @@ def run(
         reporter.stage("plan", 0, "")
         planned = session.plan(
             encoder or (), names, seeds=seeds, corpus=corpus, protocol=protocol, grid=grid or "", rivals=rivals,
-            fetch=not dry_run,
+            fetch=not dry_run, limit=limit or 0,
         )  # fmt: skip
         if dry_run:
             _print_plan(planned.plan, session.workspace, offline, memory)
             return
         board = session.execute(planned)
+    folder = limited(output, limit or 0)
     if board.results:
         display.print_table(board.table)
+        stored = _all_stored(session, board, folder)
         for suffix, format_ in ((".md", "markdown"), (".tex", "latex")):
-            display.print_or_write(board.render(format_), output / f"leaderboard{suffix}")
-    reporter.finish(board, output)
+            display.print_or_write(stored.render(format_), folder / f"leaderboard{suffix}")
+    reporter.finish(board, folder)
     raise typer.Exit(1 if board.failures else 0)
+
+
+def _all_stored(session: Session, board: Leaderboard, folder: Path) -> Leaderboard:
+    """The table of all results in a folder; that of a run where there are no others."""
+    from mirrorbench.runs.results import read_results
+
+    try:
+        if {result.cell_id for result in read_results(folder)} <= {result.cell_id for result in board.results}:
+            return board
+        return session.leaderboard(folder, allow_mixed=True)
+    except MirrorbenchError as error:  # in a file of another run
+        typer.echo(f"leaderboard.md and leaderboard.tex hold this run alone: {error.message}", err=True)
+        return board
 
 
 def _print_plan(plan: Plan, space: Workspace, offline: bool, memory: float | None) -> None:

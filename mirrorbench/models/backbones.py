@@ -131,7 +131,10 @@ def check_name(spec: EncoderSpec, systems: Iterable[str] = ()) -> None:
 def label(spec: EncoderSpec) -> str:
     """The backbone's name in tables: the papers' name for a short name, else the hub id or the path's last part."""
     known = BACKBONES.get(spec.backbone)
-    return known.label if known else Path(spec.backbone).expanduser().resolve().name if spec.is_path else spec.backbone
+    if known or not spec.is_path:
+        return known.label if known else spec.backbone
+    # As it is written, and not the name of what a link points at.
+    return os.path.basename(os.path.abspath(os.path.expanduser(spec.backbone)))
 
 
 def presets(spec: EncoderSpec, method: str, level: str) -> dict[str, Value]:
@@ -240,9 +243,12 @@ def _from_package(known: Backbone) -> Path:
 def _local(path: Path, spec: EncoderSpec) -> Path:
     if not os.path.isdir(path):  # unlike Path.is_dir, it accepts a name that is too long for the file system
         instead = "it is a file" if os.path.isfile(path) else "there is no such directory"
+        siblings = [one.name for one in path.parent.iterdir() if one.is_dir()] if path.parent.is_dir() else []
+        near = get_close_matches(path.name, siblings, n=1, cutoff=_NEAR)
+        meant = f"Did you mean {path.parent / near[0]}? " if near else ""
         raise ModelUnavailableError(
             f"backbone {spec.backbone}: {instead}" if len(spec.backbone) < 300 else "a backbone's path is too long",
-            "A backbone is a directory; word vectors in a file are static:path=FILE.",
+            f"{meant}A backbone is a directory; word vectors in a file are static:path=FILE.",
         )
     if not any((path / name).is_file() for name in ("config.json", ADAPTER)):
         raise ModelUnavailableError(

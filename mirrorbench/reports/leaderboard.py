@@ -269,6 +269,9 @@ def provenance_notes(results: Sequence[Result], metrics: Collection[str] = ()) -
     if seeds := sorted({len(found) for found in of_cells.values()} - {1}):
         notes.append(f"± sample standard deviation over {' or '.join(map(str, seeds))} seeds")
     lines = ["; ".join(notes) + "."] if notes else []
+    if limits := sorted({str(result.limit) for result in results if result.limit}):
+        first = f"the first {' or '.join(limits)} items"
+        lines = [f"A smoke run, on {first} of each task alone: no scores of the tasks.", *lines]
     if len({tuple(sorted(tasks)) for tasks in corpora.values()}) > 1:  # tasks of one row differ in their corpus
         named = (f"{corpus} for {_first_names(list(tasks))}" for corpus, tasks in sorted(corpora.items()))
         lines.append(f"{used.capitalize()}: {'; '.join(named)}.")

@@ -8,12 +8,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mirrorbench.core.errors import DataFormatError, UsageError, unknown_name
+from mirrorbench.core.errors import DataFormatError, MirrorbenchError, UsageError, unknown_name
 from mirrorbench.core.specs import EncoderSpec, parse_spec
+from mirrorbench.models.transformations import split_post
 from mirrorbench.reports.leaderboard import Leaderboard, build_table, in_column_order, mixtures, without_repeats
 from mirrorbench.reports.table import Table, read_table
 from mirrorbench.runs.results import Result, read_result, result_files
-from mirrorbench.runs.rows import place_of_row
+from mirrorbench.runs.rows import place_of_row, resolve_recipe
+from mirrorbench.training.recipes import RECIPE_KEYS
 
 if TYPE_CHECKING:
     from mirrorbench.core.plugins import Plugins
@@ -45,11 +47,15 @@ def read_stored(folders: Sequence[Path]) -> list[Stored]:
     return [Stored(read_result(path), path) for folder in folders for path in result_files(folder)]
 
 
-def results_of(spec: str, folder: Path, protocol: str) -> list[Stored]:
-    """The results of one encoder in a folder under one protocol (empty: the only one)."""
-    name = str(parse_spec(spec))
+def results_of(spec: str, folder: Path, protocol: str, plugins: Plugins) -> list[Stored]:
+    """The results of one encoder in a folder under one protocol (empty: the only one).
+
+    Where none was stored under this spec, those of one that means the same (``tiny+base``: mean pooling).
+    """
+    name = str(wanted := parse_spec(spec))
     known = [entry for entry in read_stored([folder]) if protocol in ("", entry.result.protocol)]
     own = [entry for entry in known if entry.result.spec == name]
+    own = own or [entry for entry in known if _same(wanted, entry.result, plugins)]
     if not own:
         specs = sorted({entry.result.spec for entry in known})
         raise unknown_name(f"encoder among the results in {folder}:", name, specs)
@@ -57,6 +63,23 @@ def results_of(spec: str, folder: Path, protocol: str) -> list[Stored]:
     if len(protocols) > 1:
         raise UsageError(f"{name} has results of the protocols {' and '.join(protocols)}", "Choose one with --protocol")
     return own
+
+
+def _same(wanted: EncoderSpec, result: Result, plugins: Plugins) -> bool:
+    """Whether a spec means that of a result: they differ in keys of the recipe alone, and have the same recipe."""
+    spec, level = parse_spec(result.spec), str(result.cell.get("level", ""))
+    differing = {key for key, _ in set(spec.params) ^ set(wanted.params)}
+    alike = replace(spec, params=()) == replace(wanted, params=()) and spec.method in plugins.methods
+    if not alike or not differing <= {*RECIPE_KEYS, *plugins.augmentations.names()}:
+        return False
+    level = plugins.methods[spec.method].levels.get(level, level)
+    try:
+        one, other = (
+            resolve_recipe(split_post(s, True)[0], level, "", result.protocol, plugins) for s in (spec, wanted)
+        )
+    except MirrorbenchError:
+        return False
+    return one == other
 
 
 @dataclass(frozen=True)

@@ -137,6 +137,8 @@ class Cell:
     data: tuple[tuple[str, str], ...]
     """Checksums of the task's files by name."""
     task_version: int
+    limit: int = 0
+    """How many items of the task are scored, from the first on; 0 for all."""
 
     def identity(self) -> dict[str, Any]:
         """What determines the cell's numbers."""
@@ -152,6 +154,7 @@ class Cell:
             "seed": self.seed,
             "computation": COMPUTATION,
             **({"post": self._post()} if self.model.posts else {}),
+            **({"limit": self.limit} if self.limit else {}),
         }
 
     def _post(self) -> dict[str, Any]:

@@ -44,6 +44,7 @@ class Request:
         precision: of tuning: ``fp32``, ``bf16``, ``fp16``, or ``auto`` for the workspace's.
         eval_precision: likewise, of evaluation.
         rivals: whether a ladder has rows of what else needs no labels: transformed vectors, static ones, other methods.
+        limit: how many items of each task are scored, from the first on; 0 for all.
     """
 
     encoders: tuple[EncoderSpec, ...]
@@ -54,6 +55,7 @@ class Request:
     precision: str = "auto"
     eval_precision: str = "auto"
     rivals: bool = False
+    limit: int = 0
 
     def __post_init__(self) -> None:
         if self.protocol not in PROTOCOLS:
@@ -199,11 +201,14 @@ class Planner:
         return self._once(key, lambda: backbones.locate(spec, language, self.workspace.offline))
 
     def _cells(self, request: Request, spec: EncoderSpec, task: Task) -> list[Cell]:
+        if spec.is_path:  # before anything is fetched
+            self._located(spec, task.languages[0])
         data = self._once(("data", task.name), lambda: self._identified(task))
         return [
             Cell(
                 spec, task.name, task.level, model.seed, model, pooling,
                 self.precision(request, "encoding", model.path), request.protocol, data, task.version,
+                request.limit,
             )
             for model, pooling in self._task_models(request, spec, task)
         ]  # fmt: skip

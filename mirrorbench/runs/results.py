@@ -33,6 +33,8 @@ _logger = logging.getLogger(__name__)
 
 ANALYSES_FOLDER = "analyses"
 """Folder of the analyses that stand in the papers' tables, within that of the results."""
+_APART = re.compile(rf"{ANALYSES_FOLDER}|limit-\d+")
+"""Folders of what are no scores of tasks; those of smoke runs are named after the number of items."""
 RESULT_SCHEMA = 1
 """Version of the result file's layout."""
 
@@ -101,6 +103,11 @@ class Result:
         return str(self.cell["protocol"])
 
     @property
+    def limit(self) -> int:
+        """How many items of the task were scored at most, in a smoke run; 0: all."""
+        return int(self.data.get("limit", 0))
+
+    @property
     def evaluated_in(self) -> str:
         """The numeric precision of the evaluation, which the results of one table must share."""
         return str(self.cell["precision"]["encoding"])
@@ -115,6 +122,11 @@ class Result:
     def to_json(self) -> dict[str, Any]:
         """The object of the result file."""
         return {f.name: getattr(self, f.name) for f in fields(self)}
+
+
+def limited(root: Path, limit: int) -> Path:
+    """The folder of the results of so many items a task; 0: of all, which is the folder itself."""
+    return root / f"limit-{limit}" if limit else root
 
 
 def slug(spec: EncoderSpec, protocol: str = "paper") -> str:
@@ -146,7 +158,12 @@ class ResultStore:
 
     def path(self, cell: Cell) -> Path:
         """The path of the cell's result, stored or not."""
-        return self.root / slug(cell.spec, cell.protocol) / _directory_name(cell.task) / f"seed-{cell.seed}.json"
+        return (
+            limited(self.root, cell.limit)
+            / slug(cell.spec, cell.protocol)
+            / _directory_name(cell.task)
+            / f"seed-{cell.seed}.json"
+        )
 
     def places(self, cell: Cell) -> tuple[Path, Path]:
         """Where the result of exactly this cell may lie: in its place, or moved aside."""
@@ -275,7 +292,7 @@ def read_results(root: Path) -> Iterator[Result]:
 def result_files(root: Path) -> list[Path]:
     """The files that ``read_results`` reads."""
     found = (path for path in sorted(root.rglob("seed-*.json")) if re.fullmatch(r"seed-\d+\.json", path.name))
-    return [path for path in found if path.relative_to(root).parts[0] != ANALYSES_FOLDER]
+    return [path for path in found if not _APART.fullmatch(path.relative_to(root).parts[0])]
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,10 +46,11 @@ class _Reading(NamedTuple):
     task: str
     protocol: str
     of_target: bool
+    limit: int
 
     @classmethod
     def of(cls, cell: Cell) -> _Reading:
-        return cls(cell.task, cell.protocol, cell.pooling is not None and cell.pooling.of_target)
+        return cls(cell.task, cell.protocol, cell.pooling is not None and cell.pooling.of_target, cell.limit)
 
 
 @dataclass(frozen=True)
@@ -119,7 +120,7 @@ class Runner:
     def _read_task(self, reading: _Reading) -> None:
         if reading not in self._read:
             task, data = self.tasks[reading.task].reading(reading.protocol, reading.of_target), self.workspace.data
-            items = task.load(data)
+            items = task.first(task.load(data), reading.limit) if reading.limit else task.load(data)
             # Files without a published checksum are hashed when they are read: perhaps others than at planning.
             checksums = tuple(sorted(task.identity(data).items()))
             self._read[reading] = _TaskInputs(task, items, task.inputs(items), checksums)
@@ -245,7 +246,7 @@ class Runner:
             n_items=len(scores.ids),
             coverage=scores.coverage,
             seconds={name: round(value, 4) for name, value in seconds.items()},
-            data={"version": task.version, "files": dict(cell.data)},
+            data={"version": task.version, "files": dict(cell.data)} | ({"limit": cell.limit} if cell.limit else {}),
             encoder=_description(encoder, cell.pooling, vectors.array.shape[1])
             | {"weights": cell.model.fingerprint, "revision": cell.spec.revision, "texts": len(distinct)}
             | lost,

@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mirrorbench.core.errors import unknown_name
+from mirrorbench.core.errors import UsageError, unknown_name
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.specs import LEVELS, EncoderSpec, Value, parse_params
 from mirrorbench.data.store import DataStore
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from mirrorbench.runs.plan import Plan, Request
     from mirrorbench.runs.runner import Runner
 
+IN_PACKAGES = {"ray": "mirrorbench-ray", "slurm": "mirrorbench-slurm"}
+"""Executors that are installed by themselves."""
 _ENVIRONMENT = (
     "MIRRORBENCH_DISABLE_PLUGINS", "MIRRORBENCH_STRICT_PLUGINS", "HF_HUB_OFFLINE", "HF_HOME", "HF_HUB_CACHE",
     "HF_ENDPOINT",
@@ -80,6 +82,9 @@ class Workspace:
         waiting = let_threads_sleep()
         registered = plugins or of_the_process()
         name, _, tail = executor.partition(":")
+        if name in IN_PACKAGES and name not in registered.executors:
+            hint = "pip install {0}, or from a clone: pip install ./plugins/{0}".format(IN_PACKAGES[name])
+            raise UsageError(f"the executor {name} is in a package that is not installed", hint)
         registered.executors.entry(name)
         options = dict(parse_params(tail, executor))
         options |= {} if workers is None else {"workers": workers}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import isfinite
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypedDict, TypeV
 import msgspec
 import numpy as np
 
-from mirrorbench.core.errors import DataFormatError, PluginError
+from mirrorbench.core.errors import DataFormatError, PluginError, UsageError
 from mirrorbench.core.identity import checksum
 from mirrorbench.data.cards import whole_number
 from mirrorbench.data.formats import parse
@@ -153,6 +154,26 @@ class Task(ABC):
             vocabulary: the encoder's words of a language, the most frequent first.
         """
         return items
+
+    def first(self, items: Any, limit: int) -> Any:
+        """The first items, for a smoke run; by default of a sequence, so many of each of its splits.
+
+        Args:
+            items: what ``load`` returned; not changed.
+            limit: how many.
+
+        Raises:
+            UsageError: the items are no sequence.
+        """
+        if not isinstance(items, Sequence):
+            raise UsageError(f"the task {self.name} has no first items", "Run it without --limit.")
+        seen: Counter[str] = Counter()
+        kept = []
+        for item in items:
+            split = getattr(item, "split", "")
+            seen[split] += 1
+            kept += [item] if seen[split] <= limit else []
+        return kept
 
     @abstractmethod
     def inputs(self, items: Any) -> list[TextInput]:

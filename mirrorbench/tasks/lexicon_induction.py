@@ -182,6 +182,10 @@ class LexiconInduction(TaskKind[Lexicon]):
         """The checked dictionaries, in lower case."""
         return _lowered(super().load(data))
 
+    def first(self, items: Lexicon, limit: int) -> Lexicon:
+        """The first pairs of both parts, and the first further words."""
+        return Lexicon(items.train[:limit], items.test[:limit], items.source_words[:limit], items.target_words[:limit])
+
     def check(self, items: Lexicon) -> None:
         """There are training pairs and test pairs."""
         if not items.train or not items.test:

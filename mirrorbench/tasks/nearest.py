@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -51,6 +52,17 @@ class EntityLinking(TaskKind[Sequence[Linking]]):
             texts += [repr((mention.id, mention.parts, sorted(mention.gold))) for mention in linking.mentions]
             texts.append(_dictionary_checksum([linking]))
         return "".join(texts)
+
+    def first(self, items: Sequence[Linking], limit: int) -> list[Linking]:
+        """The first mentions of each fold, and of its dictionary their names and as many others."""
+        cut = []
+        for part in items:
+            mentions = part.mentions[:limit]
+            gold = frozenset[str]().union(*(mention.gold for mention in mentions))
+            rows = [i for i, ids in enumerate(part.ids) if i < limit or ids & gold]
+            names, ids = tuple(part.names[i] for i in rows), tuple(part.ids[i] for i in rows)
+            cut.append(replace(part, mentions=mentions, names=names, ids=ids))
+        return cut
 
     def check(self, items: Sequence[Linking]) -> None:
         """Each fold has mentions and names, and ids of mentions are unique."""
@@ -165,6 +177,12 @@ class SenseDisambiguation(TaskKind[Disambiguation]):
             (word.id, word.target, word.candidates, sorted(word.gold), *word.contexts) for word in items.occurrences
         ]
         return repr((words, dict(items.senses)))
+
+    def first(self, items: Disambiguation, limit: int) -> Disambiguation:
+        """The first words, with the senses of these."""
+        words = items.occurrences[:limit]
+        used = {name for word in words for name in word.contexts or word.candidates}
+        return Disambiguation(words, {name: sense for name, sense in items.senses.items() if name in used})
 
     def check(self, items: Disambiguation) -> None:
         """Ids are unique, candidates have contexts, and right senses are candidates."""

@@ -96,3 +96,15 @@ def test_what_cannot_be_compared(mirrorbench: Callable, results: Path, arguments
 def test_results_without_predictions(mirrorbench: Callable, results: Path) -> None:
     (results / "bad" / "cats" / "seed-0.npz").unlink()
     mirrorbench("compare", "good", "bad", "--resamples", "200").assert_fails(1, "the predictions of")
+
+
+def test_an_encoder_is_found_by_another_spec_of_the_same_meaning(mirrorbench: Callable, folder: Path) -> None:
+    rng = np.random.default_rng(0)
+    gold = rng.normal(size=80)
+    for spec in ("tiny+base:pooling=mean", "tiny+mirror"):
+        correlated(folder / "results", spec, "cats", gold, gold + rng.normal(size=80))
+    exact = mirrorbench("compare", "tiny+mirror", "tiny+base:pooling=mean", "--resamples", "200").assert_works()
+    other = mirrorbench("compare", "tiny+mirror:span_mask=0", "tiny+base", "--resamples", "200").assert_works()
+    assert other.out.splitlines()[3:] == exact.out.splitlines()[3:]
+    for spec in ("tiny+base:pooling=cls", "tiny+base:max_length=9", "tiny+mirror:span_mask=3", "bert+base"):
+        mirrorbench("compare", "tiny+mirror", spec).assert_fails(2, "unknown encoder among the results")

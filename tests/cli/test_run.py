@@ -361,3 +361,46 @@ def test_a_disk_that_is_full_is_one_message(toys: Callable, folder: Path, full_d
     said = toys("--encoder", "letters", *CATS_AND_DOGS).assert_fails(1)
     assert said.err.count("No space left on device") == 1
     assert "Free some space" in said.err
+
+
+def test_the_file_holds_the_table_of_all_results(mirrorbench: Callable, folder: Path) -> None:
+    where = ("--tasks", "quick-sts", "--offline")
+    file = folder / "results" / "leaderboard.md"
+    one = mirrorbench("run", "-e", "tiny+base:pooling=mean", *where).assert_works()
+    assert file.read_text() == one.out
+    two = mirrorbench("run", "-e", "tiny+base:pooling=cls", *where, "-q").assert_works()
+    assert two.err == ""
+    assert "tiny-mp" not in two.out
+    assert {"tiny-mp", "tiny-CLS"} <= {line.split("|")[1].strip() for line in file.read_text().splitlines()[2:4]}
+    cut = mirrorbench("run", "-e", "tiny+base:pooling=cls", *where, "--limit", "20").assert_works("A smoke run")
+    assert (folder / "results" / "limit-20" / "leaderboard.md").read_text() == cut.out
+    assert "smoke" not in file.read_text()
+    (folder / "results" / "seed-9.json").write_text("{")  # of another run
+    said = mirrorbench("run", "-e", "tiny+base:pooling=cls", *where).assert_works()
+    assert "hold this run alone" in said.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "messages"),
+    [
+        (["-e", "./modle"], 1, ("backbone ./modle: there is no such directory", "Did you mean model?")),
+        (["-e", "robreta"], 2, ("unknown encoder 'robreta'", "Did you mean roberta?")),
+        (["-e", "tiny", "--executor", "ray"], 2, ("ray is in a package", "pip install mirrorbench-ray")),
+    ],
+)
+def test_mistypes_are_told_before_anything_is_fetched(
+    mirrorbench: Callable, folder: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], code: int,
+    messages: tuple[str, ...],
+) -> None:  # fmt: skip
+    (folder / "model").mkdir()
+    monkeypatch.setattr("mirrorbench.data.store.DataStore.resolve", lambda *_: pytest.fail("data are fetched"))
+    monkeypatch.setattr("mirrorbench.runs.workspace.IN_PACKAGES", {"ray": "mirrorbench-ray"})
+    mirrorbench("run", *arguments, "-t", "stsb").assert_fails(code, *messages, out="")
+
+
+def test_verbose_tells_every_reason(mirrorbench: Callable, folder: Path) -> None:
+    where = ("-e", "tiny+base", "-t", "stsb,sts12", "--offline", "--data-dir", str(folder / "none"))
+    short = mirrorbench("run", *where).assert_fails(1, "lack what is not here")
+    log = (folder / "results" / "failures.log").read_text()
+    assert log.splitlines()[1] not in short.err
+    assert log in mirrorbench("run", *where, "-v").assert_fails(1).err

@@ -8,7 +8,7 @@ import pytest
 from random_models import Models
 
 from mirrorbench.core.errors import ModelUnavailableError, UnknownNameError
-from mirrorbench.core.specs import parse_spec
+from mirrorbench.core.specs import EncoderSpec, parse_spec
 from mirrorbench.models import backbones
 from mirrorbench.models.pooling import POOLINGS, Pooling
 
@@ -191,3 +191,15 @@ def test_the_embedded_model_is_here() -> None:
     path = backbones.locate(parse_spec("tiny"), "en", offline=True)
     assert (path / "model.safetensors").is_file()
     assert backbones.configuration(path)["model_type"] == "bert"
+
+
+def test_a_label_is_the_name_as_typed_and_not_what_a_link_points_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "blob").mkdir()
+    (tmp_path / "mine").symlink_to("blob")
+    monkeypatch.chdir(tmp_path / "mine")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert backbones.label(EncoderSpec(str(tmp_path / "mine"))) == "mine"
+    assert backbones.label(EncoderSpec("~/mine/")) == "mine"
+    assert backbones.label(EncoderSpec("./blob/../other")) == "other"

@@ -94,7 +94,7 @@ def measured_table(
 ) -> MeasuredTable:
     """Put the latest results of a protocol beside published scores; on another ``backbone`` they are not compared."""
     stored: dict[tuple[str, str], dict[int, Result]] = {}
-    for result in without_repeats(result for result in results if result.protocol == protocol):
+    for result in without_repeats(r for r in results if r.protocol == protocol and not r.limit):
         stored.setdefault((result.spec, result.task), {})[result.seed] = result
     cells = [[PaperCell(printed, comparable=backbone is None) for printed in row] for row in table.printed]
     used: dict[str, Result] = {}

@@ -28,8 +28,11 @@ COUNTERPARTS = {
     "sts17-es": "mteb-STS17-es-es",
     "sts17-ar": "mteb-STS17-ar-ar",
 }
-"""Tasks of mirrorbench that hold the same pairs as one of MTEB's, read from the organisers' files. (Not ``sickr``: the
-papers score the test split, MTEB all pairs.)"""
+"""Tasks of mirrorbench that hold the same pairs as one of MTEB's, read from the organisers' files."""
+ELSEWHERE = {
+    "sickr": "the papers score its test split, MTEB's SICK-R all pairs: mirrorbench run --tasks mteb-SICK-R",
+}
+"""Tasks that MTEB scores on other items, and what to run for its scores."""
 SCORES = {
     "STS": {
         "pearson": "pearson", "spearman": "spearman", "cosine_pearson": "pearson", "cosine_spearman": "spearman",
@@ -70,7 +73,7 @@ def export(results: Iterable[Result], folder: Path) -> Exported:
     left_out = []
     for result in results:
         entry = catalogue().get(COUNTERPARTS.get(result.task, result.task))
-        if why := _misfit(entry, result):
+        if why := ELSEWHERE.get(result.task) or _misfit(entry, result):
             left_out.append((result.spec, result.task, why))
         elif entry is not None:
             key = (result.spec, result.protocol, str(result.encoder.get("fingerprint", ""))[:12])
@@ -103,6 +106,8 @@ def _misfit(entry: Entry | None, result: Result) -> str:
     """Why a result has no place in MTEB; empty where it has one."""
     if entry is None:
         return "MTEB has no such task"
+    if result.limit:
+        return f"it is of a smoke run on the first {result.limit} items"
     if any(result.metrics.get(metric) is None for metric in SCORES[entry.type].values()):
         return "its score is undefined"
     expected = _samples(entry)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 from typing import Any
@@ -82,6 +83,8 @@ def test_export_writes_what_mteb_reads(results: Path, tmp_path: Path) -> None:
     exported = export(read_results(results), tmp_path / "mteb")
     assert len(exported.files) == 2
     assert {(task, why) for _, task, why in exported.left_out} == {("quick-simlex", "MTEB has no such task")}
+    sickr = [dataclasses.replace(r, cell={**r.cell, "task": "sickr"}) for r in stored.values()]
+    assert all("all pairs: mirrorbench run --tasks mteb-SICK-R" in why for *_, why in export(sickr, tmp_path).left_out)
     for path in exported.files:
         read = TaskResult.from_disk(path)
         assert (read.task_name, path.name) == ("STS17", "STS17.json")

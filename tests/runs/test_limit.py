@@ -1,0 +1,81 @@
+"""Smoke runs: the first items of each task, in a folder of their own."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.stats import spearmanr
+from stored import stored
+
+from mirrorbench import Session
+from mirrorbench.core.errors import UsageError
+from mirrorbench.data.items import Disambiguation, Lexicon, Linking, Mention, Pair
+from mirrorbench.reports.papers.measured import measured_table
+from mirrorbench.reports.papers.tables import find_table
+from mirrorbench.runs.builtin import plugins
+from mirrorbench.runs.results import read_results
+
+
+def first(task: str, items: object, limit: int) -> object:
+    return plugins().tasks[task].first(items, limit)
+
+
+def test_a_limited_run_scores_the_first_items_and_leaves_full_results_alone(tmp_path: Path) -> None:
+    session = Session(tmp_path / "results", cache=tmp_path / "cache", data_dir=tmp_path / "data", offline=True)
+    spec, full = "tiny+base:pooling=mean", tmp_path / "results"
+    whole = session.run(spec, "quick-sts,quick-wic").results
+    before = {path: path.read_bytes() for path in full.rglob("*.json")}
+    board = session.run(spec, "quick-sts,quick-wic", limit=30)
+    sts, wic = board.results
+    pairs = plugins().tasks["quick-sts"].load(session.workspace.data)[:30]
+    encoder = session.load(spec)
+    left, right = (encoder.encode([getattr(pair, side) for pair in pairs]) for side in ("left", "right"))
+    cosines = (left * right).sum(1) / np.linalg.norm(left, axis=1) / np.linalg.norm(right, axis=1)
+    assert sts.main_score == pytest.approx(spearmanr(cosines, [pair.gold for pair in pairs])[0], abs=1e-6)
+    assert (sts.n_items, sts.data["limit"], whole[0].data.get("limit")) == (30, 30, None)
+    assert wic.n_items % 30 == 0  # of each split
+
+    # Never for a full score: other identities, a folder of their own, a note; no paper's table takes them.
+    assert not {r.cell_id for r in whole} & {r.cell_id for r in board.results}
+    assert {path: path.read_bytes() for path in before} == before
+    assert {r.cell_id for r in read_results(full)} == {r.cell_id for r in whole}
+    assert {r.cell_id for r in read_results(full / "limit-30")} == {sts.cell_id, wic.cell_id}
+    assert "smoke run" in board.table.notes[0]
+    assert "the first 30 items" in board.table.notes[0]
+    assert "smoke run" not in " ".join(session.run(spec, "quick-sts").table.notes)
+    with pytest.raises(UsageError, match="cannot be compared"):
+        session.leaderboard([full, full / "limit-30"])
+    assert session.execute(session.plan(spec, "quick-sts", limit=30)).results[0].created == sts.created  # found again
+
+
+def test_a_paper_takes_no_limited_result() -> None:
+    table = find_table("mirror-bert/table3")
+    found = stored("roberta+mirror", "sts12", 0.7)
+    assert measured_table(table, [found]).counts[0] == 1
+    found.data["limit"] = 5
+    assert measured_table(table, [found]).counts[0] == 0
+
+
+def test_the_first_items_of_each_kind() -> None:
+    pairs = [Pair(str(i), "a", "b", i) for i in range(5)]
+    assert first("stsb", pairs, 2) == pairs[:2]
+    mentions = tuple(Mention(str(i), ("x",), frozenset({f"C{i}"})) for i in range(5))
+    names, ids = tuple("abcdef"), tuple(frozenset({f"C{i}"}) for i in (9, 8, 1, 0, 2, 7))
+    (cut,) = first("ncbi-disease", [Linking(mentions, names, ids)], 2)  # type: ignore[misc]
+    assert (cut.mentions, cut.names) == (mentions[:2], tuple("abcd"))
+    words = (("a", "b"), ("c", "d"), ("e", "f"))
+    cut = first("bli-en-fr", Lexicon(words, words, ("g", "h", "i"), ("j",)), 2)
+    assert cut == Lexicon(words[:2], words[:2], ("g", "h"), ("j",))
+    assert first("wsd", Disambiguation((), {"no": None}), 2) == Disambiguation((), {})  # type: ignore[dict-item]
+    with pytest.raises(UsageError, match="no first items"):
+        first("stsb", {"items": pairs}, 2)
+
+
+def test_the_identity_of_a_full_cell_has_no_limit(tmp_path: Path) -> None:
+    session = Session(tmp_path, offline=True)
+    (full,), (cut,) = (session.plan("tiny+base", "quick-sts", limit=n).plan.cells for n in (0, 7))
+    assert {**full.identity(), "limit": 7} == cut.identity()
+    assert "limit" not in json.dumps(full.to_json())
