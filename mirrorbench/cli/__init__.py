@@ -35,6 +35,18 @@ COMMANDS: dict[str, Any] = {
 """Where each command is, and once it was asked for the command itself; plugins add theirs."""
 
 
+MOST_IN_ONE_PANEL = 6
+_PANELS = {
+    "What": "encoder tasks task seeds seed corpus protocol rivals limit results run table metric without_overlap "
+    "allow_mixed suite level language here column held_out words_in_context span_columns texts show x log samples word",
+    "How": "precision eval_precision deterministic dry_run memory intervals ties sort test resamples method restart",
+    "Where": "device executor workers address data_dir offline plugin",
+    "Output": "output quiet verbose format_ title as_json force merge push_to_hub private",
+}
+_PANEL_OF = {name: panel for panel, names in _PANELS.items() for name in names.split()}
+"""Where an option stands in the help of a command with many."""
+
+
 class _Commands(TyperGroup):
     """Imports a command when it is asked for."""
 
@@ -106,7 +118,12 @@ def _command(name: str, value: Any, **described: Any) -> Any:
         alone.add_typer(value, name=name, **described)
     else:
         alone.command(name, **described)(value)
-    return typer.main.get_group(alone).commands[name]
+    command = typer.main.get_group(alone).commands[name]
+    for one in (command, *getattr(command, "commands", {}).values()):
+        options = [param for param in one.params if param.param_type_name == "option"]
+        for param in options if len(options) > MOST_IN_ONE_PANEL else ():
+            param.rich_help_panel = param.rich_help_panel or _PANEL_OF.get(param.name)
+    return command
 
 
 def main() -> None:

@@ -28,14 +28,12 @@ data_app = typer.Typer(
 _WIDE = 120  # a terminal of fewer columns gets names, files and titles alone
 # fmt: off
 _Names = Annotated[list[str] | None, typer.Argument(
-    metavar="NAME...", help="Data sets, suites, or hf:OWNER/NAME@COMMIT/SPLIT.",
-    autocompletion=complete("data"))]
+    metavar="NAME...", help="Data sets, suites, or hf:OWNER/NAME@COMMIT/SPLIT.", autocompletion=complete("data"))]
 _Everything = Annotated[bool, typer.Option("--all", help="Fetch every data set and corpus.")]
 _Force = Annotated[bool, typer.Option("--force", help="Replace altered files; they are kept as NAME.altered.")]
 _Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Say of each source why it failed.")]
 _Folder = Annotated[Path, typer.Argument(metavar="DIR", help="A folder that holds original files or archives.")]
-_Name = Annotated[str, typer.Argument(
-    metavar="NAME", help="A data set or corpus.", autocompletion=complete("data"))]
+_Name = Annotated[str, typer.Argument(metavar="NAME", help="A data set or corpus.", autocompletion=complete("data"))]
 _Corpus = Annotated[str, typer.Argument(
     metavar="CORPUS", help="A corpus, or a text file of one string a line.", autocompletion=complete("corpora"))]
 _Tasks = Annotated[list[str], typer.Argument(

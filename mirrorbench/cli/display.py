@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
 PLAIN_INTERVAL = 15.0
 """Seconds between two progress lines of one stage where there is no terminal."""
-WHAT, HOW, WHERE, OUTPUT = "What", "How", "Where", "Output"
-"""Panels of a command's help."""
 console, stderr = Console(), Console(stderr=True)
 DEVICE_HELP = "auto, cpu, cuda, cuda:N or mps."
 PRECISION_HELP = "Of tuning: auto (on CUDA bf16, before Ampere fp16; else fp32), fp32, bf16 or fp16."
@@ -52,23 +50,19 @@ PluginFiles = Annotated[list[Path] | None, typer.Option(
     help="Load a Python file as a plugin; may be repeated.")]
 DataDir = Annotated[Path | None, typer.Option(
     "--data-dir", envvar="MIRRORBENCH_DATA", help="Where data files are kept.",
-    show_default="platform's data directory", rich_help_panel=WHERE)]
-Offline = Annotated[bool, typer.Option(
-    "--offline", help="Open no socket: what is not here is an error.", rich_help_panel=WHERE)]
+    show_default="platform's data directory")]
+Offline = Annotated[bool, typer.Option("--offline", help="Open no socket: what is not here is an error.")]
 EncoderSpecText = Annotated[str, typer.Option(
-    "--encoder", "-e", metavar="SPEC", help="BACKBONE[+METHOD][:KEY=VALUE,...].",
-    autocompletion=complete("encoders"))]
-Device = Annotated[str, typer.Option(help=DEVICE_HELP, autocompletion=complete("devices"), rich_help_panel=WHERE)]
-Precision = Annotated[str, typer.Option(
-    help=PRECISION_HELP, autocompletion=complete("precisions"), rich_help_panel=HOW)]
+    "--encoder", "-e", metavar="SPEC", help="BACKBONE[+METHOD][:KEY=VALUE,...].", autocompletion=complete("encoders"))]
+Device = Annotated[str, typer.Option(help=DEVICE_HELP, autocompletion=complete("devices"))]
+Precision = Annotated[str, typer.Option(help=PRECISION_HELP, autocompletion=complete("precisions"))]
 PlannedMemory = Annotated[float | None, typer.Option(
     "--memory", metavar="GB", min=0.01, help="With --dry-run: say what fits into so much memory.",
-    show_default="the device's own", rich_help_panel=HOW)]
-EvalPrecision = Annotated[str, typer.Option(
-    help=EVAL_PRECISION_HELP, autocompletion=complete("precisions"), rich_help_panel=HOW)]
+    show_default="the device's own")]
+EvalPrecision = Annotated[str, typer.Option(help=EVAL_PRECISION_HELP, autocompletion=complete("precisions"))]
 Protocol = Annotated[str, typer.Option(help=PROTOCOL_HELP, autocompletion=complete("protocols"))]
-Output = Annotated[Path | None, typer.Option("--output", "-o", help="Write to this file.", rich_help_panel=OUTPUT)]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.", rich_help_panel=OUTPUT)]
+Output = Annotated[Path | None, typer.Option("--output", "-o", help="Write to this file.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 # fmt: on
 
 
@@ -89,7 +83,6 @@ def encoders_option(help_: str, default: str) -> Any:
     """``--encoder``, which may be repeated; ``default`` is the text shown for what is taken if none is given."""
     return typer.Option(
         "--encoder", "-e", metavar="SPEC", help=help_, show_default=default, autocompletion=complete("encoders"),
-        rich_help_panel=WHAT,
     )  # fmt: skip
 
 
@@ -97,7 +90,6 @@ def tasks_option(help_: str, default: str) -> Any:
     """``--tasks``, whose values ``split_names`` takes apart; ``default`` is the text shown if none is given."""
     return typer.Option(
         "--tasks", "-t", metavar="NAME,...", help=help_, show_default=default, autocompletion=complete("tasks"),
-        rich_help_panel=WHAT,
     )  # fmt: skip
 
 

@@ -10,17 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from mirrorbench.cli.completion import complete
-from mirrorbench.cli.display import (
-    HOW,
-    OUTPUT,
-    WHAT,
-    Output,
-    PluginFiles,
-    encoders_option,
-    print_or_write,
-    print_table,
-    tasks_option,
-)
+from mirrorbench.cli.display import Output, PluginFiles, encoders_option, print_or_write, print_table, tasks_option
 from mirrorbench.cli.formats import chosen_format, with_options_of_formats
 
 # fmt: off
@@ -31,29 +21,23 @@ _Encoders = Annotated[list[str] | None, encoders_option(
     "Rows; what a spec leaves open may be anything (bert: every row of BERT). May be repeated.", "all")]
 _TableName = Annotated[str, typer.Option(
     metavar="NAME", help="Rows and columns of a table of the papers (mirrorbench paper lists them).",
-    autocompletion=complete("tables"), rich_help_panel=WHAT)]
-_Metric = Annotated[str, typer.Option(
-    help="Show this metric.", show_default="each task's main one", rich_help_panel=WHAT)]
+    autocompletion=complete("tables"))]
+_Metric = Annotated[str, typer.Option(help="Show this metric.", show_default="each task's main one")]
 _Protocol = Annotated[str, typer.Option(
-    help="Only results under this protocol.", show_default="any", autocompletion=complete("protocols"),
-    rich_help_panel=WHAT)]
-_Intervals = Annotated[bool, typer.Option(
-    "--intervals", help="Add confidence intervals over test items.", rich_help_panel=HOW)]
-_Ties = Annotated[bool, typer.Option(
-    "--ties", help="Mark (†) what is not separable from a column's best.", rich_help_panel=HOW)]
+    help="Only results under this protocol.", show_default="any", autocompletion=complete("protocols"))]
+_Intervals = Annotated[bool, typer.Option("--intervals", help="Add confidence intervals over test items.")]
+_Ties = Annotated[bool, typer.Option("--ties", help="Mark (†) what is not separable from a column's best.")]
 _WithoutOverlap = Annotated[bool, typer.Option(
-    "--without-overlap", help="Score without the test items whose texts were tuned on.", rich_help_panel=WHAT)]
+    "--without-overlap", help="Score without the test items whose texts were tuned on.")]
 _AllowMixed = Annotated[bool, typer.Option(
-    "--allow-mixed", help="Also results of other data, models or protocols in one table.",
-    rich_help_panel=WHAT)]
+    "--allow-mixed", help="Also results of other data, models or protocols in one table.")]
 _Format = Annotated[str, typer.Option(
     "--format", "-f", help="markdown, latex, html, csv, json, or a plugin's.",
-    show_default="by the output's name; drawn; or Markdown into a pipe", autocompletion=complete("formats"),
-    rich_help_panel=OUTPUT)]
+    show_default="by the output's name; drawn; or Markdown into a pipe", autocompletion=complete("formats"))]
 _Sort = Annotated[str, typer.Option(
     metavar="COLUMN", help="Rows by their score there, best first: a task, or avg.",
-    show_default="by backbone, as a run has them", rich_help_panel=HOW)]
-_Title = Annotated[str, typer.Option(help="The table's title or caption.", rich_help_panel=OUTPUT)]
+    show_default="by backbone, as a run has them")]
+_Title = Annotated[str, typer.Option(help="The table's title or caption.")]
 # fmt: on
 
 

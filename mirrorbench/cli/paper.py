@@ -11,18 +11,7 @@ import typer
 
 from mirrorbench.cli import display
 from mirrorbench.cli.completion import complete
-from mirrorbench.cli.display import (
-    OUTPUT,
-    WHAT,
-    DataDir,
-    Device,
-    EvalPrecision,
-    Offline,
-    Output,
-    PluginFiles,
-    Precision,
-    Protocol,
-)
+from mirrorbench.cli.display import DataDir, Device, EvalPrecision, Offline, Output, PluginFiles, Precision, Protocol
 from mirrorbench.cli.formats import chosen_format, with_options_of_formats
 from mirrorbench.core.errors import UsageError
 
@@ -37,19 +26,16 @@ DEFAULT_SEEDS = 1
 _TableName = Annotated[str, typer.Argument(
     help="A table (mirror-bert/table3) or a paper (mirrorwic).", show_default="list all",
     autocompletion=complete("tables"))]
-_Results = Annotated[Path, typer.Option(
-    "--results", "-r", help="The folder of results; --run puts them there.", rich_help_panel=WHAT)]
+_Results = Annotated[Path, typer.Option("--results", "-r", help="The folder of results; --run puts them there.")]
 _Run = Annotated[bool, typer.Option(
-    "--run", help="Measure the cells that are missing first; how and where is said below.", rich_help_panel=WHAT)]
+    "--run", help="Measure the cells that are missing first; how and where is said below.")]
 _Backbone = Annotated[str, typer.Option(
     "--encoder", "-e", metavar="BACKBONE", help="This backbone in every row.", show_default="the paper's",
-    autocompletion=complete("backbones"), rich_help_panel=WHAT)]
-_Seeds = Annotated[int, typer.Option(
-    min=1, help="With --run: runs of each tuned encoder.", rich_help_panel=WHAT)]
+    autocompletion=complete("backbones"))]
+_Seeds = Annotated[int, typer.Option(min=1, help="With --run: runs of each tuned encoder.")]
 _Format = Annotated[str, typer.Option(
     "--format", "-f", help="markdown, latex, html, csv or json.",
-    show_default="by the output's name; drawn; or Markdown into a pipe", autocompletion=complete("paper formats"),
-    rich_help_panel=OUTPUT)]
+    show_default="by the output's name; drawn; or Markdown into a pipe", autocompletion=complete("paper formats"))]
 # fmt: on
 
 

@@ -21,8 +21,6 @@ plugin_app = typer.Typer(
     name="plugin", help="Packages of your own with encoders, tasks and augmentations.", no_args_is_help=True
 )
 
-TASKS = "Which tasks"
-"""The panel of what chooses among them."""
 _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 _FILES = ("pyproject.toml", "README.md", "$module/__init__.py", "$module/pets.yaml", "$module/pets.tsv",
           "tests/test_plugin.py")  # fmt: skip
@@ -83,15 +81,12 @@ def _write(name: str, parent: Path) -> Path:
 # fmt: off
 _Kind = Annotated[Listed, typer.Argument(
     metavar="KIND", help=", ".join(Listed) + ".", show_choices=False)]
-_Suite = Annotated[str, typer.Option(
-    "--suite", help="Tasks of this suite.", autocompletion=complete("suites"), rich_help_panel=TASKS)]
+_Suite = Annotated[str, typer.Option("--suite", help="Tasks of this suite.", autocompletion=complete("suites"))]
 _Level = Annotated[str, typer.Option(
-    "--level", help="Tasks of this level: word, phrase, sentence or wic.", autocompletion=complete("levels"),
-    rich_help_panel=TASKS)]
+    "--level", help="Tasks of this level: word, phrase, sentence or wic.", autocompletion=complete("levels"))]
 _Language = Annotated[str, typer.Option(
-    "--language", metavar="CODE", help="Tasks in this language, alone or with another.", rich_help_panel=TASKS)]
-_Here = Annotated[bool, typer.Option(
-    "--here", help="Tasks whose data are here, in --data-dir.", rich_help_panel=TASKS)]
+    "--language", metavar="CODE", help="Tasks in this language, alone or with another.")]
+_Here = Annotated[bool, typer.Option("--here", help="Tasks whose data are here, in --data-dir.")]
 # fmt: on
 
 

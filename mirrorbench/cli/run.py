@@ -11,10 +11,6 @@ import typer
 from mirrorbench.cli import display
 from mirrorbench.cli.completion import complete
 from mirrorbench.cli.display import (
-    HOW,
-    OUTPUT,
-    WHAT,
-    WHERE,
     DataDir,
     Device,
     EvalPrecision,
@@ -51,37 +47,30 @@ _Tasks = Annotated[list[str] | None, tasks_option(
     "Tasks and suites. Some tasks take options: bli-en-fr:train=1k,self_learning=5.",
     "quick, the data inside the package")]
 _Seeds = Annotated[int | None, typer.Option(
-    min=1, help="Runs of each tuned encoder.", show_default="1; 3 without --encoder and --tasks",
-    rich_help_panel=WHAT)]
+    min=1, help="Runs of each tuned encoder.", show_default="1; 3 without --encoder and --tasks")]
 _CorpusName = Annotated[str, typer.Option(
     help="What to tune on: a corpus, a text file, or hf:OWNER/NAME@COMMIT/SPLIT#COLUMN; several joined by +.",
-    show_default="each task's own", autocompletion=complete("corpora"), rich_help_panel=WHAT)]
+    show_default="each task's own", autocompletion=complete("corpora"))]
 _Protocol = Annotated[str, typer.Option(
-    help=display.PROTOCOL_HELP, show_default="paper", autocompletion=complete("protocols"), rich_help_panel=WHAT)]
+    help=display.PROTOCOL_HELP, show_default="paper", autocompletion=complete("protocols"))]
 _Rivals = Annotated[bool, typer.Option(
-    "--rivals", help="Beside each ladder what else needs no labels: transformed vectors, static ones, other methods.",
-    rich_help_panel=WHAT)]
+    "--rivals", help="Beside each ladder what else needs no labels: transformed vectors, static ones, other methods.")]
 _Limit = Annotated[int | None, typer.Option(
     metavar="N", min=1, help="A smoke run: only the first items of each task. The results are no scores of the tasks, "
-    "and lie in a folder of their own.", show_default="all", rich_help_panel=WHAT)]
-_Output = Annotated[Path, typer.Option("--output", "-o", help="Where results go.", rich_help_panel=OUTPUT)]
-_Quiet = Annotated[bool, typer.Option(
-    "--quiet", "-q", help="No progress and no notes: the table, and what failed.", rich_help_panel=OUTPUT)]
-_Verbose = Annotated[bool, typer.Option(
-    "--verbose", "-v", help="Every reason of what failed, in full.", rich_help_panel=OUTPUT)]
+    "and lie in a folder of their own.", show_default="all")]
+_Output = Annotated[Path, typer.Option("--output", "-o", help="Where results go.")]
+_Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no notes: the table, and what failed.")]
+_Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Every reason of what failed, in full.")]
 _Executor = Annotated[str, typer.Option(
     metavar="NAME[:KEY=VALUE,...]", help="Where to compute: local, or what a plugin adds (ray, slurm).",
-    autocompletion=complete("executors"), rich_help_panel=WHERE)]
+    autocompletion=complete("executors"))]
 _Workers = Annotated[int | None, typer.Option(
-    min=1, help="Worker processes.", show_default="this process, or one for each GPU of --device cuda",
-    rich_help_panel=WHERE)]
-_Address = Annotated[str, typer.Option(
-    help="Where the executor's cluster is.", show_default="a local one", rich_help_panel=WHERE)]
+    min=1, help="Worker processes.", show_default="this process, or one for each GPU of --device cuda")]
+_Address = Annotated[str, typer.Option(help="Where the executor's cluster is.", show_default="a local one")]
 _Deterministic = Annotated[bool, typer.Option(
-    "--deterministic", help="On a GPU: only algorithms that repeat bit for bit; slower.", rich_help_panel=HOW)]
+    "--deterministic", help="On a GPU: only algorithms that repeat bit for bit; slower.")]
 _DryRun = Annotated[bool, typer.Option(
-    "--dry-run", help="Show the plan, what is done and about how long the rest takes; compute nothing.",
-    rich_help_panel=HOW)]
+    "--dry-run", help="Show the plan, what is done and about how long the rest takes; compute nothing.")]
 # fmt: on
 
 

@@ -23,14 +23,13 @@ _TextFile = Annotated[str, typer.Argument(
 _Output = Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Where the encoder goes.")]
 _Columns = Annotated[list[str] | None, typer.Option(
     "--column", "-c", metavar="NAME,...", help="Column of the texts; two columns are pairs.")]
-_Level = Annotated[str, typer.Option(help="word, phrase, sentence or wic: picks the recipe.",
-    autocompletion=complete("levels"))]
+_Level = Annotated[str, typer.Option(
+    help="word, phrase, sentence or wic: picks the recipe.", autocompletion=complete("levels"))]
 _Seed = Annotated[int, typer.Option(min=0, help="Of the tuning, and of what is held out.")]
 _HeldOut = Annotated[int | None, typer.Option(
     "--held-out", min=0, help="Lines kept from the tuning and reported on.", show_default="500, at most 10 %")]
 _Force = Annotated[bool, typer.Option("--force", help="Replace an encoder that is in --output already.")]
-_Merge = Annotated[bool, typer.Option(
-    "--merge", help="With lora=RANK: write a whole model, not the adapter alone.")]
+_Merge = Annotated[bool, typer.Option("--merge", help="With lora=RANK: write a whole model, not the adapter alone.")]
 _DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be tuned, and the memory that it takes.")]
 _PushToHub = Annotated[str, typer.Option(
     "--push-to-hub", metavar="REPO", help="Upload the encoder to the Hugging Face hub.")]
