@@ -83,6 +83,17 @@ def _panels(rows: int, columns: int, width: float, height: float, **shared: Any)
     return figure, list(axes.flat)
 
 
+def titled(figure: Figure, title: str) -> Figure:
+    """What the figure is of, above its legend; the figure grows by its height."""
+    text = _wrapped(title, figure.get_figwidth())
+    if figure.legends:
+        figure.legends[0].set_title(text, {"size": 8})
+    elif text:
+        figure.suptitle(text, fontsize=8)
+    figure.set_figheight(figure.get_figheight() + _LINE * len(text.splitlines()))
+    return figure
+
+
 def save(figure: Figure, stem: Path, formats: Sequence[str]) -> list[Path]:
     """Write a figure as ``<stem>.<format>`` in each format; equal figures give equal bytes."""
     files = [stem.with_name(f"{stem.name}.{name}") for name in formats]
@@ -189,7 +200,7 @@ def roc_figure(found: Mapping[str, dict[str, Any]]) -> Figure:
     for number, (label, one) in enumerate(found.items()):
         ax.plot(one["fpr"], one["tpr"], label=f"{label}: {one['auc']:.3f}", **_line_style(number) | {"marker": None})
     ax.set(xlim=(-0.005, 1), ylim=(0, 1.005), xlabel="false positive rate", ylabel="true positive rate", box_aspect=1)
-    return _with_legend(figure, ax, "area under the curve")
+    return _with_legend(figure, ax)
 
 
 def curves_figure(found: Mapping[str, Series], key: str, log: bool) -> Figure:
@@ -208,9 +219,14 @@ def curves_figure(found: Mapping[str, Series], key: str, log: bool) -> Figure:
 
 
 def frequency_figure(found: TableRows, lines: Mapping[str, Series]) -> Figure:
-    """Words of a task in each frequency bucket (bars), and scores after tuning on it (lines; Mirror-BERT, Figure 8)."""
+    """Words of a task in each frequency bucket (bars), and scores after tuning on it (lines; Mirror-BERT, Figure 8).
+
+    A bucket without words and scores is left out; each bar has its number above it.
+    """
+    found = [row for row in found if row["words"] or any(row[label] is not None for label in lines)]
     figure, (ax,) = _panels(1, 1, COLUMN, 2.3)
-    ax.bar(np.arange(len(found)), [row["words"] for row in found], width=0.8, color="0.82")
+    bars = ax.bar(np.arange(len(found)), [row["words"] for row in found], width=0.8, color="0.82")
+    ax.bar_label(bars, [str(row["words"] or "") for row in found], fontsize=6, color="0.4")
     ticks = ["–".join(map(str, bounds(row["corpus"]) or ())) for row in found]
     ax.set_xticks(np.arange(len(found)), ticks, rotation=60)
     ax.set(xlabel="frequency rank (thousands)", ylabel="words of the task")
@@ -281,7 +297,7 @@ def _metric(lines: Mapping[str, Series]) -> str:
     return metrics.pop().replace("_", " ") if len(metrics) == 1 else "score"
 
 
-def _with_legend(figure: Figure, ax: Axes, title: str = "") -> Figure:
+def _with_legend(figure: Figure, ax: Axes) -> Figure:
     """One legend above all panels, in as many columns as fit; the figure grows by its height."""
     width = figure.get_figwidth()
     handles, labels = ax.get_legend_handles_labels()
@@ -289,9 +305,9 @@ def _with_legend(figure: Figure, ax: Axes, title: str = "") -> Figure:
     longest = max(len(line) for label in labels for line in label.splitlines())
     columns = max(1, min(len(labels), int(width / (0.55 + _LETTER * longest))))
     lines = [label.count("\n") + 1 for label in labels]
-    rows = sum(max(lines[row : row + columns]) for row in range(0, len(lines), columns)) + bool(title)
+    rows = sum(max(lines[row : row + columns]) for row in range(0, len(lines), columns))
     figure.set_figheight(figure.get_figheight() + _LINE * rows + 0.1)
-    figure.legend(handles, labels, loc="outside upper center", ncols=columns, title=title or None, title_fontsize=7)
+    figure.legend(handles, labels, loc="outside upper center", ncols=columns)
     return figure
 
 

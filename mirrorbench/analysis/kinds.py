@@ -13,7 +13,7 @@ import numpy as np
 from mirrorbench.analysis import figures, geometry, scores
 from mirrorbench.analysis.layers import LayerSums, Rows, Sentence, draw_samples, of_top_layers, words_in
 from mirrorbench.analysis.scores import Series
-from mirrorbench.analysis.study import Analysis, NothingAnalysedError, StoredByLabel, Study, described
+from mirrorbench.analysis.study import Analysis, NothingAnalysedError, StoredByLabel, Study, described, title_of
 from mirrorbench.core.errors import UsageError
 from mirrorbench.core.inputs import Encoder, PoolingEncoder, TextInput
 from mirrorbench.core.plugins import Plugins
@@ -33,8 +33,12 @@ def isotropy(study: Study, texts: str, limit: int) -> Analysis:
     found = study.of_each(lambda cell, encoder: geometry.measure_isotropy(study.encode(cell, encoder, inputs)[0]))
     rows = [{"encoder": label, **numbers} for label, numbers in found.items()]
     values = {label: {name: x for name, x in one.items() if name != "dimensions"} for label, one in found.items()}
-    plot = partial(figures.isotropy_figure, rows)
-    return Analysis(f"isotropy-{study.task}", rows, {"texts": described(source, inputs)}, plot, values=values)
+    plot, title = (
+        partial(figures.isotropy_figure, rows),
+        f"{len(inputs):,} texts of {study.title if source == study.task else Path(source).name}",
+    )
+    document = {"texts": described(source, inputs)}
+    return Analysis(f"isotropy-{study.task}", rows, document, plot, title=title, values=values)
 
 
 def layers(study: Study, texts: str, limit: int, samples: int) -> Analysis:
@@ -57,10 +61,11 @@ def layers(study: Study, texts: str, limit: int, samples: int) -> Analysis:
         "metric": task.main_metric, "texts": read, "samples": [len(sample) for sample in drawn],
         "words": {label: words for label, (_, words) in found.items()},
     }  # fmt: skip
-    title = f"{task.title}: {task.main_metric.replace('_', ' ')}"
+    metric = f"{task.title}: {task.main_metric.replace('_', ' ')}"
+    title = f"{study.title}; {len(sentences):,} sentences of {'it' if source == study.task else Path(source).name}"
     values = {label: {"n": words, **of_top_layers(measured)} for label, (measured, words) in found.items()}
-    plot = partial(figures.layers_figure, {label: measured for label, (measured, _) in found.items()}, title)
-    return Analysis(f"layers-{study.task}", rows, document, plot, values=values)
+    plot = partial(figures.layers_figure, {label: measured for label, (measured, _) in found.items()}, metric)
+    return Analysis(f"layers-{study.task}", rows, document, plot, title=title, values=values)
 
 
 def _layers(
@@ -120,7 +125,10 @@ def projection(study: Study, word: str, texts: str, method: str) -> Analysis:
     document = {"method": method, "source": examples.source, "encodings": table}
     draw = partial(figures.projection_figure, points, examples.senses, method == "pca")
     values = {label: {"n": counts["contexts"], "silhouette": value} for label, value in parted.items()}
-    return Analysis(f"projection-{word or 'contexts'}-{method}", rows, document, draw, table, values=values)
+    shown = Path(texts).stem if texts else word or "spring"
+    title = f"{shown}: contexts by sense ({'t-SNE' if method == 'tsne' else method.upper()})"
+    name = f"projection-{word or 'contexts'}-{method}"
+    return Analysis(name, rows, document, draw, table, title=title, values=values)
 
 
 def similarity(study: Study) -> Analysis:
@@ -141,7 +149,8 @@ def similarity(study: Study) -> Analysis:
         for label, one in found.items()
     }
     draw = partial(figures.similarity_figure, found)
-    return Analysis(f"similarity-{study.task}", rows, {"distributions": found}, draw, values=values)
+    title, document = f"{study.title}: pairs by their judgement", {"distributions": found}
+    return Analysis(f"similarity-{study.task}", rows, document, draw, title=title, values=values)
 
 
 def roc(study: Study) -> Analysis:
@@ -155,7 +164,8 @@ def roc(study: Study) -> Analysis:
     ]
     numbers = ("auc", "positives", "negatives")
     table = [{"encoder": label, **{name: one[name] for name in numbers}} for label, one in found.items()]
-    return Analysis(f"roc-{study.task}", rows, {"areas": table}, partial(figures.roc_figure, found), table)
+    draw, title = partial(figures.roc_figure, found), f"{study.title}: area under the ROC curve"
+    return Analysis(f"roc-{study.task}", rows, {"areas": table}, draw, table, title=title)
 
 
 def _of_each(
@@ -201,7 +211,8 @@ def errors(study: Study, show: int) -> Analysis:
     document = {"cell_ids": [one.cell_id, other.cell_id], **counts}
     draw = partial(figures.errors_figure, better, worse, list(stored), graded)
     summary = "; ".join(f"{key.replace('_', ' ')}: {value}" for key, value in counts.items())
-    return Analysis(f"errors-{study.task}", rows, document, draw, better[:show] + worse[:show], summary)
+    title = f"{study.title}: items whose {'rank' if graded else 'answer'} changes"
+    return Analysis(f"errors-{study.task}", rows, document, draw, better[:show] + worse[:show], summary, title)
 
 
 def _texts_of(items: Any) -> dict[str, str]:
@@ -244,7 +255,8 @@ def curves(study: Study, results: Sequence[str | Path], x: str, tasks: Sequence[
     ]  # fmt: skip
     document = {"x": x, "folders": [str(folder) for folder in folders]}
     draw = partial(figures.curves_figure, _labelled(found, plugins), x, log)
-    return Analysis(f"curves-{x}", rows, document, draw)
+    of = dict.fromkeys(title_of(one.task, study.workspace) for one in found)
+    return Analysis(f"curves-{x}", rows, document, draw, title=", ".join(of))
 
 
 def frequency(study: Study, results: Sequence[str | Path]) -> Analysis:
@@ -267,7 +279,8 @@ def frequency(study: Study, results: Sequence[str | Path]) -> Analysis:
         for label, one in labelled.items():
             point = one.at(scores.middle(row["corpus"]) or 0.0)
             row |= {label: point["mean"], f"{label} sd": point["sd"]}
-    return Analysis(f"frequency-{task}", rows, document, partial(figures.frequency_figure, rows, labelled))
+    draw = partial(figures.frequency_figure, rows, labelled)
+    return Analysis(f"frequency-{task}", rows, document, draw, title=study.title)
 
 
 def _results(folders: Sequence[Path], tasks: Sequence[str], plugins: Plugins) -> list[Result]:
@@ -280,14 +293,17 @@ def _results(folders: Sequence[Path], tasks: Sequence[str], plugins: Plugins) ->
 
 
 def _labelled(found: Sequence[Series], plugins: Plugins) -> dict[str, Series]:
-    """Curves by label: the encoder, and task and protocol where there are several."""
+    """Curves by label: the encoder, and task, metric and protocol where there are several."""
     several_tasks = len({one.task for one in found}) > 1
     several_protocols = len({one.protocol for one in found}) > 1
+    several_metrics = len({one.metric for one in found}) > 1
     labelled: dict[str, Series] = {}
     for one in found:
         name = row_label(one.spec, plugins)
         if several_tasks:
             name += f", {plugins.tasks[one.task].title if one.task in plugins.tasks else one.task}"
+        if several_metrics:
+            name += f": {one.metric.replace('_', ' ')}"
         if several_protocols:
             name += f" [{one.protocol}]"
         labelled[name if name not in labelled else f"{one.spec}, {one.task}"] = one

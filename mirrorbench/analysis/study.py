@@ -77,6 +77,11 @@ class Study:
         """The task's items."""
         return self.workspace.plugins.tasks[self.task].load(self.workspace.data)
 
+    @property
+    def title(self) -> str:
+        """The task as figures name it."""
+        return title_of(self.task, self.workspace)
+
     def label(self, spec: EncoderSpec) -> str:
         """The papers' label of an encoder; its spec where several rows have the same label."""
         labels = [row_label(row, self.workspace.plugins) for row in self.plan.rows]
@@ -156,6 +161,12 @@ class Study:
         return found
 
 
+def title_of(task: str, workspace: Workspace) -> str:
+    """Title and name of a task: ``STS-b (stsb)``."""
+    title = workspace.plugins.tasks[task].title if task in workspace.plugins.tasks else task
+    return title if title.lower() == task else f"{title} ({task})"
+
+
 def described(source: str, inputs: Sequence[TextInput]) -> dict[str, Any]:
     """The source of inputs, their number and checksum, for the JSON file."""
     checksum = hashlib.sha256(b"".join(item.key() for item in inputs)).hexdigest()
@@ -181,6 +192,7 @@ class Analysis:
         draw: makes the figure, inside ``figures.style()``; ``None`` where no encoder could be analysed.
         table: a shorter table for the screen; ``None``: show ``rows``.
         summary: a line above the table.
+        title: of the figure: task, texts or word, and what is measured.
         values: numbers that stand for each encoder, by its label: what a table of the papers may show of it. ``n`` is
             how many items they are of.
         failures: encoders that failed, and why.
@@ -192,6 +204,7 @@ class Analysis:
     draw: Callable[[], Figure] | None
     table: TableRows | None = None
     summary: str = ""
+    title: str = ""
     values: Mapping[str, Mapping[str, float | None]] = field(default_factory=dict)
     failures: Sequence[Failure] = field(default=())
 
@@ -226,7 +239,7 @@ class Analysis:
                 sink.write(content.encode())
         if formats:
             with figures.style():
-                files += figures.save(self.draw(), stem, formats)
+                files += figures.save(figures.titled(self.draw(), self.title), stem, formats)
         return files
 
 

@@ -229,7 +229,7 @@ class Table:
     def blocks(self) -> list[int]:
         """Numbers of the rows where a new backbone (or row of a paper) begins; empty where each has only one row."""
         if self.kind != "leaderboard":
-            starts = [i for i, row in enumerate(self.rows) if row.label and i]
+            starts = [i for i, row in enumerate(self.rows) if row.part in ("", "published") and i]
             return starts if len(self.labels()[0]) > 1 else []
         names = [row.backbone for row in self.rows]
         starts = [i for i in range(1, len(names)) if names[i] != names[i - 1]]

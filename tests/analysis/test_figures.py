@@ -108,11 +108,13 @@ def test_every_figure_is_drawn_without_a_warning(name: str, tmp_path: Path) -> N
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         with figures.style():
-            figure = DRAWN[name]()
+            figure = figures.titled(DRAWN[name](), "Multi-SimLex (multisimlex-en): 10,000 pairs by their judgement")
             (path,) = figures.save(figure, tmp_path / "figure", ["png"])
     assert figure.get_figwidth() in (figures.COLUMN, figures.PAGE)
     pixels = imread(path)[..., :3]
     assert (pixels < 1).any()
+    heading = figure.legends[0].get_title().get_text() if figure.legends else figure.get_suptitle()
+    assert " ".join(heading.split()) == "Multi-SimLex (multisimlex-en): 10,000 pairs by their judgement"
     assert name.startswith("projection") or all(
         (edge == 1).all() for edge in (pixels[0], pixels[-1], pixels[:, 0], pixels[:, -1])
     )
@@ -147,6 +149,18 @@ def test_the_curve_shows_the_numbers() -> None:
     np.testing.assert_allclose(line.get_xydata(), [(10, 0.5), (25, 0.65), (35, 0.75)])
     assert figure.axes[0].get_xlabel() == "corpus size"
     assert figure.axes[0].get_ylabel() == "spearman"
+
+
+def test_no_bar_is_empty() -> None:
+    """Of ten buckets one has a word, and six others have a score."""
+    with figures.style():
+        bars, lines = (_frequency(n).axes for n in (0, 2))
+    assert [label.get_text() for label in bars[0].get_xticklabels()] == ["0–10"]
+    assert [text.get_text() for text in bars[0].texts] == ["1"]
+    scored = [k for k in range(10) if k % 3]
+    assert [label.get_text() for label in lines[0].get_xticklabels()] == [
+        f"{k}0–{k + 1}0" if k else "0–10" for k in [0, *scored]
+    ]
 
 
 def test_formats_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -99,6 +99,8 @@ def test_layers_of_a_random_model(analyze: Callable, folder: Path, random_model:
 def test_predictions_are_computed_once(analyze: Callable, folder: Path) -> None:
     said = analyze("similarity", "-e", PLAIN, "-f", "svg").assert_works()
     assert [row["pairs"] for row in table(said)] == ["low", "middle", "high"]
+    drawn = (folder / "analysis" / "similarity-quick-sts.svg").read_text()
+    assert "STS17 (quick-sts): pairs by their judgement" in drawn  # svg names its texts in comments
     (path,) = (folder / "results").rglob("seed-0.npz")
     stored = np.load(path)
     document = json.loads((folder / "analysis" / "similarity-quick-sts.json").read_text())

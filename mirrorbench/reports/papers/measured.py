@@ -14,12 +14,12 @@ import math
 import statistics
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from mirrorbench.core.errors import UsageError
 from mirrorbench.core.specs import EncoderSpec
-from mirrorbench.reports.leaderboard import mean_over_seeds, provenance_notes, without_repeats
+from mirrorbench.reports.leaderboard import mean_over_seeds, provenance_notes, row_label, without_repeats
 from mirrorbench.reports.papers.tables import SCALES, FactTable, PaperTable, Printed
 from mirrorbench.reports.papers.targets import AskedAnalysis, Target
 from mirrorbench.reports.renderers import html, latex, markdown, number
@@ -242,14 +242,29 @@ def _rows(content: MeasuredTable) -> list[Row]:
             return None
         return _text(number_of(cell.difference, column, "+") + (f" {DIFFERS}" if cell.differs else ""))
 
-    for row, cells in zip(table.rows, content.cells, strict=True):
+    for r, (row, cells) in enumerate(zip(table.rows, content.cells, strict=True)):
         known = any(cell.measured for cell in cells)
         different = content.backbone is None and any(cell.difference is not None for cell in cells)
         parts = [published, measured, difference][: 1 + known + different]
         for part in parts:
             scores = tuple(part(cell, column) for column, cell in enumerate(cells))
-            rows.append(Row(row.label if part is published else "", row.label, scores, part=part.__name__))
+            label = row.label if part is published else _run_as(content, r) if part is measured else ""
+            rows.append(Row(label, row.label, scores, part=part.__name__))
     return rows
+
+
+def _run_as(content: MeasuredTable, row: int) -> str:
+    """The encoder that was run on another backbone, with the keys that it has in all columns; empty for the paper's."""
+    from mirrorbench.runs.builtin import plugins
+
+    if content.backbone is None:
+        return ""
+    measured = [i for i, cell in enumerate(content.cells[row]) if cell.measured]
+    specs = [target.spec for i in measured if (target := content.table.target(row, i, content.backbone))]
+    if not specs:
+        return ""
+    shared = tuple(item for item in specs[0].params if all(item in spec.params for spec in specs))
+    return row_label(replace(specs[0], params=shared), plugins())
 
 
 def _digits(table: PaperTable) -> list[int]:

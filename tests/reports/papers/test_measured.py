@@ -229,6 +229,17 @@ def filled(paper: PaperTable, backbone: str = "") -> MeasuredTable:
     return measured_table(paper, found.values(), backbone=spec)
 
 
+def test_the_encoder_that_was_run_is_named() -> None:
+    """On another backbone; on the paper's own the row has the paper's label alone."""
+    found = as_table(filled(table("mirror-bert/table3"), "tiny"))
+    labels = {row.label for row in found.rows if row.part == "measured"}
+    assert {"tiny-CLS", "tiny-mean-padded"} < labels
+    assert all(label.startswith("tiny") for label in labels if label)
+    assert any(label.startswith("tiny + Mirror") for label in labels)
+    assert found.blocks() == [i for i, row in enumerate(found.rows) if row.part == "published" and i]
+    assert {row.label for row in as_table(filled(table("mirror-bert/table3"))).rows if row.part == "measured"} == {""}
+
+
 @lru_cache
 def everything() -> list[Content]:
     return [t if isinstance(t, FactTable) else filled(t) for t in paper_tables().values()]
