@@ -87,7 +87,8 @@ def titled(figure: Figure, title: str) -> Figure:
     """What the figure is of, above its legend; the figure grows by its height."""
     text = _wrapped(title, figure.get_figwidth())
     if figure.legends:
-        figure.legends[0].set_title(text, {"size": 8})
+        figure.legends[0].set_title(text)
+        figure.legends[0].get_title().set_fontsize(8)
     elif text:
         figure.suptitle(text, fontsize=8)
     figure.set_figheight(figure.get_figheight() + _LINE * len(text.splitlines()))
