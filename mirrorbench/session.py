@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from mirrorbench.runs.cells import Outcome, Reporter
     from mirrorbench.runs.plan import RunPlan
     from mirrorbench.texts.encode import EncodedFile
-    from mirrorbench.texts.tune import TunedEncoder, TuningPlan
+    from mirrorbench.texts.tune import TunedEncoder
 
 
 class Session:
@@ -316,32 +316,12 @@ class Session:
             ModelUnavailableError: the backbone cannot be had.
             TuningError: too few texts.
         """
-        from mirrorbench.texts.export import check_output
-        from mirrorbench.texts.tune import tune_texts
+        from mirrorbench.texts.tune import plan_tuning, tune_texts
 
-        folder = Path(output).expanduser()
-        check_output(folder, force)
-        planned = self.plan_tuning(
-            texts, encoder, level=level, columns=columns, seed=seed, held_out=held_out, merge=merge
-        )
-        return tune_texts(planned, folder, merge)
-
-    def plan_tuning(
-        self, texts: str | Path | Sequence[str] | Sequence[tuple[str, str]], encoder: str | Path = "roberta", *,
-        level: str = "sentence", columns: Sequence[str] = (), seed: int = 0, held_out: int | None = None,
-        merge: bool = False,
-    ) -> TuningPlan:  # fmt: skip
-        """What ``tune`` would do with the same arguments, without weights; raises what ``tune`` would before it starts.
-
-        Returns:
-            The texts, the encoder and its recipe; ``mirrorbench.runs.memory`` says how much memory it takes.
-        """
-        from mirrorbench.texts.tune import plan_tuning
-
-        return plan_tuning(
-            texts, as_spec(encoder), self.workspace, level=level, columns=columns, seed=seed, held_out=held_out,
-            merge=merge,
-        )  # fmt: skip
+        return tune_texts(plan_tuning(
+            texts, as_spec(encoder), Path(output), self.workspace, level=level, columns=columns, seed=seed,
+            held_out=held_out, force=force, merge=merge,
+        ), merge)  # fmt: skip
 
     def encode(
         self, texts: str, encoder: str | Path, output: Path | IO[str], *, column: str = "",

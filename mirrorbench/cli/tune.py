@@ -11,7 +11,7 @@ import typer
 from mirrorbench.cli import display
 from mirrorbench.cli.completion import complete
 from mirrorbench.cli.display import Device, EncoderSpecText, Offline, PlannedMemory, PluginFiles, Precision
-from mirrorbench.core.specs import EncoderSpec, split_names
+from mirrorbench.core.specs import EncoderSpec, as_spec, split_names
 
 if TYPE_CHECKING:
     from mirrorbench.texts.tune import TunedEncoder, TuningPlan
@@ -51,7 +51,8 @@ def tune(
     `mirrorbench tune pairs.jsonl.gz -c question,answer -e roberta:epochs=2 -o qa-encoder --push-to-hub me/qa-encoder`
     """
     from mirrorbench.session import Session
-    from mirrorbench.texts.export import check_output, check_repository, upload
+    from mirrorbench.texts.export import check_repository, upload
+    from mirrorbench.texts.tune import plan_tuning
 
     display.check_planned_memory(memory, dry_run)
     if push_to_hub and not dry_run:
@@ -62,8 +63,7 @@ def tune(
             "level": level, "columns": split_names(column or []), "seed": seed, "held_out": held_out, "merge": merge
         }  # fmt: skip
         if dry_run:
-            check_output(output.expanduser(), force)
-            _print_plan(session.plan_tuning(texts, encoder, **asked), memory)
+            _print_plan(plan_tuning(texts, as_spec(encoder), output, session.workspace, force=force, **asked), memory)
             return
         tuned = session.tune(texts, encoder, output, force=force, **asked)
     _print_report(tuned)

@@ -21,7 +21,7 @@ from mirrorbench.models.pooling import Pooling
 from mirrorbench.models.transformations import DIMS, Taken, TransformedEncoder, split_post
 from mirrorbench.runs.cells import Cell, CorpusRef
 from mirrorbench.runs.plan import Planner, Request
-from mirrorbench.texts.export import check_exportable, replacing, write_card, write_encoder
+from mirrorbench.texts.export import check_exportable, check_output, replacing, write_card, write_encoder
 from mirrorbench.texts.reading import TuningTexts, read_tuning_texts
 from mirrorbench.training.held_out import MEASURES, positive_pairs
 from mirrorbench.training.progress import Progress, Trajectory
@@ -92,6 +92,7 @@ class TuningPlan:
     """A tuning before it is computed.
 
     Attributes:
+        output: where the encoder goes.
         read: the texts.
         cell: the encoder, as a cell without a task.
         recipe: all hyper-parameters.
@@ -99,6 +100,7 @@ class TuningPlan:
         workspace: where it is computed; its corpora hold the texts.
     """
 
+    output: Path
     read: TuningTexts
     cell: Cell
     recipe: Recipe
@@ -107,12 +109,13 @@ class TuningPlan:
 
 
 def plan_tuning(
-    texts: str | Path | Sequence[str] | Sequence[tuple[str, str]], spec: EncoderSpec, workspace: Workspace, *,
-    level: str = "sentence", columns: Sequence[str] = (), seed: int = 0, held_out: int | None = None,
-    merge: bool = False,
+    texts: str | Path | Sequence[str] | Sequence[tuple[str, str]], spec: EncoderSpec, output: Path,
+    workspace: Workspace, *, level: str = "sentence", columns: Sequence[str] = (), seed: int = 0,
+    held_out: int | None = None, force: bool = False, merge: bool = False,
 ) -> TuningPlan:  # fmt: skip
-    """See ``Session.plan_tuning``."""
-    plugins = workspace.plugins
+    """What ``Session.tune`` does with the same arguments, before it opens the weights."""
+    output, plugins = output.expanduser(), workspace.plugins
+    check_output(output, force)
     resolve_method(spec, level, None, plugins)  # finds errors in the spec before a large file is read
     # A named method other than ``pairs`` gets the lines as they are.
     read = read_tuning_texts(texts, columns, held_out, seed, raw=spec.method not in ("", PAIRS))
@@ -135,12 +138,18 @@ def plan_tuning(
     ref = replace(model.corpus, held_out=checksum("\n".join(aside)) if aside else "")
     corpora = planner.corpora | {ref: replace(planner.corpora[model.corpus], held_out=aside)}
     cell = Cell(spec, "", level, seed, replace(model, corpus=ref), pooling, precision, request.protocol, (), 0)
-    return TuningPlan(read, cell, model.recipe, corpora, workspace)
+    return TuningPlan(output, read, cell, model.recipe, corpora, workspace)
 
 
-def tune_texts(planned: TuningPlan, output: Path, merge: bool = False) -> TunedEncoder:
+def tune_texts(planned: TuningPlan, merge: bool = False) -> TunedEncoder:
     """Compute a plan; a repeated call takes the model from the cache."""
-    read, cell, workspace, recipe = planned.read, planned.cell, planned.workspace, planned.recipe
+    output, read, cell, workspace, recipe = (
+        planned.output,
+        planned.read,
+        planned.cell,
+        planned.workspace,
+        planned.recipe,
+    )
     spec, model, pooling, seed, ref = cell.spec, cell.model, cell.pooling, cell.seed, cell.model.corpus
     assert pooling is not None
     assert ref is not None

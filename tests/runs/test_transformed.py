@@ -235,7 +235,7 @@ def test_a_tuned_directory_is_transformed_as_its_files_say(bench: Bench, bert: s
     from mirrorbench.texts.tune import plan_tuning, tune_texts
 
     folder = bench.folder / "enc"
-    tune_texts(plan_tuning(LINES, parse_spec(f"{bert}+mirror:post=abtt"), bench.workspace(), held_out=0), folder)
+    tune_texts(plan_tuning(LINES, parse_spec(f"{bert}+mirror:post=abtt"), folder, bench.workspace(), held_out=0))
     outcome = bench.run(str(folder), f"{folder}:post=zscore")
     assert (len(outcome.results), outcome.failures) == (4, ())
     first = outcome.results[0]
