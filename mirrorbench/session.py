@@ -74,8 +74,7 @@ class Session:
         space, specs, names = self.workspace, as_specs(encoders), as_names(tasks)
         if not grid:
             columns = expand_tasks(names or ["quick"], space.plugins)
-            specs = specs or (EncoderSpec("tiny"),)
-            runs = tuple(range(1 if seeds is None else seeds))
+            specs, runs = specs or (EncoderSpec("tiny"),), tuple(range(1 if seeds is None else seeds))
             request = Request(specs, columns, runs, corpus, protocol or "paper", rivals=rivals, limit=limit)
             return RunPlan(space.plan(request, fetch=fetch), columns)
         from mirrorbench.runs import grids
@@ -118,11 +117,9 @@ class Session:
         Raises:
             UsageError: the request is wrong. What fails later is among ``failures``, and stops nothing else.
         """
-        return self.execute(
-            self.plan(
-                encoders, tasks, seeds=seeds, corpus=corpus, protocol=protocol, grid=grid, rivals=rivals, limit=limit
-            )
-        )
+        return self.execute(self.plan(
+            encoders, tasks, seeds=seeds, corpus=corpus, protocol=protocol, grid=grid, rivals=rivals, limit=limit,
+        ))  # fmt: skip
 
     def execute(self, run: RunPlan) -> Leaderboard:
         """Compute what ``plan`` returned, as ``run`` does."""
@@ -380,17 +377,15 @@ class Session:
         from mirrorbench.data.corpora import find_contamination, read_corpus
         from mirrorbench.runs.rows import expand_tasks
 
-        plugins, store = self.workspace.plugins, self.workspace.data
-        names = expand_tasks(as_names(tasks), plugins)
+        plugins, store, names = self.workspace.plugins, self.workspace.data, as_names(tasks)
         strings = read_corpus(corpus, store, plugins.corpora.by_name()).texts
         found: dict[str, Contamination | MirrorbenchError | None] = {}
-        for name in names:
-            task = plugins.tasks[name]
+        for task in (plugins.tasks[name] for name in expand_tasks(names, plugins)):
             try:
                 task.fetch(store)
-                found[name] = find_contamination(task.texts(task.load(store)), strings)
+                found[task.name] = find_contamination(task.texts(task.load(store)), strings)
             except MirrorbenchError as error:
-                found[name] = error
+                found[task.name] = error
         return found
 
     def doctor(self) -> dict[str, Any]:
