@@ -201,7 +201,7 @@ class Planner:
         return self._once(key, lambda: backbones.locate(spec, language, self.workspace.offline))
 
     def _cells(self, request: Request, spec: EncoderSpec, task: Task) -> list[Cell]:
-        if spec.is_path:  # before anything is fetched
+        if spec.is_path and spec.backbone not in self.plugins.encoders:  # before anything is fetched
             self._located(spec, task.languages[0])
         data = self._once(("data", task.name), lambda: self._identified(task))
         return [
