@@ -77,20 +77,10 @@ class Session:
             specs, runs = specs or (EncoderSpec("tiny"),), tuple(range(1 if seeds is None else seeds))
             request = Request(specs, columns, runs, corpus, protocol or "paper", rivals=rivals, limit=limit)
             return RunPlan(space.plan(request, fetch=fetch), columns)
-        from mirrorbench.runs import grids
+        from mirrorbench.runs.grids import plan_of_grid
 
-        for spec in specs:
-            if spec.method or spec.params:
-                problem = f"--encoder {spec}: beside a grid file it names a backbone and no more"
-                raise UsageError(problem, f"Write --encoder {spec.backbone}")
-        precisions = {"precision": space.precision, "eval_precision": space.eval_precision}
-        read = grids.read_grid(
-            grids.find_grid(grid), space.plugins, specs, tasks=names, seeds=tuple(range(seeds or 0)), corpus=corpus,
-            protocol=protocol, rivals=rivals, **{key: value for key, value in precisions.items() if value != "auto"},
-        )  # fmt: skip
-        columns = tuple(dict.fromkeys(task for _, request in read.requests for task in request.tasks))
-        read = replace(read, requests=tuple((block, replace(one, limit=limit)) for block, one in read.requests))
-        return RunPlan(grids.plan_grid(read, space, fetch), columns, read.title)
+        given = {"corpus": corpus, "protocol": protocol, "rivals": rivals, "seeds": tuple(range(seeds or 0))}
+        return plan_of_grid(grid, space, specs, limit, fetch, tasks=names, **given)
 
     def run(
         self, encoders: Specs = (), tasks: str | Sequence[str] = (), *, seeds: int | None = None, corpus: str = "",

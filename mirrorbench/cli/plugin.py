@@ -125,26 +125,22 @@ def _tasks(
     from mirrorbench.data.store import DataStore
 
     suites, store, rows = builtin_suites(), DataStore(data_dir), []
-    known = {
-        "suite": list(suites), "level": list(LEVELS),
-        "language": sorted({code for entry in registered.tasks for code in entry.value.languages}),
-    }  # fmt: skip
-    for kind, name in (("suite", suite), ("level", level), ("language", language)):
-        if name and name not in known[kind]:
-            raise unknown_name(kind, name, known[kind])
+    wanted = {"suites": suite, "level": level, "languages": language}
+    seen: dict[str, set[str]] = {"suites": set(suites), "level": set(LEVELS), "languages": set()}
     for entry in registered.tasks:
         task, card = entry.value, getattr(entry.value, "card", None)
-        if (suite and entry.name not in suites[suite]) or (level and task.level != level):
-            continue
-        if (language and language not in task.languages) or (
-            here and card and set(store.status(card).values()) != {"present"}
-        ):
-            continue
-        rows.append({
-            "name": entry.name, "level": task.level, "languages": list(task.languages), "metric": task.main_metric,
+        row = {
+            "name": entry.name, "level": [task.level], "languages": list(task.languages), "metric": task.main_metric,
             "suites": [name for name, members in suites.items() if entry.name in members],
-            "description": entry.description, "plugin": entry.origin,
-        })  # fmt: skip
+            "description": card.title if card else entry.description, "plugin": entry.origin,
+        }  # fmt: skip
+        seen["languages"].update(task.languages)
+        is_here = not here or card is None or set(store.status(card).values()) == {"present"}
+        if is_here and all(not name or name in row[key] for key, name in wanted.items()):
+            rows.append(row | {"level": task.level})
+    for key, name in wanted.items():
+        if name and name not in seen[key]:
+            raise unknown_name(key.removesuffix("s"), name, sorted(seen[key]))
     return rows
 
 

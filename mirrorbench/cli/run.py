@@ -126,12 +126,13 @@ def run(
 
 def _all_stored(session: Session, board: Leaderboard, folder: Path) -> Leaderboard:
     """The table of all results in a folder; that of a run where there are no others."""
+    from mirrorbench.reports.selection import everything
     from mirrorbench.runs.results import read_results
 
     try:
         if {result.cell_id for result in read_results(folder)} <= {result.cell_id for result in board.results}:
             return board
-        return session.leaderboard(folder, allow_mixed=True)
+        return everything(folder, session.workspace.plugins)
     except MirrorbenchError as error:  # in a file of another run
         typer.echo(f"leaderboard.md and leaderboard.tex hold this run alone: {error.message}", err=True)
         return board

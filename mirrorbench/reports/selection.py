@@ -148,6 +148,15 @@ def stored_leaderboard(sources: Sequence[Path], choice: Choice, plugins: Plugins
     return Leaderboard(replace(table, notes=(*table.notes, *notes)), tuple(results), (), plugins)
 
 
+def everything(folder: Path, plugins: Plugins) -> Leaderboard:
+    """All results of a folder; without verdicts, which take longer than many a run that finds all it needs."""
+    stored, rows, notes = select([folder], plugins, Choice(allow_mixed=True))
+    results = tuple(entry.result for entry in stored)
+    table = build_table(results, plugins, (), rows)
+    notes = [*table.notes, *notes, f"Verdicts on these rows: mirrorbench leaderboard {folder}"]
+    return Leaderboard(replace(table, notes=tuple(notes)), results, (), plugins)
+
+
 def judged(
     table: Table, stored: Sequence[Stored], plugins: Plugins, intervals: bool = False, ties: bool = False,
     items: Mapping[str, ItemScores] | None = None,

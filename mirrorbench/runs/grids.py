@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from itertools import product
 from math import isfinite, prod
@@ -22,7 +22,7 @@ from mirrorbench.core.errors import DataFormatError, UsageError, unknown_name
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.schema import convert, problem_at, read_yaml
 from mirrorbench.core.specs import EncoderSpec, Value, parse_spec, parse_value
-from mirrorbench.runs.plan import Plan, Planner, Request, merged
+from mirrorbench.runs.plan import Plan, Planner, Request, RunPlan, merged
 from mirrorbench.runs.rows import check_spec, expand_tasks
 
 if TYPE_CHECKING:
@@ -128,6 +128,22 @@ def plan_grid(grid: GridFile, workspace: Workspace, fetch: bool = True) -> Plan:
         return merged(plans)
     except UsageError as error:
         raise UsageError(f"{grid.path}: {error.message}", error.hint) from None
+
+
+def plan_of_grid(
+    name: str, workspace: Workspace, backbones: Sequence[EncoderSpec], limit: int, fetch: bool, **given: Any
+) -> RunPlan:
+    """What a run of a grid file computes; ``given`` as for ``read_grid``, ``limit`` as in a ``Request``."""
+    for spec in backbones:
+        if spec.method or spec.params:
+            problem = f"--encoder {spec}: beside a grid file it names a backbone and no more"
+            raise UsageError(problem, f"Write --encoder {spec.backbone}")
+    of_run = {"precision": workspace.precision, "eval_precision": workspace.eval_precision}
+    given |= {key: value for key, value in of_run.items() if value != "auto"}
+    read = read_grid(find_grid(name), workspace.plugins, backbones, **given)
+    columns = tuple(dict.fromkeys(task for _, request in read.requests for task in request.tasks))
+    read = replace(read, requests=tuple((line, replace(request, limit=limit)) for line, request in read.requests))
+    return RunPlan(plan_grid(read, workspace, fetch), columns, read.title)
 
 
 _Keys = dict[str, tuple[Any, str]]
