@@ -21,7 +21,8 @@ from mirrorbench.models.backbones import BACKBONES
 from mirrorbench.models.backbones import label as backbone_label
 from mirrorbench.models.transformations import post_keys, split_post
 from mirrorbench.reports.renderers import notebook
-from mirrorbench.reports.table import AVERAGE, Column, Row, Score, Table
+from mirrorbench.reports.renderers.text import metric_words
+from mirrorbench.reports.table import AVERAGE, Column, Note, Part, Row, Score, Table
 from mirrorbench.runs.cells import Failure
 from mirrorbench.runs.results import Result
 
@@ -67,13 +68,16 @@ def build_table(
     table_rows += _baselines(columns, results, plugins)
     shown = [i for i, c in enumerate(columns) if not c.average_of or any(row.scores[i] for row in table_rows)]
     table_rows = [replace(row, scores=tuple(row.scores[i] for i in shown)) for row in table_rows]
-    missing: dict[tuple[str, str], dict[str, None]] = {}  # one line for all rows and seeds with the same failure
+    missing: dict[tuple[str, str], dict[EncoderSpec, str]] = {}  # one line for all rows and seeds with the same failure
     for failure in failures:
         label = labels.get(failure.spec) or row_label(failure.spec, plugins)
-        missing.setdefault((failure.task, failure.reason.splitlines()[0]), {})[label] = None
-    notes = [f"missing: {', '.join(failed)} on {task}: {reason}" for (task, reason), failed in missing.items()]
-    notes = [*provenance_notes(results, {result.main_metric for result in results}), *notes]
-    return Table(title, tuple(columns[i] for i in shown), tuple(table_rows), tuple(notes))
+        missing.setdefault((failure.task, failure.reason.splitlines()[0]), {})[failure.spec] = label
+    notes = provenance(results, {result.main_metric for result in results})
+    for (task, reason), failed in missing.items():
+        text = f"missing: {', '.join(dict.fromkeys(failed.values()))} on {task}: {reason}"
+        notes.append(Note("", (Part(text, (task,), tuple(map(str, failed))),), end=""))
+    parted = tuple(note for note in notes if isinstance(note, Note))
+    return Table(title, tuple(columns[i] for i in shown), tuple(table_rows), tuple(map(str, notes)), parted=parted)
 
 
 def mean_over_seeds(cells: Sequence[Mapping[int, Result]], metric: str = "") -> Score | None:
@@ -245,42 +249,67 @@ class Leaderboard:
         return notebook(self.table)
 
 
-def provenance_notes(results: Sequence[Result], metrics: Collection[str] = ()) -> list[str]:
+def provenance(results: Sequence[Result], metrics: Collection[str] = ()) -> list[str | Note]:
     """Notes below a table: the metrics shown, protocol, precision, seeds, corpora, overlap, versions, tasks' notes."""
-    of_cells: dict[tuple[str, str, str], set[int]] = {}
-    corpora: dict[str, dict[str, None]] = {}
-    used = "tuned or fitted on" if any(result.cell.get("post") for result in results) else "tuned on"
-    shares: dict[str, float] = {}
+    measured: dict[str, list[Result]] = {name: [] for name in sorted(metrics)}
+    corpora: dict[str, list[Result]] = {}
+    shares: dict[str, list[tuple[float, Result]]] = {}
+    of_tasks: dict[str, list[Result]] = {}
     for result in results:
-        of_cells.setdefault((result.spec, result.protocol, result.task), set()).add(result.seed)
+        if result.main_metric in measured:
+            measured[result.main_metric].append(result)
         if corpus := result.cell.get("corpus"):
-            corpora.setdefault(f"{corpus['name']} ({corpus['n']:,} strings)", {})[result.task] = None
-        share = float((result.overlap or {}).get("any_text") or 0)
-        shares[result.task] = max(share, shares.get(result.task, 0))
-    said = {
-        "Metric": metrics,
-        "protocol": {r.protocol for r in results},
-        "precision": {r.evaluated_in for r in results},
-    }
-    notes = [f"{what}: {', '.join(sorted(names))}" for what, names in said.items() if names]
-    tuned = {str(found) for r in results if (found := r.cell["precision"].get("tuning"))}
-    if tuned.difference(said["precision"]):
-        notes.append(f"tuned in {' and '.join(sorted(tuned))}")
-    if seeds := sorted({len(found) for found in of_cells.values()} - {1}):
-        notes.append(f"± sample standard deviation over {' or '.join(map(str, seeds))} seeds")
-    lines = ["; ".join(notes) + "."] if notes else []
+            corpora.setdefault(f"{corpus['name']} ({corpus['n']:,} strings)", []).append(result)
+        if share := float((result.overlap or {}).get("any_text") or 0):
+            shares.setdefault(result.task, []).append((share, result))
+        for note in result.notes:
+            of_tasks.setdefault(f"{result.task}: {note}", []).append(result)
+    lines: list[str | Note] = []
     if limits := sorted({str(result.limit) for result in results if result.limit}):
         first = f"the first {' or '.join(limits)} items"
-        lines = [f"A smoke run, on {first} of each task alone: no scores of the tasks.", *lines]
-    if len({tuple(sorted(tasks)) for tasks in corpora.values()}) > 1:  # tasks of one row differ in their corpus
-        named = (f"{corpus} for {_first_names(list(tasks))}" for corpus, tasks in sorted(corpora.items()))
-        lines.append(f"{used.capitalize()}: {'; '.join(named)}.")
-    elif corpora:
-        lines.append(f"{used.capitalize()}: {', '.join(sorted(corpora))}.")
-    if seen := ", ".join(f"{task} {share:.1%}" for task, share in shares.items() if share > 0):
-        lines.append(f"Test items with a text that was {used}: {seen}.")
+        lines.append(f"A smoke run, on {first} of each task alone: no scores of the tasks.")
+    if measured:
+        lines.append(Note("Metric: ", tuple(_part(metric_words(name), of) for name, of in measured.items())))
+    if parts := _settings(results):
+        lines.append(Note(parts[0].text[0].upper(), (replace(parts[0], text=parts[0].text[1:]), *parts[1:]), "; "))
+    used = "tuned or fitted on" if any(result.cell.get("post") for result in results) else "tuned on"
+    tasks = {name: list(dict.fromkeys(result.task for result in of)) for name, of in sorted(corpora.items())}
+    apart = len({tuple(sorted(names)) for names in tasks.values()}) > 1  # tasks of one row differ in their corpus
+    said = tuple(_part(f"{c} for {_first_names(names)}" if apart else c, corpora[c]) for c, names in tasks.items())
+    if said:
+        lines.append(Note(f"{used.capitalize()}: ", said, "; " if apart else ", "))
+    if shares:
+        seen = (_part(f"{t} {max(share for share, _ in of):.1%}", [r for _, r in of]) for t, of in shares.items())
+        lines.append(Note(f"Test items with a text that was {used}: ", tuple(seen)))
     lines += _environment_note([r for r in results if r.environment.get("mirrorbench")])
-    return lines + sorted({f"{r.task}: {note}" for r in results for note in r.notes})
+    return [*lines, *(Note("", (_part(note, of),), end="") for note, of in sorted(of_tasks.items()))]
+
+
+def _settings(results: Sequence[Result]) -> list[Part]:
+    """Protocol, precision and seeds."""
+    parts = []
+    evaluated = {r.evaluated_in for r in results}
+    for what, names in {"protocol": {r.protocol for r in results}, "precision": evaluated}.items():
+        if names:
+            parts.append(Part(f"{what}: {', '.join(sorted(names))}"))
+    tuned = [r for r in results if r.cell["precision"].get("tuning")]
+    names = {str(r.cell["precision"]["tuning"]) for r in tuned}
+    if names - evaluated:
+        parts.append(_part(f"tuned in {' and '.join(sorted(names))}", tuned))
+    of_cells: dict[tuple[str, str, str], list[Result]] = {}
+    for result in results:
+        of_cells.setdefault(_name(result)[:3], []).append(result)
+    several = [found for found in of_cells.values() if len({r.seed for r in found}) > 1]
+    if seeds := sorted({len({r.seed for r in found}) for found in several}):
+        text = f"± sample standard deviation over {' or '.join(map(str, seeds))} seeds"
+        parts.append(_part(text, [r for found in several for r in found]))
+    return parts
+
+
+def _part(text: str, of: Iterable[Result]) -> Part:
+    """A part of a note about the tasks and encoders of some results."""
+    of = list(of)
+    return Part(text, tuple(sorted({r.task for r in of})), tuple(sorted({r.spec for r in of})))
 
 
 def _first_names(names: Sequence[str]) -> str:

@@ -129,6 +129,35 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True)
+class Part:
+    """Part of a note: a text, and the columns and the rows (specs) that it is about; none: all of them."""
+
+    text: str
+    columns: tuple[str, ...] = ()
+    specs: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A note in parts, of which only some concern a table that shows only some of its rows and columns.
+
+    Attributes:
+        start: text before the parts.
+        parts: what is said of which columns and rows.
+        between: text between two parts.
+        end: text after the parts.
+    """
+
+    start: str
+    parts: tuple[Part, ...]
+    between: str = ", "
+    end: str = "."
+
+    def __str__(self) -> str:
+        return f"{self.start}{self.between.join(part.text for part in self.parts)}{self.end}"
+
+
+@dataclass(frozen=True, slots=True)
 class Table:
     """A leaderboard, or a table of a paper.
 
@@ -141,6 +170,7 @@ class Table:
         corner: heading of the column of labels.
         sweeps: groups of columns, by index, that are ranked along each row instead of down each column.
         verdicts: of a leaderboard, on the steps between its rows; those of two rows follow each other.
+        parted: those of the notes that are about some rows and columns only, in parts.
     """
 
     title: str
@@ -151,6 +181,7 @@ class Table:
     corner: str = "encoder"
     sweeps: tuple[tuple[int, ...], ...] = ()
     verdicts: tuple[Verdict, ...] = ()
+    parted: tuple[Note, ...] = ()
 
     def ranks(self) -> list[list[int]]:
         """For each row and column: 1 for the best score, 2 for the second best, 0 otherwise.
@@ -251,7 +282,7 @@ def to_object(table: Table) -> dict[str, Any]:
     verdicts = [asdict(verdict) for verdict in table.verdicts]
     return {
         "schema": TABLE_SCHEMA, "title": table.title, "columns": columns, "rows": rows, "verdicts": verdicts,
-        "notes": list(table.notes),
+        "notes": list(table.notes), "parted": [asdict(note) for note in table.parted],
     }  # fmt: skip
 
 
@@ -269,7 +300,9 @@ def read_table(path: Path) -> Table:
             scores = msgspec.convert([row["scores"][c.name] for c in columns], tuple[Score | None, ...])
             rows.append(Row(str(row["encoder"]), scores=scores, **{name: str(row[name]) for name in _ROW}))
         verdicts = msgspec.convert(data.get("verdicts", ()), tuple[Verdict, ...])  # earlier versions wrote none
-        return Table(str(data["title"]), columns, tuple(rows), tuple(map(str, data["notes"])), verdicts=verdicts)
+        parted = msgspec.convert(data.get("parted", ()), tuple[Note, ...])
+        notes = tuple(map(str, data["notes"]))
+        return Table(str(data["title"]), columns, tuple(rows), notes, verdicts=verdicts, parted=parted)
     except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
         raise DataFormatError(
             f"{path} is no table: {type(error).__name__}: {error}", "Make one: mirrorbench leaderboard --format json"

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import statistics
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -8,10 +9,14 @@ from stored import stored
 
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.specs import parse_spec
-from mirrorbench.reports.leaderboard import build_table, mixtures, provenance_notes, row_label, without_repeats
+from mirrorbench.reports.leaderboard import build_table, mixtures, provenance, row_label, without_repeats
 from mirrorbench.reports.table import Column, Row, Score, Table
 from mirrorbench.runs.cells import Failure
 from mirrorbench.runs.results import Result
+
+
+def provenance_notes(results: Sequence[Result]) -> list[str]:
+    return [str(note) for note in provenance(results)]
 
 
 def means(table: Table) -> list[list[float | None]]:
@@ -67,7 +72,7 @@ def test_seeds_give_the_mean_and_sample_deviation(registered: Plugins) -> None:
     assert row.scores[0].cell_ids == tuple(f"toy/cats/{seed}/paper" for seed in range(3))  # type: ignore[union-attr]
     assert row.scores[0].seeds == tuple(enumerate(cats))  # type: ignore[union-attr]
     assert row.scores[1].cell_ids == tuple(f"toy/dogs/{seed}/paper" for seed in range(3))  # type: ignore[union-attr]
-    assert "± sample standard deviation over 3 seeds" in table.notes[0]
+    assert "± sample standard deviation over 3 seeds" in table.notes[1]
 
 
 def test_a_seed_that_lacks_a_score_has_no_average(registered: Plugins) -> None:
@@ -110,7 +115,8 @@ def test_notes_say_where_numbers_come_from(registered: Plugins) -> None:
     results.append(stored("toy", "dogs", 0.2, notes=["half of it is lost"]))
     failure = Failure(parse_spec("toy"), "birds", "no birds\nat all", "look up")
     assert build_table(results, registered, failures=[failure]).notes == (
-        "Metric: spearman; protocol: paper; precision: fp32.",
+        "Metric: Spearman's correlation.",
+        "Protocol: paper; precision: fp32.",
         "Tuned on: sts-sentences (9,255 strings).",
         "dogs: half of it is lost",
         "missing: toy on birds: no birds",
@@ -297,6 +303,29 @@ def test_the_share_of_test_items_that_were_tuned_on() -> None:
 def test_seeds_are_counted_by_cell(registered: Plugins) -> None:
     """Two seeds on one task and another two on the other are two each, and not three."""
     results = [stored("toy", task, 0.1, seed) for task, seeds in (("cats", (0, 1)), ("dogs", (1, 2))) for seed in seeds]
-    assert "over 2 seeds" in build_table(results, registered).notes[0]
+    assert "over 2 seeds" in build_table(results, registered).notes[1]
     results.append(stored("toy", "dogs", 0.1, 3))
-    assert "over 2 or 3 seeds" in build_table(results, registered).notes[0]
+    assert "over 2 or 3 seeds" in build_table(results, registered).notes[1]
+
+
+def test_notes_know_the_columns_and_rows_that_they_are_about(registered: Plugins) -> None:
+    results = [
+        tuned("stsb", "a"),
+        tuned("simlex999", "b"),
+        replace(stored("toy", "wic", 0.5), main_metric="dev_accuracy"),
+    ]
+    results[0] = replace(results[0], overlap={"any_text": 0.25})
+    parts = {
+        str(note): [(p.text, p.columns, p.specs) for p in note.parts]
+        for note in build_table(results, registered).parted
+    }
+    spec = results[0].spec
+    assert parts["Metric: accuracy on dev, Spearman's correlation."] == [
+        ("accuracy on dev", ("wic",), ("toy",)),
+        ("Spearman's correlation", ("simlex999", "stsb"), (spec,)),
+    ]
+    assert parts["Tuned on: a (10 strings) for stsb; b (10 strings) for simlex999."] == [
+        ("a (10 strings) for stsb", ("stsb",), (spec,)),
+        ("b (10 strings) for simlex999", ("simlex999",), (spec,)),
+    ]
+    assert parts["Test items with a text that was tuned on: stsb 25.0%."] == [("stsb 25.0%", ("stsb",), (spec,))]

@@ -19,7 +19,7 @@ from typing import Any
 
 from mirrorbench.core.errors import UsageError
 from mirrorbench.core.specs import EncoderSpec
-from mirrorbench.reports.leaderboard import mean_over_seeds, provenance_notes, row_label, without_repeats
+from mirrorbench.reports.leaderboard import mean_over_seeds, provenance, row_label, without_repeats
 from mirrorbench.reports.papers.tables import SCALES, FactTable, PaperTable, Printed
 from mirrorbench.reports.papers.targets import AskedAnalysis, Target
 from mirrorbench.reports.renderers import html, latex, markdown, number
@@ -326,7 +326,7 @@ def _notes(content: MeasuredTable) -> list[str]:
         )
     targets = table.targets(content.backbone).items()
     metrics = {target.metric for (r, c), target in targets if content.cells[r][c].measured}
-    return [*notes, *content.notes, *(provenance_notes(content.results, metrics) if content.results else ())]
+    return [*notes, *content.notes, *(map(str, provenance(content.results, metrics)) if content.results else ())]
 
 
 def _row_name(table: PaperTable, row: int) -> str:

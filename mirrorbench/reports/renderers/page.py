@@ -21,7 +21,7 @@ from mirrorbench.reports.renderers.text import (
     with_deviation,
     with_legend,
 )
-from mirrorbench.reports.table import DIGITS, Table, to_object
+from mirrorbench.reports.table import DIGITS, Note, Part, Table, to_object
 
 
 def html(table: Table) -> str:
@@ -65,7 +65,8 @@ def _board(table: Table) -> dict[str, Any]:
 def _data(table: Table) -> dict[str, Any]:
     """The script's data: the values, and labels escaped for Markdown and LaTeX."""
     data = to_object(table)
-    del data["verdicts"]  # the notes say them
+    for name in ("verdicts", "parted"):  # the notes say them
+        del data[name]
     before, _, tabular = (text := latex(table)).partition(r"\begin{tabular}")
     after = tabular.rpartition("\n\\caption")
     titles = tabular.partition("\n\\midrule")[0].rpartition("\n")[2].removesuffix(r" \\").split(" & ")[1:]
@@ -89,18 +90,32 @@ def _data(table: Table) -> dict[str, Any]:
 
 
 def _notes(table: Table) -> list[dict[str, Any]]:
-    """Each note as it is copied, and the rows (specs), columns or dagger that it is about; none: the whole table."""
-    verdicts = verdict_lines(table)
+    """Each note as it is shown and copied, in parts, with the rows (specs), columns or dagger that they are about."""
+    verdicts, parted = verdict_lines(table), {str(note): note for note in table.parted}
     columns = [column.name for column in table.columns]
     notes = []
-    for i, note in enumerate(with_legend(table)):
+    for i, text in enumerate(with_legend(table)):
         of = verdicts[i][1] if i < len(verdicts) else []
-        about = [v.column for v in of] or [name for name in columns if note.startswith(f"{name}: ")]
+        named = tuple(name for name in columns if text.startswith(f"{name}: "))  # in tables stored before parts were
+        about = tuple(sorted({v.column for v in of})) or named
+        note = parted.get(text) or Note(
+            "", (Part(text, about, tuple(sorted({s for v in of for s in (v.spec, v.over)}))),), end=""
+        )
+        parts = [
+            {"text": _written(part.text), "columns": part.columns, "specs": part.specs, "all": bool(of)}
+            for part in note.parts
+        ]
         notes.append({
-            "markdown": escape_markdown(note), "latex": breakable(ended(note)), "columns": sorted(set(about)),
-            "specs": sorted({spec for v in of for spec in (v.spec, v.over)}), "tied": note.startswith(TIED),
+            "start": _written(note.start), "parts": parts, "between": note.between, "end": note.end,
+            "whole": _written(text), "stop": ended(text)[len(text.strip()):], "tied": text.startswith(TIED),
         })  # fmt: skip
     return notes
+
+
+def _written(text: str) -> dict[str, str]:
+    """A text as it is shown, and as it is copied."""
+    space = " " * text.endswith(" ")
+    return {"plain": _line(text) + space, "markdown": escape_markdown(text) + space, "latex": breakable(text) + space}
 
 
 def _line(text: str) -> str:

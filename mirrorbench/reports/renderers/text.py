@@ -19,6 +19,11 @@ TIED = "†"
 _SPECIAL = re.compile(
     r"[\\`*|<$]|&(?=[#A-Za-z0-9])|~(?=~)|\](?=\()|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])|^(?:[#>+-]|\d+[.)])(?=\s)"
 )
+_METRICS = {
+    "spearman": "Spearman's correlation", "pearson": "Pearson's correlation", "auc": "area under the ROC curve",
+    "spearman_mean": "Spearman's correlation, mean over subsets", "f1": "F1", "mrr": "mean reciprocal rank",
+    "spearman_wmean": "Spearman's correlation, weighted mean over subsets",
+}  # fmt: skip
 _EQUAL = "no separable difference"
 _MARKS = ("{}", "**{}**", "<u>{}</u>")
 
@@ -27,6 +32,14 @@ def number(value: float, digits: int = DIGITS) -> str:
     """A score as the papers print it: ``.743``, ``-.012``, ``1.000``."""
     text = f"{value:z.{digits}f}"  # z: no -0.000
     return text.replace("0.", ".", 1) if abs(float(text)) < 1 else text
+
+
+def metric_words(name: str) -> str:
+    """A metric's name in words: ``dev_accuracy`` is ``accuracy on dev``."""
+    split, _, rest = name.partition("_")
+    if split in ("train", "dev", "test") and rest:
+        return f"{metric_words(rest)} on {split}"
+    return _METRICS.get(name) or name.replace("_", " ")
 
 
 def with_deviation(score: Score | None, show: Callable[[float], str] = number) -> str:

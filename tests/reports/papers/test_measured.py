@@ -285,7 +285,7 @@ def test_the_note_names_the_metric_of_the_cells_that_are_filled() -> None:
     result = stored("bert+mirrorwic", "wic-tsv-2", 0.66, metric="dev_accuracy", metrics={"dev_auc": 0.6792})
     text = render_paper(joined("mirrorwic/table10", [result]), "markdown")
     assert "67.92" in text
-    assert "Metric: dev_auc; protocol" in text
+    assert "Metric: area under the ROC curve on dev." in text
 
 
 def test_on_another_backbone_no_difference_is_marked() -> None:

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from toy_tables import BOARD, EMPTY, HOSTILE, NASTY, NO_ROWS, score
+from toy_tables import BOARD, EMPTY, HOSTILE, NASTY, NO_ROWS, SIMLEX, STS, score
 
 from mirrorbench.reports.renderers import comma_separated, html, latex, markdown, number
-from mirrorbench.reports.table import Column, Row, Table, Verdict
+from mirrorbench.reports.table import Column, Note, Part, Row, Table, Verdict
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 SWITCHES = (
@@ -140,7 +140,7 @@ def test_notes_are_on_what_is_shown(shown: Callable) -> None:
     page = shown(replace(BOARD, notes=("wic: Every pair.", "Tied by a test."), verdicts=(verdict,)))
 
     def notes() -> list[str]:
-        return [e.text.split(" ")[0] for e in page.find_elements("css selector", "footer li") if e.is_displayed()]
+        return [e.text.split(" ")[0] for e in page.find_elements("css selector", "#notes li") if e.is_displayed()]
 
     assert notes() == ["BERT", "wic:", "†"]
     choose(page, "suite", "simlex")
@@ -149,6 +149,30 @@ def test_notes_are_on_what_is_shown(shown: Callable) -> None:
     assert notes() == []
     assert "BERT + Mirror over" not in copied(page, "markdown")
     assert "Every pair" not in copied(page, "latex")
+
+
+def test_a_note_keeps_the_parts_on_what_is_shown(shown: Callable) -> None:
+    wic = [row.spec for row in BOARD.rows if row.scores[6]]
+    overlap = Note("Seen: ", (Part("stsb 16%", ("stsb",), (wic[0],)), Part("wic_dev 2%", ("wic",), tuple(wic))))
+    metric = Note("Metric: ", (Part("accuracy", ("wic",)), Part("correlation", (*STS, *SIMLEX))))
+    page = shown(replace(BOARD, notes=(str(metric), str(overlap)), parted=(metric, overlap)))
+
+    def shown_notes() -> list[str]:
+        return [e.text for e in page.find_elements("css selector", "#notes li") if e.is_displayed()][:2]
+
+    whole = shown_notes()
+    assert whole == ["Metric: accuracy, correlation.", "Seen: stsb 16%, wic_dev 2%."]
+    choose(page, "suite", "wic")
+    assert shown_notes() == ["Metric: accuracy.", "Seen: wic_dev 2%."]
+    assert r"Metric: accuracy. Seen: wic\_dev 2\%." in copied(page, "latex")
+    assert "\n\nSeen: wic_dev 2%.\n" in copied(page, "markdown")
+    choose(page, "suite", "simlex")
+    assert shown_notes() == ["Metric: correlation."]
+    choose(page, "suite", "")
+    choose(page, "text", "RoBERTa-mp")
+    assert shown_notes() == ["Metric: accuracy, correlation."]
+    choose(page, "text", "")
+    assert shown_notes() == whole
 
 
 def test_the_address_names_the_filters(shown: Callable, tmp_path: Path) -> None:

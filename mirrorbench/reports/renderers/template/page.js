@@ -122,15 +122,25 @@ function withMarks(score, whole) {
   return interval + (score.tied && whole ? data.tied.plain : "");
 }
 
-// Notes on what is shown: some of a note's columns, all of the rows that it compares, a dagger.
-function notes() {
+// The notes on what is shown, each without its parts on other columns and rows; null for one of which nothing is left.
+function notes(format) {
   const columns = new Set(view.columns.map(({ column }) => column.name));
   const specs = new Set(view.rows.map(({ row }) => row.spec));
   const tied = view.rows.some(({ scores, whole }) => whole && scores.some((score) => score?.tied));
-  const known = new Set(data.rows.map((row) => row.spec)); // a file may lack a row
-  return data.written.notes.map((note) =>
-    (!note.columns.length || note.columns.some((name) => columns.has(name))) &&
-    note.specs.every((spec) => specs.has(spec) || !known.has(spec)) && (!note.tied || tied));
+  const [headed, known] = [new Set(data.columns.map((c) => c.name)), new Set(data.rows.map((row) => row.spec))];
+  // What is about no column or row of the whole table (a file may lack one) is about the table.
+  const concerns = (part) => {
+    const [over, of] = [part.columns.filter((name) => headed.has(name)), part.specs.filter((spec) => known.has(spec))];
+    return (!over.length || over.some((name) => columns.has(name))) &&
+      (!of.length || (part.all ? of.every((spec) => specs.has(spec)) : of.some((spec) => specs.has(spec))));
+  };
+  return data.written.notes.map((note) => {
+    const parts = note.parts.filter(concerns);
+    if (!parts.length || (note.tied && !tied)) return null;
+    const text = parts.length === note.parts.length ? note.whole[format]
+      : note.start[format] + parts.map((part) => part.text[format]).join(note.between) + note.end;
+    return text + (format === "latex" && parts.length === note.parts.length ? note.stop : "");
+  });
 }
 
 function neighbours() {
@@ -155,9 +165,8 @@ function markdown() {
   const pad = (line) => line.map((text, i) => (i ? text.padStart(widths[i]) : text.padEnd(widths[i])));
   const drawn = lines.map((line) => `| ${pad(line).join(" | ")} |`);
   drawn.splice(1, 0, `|${widths.map((width, i) => (i ? "-".repeat(width + 1) + ":" : ":" + "-".repeat(width + 1))).join("|")}|`);
-  const about = notes();
   const title = data.written.title ? `**${data.written.title}**\n\n` : "";
-  return `${title}${drawn.join("\n")}${data.written.notes.filter((_, i) => about[i]).map((note) => `\n\n${note.markdown}`).join("")}\n`;
+  return `${title}${drawn.join("\n")}${notes("markdown").filter(Boolean).map((note) => `\n\n${note}`).join("")}\n`;
 }
 
 function latex() {
@@ -188,8 +197,7 @@ function latex() {
     lines.push(`${[row.written.latex, ...cells].join(" & ")} \\\\`);
   });
   lines.push("\\bottomrule", "\\end{tabular}");
-  const about = notes();
-  const said = data.written.notes.filter((_, i) => about[i]).map((note) => note.latex).join(" ");
+  const said = notes("latex").filter(Boolean).join(" ");
   const box = ["\\par\\smallskip", "\\begin{minipage}{\\linewidth}", `\\footnotesize\\raggedright ${said}`, "\\end{minipage}"];
   lines.push(...(said && data.written.below ? box : []), data.written.after);
   if (said && !data.written.below) lines.push(`{\\footnotesize\\noindent\\raggedright ${said}\\par}`);
@@ -253,8 +261,11 @@ function draw() {
   look();
   drawHead();
   drawBody();
-  const about = notes();
-  document.querySelectorAll("footer li").forEach((item, i) => { item.hidden = !about[i]; });
+  const about = notes("plain");
+  document.querySelectorAll("#notes li").forEach((item, i) => {
+    item.hidden = about[i] === null;
+    item.textContent = about[i] ?? "";
+  });
   remember();
   const tasks = view.columns.filter(({ column }) => !column.average_of.length).length;
   const all = data.columns.filter((column) => !column.average_of.length).length;
