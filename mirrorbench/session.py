@@ -237,26 +237,10 @@ class Session:
         Raises:
             UsageError: also where the table has no cell that a run could measure.
         """
-        from mirrorbench.analysis.stored import measure
-        from mirrorbench.reports.papers.measured import paper_analyses, paper_requests
-        from mirrorbench.reports.papers.tables import FactTable, find_table
-        from mirrorbench.runs.cells import Outcome
+        from mirrorbench.analysis.stored import measure_table
 
         _check_protocol(protocol)
-        found = find_table(table, self.workspace.plugins)
-        if isinstance(found, FactTable):
-            raise UsageError(f"{table} has no cell that a run could measure", f"mirrorbench paper {table} shows it.")
-        backbone = parse_spec(encoder) if encoder else None
-        wanted, asked = paper_requests(found, seeds, protocol, backbone), paper_analyses(found, backbone)
-        if not wanted and not asked:
-            raise UsageError(f"{table} has no cell that a run could measure", f"mirrorbench paper {table} says why.")
-        outcomes = [self.workspace.execute(self.workspace.plan(*wanted))] if wanted else []
-        outcomes += [measure(self.workspace, one, specs, seeds, protocol) for one, specs in asked]
-        return Outcome(
-            tuple(result for one in outcomes for result in one.results),
-            tuple(failure for one in outcomes for failure in one.failures),
-            sum(one.computed for one in outcomes),
-        )
+        return measure_table(self.workspace, table, parse_spec(encoder) if encoder else None, seeds, protocol)
 
     def load(self, spec: str | Path, level: str = "sentence") -> TextEncoder:
         """An encoder from its spec; a tuned one is taken from the cache, or tuned now with seed 0.
