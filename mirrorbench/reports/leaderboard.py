@@ -64,7 +64,10 @@ def build_table(
         cells = {name: by_cell.get((str(spec), protocol, name), {}) for name in names}
         scores = tuple(mean_over_seeds([cells[name] for name in c.average_of or (c.name,)]) for c in columns)
         label = labels[spec] + (f" [{protocol}]" if len(protocols) > 1 else "")
-        table_rows.append(Row(label, str(spec), scores, spec.backbone, spec.method, protocol))
+        found = [result.encoder for cell in cells.values() for result in cell.values()]
+        size, dimensions = (next((e[n] for e in found if e.get(n)), None) for n in ("parameters", "dimensions"))
+        row = Row(label, str(spec), scores, spec.backbone, spec.method, protocol)
+        table_rows.append(replace(row, parameters=size, dimensions=dimensions))
     table_rows += _baselines(columns, results, plugins)
     shown = [i for i, c in enumerate(columns) if not c.average_of or any(row.scores[i] for row in table_rows)]
     table_rows = [replace(row, scores=tuple(row.scores[i] for i in shown)) for row in table_rows]

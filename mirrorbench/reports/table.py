@@ -84,6 +84,8 @@ class Row:
         method: the spec's method, such as ``base`` or ``mirror``; empty for an encoder system.
         protocol: the evaluation protocol.
         part: ``published``, ``measured`` or ``difference`` in a paper's table, each ranked separately; otherwise empty.
+        parameters: of the encoder; ``None`` where unknown.
+        dimensions: of its vectors; ``None`` where unknown.
     """
 
     label: str
@@ -93,6 +95,8 @@ class Row:
     method: str = ""
     protocol: str = ""
     part: str = ""
+    parameters: int | None = None
+    dimensions: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,6 +273,7 @@ class Table:
 
 
 _ROW = ("spec", "backbone", "method", "protocol")
+_SIZES = ("parameters", "dimensions")
 
 
 def to_object(table: Table) -> dict[str, Any]:
@@ -277,7 +282,9 @@ def to_object(table: Table) -> dict[str, Any]:
     for row in table.rows:
         scores = [score and {k: v for k, v in asdict(score).items() if k != "text"} for score in row.scores]
         texts = {"encoder": row.label, **{name: getattr(row, name) for name in _ROW}}
-        rows.append({**texts, "scores": dict(zip([column.name for column in table.columns], scores, strict=True))})
+        by_column = dict(zip([column.name for column in table.columns], scores, strict=True))
+        sizes = {name: value for name in _SIZES if (value := getattr(row, name)) is not None}
+        rows.append({**texts, **sizes, "scores": by_column})
     columns = [asdict(column) for column in table.columns]
     verdicts = [asdict(verdict) for verdict in table.verdicts]
     return {
@@ -298,7 +305,10 @@ def read_table(path: Path) -> Table:
         rows = []
         for row in data["rows"]:
             scores = msgspec.convert([row["scores"][c.name] for c in columns], tuple[Score | None, ...])
-            rows.append(Row(str(row["encoder"]), scores=scores, **{name: str(row[name]) for name in _ROW}))
+            spec, backbone, method, protocol = (str(row[name]) for name in _ROW)
+            one = Row(str(row["encoder"]), spec, scores, backbone, method, protocol)
+            parameters, dimensions = (msgspec.convert(row.get(name), int | None) for name in _SIZES)  # once unknown
+            rows.append(replace(one, parameters=parameters, dimensions=dimensions))
         verdicts = msgspec.convert(data.get("verdicts", ()), tuple[Verdict, ...])  # earlier versions wrote none
         parted = msgspec.convert(data.get("parted", ()), tuple[Note, ...])
         notes = tuple(map(str, data["notes"]))

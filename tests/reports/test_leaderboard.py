@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import json
 import statistics
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from stored import stored
@@ -10,7 +12,8 @@ from stored import stored
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.specs import parse_spec
 from mirrorbench.reports.leaderboard import build_table, mixtures, provenance, row_label, without_repeats
-from mirrorbench.reports.table import Column, Row, Score, Table
+from mirrorbench.reports.renderers import as_json, html
+from mirrorbench.reports.table import Column, Row, Score, Table, read_table
 from mirrorbench.runs.cells import Failure
 from mirrorbench.runs.results import Result
 
@@ -329,3 +332,17 @@ def test_notes_know_the_columns_and_rows_that_they_are_about(registered: Plugins
         ("b (10 strings) for simlex999", ("simlex999",), (spec,)),
     ]
     assert parts["Test items with a text that was tuned on: stsb 25.0%."] == [("stsb 25.0%", ("stsb",), (spec,))]
+
+
+def test_rows_have_the_size_of_their_encoder_where_it_is_known(registered: Plugins, tmp_path: Path) -> None:
+    known = replace(stored("toy", "cats", 0.5), encoder={"parameters": 1200, "dimensions": 8})
+    table = build_table([known, stored("bert", "cats", 0.5)], registered)
+    assert [(row.parameters, row.dimensions) for row in table.rows] == [(1200, 8), (None, None)]
+    path = tmp_path / "table.json"
+    path.write_text(as_json(table), encoding="utf-8")
+    assert read_table(path) == table
+    old = json.loads(as_json(table))
+    del old["parted"], old["rows"][0]["parameters"], old["rows"][0]["dimensions"]
+    path.write_text(json.dumps(old), encoding="utf-8")
+    assert (read_table(path).parted, read_table(path).rows[0].parameters) == ((), None)
+    assert "Notes" in html(read_table(path))

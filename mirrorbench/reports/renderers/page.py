@@ -12,11 +12,13 @@ import json
 from importlib.resources import files
 from typing import Any
 
+from mirrorbench.reports.renderers.sources import bibtex, commands, head_in_words, task_cards
 from mirrorbench.reports.renderers.tex import DEFAULT_TITLE, breakable, ended, escape_latex, latex, render_template
 from mirrorbench.reports.renderers.text import (
     MISSING,
     TIED,
     escape_markdown,
+    metric_words,
     verdict_lines,
     with_deviation,
     with_legend,
@@ -40,7 +42,8 @@ def html(table: Table) -> str:
         data = data.replace(char, f"\\u{ord(char):04x}")
     return render_template(
         "page.html", title=_line(table.title) or DEFAULT_TITLE, style=style, style_hash=_checksum(style),
-        script=script, script_hash=_checksum(script), data=data, **_board(table),
+        script=script, script_hash=_checksum(script), data=data, cards=task_cards(table), bibtex=bibtex(table),
+        commands=commands(table) if table.kind == "leaderboard" else "", **_board(table),
     )  # fmt: skip
 
 
@@ -59,7 +62,8 @@ def _board(table: Table) -> dict[str, Any]:
             cells.append((mean.replace("-", "−"), deviation, rank, TIED if score and score.tied else ""))
         rows.append((_line(row.label), cells))
     notes = map(_line, with_legend(table))
-    return {"groups": table.groups(), "corner": table.corner, "columns": table.columns, "rows": rows, "notes": notes}
+    heads = list(map(head_in_words, table.columns))
+    return {"groups": table.groups(), "corner": table.corner, "heads": heads, "rows": rows, "notes": notes}
 
 
 def _data(table: Table) -> dict[str, Any]:
@@ -73,6 +77,11 @@ def _data(table: Table) -> dict[str, Any]:
     for column, head, title in zip(data["columns"], table.heads(), titles, strict=True):
         written = {"markdown": escape_markdown(head), "latex": title}
         column |= {"written": written, "suite_latex": escape_latex(column["suite"])}
+    for column, of in zip(data["columns"], table.columns, strict=True):
+        column["words"] = head_in_words(of)
+        column["metric_words"] = ", ".join(map(metric_words, filter(None, of.metric.split(", "))))
+    for column, card, _ in task_cards(table):
+        next(one for one in data["columns"] if one["name"] == column.name)["about"] = card.title
     for row in data["rows"]:
         row["written"] = {"markdown": escape_markdown(row["encoder"]), "latex": escape_latex(row["encoder"])}
     return data | {

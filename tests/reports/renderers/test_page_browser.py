@@ -16,8 +16,10 @@ import pytest
 from toy_tables import BOARD, EMPTY, HOSTILE, NASTY, NO_ROWS, SIMLEX, STS, score
 
 from mirrorbench.reports.renderers import comma_separated, html, latex, markdown, number
-from mirrorbench.reports.table import Column, Note, Part, Row, Table, Verdict
+from mirrorbench.reports.table import Column, Note, Part, Row, Table, Verdict, read_table
 
+EN, FR = "Multi-SimLex (English)", "Multi-SimLex (French)"
+HEADS = ["encoder", *({"EN": EN, "FR": FR}.get(c.title, c.title) for c in BOARD.columns)]
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 SWITCHES = (
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
@@ -106,7 +108,7 @@ def test_it_shows_the_table(shown: Callable) -> None:
     page = shown(BOARD)
     assert page.title == BOARD.title
     assert column(page, 0) == [row.label for row in BOARD.rows]
-    assert heads(page) == ["encoder", *(c.title for c in BOARD.columns)]
+    assert heads(page) == HEADS
     assert column(page, 2) == [".203", ".464", ".760 ± .010†", ".780 ± .010", ".129"]
     bold = page.find_elements("css selector", "#board tbody tr:nth-child(4) b")
     assert [e.text for e in bold] == [".780", ".715", "1.000", ".705", ".710", ".710"]
@@ -183,10 +185,10 @@ def test_the_address_names_the_filters(shown: Callable, tmp_path: Path) -> None:
     assert address.endswith("#text=mirror&suite=simlex")
     page.get("about:blank")
     page.get(address)
-    assert (column(page, 0), heads(page)) == (before, ["encoder", "EN", "FR", "avg."])
+    assert (column(page, 0), heads(page)) == (before, ["encoder", EN, FR, "avg."])
     page.execute_script("location.hash = 'suite=nowhere'")
     choose(page, "text", "")
-    assert heads(page) == ["encoder", *(c.title for c in BOARD.columns)]
+    assert heads(page) == HEADS
 
 
 @pytest.mark.parametrize("table", [BOARD, HOSTILE])
@@ -197,6 +199,87 @@ def test_the_csv_is_that_of_the_command(shown: Callable, table: Table) -> None:
     for line, expected in zip(theirs[1:], ours[1:], strict=True):
         assert line[:2] == expected[:2]
         assert [value and float(value) for value in line[2:]] == [value and float(value) for value in expected[2:]]
+
+
+def test_the_json_is_a_table_that_the_command_reads(shown: Callable, tmp_path: Path) -> None:
+    rows = (replace(BOARD.rows[0], parameters=110_000_000, dimensions=768), *BOARD.rows[1:])
+    table = replace(BOARD, rows=rows, notes=("One.",))
+    page, path = shown(table), tmp_path / "shown.json"
+    path.write_text(page.execute_script("return json()"), encoding="utf-8")
+    read = read_table(path)
+    assert (read.title, read.columns, read.rows) == (table.title, table.columns, table.rows)
+    choose(page, "suite", "simlex")
+    choose(page, "text", "mirror")
+    path.write_text(page.execute_script("return json()"), encoding="utf-8")
+    read = read_table(path)
+    assert [c.name for c in read.columns] == [*SIMLEX, "avg. simlex"]
+    assert [row.scores for row in read.rows] == [row.scores[3:6] for row in table.rows[2:4]]
+
+
+def test_a_plot_shows_each_column(shown: Callable) -> None:
+    page = shown(BOARD)
+    figures = page.find_elements("css selector", "#panels figure")
+    assert len(figures) == len(BOARD.columns)
+    drawn = "return [...document.querySelectorAll('#panels figure:nth-child(2) ' + arguments[0])].map(e => "
+    dots = page.execute_script(drawn + "+e.getAttribute('cx'))", "circle")
+    bars = page.execute_script(drawn + "[+e.getAttribute('x1'), +e.getAttribute('x2')])", ".interval")
+    values = [row.scores[1] for row in BOARD.rows]
+    place, slope = dots[0], (dots[2] - dots[0]) / (values[2].mean - values[0].mean)
+    for dot, bar, value in zip(dots, bars, values, strict=True):  # to scale, and so are the intervals
+        expected = [place + slope * (x - values[0].mean) for x in (value.mean, *value.interval)]
+        assert [dot, *bar] == pytest.approx(expected, abs=0.3)
+    ladder = figures[1].find_elements("css selector", ".ladder")
+    assert len(ladder) == 3  # two steps of BERT, one of RoBERTa
+    names = page.execute_script("return ['a', 'MiniLM-L6 + Mirror (corpus=words)'].map(name => cut(name, 20))")
+    assert names == ["a", "+ Mirror (corpus=wo…"]
+    assert "BERT-mp .464" in figures[1].find_element("css selector", "svg").get_attribute("aria-label")
+    choose(page, "suite", "wic")
+    assert [e.text for e in page.find_elements("css selector", "figcaption")] == ["WiC accuracy"]
+    choose(page, "text", "nobody")
+    assert not page.find_element("id", "plot").is_displayed()
+
+
+def test_all_columns_are_reached_at_1400_pixels_and_in_print(shown: Callable) -> None:
+    names = [f"task-{i}" for i in range(12)]
+    columns = tuple(
+        Column(name, f"Task {i:02}", "s" if i < 6 else "t", "word", ("en",)) for i, name in enumerate(names)
+    )
+    scores = tuple(score([0.1, 0.2, 0.3], name) for name in names)
+    page = shown(Table("wide", columns, (Row("a-backbone + Mirror", "x+mirror", scores, "x", "mirror"),)))
+    size = {"width": 1400, "height": 1000, "deviceScaleFactor": 1, "mobile": False}
+    page.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    right = "return document.querySelector('#board tr:last-child :last-child').getBoundingClientRect().right"
+    try:
+        choose(page, "text", "")
+        assert page.execute_script(right) <= 1400
+        scrolled = "const s = document.querySelector('.scroller'); return s.scrollWidth - s.clientWidth"
+        assert page.execute_script(scrolled) == 0
+        page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+        assert page.execute_script("return getComputedStyle(document.querySelector('.scroller')).overflow") == "visible"
+        sticky = (
+            "return [...document.querySelectorAll('#board *')].filter(e => getComputedStyle(e).position === 'sticky')"
+        )
+        assert page.execute_script(sticky) == []
+    finally:
+        page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
+        page.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+def test_sources_stand_below_the_table(shown: Callable) -> None:
+    rows = (replace(BOARD.rows[2], parameters=22_713_216, dimensions=384), BOARD.rows[0])
+    page = shown(replace(BOARD, rows=rows))
+    assert "22.7M parameters, 384 dimensions" in page.find_element("css selector", "#board tbody th").text
+    assert "384" not in page.find_elements("css selector", "#board tbody th")[1].text
+    for summary in page.find_elements("css selector", "summary"):
+        summary.click()
+    commands = page.find_element("css selector", "#commands pre").text.splitlines()
+    assert "mirrorbench run -e bert+mirror -t sts12,stsb,multisimlex-en,multisimlex-fr,wic --seeds 3" in commands
+    assert "mirrorbench run -e bert+base:pooling=cls -t sts12,stsb,multisimlex-en,multisimlex-fr" in commands
+    links = {e.get_attribute("href") for e in page.find_elements("css selector", "#tasks a")}
+    assert {"https://multisimlex.com/", "https://aclanthology.org/S17-2001"} <= links
+    entries = copied(page, "bibtex")
+    assert entries.count("liu-etal-2021-fast") == entries.count("vulic-etal-2020-multi,") == 1
+    assert "cer-etal-2017-semeval" in entries
 
 
 def test_heads_sort_by_mouse_and_keyboard(shown: Callable) -> None:
@@ -221,7 +304,7 @@ def test_heads_sort_by_mouse_and_keyboard(shown: Callable) -> None:
 def test_averages_follow_the_columns_that_are_shown(shown: Callable) -> None:
     page = shown(BOARD)
     choose(page, "language", "en")
-    assert heads(page) == ["encoder", "STS12", "STS-b", "avg.", "EN", "WiC", "avg."]
+    assert heads(page) == ["encoder", "STS12", "STS-b", "avg.", EN, "WiC", "avg."]
     mirror = {c.name: s for c, s in zip(BOARD.columns, BOARD.rows[2].scores, strict=True) if s}
     seeds = [dict(mirror[name].seeds) for name in ("sts12", "stsb", "multisimlex-en", "wic")]
     means = [sum(values[seed] for values in seeds) / 4 for seed in range(3)]

@@ -8,6 +8,7 @@ const data = JSON.parse(document.getElementById("data").textContent);
 const $ = (id) => document.getElementById(id);
 const FILTERS = { suite: (c) => [c.suite], level: (c) => [c.level], language: (c) => c.languages };
 const sorting = { column: null, direction: "" }; // column null: by encoder; direction "": the table's own order
+const SVG = document.querySelector("#panels svg").namespaceURI;
 let view = null;
 
 function element(tag, attributes, ...children) {
@@ -217,9 +218,28 @@ function heading(title, name, average) {
 function drawHead() {
   const groups = neighbours().map(({ suite, n }) =>
     suite ? element("th", { scope: "colgroup", colspan: n }, element("span", {}, suite)) : element("td", { colspan: n }));
-  const titles = view.columns.map(({ column }) => heading(column.title, column.name, column.average_of.length));
+  const titles = view.columns.map(({ column }) => heading(column.words, column.name, column.average_of.length));
   const rows = groups.length ? [element("tr", {}, element("td", {}), ...groups)] : [];
   $("board").tHead.replaceChildren(...rows, element("tr", {}, heading("encoder", null), ...titles));
+}
+
+// 22.7M parameters, 384 dimensions
+function size(row) {
+  const short = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
+  return [["parameters", short], ["dimensions", new Intl.NumberFormat("en")]]
+    .flatMap(([name, format]) => (row[name] ? [`${format.format(row[name])} ${name}`] : [])).join(", ");
+}
+
+function encoder(row) {
+  const said = size(row);
+  return [element("span", { class: "encoder" }, row.encoder), ...(said ? [element("span", { class: "seeds" }, said)] : [])];
+}
+
+// Where the table is wider than its place, deviations go, so that more columns are in view.
+function fit() {
+  const place = document.querySelector(".scroller");
+  place.classList.remove("narrow");
+  place.classList.toggle("narrow", place.scrollWidth > place.clientWidth);
 }
 
 const room = () => element("small", { class: "unseen", "aria-hidden": "true" }, `± ${number(0)}`);
@@ -245,7 +265,7 @@ function cell(entry, i) {
 
 function drawBody() {
   const rows = view.rows.map((entry) =>
-    element("tr", {}, element("th", { scope: "row", tabindex: -1 }, element("span", { class: "encoder" }, entry.row.encoder)),
+    element("tr", {}, element("th", { scope: "row", tabindex: -1 }, ...encoder(entry.row)),
       ...view.columns.map((_, i) => cell(entry, i))));
   if (!rows.length) {
     const text = "No encoder has scores here.";
@@ -267,6 +287,8 @@ function draw() {
     item.textContent = about[i] ?? "";
   });
   remember();
+  fit();
+  drawPlots();
   const tasks = view.columns.filter(({ column }) => !column.average_of.length).length;
   const all = data.columns.filter((column) => !column.average_of.length).length;
   const count = (n, of, what) => `${n === of ? n : `${n} of ${of}`} ${what}${of === 1 ? "" : "s"}`;
@@ -274,11 +296,80 @@ function draw() {
   const parts = [count(encoders(view.rows), encoders(data.rows), "encoder"), count(tasks, all, "task")];
   const by = data.columns.find((column) => column.name === sorting.column);
   if (sorting.direction && by) {
-    parts.push(`sorted by ${by.title}, ${sorting.direction === "descending" ? "best" : "worst"} first`);
+    parts.push(`sorted by ${by.words}, ${sorting.direction === "descending" ? "best" : "worst"} first`);
   } else if (sorting.direction) {
     parts.push(`sorted by encoder, ${sorting.direction}`);
   }
   say(parts.join(", "));
+}
+
+// ---- plot -----------------------------------------------------------------------------------------------------------
+
+function shape(name, attributes, ...children) {
+  const made = document.createElementNS(SVG, name);
+  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+  made.append(...children);
+  return made;
+}
+
+// A name of at most so many characters; a long one without its backbone, whose rows stand together.
+function cut(text, most) {
+  const rest = text.length > most ? text.replace(/^.*? (?=\+ )/, "") : text;
+  return rest.length > most ? `${rest.slice(0, most - 1)}\u2026` : rest;
+}
+
+function ends(score) {
+  return score.interval ?? [score.mean - (score.sd ?? 0), score.mean + (score.sd ?? 0)];
+}
+
+// Round numbers within a range, about four of them.
+function ticks(low, high) {
+  const rough = (high - low) / 4;
+  const power = 10 ** Math.floor(Math.log10(rough));
+  const step = [1, 2, 5, 10].map((n) => n * power).find((n) => n >= rough);
+  return Array.from({ length: 12 }, (_, i) => (Math.ceil(low / step) + i) * step).filter((value) => value <= high);
+}
+
+// A column's scores, one below the other in the order of the rows.
+function panel({ column }, at) {
+  const entries = view.rows.filter(({ scores }) => scores[at]);
+  if (!entries.length) return [];
+  const all = entries.flatMap(({ scores }) => [scores[at].mean, ...ends(scores[at])]);
+  const [least, most] = [Math.min(...all), Math.max(...all)];
+  const margin = (most - least || 0.1) * 0.06;
+  const [low, high] = [least - margin, most + margin];
+  const [left, width, line, top] = [142, 330, 17, 8];
+  const bottom = top + entries.length * line;
+  const x = (value) => (left + ((value - low) / (high - low)) * (width - left - 8)).toFixed(1);
+  const y = (i) => top + (i + 0.5) * line;
+  const drawn = ticks(low, high).flatMap((value) => [
+    shape("line", { class: "grid", x1: x(value), x2: x(value), y1: top, y2: bottom }),
+    shape("text", { x: x(value), y: bottom + 13, "text-anchor": "middle" }, minus(number(value))),
+  ]);
+  entries.forEach(({ row, scores }, i) => {
+    const before = entries[i - 1];
+    if (row.spec && before?.row.backbone === row.backbone) {
+      drawn.push(shape("line", { class: "ladder", x1: x(before.scores[at].mean), y1: y(i - 1), x2: x(scores[at].mean), y2: y(i) }));
+    }
+  });
+  entries.forEach(({ row, scores }, i) => {
+    const [from, to] = ends(scores[at]);
+    const name = shape("text", { x: left - 8, y: y(i) + 4, "text-anchor": "end" }, cut(row.encoder, 24));
+    const tuned = row.method && row.method !== "base";
+    drawn.push(name, shape("line", { class: "interval", x1: x(from), x2: x(to), y1: y(i), y2: y(i) }));
+    drawn.push(shape("circle", { class: tuned ? "tuned" : "untuned", cx: x(scores[at].mean), cy: y(i), r: 3.6 },
+      shape("title", {}, `${row.encoder}: ${minus(withDeviation(scores[at]))}`)));
+  });
+  const title = column.average_of.length ? `${column.suite || "all"} ${column.words}` : column.words;
+  const text = `${title}: ${entries.map(({ row, scores }) => `${row.encoder} ${number(scores[at].mean)}`).join(", ")}`;
+  return element("figure", {}, element("figcaption", {}, title, column.metric_words ? element("small", {}, ` ${column.metric_words}`) : ""),
+    shape("svg", { viewBox: `0 0 ${width} ${bottom + 18}`, role: "img", "aria-label": text }, ...drawn));
+}
+
+function drawPlots() {
+  const panels = view.columns.flatMap(panel);
+  $("panels").replaceChildren(...panels);
+  $("plot").hidden = !panels.length;
 }
 
 function say(text) {
@@ -304,8 +395,8 @@ function details(target) {
   const entry = view.rows[target.parentNode.rowIndex - $("board").tHead.rows.length];
   if (!entry) return null;
   if (!column && !entry.row.spec) return [entry.row.encoder, [["baseline", "needs no encoder"]]];
-  if (!column) return [entry.row.encoder, [["spec", code(entry.row.spec)], ["protocol", entry.row.protocol]]];
-  const title = `${entry.row.encoder}, ${column.title}`;
+  if (!column) return [entry.row.encoder, [["spec", code(entry.row.spec)], ["protocol", entry.row.protocol], ["size", size(entry.row)]]];
+  const title = `${entry.row.encoder}, ${column.words}`;
   const score = entry.scores[at];
   if (!score) return [title, [["missing", "no result, or not for every task or seed"]]];
   const several = score.n > 1;
@@ -323,8 +414,9 @@ function details(target) {
 
 function aboutColumn(column, at) {
   const over = view.columns[at].over ?? column.average_of;
-  return [column.title, [
-    ["task", over.length ? "" : code(column.name)], ["average of", over.join(", ")], ["metric", column.metric],
+  return [column.words, [
+    ["", column.about ?? ""],
+    ["task", over.length ? "" : code(column.name)], ["average of", over.join(", ")], ["metric", column.metric_words],
     ["suite", column.suite], ["level", column.level], ["language", column.languages.join(", ")],
   ]];
 }
@@ -351,7 +443,11 @@ function showTip(target) {
   $("tip").hidden = false;
   tipTarget = target;
   tipTarget.setAttribute("aria-describedby", "tip");
-  const box = target.getBoundingClientRect();
+  placeTip();
+}
+
+function placeTip() {
+  const box = tipTarget.getBoundingClientRect();
   const tip = $("tip").getBoundingClientRect();
   const below = box.bottom + 6 + tip.height < window.innerHeight;
   $("tip").style.top = `${below ? box.bottom + 6 : Math.max(4, box.top - tip.height - 6)}px`;
@@ -363,6 +459,12 @@ function hideTip() {
   tipTarget?.removeAttribute("aria-describedby");
   tipTarget = null;
   $("tip").hidden = true;
+}
+
+// Going to a cell out of view scrolls there, and its details go along; those under a pointer end.
+function scrolled() {
+  if (tipTarget && tipTarget === document.activeElement) placeTip();
+  else hideTip();
 }
 
 function move(event) {
@@ -416,9 +518,22 @@ function csv() {
   return lines.map((line) => `${line.map((value) => quoted(String(value ?? ""))).join(",")}\n`).join("");
 }
 
-function download() {
-  const address = URL.createObjectURL(new Blob([csv()], { type: "text/csv" }));
-  element("a", { href: address, download: "leaderboard.csv" }).click();
+// What is shown as a table that the command reads.
+function json() {
+  const only = (of, ...without) => Object.fromEntries(Object.entries(of).filter(([key]) => !without.includes(key)));
+  const columns = view.columns.map(({ column, over }) => ({
+    ...only(column, "written", "suite_latex", "words", "metric_words", "about"), ...(over ? { average_of: over } : {}),
+  }));
+  const rows = view.rows.map(({ row, scores }) => ({
+    ...only(row, "written"), scores: Object.fromEntries(columns.map((column, i) => [column.name, scores[i]])),
+  }));
+  const table = { schema: data.schema, title: data.title, columns, rows, notes: notes("plain").filter(Boolean) };
+  return `${JSON.stringify(table, null, 2)}\n`;
+}
+
+function download(text, type, name) {
+  const address = URL.createObjectURL(new Blob([text], { type }));
+  element("a", { href: address, download: name }).click();
   setTimeout(() => URL.revokeObjectURL(address), 10_000);
 }
 
@@ -475,7 +590,13 @@ function start() {
   $("text").addEventListener("input", draw);
   $("copy-markdown").addEventListener("click", () => copy(markdown(), "Markdown"));
   $("copy-latex").addEventListener("click", () => copy(latex(), "LaTeX"));
-  $("download").addEventListener("click", download);
+  $("download-csv").addEventListener("click", () => download(csv(), "text/csv", "leaderboard.csv"));
+  $("download-json").addEventListener("click", () => download(json(), "application/json", "leaderboard.json"));
+  if ($("copy-bibtex")) {
+    $("copy-bibtex").hidden = false;
+    $("copy-bibtex").addEventListener("click", () => copy($("bibtex").textContent, "BibTeX"));
+  }
+  window.addEventListener("resize", fit);
   window.addEventListener("hashchange", () => { recall(); draw(); });
 
   const theme = remembered();
@@ -504,9 +625,9 @@ function start() {
   const scroller = document.querySelector(".scroller");
   scroller.addEventListener("scroll", () => {
     scroller.classList.toggle("scrolled", scroller.scrollLeft > 0);
-    hideTip();
+    scrolled();
   });
-  window.addEventListener("scroll", hideTip, { passive: true });
+  window.addEventListener("scroll", scrolled, { passive: true });
   for (const id of ["controls", "theme", "key"]) $(id).hidden = false;
   recall();
   draw();
