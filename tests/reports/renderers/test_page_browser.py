@@ -254,6 +254,7 @@ def test_all_columns_are_reached_at_1400_pixels_and_in_print(shown: Callable) ->
         assert page.execute_script(right) <= 1400
         scrolled = "const s = document.querySelector('.scroller'); return s.scrollWidth - s.clientWidth"
         assert page.execute_script(scrolled) == 0
+        assert page.find_element("id", "spread").is_displayed()  # it says that there is no room for deviations
         page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
         assert page.execute_script("return getComputedStyle(document.querySelector('.scroller')).overflow") == "visible"
         sticky = (
@@ -347,6 +348,24 @@ def test_details_come_with_the_focus_and_leave_on_escape(shown: Callable) -> Non
     assert not tip.is_displayed()
     stops = page.find_elements("css selector", '#board tbody [tabindex="0"]')
     assert len(stops) == 1  # the table's body is a single stop of the Tab key
+
+
+def test_what_it_has_has_names_and_roles_for_assistive_tools(shown: Callable) -> None:
+    """WCAG 2.2, 4.1.2: name, role, value; each link's and control's purpose from its own name."""
+    page = shown(BOARD)
+    for summary in page.find_elements("css selector", "summary"):
+        summary.click()
+    tree = page.execute_cdp_cmd("Accessibility.getFullAXTree", {})["nodes"]
+    used = [(n["role"]["value"], n.get("name", {}).get("value", "")) for n in tree if not n["ignored"]]
+    kinds = ("button", "link", "image", "combobox", "searchbox", "checkbox", "region", "DisclosureTriangle")
+    named = [(role, name) for role, name in used if role in kinds]
+    assert {role for role, _ in named} >= {"button", "link", "image", "combobox", "region"}
+    assert all(name.strip() for _, name in named)
+    where = "return [...document.querySelectorAll('a')].map(a => [a.textContent, a.href])"
+    links = {(text, address) for text, address in page.execute_script(where) if "home page" in text or "paper" in text}
+    assert len({text for text, _ in links}) == len(links)
+    ids = page.execute_script("return [...document.querySelectorAll('[id]')].map(e => e.id)")
+    assert len(set(ids)) == len(ids)
 
 
 def test_light_and_dark(shown: Callable) -> None:

@@ -240,6 +240,7 @@ function fit() {
   const place = document.querySelector(".scroller");
   place.classList.remove("narrow");
   place.classList.toggle("narrow", place.scrollWidth > place.clientWidth);
+  $("spread").hidden = !place.classList.contains("narrow") || !view.deviates.includes(true);
 }
 
 const room = () => element("small", { class: "unseen", "aria-hidden": "true" }, `± ${number(0)}`);
@@ -340,7 +341,7 @@ function panel({ column }, at) {
   const [low, high] = [least - margin, most + margin];
   const [left, width, line, top] = [142, 330, 17, 8];
   const bottom = top + entries.length * line;
-  const x = (value) => (left + ((value - low) / (high - low)) * (width - left - 8)).toFixed(1);
+  const x = (value) => (left + ((value - low) / (high - low)) * (width - left - 16)).toFixed(1);
   const y = (i) => top + (i + 0.5) * line;
   const drawn = ticks(low, high).flatMap((value) => [
     shape("line", { class: "grid", x1: x(value), x2: x(value), y1: top, y2: bottom }),
@@ -360,7 +361,7 @@ function panel({ column }, at) {
     drawn.push(shape("circle", { class: tuned ? "tuned" : "untuned", cx: x(scores[at].mean), cy: y(i), r: 3.6 },
       shape("title", {}, `${row.encoder}: ${minus(withDeviation(scores[at]))}`)));
   });
-  const title = column.average_of.length ? `${column.suite || "all"} ${column.words}` : column.words;
+  const title = column.average_of.length ? `Average of ${column.suite || "all tasks"}` : column.words;
   const text = `${title}: ${entries.map(({ row, scores }) => `${row.encoder} ${number(scores[at].mean)}`).join(", ")}`;
   return element("figure", {}, element("figcaption", {}, title, column.metric_words ? element("small", {}, ` ${column.metric_words}`) : ""),
     shape("svg", { viewBox: `0 0 ${width} ${bottom + 18}`, role: "img", "aria-label": text }, ...drawn));
@@ -415,7 +416,7 @@ function details(target) {
 function aboutColumn(column, at) {
   const over = view.columns[at].over ?? column.average_of;
   return [column.words, [
-    ["", column.about ?? ""],
+    ["data", column.about ?? ""],
     ["task", over.length ? "" : code(column.name)], ["average of", over.join(", ")], ["metric", column.metric_words],
     ["suite", column.suite], ["level", column.level], ["language", column.languages.join(", ")],
   ]];
