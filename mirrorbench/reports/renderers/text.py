@@ -58,12 +58,14 @@ def with_marks(score: Score | None, show: Callable[[float], str] = number) -> st
 
 
 def with_legend(table: Table, show: Callable[[float], str] = number) -> list[str]:
-    """The verdicts and notes of a table, with an explanation of the dagger where it is used."""
+    """The verdicts and notes of a table, with an explanation of the dagger only where it is used."""
     notes = list(table.notes)
+    explained = [note for note in notes if note.startswith("Tied")]
     if any(score and score.tied for row in table.rows for score in row.scores):
-        explained = [note for note in notes if note.startswith("Tied")]
         place = notes.index(explained[0]) if explained else len(notes)
         notes[place : place + 1] = [f"{TIED} {(explained or ['Not separable from the best of its column.'])[0]}"]
+    else:
+        notes = [note for note in notes if note not in explained]
     return [*(line for line, _ in verdict_lines(table, show)), *notes]
 
 

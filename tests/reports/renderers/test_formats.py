@@ -40,6 +40,7 @@ def test_a_deviation_stands_beside_its_mean() -> None:
 
 def test_the_dagger_is_explained_where_one_stands() -> None:
     assert with_legend(BOARD) == ["Metric: accuracy, spearman.", "† Tied: by some test.", BOARD.notes[2]]
+    assert with_legend(replace(BOARD, rows=BOARD.rows[:1])) == [BOARD.notes[0], BOARD.notes[2]]
     assert with_legend(replace(BOARD, notes=())) == ["† Not separable from the best of its column."]
     assert with_legend(EMPTY) == []
 
