@@ -356,7 +356,7 @@ function panel({ column }, at) {
   entries.forEach(({ row, scores }, i) => {
     const [from, to] = ends(scores[at]);
     const name = shape("text", { x: left - 8, y: y(i) + 4, "text-anchor": "end" }, cut(row.encoder, 24));
-    const tuned = row.method && row.method !== "base";
+    const tuned = !["", "base", "static"].includes(row.method);
     drawn.push(name, shape("line", { class: "interval", x1: x(from), x2: x(to), y1: y(i), y2: y(i) }));
     drawn.push(shape("circle", { class: tuned ? "tuned" : "untuned", cx: x(scores[at].mean), cy: y(i), r: 3.6 },
       shape("title", {}, `${row.encoder}: ${minus(withDeviation(scores[at]))}`)));
