@@ -339,7 +339,9 @@ function panel({ column }, at) {
   const [least, most] = [Math.min(...all), Math.max(...all)];
   const margin = (most - least || 0.1) * 0.06;
   const [low, high] = [least - margin, most + margin];
-  const [left, width, line, top] = [142, 330, 17, 8];
+  const names = entries.map(({ row }) => cut(row.encoder, 36));
+  const left = 16 + 6.1 * Math.max(...names.map((name) => name.length)); // letters of 10.5 pixels
+  const [width, line, top] = [left + 190, 17, 8];
   const bottom = top + entries.length * line;
   const x = (value) => (left + ((value - low) / (high - low)) * (width - left - 16)).toFixed(1);
   const y = (i) => top + (i + 0.5) * line;
@@ -355,7 +357,7 @@ function panel({ column }, at) {
   });
   entries.forEach(({ row, scores }, i) => {
     const [from, to] = ends(scores[at]);
-    const name = shape("text", { x: left - 8, y: y(i) + 4, "text-anchor": "end" }, cut(row.encoder, 24));
+    const name = shape("text", { x: left - 8, y: y(i) + 4, "text-anchor": "end" }, names[i]);
     const tuned = !["", "base", "static"].includes(row.method);
     drawn.push(name, shape("line", { class: "interval", x1: x(from), x2: x(to), y1: y(i), y2: y(i) }));
     drawn.push(shape("circle", { class: tuned ? "tuned" : "untuned", cx: x(scores[at].mean), cy: y(i), r: 3.6 },
