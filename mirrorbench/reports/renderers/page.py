@@ -12,7 +12,7 @@ import json
 from importlib.resources import files
 from typing import Any
 
-from mirrorbench.reports.renderers.sources import bibtex, commands, head_in_words, task_cards
+from mirrorbench.reports.renderers.sources import bibtex, commands, head_in_words, item_commands, task_cards
 from mirrorbench.reports.renderers.tex import DEFAULT_TITLE, breakable, ended, escape_latex, latex, render_template
 from mirrorbench.reports.renderers.text import (
     MISSING,
@@ -69,6 +69,7 @@ def _board(table: Table) -> dict[str, Any]:
 def _data(table: Table) -> dict[str, Any]:
     """The script's data: the values, and labels escaped for Markdown and LaTeX."""
     data = to_object(table)
+    errors = item_commands(table)
     for name in ("verdicts", "parted"):  # the notes say them
         del data[name]
     before, _, tabular = (text := latex(table)).partition(r"\begin{tabular}")
@@ -84,6 +85,7 @@ def _data(table: Table) -> dict[str, Any]:
         next(one for one in data["columns"] if one["name"] == column.name)["about"] = card.title
     for row in data["rows"]:
         row["written"] = {"markdown": escape_markdown(row["encoder"]), "latex": escape_latex(row["encoder"])}
+        row["items"] = errors.get((row["spec"], row["protocol"]), {})
     return data | {
         "digits": DIGITS,
         "missing": {"plain": MISSING, "latex": escape_latex(MISSING)},

@@ -67,3 +67,16 @@ def commands(table: Table) -> str:
     shown += ["--ties"] if any(score.tied for score in scores) else []
     shown += ["--title", table.title] if table.title else []
     return "\n".join([*lines, shlex.join([*shown, "--output", "leaderboard.html"])])
+
+
+def item_commands(table: Table) -> dict[tuple[str, str], dict[str, str]]:
+    """By spec and protocol of a row, and by task: the command that shows which items it changed, and how."""
+    tasks = {column.name for column in table.columns if not column.average_of}
+    found: dict[tuple[str, str], dict[str, str]] = {}
+    for verdict in table.verdicts:
+        if verdict.best or verdict.column not in tasks:
+            continue
+        words = ["mirrorbench", "analyze", "errors", "-e", verdict.over, "-e", verdict.spec, "-t", verdict.column]
+        words += ["--protocol", verdict.protocol] if verdict.protocol not in ("", "paper") else []
+        found.setdefault((verdict.spec, verdict.protocol), {})[verdict.column] = shlex.join(words)
+    return found

@@ -328,7 +328,8 @@ def test_seeds_are_shown_on_request(shown: Callable) -> None:
 
 
 def test_details_come_with_the_focus_and_leave_on_escape(shown: Callable) -> None:
-    page = shown(BOARD)
+    before, after = "bert+base:pooling=cls", "bert+mirror"
+    page = shown(replace(BOARD, verdicts=(Verdict(after, before, "paper", "stsb"),)))
     page.execute_script("document.querySelector('#board tbody [tabindex=\"0\"]').focus()")
     tip = page.find_element("id", "tip")
     assert "bert+base:pooling=cls" in tip.text
@@ -341,6 +342,7 @@ def test_details_come_with_the_focus_and_leave_on_escape(shown: Callable) -> Non
         "0: .760, 1: .770",
         "not separable",
         "bert+mirror/stsb"[:12],
+        f"mirrorbench analyze errors -e {before} -e {after} -t stsb",
     ):
         assert part in tip.text
     assert page.switch_to.active_element.get_attribute("aria-describedby") == "tip"

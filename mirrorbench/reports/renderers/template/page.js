@@ -412,6 +412,7 @@ function details(target) {
     ["seeds", several ? score.seeds.map(([seed, value]) => `${seed}: ${minus(number(value))}`).join(", ") : ""],
     ["tied", score.tied ? "not separable from the best" : ""],
     [ids.length > 1 ? "runs" : "run", ids.length ? runs : ""],
+    ["items that changed", entry.row.items[column.name] ? code(entry.row.items[column.name]) : ""],
   ]];
 }
 
