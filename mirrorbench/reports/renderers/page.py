@@ -25,6 +25,9 @@ from mirrorbench.reports.renderers.text import (
 )
 from mirrorbench.reports.table import DIGITS, Note, Part, Table, to_object
 
+SCRIPTS = ("values.js", "drawing.js", "controls.js")
+"""Parts of one script, in this order."""
+
 
 def html(table: Table) -> str:
     """A self-contained page: sort by column, filter by suite, level, language and encoder, copy the shown rows.
@@ -32,7 +35,8 @@ def html(table: Table) -> str:
     A table of texts, as those of the papers with measured values, is shown without these.
     """
     folder = files("mirrorbench.reports.renderers") / "template"
-    style, script = ((folder / f"page.{name}").read_text(encoding="utf-8") for name in ("css", "js"))
+    style, *scripts = ((folder / name).read_text(encoding="utf-8") for name in ("page.css", *SCRIPTS))
+    script = "\n".join(scripts)
     # "<" could end the script element; U+2028 and U+2029, line ends in JavaScript, are escaped as not ASCII.
     if any(score and score.text for row in table.rows for score in row.scores):
         script, data = "", "null"

@@ -1,0 +1,251 @@
+// What a reader does: details, the address, downloads, copying; and the start of the page.
+
+// ---- details of a score ---------------------------------------------------------------------------------------------
+
+function details(target) {
+  const at = target.cellIndex - 1;
+  const column = view.columns[at]?.column;
+  if (target.closest("thead")) return column && target.scope === "col" ? aboutColumn(column, at) : null;
+  const entry = view.rows[target.parentNode.rowIndex - $("board").tHead.rows.length];
+  if (!entry) return null;
+  if (!column && !entry.row.spec) return [entry.row.encoder, [["baseline", "needs no encoder"]]];
+  if (!column) return [entry.row.encoder, [["spec", code(entry.row.spec)], ["protocol", entry.row.protocol], ["size", size(entry.row)]]];
+  const title = `${entry.row.encoder}, ${column.words}`;
+  const score = entry.scores[at];
+  if (!score) return [title, [["missing", "no result, or not for every task or seed"]]];
+  const several = score.n > 1;
+  const ids = score.cell_ids.map((id) => id.slice(0, 12));
+  const runs = ids.length > 6 ? `${ids.length} results` : code(ids.join(" "));
+  return [title, [
+    [several ? "mean" : "score", minus(score.mean.toFixed(data.digits + 1))],
+    ["sd", several && score.sd !== null ? `${score.sd.toFixed(data.digits + 1)} over ${score.n} seeds` : ""],
+    ["interval", score.interval ? score.interval.map((end) => minus(number(end))).join(" to ") : ""],
+    ["seeds", several ? score.seeds.map(([seed, value]) => `${seed}: ${minus(number(value))}`).join(", ") : ""],
+    ["tied", score.tied ? "not separable from the best" : ""],
+    [ids.length > 1 ? "runs" : "run", ids.length ? runs : ""],
+    ["items that changed", entry.row.items[column.name] ? code(entry.row.items[column.name]) : ""],
+  ]];
+}
+
+function aboutColumn(column, at) {
+  const over = view.columns[at].over ?? column.average_of;
+  return [column.words, [
+    ["data", column.about ?? ""],
+    ["task", over.length ? "" : code(column.name)], ["average of", over.join(", ")], ["metric", column.metric_words],
+    ["suite", column.suite], ["level", column.level], ["language", column.languages.join(", ")],
+  ]];
+}
+
+const code = (text) => element("code", {}, text);
+
+let tipTarget = null;
+let soon = 0; // a pointer that only passes by opens and closes nothing
+
+function later(action) {
+  clearTimeout(soon);
+  soon = setTimeout(action, 200);
+}
+
+function showTip(target) {
+  clearTimeout(soon);
+  if (target === tipTarget) return;
+  hideTip();
+  const found = details(target);
+  if (!found) return;
+  const [title, lines] = found;
+  const list = lines.flatMap(([name, value]) => (value ? [element("dt", {}, name), element("dd", {}, value)] : []));
+  $("tip").replaceChildren(element("p", {}, title), element("dl", {}, ...list));
+  $("tip").hidden = false;
+  tipTarget = target;
+  tipTarget.setAttribute("aria-describedby", "tip");
+  placeTip();
+}
+
+function placeTip() {
+  const box = tipTarget.getBoundingClientRect();
+  const tip = $("tip").getBoundingClientRect();
+  const below = box.bottom + 6 + tip.height < window.innerHeight;
+  $("tip").style.top = `${below ? box.bottom + 6 : Math.max(4, box.top - tip.height - 6)}px`;
+  $("tip").style.left = `${Math.max(4, Math.min(box.right - tip.width, window.innerWidth - tip.width - 4))}px`;
+}
+
+function hideTip() {
+  clearTimeout(soon);
+  tipTarget?.removeAttribute("aria-describedby");
+  tipTarget = null;
+  $("tip").hidden = true;
+}
+
+// Going to a cell out of view scrolls there, and its details go along; those under a pointer end.
+function scrolled() {
+  if (tipTarget && tipTarget === document.activeElement) placeTip();
+  else hideTip();
+}
+
+function move(event) {
+  const from = event.target.closest("tbody [tabindex]");
+  const steps = { ArrowRight: [0, 1], ArrowLeft: [0, -1], ArrowDown: [1, 0], ArrowUp: [-1, 0] };
+  if (!from || event.altKey || event.ctrlKey || event.metaKey) return;
+  const row = from.parentNode;
+  let to = null;
+  if (event.key in steps) {
+    const [down, right] = steps[event.key];
+    const rows = [...$("board").tBodies[0].rows];
+    to = rows[rows.indexOf(row) + down]?.cells[from.cellIndex + right];
+  } else if (event.key === "Home" || event.key === "End") {
+    to = event.key === "Home" ? row.cells[0] : row.cells[row.cells.length - 1];
+  } else {
+    return;
+  }
+  event.preventDefault();
+  if (!to) return;
+  from.tabIndex = -1;
+  to.tabIndex = 0;
+  to.focus();
+}
+
+// ---- address, download ----------------------------------------------------------------------------------------------
+
+const CHOSEN = ["text", ...Object.keys(FILTERS)];
+
+// The filters stand in the address, so that a link shows the same rows and columns.
+function remember() {
+  const chosen = new URLSearchParams(CHOSEN.filter((id) => $(id).value).map((id) => [id, $(id).value])).toString();
+  if (chosen !== location.hash.slice(1)) history.replaceState(null, "", chosen ? `#${chosen}` : location.pathname + location.search);
+}
+
+function recall() {
+  const chosen = new URLSearchParams(location.hash.slice(1));
+  for (const id of CHOSEN) {
+    $(id).value = chosen.get(id) ?? "";
+    if ($(id).selectedIndex === -1) $(id).value = ""; // the address names what this table lacks
+  }
+}
+
+// What is shown, with full precision, as the command writes it.
+function csv() {
+  const quoted = (value) => (/[",\n\r]/.test(value) ? `"${value.replaceAll('"', '""')}"` : value);
+  const parts = ["", " sd", " seeds"];
+  if (data.rows.some((row) => Object.values(row.scores).some((score) => score?.interval))) parts.push(" low", " high");
+  const lines = view.rows.map(({ row, scores }) => [row.encoder, row.spec, ...scores.flatMap((score) =>
+    [score?.mean, score?.sd, score?.n, ...(score?.interval ?? [null, null])].slice(0, parts.length))]);
+  lines.unshift(["encoder", "spec", ...view.columns.flatMap(({ column }) => parts.map((part) => column.name + part))]);
+  return lines.map((line) => `${line.map((value) => quoted(String(value ?? ""))).join(",")}\n`).join("");
+}
+
+// What is shown as a table that the command reads.
+function json() {
+  const only = (of, ...without) => Object.fromEntries(Object.entries(of).filter(([key]) => !without.includes(key)));
+  const columns = view.columns.map(({ column, over }) => ({
+    ...only(column, "written", "suite_latex", "words", "metric_words", "about"), ...(over ? { average_of: over } : {}),
+  }));
+  const rows = view.rows.map(({ row, scores }) => ({
+    ...only(row, "written"), scores: Object.fromEntries(columns.map((column, i) => [column.name, scores[i]])),
+  }));
+  const table = { schema: data.schema, title: data.title, columns, rows, notes: notes("plain").filter(Boolean) };
+  return `${JSON.stringify(table, null, 2)}\n`;
+}
+
+function download(text, type, name) {
+  const address = URL.createObjectURL(new Blob([text], { type }));
+  element("a", { href: address, download: name }).click();
+  setTimeout(() => URL.revokeObjectURL(address), 10_000);
+}
+
+// ---- copying, theme, start ------------------------------------------------------------------------------------------
+
+async function copy(text, name) {
+  let done = false;
+  try {
+    await navigator.clipboard.writeText(text);
+    done = true;
+  } catch {
+    // An older browser, or one that keeps its clipboard from local files: by way of a selection.
+    const area = element("textarea", { readonly: "" });
+    area.value = text;
+    const before = document.activeElement;
+    document.body.append(area);
+    area.select();
+    done = document.execCommand("copy");
+    area.remove();
+    before?.focus();
+  }
+  say(done ? `Copied as ${name}` : "The browser does not let this page copy.");
+}
+
+function dark() {
+  const chosen = document.documentElement.dataset.theme;
+  return chosen ? chosen === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+}
+
+function label() {
+  $("theme").textContent = dark() ? "Light" : "Dark";
+  $("theme").setAttribute("aria-label", `${dark() ? "Light" : "Dark"} colours`);
+}
+
+function remembered(value) {
+  try {
+    if (value) localStorage.setItem("mirrorbench-theme", value);
+    return localStorage.getItem("mirrorbench-theme");
+  } catch {
+    return null; // a browser may keep storage from local files
+  }
+}
+
+function start() {
+  for (const [id, of] of Object.entries(FILTERS)) {
+    const values = [...new Set(data.columns.flatMap(of))].filter(Boolean);
+    $(id).append(...["", ...values].map((value) => element("option", { value }, value || "all")));
+    $(id).parentNode.hidden = values.length < 2;
+    $(id).addEventListener("change", draw);
+  }
+  const several = data.rows.some((row) => Object.values(row.scores).some((score) => score?.seeds.length > 1));
+  $("seeds").parentNode.hidden = !several;
+  $("seeds").addEventListener("change", draw);
+  $("text").addEventListener("input", draw);
+  $("copy-markdown").addEventListener("click", () => copy(markdown(), "Markdown"));
+  $("copy-latex").addEventListener("click", () => copy(latex(), "LaTeX"));
+  $("download-csv").addEventListener("click", () => download(csv(), "text/csv", "leaderboard.csv"));
+  $("download-json").addEventListener("click", () => download(json(), "application/json", "leaderboard.json"));
+  if ($("copy-bibtex")) {
+    $("copy-bibtex").hidden = false;
+    $("copy-bibtex").addEventListener("click", () => copy($("bibtex").textContent, "BibTeX"));
+  }
+  window.addEventListener("resize", fit);
+  window.addEventListener("hashchange", () => { recall(); draw(); });
+
+  const theme = remembered();
+  if (theme === "dark" || theme === "light") document.documentElement.dataset.theme = theme;
+  $("theme").addEventListener("click", () => {
+    document.documentElement.dataset.theme = remembered(dark() ? "light" : "dark") ?? (dark() ? "light" : "dark");
+    label();
+  });
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", label);
+  label();
+
+  const board = $("board");
+  const within = (event) => event.target.closest("#board :is(th, td)");
+  board.addEventListener("keydown", move);
+  board.addEventListener("mouseover", (event) => {
+    const target = within(event);
+    if (target) later(() => target.isConnected && showTip(target));
+  });
+  board.addEventListener("focusin", (event) => within(event) && showTip(within(event)));
+  board.addEventListener("focusout", hideTip);
+  for (const place of [board, $("tip")]) {
+    place.addEventListener("mouseleave", () => later(hideTip));
+  }
+  $("tip").addEventListener("mouseenter", () => clearTimeout(soon));
+  document.addEventListener("keydown", (event) => event.key === "Escape" && hideTip());
+  const scroller = document.querySelector(".scroller");
+  scroller.addEventListener("scroll", () => {
+    scroller.classList.toggle("scrolled", scroller.scrollLeft > 0);
+    scrolled();
+  });
+  window.addEventListener("scroll", scrolled, { passive: true });
+  for (const id of ["controls", "theme", "key"]) $(id).hidden = false;
+  recall();
+  draw();
+}
+
+start();
