@@ -12,7 +12,7 @@ from tuned import TEXTS
 
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.data.corpora import check_corpus
-from mirrorbench.reports.papers.tables import PaperTable, paper_tables
+from mirrorbench.reports.papers.tables import FactTable, PaperTable, paper_tables
 from mirrorbench.training.recipes import override
 
 LABELS = {
@@ -54,6 +54,7 @@ def test_a_loss_without_its_pairs_is_an_error_with_a_way_out(said: Said) -> None
 
 
 def test_what_is_published_is_listed_with_rows_that_can_be_measured(plugins: Plugins) -> None:
+    assert isinstance(paper_tables(plugins)["tsdae/results"], FactTable)  # on other tasks than those here
     tables = [paper_tables(plugins)[name] for name in ("simcse/table5", "esimcse/sts", "diffcse/sts", "promptbert/sts")]
     for table in tables:
         assert isinstance(table, PaperTable)
