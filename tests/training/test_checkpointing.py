@@ -10,6 +10,7 @@ import torch
 from random_models import Models
 
 import mirrorbench
+from mirrorbench.core.devices import cpu_threads
 from mirrorbench.core.errors import UsageError
 from mirrorbench.models.transformer import Transformer
 from mirrorbench.runs.builtin import load_plugins
@@ -69,7 +70,8 @@ def test_so_they_are_where_batches_are_computed_twice(
 ) -> None:
     monkeypatch.setattr("mirrorbench.training.loop.limits", lambda objective: (150, 2))
     monkeypatch.setattr("mirrorbench.training.microbatch.MicroBatchReader._threads", threads)
-    one, other = (tuned(random_model("bert"), gradient_checkpointing=on) for on in (False, True))
+    with cpu_threads(threads):
+        one, other = (tuned(random_model("bert"), gradient_checkpointing=on) for on in (False, True))
     for weight, same in zip(one.model.parameters(), other.model.parameters(), strict=True):
         assert torch.equal(weight, same)
 
