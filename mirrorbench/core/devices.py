@@ -23,8 +23,6 @@ GPUS = ("cuda",)
 """Types of device that take the code's branches for a GPU; tests add ``meta``."""
 _BF16 = (8, 0)
 """The least compute capability that computes in bf16 (Ampere)."""
-BUSY = 0.25
-"""The share of the cores that the load of the last minute must take for a machine to count as busy."""
 _share = 1.0
 """Of the GPU's memory, for this process: see ``enter_gpu``."""
 
@@ -290,24 +288,15 @@ def cpu_threads(count: int) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def let_threads_sleep() -> str:
-    """Where other work keeps the cores busy, let torch's threads sleep, not spin, while they wait for each other.
+def let_threads_sleep() -> None:
+    """Let torch's threads sleep, not spin, while they wait for each other.
 
-    A thread that spins for one that has no core takes that core from it. Their number, and so every sum, stays. It must
-    be called before torch is imported; ``OMP_WAIT_POLICY``, ``GOMP_SPINCOUNT`` or ``KMP_BLOCKTIME`` of the user win.
-
-    Returns:
-        What to tell the user; empty if nothing was changed.
+    A thread that spins keeps its core busy, while the thread that it waits for may have none, where other work is on the
+    machine. Their number, and so every sum, stays. Torch reads this when it is imported; ``OMP_WAIT_POLICY``, ``GOMP_SPINCOUNT`` or ``KMP_BLOCKTIME``
+    of the user win.
     """
-    cores, given = os.cpu_count() or 1, os.environ.keys() & {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME"}
-    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0  # Windows has none
-    if "torch" in sys.modules or given or os.environ.get("OMP_NUM_THREADS") == "1" or load < cores * BUSY:
-        return ""
-    os.environ["OMP_WAIT_POLICY"] = "PASSIVE"
-    return (
-        f"this machine is busy (load {load:.1f} on {cores} cores): threads sleep, not spin, while they wait for each "
-        "other (OMP_WAIT_POLICY=ACTIVE: they spin)"
-    )
+    if "torch" not in sys.modules and not os.environ.keys() & {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME"}:
+        os.environ["OMP_WAIT_POLICY"] = "PASSIVE"
 
 
 def release_memory(device: torch.device) -> None:

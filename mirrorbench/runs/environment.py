@@ -44,7 +44,7 @@ VARIABLES = {
     "HF_ENDPOINT": "address of the hub",
     "HF_HUB_OFFLINE": "1: the hub is never asked",
     "OMP_NUM_THREADS": "threads of torch on the processor, in each worker",
-    "OMP_WAIT_POLICY": "how they wait for each other: PASSIVE on a busy machine, unless set",
+    "OMP_WAIT_POLICY": "how they wait for each other: PASSIVE (they sleep) unless set",
     "RAYON_NUM_THREADS": "likewise, of tokenisers",
     "CUDA_VISIBLE_DEVICES": "GPUs that torch sees",
 }

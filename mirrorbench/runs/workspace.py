@@ -61,8 +61,6 @@ class Workspace:
     """With which tuning computes on the CPU; 0: torch's own number."""
     share: float = 1.0
     """Of the GPU's memory, for this process."""
-    waiting: str = ""
-    """What to say of how threads wait for each other, once a model is loaded on the CPU."""
 
     @classmethod
     def create(
@@ -79,7 +77,7 @@ class Workspace:
         from mirrorbench.core.devices import let_threads_sleep
         from mirrorbench.runs.builtin import plugins as of_the_process
 
-        waiting = let_threads_sleep()
+        let_threads_sleep()
         registered = plugins or of_the_process()
         name, _, tail = executor.partition(":")
         if name in IN_PACKAGES and name not in registered.executors:
@@ -92,7 +90,7 @@ class Workspace:
         return cls(
             registered, DataStore(Path(data_dir) if data_dir else None, offline), ResultStore(Path(output)),
             Cache(Path(cache) if cache else None), device, precision, eval_precision, offline, deterministic, name,
-            options, reporter or Reporter(), waiting=waiting,
+            options, reporter or Reporter(),
         )  # fmt: skip
 
     @cached_property
@@ -127,8 +125,6 @@ class Workspace:
         """Loads encoders onto the device."""
         from mirrorbench.runs.loading import EncoderLoader
 
-        if self.waiting and self.torch_device.type == "cpu":
-            self.reporter.note(self.waiting)
         return EncoderLoader(self)
 
     def runner(self, corpora: Mapping[CorpusRef, Corpus]) -> Runner:
