@@ -291,9 +291,9 @@ def cpu_threads(count: int) -> Iterator[None]:
 def let_threads_sleep() -> None:
     """Let torch's threads sleep, not spin, while they wait for each other.
 
-    A thread that spins keeps its core busy, while the thread that it waits for may have none, where other work is on the
-    machine. Their number, and so every sum, stays. Torch reads this when it is imported; ``OMP_WAIT_POLICY``, ``GOMP_SPINCOUNT`` or ``KMP_BLOCKTIME``
-    of the user win.
+    A thread that spins keeps its core busy, while the one that it waits for may have none, where other work is on the
+    machine. Their number, and so every sum, stays. Torch reads this when it is imported; ``OMP_WAIT_POLICY``,
+    ``GOMP_SPINCOUNT`` or ``KMP_BLOCKTIME`` of the user win.
     """
     if "torch" not in sys.modules and not os.environ.keys() & {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME"}:
         os.environ["OMP_WAIT_POLICY"] = "PASSIVE"
