@@ -87,6 +87,13 @@ class Ragged:
         where = np.arange(starts[-1]) + (self.starts[chosen] - starts[:-1]).repeat(lengths)
         return Ragged(self.values[where], starts)
 
+    def distinct(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The first of all equal rows, in their order, and for each row the place of its equal among these."""
+        seen: dict[bytes, int] = {}
+        equals = [seen.setdefault(row.tobytes(), number) for number, row in enumerate(self)]
+        first, places = np.unique(np.asarray(equals, dtype=np.int64), return_inverse=True)
+        return first, places
+
     def padded(self, width: int, fill: int) -> NDArray[np.int64]:
         """A matrix of the rows, shorter ones padded at the end with ``fill``; shape (n, width)."""
         matrix = np.full((len(self), width), fill, dtype=np.int64)

@@ -100,6 +100,11 @@ class Recipe:
         """The rate of one augmentation, 0 where the recipe does not use it."""
         return dict(self.augment).get(augmentation, 0.0)
 
+    @property
+    def deterministic(self) -> bool:
+        """Whether equal texts have equal vectors while tuning: dropout is set to 0, and nothing else is in use."""
+        return "dropout" in dict(self.augment) and not any(rate for _, rate in self.augment)
+
 
 _TYPES = {field.name: str(field.type) for field in fields(Recipe) if field.name != "augment"}
 _LIMITS: dict[str, tuple[float, float]] = {

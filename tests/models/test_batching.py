@@ -48,6 +48,9 @@ def test_ragged_rows(rows: list[list[int]], extra: int, data: st.DataObject) -> 
     assert (len(ragged), ragged.values.dtype) == (len(rows), np.int32)
     chosen = data.draw(st.lists(st.integers(0, len(rows) - 1), max_size=10)) if rows else []
     assert [row.tolist() for row in ragged.take(chosen)] == [rows[i] for i in chosen]
+    first, places = ragged.distinct()
+    assert [rows[n] for n in first] == list(map(list, dict.fromkeys(map(tuple, rows))))
+    assert [rows[first[place]] for place in places] == rows
     width = max(map(len, rows), default=0) + extra
     assert ragged.padded(width, -1).tolist() == [row + [-1] * (width - len(row)) for row in rows]
     assert ragged.mask(width).tolist() == [[i < len(row) for i in range(width)] for row in rows]
