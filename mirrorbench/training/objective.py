@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mirrorbench.core.devices import moved, out_of_memory
 from mirrorbench.core.errors import TuningError
 
 if TYPE_CHECKING:
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
 LossFunction = Callable[..., "Tensor"]
 """``(left, right, temperature, labels) -> loss``: see ``mirrorbench.training.losses``."""
+TokenLoss = Callable[["Tensor", "Tensor", "Tensor"], "Tensor"]
+"""``(vectors, tokens, real) -> summed loss`` of n texts: padded ids of shape (n, width), and which are real."""
 
 
 class Objective:
@@ -73,6 +76,25 @@ class Objective:
         with torch.no_grad():
             return torch.cat([vectors(rows) for rows in portions(ids, most)])
 
+    def over_tokens(self, function: TokenLoss, vectors: Tensor, ids: Ragged, most: int) -> Tensor:
+        """The sum of a loss over the tokens of all texts, given the texts' vectors.
+
+        Predictions are as wide as the vocabulary, so the texts are taken in portions of an eighth of ``most`` tokens;
+        of several portions each is computed again for its gradients.
+        """
+        import torch
+        from torch.utils.checkpoint import checkpoint
+
+        parts = portions(ids, most // 8)
+        compute = partial(checkpoint, function, use_reentrant=False) if len(parts) > 1 else function
+        total = vectors.new_zeros(())
+        for rows in parts:
+            part, width = ids.take(rows), int(ids.lengths[rows].max())
+            arrays = part.padded(width, self.transformer.tokenizer.pad_token_id or 0), part.mask(width)
+            tokens, real = (moved(torch.from_numpy(array), vectors.device) for array in arrays)
+            total = total + compute(vectors[rows[0] : rows[-1] + 1], tokens, real)
+        return total
+
     def optimizer(self) -> torch.optim.Optimizer:
         """The optimiser of ``weights``: AdamW at the recipe's learning rate and weight decay."""
         return adamw(self.weights, self.recipe)
@@ -112,8 +134,6 @@ class OfVectors(Objective):
 
     def loss(self, left: Tensor, right: Tensor, batch: TokenizedPairs, most: int) -> Tensor:
         """The function's value."""
-        from mirrorbench.core.devices import moved
-
         return self.function(left, right, self.recipe.temperature, moved(batch.labels, left.device))
 
 
@@ -129,8 +149,6 @@ def adamw(weights: Sequence[nn.Parameter], recipe: Recipe) -> torch.optim.Optimi
     Memory that does not suffice is a ``TuningError``.
     """
     import torch
-
-    from mirrorbench.core.devices import out_of_memory
 
     optimizer = torch.optim.AdamW(weights, lr=recipe.lr, weight_decay=recipe.weight_decay, fused=True)
     try:

@@ -8,18 +8,16 @@ is https://github.com/voidism/DiffCSE.
 from __future__ import annotations
 
 import copy
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from mirrorbench.core.devices import moved
 from mirrorbench.core.errors import TuningError
-from mirrorbench.training.objective import Objective, portions
+from mirrorbench.training.objective import Objective
 from mirrorbench.training.recipes import Recipe
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from mirrorbench.models.batching import Ragged
     from mirrorbench.models.transformer import Transformer
     from mirrorbench.training.microbatch import TokenizedPairs
 
@@ -61,38 +59,34 @@ class Difference(Objective):
     def loss(self, left: Tensor, right: Tensor, batch: TokenizedPairs, most: int) -> Tensor:
         """The mean over the first views, and ``WEIGHT`` times the mean over the tokens of both."""
         import torch
-        from torch.utils.checkpoint import checkpoint
 
         from mirrorbench.training.losses import in_batch
 
         vectors = self.modules[1](torch.cat([left, right]))
         contrast = in_batch(*vectors.chunk(2), self.recipe.temperature, moved(batch.labels, left.device))
-        parts = portions(batch.ids, most // 8)  # predictions are as wide as the vocabulary
-        find = partial(checkpoint, self.surprise, use_reentrant=False) if len(parts) > 1 else self.surprise
-        summed = (find(vectors[part[0] : part[-1] + 1], *self.replaced(batch.ids.take(part))) for part in parts)
-        return contrast + WEIGHT * sum(summed, start=left.new_zeros(())) / len(batch.ids.values)
+        found = self.over_tokens(self.surprise, vectors, batch.ids, most)
+        return contrast + WEIGHT * found / len(batch.ids.values)
 
-    def replaced(self, ids: Ragged) -> tuple[Tensor, Tensor, Tensor]:
-        """The generator's likeliest tokens, all but the first of each text; which are not its own; which are real."""
+    def filled(self, tokens: Tensor, real: Tensor) -> Tensor:
+        """The texts as the generator fills them: its likeliest token in every place but the first, some masked."""
         import torch
 
-        width, tokenizer = int(ids.lengths.max()), self.transformer.tokenizer
-        arrays = ids.padded(width, tokenizer.pad_token_id or 0), ids.mask(width)
-        tokens, real = (moved(torch.from_numpy(array), self.transformer.device) for array in arrays)
+        tokenizer = self.transformer.tokenizer
         special = torch.isin(tokens, torch.tensor(tokenizer.all_special_ids, device=tokens.device))
         with torch.no_grad():
             masked = masked_tokens(tokens, special, tokenizer.mask_token_id, len(tokenizer))
             filled = self.generator(input_ids=masked, attention_mask=real.long()).logits.argmax(-1)
         filled[:, 0] = tokens[:, 0]
-        return filled, filled != tokens, real
+        return filled
 
-    def surprise(self, vectors: Tensor, filled: Tensor, replaced: Tensor, real: Tensor) -> Tensor:
+    def surprise(self, vectors: Tensor, tokens: Tensor, real: Tensor) -> Tensor:
         """The summed cross-entropy of which tokens are replaced."""
         from torch.nn.functional import cross_entropy
 
-        self.given = vectors
+        self.given, filled = vectors, self.filled(tokens, real)
         states = self.modules[0](input_ids=filled, attention_mask=real.long()).last_hidden_state
-        return cross_entropy(self.modules[2](states)[real].float(), replaced[real].long(), reduction="sum")
+        replaced = (filled != tokens)[real].long()
+        return cross_entropy(self.modules[2](states)[real].float(), replaced, reduction="sum")
 
     def put_vectors(self, module: Any, inputs: Any, output: Tensor) -> Tensor:
         """The embeddings of texts, the first of each replaced by its vector."""

@@ -7,19 +7,16 @@ example": examples/unsupervised_learning/TSDAE of github.com/UKPLab/sentence-tra
 from __future__ import annotations
 
 import copy
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from mirrorbench.core.devices import moved
 from mirrorbench.core.errors import TuningError
 from mirrorbench.training.augmentations import AugmentationContext
-from mirrorbench.training.objective import Objective, portions
+from mirrorbench.training.objective import Objective
 from mirrorbench.training.recipes import Recipe
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from mirrorbench.models.batching import Ragged
     from mirrorbench.models.transformer import Transformer
     from mirrorbench.training.microbatch import TokenizedPairs
 
@@ -55,25 +52,17 @@ class Reconstruction(Objective):
         self.modules = [tied_decoder(transformer)]
 
     def loss(self, left: Tensor, right: Tensor, batch: TokenizedPairs, most: int) -> Tensor:
-        """The mean over the tokens of the batch, decoded in parts where memory is short."""
-        from torch.utils.checkpoint import checkpoint
-
+        """The mean over the tokens of the batch."""
         ids = batch.view(0)[0]
-        # An eighth: predictions are as wide as the vocabulary, so they take more than the layers do.
-        parts = portions(ids, most // 8)
-        decode = partial(checkpoint, self.surprise, use_reentrant=False) if len(parts) > 1 else self.surprise
-        summed = (decode(right[part[0] : part[-1] + 1], ids.take(part)) for part in parts)
-        return sum(summed, start=right.new_zeros(())) / (len(ids.values) - len(ids))
+        return self.over_tokens(self.surprise, right, ids, most) / (len(ids.values) - len(ids))
 
-    def surprise(self, vectors: Tensor, ids: Ragged) -> Tensor:
+    def surprise(self, vectors: Tensor, tokens: Tensor, real: Tensor) -> Tensor:
         """The summed cross-entropy of all tokens but the first of each text, given its vector."""
-        import torch
+        from torch.nn.functional import cross_entropy
 
-        width, pad = int(ids.lengths.max()), self.transformer.tokenizer.pad_token_id or 0
-        tokens, real = (moved(torch.from_numpy(a), vectors.device) for a in (ids.padded(width, pad), ids.mask(width)))
         decoded = self.modules[0](input_ids=tokens[:, :-1], encoder_hidden_states=vectors[:, None], use_cache=False)
         wanted = tokens.masked_fill(~real, -100)[:, 1:].flatten()  # -100 is left out
-        return torch.nn.functional.cross_entropy(decoded.logits.float().flatten(0, 1), wanted, reduction="sum")
+        return cross_entropy(decoded.logits.float().flatten(0, 1), wanted, reduction="sum")
 
 
 def tied_decoder(transformer: Transformer) -> Any:
