@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from mirrorbench.data.store import DataStore
 from mirrorbench.tasks import PairSimilarity, Scores, Task, Vectors
 
 PLUGIN = Path(letters.__file__)
+CATS_AND_DOGS = ("--tasks", "cats,dogs")
 """A plugin in a single file, for ``--plugin``."""
 STORE = DataStore(Path("nowhere"), offline=True)
 """Of tasks whose items are given."""
@@ -94,3 +96,8 @@ def trigrams(text: str, width: int) -> np.ndarray:
 def toy_tasks() -> list[PairSimilarity]:
     """Two tasks that share texts."""
     return [PairSimilarity("cats", CATS, title="Cats"), PairSimilarity("dogs", DOGS, title="Dogs")]
+
+
+def results(folder: Path) -> dict[str, dict[str, Any]]:
+    """All results of a folder by path."""
+    return {str(path.relative_to(folder)): json.loads(path.read_text()) for path in folder.rglob("seed-*.json")}

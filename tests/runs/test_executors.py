@@ -2,198 +2,33 @@ from __future__ import annotations
 
 import os
 import platform
-import time
 from collections.abc import Callable, Iterator, Mapping
-from multiprocessing import active_children, get_context
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
 import torch
-from harness.executors import Bench, Log, bench
-from harness.fixtures import Said, plugins, said
+from harness.executors import Bench, bench
+from harness.fixtures import plugins
 
 from mirrorbench import hookimpl
 from mirrorbench.core.devices import worker_device
 from mirrorbench.core.errors import UsageError
-from mirrorbench.core.files import Leases
 from mirrorbench.core.specs import Value, parse_spec
 from mirrorbench.runs import executors
-from mirrorbench.runs.cells import Failure, ModelRef
-from mirrorbench.runs.executors import Job, compute, devices_for, serve
+from mirrorbench.runs.cells import Failure
+from mirrorbench.runs.executors import Job, compute, devices_for
 from mirrorbench.runs.plan import Plan, Request
 from mirrorbench.runs.workspace import WorkerContext, Workspace
 
-__all__ = ["bench", "plugins", "said"]
+__all__ = ["bench", "plugins"]
 
 
 @pytest.fixture
 def plugin() -> ModuleType:
     """The executor ``local`` is tested as those of plugins are."""
     return executors
-
-
-@pytest.mark.real
-def test_a_worker_ends_quietly_when_the_pool_is_gone_without_having_listened(tmp_path: Path) -> None:
-    spawning = get_context("spawn")
-    ours, theirs = spawning.Pipe()
-    context = WorkerContext(tmp_path, tmp_path / "results", tmp_path / "cache", "cpu", (), offline=True, threads=1)
-    process = spawning.Process(target=serve, args=(theirs, context))
-    theirs.send("what nobody reads")  # then the other end does not just end: the connection is reset
-    process.start()
-    theirs.close()
-    ours.close()
-    process.join(timeout=120)
-    assert process.exitcode == 0
-
-
-STUBBORN = """
-import os, signal, time
-from pathlib import Path
-from mirrorbench import hookimpl
-from mirrorbench.core.files import writing
-
-class Stubborn:
-    fingerprint = "stubborn"
-
-    def encode(self, inputs):
-        folder = Path(os.environ["LETTERS_FOLDER"])
-        with writing(folder / "pool" / "stubborn" / "cats" / "seed-0.npz") as half:
-            while True:
-                try:
-                    (folder / "waiting").touch()
-                    time.sleep(1)
-                except BaseException:
-                    pass
-
-@hookimpl
-def register_encoders(register):
-    register("stubborn", lambda spec, context: Stubborn(), "ends for nobody")
-"""
-
-
-@pytest.mark.real
-def test_a_pool_that_is_given_up_ends_its_workers_whatever_they_do_and_clears_up_behind_them(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A worker that passes over every exception holds a lease and has a file half-written."""
-    (bench.folder / "stubborn.py").write_text(STUBBORN)
-    bench.plugins.add_file(bench.folder / "stubborn.py")
-
-    class GivenUp(Log):
-        def cell(self, *args: Any, **kwargs: Any) -> None:
-            while not (bench.folder / "waiting").exists():
-                time.sleep(0.01)
-            assert list((bench.folder / "pool").rglob(".part-*"))
-            raise KeyboardInterrupt
-
-    monkeypatch.setattr("harness.executors.Log", GivenUp)
-    began = time.monotonic()
-    with pytest.raises(KeyboardInterrupt):
-        bench.run("pool", "letters", "stubborn", workers=2)
-    assert time.monotonic() - began < 60
-    assert active_children() == []
-    left = {path.name for path in (bench.folder / "pool").rglob("*") if path.is_file()}
-    assert left == {"seed-0.json", "seed-0.npz"}  # of letters
-
-
-@pytest.mark.real
-def test_a_pool_gives_what_this_process_gives_whatever_dies(bench: Bench) -> None:
-    """Two workers; one encoder kills its worker once, one every time, one raises; a worker is also asked to end."""
-    good = ("letters", "dying", "ending", "tiny+mirror:batch_size=6")
-    (bench.folder / "calls").write_text("dying\nending\n")  # so that they live here, in the process of the tests
-    expected = bench.run("one", *good)
-    assert (len(expected.results), expected.failures) == (3 * 2 + 2 * 2, ())
-    (bench.folder / "calls").unlink()
-    outcome = bench.run("pool", "deadly", "broken", *good, workers=2)
-    assert bench.stored("pool") == bench.stored("one")
-    assert [(r.spec, r.task, r.seed) for r in outcome.results] == [(r.spec, r.task, r.seed) for r in expected.results]
-    assert outcome.computed == len(outcome.results)
-    reasons = {str(failure.spec): failure.reason for failure in outcome.failures}
-    assert set(reasons) == {"deadly", "broken"}
-    assert "3 worker processes died at it, the last with exit code -9" in reasons["deadly"]
-    assert reasons["broken"] == "RuntimeError: it broke [down]"
-    assert [note for note in bench.log.lines if note.startswith("dying: its worker process died")]
-    assert "ending: its worker process died (exit code -15); another one tries again" in bench.log.lines
-
-
-def test_a_run_that_loses_the_gpu_stops_and_the_same_command_goes_on(bench: Bench, said: Said) -> None:
-    """What would come after it in this process could only fail: ``ending`` is not tried."""
-    cells = ("run", "-t", "cats,dogs", "-e", "letters", "-e", "losing", "-e", "ending", "--offline")
-    code, _, err = said(*cells)
-    assert (code, err.count("CUDA error: an illegal memory access"), "Traceback" in err) == (1, 1, False)
-    assert "the same command goes on from there" in err
-    calls = (bench.folder / "calls").read_text()
-    assert (calls.count("losing"), calls.count("ending")) == (1, 0)  # nor is the encoder tried on one task alone
-    assert len(list((bench.folder / "results").rglob("seed-0.json"))) == 2
-    assert list((bench.folder / "results" / ".leases").iterdir()) == []
-    (bench.folder / f"lost-{os.getpid()}").unlink()  # as in a new process
-    (bench.folder / "calls").write_text("losing\nending\n")
-    code, _, err = said(*cells)
-    assert (code, "6 results in results, 2 of them from earlier runs" in err) == (0, True), err
-
-
-@pytest.mark.real
-def test_a_worker_that_loses_the_gpu_is_replaced(bench: Bench) -> None:
-    (bench.folder / "calls").write_text("losing\n")
-    expected = bench.run("one", "letters", "losing")
-    (bench.folder / "calls").unlink()
-    outcome = bench.run("pool", "lost", "losing", "letters", workers=2)
-    assert bench.stored("pool") == bench.stored("one")
-    assert len(outcome.results) == len(expected.results) == 2 * 2
-    (reason,) = {failure.reason for failure in outcome.failures}
-    assert reason.startswith("3 worker processes died at it, the last with this process can use the GPU no longer: ")
-    assert len(list(bench.folder.glob("lost-*"))) == 3 + 1
-    assert sum("another one tries again" in line for line in bench.log.lines) == 2 + 1
-
-
-THREADS = """
-import os, torch
-from mirrorbench import hookimpl
-from pathlib import Path
-
-class Threads:
-    fingerprint = "threads"
-
-    def encode(self, inputs):
-        names = ("OMP_NUM_THREADS", "OMP_WAIT_POLICY", "RAYON_NUM_THREADS")
-        said = [torch.get_num_threads(), *(os.environ.get(name) for name in names)]
-        (Path(os.environ["LETTERS_FOLDER"]) / "said").write_text(repr(said))
-        return [[float(len(item.text)), 1.0] for item in inputs]
-
-@hookimpl
-def register_encoders(register):
-    register("threads", lambda spec, context: Threads(), "says what it may use")
-"""
-
-
-@pytest.mark.real
-def test_workers_share_the_cores_and_tune_as_one_process_does(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Four threads: the gradients of four parts are added up, whose order shows in the weights."""
-    for name in ("OMP_NUM_THREADS", "OMP_WAIT_POLICY", "RAYON_NUM_THREADS"):
-        monkeypatch.delenv(name, raising=False)
-    (bench.folder / "threads.py").write_text(THREADS)
-    bench.plugins.add_file(bench.folder / "threads.py")
-    (bench.folder / "mine.txt").write_text("".join(f"line number {n} {'of many ' * (n % 40)}\n" for n in range(150)))
-    before, tuned = torch.get_num_threads(), "tiny+mirror:batch_size=75"
-    try:
-        torch.set_num_threads(4)
-        bench.run("one", tuned, "threads")
-        assert bench.run("pool", tuned, "threads", workers=2).failures == ()
-        torch.set_num_threads(1)
-        bench.run("other", tuned)
-    finally:
-        torch.set_num_threads(before)
-    assert (bench.folder / "said").read_text() == "[2, '2', 'PASSIVE', '2']"
-    assert not {"OMP_NUM_THREADS", "OMP_WAIT_POLICY"} & os.environ.keys()
-    assert bench.stored("pool") == bench.stored("one")
-    weights = {}
-    for name in ("one", "pool", "other"):
-        files = (bench.folder / f"{name}-cache").glob("models/*/model.safetensors")
-        weights[name] = {path.parent.name: path.read_bytes() for path in files}
-    assert weights["pool"] == weights["one"]
-    assert weights["other"] != weights["one"]  # so that it was worth the care
 
 
 def test_variables_of_workers_give_way_to_the_users(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -229,22 +64,6 @@ def test_workers_on_one_gpu_share_its_memory(bench: Bench, monkeypatch: pytest.M
         ("cuda:1", 1),
         ("cuda:0", 0.5),
     ]
-
-
-@pytest.mark.real
-def test_a_pool_says_that_it_waits_for_another_process(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    key = ModelRef(parse_spec("letters"), "letters").key
-    held = Leases(bench.folder / "pool" / ".leases").take(key)
-    assert held is not None
-
-    class Releasing(Log):
-        def note(self, message: str) -> None:
-            super().note(message)
-            held.__exit__(None, None, None)
-
-    monkeypatch.setattr("harness.executors.Log", Releasing)
-    assert len(bench.run("pool", "letters", workers=2).results) == 2
-    assert bench.log.lines[0] == "another process is at work on what is left; waiting for its results"
 
 
 def test_one_worker_is_this_process(bench: Bench) -> None:

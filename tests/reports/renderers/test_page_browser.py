@@ -2,106 +2,19 @@
 
 from __future__ import annotations
 
-import csv
-import io
-import os
-import re
-import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from toy_tables import BOARD, EMPTY, HOSTILE, NASTY, NO_ROWS, SIMLEX, STS, score
+from harness.browser import EN, FR, HEADS, browser, choose, column, copied, heads, keys, shown
+from toy_tables import BOARD, HOSTILE, NASTY, NO_ROWS, score
 
-from mirrorbench.reports.renderers import comma_separated, html, latex, markdown, number
-from mirrorbench.reports.table import Column, Note, Part, Row, Table, Verdict, read_table
+from mirrorbench.reports.renderers import latex, number
+from mirrorbench.reports.table import Column, Row, Table, Verdict
 
-EN, FR = "Multi-SimLex (English)", "Multi-SimLex (French)"
-HEADS = ["encoder", *({"EN": EN, "FR": FR}.get(c.title, c.title) for c in BOARD.columns)]
-BROWSERS = ("chromium", "chromium-browser", "google-chrome")
-SWITCHES = (
-    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-    "--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage",
-    "--window-size=1280,800",
-)  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
-    binary = next(filter(None, map(shutil.which, BROWSERS)), None)
-    driver_path = shutil.which("chromedriver")
-    if binary is None or driver_path is None:
-        pytest.skip("Chromium and its chromedriver are not installed")
-    options = webdriver.ChromeOptions()
-    options.binary_location = binary
-    for switch in (*SWITCHES, f"--user-data-dir={tmp_path_factory.mktemp('profile')}"):
-        options.add_argument(switch)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    environment = {**os.environ, "no_proxy": "localhost,127.0.0.1"}
-    service = webdriver.ChromeService(driver_path, env=environment)
-    driver = webdriver.Chrome(options=options, service=service)
-    yield driver
-    driver.quit()
-
-
-@pytest.fixture
-def shown(browser: Any, tmp_path: Path) -> Iterator[Callable[[Table], Any]]:
-    """Opens the page of a table; afterwards nothing may stand in the browser's log."""
-
-    def show(table: Table) -> Any:
-        page = tmp_path / "page.html"
-        page.write_text(html(table), encoding="utf-8")
-        browser.get(page.as_uri())
-        # What the page copies is kept where a test can read it; a clipboard is shared with the whole machine.
-        browser.execute_script(
-            "window.copied = []; Object.defineProperty(navigator, 'clipboard',"
-            "{value: {writeText: async (text) => { window.copied.push(text); }}});"
-        )
-        return browser
-
-    yield show
-    assert browser.get_log("browser") == []
-
-
-def column(browser: Any, position: int) -> list[str]:
-    """Visible texts of a column of the table's body, 0 for the encoders."""
-    return browser.execute_script(
-        "return [...document.querySelectorAll('#board tbody tr')].map(row => {"
-        "  const cell = row.cells[arguments[0]].cloneNode(true);"
-        "  cell.querySelectorAll('.unseen').forEach(e => e.remove()); return cell.textContent.trim(); })",
-        position,
-    )
-
-
-def heads(browser: Any) -> list[str]:
-    return [e.text for e in browser.find_elements("css selector", "#board .sort")]
-
-
-def choose(browser: Any, control: str, value: str) -> None:
-    browser.execute_script(
-        "const e = document.getElementById(arguments[0]); e.value = arguments[1];"
-        "e.dispatchEvent(new Event(e.tagName === 'SELECT' ? 'change' : 'input'))",
-        control,
-        value,
-    )
-
-
-def copied(browser: Any, name: str) -> str:
-    browser.find_element("id", f"copy-{name}").click()
-    return browser.execute_async_script("const done = arguments[0]; setTimeout(() => done(window.copied.at(-1)), 0)")
-
-
-def unpadded(text: str) -> str:
-    """Without the blanks and dashes that only make a Markdown table look even."""
-    return re.sub(r"([ -])\1+", r"\1", text)
-
-
-def keys(browser: Any, *pressed: str) -> None:
-    for key in pressed:
-        browser.switch_to.active_element.send_keys(key)
+__all__ = ["browser", "shown"]
 
 
 def test_it_shows_the_table(shown: Callable) -> None:
@@ -113,68 +26,6 @@ def test_it_shows_the_table(shown: Callable) -> None:
     bold = page.find_elements("css selector", "#board tbody tr:nth-child(4) b")
     assert [e.text for e in bold] == [".780", ".715", "1.000", ".705", ".710", ".710"]
     assert page.find_element("id", "status").text == "5 encoders, 5 tasks"
-
-
-@pytest.mark.parametrize("table", [BOARD, HOSTILE, replace(BOARD, title="", notes=())])
-def test_what_it_copies_is_what_the_command_renders(shown: Callable, table: Table) -> None:
-    page = shown(table)
-    assert copied(page, "latex") == latex(table)
-    text = copied(page, "markdown")
-    assert unpadded(text) == unpadded(markdown(table))
-
-
-def test_what_it_copies_is_what_it_shows(shown: Callable) -> None:
-    page = shown(BOARD)
-    choose(page, "suite", "simlex")
-    choose(page, "text", "BERT mirror")
-    text = copied(page, "latex")
-    assert r"encoder & EN & FR & avg. \\" in text
-    assert r"BERT + Mirror & \textbf{.510 $\pm$ .010}\,{\scriptsize [" in text
-    assert "BERT-CLS" not in text
-
-
-def test_notes_are_on_what_is_shown(shown: Callable) -> None:
-    rows = {row.label: row for row in BOARD.rows}
-    tuned, base = rows["BERT + Mirror"], rows["BERT-mp"]
-    verdict = Verdict(
-        tuned.spec, base.spec, base.protocol, "multisimlex-en", 0.1, (0.05, 0.2), "swaps", 0.01, 0.01, True
-    )
-    page = shown(replace(BOARD, notes=("wic: Every pair.", "Tied by a test."), verdicts=(verdict,)))
-
-    def notes() -> list[str]:
-        return [e.text.split(" ")[0] for e in page.find_elements("css selector", "#notes li") if e.is_displayed()]
-
-    assert notes() == ["BERT", "wic:", "†"]
-    choose(page, "suite", "simlex")
-    assert notes() == ["BERT"]  # no score of these columns is tied
-    choose(page, "text", "RoBERTa")
-    assert notes() == []
-    assert "BERT + Mirror over" not in copied(page, "markdown")
-    assert "Every pair" not in copied(page, "latex")
-
-
-def test_a_note_keeps_the_parts_on_what_is_shown(shown: Callable) -> None:
-    wic = [row.spec for row in BOARD.rows if row.scores[6]]
-    overlap = Note("Seen: ", (Part("stsb 16%", ("stsb",), (wic[0],)), Part("wic_dev 2%", ("wic",), tuple(wic))))
-    metric = Note("Metric: ", (Part("accuracy", ("wic",)), Part("correlation", (*STS, *SIMLEX))))
-    page = shown(replace(BOARD, notes=(str(metric), str(overlap)), parted=(metric, overlap)))
-
-    def shown_notes() -> list[str]:
-        return [e.text for e in page.find_elements("css selector", "#notes li") if e.is_displayed()][:2]
-
-    whole = shown_notes()
-    assert whole == ["Metric: accuracy, correlation.", "Seen: stsb 16%, wic_dev 2%."]
-    choose(page, "suite", "wic")
-    assert shown_notes() == ["Metric: accuracy.", "Seen: wic_dev 2%."]
-    assert r"Metric: accuracy. Seen: wic\_dev 2\%." in copied(page, "latex")
-    assert "\n\nSeen: wic_dev 2%.\n" in copied(page, "markdown")
-    choose(page, "suite", "simlex")
-    assert shown_notes() == ["Metric: correlation."]
-    choose(page, "suite", "")
-    choose(page, "text", "RoBERTa-mp")
-    assert shown_notes() == ["Metric: accuracy, correlation."]
-    choose(page, "text", "")
-    assert shown_notes() == whole
 
 
 def test_the_address_names_the_filters(shown: Callable, tmp_path: Path) -> None:
@@ -189,31 +40,6 @@ def test_the_address_names_the_filters(shown: Callable, tmp_path: Path) -> None:
     page.execute_script("location.hash = 'suite=nowhere'")
     choose(page, "text", "")
     assert heads(page) == HEADS
-
-
-@pytest.mark.parametrize("table", [BOARD, HOSTILE])
-def test_the_csv_is_that_of_the_command(shown: Callable, table: Table) -> None:
-    ours = list(csv.reader(io.StringIO(comma_separated(table), newline="")))
-    theirs = list(csv.reader(io.StringIO(shown(table).execute_script("return csv()"), newline="")))
-    assert theirs[0] == ours[0]
-    for line, expected in zip(theirs[1:], ours[1:], strict=True):
-        assert line[:2] == expected[:2]
-        assert [value and float(value) for value in line[2:]] == [value and float(value) for value in expected[2:]]
-
-
-def test_the_json_is_a_table_that_the_command_reads(shown: Callable, tmp_path: Path) -> None:
-    rows = (replace(BOARD.rows[0], parameters=110_000_000, dimensions=768), *BOARD.rows[1:])
-    table = replace(BOARD, rows=rows, notes=("One.",))
-    page, path = shown(table), tmp_path / "shown.json"
-    path.write_text(page.execute_script("return json()"), encoding="utf-8")
-    read = read_table(path)
-    assert (read.title, read.columns, read.rows) == (table.title, table.columns, table.rows)
-    choose(page, "suite", "simlex")
-    choose(page, "text", "mirror")
-    path.write_text(page.execute_script("return json()"), encoding="utf-8")
-    read = read_table(path)
-    assert [c.name for c in read.columns] == [*SIMLEX, "avg. simlex"]
-    assert [row.scores for row in read.rows] == [row.scores[3:6] for row in table.rows[2:4]]
 
 
 def test_a_plot_shows_each_column(shown: Callable) -> None:
@@ -420,12 +246,6 @@ def test_hostile_labels_do_nothing(shown: Callable) -> None:
     page.execute_script("document.querySelector('#board tbody td').focus()")
     assert "onerror" in page.find_element("id", "tip").text
     assert page.find_elements("css selector", "img") == []
-
-
-def test_numbers_are_those_of_the_command(shown: Callable) -> None:
-    values = [i / 16 for i in range(-16, 17)] + [i / 977 - 0.5 for i in range(977)] + [1e-9, -1e-9, 0.9995, 12.3456]
-    page = shown(EMPTY)
-    assert page.execute_script("return arguments[0].map(number)", values) == [number(v) for v in values]
 
 
 def test_a_table_without_rows(shown: Callable) -> None:
