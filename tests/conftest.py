@@ -16,6 +16,7 @@ from filelock import FileLock
 from harness.fixtures import own_folders
 from hypothesis import settings
 
+from mirrorbench.core.devices import let_threads_sleep
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.data.store import DataStore
 from mirrorbench.runs.builtin import load_plugins
@@ -29,6 +30,7 @@ __all__ = ["own_folders"]
 # Processes side by side take a thread each: two threads in each of two would mostly wait for one another.
 if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.setdefault("OMP_NUM_THREADS", "1")
+let_threads_sleep()  # those of tests that ask for two
 # Properties write files, and a busy disk is no failure: no deadline. The suite draws the same examples every time, so
 # that a run that passes passes again; `nox -s fuzz` (--hypothesis-profile=search) looks for new ones.
 settings.register_profile("suite", deadline=None, derandomize=True, database=None)

@@ -192,7 +192,6 @@ def test_plain_cuda_is_the_gpu_of_the_process(monkeypatch: pytest.MonkeyPatch) -
     assert gpu_memory(torch.device("cuda:2")) == (40, 40 - 5)
 
 
-@pytest.mark.skipif(not hasattr(os, "getloadavg"), reason="Windows knows no load")
 @pytest.mark.parametrize("given", [{}, {"OMP_WAIT_POLICY": "ACTIVE"}, {"GOMP_SPINCOUNT": "100"}])
 def test_threads_sleep_unless_told_otherwise(monkeypatch: pytest.MonkeyPatch, given: dict[str, str]) -> None:
     for name in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME"):
