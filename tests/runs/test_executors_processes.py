@@ -168,8 +168,8 @@ def test_workers_share_the_cores_and_tune_as_one_process_does(bench: Bench, monk
         monkeypatch.delenv(name, raising=False)
     (bench.folder / "threads.py").write_text(THREADS)
     bench.plugins.add_file(bench.folder / "threads.py")
-    (bench.folder / "mine.txt").write_text("".join(f"line number {n} {'of many ' * (n % 40)}\n" for n in range(150)))
-    before, tuned = torch.get_num_threads(), "tiny+mirror:batch_size=75"
+    (bench.folder / "mine.txt").write_text("".join(f"line number {n} {'of many ' * (n % 40)}\n" for n in range(60)))
+    before, tuned = torch.get_num_threads(), "tiny+mirror:batch_size=60"
     try:
         torch.set_num_threads(4)
         bench.run("one", tuned, "threads")
