@@ -14,6 +14,11 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ["CUDA_VISIBLE_DEVICES"] = ""
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Slow tests first, so that at the end no process waits long for another's last one."""
+    items.sort(key=lambda item: item.get_closest_marker("real") is None)
+
+
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Skip what needs a GPU where none is seen."""
     if item.get_closest_marker("gpu"):
