@@ -239,7 +239,7 @@ class MicroBatchReader:
             if targets is None and self.objective.recipe.deterministic:  # a text that repeats is read once
                 first, places = ids.distinct()
                 found = reader.forward(ids.take(first), [self.pooling], self.fixed, None, self.packed)[0]
-                return found[torch.from_numpy(places)]
+                return found.index_select(0, moved(torch.from_numpy(places), found.device))
             return reader.forward(ids, [self.pooling], self.fixed, targets, self.packed)[0]
 
         first, second = self.objective.readers

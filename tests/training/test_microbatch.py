@@ -15,6 +15,7 @@ import torch
 from augmented import AUGMENTATIONS, TEXTS, attached, embed, opened, recipe, tuning_of
 from random_models import Models
 
+from mirrorbench.models.batching import Ragged
 from mirrorbench.models.transformer import Transformer
 from mirrorbench.training import microbatch as parts
 from mirrorbench.training.loop import TuningReport, _Loop, tune_backbone
@@ -28,6 +29,7 @@ SHAPES = {
     "an incomplete batch": ["one two", "three", "four five"],
     "very different lengths": ["a", "b c " * 40, "dd", "e f g " * 6, "", "hh " * 12],
     "equal lengths": ["ab cd", "ef gh", "ij kl", "mn op"],
+    "texts that repeat": ["one two", "three", "one two", "four five", "one two"],
 }
 
 
@@ -84,6 +86,24 @@ def test_loss_and_gradients_are_those_of_the_plain_loop(
             loss = loop.differentiate(pairs)
             torch.testing.assert_close(loss, expected, rtol=1e-5, atol=1e-5)
             close(gradients(transformer), wanted)
+
+
+@pytest.mark.parametrize(("rate", "texts"), [(0, 5), (0.1, 10)])
+def test_a_text_that_repeats_is_read_once_where_nothing_is_drawn(
+    random_model: Models, monkeypatch: pytest.MonkeyPatch, rate: float, texts: int
+) -> None:
+    changed = recipe(dropout=rate)
+    transformer = opened(random_model("bert"), changed)
+    left = SHAPES["texts that repeat"]
+    pairs, loop, read = tokenized(transformer, left, [*left[:3], "six", "seven"]), tuning_of(transformer, changed), []
+
+    def counted(ids: Ragged, *args: Any) -> list[torch.Tensor]:
+        read.append(len(ids))
+        return Transformer.forward(transformer, ids, *args)
+
+    monkeypatch.setattr(transformer, "forward", counted)
+    loop.differentiate(pairs)
+    assert read == [texts]
 
 
 def watched(transformer: Transformer, seen: list[bool], *args: Any) -> list[torch.Tensor]:
