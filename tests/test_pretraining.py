@@ -136,3 +136,4 @@ def test_any_size_is_exported(pretrain: ModuleType, run: Any, tmp_path: Path) ->
     export = import_module("pretraining.export")
     export.export(tmp_path / "run" / "checkpoint.pt", ROOT / "mirrorbench" / "embedded" / "tiny", tmp_path / "model")
     export.check(tmp_path / "model")
+    assert '"num_hidden_layers": 3' in (tmp_path / "model" / "config.json").read_text()

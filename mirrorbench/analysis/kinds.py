@@ -33,10 +33,8 @@ def isotropy(study: Study, texts: str, limit: int) -> Analysis:
     found = study.of_each(lambda cell, encoder: geometry.measure_isotropy(study.encode(cell, encoder, inputs)[0]))
     rows = [{"encoder": label, **numbers} for label, numbers in found.items()]
     values = {label: {name: x for name, x in one.items() if name != "dimensions"} for label, one in found.items()}
-    plot, title = (
-        partial(figures.isotropy_figure, rows),
-        f"{len(inputs):,} texts of {study.title if source == study.task else Path(source).name}",
-    )
+    plot = partial(figures.isotropy_figure, rows)
+    title = f"{len(inputs):,} texts of {study.title if source == study.task else Path(source).name}"
     document = {"texts": described(source, inputs)}
     return Analysis(f"isotropy-{study.task}", rows, document, plot, title=title, values=values)
 

@@ -143,13 +143,8 @@ def plan_tuning(
 
 def tune_texts(planned: TuningPlan, merge: bool = False) -> TunedEncoder:
     """Compute a plan; a repeated call takes the model from the cache."""
-    output, read, cell, workspace, recipe = (
-        planned.output,
-        planned.read,
-        planned.cell,
-        planned.workspace,
-        planned.recipe,
-    )
+    output, read, cell = planned.output, planned.read, planned.cell
+    workspace, recipe = planned.workspace, planned.recipe
     spec, model, pooling, seed, ref = cell.spec, cell.model, cell.pooling, cell.seed, cell.model.corpus
     assert pooling is not None
     assert ref is not None

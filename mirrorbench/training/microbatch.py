@@ -236,7 +236,7 @@ class MicroBatchReader:
 
     def _forward(self, pairs: TokenizedPairs) -> Tensor:
         def vectors(reader: Transformer, ids: Ragged, targets: Ragged | None) -> Tensor:
-            if targets is None and self.objective.recipe.deterministic:  # a text that repeats is read once
+            if targets is None and self.objective.recipe.noiseless:  # a text that repeats is read once
                 first, places = ids.distinct()
                 found = reader.forward(ids.take(first), [self.pooling], self.fixed, None, self.packed)[0]
                 return found.index_select(0, moved(torch.from_numpy(places), found.device))

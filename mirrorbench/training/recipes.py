@@ -101,8 +101,8 @@ class Recipe:
         return dict(self.augment).get(augmentation, 0.0)
 
     @property
-    def deterministic(self) -> bool:
-        """Whether equal texts have equal vectors while tuning: dropout is set to 0, and nothing else is in use."""
+    def noiseless(self) -> bool:
+        """Whether equal texts have equal vectors while tuning: the dropout rate is 0, and no augmentation is in use."""
         return "dropout" in dict(self.augment) and not any(rate for _, rate in self.augment)
 
 

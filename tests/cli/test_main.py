@@ -164,7 +164,8 @@ def test_completion_imports_no_torch() -> None:
     code = "import sys; from mirrorbench.cli.completion import _FIXED, _OF_PLUGINS, _WITHOUT_PLUGINS, names\n"
     code += "for kind in (*_FIXED, *_WITHOUT_PLUGINS, *_OF_PLUGINS): assert names(kind), kind\n"
     code += "assert not {'torch', 'transformers', 'scipy', 'sklearn', 'pandas'} & set(sys.modules)"
-    subprocess.run([sys.executable, "-c", code], check=True)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 def test_encoders_are_all_that_may_stand_behind_encoder(mirrorbench: Callable) -> None:

@@ -141,6 +141,7 @@ def test_on_a_real_one_no_step_waits_either(
         finally:
             torch.cuda.set_sync_debug_mode("default")
         loop.check()
+        assert len(loop.losses) == 1
 
 
 @pytest.mark.parametrize("architecture", ["bert", *OTHERS])
