@@ -18,6 +18,7 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +31,7 @@ from mirrorbench.core.identity import digest
 from mirrorbench.core.inputs import Encoder, as_inputs, check_vectors
 from mirrorbench.core.specs import EncoderSpec
 from mirrorbench.models import backbones
+from mirrorbench.models.opening import read_sentence_transformer
 from mirrorbench.models.pooling import DEFAULT_MAX_LENGTH, POOLINGS, Pooling, PoolingFunction
 from mirrorbench.models.prompts import TEXT, template
 
@@ -206,18 +208,13 @@ def sentence_transformer(path: Path, context: EncoderContext, prompt: str | None
 
 
 def _load_sentence_transformer(path: Path, device: str) -> Any:
-    try:
-        from sentence_transformers import SentenceTransformer
-    except ImportError as error:
+    if find_spec("sentence_transformers") is None:
         raise ModelUnavailableError(
             "sbert needs the package sentence-transformers, which is not installed",
             "Install it: pip install 'mirrorbench[sbert]'",
-        ) from error
-    from mirrorbench.models.transformer import quiet_transformers
-
+        )
     try:
-        with quiet_transformers():
-            return SentenceTransformer(str(path), device=device, local_files_only=True, trust_remote_code=False)
+        return read_sentence_transformer(path, device)
     except (OSError, ValueError, KeyError, ImportError, RuntimeError, AttributeError) as error:
         first = (str(error).strip().splitlines() or ["no message"])[0]
         raise ModelUnavailableError(
