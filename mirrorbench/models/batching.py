@@ -295,6 +295,20 @@ def without_waiting(real: NDArray[np.bool_]) -> ReplacedFunctions:
     return ReplacedFunctions({Tensor.all: answer, Tensor.type_as: type_as})
 
 
+def fills_in_range() -> ReplacedFunctions:
+    """A context in which masks are filled with the lowest number that a tensor has, where the one asked for is lower.
+
+    transformers' DeBERTa v1 fills with float32's lowest, which half precision does not have.
+    """
+
+    def fill(states: Tensor, mask: Tensor, value: Any) -> Tensor:
+        if states.is_floating_point() and isinstance(value, float):
+            value = max(value, torch.finfo(states.dtype).min)
+        return states.masked_fill(mask, value)
+
+    return ReplacedFunctions({Tensor.masked_fill: fill})
+
+
 def attention_within_texts(packing: Packing) -> ReplacedFunctions:
     """A context in which attention over the row of a packed batch stays within each text."""
 

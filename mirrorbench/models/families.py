@@ -1,16 +1,16 @@
-"""Families of models: what a configuration says of a backbone, which half of it reads texts, and in which direction."""
+"""Families of models: what a backbone's files say of it, and which part of it reads texts."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from pickle import UnpicklingError
 from typing import TYPE_CHECKING, Any
 
-from mirrorbench.core.errors import ModelUnavailableError, UsageError
+from mirrorbench.core.errors import ModelUnavailableError, TuningError, UsageError
 from mirrorbench.models.backbones import configuration
+from mirrorbench.models.kinds import Kind
 from mirrorbench.models.opening import read_config, read_tokenizer, read_weights
 
 if TYPE_CHECKING:
@@ -26,26 +26,18 @@ _ENCODERS = frozenset((
 ))  # fmt: skip
 LANGUAGE = "language_model"
 """The module that reads texts in transformers' models with other inputs, too."""
-# Encoder-decoders that transformers opens without their decoder; its class of the first half.
-_HALVES = {
-    "t5": "T5EncoderModel", "mt5": "MT5EncoderModel", "umt5": "UMT5EncoderModel", "longt5": "LongT5EncoderModel",
-    "t5gemma": "T5GemmaEncoderModel",
-}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class Family:
     """What tuning and reading a backbone depends on."""
 
-    causal: bool = False
-    """Whether a token sees only what stands before it."""
+    kind: Kind = Kind()
+    """What was seen of it."""
     masks: bool = True
     """Whether the tokenizer has a mask token."""
     marks_start: bool = True
     """Whether a special token stands before each text."""
-    drops: bool = True
-    """Whether the configuration has dropout rates."""
-
     attends: bool = True
     """Whether it has attention."""
     half: bool = False
@@ -54,16 +46,18 @@ class Family:
     @property
     def has_cls(self) -> bool:
         """Whether a text has a token that stands for all of it, as [CLS] does."""
-        return not self.causal and (self.masks or self.marks_start)
+        return not self.kind.causal and (self.masks or self.marks_start)
 
 
 PLAIN = Family()
 """An encoder of BERT's kind."""
 
 
-@cache
-def family(path: Path) -> Family:
-    """The family of the model in a directory; what cannot be read is reported when the model is opened."""
+def family(path: Path, look: Callable[[Path], Kind]) -> Family:
+    """The family of the model in a directory; ``look`` tries it, where its type is none of BERT's kind.
+
+    What cannot be read is reported when the model is opened.
+    """
     settings = configuration(path)
     if settings.get("model_type") in _ENCODERS and not settings.get("is_decoder"):
         return PLAIN
@@ -72,29 +66,19 @@ def family(path: Path) -> Family:
         first = tokenizer("a").encodings[0].special_tokens_mask[0] if tokenizer.is_fast else 1
     except Exception:  # damaged files may raise any exception in transformers
         return PLAIN
-    drops = any(not key.startswith(("classifier", "summary")) for part in parts(config) for key in rates(part))
-    half = getattr(config, "is_encoder_decoder", False) and config.model_type not in _HALVES
+    half = getattr(config, "is_encoder_decoder", False) and not encoder_class(config)
     attends = hasattr(text_part(config), "num_attention_heads")
-    return Family(_is_causal(config), tokenizer.mask_token is not None, bool(first), drops, attends, half)
+    return Family(look(path), tokenizer.mask_token is not None, bool(first), attends, half)
 
 
-def _is_causal(config: Any) -> bool:
-    """Whether a token sees only what stands before it, by transformers' lists of models that continue or fill texts."""
-    from transformers.models.auto.modeling_auto import (
-        MODEL_FOR_CAUSAL_LM_MAPPING_NAMES as CONTINUE,
-    )
-    from transformers.models.auto.modeling_auto import (
-        MODEL_FOR_MASKED_LM_MAPPING_NAMES as FILL,
-    )
+def encoder_class(config: Any) -> str:
+    """The class of transformers that opens an encoder-decoder without its decoder (T5's); empty if there is none."""
+    import transformers
+    from transformers.models.auto.modeling_auto import MODEL_MAPPING_NAMES
 
-    text = text_part(config)
-    if not getattr(text, "is_causal", True) or getattr(text, "use_bidirectional_attention", False) is True:
-        return False
-    if getattr(text, "is_decoder", False):
-        return True
-    one_half = getattr(config, "is_encoder_decoder", False) or config.model_type in _HALVES
-    continues = config.model_type in CONTINUE and config.model_type not in (*FILL, "xlnet")
-    return continues and not one_half
+    both = MODEL_MAPPING_NAMES.get(config.model_type, "")
+    name = f"{both.removesuffix('Model')}EncoderModel" if isinstance(both, str) else ""
+    return name if name and hasattr(transformers, name) else ""
 
 
 def parts(config: Any) -> Iterator[Any]:
@@ -121,6 +105,20 @@ def rates(config: Any) -> Iterator[str]:
             yield key
 
 
+def set_rates(config: Any, rate: float) -> None:
+    """Set every dropout rate of a configuration; what a field does not take is a ``TuningError``."""
+    for part in parts(config):
+        for key in list(rates(part)):
+            whole = isinstance(getattr(part, key), int) and rate == int(rate)
+            try:
+                setattr(part, key, int(rate) if whole else float(rate))
+            except Exception as error:  # transformers' own, which is no ValueError
+                raise TuningError(
+                    f"{config.model_type} models take no {key} of {rate:g}",
+                    "Write dropout=0 and another augmentation: word_shuffle=3.",
+                ) from error
+
+
 def open_model(path: Path, config: Any, **options: Any) -> tuple[Any, Any, set[str]]:
     """What reads texts of the model in a directory, what an adapter is put onto, and the names of missing weights.
 
@@ -128,7 +126,7 @@ def open_model(path: Path, config: Any, **options: Any) -> tuple[Any, Any, set[s
     encoder, which it opens with its decoder only; of models for images and text the text's half. An adapter of that
     has the names of the original's modules: it is put onto the original, of which all else is dropped.
     """
-    if half := _HALVES.get(config.model_type):
+    if half := encoder_class(config):
         config.is_encoder_decoder = False
     model, report = read_weights(path, half or "AutoModel", config=config, output_loading_info=True, **options)
     missing = set(report["missing_keys"])
@@ -204,20 +202,6 @@ def set_attention(config: Any) -> None:
         part.is_causal = False
         if hasattr(part, "use_bidirectional_attention"):
             part.use_bidirectional_attention = True
-
-
-def check_attention(path: Path, model: Any, vocabulary: int) -> None:
-    """Raise unless the first tokens' states change with what follows them."""
-    import torch
-
-    ids = torch.arange(12, device=model.device)[None] % vocabulary
-    with torch.no_grad():
-        alone, within = (model(input_ids=part).last_hidden_state[0, :6] for part in (ids[:, :6], ids))
-    if (alone[:-1] - within[:-1]).abs().max() <= 1e-4 * alone.abs().max():
-        raise ModelUnavailableError(
-            f"attention={BIDIRECTIONAL} changes nothing in {path.name}: its first tokens do not see those that follow",
-            "Leave it out of the encoder spec; pooling=mean and pooling=last read a causal model.",
-        )
 
 
 def checked_attention(value: str) -> str:

@@ -25,11 +25,11 @@ from mirrorbench.models.batching import (
     Ragged,
     attention_within_texts,
     can_pack,
+    fills_in_range,
     position_ids,
     without_waiting,
 )
 from mirrorbench.models.families import (
-    check_attention,
     check_complete,
     checkpoint_precision,
     keep_precision,
@@ -38,6 +38,7 @@ from mirrorbench.models.families import (
     text_part,
     unreadable,
 )
+from mirrorbench.models.kinds import Kind, kind_of
 from mirrorbench.models.opening import quiet_transformers, read_config, read_tokenizer
 from mirrorbench.models.pooling import POOLINGS, Pooling, PoolingFunction, Tokens, pool
 from mirrorbench.models.prompts import MASK, TEXT
@@ -78,6 +79,16 @@ class Transformer:
     def budget(self) -> int:
         """Tokens per batch, padding included; halved when the device runs out of memory."""
         return TOKEN_BUDGET[kind(self.device)]
+
+    @cached_property
+    def kind(self) -> Kind:
+        """What a few passes show of it; whoever remembers it from before may set it."""
+        return kind_of(self)
+
+    @property
+    def vocabulary(self) -> int:
+        """How many token ids it knows."""
+        return int(text_part(self.model.config).vocab_size)
 
     @property
     def dimensions(self) -> int:
@@ -236,9 +247,11 @@ class Transformer:
         """
         all_layers = not all(p.last_layer_only for p in poolings)
         if packed:
-            layers, tokens = self._packed_states(ids, all_layers)
+            layers, tokens = self.packed_states(ids, all_layers)
+        elif not pad_to and np.ptp(ids.lengths) and self.kind.pads:
+            return self._by_length(ids, poolings, targets)
         else:
-            layers, tokens = self._padded_states(ids, max(pad_to, int(ids.lengths.max())), all_layers)
+            layers, tokens = self.padded_states(ids, pad_to, all_layers)
         width = tokens.mask.shape[1]
         if targets is not None:
             weights = targets.weights(width) if isinstance(targets, WordTargets) else target_weights(targets, width)
@@ -248,12 +261,25 @@ class Transformer:
             for p in poolings
         ]
 
+    def _by_length(
+        self, ids: Ragged, poolings: Sequence[Pooling], targets: Ragged | WordTargets | None
+    ) -> list[torch.Tensor]:
+        """As ``forward``, by one pass for the texts of each length."""
+        groups = [np.flatnonzero(ids.lengths == length) for length in np.unique(ids.lengths)]
+        found = [
+            self.forward(ids.take(rows), poolings, targets=None if targets is None else targets.take(rows.tolist()))
+            for rows in groups
+        ]
+        back = self._moved(np.argsort(np.concatenate(groups)))
+        return [_joined(parts).index_select(0, back) for parts in zip(*found, strict=True)]
+
     def _states(self, all_layers: bool, **inputs: torch.Tensor | None) -> tuple[torch.Tensor, ...]:
         output = self.model(**inputs, output_hidden_states=all_layers, return_dict=True)
         return tuple(output.hidden_states) if all_layers else (output.last_hidden_state,)
 
-    def _padded_states(self, ids: Ragged, width: int, all_layers: bool) -> _States:
+    def padded_states(self, ids: Ragged, pad_to: int = 0, all_layers: bool = False) -> _States:
         """States of all layers or the last, shape (texts, width, dimensions), and their tokens."""
+        width = max(pad_to, int(ids.lengths.max()))
         real = ids.mask(width)
         token_ids = self._moved(ids.padded(width, self.tokenizer.pad_token_id or 0))
         mask = self._moved(real.astype(np.int64))
@@ -261,12 +287,14 @@ class Transformer:
         plain = can_pack(self.model)
         if plain:  # transformers takes a mask of four dimensions as it is
             attention = None if real.all() else mask.bool()[:, None, None, :]
-        with without_waiting(real) if on_gpu(self.device) and not plain else nullcontext():
+        waits = on_gpu(self.device) and not plain
+        fills = torch.is_autocast_enabled(self.device.type) and not plain
+        with without_waiting(real) if waits else nullcontext(), fills_in_range() if fills else nullcontext():
             states = self._states(all_layers, input_ids=token_ids, attention_mask=attention)
         return states, Tokens(mask, lambda: token_ids, self.tokenizer)
 
-    def _packed_states(self, ids: Ragged, all_layers: bool) -> _States:
-        """As ``_padded_states``, computed from one row of all tokens."""
+    def packed_states(self, ids: Ragged, all_layers: bool = False) -> _States:
+        """As ``padded_states``, computed from one row of all tokens."""
         packing = Packing.of(ids, self._moved)
         tokens = self._moved(ids.values.astype(np.int64))[None]
         positions = self._moved(position_ids(ids, self.model.config))[None]
@@ -279,6 +307,14 @@ class Transformer:
 
     def _moved(self, array: NDArray[Any]) -> torch.Tensor:
         return moved(torch.from_numpy(array), self.device)
+
+
+def _joined(parts: Sequence[torch.Tensor]) -> torch.Tensor:
+    """Vectors of groups of texts; those of several words a text are filled up to the most words."""
+    if parts[0].dim() == 3:
+        most = max(part.shape[1] for part in parts)
+        parts = [torch.nn.functional.pad(part, (0, 0, 0, most - part.shape[1])) for part in parts]
+    return torch.cat(list(parts))
 
 
 def load_transformer(
@@ -318,9 +354,6 @@ def load_transformer(
     except Exception as error:  # damaged files may raise any exception in transformers
         raise unreadable(path, error) from error
     check_complete(path, config, tokenizer, missing)
-    if attention:
-        with autocast(model.device, precision if kept else "fp32"):
-            check_attention(path, model, int(text_part(config).vocab_size))
     whole = None if whole is model else whole
     kept_in = precision if kept else "fp32"
     return Transformer(path, model.to(device).eval(), tokenizer, device, poolings, whole, kept_in)

@@ -11,6 +11,7 @@ from mirrorbench.core.devices import lost_device
 from mirrorbench.core.errors import Lack, MirrorbenchError
 from mirrorbench.core.identity import COMPUTATION, digest
 from mirrorbench.core.specs import EncoderSpec
+from mirrorbench.models.kinds import Kind
 from mirrorbench.models.pooling import Pooling
 from mirrorbench.models.transformations import Transformation
 from mirrorbench.training.recipes import Recipe
@@ -75,6 +76,8 @@ class ModelRef:
     """Whether it is tuned by algorithms alone that repeat; false on a CPU, where all do."""
     attention: str = ""
     """``bidirectional`` for a causal model that reads in both directions; of a tuned one the recipe says so too."""
+    kind: Kind = Kind()
+    """What its backbone shows when it is tried."""
     members: tuple[tuple[str, ModelRef], ...] = ()
     """The model of each language, for a task whose languages have backbones of their own."""
     posts: tuple[tuple[str, PostRef], ...] = ()
@@ -88,10 +91,11 @@ class ModelRef:
         if not self.method:
             # With its name: two systems with the same fingerprint must not share vectors and results.
             return {"system": self.spec.backbone, "fingerprint": self.fingerprint}
+        backbone = {"backbone": self.fingerprint, **({"equal_lengths": True} if self.kind.pads else {})}
         if self.recipe is None or self.corpus is None:
-            return {"backbone": self.fingerprint, **({"attention": self.attention} if self.attention else {})}
+            return {**backbone, **({"attention": self.attention} if self.attention else {})}
         return {
-            "backbone": self.fingerprint,
+            **backbone,
             "method": self.method,
             "recipe": self.recipe.to_json(),
             "corpus": self.corpus.sha256,

@@ -22,6 +22,7 @@ from mirrorbench.models.systems import EncoderContext, create_encoder
 from mirrorbench.models.transformations import TransformedEncoder
 from mirrorbench.runs.cells import CorpusRef, ModelRef
 from mirrorbench.runs.encoding import fitted_posts
+from mirrorbench.runs.kinds import try_opened
 from mirrorbench.training.augmentations import Augmentation
 from mirrorbench.training.recipes import Recipe
 
@@ -89,7 +90,7 @@ class EncoderLoader:
         if model.corpus is not None:
             transformer, seconds = self._tuned(model, corpora[model.corpus], precision, written)
         else:
-            transformer, seconds = self._opened(model.path, precision, model.attention), 0.0
+            transformer, seconds = self._opened(model, model.path, precision, model.fingerprint), 0.0
         return TransformerEncoder(transformer, pooling, precision, model.key), seconds
 
     def _tuned(
@@ -108,6 +109,7 @@ class EncoderLoader:
             if transformer.kept not in ("fp32", precision):  # an adapter's backbone, tuned in less than it is read in
                 transformer.adapted.float()
                 transformer.kept = "fp32"
+            try_opened(transformer, model, model.key, precision, cache.root)
             # A copy of the tokenizer: it must not be used by two threads.
             stored = replace(transformer, tokenizer=copy.deepcopy(transformer.tokenizer))
             written.submit(partial(self._store, lease.pop_all(), model.key, stored, description))
@@ -121,17 +123,20 @@ class EncoderLoader:
         cache = self.workspace.cache
         if not (path := cache.model(model.key)):
             return None
-        if model.recipe and model.recipe.lora:  # its backbone may be elsewhere than when it was stored
-            opened = self._opened(path, precision, model.attention, model.path)
-        else:
-            opened = self._opened(path, precision)
+        adapter = bool(model.recipe and model.recipe.lora)
+        # An adapter's backbone may be elsewhere than when it was stored.
+        opened = self._opened(model, path, precision, model.key, model.path if adapter else None)
         return opened, float(cache.describe_model(model.key)["tuning"]["seconds"])
 
-    def _opened(self, path: Path, precision: str, attention: str = "", base: Path | None = None) -> Transformer:
+    def _opened(self, model: ModelRef, path: Path, precision: str, key: str, base: Path | None = None) -> Transformer:
         from mirrorbench.models.transformer import load_transformer
 
         poolings, device = self.workspace.plugins.poolings.by_name(), self.workspace.torch_device
-        return load_transformer(path, device, poolings=poolings, attention=attention, precision=precision, base=base)
+        # The configuration of a tuned model that was stored as a whole says in which direction it reads.
+        attention = "" if model.recipe and not base else model.attention
+        opened = load_transformer(path, device, poolings=poolings, attention=attention, precision=precision, base=base)
+        try_opened(opened, model, key, precision, self.workspace.cache.root)
+        return opened
 
 
 def tune_model(
@@ -158,6 +163,7 @@ def tune_model(
     transformer = open_for_tuning(
         model.path, recipe, registered, device, model.protocol, poolings, model.seed, model.precision
     )
+    try_opened(transformer, model, model.fingerprint, model.precision, workspace.cache.root)
     pairs = plugins.methods[model.method].pairs
     aside = positive_pairs(held_out, model.seed, pairs)
     with cpu_threads(workspace.threads):

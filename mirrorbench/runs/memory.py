@@ -20,9 +20,8 @@ from mirrorbench.models.families import (
     can_checkpoint,
     checkpoint_precision,
     keeps_precision,
-    parts,
-    rates,
     reader,
+    set_rates,
     text_part,
 )
 from mirrorbench.models.opening import empty_model, read_config
@@ -115,9 +114,7 @@ def _measured(path: Path, rank: int, texts: int, length: int, dropout: float, tw
     from mirrorbench.models.checkpointing import checkpointed
 
     config = read_config(path)
-    for part in parts(config):
-        for key in rates(part):
-            setattr(part, key, dropout)
+    set_rates(config, dropout)
     checkpoint = checkpoint_precision(config)
     model = skeleton(config)
     if rank:

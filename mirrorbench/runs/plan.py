@@ -18,6 +18,7 @@ from mirrorbench.models import backbones, families, prompts
 from mirrorbench.models.pooling import DEFAULT_MAX_LENGTH, Pooling
 from mirrorbench.models.transformations import STORED, Transformation, split_post
 from mirrorbench.runs.cells import Cell, CorpusRef, Failure, ModelRef, PostRef
+from mirrorbench.runs.kinds import planned_kind
 from mirrorbench.runs.rows import check_runs, expand_ladder, resolve_recipe, with_rivals
 from mirrorbench.tasks.base import Task
 from mirrorbench.training.methods import Method
@@ -26,9 +27,6 @@ if TYPE_CHECKING:
     from mirrorbench.runs.workspace import Workspace
 
 _T = TypeVar("_T")
-
-# transformers' DeBERTa v1 fills attention masks with float32's lowest number, which overflows in half precision.
-_FP32_ONLY = ("deberta",)
 
 
 @dataclass(frozen=True)
@@ -180,10 +178,19 @@ class Planner:
         if len(rows) == 1 or (known and known.by_language):  # BERTs, of which no other than the task's is to be fetched
             return rows
         try:
-            causal = families.family(self._located(spec, "en")).causal
+            causal = self.family(self._located(spec, "en")).kind.causal
         except MirrorbenchError:  # reported where the rows are planned
             return rows
         return expand_ladder(spec, level, self.plugins, protocol, causal)
+
+    def family(self, path: Path) -> families.Family:
+        """The family of the backbone in a folder.
+
+        Types that are known to read as BERT does are planned by their files. The first layers of any other are opened,
+        on the processor, and tried; what they show is remembered.
+        """
+        look = partial(planned_kind, cache=self.workspace.cache.root)
+        return self._once(("family", path), lambda: families.family(path, look))
 
     def _dimensions(self, spec: EncoderSpec) -> int:
         """Of a backbone's vectors; 0 if not known, as where each language has a model of its own."""
@@ -207,7 +214,7 @@ class Planner:
         return [
             Cell(
                 spec, task.name, task.level, model.seed, model, pooling,
-                self.precision(request, "encoding", model.path), request.protocol, data, task.version,
+                self.precision(request, "encoding"), request.protocol, data, task.version,
                 request.limit,
             )
             for model, pooling in self._task_models(request, spec, task)
@@ -301,9 +308,9 @@ class Planner:
         level = method.levels.get(level, level)
         path = self._located(spec, language)
         if method.create:
-            system = self.workspace.loader.system(spec, path, self.precision(request, "encoding", path))
+            system = self.workspace.loader.system(spec, path, self.precision(request, "encoding"))
             return [(ModelRef(spec, system.fingerprint, path, spec.method), None)]
-        settings, family = backbones.configuration(path), families.family(path)
+        settings, family = backbones.configuration(path), self.family(path)
         architecture = str(settings.get("model_type", ""))
         recipe = resolve_recipe(spec, level, architecture, request.protocol, self.plugins, family)
         check_runs(spec, recipe, family, method.tunes, settings)
@@ -312,29 +319,24 @@ class Planner:
             recipe = replace(recipe, train_max_length=min(recipe.train_max_length, positions))
         recipe = replace(recipe, prompt=recipe.prompt and prompts.template(recipe.prompt, path))
         pooling = recipe.readout(_max_length(spec, path, max_length))
-        base = ModelRef(spec, backbones.fingerprint(path), path, spec.method, attention=recipe.attention)
+        base = ModelRef(
+            spec, backbones.fingerprint(path), path, spec.method, attention=recipe.attention, kind=family.kind
+        )
         if not method.tunes:
             return [(base, pooling)]
         name = corpus or default_corpus(level, languages, request.protocol)
         ref = self._corpus(spec, name, recipe.clean_corpus)
-        precision = self.precision(request, "tuning", path)
+        precision = self.precision(request, "tuning")
         repeats = self.workspace.deterministic and self.workspace.planned_device != "cpu"
         tuned = replace(
             base, recipe=recipe, corpus=ref, protocol=request.protocol, precision=precision, deterministic=repeats
         )
         return [(replace(tuned, seed=seed), pooling) for seed in request.seeds]
 
-    def precision(self, request: Request, of: str, backbone: Path | None = None) -> str:
-        """The precision of ``tuning`` or ``encoding``; tuning is in fp32 where the backbone cannot do otherwise."""
+    def precision(self, request: Request, of: str) -> str:
+        """The precision of ``tuning`` or ``encoding``."""
         asked = request.precision if of == "tuning" else request.eval_precision
-        found = self.workspace.numeric_precision[of] if asked == "auto" else asked
-        if found == "fp32" or not backbone:
-            return found
-        if (name := backbones.configuration(backbone).get("model_type")) not in _FP32_ONLY:
-            return found
-        if of == "encoding":  # not fp32 behind one's back: it would not be comparable with the other rows
-            raise UsageError(f"{name} cannot compute in {found}", "Evaluate in fp32: --eval-precision fp32")
-        return "fp32"
+        return self.workspace.numeric_precision[of] if asked == "auto" else asked
 
     def _corpus(self, spec: EncoderSpec, name: str, clean: bool = True) -> CorpusRef:
         """The strings of a corpus that a spec is tuned or fitted on."""

@@ -208,27 +208,31 @@ def check_runs(spec: EncoderSpec, recipe: Recipe, family: Family, tunes: bool, s
     """
     problems: list[str] = []
     other: dict[str, Value] = {}
-    heeds = family.causal and family.attends
-    if family.causal and recipe.pooling == "cls" and not (recipe.attention and heeds):
+    kind = family.kind
+    heeds = kind.causal and family.attends
+    if kind.causal and recipe.pooling == "cls" and not (recipe.attention and heeds):
         problems.append("pooling=cls reads the first token, which has the same vector in every text of a causal model")
         other["pooling"] = "last"
     if recipe.attention and not heeds:
-        kind = "that is not causal" if family.attends else "without attention"
-        problems.append(f"attention={recipe.attention} changes nothing in a model {kind}")
+        what = "that is not causal" if family.attends else "without attention"
+        problems.append(f"attention={recipe.attention} changes nothing in a model {what}")
         other["attention"] = ""
     layers = settings.get("num_hidden_layers")
     if layers is not None and not range(layers + 1)[parse_layers(recipe.layers)]:
         problems.append(f"layers={recipe.layers} selects none of the layers 0 to {layers}")
+        other["layers"] = "-1:"
+    elif recipe.layers != "-1:" and not kind.layered:
+        problems.append(f"layers={recipe.layers} cannot be averaged, since their states differ in shape")
         other["layers"] = "-1:"
     if tunes:
         for name in (name for name, rate in recipe.augment if rate):
             if "mask" in name and not family.masks:
                 problems.append(f"{name} needs a mask token, and the tokenizer has none")
                 other[name] = 0
-            if name == "controlled_dropout" and family.causal:
-                problems.append("controlled_dropout knows the attention of encoders only")
+            if name == "controlled_dropout" and (kind.causal or kind.pads):
+                problems.append("controlled_dropout knows only encoders that read no padding")
                 other |= {name: 0, "dropout": 0.1}
-        if any(recipe.rate(name) for name in ("dropout", "controlled_dropout")) and not family.drops:
+        if any(recipe.rate(name) for name in ("dropout", "controlled_dropout")) and not kind.drops:
             problems.append("the model has no dropout")
             other |= {"controlled_dropout": 0} if recipe.rate("controlled_dropout") else {}
             other |= {"dropout": 0, "word_shuffle": 3}

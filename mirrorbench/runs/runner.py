@@ -24,7 +24,6 @@ from mirrorbench.core.inputs import Encoder, PoolingEncoder, TextInput, Vocabula
 from mirrorbench.data.corpora import Contamination, Corpus, find_contamination
 from mirrorbench.models.backbones import foreign_languages
 from mirrorbench.models.encoder import Cost
-from mirrorbench.models.families import family
 from mirrorbench.models.pooling import Pooling
 from mirrorbench.models.transformations import transform
 from mirrorbench.runs.cells import Cell, CellGroup, CellOutcome, CorpusRef, failed
@@ -290,7 +289,9 @@ def _notes(
     if foreign := foreign_languages(spec, languages):
         yield f"{spec} has no model of {', '.join(foreign)}, and reads it with its English one"
     reads_once = cell.pooling is not None and cell.pooling.of_target and not cell.pooling.is_repeated
-    if reads_once and cell.model.path and not cell.model.attention and family(cell.model.path).causal:
+    if cell.model.kind.pads:
+        yield f"{spec} reads padding: only texts of equal length were read together"
+    if reads_once and not cell.model.attention and cell.model.kind.causal:
         yield (
             f"{spec} reads a target without the words that follow it; prompt=echo and attention=bidirectional read "
             "them too"

@@ -165,7 +165,7 @@ class Workspace:
             spec = ladder[0] if len(ladder) == 1 or level == "wic" else spec.with_method("base")
         planner, request = Planner(self), Request((spec,), ())
         model, pooling = planner.models(request, spec, level)[0]
-        precision = planner.precision(request, "encoding", model.path)
+        precision = planner.precision(request, "encoding")
         return self.loader.load_stored(model, pooling, precision, planner.corpora)[0], spec
 
     def execute(self, plan: Plan) -> Outcome:

@@ -16,7 +16,6 @@ from mirrorbench.core.identity import checksum
 from mirrorbench.core.specs import LEVELS, EncoderSpec
 from mirrorbench.data.corpora import Corpus, GeneratedCorpus
 from mirrorbench.models.adapters import merge_adapter
-from mirrorbench.models.families import family
 from mirrorbench.models.pooling import Pooling
 from mirrorbench.models.transformations import DIMS, Taken, TransformedEncoder, split_post
 from mirrorbench.runs.cells import Cell, CorpusRef
@@ -130,10 +129,14 @@ def plan_tuning(
     assert model.recipe is not None
     assert model.corpus is not None
     _check_adapter(spec, model.recipe, merge)
-    check_exportable(spec, pooling, model.path is not None and family(model.path).half)
+    check_exportable(spec, pooling, model.path is not None and planner.family(model.path).half)
+    if model.kind.pads:
+        workspace.reporter.note(
+            f"{spec} reads padding: other libraries compute its vectors from one text at a time (batch_size=1)"
+        )
     alone = bool(model.recipe.lora) and not merge
     # A frozen backbone stays as it was in the tuning: it may not fit in float32.
-    precision = model.precision if alone else planner.precision(request, "encoding", model.path)
+    precision = model.precision if alone else planner.precision(request, "encoding")
     aside = read.aside()
     ref = replace(model.corpus, held_out=checksum("\n".join(aside)) if aside else "")
     corpora = planner.corpora | {ref: replace(planner.corpora[model.corpus], held_out=aside)}

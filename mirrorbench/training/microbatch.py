@@ -26,7 +26,6 @@ from mirrorbench.models.batching import (
     TOKEN_BUDGET,
     Ragged,
     TokenIds,
-    can_pack,
     even_batches,
     similar_length_batches,
 )
@@ -165,7 +164,7 @@ class MicroBatchReader:
         self.transformer, recipe = objective.transformer, objective.recipe
         self.precision = precision
         self.pooling, self.fixed = objective.pooling, objective.pad_to
-        self.packed = packs and not self.fixed and can_pack(self.transformer.model)
+        self.packed = packs and not self.fixed and self.transformer.kind.packs
         # Augmentations that must not be packed (controlled dropout, drophead) draw from torch's own generator, which
         # all threads share, and replace functions in this thread alone.
         self.parallel = self.packed and self.transformer.device.type == "cpu"

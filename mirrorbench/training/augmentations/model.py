@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from mirrorbench.core.errors import TuningError
 from mirrorbench.core.hooks import Register, hookimpl
-from mirrorbench.models.families import parts, rates
+from mirrorbench.models.families import set_rates
 
 if TYPE_CHECKING:
     import torch
@@ -26,25 +26,24 @@ class Dropout:
         Some architectures (ModernBERT) build no dropout module for a rate of 0, and read the attention's rate from a
         plain attribute.
         """
-        for part in parts(config):
-            for key in list(rates(part)):
-                setattr(part, key, float(rate))
+        set_rates(config, rate)
 
     def attach(self, model: Any, rate: float) -> Callable[[], None] | None:
         """Set the rate of every dropout module; it is an error if there are none, or some whose rate cannot be set."""
         import torch
 
-        modules = {name: m for name, m in model.named_modules() if isinstance(m, torch.nn.modules.dropout._DropoutNd)}
-        if rate and not modules and not _drops(model):  # today's models read the rate from their configuration
+        kind = torch.nn.modules.dropout._DropoutNd
+        # Today's models read the rate from their configuration.
+        if rate and not any(isinstance(module, kind) for module in model.modules()) and not _drops(model):
             raise TuningError(
                 f"{type(model).__name__} has no dropout, so dropout={rate:g} cannot be applied",
                 "Write dropout=0 and another augmentation: word_shuffle=3.",
             )
-        for module in modules.values():
-            module.p = float(rate)
-        # Dropout classes that are none of torch's (older DeBERTa) would keep their own rate.
         for name, module in model.named_modules():
-            if "dropout" in type(module).__name__.lower() and name not in modules:
+            if isinstance(module, kind):
+                module.p = float(rate)
+            # Dropout classes that are none of torch's (older DeBERTa) would keep their own rate.
+            elif "dropout" in type(module).__name__.lower():
                 raise TuningError(
                     f"{type(model).__name__} has a dropout of its own kind at {name} ({type(module).__name__}); "
                     f"its rate cannot be set to {rate:g}"

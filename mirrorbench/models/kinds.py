@@ -1,0 +1,172 @@
+"""Kinds of models: what a few short passes show of one, since no list of names holds the next architecture.
+
+Tried is whether an early token sees later ones, whether padding changes a text, whether two texts differ, whether texts
+in one row of tokens stay apart, and what half precision leaves of the numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mirrorbench.core.devices import autocast, lost_device, on_gpu, out_of_memory
+from mirrorbench.core.errors import MirrorbenchError, ModelUnavailableError
+from mirrorbench.models.batching import Ragged, can_pack
+
+if TYPE_CHECKING:
+    import torch
+
+    from mirrorbench.models.transformer import Transformer
+
+LONG, SHORT = 12, 5
+"""Tokens of the two texts that are tried together, so that the short one is padded."""
+_ROUNDING = {"fp32": 1e-3, "bf16": 0.1, "fp16": 0.03}
+"""How far apart equal states may be by rounding, in standard deviations of a dimension."""
+_FAR = 0.3
+"""How far half precision may be from fp32, in parts of a vector's length."""
+HALVES = ("bf16", "fp16")
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What was seen of a model; the defaults are BERT's."""
+
+    causal: bool = False
+    """Whether a token sees only what stands before it."""
+    pads: bool = False
+    """Whether padding changes a text's vectors, so that only texts of one length may be read together."""
+    varies: bool = True
+    """Whether different texts have different vectors."""
+    packs: bool = True
+    """Whether texts in one row of tokens have the vectors of each alone."""
+    layered: bool = True
+    """Whether all layers have states of one shape, so that they can be averaged."""
+    drops: bool = True
+    """Whether two passes in training mode differ; tried where it is planned."""
+    halves: tuple[str, ...] = HALVES
+    """The half precisions whose numbers are finite and near those in fp32."""
+
+
+def kind_of(transformer: Transformer) -> Kind:
+    """The kind of a model in memory, by nine passes over at most 17 tokens; ``drops`` is not tried.
+
+    Raises:
+        ModelUnavailableError: the model does not give each token of a text a state.
+    """
+    rounding = _ROUNDING[transformer.kept]
+    text, other = _texts(transformer)
+    with _trying(transformer):
+        alone, start, beside = (_states(transformer, row)[0] for row in (text, text[:SHORT], other[:SHORT]))
+        if alone.dim() != 2 or len(alone) != LONG:
+            raise ValueError(f"{LONG} tokens have states of shape {tuple(alone.shape)}")
+        padded = _states(transformer, text, other[:SHORT])[1, :SHORT]
+        packs = can_pack(transformer.model)
+        return Kind(
+            causal=_apart(alone[:SHORT], start) <= rounding,
+            pads=_apart(beside, padded) > rounding,
+            varies=_relative(start.mean(0), beside.mean(0)) > 1e-2 * rounding,
+            packs=packs and _apart(beside, _states(transformer, text, other[:SHORT], packed=True)[1]) <= rounding,
+            layered=_is_layered(transformer, text),
+            halves=tuple(half for half in HALVES if _is_near(transformer, text, alone.mean(0), half)),
+        )
+
+
+def drops(transformer: Transformer) -> bool:
+    """Whether two passes in training mode differ."""
+    text, _ = _texts(transformer)
+    with _trying(transformer):
+        transformer.model.train()
+        return _relative(*(_states(transformer, text) for _ in range(2))) > 0
+
+
+@contextmanager
+def _trying(transformer: Transformer) -> Iterator[None]:
+    """Passes without gradients that leave the model and what is drawn as they were, and say why they fail."""
+    import torch
+
+    model, device = transformer.model, transformer.device
+    training, attention = model.training, getattr(model, "attention_type", None)
+    model.eval()
+    try:
+        with (
+            torch.no_grad(), torch.random.fork_rng(devices=[device] if on_gpu(device) else []),
+            torch.autocast(device.type, enabled=False),
+        ):  # fmt: skip
+            yield
+    except MirrorbenchError:
+        raise
+    except Exception as error:  # architectures that want more than texts raise any exception
+        if (isinstance(error, RuntimeError) and out_of_memory(error)) or lost_device(error):
+            raise
+        raise ModelUnavailableError(
+            f"the {model.config.model_type} model in {transformer.path} cannot be read by its tokens alone: "
+            f"{type(error).__name__}: {' '.join(str(error).split())[:200]}",
+            "Use another backbone, or what sentence-transformers makes of this one: sbert:path=DIRECTORY",
+        ) from error
+    finally:
+        model.train(training)
+        if attention != getattr(model, "attention_type", None):  # BigBird reads short texts another way, for good
+            model.set_attention_type(attention)
+
+
+def _texts(transformer: Transformer) -> tuple[list[int], list[int]]:
+    """Two texts of ordinary tokens from all over the vocabulary, without a token in common."""
+    known = min(len(transformer.tokenizer), transformer.vocabulary)
+    ordinary = np.setdiff1d(np.arange(known), transformer.tokenizer.all_special_ids)
+    if len(ordinary) < 2:
+        raise ModelUnavailableError(
+            f"the tokenizer in {transformer.path} has no token that the model's vocabulary of {known} holds",
+            "Compare tokenizer.json with the vocab_size in config.json.",
+        )
+    ids = ordinary[np.linspace(0, len(ordinary) - 1, 2 * LONG).astype(np.int64)]
+    return ids[::2].tolist(), ids[1::2].tolist()
+
+
+def _states(transformer: Transformer, *rows: list[int], packed: bool = False, precision: str = "") -> torch.Tensor:
+    """The last layer's states of rows of token ids, float32 of shape (rows, width, dimensions)."""
+    with autocast(transformer.device, precision or transformer.kept):
+        ids = Ragged.of(rows)
+        states, _ = transformer.packed_states(ids) if packed else transformer.padded_states(ids)
+    return states[-1].float()
+
+
+def _apart(states: torch.Tensor, others: torch.Tensor) -> float:
+    """How far states are apart that may be equal, in standard deviations, in the dimension in the middle.
+
+    Single dimensions of large models are a thousand times as large as all others, with a rounding to match.
+    """
+    others = others[: len(states)]
+    scale = states.std(0).clamp(min=1e-6 * float(states.abs().max()) + 1e-30)
+    return float(((states - others).abs().amax(0) / scale).median())
+
+
+def _relative(one: torch.Tensor, another: torch.Tensor) -> float:
+    return float((one - another).norm() / one.norm().clamp(min=1e-30))
+
+
+def _is_near(transformer: Transformer, text: list[int], vector: torch.Tensor, half: str) -> bool:
+    import torch
+
+    if transformer.kept not in ("fp32", half):
+        return False
+    torch.clear_autocast_cache()  # nested contexts share it, of whatever precision
+    try:
+        found = _states(transformer, text, precision=half)[0].mean(0)
+    except RuntimeError as error:  # an operation that a half precision, or this device's, lacks
+        if out_of_memory(error) or lost_device(error):
+            raise
+        return False
+    return _relative(vector, found) < _FAR
+
+
+def _is_layered(transformer: Transformer, text: list[int]) -> bool:
+    try:
+        with autocast(transformer.device, transformer.kept):
+            layers: tuple[Any, ...] = transformer.padded_states(Ragged.of([text]), all_layers=True)[0]
+    except (TypeError, AttributeError, KeyError):  # it keeps no states of its layers
+        return False
+    return len({layer.shape for layer in layers}) == 1

@@ -1,0 +1,120 @@
+"""Remembers what was seen of models that were tried (``mirrorbench.models.kinds``), in a folder of the cache.
+
+An entry holds its checksum, and its name the model's fingerprint and the versions that it was tried with. What does not
+match is tried again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import asdict, replace
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from mirrorbench.core.errors import MirrorbenchError, ModelUnavailableError, StorageError, UsageError
+from mirrorbench.core.files import writing
+from mirrorbench.core.identity import digest
+from mirrorbench.models.backbones import base_folder, fingerprint
+from mirrorbench.models.kinds import Kind, drops, kind_of
+
+if TYPE_CHECKING:
+    from mirrorbench.models.transformer import Transformer
+    from mirrorbench.runs.cells import ModelRef
+
+FOLDER = "kinds"
+_TRIAL = 1
+"""Version of the passes; raised when they change."""
+_LAYERS = 2
+"""With so many layers a model is tried when it is planned."""
+_RATE = 0.1
+
+
+def remembered(cache: Path, identity: dict[str, Any], look: Callable[[], Kind]) -> Kind:
+    """The kind of what ``identity`` names, from a cache's folder; else what ``look`` returns, which is stored there."""
+    libraries = {name: version(name) for name in ("torch", "transformers")}
+    path = cache / FOLDER / f"{digest({**identity, **libraries, 'trial': _TRIAL})}.json"
+    with suppress(OSError, ValueError, KeyError, TypeError):  # msgspec's errors are ValueErrors
+        stored = json.loads(path.read_bytes())
+        if stored["checksum"] == digest(stored["kind"]):
+            return msgspec.convert(stored["kind"], Kind)
+    kind = look()
+    as_json = msgspec.to_builtins(asdict(kind))
+    with suppress(StorageError), writing(path, cache, flush=False) as sink:  # a cache that cannot be written to
+        sink.write(json.dumps({"kind": as_json, "checksum": digest(as_json)}).encode())
+    return kind
+
+
+def planned_kind(path: Path, cache: Path) -> Kind:
+    """The kind of the backbone in a folder by its first layers, or by all where it has no fewer; not in half precision.
+
+    It is configured with dropout, to see whether that changes anything.
+    """
+    return remembered(cache, {"fingerprint": fingerprint(path), "layers": _LAYERS}, lambda: _by_first_layers(path))
+
+
+def _by_first_layers(path: Path) -> Kind:
+    import torch
+
+    from mirrorbench.models.families import set_rates
+    from mirrorbench.models.transformer import load_transformer
+
+    def with_dropout(config: Any) -> None:
+        _shorten(config)
+        set_rates(config, _RATE)
+
+    def opened(configure: Callable[[Any], None] | None) -> Transformer:
+        return load_transformer(base_folder(path), torch.device("cpu"), configure)
+
+    for configure in (with_dropout, _shorten):
+        with suppress(MirrorbenchError):  # some have no fewer layers, or take no dropout
+            transformer = opened(configure)
+            return replace(kind_of(transformer), drops=configure is with_dropout and drops(transformer))
+    transformer = opened(None)
+    return replace(kind_of(transformer), drops=drops(transformer))
+
+
+def _shorten(config: Any) -> None:
+    """Leave a configuration few layers, which need no cache of earlier texts."""
+    from mirrorbench.models.families import parts
+
+    for part in parts(config):
+        layers = getattr(part, "num_hidden_layers", None)
+        if not isinstance(layers, int) or layers <= _LAYERS:
+            continue
+        part.use_cache = False
+        for key, value in vars(part).items():
+            if isinstance(value, list) and len(value) == layers:
+                setattr(part, key, value[:_LAYERS])
+        part.num_hidden_layers = _LAYERS
+
+
+def try_opened(transformer: Transformer, model: ModelRef, key: str, precision: str, cache: Path) -> None:
+    """Try an opened model, or remember what was seen of it, and raise where it cannot be read as asked.
+
+    ``key`` names its weights; ``precision`` is that of what is computed next.
+    """
+    attention, device = model.attention, transformer.device.type
+    identity = {"weights": key, "attention": attention, "device": device, "kept": transformer.kept}
+    kind = transformer.kind = remembered(cache, identity, lambda: kind_of(transformer))
+    name = f"the {transformer.model.config.model_type} model in {transformer.path}"
+    if not kind.varies:
+        raise ModelUnavailableError(
+            f"{name} has the same vector for different texts",
+            "Compare its weights and tokenizer with their source, or use another backbone.",
+        )
+    if attention and kind.causal:
+        raise ModelUnavailableError(
+            f"attention={attention} changes nothing in {transformer.path.name}: its first tokens do not see those that "
+            "follow",
+            "Leave it out of the encoder spec; pooling=mean and pooling=last read a causal model.",
+        )
+    if precision not in ("fp32", *kind.halves):
+        raise UsageError(
+            f"{model.spec}: in {precision} the numbers of {name} are not finite, or far from those in fp32",
+            "Compute in another precision: --precision fp32 for tuning, --eval-precision fp32 for evaluation.",
+        )
