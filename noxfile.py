@@ -20,6 +20,13 @@ def tests(session: nox.Session) -> None:
 
 
 @nox.session
+def full(session: nox.Session) -> None:
+    """The suite with the further families of models; arguments go to pytest."""
+    session.install(*CONSTRAINTS, "-e", ".[test]")
+    session.run("pytest", "-n", "2", "-m", "full or not full", *session.posargs)
+
+
+@nox.session
 def fuzz(session: nox.Session) -> None:
     """Properties of parsers and of the spec grammar on thousands of new examples; arguments go to pytest."""
     session.install(*CONSTRAINTS, "-e", ".[test]")

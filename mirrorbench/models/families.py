@@ -131,6 +131,8 @@ def open_model(path: Path, config: Any, **options: Any) -> tuple[Any, Any, set[s
     model, report = read_weights(path, half or "AutoModel", config=config, output_loading_info=True, **options)
     missing = set(report["missing_keys"])
     part = reader(model, config)
+    if not hasattr(part, "config"):  # FSMT's encoder
+        part.config = model.config
     if getattr(config, "is_encoder_decoder", False):
         missing = {name for name in missing if name.split(".")[0] != "decoder"}
     elif part is not model:
@@ -211,6 +213,7 @@ def checked_attention(value: str) -> str:
     return value
 
 
+
 _HINT = "It must be an encoder that transformers knows, with safetensors (or plain tensors in pytorch_model.bin)."
 
 
@@ -225,7 +228,11 @@ def check_complete(path: Path, config: Any, tokenizer: Any, missing: set[str]) -
             "Compare config.json with the weights; a download may be incomplete.",
         )
     if not hasattr(text_part(config), "vocab_size"):
-        raise ModelUnavailableError(f"the {config.model_type} model in {path} does not read text", _HINT)
+        raise ModelUnavailableError(
+            f"the {config.model_type} model in {path} has no vocabulary of tokens (vocab_size in config.json); models "
+            "of characters, images or sounds are not read",
+            f"Read it as sentence-transformers does, if that can: sbert:path=DIRECTORY",
+        )
     if len(tokenizer.get_vocab()) <= len(tokenizer.all_special_tokens):
         raise ModelUnavailableError(
             f"the tokenizer in {path} has no vocabulary; its files are missing",

@@ -40,7 +40,7 @@ class Kind:
     pads: bool = False
     """Whether padding changes a text's vectors, so that only texts of one length may be read together."""
     varies: bool = True
-    """Whether different texts have different vectors."""
+    """Whether different texts have different vectors, and a token another one beside other tokens."""
     packs: bool = True
     """Whether texts in one row of tokens have the vectors of each alone."""
     layered: bool = True
@@ -52,7 +52,7 @@ class Kind:
 
 
 def kind_of(transformer: Transformer) -> Kind:
-    """The kind of a model in memory, by nine passes over at most 17 tokens; ``drops`` is not tried.
+    """The kind of a model in memory, by ten passes over at most 17 tokens; ``drops`` is not tried.
 
     Raises:
         ModelUnavailableError: the model does not give each token of a text a state.
@@ -64,11 +64,12 @@ def kind_of(transformer: Transformer) -> Kind:
         if alone.dim() != 2 or len(alone) != LONG:
             raise ValueError(f"{LONG} tokens have states of shape {tuple(alone.shape)}")
         padded = _states(transformer, text, other[:SHORT])[1, :SHORT]
+        elsewhere = _states(transformer, [other[0], *text[1:SHORT]])[0]
         packs = can_pack(transformer.model)
         return Kind(
             causal=_apart(alone[:SHORT], start) <= rounding,
             pads=_apart(beside, padded) > rounding,
-            varies=_relative(start.mean(0), beside.mean(0)) > 1e-2 * rounding,
+            varies=min(_relative(start.mean(0), beside.mean(0)), _relative(start[1], elsewhere[1])) > 1e-2 * rounding,
             packs=packs and _apart(beside, _states(transformer, text, other[:SHORT], packed=True)[1]) <= rounding,
             layered=_is_layered(transformer, text),
             halves=tuple(half for half in HALVES if _is_near(transformer, text, alone.mean(0), half)),
@@ -109,6 +110,7 @@ def _trying(transformer: Transformer) -> Iterator[None]:
         ) from error
     finally:
         model.train(training)
+        torch.clear_autocast_cache()  # which a context around it shares, in whatever precision
         if attention != getattr(model, "attention_type", None):  # BigBird reads short texts another way, for good
             model.set_attention_type(attention)
 
@@ -153,7 +155,7 @@ def _is_near(transformer: Transformer, text: list[int], vector: torch.Tensor, ha
 
     if transformer.kept not in ("fp32", half):
         return False
-    torch.clear_autocast_cache()  # nested contexts share it, of whatever precision
+    torch.clear_autocast_cache()
     try:
         found = _states(transformer, text, precision=half)[0].mean(0)
     except RuntimeError as error:  # an operation that a half precision, or this device's, lacks
@@ -167,6 +169,6 @@ def _is_layered(transformer: Transformer, text: list[int]) -> bool:
     try:
         with autocast(transformer.device, transformer.kept):
             layers: tuple[Any, ...] = transformer.padded_states(Ragged.of([text]), all_layers=True)[0]
-    except (TypeError, AttributeError, KeyError):  # it keeps no states of its layers
+            return len({layer.shape for layer in layers}) == 1
+    except (TypeError, AttributeError, KeyError):  # it keeps no states of its layers, or other ones
         return False
-    return len({layer.shape for layer in layers}) == 1

@@ -104,7 +104,7 @@ def try_opened(transformer: Transformer, model: ModelRef, key: str, precision: s
     name = f"the {transformer.model.config.model_type} model in {transformer.path}"
     if not kind.varies:
         raise ModelUnavailableError(
-            f"{name} has the same vector for different texts",
+            f"{name} does not tell texts apart: vectors do not depend on what they are of",
             "Compare its weights and tokenizer with their source, or use another backbone.",
         )
     if attention and kind.causal:

@@ -12,6 +12,7 @@ import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,7 @@ from mirrorbench.core.errors import MirrorbenchError, UsageError
 from mirrorbench.core.files import building, sync_folder, sync_tree
 from mirrorbench.models.adapters import is_adapted
 from mirrorbench.models.backbones import ADAPTER, BACKBONES, DESCRIPTION, EMBEDDED
+from mirrorbench.models.opening import read_sentence_transformer
 from mirrorbench.models.pooling import Pooling, parse_layers
 from mirrorbench.models.prompts import prefix
 from mirrorbench.models.transformations import STORED, Affine, split_post
@@ -159,8 +161,24 @@ def write_encoder(
         (folder / path).mkdir()
         if weights:
             save_file(weights, folder / path / "model.safetensors")
-    for name, value in files.items():
-        (folder / name).write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    def write(name: str) -> None:
+        text = json.dumps(files[name], indent=2, ensure_ascii=False)
+        (folder / name).write_text(f"{text}\n", encoding="utf-8")
+
+    for name in files:
+        write(name)
+    if transformer.half and not _opens_decoder(folder, transformer):
+        settings = "sentence_bert_config.json"
+        files[settings] = {key: value for key, value in files[settings].items() if key not in _OF_ENCODER}
+        write(settings)
+
+
+def _opens_decoder(folder: Path, transformer: Transformer) -> bool:
+    """Whether sentence-transformers opens an encoder with its decoder, as transformers does; not where it knows how."""
+    if find_spec("sentence_transformers") is None:
+        return True
+    opened = read_sentence_transformer(folder, "cpu")[0]
+    return type(opened.auto_model) is type(transformer.whole)
 
 
 def _length(transformer: Transformer, pooling: Pooling) -> int:
@@ -257,7 +275,7 @@ def write_card(folder: Path, tuned: TunedEncoder, backbone: Path | None, transfo
         recipe=tuned.recipe, pooling=tuned.pooling, prompt=prefix(tuned.pooling.prompt),
         max_length=_length(transformer, tuned.pooling), corpus=tuned.corpus["name"].removeprefix("./"),
         opener=opened if opened.endswith("EncoderModel") else "AutoModel", half=transformer.half,
-        method=_PAPERS.get(tuned.spec.method, f"`{tuned.spec.method}`"),
+        pads=transformer.kind.pads, method=_PAPERS.get(tuned.spec.method, f"`{tuned.spec.method}`"),
         post=str(split_post(tuned.spec, tuned=True)[1]), dense=next((path.name for path in folder.glob("*_Dense")), ""),
         adapter=_named(backbone)["base_model_name_or_path"] if backbone and is_adapted(transformer.adapted) else "",
         layers=":".join("" if bound is None else str(bound) for bound in (layers.start, layers.stop)),

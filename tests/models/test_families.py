@@ -11,6 +11,7 @@ from functools import partial
 from itertools import combinations
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from textwrap import fill
 
 import numpy as np
 import pytest
@@ -19,19 +20,20 @@ from sentence_transformers import SentenceTransformer
 from transformers import AutoTokenizer
 
 import mirrorbench
-from mirrorbench.core.errors import MirrorbenchError, UsageError
+from mirrorbench.core.errors import MirrorbenchError, ModelUnavailableError, UsageError
 from mirrorbench.core.inputs import TextInput
 from mirrorbench.core.specs import parse_spec
 from mirrorbench.data.items import RatedContexts
 from mirrorbench.models.backbones import ADAPTER
 from mirrorbench.models.batching import Ragged
-from mirrorbench.models.families import family
+from mirrorbench.models.kinds import kind_of
 from mirrorbench.models.pooling import Pooling, Tokens, pool
 from mirrorbench.models.transformer import load_transformer
 from mirrorbench.runs.builtin import plugins
 from mirrorbench.runs.plan import Planner
 from mirrorbench.tasks import UsageSimilarity
 from mirrorbench.training.augmentations.model import Dropout
+from tests.further_models import FURTHER, build_further
 from tests.random_models import FAMILIES, Models, build
 
 PAGE = Path(__file__).parents[2] / "docs" / "families.md"
@@ -45,7 +47,11 @@ NAMES = {
 }  # fmt: skip
 CAUSAL = ("llama", "mistral", "qwen3", "gemma3", "gemma3-vision", "gpt2", "mamba")
 BASES = ("cls", "mean", "mean-padded", "last", "weighted-mean", "target")
+SOME = ("+base:pooling=cls", "+base:pooling=mean", "+mirror", "+mirrorwic")
+"""What the further types are read and tuned by."""
 TUNED = ("+mirror", "+mirrorwic", "+mirror:attention=bidirectional", "+mirror:lora=4")
+PADS = "They were seen to read padding:"
+OTHERS = "Further types that the full suite builds:"
 INTRODUCTION = f"""\
 # Families of models
 
@@ -63,6 +69,28 @@ without a mask token is tuned without masks. A token of a causal model knows onl
 - `attention=bidirectional`, in tuning and without, lets each token see the whole text. Whether a model heeds it is
   tried when it is opened; where it changes nothing, it is refused;
 - without it a word in context is read without what follows the word, and the results of such tasks carry a note."""
+READ_PADDING = ("convbert", "cpmant", "fnet", "nystromformer", "yoso")
+TRIED = """\
+## What is tried
+
+Ten passes over at most 17 tokens, when a model is opened, decide what no list could hold for the next architecture:
+
+- whether it is causal: a token's state stays the same when tokens follow it;
+- whether it reads padding: its texts are then computed beside texts of equal length alone, its results carry a note,
+  and `equal_lengths` stands in the identity of its vectors. Other libraries need `batch_size=1` for the same vectors;
+- whether it tells texts apart, and a token among other tokens: MRA without its CUDA kernels does not, and is refused;
+- whether the states of its layers have one shape; if not, they are not averaged (`layers=-1:` is proposed);
+- whether several texts in one row of tokens have the vectors of each alone, before tuning packs them so;
+- whether bf16 and fp16 leave finite numbers near those in fp32; a precision that does not is refused.
+
+What was seen is kept in the folder `kinds` of the cache under the checksum of the weights and the versions of torch and
+transformers. A plan opens no weights of the types that read as BERT does (ALBERT, BERT, CamemBERT, DeBERTa, DistilBERT,
+ELECTRA, ModernBERT, MPNet, RoBERTa, XLM-R). Of any other it opens the first two layers, once, to know whether it is
+causal, reads padding and drops anything. A model that wants more than tokens (boxes, images, sounds), or has no
+vocabulary of tokens (CANINE), is refused with the reason.
+
+`nox -s full` builds further types of transformers, reads each by [CLS] and mean, and tunes it by both methods: each
+works, with the same vectors in sentence-transformers, or is refused with a spec that works."""
 TEXTS = [
     "acat",
     "twodogsrunoverthehill",
@@ -81,7 +109,8 @@ def vectors(spec: str, folder: Path) -> np.ndarray:
     found = mirrorbench.load(folder, device="cpu").encode(TEXTS)
     assert (folder / ADAPTER).exists() == ("lora" in spec)
     assert AutoTokenizer.from_pretrained(folder).pad_token is not None
-    theirs = SentenceTransformer(str(folder), device="cpu").encode(TEXTS, batch_size=len(TEXTS))
+    pads = "batch_size=1" in (folder / "README.md").read_text(encoding="utf-8")
+    theirs = SentenceTransformer(str(folder), device="cpu").encode(TEXTS, batch_size=1 if pads else len(TEXTS))
     np.testing.assert_allclose(theirs, found, atol=1e-5)
     return found
 
@@ -108,6 +137,29 @@ def row(architecture: str, path: Path, folder: Path) -> list[str]:
     return [cell(path, rest, folder, working) for rest in (*(f"+base:pooling={mode}" for mode in BASES), *TUNED)]
 
 
+@pytest.mark.full
+@pytest.mark.parametrize("model_type", FURTHER)
+def test_a_further_type(tmp_path: Path, model_type: str) -> None:
+    """Each way of reading or tuning it works, or is refused by one message with a spec that works."""
+    path = tmp_path / model_type
+    build_further(model_type, path)
+    kind = kind_of(load_transformer(path, CPU))
+    text = PAGE.read_text(encoding="utf-8")
+    assert (f"`{model_type}`" in text.split(PADS)[1].split("\n\n")[0]) == kind.pads
+    if not kind.varies:
+        with pytest.raises(ModelUnavailableError, match="does not tell texts apart"):
+            mirrorbench.load(f"{path}+base", device="cpu")
+        return
+    working: set[str] = set()
+    for rest in SOME:
+        cell(path, rest, tmp_path / "tuned", working)
+
+
+def test_the_page_names_the_further_types() -> None:
+    named = re.findall(r"`([a-z0-9_-]+)`", PAGE.read_text(encoding="utf-8").split(OTHERS)[1].split("\n\n")[0])
+    assert named == list(FURTHER)
+
+
 def page(rows: dict[str, list[str]]) -> str:
     """The matrix, and below it the messages."""
     messages = dict.fromkeys(said for cells in rows.values() for said in cells if said != "yes")
@@ -121,7 +173,11 @@ def page(rows: dict[str, list[str]]) -> str:
     for name, cells in rows.items():
         shown = ["yes" if said == "yes" else f"{numbers[said]}" for said in cells]
         lines.append(f"| {NAMES[name]} | {' | '.join(shown)} |")
-    return "\n".join([*lines, "", *(f"{number}. {message}" for message, number in numbers.items())]) + "\n"
+    pads = [name for name in FURTHER if name in READ_PADDING]
+    lines += ["", *(f"{number}. {message}" for message, number in numbers.items()), "", TRIED]
+    for title, names in ((PADS, pads), (OTHERS, FURTHER)):
+        lines += ["", fill(f"{title} {', '.join(f'`{name}`' for name in names)}.", 120, break_on_hyphens=False)]
+    return "\n".join(lines) + "\n"
 
 
 @pytest.mark.parametrize("architecture", NAMES)
@@ -144,7 +200,7 @@ def test_all_families_are_there() -> None:
 @pytest.mark.parametrize("mode", ["last", "mean", "weighted-mean"])
 def test_longer_texts_beside_it_change_nothing(random_model: Models, architecture: str, mode: str) -> None:
     path = random_model(architecture)
-    assert family(path).causal
+    assert load_transformer(path, CPU).kind.causal
     transformer, pooling = load_transformer(path, CPU), Pooling(mode)
     short, long = [20, 21, 22, 23], list(range(20, 50))
     alone = transformer.forward(Ragged.of([short]), [pooling])[0][0]

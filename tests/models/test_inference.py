@@ -157,7 +157,7 @@ def test_a_ready_mask_is_what_transformers_makes_itself(architecture: str, rando
     transformer.model.register_forward_pre_hook(
         lambda model, args, inputs: given.append(inputs["attention_mask"]), with_kwargs=True
     )
-    (found,), _ = transformer._padded_states(ids, 8, all_layers=False)
+    (found,), _ = transformer.padded_states(ids, 8)
     assert torch.equal(found, transformer.model(input_ids=tokens, attention_mask=mask).last_hidden_state)
     assert [one.dim() for one in given] == [4, 2]
 

@@ -1,0 +1,132 @@
+"""What a few passes show of a model is what transformers alone computes, and is heeded wherever texts are read."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from further_models import OTHER_INPUTS, build_further
+from random_models import FAMILIES, Models
+
+from mirrorbench.core.devices import autocast
+from mirrorbench.core.errors import ModelUnavailableError
+from mirrorbench.models.batching import Ragged
+from mirrorbench.models.encoder import TransformerEncoder
+from mirrorbench.models.kinds import HALVES, Kind, drops, kind_of
+from mirrorbench.models.pooling import Pooling
+from mirrorbench.models.transformer import Transformer, load_transformer
+
+CPU = torch.device("cpu")
+CAUSAL = ("llama", "mistral", "qwen3", "gemma3", "gemma3-vision", "gpt2", "mamba")
+PACKED = ("bert", "roberta", "xlm-r", "electra")
+
+
+@pytest.fixture
+def further(tmp_path: Path):
+    def opened(model_type: str) -> Transformer:
+        build_further(model_type, tmp_path / model_type)
+        return load_transformer(tmp_path / model_type, CPU)
+
+    return opened
+
+
+@pytest.mark.parametrize("architecture", FAMILIES)
+def test_the_kind_of_each_family(random_model: Models, architecture: str) -> None:
+    """Also that a trial leaves the model as it was, in training mode and without a draw."""
+    transformer = load_transformer(random_model(architecture), CPU)
+    transformer.model.train()
+    before = torch.random.get_rng_state()
+    assert kind_of(transformer) == Kind(causal=architecture in CAUSAL, packs=architecture in PACKED)
+    assert transformer.model.training
+    assert torch.equal(torch.random.get_rng_state(), before)
+
+
+@pytest.mark.parametrize(("model_type", "pads"), [("fnet", True), ("convbert", True), ("ernie", False)])
+def test_a_model_that_reads_padding_reads_each_text_as_alone(further, model_type: str, pads: bool) -> None:
+    """Under every pooling, and with gradients; by the padded pass that it is spared they would differ."""
+    transformer = further(model_type)
+    assert transformer.kind.pads == pads
+    rng = random.Random(1)
+    rows = [[rng.randrange(10, 60) for _ in range(length)] for length in (4, 9, 4, 13)]
+    poolings = [Pooling("mean"), Pooling("cls"), Pooling("last"), Pooling("mean", layers="-2:")]
+    with torch.no_grad():
+        together = transformer.forward(Ragged.of(rows), poolings)
+        for row, ids in enumerate(rows):
+            states = transformer.model(input_ids=torch.tensor([ids]), output_hidden_states=True).hidden_states
+            last = states[-1][0]
+            both = torch.stack(states[-2:]).mean(0)[0]
+            for found, wanted in zip(together, (last.mean(0), last[0], last[-1], both.mean(0)), strict=True):
+                torch.testing.assert_close(found[row], wanted, atol=1e-4, rtol=1e-4)
+        padded = transformer.padded_states(Ragged.of(rows))[0][-1][0, :4].mean(0)
+    assert (float((padded - together[0][0]).abs().max()) > 1e-3) == pads
+
+
+def test_tokens_that_see_no_others_are_no_encoder(random_model: Models) -> None:
+    """As MRA without its kernels: nothing of a text but its own tokens is in a state."""
+    transformer = load_transformer(random_model("bert"), CPU)
+    assert kind_of(transformer).varies
+    for layer in transformer.model.encoder.layer:
+        torch.nn.init.zeros_(layer.attention.output.dense.weight)
+    assert not kind_of(transformer).varies
+
+
+def test_one_vector_for_all_texts_is_seen(random_model: Models) -> None:
+    transformer = load_transformer(random_model("bert"), CPU)
+    torch.nn.init.zeros_(transformer.model.embeddings.word_embeddings.weight)
+    assert not kind_of(transformer).varies
+
+
+def test_numbers_beyond_fp16_are_seen(random_model: Models) -> None:
+    """T5's feed-forward layers overflow in fp16; bf16 holds them."""
+    transformer = load_transformer(random_model("t5"), CPU)
+    transformer.model.encoder.block[0].layer[-1].DenseReluDense.wo.weight.data *= 1e7
+    ids = torch.arange(20, 30)[None]
+    with torch.no_grad(), autocast(CPU, "fp16"):
+        assert not transformer.model(input_ids=ids).last_hidden_state.isfinite().all()
+    assert "fp16" not in kind_of(transformer).halves
+
+
+def test_a_packed_pair_that_differs_is_not_packed(random_model: Models) -> None:
+    """Position ids that are not those of the architecture: what its code says of itself does not help."""
+    transformer = load_transformer(random_model("roberta"), CPU)
+    assert kind_of(transformer).packs
+    transformer.model.config.model_type = "electra"  # which numbers positions from 0
+    assert not kind_of(transformer).packs
+
+
+@pytest.mark.parametrize("model_type", OTHER_INPUTS)
+def test_models_of_more_than_tokens_are_refused(further, model_type: str) -> None:
+    with pytest.raises(ModelUnavailableError, match="by its tokens alone|no vocabulary of tokens") as caught:
+        kind_of(further(model_type))
+    assert "sbert:path=" in caught.value.hint
+
+
+def test_dropout_is_seen_where_it_is(random_model: Models) -> None:
+    for rate in (0.0, 0.1):
+        opened = load_transformer(random_model("bert"), CPU)
+        for module in opened.model.modules():
+            if isinstance(module, torch.nn.Dropout):
+                module.p = rate
+        opened.model.config.attention_probs_dropout_prob = rate
+        assert drops(opened) == (rate > 0)
+
+
+@pytest.mark.parametrize("half", HALVES)
+@pytest.mark.parametrize("architecture", FAMILIES)
+def test_every_family_computes_in_half_precision(random_model: Models, architecture: str, half: str) -> None:
+    """Under autocast itself, padded texts, with gradients: near fp32, and no number is infinite."""
+    transformer = load_transformer(random_model(architecture), CPU)
+    texts = ["a text of some length, padded to none", "short"]
+    ids = transformer.tokenize(texts, 40)
+    wanted = TransformerEncoder(transformer, Pooling("mean")).encode(texts)
+    with autocast(CPU, half):
+        (found,) = transformer.forward(ids, [Pooling("mean")])
+    near = np.linalg.norm(found.detach().numpy() - wanted, axis=1) / np.linalg.norm(wanted, axis=1)
+    assert near.max() < 0.1
+    (found / 16).sum().backward()
+    gradients = [weight.grad for weight in transformer.model.parameters() if weight.grad is not None]
+    assert gradients
+    assert all(gradient.isfinite().all() for gradient in gradients)

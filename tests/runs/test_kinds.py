@@ -1,0 +1,117 @@
+"""What was seen of a model is remembered, checked on reading, and stands in the identity of those alone that it changes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from further_models import build_further
+from random_models import Models
+
+import mirrorbench
+from mirrorbench.core.errors import ModelUnavailableError, UsageError
+from mirrorbench.models.kinds import Kind
+from mirrorbench.runs.kinds import FOLDER, planned_kind, remembered
+
+SEEN = Kind(causal=True, halves=("bf16",))
+
+
+def files(cache: Path) -> list[Path]:
+    return sorted((cache / FOLDER).iterdir())
+
+
+def test_it_is_tried_once(tmp_path: Path) -> None:
+    tries: list[int] = []
+
+    def look() -> Kind:
+        tries.append(1)
+        return SEEN
+
+    assert [remembered(tmp_path, {"weights": "a"}, look) for _ in range(3)] == [SEEN] * 3
+    assert len(tries) == 1
+    assert remembered(tmp_path, {"weights": "b"}, look) == SEEN
+    assert len(tries) == 2
+
+
+@pytest.mark.parametrize("damage", ["flip", "cut", "types", "empty", "folder"])
+def test_a_damaged_entry_is_tried_again(tmp_path: Path, damage: str) -> None:
+    remembered(tmp_path, {"weights": "a"}, lambda: SEEN)
+    (file,) = files(tmp_path)
+    text = file.read_text()
+    if damage == "folder":
+        file.unlink()
+        file.mkdir()
+    else:
+        written = {"flip": text.replace("true", "false", 1), "cut": text[:-9], "types": json.dumps([text]), "empty": ""}
+        file.write_text(written[damage])
+    other = Kind(pads=True)
+    assert remembered(tmp_path, {"weights": "a"}, lambda: other) == other
+    if damage != "folder":
+        assert remembered(tmp_path, {"weights": "a"}, lambda: SEEN) == other  # and healed
+
+
+def test_a_cache_that_cannot_be_written_to_remembers_nothing(tmp_path: Path) -> None:
+    (tmp_path / "cache").write_text("a file")
+    assert remembered(tmp_path / "cache", {"weights": "a"}, lambda: SEEN) == SEEN
+
+
+@pytest.mark.parametrize("architecture", ["llama", "bart", "t5", "mamba"])
+def test_the_first_layers_show_what_all_show(random_model: Models, tmp_path: Path, architecture: str) -> None:
+    kind = planned_kind(random_model(architecture), tmp_path)
+    assert (kind.causal, kind.pads, kind.layered) == (architecture in ("llama", "mamba"), False, True)
+    assert kind.drops == (architecture != "mamba")
+    assert planned_kind(random_model(architecture), tmp_path) == kind
+
+
+def test_types_of_berts_kind_are_planned_without_their_weights(tmp_path: Path, random_model: Models) -> None:
+    """A plan of such a model opens nothing, and remembers nothing."""
+    session = mirrorbench.Session(tmp_path / "results", cache=tmp_path / "cache", device="cpu")
+    session.plan([f"{random_model('roberta')}"], ["quick-sts"])
+    assert not (tmp_path / "cache" / FOLDER).exists()
+    session.plan([f"{random_model('gpt2')}"], ["quick-sts"])
+    assert len(files(tmp_path / "cache")) == 1
+
+
+def test_what_reads_padding_has_an_identity_and_a_note_of_its_own(tmp_path: Path, random_model: Models) -> None:
+    build_further("fnet", tmp_path / "fnet")
+    session = mirrorbench.Session(tmp_path / "results", cache=tmp_path / "cache", device="cpu")
+    padded, plain = (
+        session.run([f"{path}+base:pooling=mean"], ["quick-sts"], limit=20).results[0]
+        for path in (tmp_path / "fnet", random_model("bert"))
+    )
+    assert [note for note in padded.notes if "reads padding" in note]
+    assert not [note for note in plain.notes if "reads padding" in note]
+    cells = [session.plan([f"{path}+base:pooling=mean"], ["quick-sts"]).plan.cells[0] for path in
+             (tmp_path / "fnet", random_model("bert"))]  # fmt: skip
+    assert [cell.model.identity().get("equal_lengths") for cell in cells] == [True, None]
+
+
+def test_a_model_that_cannot_tell_texts_apart_is_refused(tmp_path: Path, random_model: Models) -> None:
+    from safetensors.torch import load_file, save_file
+
+    path = random_model("bert")
+    for file in path.iterdir():
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    weights = load_file(path / "model.safetensors")
+    weights["embeddings.word_embeddings.weight"] *= 0
+    save_file(weights, tmp_path / "model.safetensors", {"format": "pt"})
+    with pytest.raises(ModelUnavailableError, match="does not tell texts apart"):
+        mirrorbench.load(f"{tmp_path}+base", device="cpu")
+
+
+def test_half_precision_that_ruins_the_numbers_is_refused(tmp_path: Path, random_model: Models) -> None:
+    from safetensors.torch import load_file, save_file
+
+    path = random_model("t5")
+    for file in path.iterdir():
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    weights = load_file(path / "model.safetensors")
+    weights["encoder.block.0.layer.1.DenseReluDense.wo.weight"] *= 1e7
+    save_file(weights, tmp_path / "model.safetensors", {"format": "pt"})
+    session = mirrorbench.Session(tmp_path / "results", cache=tmp_path / "cache", device="cpu", eval_precision="fp16")
+    with pytest.raises(UsageError, match="not finite"):
+        session.load(f"{tmp_path}+base")
+    whole = mirrorbench.load(f"{tmp_path}+base", device="cpu").encode(["a text", "another"])
+    assert np.isfinite(whole).all()
