@@ -1,4 +1,4 @@
-"""Tiny random models of the other types of transformers that read texts, by one recipe: every size that is known, cut."""
+"""Tiny random models of further types of transformers that read texts, by one recipe that cuts every known size."""
 
 from __future__ import annotations
 

@@ -213,7 +213,6 @@ def checked_attention(value: str) -> str:
     return value
 
 
-
 _HINT = "It must be an encoder that transformers knows, with safetensors (or plain tensors in pytorch_model.bin)."
 
 
@@ -231,7 +230,7 @@ def check_complete(path: Path, config: Any, tokenizer: Any, missing: set[str]) -
         raise ModelUnavailableError(
             f"the {config.model_type} model in {path} has no vocabulary of tokens (vocab_size in config.json); models "
             "of characters, images or sounds are not read",
-            f"Read it as sentence-transformers does, if that can: sbert:path=DIRECTORY",
+            "Read it as sentence-transformers does, if that can: sbert:path=DIRECTORY",
         )
     if len(tokenizer.get_vocab()) <= len(tokenizer.all_special_tokens):
         raise ModelUnavailableError(

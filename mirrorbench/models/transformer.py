@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from mirrorbench.core.devices import autocast, kind, moved, on_gpu
+from mirrorbench.core.devices import kind, moved, on_gpu
 from mirrorbench.core.errors import MirrorbenchError, UsageError
 from mirrorbench.core.inputs import TextInput
 from mirrorbench.models.adapters import is_adapted, open_adapter

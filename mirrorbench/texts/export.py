@@ -161,6 +161,7 @@ def write_encoder(
         (folder / path).mkdir()
         if weights:
             save_file(weights, folder / path / "model.safetensors")
+
     def write(name: str) -> None:
         text = json.dumps(files[name], indent=2, ensure_ascii=False)
         (folder / name).write_text(f"{text}\n", encoding="utf-8")
@@ -168,9 +169,9 @@ def write_encoder(
     for name in files:
         write(name)
     if transformer.half and not _opens_decoder(folder, transformer):
-        settings = "sentence_bert_config.json"
-        files[settings] = {key: value for key, value in files[settings].items() if key not in _OF_ENCODER}
-        write(settings)
+        of_theirs = "sentence_bert_config.json"
+        files[of_theirs] = {key: value for key, value in files[of_theirs].items() if key not in _OF_ENCODER}
+        write(of_theirs)
 
 
 def _opens_decoder(folder: Path, transformer: Transformer) -> bool:

@@ -99,7 +99,7 @@ def test_a_packed_pair_that_differs_is_not_packed(random_model: Models) -> None:
 
 @pytest.mark.parametrize("model_type", OTHER_INPUTS)
 def test_models_of_more_than_tokens_are_refused(further, model_type: str) -> None:
-    with pytest.raises(ModelUnavailableError, match="by its tokens alone|no vocabulary of tokens") as caught:
+    with pytest.raises(ModelUnavailableError, match=r"by its tokens alone|no vocabulary of tokens") as caught:
         kind_of(further(model_type))
     assert "sbert:path=" in caught.value.hint
 

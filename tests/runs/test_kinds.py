@@ -1,4 +1,4 @@
-"""What was seen of a model is remembered, checked on reading, and stands in the identity of those alone that it changes."""
+"""What was seen of a model is remembered, checked on reading, and part of the identity of what it changes alone."""
 
 from __future__ import annotations
 
