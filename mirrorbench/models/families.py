@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from mirrorbench.core.errors import ModelUnavailableError, TuningError, UsageError
 from mirrorbench.models.backbones import configuration
-from mirrorbench.models.kinds import Kind
+from mirrorbench.models.kinds import AS_BERT, Kind
 from mirrorbench.models.opening import read_config, read_tokenizer, read_weights
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ LANGUAGE = "language_model"
 class Family:
     """What tuning and reading a backbone depends on."""
 
-    kind: Kind = Kind()
+    kind: Kind = AS_BERT
     """What was seen of it."""
     masks: bool = True
     """Whether the tokenizer has a mask token."""

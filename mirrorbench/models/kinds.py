@@ -51,6 +51,10 @@ class Kind:
     """The half precisions whose numbers are finite and near those in fp32."""
 
 
+AS_BERT = Kind()
+"""Of BERT."""
+
+
 def kind_of(transformer: Transformer) -> Kind:
     """The kind of a model in memory, by ten passes over at most 17 tokens; ``drops`` is not tried.
 
