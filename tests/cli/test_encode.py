@@ -46,7 +46,7 @@ def test_killed_and_resumed_gives_the_same_bytes(folder: Path, process: Callable
     wait_until((folder / "waiting").exists, killed)
     killed.kill()
     killed.communicate()
-    assert len(list((folder / "v.npy.part").rglob("*.keys.npy"))) == 2
+    assert len(list((folder / ".v.npy.mirrorbench").rglob("*.keys.npy"))) == 2
     assert not (folder / "v.npy").exists()
     (folder / "go").touch()
     resumed = process(*command, "v.npy")

@@ -15,7 +15,7 @@ import yaml
 import mirrorbench
 from mirrorbench.core.errors import ModelUnavailableError, StorageError, UsageError
 from mirrorbench.models.pooling import Pooling
-from mirrorbench.texts.export import check_output, replacing
+from mirrorbench.texts.export import check_output, claiming, replacing
 
 TEXTS = ["a cat sat on the mat", "two dogs", "quick zebras jump over many lazy letters " * 6, "x", "1 + 1 = 2!"]
 LINES = [f"line {n} of a small corpus, about {word}" for n in range(6) for word in ("cats", "dogs", "letters", "snow")]
@@ -213,10 +213,10 @@ def test_a_folder_of_something_else_is_never_replaced(tmp_path: Path, force: boo
 def test_a_failure_leaves_the_old_and_nothing_half(tmp_path: Path) -> None:
     output = tmp_path / "enc"
     output.mkdir()
-    (output / "old").touch()
+    (output / "mirrorbench.json").touch()
 
     def write(error: BaseException) -> None:
-        with replacing(output) as folder:
+        with claiming(output, force=True) as workplace, replacing(output, workplace, force=True) as folder:
             (folder / "half").touch()
             raise error
 
@@ -225,12 +225,12 @@ def test_a_failure_leaves_the_old_and_nothing_half(tmp_path: Path) -> None:
     with pytest.raises(StorageError, match="No space left"):
         write(OSError(28, "No space left on device"))
     assert [p.name for p in tmp_path.iterdir()] == ["enc"]
-    assert [p.name for p in output.iterdir()] == ["old"]
+    assert [p.name for p in output.iterdir()] == ["mirrorbench.json"]
 
 
 def test_all_of_it_is_on_the_disk_before_it_has_its_name(tmp_path: Path, disk: list[tuple[str, str]]) -> None:
     output = tmp_path / "enc"
-    with replacing(output) as folder:
+    with claiming(output, force=False) as workplace, replacing(output, workplace, force=False) as folder:
         (folder / "1_Pooling").mkdir()
         for name in ("model.safetensors", "1_Pooling/config.json"):
             (folder / name).write_text("x")
