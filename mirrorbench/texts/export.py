@@ -75,6 +75,8 @@ def check_output(output: Path, force: bool) -> None:
     """Raise where ``output`` must not be replaced: it is no encoder of mirrorbench, or ``force`` is not given."""
     if output.is_file() or output.is_symlink():
         raise UsageError(f"{output} is a file or a link, and the encoder is a directory", "Name another --output.")
+    if os.path.ismount(output):
+        raise UsageError(f"{output} is a mount point, which cannot be replaced", f"Write --output {output / 'encoder'}")
     if not output.is_dir() or not any(output.iterdir()):
         return
     if not (output / DESCRIPTION).is_file():

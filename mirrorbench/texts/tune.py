@@ -24,7 +24,6 @@ from mirrorbench.runs.plan import Planner, Request
 from mirrorbench.texts.export import (
     check_exportable,
     check_output,
-    claiming,
     replacing,
     write_card,
     write_encoder,
@@ -152,18 +151,17 @@ def plan_tuning(
     return TuningPlan(output, force, read, cell, model.recipe, corpora, workspace)
 
 
-def tune_texts(planned: TuningPlan, merge: bool = False) -> TunedEncoder:
-    """Compute a plan; a repeated call takes the model from the cache."""
-    with claiming(planned.output, planned.force) as workplace:  # fails before anything is computed
-        loaded, tuned, description = _computed(planned)
-        try:
-            with replacing(planned.output, workplace, planned.force) as folder:
-                sample = _write(folder, loaded, tuned, description, planned, merge)
-                del loaded  # leaves its memory to what is read from the folder
-                sample.check(folder)
-        except MirrorbenchError as error:
-            error.hint += "\nThe tuned model is in the cache: another call with these texts does not tune again."
-            raise
+def tune_texts(planned: TuningPlan, workplace: Path, merge: bool = False) -> TunedEncoder:
+    """Compute a plan in the ``workplace`` that its output has; a repeated call takes the model from the cache."""
+    loaded, tuned, description = _computed(planned)
+    try:
+        with replacing(planned.output, workplace, planned.force) as folder:
+            sample = _write(folder, loaded, tuned, description, planned, merge)
+            del loaded  # leaves its memory to what is read from the folder
+            sample.check(folder)
+    except MirrorbenchError as error:
+        error.hint += "\nThe tuned model is in the cache: another call with these texts does not tune again."
+        raise
     return tuned
 
 
