@@ -18,6 +18,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import msgspec
+
 from mirrorbench.core.errors import Lack, ModelUnavailableError, UnknownNameError
 from mirrorbench.core.specs import EncoderSpec, Value, parse_params
 
@@ -208,11 +210,40 @@ def locate(spec: EncoderSpec, language: str, offline: bool) -> Path:
     return embedded_directory() if hub_id == EMBEDDED else _from_hub(hub_id, spec.revision, offline)
 
 
+class Module(msgspec.Struct):
+    """An entry of ``modules.json``, the list of what a model of sentence-transformers consists of."""
+
+    type: str
+    """The class."""
+    path: str
+    """Its folder in the model's directory."""
+
+    @property
+    def kind(self) -> str:
+        """The name of a class of sentence-transformers; of another the whole path, which is code beside the model."""
+        package, _, name = self.type.rpartition(".")
+        return name if package.startswith("sentence_transformers.") else self.type
+
+
+def modules(path: Path) -> list[Module]:
+    """The modules of sentence-transformers that a directory lists; none for any other directory."""
+    file = path / "modules.json"
+    if not file.is_file():
+        return []
+    try:
+        found = msgspec.json.decode(file.read_bytes(), type=list[Module])
+    except (OSError, ValueError, RecursionError) as error:
+        raise ModelUnavailableError(f"{file} cannot be read: {error}") from error
+    if any(os.path.isabs(module.path) or ".." in Path(module.path).parts for module in found):
+        raise ModelUnavailableError(f"{file} names a folder that is not inside its own")
+    return found
+
+
 def base_folder(path: Path, offline: bool = True) -> Path:
     """The directory of the backbone of an adapter; any other directory is its own."""
     if not (path / ADAPTER).is_file():
         return path
-    settings = _json(path / ADAPTER)
+    settings = json_object(path / ADAPTER)
     name, revision = str(settings.get("base_model_name_or_path")), str(settings.get("revision") or "")
     if os.path.isdir(name):
         return Path(name)
@@ -250,6 +281,8 @@ def _local(path: Path, spec: EncoderSpec) -> Path:
             f"backbone {spec.backbone}: {instead}" if len(spec.backbone) < 300 else "a backbone's path is too long",
             f"{meant}A backbone is a directory; word vectors in a file are static:path=FILE.",
         )
+    if (listed := modules(path)) and listed[0].kind == "Transformer":
+        path = path / listed[0].path
     if not any((path / name).is_file() for name in ("config.json", ADAPTER)):
         raise ModelUnavailableError(
             f"backbone {spec.backbone}: {path} holds no config.json",
@@ -326,10 +359,11 @@ def fingerprint(path: Path) -> str:
 
 def configuration(path: Path) -> dict[str, Any]:
     """The ``config.json`` of a model directory, or of an adapter's backbone."""
-    return _json(base_folder(path) / "config.json")
+    return json_object(base_folder(path) / "config.json")
 
 
-def _json(path: Path) -> dict[str, Any]:
+def json_object(path: Path) -> dict[str, Any]:
+    """The object in a JSON file; a ``ModelUnavailableError`` for anything else."""
     try:
         settings = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, OSError, RecursionError) as error:

@@ -22,7 +22,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 import numpy as np
 
 from mirrorbench.core.errors import ModelUnavailableError, PluginError, UsageError, unknown_name
@@ -136,23 +135,11 @@ def sbert_directory(spec: EncoderSpec, offline: bool) -> Path:
     )
 
 
-class _Module(msgspec.Struct):
-    """An entry of ``modules.json``: the module's class, and its folder in the model's directory."""
-
-    type: str
-    path: str
-
-
 def _only_transformer(directory: Path) -> Path:
     """The folder of a model's transformer; an error if other modules than pooling and normalisation follow it."""
-    file = directory / "modules.json"
-    if not file.is_file():
+    if not (modules := backbones.modules(directory)):
         return directory
-    try:
-        modules = msgspec.json.decode(file.read_bytes(), type=list[_Module])
-    except (OSError, ValueError, RecursionError) as error:
-        raise ModelUnavailableError(f"{file} cannot be read: {error}") from error
-    kinds = [module.type.rpartition(".")[2] for module in modules]
+    kinds = [module.kind for module in modules]
     if kinds[:1] != ["Transformer"] or not {"Pooling", "Normalize"}.issuperset(kinds[1:]):
         raise UsageError(
             f"pooling= reads a transformer alone, and {directory.name} consists of {', '.join(kinds) or 'nothing'}",
