@@ -164,7 +164,7 @@ def sentence_transformer(path: Path, context: EncoderContext, prompt: str | None
         from mirrorbench.core.devices import autocast, kind
         from mirrorbench.models import batching
 
-        model, device = _load_sentence_transformer(path, context.device), torch.device(context.device)
+        model, device = _load_sentence_transformer(path, context), torch.device(context.device)
         sort = kind(device)
         limit = model.get_max_seq_length() or MOST_TOKENS
 
@@ -190,18 +190,38 @@ def sentence_transformer(path: Path, context: EncoderContext, prompt: str | None
 
         return encode
 
-    files = directory_checksum(path)
-    return LazyEncoder(files if prompt is None else digest({"files": files, "prompt": prompt}), load)
+    identity = {"files": directory_checksum(path)} | ({} if prompt is None else {"prompt": prompt})
+    if context.precision == "fp32" and _holds_half(path):  # earlier versions computed in that
+        identity["opened"] = "fp32"
+    return LazyEncoder(digest(identity) if len(identity) > 1 else identity["files"], load)
 
 
-def _load_sentence_transformer(path: Path, device: str) -> Any:
+def _holds_half(path: Path) -> bool:
+    """Whether sentence-transformers would open a model, or a part of it, in half precision by itself."""
+    from safetensors import SafetensorError, safe_open
+
+    for file in path.rglob("config.json"):
+        settings = backbones.json_object(file)
+        if str(settings.get("dtype", settings.get("torch_dtype"))) in ("float16", "bfloat16"):
+            return True
+    for file in path.rglob("*.safetensors"):
+        try:
+            with safe_open(file, "np") as weights:
+                if any(weights.get_slice(name).get_dtype() in ("F16", "BF16") for name in weights.keys()):  # noqa: SIM118
+                    return True
+        except (OSError, SafetensorError):
+            continue  # reported where it is opened
+    return False
+
+
+def _load_sentence_transformer(path: Path, context: EncoderContext) -> Any:
     if find_spec("sentence_transformers") is None:
         raise ModelUnavailableError(
             "sbert needs the package sentence-transformers, which is not installed",
             "Install it: pip install 'mirrorbench[sbert]'",
         )
     try:
-        return read_sentence_transformer(path, device)
+        return read_sentence_transformer(path, context.device, context.precision)
     except (OSError, ValueError, KeyError, ImportError, RuntimeError, AttributeError) as error:
         first = (str(error).strip().splitlines() or ["no message"])[0]
         raise ModelUnavailableError(
