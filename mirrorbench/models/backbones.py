@@ -18,10 +18,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-import msgspec
-
 from mirrorbench.core.errors import Lack, ModelUnavailableError, UnknownNameError
 from mirrorbench.core.specs import EncoderSpec, Value, parse_params
+from mirrorbench.models.directories import check_format, check_readable, json_object, modules
 
 EMBEDDED = "embedded:tiny"
 DESCRIPTION = "mirrorbench.json"
@@ -114,6 +113,7 @@ def check_name(spec: EncoderSpec, systems: Iterable[str] = ()) -> None:
     Hub ids without an owner (``bert-base-uncased``) are similar to none of them, and no new ones can be created.
     """
     name, known = spec.backbone, [*BACKBONES, *systems]
+    check_format(name)
     if name in BACKBONES and not spec.revision:
         requirement, module, _ = BACKBONES[name].package
         if module and find_spec(module) is None:
@@ -210,35 +210,6 @@ def locate(spec: EncoderSpec, language: str, offline: bool) -> Path:
     return embedded_directory() if hub_id == EMBEDDED else _from_hub(hub_id, spec.revision, offline)
 
 
-class Module(msgspec.Struct):
-    """An entry of ``modules.json``, the list of what a model of sentence-transformers consists of."""
-
-    type: str
-    """The class."""
-    path: str
-    """Its folder in the model's directory."""
-
-    @property
-    def kind(self) -> str:
-        """The name of a class of sentence-transformers; of another the whole path, which is code beside the model."""
-        package, _, name = self.type.rpartition(".")
-        return name if package.startswith("sentence_transformers.") else self.type
-
-
-def modules(path: Path) -> list[Module]:
-    """The modules of sentence-transformers that a directory lists; none for any other directory."""
-    file = path / "modules.json"
-    if not file.is_file():
-        return []
-    try:
-        found = msgspec.json.decode(file.read_bytes(), type=list[Module])
-    except (OSError, ValueError, RecursionError) as error:
-        raise ModelUnavailableError(f"{file} cannot be read: {error}") from error
-    if any(os.path.isabs(module.path) or ".." in Path(module.path).parts for module in found):
-        raise ModelUnavailableError(f"{file} names a folder that is not inside its own")
-    return found
-
-
 def base_folder(path: Path, offline: bool = True) -> Path:
     """The directory of the backbone of an adapter; any other directory is its own."""
     if not (path / ADAPTER).is_file():
@@ -281,8 +252,15 @@ def _local(path: Path, spec: EncoderSpec) -> Path:
             f"backbone {spec.backbone}: {instead}" if len(spec.backbone) < 300 else "a backbone's path is too long",
             f"{meant}A backbone is a directory; word vectors in a file are static:path=FILE.",
         )
-    if (listed := modules(path)) and listed[0].kind == "Transformer":
-        path = path / listed[0].path
+    listed = modules(path)
+    if listed and listed[0].kind != "Transformer":
+        raise ModelUnavailableError(
+            f"{spec}: {spec.backbone} is a model of sentence-transformers that begins with {listed[0].kind}, and holds "
+            "no transformer",
+            f"Write sbert:path={spec.backbone}",
+        )
+    path = path / listed[0].path if listed else path
+    check_readable(path)
     if not any((path / name).is_file() for name in ("config.json", ADAPTER)):
         raise ModelUnavailableError(
             f"backbone {spec.backbone}: {path} holds no config.json",
@@ -360,17 +338,6 @@ def fingerprint(path: Path) -> str:
 def configuration(path: Path) -> dict[str, Any]:
     """The ``config.json`` of a model directory, or of an adapter's backbone."""
     return json_object(base_folder(path) / "config.json")
-
-
-def json_object(path: Path) -> dict[str, Any]:
-    """The object in a JSON file; a ``ModelUnavailableError`` for anything else."""
-    try:
-        settings = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, OSError, RecursionError) as error:
-        raise ModelUnavailableError(f"{path} cannot be read: {error}") from error
-    if not isinstance(settings, dict):
-        raise ModelUnavailableError(f"{path} is not a JSON object of settings")
-    return settings
 
 
 _OFFSET_POSITIONS = ("roberta", "xlm-roberta", "camembert", "roberta-prelayernorm", "xlm-roberta-xl", "mpnet")

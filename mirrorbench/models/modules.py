@@ -10,7 +10,8 @@ from typing import Any
 
 from mirrorbench.core.errors import UsageError
 from mirrorbench.core.specs import EncoderSpec, Value
-from mirrorbench.models.backbones import configuration, json_object, max_positions, modules
+from mirrorbench.models.backbones import configuration, max_positions
+from mirrorbench.models.directories import json_object, modules
 from mirrorbench.models.families import unreadable
 from mirrorbench.models.opening import read_tokenizer
 from mirrorbench.models.prompts import SETTINGS, TEXT, own_prompts
@@ -53,7 +54,10 @@ def keys_of_files(spec: EncoderSpec, folder: Path) -> dict[str, Value]:
     if reads:
         raise _no_pooling(spec, f"sets {', '.join(sorted(reads))}")
     name = _settings(folder / SETTINGS).get("default_prompt_name")
-    prompt = own_prompts(folder).get(str(name), "")
+    prompts = own_prompts(folder)
+    if name is not None and name not in list(prompts):
+        raise _no_pooling(spec, "has no prompt of its default's name")
+    prompt = prompts[name] if name is not None else ""
     if not (length := _text_length(transformer, length, prompt)):
         raise _no_pooling(spec, "names no number of tokens that its transformer can take")
     keys: dict[str, Value] = {"pooling": _POOLINGS[mode], "max_length": length}

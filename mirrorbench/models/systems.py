@@ -30,6 +30,7 @@ from mirrorbench.core.identity import digest
 from mirrorbench.core.inputs import Encoder, as_inputs, check_vectors
 from mirrorbench.core.specs import EncoderSpec
 from mirrorbench.models import backbones
+from mirrorbench.models.directories import json_object, modules
 from mirrorbench.models.opening import read_sentence_transformer
 from mirrorbench.models.pooling import DEFAULT_MAX_LENGTH, POOLINGS, Pooling, PoolingFunction
 from mirrorbench.models.prompts import TEXT, template
@@ -137,15 +138,15 @@ def sbert_directory(spec: EncoderSpec, offline: bool) -> Path:
 
 def _only_transformer(directory: Path) -> Path:
     """The folder of a model's transformer; an error if other modules than pooling and normalisation follow it."""
-    if not (modules := backbones.modules(directory)):
+    if not (listed := modules(directory)):
         return directory
-    kinds = [module.kind for module in modules]
+    kinds = [module.kind for module in listed]
     if kinds[:1] != ["Transformer"] or not {"Pooling", "Normalize"}.issuperset(kinds[1:]):
         raise UsageError(
             f"pooling= reads a transformer alone, and {directory.name} consists of {', '.join(kinds) or 'nothing'}",
             "Leave pooling out: the model is then read as its files say.",
         )
-    return directory / modules[0].path
+    return directory / listed[0].path
 
 
 def sentence_transformer(path: Path, context: EncoderContext, prompt: str | None = None) -> LazyEncoder:
@@ -201,7 +202,7 @@ def _holds_half(path: Path) -> bool:
     from safetensors import SafetensorError, safe_open
 
     for file in path.rglob("config.json"):
-        settings = backbones.json_object(file)
+        settings = json_object(file)
         if str(settings.get("dtype", settings.get("torch_dtype"))) in ("float16", "bfloat16"):
             return True
     for file in path.rglob("*.safetensors"):
@@ -225,7 +226,8 @@ def _load_sentence_transformer(path: Path, context: EncoderContext) -> Any:
     except (OSError, ValueError, KeyError, ImportError, RuntimeError, AttributeError) as error:
         first = (str(error).strip().splitlines() or ["no message"])[0]
         raise ModelUnavailableError(
-            f"sentence-transformers cannot open {path}: {type(error).__name__}: {first[:300]}"
+            f"sentence-transformers cannot open {path}: {type(error).__name__}: {first[:300]}",
+            "Weights in floating-point numbers are read, not int8, GGUF or ONNX; code beside a model is never run.",
         ) from error
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 from random_models import Models
+from safetensors.torch import save_file
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import (
     Dense,
@@ -28,6 +29,7 @@ import mirrorbench
 from mirrorbench.core.errors import ModelUnavailableError
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.specs import EncoderSpec, parse_spec
+from mirrorbench.models import backbones
 from mirrorbench.models.modules import NoPoolingError
 from mirrorbench.runs.plan import Planner, Request
 from mirrorbench.runs.workspace import Workspace
@@ -77,14 +79,12 @@ def weighted_layers(path: Path) -> Built:
 
 
 def static(dtype: torch.dtype) -> Callable[[Path], Built]:
-    """Vectors of tokens; as ``int8``, the numbers of a quantised model in place of fractions."""
+    """Vectors of tokens."""
 
     def build(path: Path) -> Built:
         tokenizer = Tokenizer.from_file(str(path / "tokenizer.json"))
         torch.manual_seed(4)
-        table = (torch.randn(tokenizer.get_vocab_size(), 24) * 40).to(dtype)
-        if dtype is torch.int8:
-            table = table.float()
+        table = torch.randn(tokenizer.get_vocab_size(), 24).to(dtype)
         return SentenceTransformer(modules=[StaticEmbedding(tokenizer, embedding_weights=table)])
 
     return build
@@ -145,12 +145,11 @@ KINDS: dict[str, Kind] = {
     "weighted layers": (weighted_layers, None),
     "static": (static(torch.float32), None),
     "half static": (static(torch.float16), None),
-    "int8": (static(torch.int8), None),
     "Router": (routed, None),
     "half precision": (half, PLAIN),
 }
 ARCHITECTURE = {"lower case": "roberta", "lower case of before": "roberta", "last": "gpt2"}
-NO_TRANSFORMER = ("static", "half static", "int8", "Router")
+NO_TRANSFORMER = ("static", "half static", "Router")
 Made = Callable[[str], Path]
 
 
@@ -202,3 +201,74 @@ def test_a_directory_is_tuned_as_it_is_read_or_refused(kind: str, made: Made, tm
     assert model.recipe.readout(keys["max_length"]) == pooling
     _, chosen = planned(spec.with_params(pooling="last", max_length=20), tmp_path, plugins)
     assert chosen.to_json() == {"layers": "-1:", **keys, "pooling": "last", "max_length": 20}
+
+
+def test_vectors_in_int8_are_refused_by_the_library_and_so_here(made: Made) -> None:
+    folder = made("static")
+    (weights,) = folder.rglob("*.safetensors")
+    save_file({"embedding.weight": torch.ones((9, 4), dtype=torch.int8)}, weights)
+    with pytest.raises(RuntimeError):
+        SentenceTransformer(str(folder))
+    with pytest.raises(ModelUnavailableError, match="sentence-transformers cannot open") as refused:
+        mirrorbench.load(str(folder)).encode(TEXTS)
+    assert "int8" in refused.value.hint
+
+
+@pytest.mark.parametrize("kind", ["Normalize", "prompt"])
+def test_a_tuned_directory_is_read_as_it_was(kind: str, made: Made, tmp_path: Path) -> None:
+    """What is written opens in sentence-transformers with the length, prompt and modules of what was tuned."""
+    lines = [f"line {number} of {word}" for number in range(12) for word in ("cats", "dogs")]
+    tuned = mirrorbench.tune(lines, f"{made(kind)}+mirror:epochs=1", tmp_path / "tuned", held_out=4, device="cpu")
+    there = SentenceTransformer(str(tmp_path / "tuned"))
+    vectors = mirrorbench.load(str(tmp_path / "tuned")).encode(TEXTS)
+    np.testing.assert_allclose(vectors, there.encode(TEXTS), atol=1e-5)
+    before = SentenceTransformer(str(tmp_path / "model"))
+    assert there.max_seq_length == before.max_seq_length == 40
+    assert [type(module) for module in there] == [type(module) for module in before]
+    assert there.prompts.get("text", "") == before.prompts.get("about", "")
+    assert {"layers": "-1:", **(KINDS[kind][1] or {})} == tuned.pooling.to_json()
+    assert np.abs(vectors - mirrorbench.load(str(tmp_path / "model")).encode(TEXTS)).max() > 1e-4
+
+
+def test_a_row_of_a_run_names_what_is_read(made: Made, tmp_path: Path, plugins: Plugins) -> None:
+    planner = Planner(Workspace.create(cache=tmp_path / "cache", offline=True, plugins=plugins))
+    folder = made("Dense")
+    for spec, row in (
+        (f"{folder}", f"sbert:path={folder}"),
+        (f"{folder}:prompt=query:%20", f"sbert:path={folder},prompt=query:%20"),
+        (f"{folder}:pooling=cls", f"{folder}+base:pooling=cls"),
+    ):
+        for level in ("word", "wic"):
+            assert [str(found) for found in planner.ladder(parse_spec(spec), level)] == [row]
+
+
+def test_a_model_of_the_hub_is_read_as_its_files_say(
+    made: Made, tmp_path: Path, plugins: Plugins, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = made("Normalize")
+    monkeypatch.setattr(backbones, "_from_hub", lambda name, revision, offline: folder)
+    planner = Planner(Workspace.create(cache=tmp_path / "cache", plugins=plugins))
+    read = [str(row) for row in planner.ladder(parse_spec("owner/name"), "sentence")]
+    assert read == ["owner/name+base:max_length=40,normalize=true,pooling=cls"]
+    assert len(planner.ladder(parse_spec("minilm"), "sentence")) == 2  # a short name keeps its rows
+    (folder / "modules.json").write_text((folder / "modules.json").read_text().replace("Normalize", "Other"))
+    assert [str(row) for row in planner.ladder(parse_spec("owner/name@v1"), "sentence")] == [
+        "sbert@v1:model=owner/name"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "message"),
+    [
+        ("modules.json", "[", "cannot be read"),
+        ("modules.json", '[{"type": "a.B", "path": "../x"}]', "not inside"),
+        ("1_Pooling/config.json", "[]", "not a JSON object"),
+        ("config_sentence_transformers.json", '{"prompts": 3}', "cannot be read"),
+        ("tokenizer.json", "{", "cannot be opened"),
+    ],
+)
+def test_damaged_files_are_errors_of_ours(made: Made, file: str, content: str, message: str) -> None:
+    folder = made("no length")
+    (folder / file).write_text(content)
+    with pytest.raises(ModelUnavailableError, match=message):
+        mirrorbench.load(str(folder)).encode(TEXTS)
