@@ -14,6 +14,7 @@ from typing import Any
 from mirrorbench.core.errors import ModelUnavailableError, UsageError
 from mirrorbench.models.backbones import ADAPTER
 from mirrorbench.models.families import LANGUAGE
+from mirrorbench.models.opening import read_adapter
 
 SCALE = 2
 """Alpha over rank: how much the matrices count, twice as much as the model's own at equal size."""
@@ -78,7 +79,7 @@ def open_adapter(model: Any, folder: Path) -> None:
     from peft import set_peft_model_state_dict
 
     conversions = model._weight_conversions  # from the names in the backbone's file
-    report = model.load_adapter(str(folder))
+    report = read_adapter(model, folder)
     model._weight_conversions = conversions  # not the adapter's: under its names a merged model could not be read
     lacking, foreign = sorted(report.missing_keys), sorted(report.unexpected_keys)
     if lacking or foreign:

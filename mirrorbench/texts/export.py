@@ -1,8 +1,8 @@
 """Writes an encoder as a directory from which sentence-transformers and mirrorbench compute the same vectors.
 
 ``modules.json`` lists a transformer, ``WeightedLayerPooling`` where layers are averaged, ``WordWeights`` where special
-tokens are left out, ``Pooling``, and ``Dense`` for a transformation. ``mirrorbench.json`` holds pooling and origin. For
-plain transformers, the model card shows the code for all that.
+tokens are left out, ``Pooling``, ``Normalize`` where vectors have length 1, and ``Dense`` for a transformation.
+``mirrorbench.json`` holds pooling and origin. For plain transformers, the model card shows the code for all that.
 """
 
 from __future__ import annotations
@@ -230,6 +230,8 @@ def _modules(
     modes = ("max_tokens", "mean_sqrt_len_tokens", *_FLAGS.values())
     flags = {f"pooling_mode_{mode}": mode == _FLAGS[pooling.mode] for mode in modes}
     yield "Pooling", {"word_embedding_dimension": size, **flags}, {}
+    if pooling.normalize:
+        yield "Normalize", {}, {}
     if post:
         linear = {"activation_function": "torch.nn.modules.linear.Identity"}
         yield "Dense", {"in_features": size, "out_features": len(post.bias), "bias": True, **linear}, post.dense()

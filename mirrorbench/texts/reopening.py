@@ -13,6 +13,7 @@ import numpy as np
 
 from mirrorbench.core.errors import READ_BACK, ReadBackError
 from mirrorbench.core.inputs import Array
+from mirrorbench.models.opening import read_sentence_transformer
 from mirrorbench.models.pooling import Pooling, PoolingFunction
 from mirrorbench.models.transformations import Affine
 
@@ -95,15 +96,8 @@ class Sample:
         return Affine.read(dense[0]).apply(vectors) if dense else vectors
 
     def _by_sentence_transformers(self, folder: Path) -> Array:
-        from sentence_transformers import SentenceTransformer
-
-        from mirrorbench.models.transformer import quiet_transformers
-
-        with quiet_transformers():
-            model = SentenceTransformer(
-                str(folder), device=str(self.device), local_files_only=True, trust_remote_code=False
-            )
-            return np.asarray(model.encode(self.texts, show_progress_bar=False), dtype=np.float32)
+        model = read_sentence_transformer(folder, str(self.device), self.kept)
+        return np.asarray(model.encode(self.texts, show_progress_bar=False), dtype=np.float32)
 
 
 def _length(vectors: Array) -> float:
