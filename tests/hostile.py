@@ -1,4 +1,4 @@
-"""Hostile inputs drawn from a seed, each with a command that reads it: archives, texts, models, results, predictions."""
+"""Hostile inputs drawn from a seed, with commands that read them: archives, texts, models, results, predictions."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ VALUES: tuple[Any, ...] = (
 """Values that stand in JSON where others are expected."""
 TEXTS = (
     b"", b"\n", b"\xff\xfe", b"\0", b"a||b\n", b"a\tb\n", b"text,label\na,1\n", b'"open\n', b"[word] in text\n",
-    b"[a\n", "\ufefftext\n".encode(), b"a\rb\r", b"\x1b[2Jclear\n", b"line of words\n" * 40, b"one two\nthree four\nfive six\n",
+    b"[a\n", "\ufefftext\n".encode(), b"a\rb\r", b"\x1b[2Jclear\n", b"line\n" * 40, b"one two\nthree four\nfive six\n",
     b"x" * 100_000, b"9" * 5000 + b"\n", b'{"text": "a", "s": 0, "e": 1}\n', b'{"text": null}\n', b"{" * 3000,
     b"[" * 90_000,
 )  # fmt: skip

@@ -76,7 +76,7 @@ def test_no_input_is_a_traceback(
             wrong.append(f"{kind} {seed}: {command}: {problem}")
         else:
             shutil.rmtree(place)
-    assert wrong == []
+    assert not wrong, "\n".join(wrong)
 
 
 def problem_of(mirrorbench: Callable, place: Path, *command: str) -> str:
