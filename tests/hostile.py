@@ -85,7 +85,7 @@ def alter_json(draw: Random, file: Path) -> None:
 def archive(draw: Random, folder: Path, scene: Scene) -> Command:
     """A zip or tar archive with odd names, most often damaged."""
     (folder / "in").mkdir()
-    sample = draw.choice(samples.SAMPLES)
+    sample = draw.choice(list(samples.SAMPLES.values()))
     contents = [*sample.files.values(), *TEXTS]
     members = {draw.choice((*NAMES, *sample.files)): draw.choice(contents) for _ in range(draw.randint(0, 6))}
     kind = draw.choice(("zip", "tgz", "tar", "deb"))
