@@ -147,6 +147,30 @@ def test_a_text_that_repeats_in_a_chunk_is_encoded_once(tmp_path: Path) -> None:
     np.testing.assert_array_equal(np.load(tmp_path / "v.npy")[:, 0], [1, 0, 1, 0, 1])
 
 
+def test_what_is_not_ours_stays(tmp_path: Path) -> None:
+    (tmp_path / "v.npy.part").mkdir()
+    (tmp_path / "v.npy.part" / "thesis.tex").touch()
+    (tmp_path / "w.npy.part").touch()
+    for name in ("v.npy", "w.npy"):
+        encode_file(stream(3), ToyEncoder(), tmp_path / name, restart=True)
+    assert {path.name for path in tmp_path.rglob("*")} == {"v.npy", "v.npy.part", "thesis.tex", "w.npy", "w.npy.part"}
+
+
+def test_what_appears_while_it_computes_is_not_replaced(tmp_path: Path) -> None:
+    output = tmp_path / "v.npy"
+
+    def meanwhile() -> Iterator[TextInput]:
+        yield from stream()
+        output.write_text("years of work")
+
+    with pytest.raises(UsageError, match="exists already"):
+        encode_file(meanwhile(), ToyEncoder(), output)
+    assert output.read_text() == "years of work"
+    output.unlink()
+    assert encode_file(stream(), ToyEncoder(), output).before == N  # nothing of it is computed again
+    assert [p.name for p in tmp_path.iterdir()] == ["v.npy"]
+
+
 def test_parquet(tmp_path: Path) -> None:
     parquet = pytest.importorskip("pyarrow.parquet")
     items = [TextInput("the bank", ((4, 8),)), TextInput("look it up", ((0, 4), (8, 10)))]
