@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 TEMPORARY = ".part-"
 """What the name of a file begins with until it is complete."""
-_LEASE, _MARK = "lease", "UNFINISHED"
+_LEASE, _MARK = "lease", "UNFINISHED"  # in a folder beside an output: who works in it, and that it is ours
 
 UNWRITTEN = 4
 """Pieces of work that may wait to be written."""
