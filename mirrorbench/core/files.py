@@ -114,7 +114,7 @@ def beside(output: Path) -> Iterator[Path]:
     one that writes ``output``. A file in it tells it from a folder of that name that is the user's.
     """
     output = Path(os.path.abspath(output))
-    folder = output.with_name(f".{output.name}.mirrorbench")
+    folder = output.parent / f".{output.name}.mirrorbench"
     try:
         with _claimed(folder, output):
             try:
