@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -157,6 +157,16 @@ class Progress:
         if before * LOOKS // self.total < self.done * LOOKS // self.total and self.done < self.total:
             self.look(self.done / self.total)
         self.told(n)
+
+    def state_dict(self) -> dict[str, Any]:
+        """What a checkpoint keeps."""
+        return {"states": [asdict(state) for state in self.states], "done": self.done, "best": self.best,
+                "weights": self._weights}  # fmt: skip
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from a checkpoint."""
+        self.states = [State(**found) for found in state["states"]]
+        self.done, self.best, self._weights = state["done"], state["best"], state["weights"]
 
     def finish(self) -> Trajectory | None:
         """Look for the last time, and give the model its best weights where the recipe says so."""
