@@ -49,8 +49,11 @@ _Tasks = Annotated[list[str] | None, tasks_option(
 _Seeds = Annotated[int | None, typer.Option(
     min=1, help="Runs of each tuned encoder.", show_default="1; 3 without --encoder and --tasks")]
 _CorpusName = Annotated[str, typer.Option(
-    help="What to tune on: a corpus, a text file, or hf:OWNER/NAME@COMMIT/SPLIT#COLUMN; several joined by +.",
+    help="What to tune on: a corpus, a file as for tune (FILE#COLUMN), or hf:OWNER/NAME@COMMIT/SPLIT#COLUMN; several "
+    "joined by +.",
     show_default="each task's own", autocompletion=complete("corpora"))]
+_Columns = Annotated[list[str] | None, typer.Option(
+    "--column", "-c", metavar="NAME,...", help="Column of the texts in the file of --corpus; two columns are pairs.")]
 _Protocol = Annotated[str, typer.Option(
     help=display.PROTOCOL_HELP, show_default="paper", autocompletion=complete("protocols"))]
 _Rivals = Annotated[bool, typer.Option(
@@ -76,11 +79,12 @@ _DryRun = Annotated[bool, typer.Option(
 
 def run(
     grid: _GridName = None, encoder: _Encoders = None, tasks: _Tasks = None, seeds: _Seeds = None,
-    corpus: _CorpusName = "", protocol: _Protocol = "", rivals: _Rivals = False, limit: _Limit = None,
-    precision: Precision = "auto", eval_precision: EvalPrecision = "auto", deterministic: _Deterministic = False,
-    dry_run: _DryRun = False, memory: PlannedMemory = None, device: Device = "auto", executor: _Executor = "local",
-    workers: _Workers = None, address: _Address = "", data_dir: DataDir = None, offline: Offline = False,
-    output: _Output = Path("results"), quiet: _Quiet = False, verbose: _Verbose = False, plugin: PluginFiles = None,
+    corpus: _CorpusName = "", column: _Columns = None, protocol: _Protocol = "", rivals: _Rivals = False,
+    limit: _Limit = None, precision: Precision = "auto", eval_precision: EvalPrecision = "auto",
+    deterministic: _Deterministic = False, dry_run: _DryRun = False, memory: PlannedMemory = None,
+    device: Device = "auto", executor: _Executor = "local", workers: _Workers = None, address: _Address = "",
+    data_dir: DataDir = None, offline: Offline = False, output: _Output = Path("results"), quiet: _Quiet = False,
+    verbose: _Verbose = False, plugin: PluginFiles = None,
 ) -> None:  # fmt: skip
     """Train, evaluate and print the leaderboard. Without arguments: the embedded model on the embedded data.
 
@@ -97,6 +101,10 @@ def run(
     if tasks and not names:
         raise UsageError("--tasks names no task", "mirrorbench list tasks; without --tasks: the embedded ones.")
     display.check_planned_memory(memory, dry_run)
+    if column:
+        if not corpus:
+            raise UsageError("--column names columns of the file of --corpus, and there is none", "Add --corpus FILE.")
+        corpus = f"{corpus}#{','.join(split_names(column))}"
     if not (grid or encoder or names):
         seeds = seeds or EMBEDDED_SEEDS
     with display.on_interrupt_go_on(output), display.progress_display(quiet, verbose) as reporter:

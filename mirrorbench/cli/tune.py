@@ -57,7 +57,8 @@ def tune(
     display.check_planned_memory(memory, dry_run)
     if push_to_hub and not dry_run:
         check_repository(push_to_hub, offline)
-    with display.on_interrupt(f"Interrupted; nothing was written to {output}."), display.progress_display() as reporter:
+    interrupted = f"Interrupted; nothing was written to {output}. The same command goes on from its last checkpoint."
+    with display.on_interrupt(interrupted), display.progress_display() as reporter:
         session = Session(device=device, precision=precision, offline=offline or dry_run, reporter=reporter)
         asked: dict[str, Any] = {
             "level": level, "columns": split_names(column or []), "seed": seed, "held_out": held_out, "merge": merge

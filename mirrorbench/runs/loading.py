@@ -212,7 +212,7 @@ def _origin(device: torch.device, aside: Sequence[tuple[str, str]]) -> dict[str,
     import torch
 
     looked = checksum("".join(f"{len(left)} {left}{right}" for left, right in aside))
-    return {"device": str(device), "torch": torch.__version__, "held_out": looked}
+    return {"device": str(device), "torch": str(torch.__version__), "held_out": looked}
 
 
 def open_for_tuning(

@@ -22,8 +22,9 @@ from mirrorbench.core.files import TEMPORARY, sync_folder, writing
 from mirrorbench.core.identity import COMPUTATION, digest
 from mirrorbench.core.inputs import Array, Encoder, TextInput, encode_checked
 from mirrorbench.core.specs import EncoderSpec
+from mirrorbench.data.rows import pyarrow
 from mirrorbench.runs.cache import EmbeddingCache
-from mirrorbench.texts.reading import pyarrow, read_inputs
+from mirrorbench.texts.reading import read_inputs
 
 if TYPE_CHECKING:
     from mirrorbench.runs.workspace import Workspace

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import Any, Protocol
 from zipfile import BadZipFile, ZipFile
 
@@ -46,7 +47,9 @@ class Checkpoint:
         note: called with a message where checkpoints end.
     """
 
-    def __init__(self, folder: Path, origin: Mapping[str, Any], note: Callable[[str], None] = lambda text: None) -> None:
+    def __init__(
+        self, folder: Path, origin: Mapping[str, Any], note: Callable[[str], None] = lambda text: None
+    ) -> None:
         self.folder, self.origin, self.note = folder, {"format": FORMAT, **origin}, note
         self.parts: dict[str, Part] = {}
         self._path: Path | None = folder / STATE
@@ -60,8 +63,12 @@ class Checkpoint:
             left.unlink(missing_ok=True)
         if damaged(self.folder):
             return {}
-        state: dict[str, Any] = torch.load(self.folder / STATE, map_location="cpu", weights_only=True)
-        return state["parts"] if state["origin"] == self.origin else {}
+        try:
+            state: dict[str, Any] = torch.load(self.folder / STATE, map_location="cpu", weights_only=True)
+            return state["parts"] if state["origin"] == self.origin else {}
+        except (UnpicklingError, RuntimeError, LookupError):  # of an objective that keeps more than values and tensors
+            self.note(f"The checkpoint {self.folder / STATE} cannot be read; the tuning starts anew.")
+            return {}
 
     def begin(self, name: str, part: Part, size: int) -> None:
         """Add a last part, which has about ``size`` bytes; the time until the first checkpoint counts from now."""

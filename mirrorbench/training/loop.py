@@ -109,8 +109,8 @@ def tune_backbone(
     """Tune a backbone, built with the recipe's model augmentations, in place.
 
     ``advance`` gets the number of strings done since its last call; where pairs are not strings, the corresponding
-    share. ``saved`` is what a ``checkpoint`` of the same tuning holds: the tuning goes on from there. Fewer than two strings or pairs, an augmentation that cannot be applied and a loss that is not finite are a
-    ``TuningError``.
+    share. ``saved`` is what a ``checkpoint`` of the same tuning holds: the tuning goes on from there. Fewer than two
+    strings or pairs, an augmentation that cannot be applied and a loss that is not finite are a ``TuningError``.
     """
     if len(texts) < 2:
         raise TuningError(f"a corpus of {len(texts)} distinct strings cannot be tuned on", "It needs at least two.")

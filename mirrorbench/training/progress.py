@@ -32,6 +32,10 @@ CHANGED = 0.05
 MOVED = 0.1
 """Change of alignment plus uniformity below which nothing has happened: where that and retrieval stayed, no score of a
 task moved by more than .015 (``benchmarks/stopping.py``, tiny and MiniLM)."""
+_SATURATED = (
+    "Retrieval was too good before the tuning to show a gain; labelled pairs could: lines text1||text2, or a task that "
+    "mirrorbench run scores"
+)
 
 
 def criterion(measures: dict[str, float]) -> float:
@@ -92,7 +96,8 @@ class Trajectory:
         """In words, whether the tuning helped.
 
         The effective rank tells a collapse, McNemar's exact test of retrieval a gain or loss, and where retrieval is
-        not separable, alignment plus uniformity what is likely.
+        not separable, alignment plus uniformity what is likely. Where nearly all was retrieved before, the verdict says
+        that this check cannot show a gain, and what could.
         """
         from scipy.stats import binomtest
 
@@ -108,13 +113,23 @@ class Trajectory:
         elif p < CHANGED:
             told = f"a {'gain' if kept.gained > kept.lost else 'loss'}: {retrieval}"
         elif abs(sums[1] - sums[0]) < MOVED:
-            told = f"no change worth having: {retrieval}"
+            told = f"{'no loss seen' if self.saturated else 'no change worth having'}: {retrieval}"
         else:
             kind = "gain" if sums[1] < sums[0] else "loss"
             told = f"perhaps a {kind}: alignment + uniformity from {sums[0]:.2f} to {sums[1]:.2f}; {retrieval}"
+        if self.saturated and p >= CHANGED:
+            told += f". {_SATURATED}"
         if self.kept == len(self.states) - 1:
             return told
         return f"the state at {kept.share:.0%} of the tuning was kept; {told}"
+
+    @property
+    def saturated(self) -> bool:
+        """Whether retrieval was so good before the tuning that McNemar's test could not show a gain."""
+        from scipy.stats import binomtest
+
+        missed = round(self.n * (1 - self.before["accuracy@1"]))
+        return not missed or float(binomtest(missed, missed).pvalue) >= CHANGED
 
     @property
     def columns(self) -> dict[str, State]:
