@@ -142,7 +142,7 @@ def _all_stored(session: Session, board: Leaderboard, folder: Path) -> Leaderboa
             return board
         return everything(folder, session.workspace.plugins)
     except MirrorbenchError as error:  # in a file of another run
-        typer.echo(f"leaderboard.md and leaderboard.tex hold this run alone: {error.message}", err=True)
+        display.say(f"leaderboard.md and leaderboard.tex hold this run alone: {error.message}", err=True)
         return board
 
 
@@ -151,34 +151,34 @@ def _print_plan(plan: Plan, space: Workspace, offline: bool, memory: float | Non
     for cells in plan.groups.values():
         model = cells[0].model
         tuning = f" seed {model.seed}: tune on {model.corpus.name}, then" if model.corpus else ":"
-        typer.echo(f"{model.spec}{tuning} score")
+        display.say(f"{model.spec}{tuning} score")
         done = {cell for cell in cells if store.find(cell)}  # not by id: two specs may mean the same
         pending = [cell for cell in cells if cell not in done]
         for cell in cells:
-            typer.echo(f"  {'done' if cell in done else 'to do':6} {cell.spec}  {cell.task}  [{cell.id[:12]}]")
+            display.say(f"  {'done' if cell in done else 'to do':6} {cell.spec}  {cell.task}  [{cell.id[:12]}]")
         waiting += [pending] if pending else []
     for failure in plan.failures:
         if not failure.lacks:
-            typer.echo(f"  cannot {failure.spec}  {failure.task}: {failure.reason}")
+            display.say(f"  cannot {failure.spec}  {failure.task}: {failure.reason}")
             if failure.hint:
-                typer.echo(f"         {failure.hint}")
+                display.say(f"         {failure.hint}")
     total, left = len(plan.cells), sum(map(len, waiting))
-    typer.echo(
+    display.say(
         f"{total} cell{'' if total == 1 else 's'}: {total - left} done, {left} to do, {len(plan.failures)} impossible"
     )
     tuned = {model.precision for cell in plan.cells for model in cell.model.with_members()} - {""}
     stages = [f"tuned in {' and '.join(sorted(tuned))}"] if tuned else []
     stages += [f"evaluated in {' and '.join(sorted({cell.precision for cell in plan.cells}))}"] if plan.cells else []
-    typer.echo("; ".join((f"device: {space.planned_device}", *stages)))
+    display.say("; ".join((f"device: {space.planned_device}", *stages)))
     if waiting:
-        typer.echo(_estimate(waiting, store))
+        display.say(_estimate(waiting, store))
         for line in display.memory_lines(waiting, space, memory):
-            typer.echo(line)
+            display.say(line)
     if short := [failure for failure in plan.failures if failure.lacks]:
         fetched = "" if offline else ", which the run itself would fetch (a dry run downloads nothing)"
-        typer.echo(f"{len(short)} of the impossible lack what is not here{fetched}:")
+        display.say(f"{len(short)} of the impossible lack what is not here{fetched}:")
         for line in summary(lack for failure in short for lack in failure.lacks):
-            typer.echo(line)
+            display.say(line)
 
 
 def _estimate(waiting: list[list[Cell]], store: ResultStore) -> str:

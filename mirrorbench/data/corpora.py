@@ -17,10 +17,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mirrorbench.core.errors import DataFormatError, TuningError, UsageError, unknown_name
+from mirrorbench.core.shown import shown
 from mirrorbench.core.specs import split_names
 from mirrorbench.data.cards import CORPUS_KIND, Card, hub_card, is_hub_id, text_option, whole_number
 from mirrorbench.data.rows import TEXT, format_of, read_rows, text_of
-from mirrorbench.data.textfiles import is_text, parse_json, read_lines, shown
+from mirrorbench.data.textfiles import is_text, parse_json, read_lines
 
 if TYPE_CHECKING:
     import numpy as np
@@ -79,9 +80,9 @@ def read_corpus(
     """Read a corpus: a built-in one by name, a file by path, or a column of a hub data set (see ``hub``).
 
     Of a file ``FILE#COLUMN`` names the column of the strings, ``FILE#LEFT,RIGHT`` those of pairs, as for
-    ``mirrorbench tune`` (``rows``); plain text has none. A name takes precedence over a file of the same name; write ``./name`` for the file. Names joined by ``+`` give
-    equal shares of ``size``: ``words-en+words-fr`` (MirrorWiC, section 4, tunes on 5k sentences of each of two
-    languages). Blank lines are skipped.
+    ``mirrorbench tune`` (``rows``); plain text has none. A name takes precedence over a file of the same name; write
+    ``./name`` for the file. Names joined by ``+`` give equal shares of ``size``: ``words-en+words-fr`` (MirrorWiC,
+    section 4, tunes on 5k sentences of each of two languages). Blank lines are skipped.
 
     Args:
         name_or_path: a corpus name, a hub id, or a path (``.gz`` is decompressed).

@@ -12,6 +12,7 @@ import numpy as np
 
 from mirrorbench.core.errors import DataFormatError, TuningError, UsageError
 from mirrorbench.core.inputs import TextInput
+from mirrorbench.core.shown import shown
 from mirrorbench.data.rows import STDIN, line_error, read_rows, text_of
 from mirrorbench.training.held_out import HELD_OUT, HELD_OUT_SHARE
 
@@ -56,7 +57,7 @@ def _spanned(source: str, number: int, value: Any, *span: Any) -> TextInput:
     for position in span:
         whole = position.strip().isdecimal() if isinstance(position, str) else type(position) is int
         if not whole:
-            raise line_error(source, number, f"{position!r} is no position of a character")
+            raise line_error(source, number, f"{shown(str(position))} is no position of a character")
     start, end = map(int, span)
     if not 0 <= start < end <= len(text):
         raise line_error(source, number, f"the span {start}:{end} lies outside its text of {len(text)} characters")
@@ -150,14 +151,14 @@ def read_tuning_texts(
     texts = [line for line in given if isinstance(line, str)]
     odd = [line for line in given if not isinstance(line, str) and not _is_pair(line)]
     if odd or 0 < len(texts) < len(given):
-        hint = f"Not so: {odd[0]!r:.90}" if odd else "Some are strings, and some are pairs."
+        hint = f"Not so: {shown(str(odd[0]))}" if odd else "Some are strings, and some are pairs."
         raise UsageError("what to tune on must be strings, or pairs of two strings", hint)
     pairs = [None if raw else split_pair(text) for text in texts]
     found = [pair for pair in pairs if pair]
     if len(texts) < 2 * len(found) < 2 * len(texts):
         raise UsageError(
             f"{name}: {len(found)} of {len(texts)} lines are pairs (text1||text2), "
-            f"but not {texts[pairs.index(None)]!r:.90}",
+            f"but not {shown(texts[pairs.index(None)])}",
             "Make all lines pairs, or none. To tune on the lines as they are, name the method: BACKBONE+mirror",
         )
     if texts:
