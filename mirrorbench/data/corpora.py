@@ -167,8 +167,8 @@ class _File(NamedTuple):
             raise UsageError(f"{name}: texts are in one column, pairs in two", f"Got {', '.join(self.columns)}")
         rows = ([text_of(value, name, number) for value in values] for number, values in read_rows(name, self.columns))
         # A tab separates the texts of a pair, so tabs in texts become spaces.
-        lines = ("\t".join(" ".join(text.split("\t")) for text in row) for row in rows if all(map(str.strip, row)))
-        return [line.strip() if strip else line for line in lines]
+        lines = ([" ".join(text.split("\t")) for text in row] for row in rows if all(map(str.strip, row)))
+        return ["\t".join(map(str.strip, line) if strip else line) for line in lines]
 
 
 def _find(name_or_path: str | Path, cards: Mapping[str, Card | GeneratedCorpus]) -> Card | GeneratedCorpus | _File:

@@ -187,6 +187,11 @@ def tune_model(
             pairs, plugins.losses.by_name(), checkpoint, saved.get("loop"),
         )  # fmt: skip
         trajectory = progress.finish()
+    if report.rose:
+        reporter.note(
+            f"{model.spec} seed {model.seed}: the loss rose from {report.first_loss:.2f} to {report.losses[-1]:.2f}: the "
+            f"tuning did harm. Try a lower lr than {recipe.lr:g}."
+        )
     made = report.strings // recipe.epochs
     if model.corpus and made < recipe.batch_size and report.steps == recipe.epochs:
         reporter.note(

@@ -44,7 +44,10 @@ _INPUT_BYTES = 8
 """Likewise of what gradient checkpointing keeps, apart from the layer that is computed again: 4.5 in ModernBERT, 5.4 in
 T5."""
 
-_KEPT = ("epoch", "done", "pairs", "draws", "steps", "strings", "tokens", "positions", "pending", "losses", "most")
+ROSE = 0.1
+"""Rise of the loss, in nats or as a share of it, above which a tuning did harm."""
+_KEPT = ("epoch", "done", "pairs", "draws", "steps", "strings", "tokens", "positions", "pending", "losses", "most",
+         "first_loss")  # fmt: skip
 """What a checkpoint keeps of the loop, as it is."""
 
 
@@ -58,6 +61,7 @@ class TuningReport:
         padding: share of the computed positions that were padding, 0 to 1.
         seconds: wall-clock time of the loop, without loading, and without what was lost by an interruption.
         losses: mean loss of each ``CHECK_EVERY`` steps.
+        first_loss: of the first step, with the weights as they came.
     """
 
     steps: int
@@ -66,6 +70,12 @@ class TuningReport:
     padding: float
     seconds: float
     losses: tuple[float, ...]
+    first_loss: float
+
+    @property
+    def rose(self) -> bool:
+        """Whether the loss ended above that of the untuned weights by more than batches differ."""
+        return self.losses[-1] > self.first_loss + ROSE * max(1.0, abs(self.first_loss))
 
     @property
     def cost(self) -> dict[str, float]:
@@ -178,6 +188,7 @@ class _Loop:
         self.pending: list[Tensor] = []
         self.losses: list[float] = []
         self.epoch = self.done = self.pairs = 0
+        self.first_loss = 0.0
         self.draws: dict[str, Any] = {}  # the state of the generator when the epoch began
         self.started, self.resumed = started, False
         self.learned: list[Tensor] = [*self.reader.weights, *self.objective.buffers]
@@ -293,13 +304,16 @@ class _Loop:
                 f"the loss is not finite within steps {self.steps - len(values) + 1} to {self.steps}",
                 "Try a lower lr, a higher temperature, or --precision fp32.",
             )
+        if not self.losses:
+            self.first_loss = values[0]
         self.losses.append(float(np.mean(values)))
         self.pending.clear()
 
     def report(self) -> TuningReport:
         """What the tuning did."""
         padding, seconds = 1 - self.tokens / max(1, self.positions), time.perf_counter() - self.started
-        return TuningReport(self.steps, self.strings, self.tokens, padding, seconds, tuple(self.losses))
+        losses = tuple(self.losses)
+        return TuningReport(self.steps, self.strings, self.tokens, padding, seconds, losses, self.first_loss)
 
 
 def limits(objective: Objective) -> tuple[int, int]:
