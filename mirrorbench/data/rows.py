@@ -20,6 +20,8 @@ from pathlib import Path
 from typing import IO, Any, cast
 
 from mirrorbench.core.errors import DataFormatError, DataUnavailableError, UsageError
+from mirrorbench.core.shown import shown
+from mirrorbench.data.textfiles import parse_index
 
 STDIN = "-"
 TEXT = "text"
@@ -125,7 +127,8 @@ def _table_rows(source: str, columns: Sequence[str], kind: str) -> Iterator[tupl
     tsv = csv.reader(lines, delimiter="\t", quoting=csv.QUOTE_NONE)
     reader = tsv if kind == "tsv" else csv.reader(lines, strict=True)
     csv.field_size_limit(1 << 27)  # a field may hold a whole document
-    places = [int(column) for column in columns] if all(column.isdecimal() for column in columns) else []
+    numbers = [parse_index(column) for column in columns]
+    places = numbers if -1 not in numbers else []
     try:
         for row in reader:
             if not row:  # an empty line, often at the end; an empty text in a single column is written ""
@@ -165,7 +168,7 @@ def _resolve_columns(columns: Sequence[str], names: Collection[str], texts: Sequ
             raise UsageError(f"{where} has {'several columns' if texts else 'no column of text'}, none is named", hint)
     for column in columns:
         if column not in names:
-            raise DataFormatError(f"{where} has no column {column!r}.", hint=f"It has: {', '.join(names)}")
+            raise DataFormatError(f"{where} has no column {shown(column)}.", hint=f"It has: {', '.join(names)}")
     return columns
 
 

@@ -14,6 +14,7 @@ from mirrorbench.core.errors import DataFormatError, TuningError, UsageError
 from mirrorbench.core.inputs import TextInput
 from mirrorbench.core.shown import shown
 from mirrorbench.data.rows import STDIN, line_error, read_rows, text_of
+from mirrorbench.data.textfiles import parse_index
 from mirrorbench.training.held_out import HELD_OUT, HELD_OUT_SHARE
 
 PAIR_MARK = "||"
@@ -54,14 +55,17 @@ def read_inputs(
 
 def _spanned(source: str, number: int, value: Any, *span: Any) -> TextInput:
     text = text_of(value, source, number)
-    for position in span:
-        whole = position.strip().isdecimal() if isinstance(position, str) else type(position) is int
-        if not whole:
-            raise line_error(source, number, f"{shown(str(position))} is no position of a character")
-    start, end = map(int, span)
+    start, end = (_position(value, source, number) for value in span)
     if not 0 <= start < end <= len(text):
         raise line_error(source, number, f"the span {start}:{end} lies outside its text of {len(text)} characters")
     return TextInput(text, ((start, end),))
+
+
+def _position(value: Any, source: str, number: int) -> int:
+    position = parse_index(value.strip()) if isinstance(value, str) else value
+    if type(position) is not int or position < 0:
+        raise line_error(source, number, f"{shown(str(value))} is no position of a character")
+    return position
 
 
 def parse_marked(text: str, where: str = "the text") -> TextInput:
