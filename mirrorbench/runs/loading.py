@@ -189,8 +189,8 @@ def tune_model(
         trajectory = progress.finish()
     if report.rose:
         reporter.note(
-            f"{model.spec} seed {model.seed}: the loss rose from {report.first_loss:.2f} to {report.losses[-1]:.2f}: the "
-            f"tuning did harm. Try a lower lr than {recipe.lr:g}."
+            f"{model.spec} seed {model.seed}: the loss rose from {report.first_loss:.2f} to {report.losses[-1]:.2f}. "
+            f"The tuning did harm; try a lower lr than {recipe.lr:g}."
         )
     made = report.strings // recipe.epochs
     if model.corpus and made < recipe.batch_size and report.steps == recipe.epochs:
