@@ -40,7 +40,7 @@ def run_all() -> None:
     write_names()
     for command in (HERE / "measurements" / "commands.txt").read_text(encoding="utf-8").splitlines():
         arguments = shlex.split(command, comments=True)
-        if not arguments or arguments[0] == "analyze" and any((WORK / arguments[-1]).glob("*.json")):
+        if not arguments or (arguments[0] == "analyze" and any((WORK / arguments[-1]).glob("*.json"))):
             continue
         sys.stderr.write(f"mirrorbench {command}\n")
         if (code := mirrorbench(*arguments)) not in (0, 1):  # 1: some cells failed, and their values are missing
@@ -57,6 +57,8 @@ def mirrorbench(*arguments: str) -> int:
 def write_names() -> None:
     """Write ``names.txt``, the names of the NCBI data's dictionary."""
     archive = Session(offline=True).workspace.data.root / "ncbi-disease" / "ncbi-disease.tar.gz"
+    if not archive.is_file():
+        sys.exit(f"there is no {archive}: mirrorbench data fetch ncbi-disease")
     with tarfile.open(archive) as members:
         dictionary = next(member for member in members if member.name.endswith("/test_dictionary.txt"))
         content = members.extractfile(dictionary)
@@ -75,9 +77,9 @@ class Stored:
         older: what was asked for and is not stored, but kept from before.
     """
 
-    def __init__(self, folder: Path = WORK) -> None:
+    def __init__(self) -> None:
+        self.folder = folder = WORK
         self.session = Session(folder / "results", cache=folder / "cache", offline=True)
-        self.folder = folder
         self.kept = kept_values()
         self.values: dict[str, Value] = {}
         self.older: list[str] = []
@@ -182,13 +184,14 @@ class Stored:
         """The share of a task's items with a text of a corpus, as ``mirrorbench data overlap`` counts them."""
         share = self.session.overlap(corpus, task)[task]
         assert isinstance(share, Contamination), share
-        return valued(share.share(SOME), {"data overlap"})
+        return valued(share.share(SOME), {f"data overlap {corpus} {task}"})
 
     def shared(self, corpus: str, within: str) -> Value:
         """How many strings of a corpus another one holds."""
         space = self.session.workspace
-        first, second = (set(read_corpus(name, space.data, space.plugins.corpora.by_name()).texts) for name in (corpus, within))
-        return valued(len(first & second), {"data overlap"})
+        known = space.plugins.corpora.by_name()
+        first, second = (set(read_corpus(name, space.data, known).texts) for name in (corpus, within))
+        return valued(len(first & second), {f"{corpus} in {within}"})
 
 
 def valued(value: float, sources: Iterable[str]) -> Value:
