@@ -85,8 +85,8 @@ def writer(values: Values) -> jinja2.Environment:
     def tested(kind: str, *arguments: str) -> str:
         value = values(kind, *arguments)
         ends, p = (renderers.number(end) for end in value["interval"]), value["p"]
-        p_text = f"≤ {renderers.number(FLOOR, 4)}" if p < 2 * FLOOR else f"= {renderers.number(p, 3)}"
-        return f"{signed(Number(value['value']))} [{', '.join(ends)}], p {p_text}"
+        p_text = f"≤ {renderers.number(FLOOR, 4)}" if p <= FLOOR else f"= {renderers.number(p, 3 if p >= 0.001 else 4)}"
+        return f"{signed(Number(value['value']))} [{', '.join(ends)}], p {p_text}{OLDER * (not value['from'])}"
 
     score = partial(plain, "score")
     environment = jinja2.Environment(
