@@ -96,7 +96,7 @@ def test_each_score_gets_the_test_that_suits_it(plugins: Plugins) -> None:
 
 
 def test_items_that_share_texts_are_no_binomial(plugins: Plugins) -> None:
-    """Each hit and miss four times over, in groups that share a text: McNemar would take them for four times as many."""
+    """Each hit and miss four times over, in groups that share a text: McNemar would count them four times."""
     rng = np.random.default_rng(2)
     few = [(rng.random(10) < share).astype(float) for share in (0.9, 0.3)]
     one, other = (replace(hits(0.5, 1), values=np.repeat(values, 4), shared=CLUSTERS) for values in few)

@@ -314,7 +314,7 @@ def test_at_the_floor_a_p_value_is_a_bound() -> None:
 
 @pytest.mark.parametrize("comparisons", [1, 51, 200, 501, 1000])
 def test_resamples_are_enough_for_holm_to_reach_significance(comparisons: int) -> None:
-    """Of as many comparisons, all as clear as can be, each is significant; of a bootstrap, whose floor is twice that."""
+    """Of as many comparisons, all as clear as can be, each is significant; the floor of a bootstrap is twice that."""
     resamples = enough(comparisons)
     for floor in (1, 2):
         p: list[float | None] = [floor / (resamples + 1)] * comparisons
