@@ -118,13 +118,12 @@ def words_of_pairs(kind: str) -> NDArray[np.int32]:
     return np.array([rng.choice(60, 2, replace=False) for _ in range(200)], np.int32)
 
 
-@pytest.mark.parametrize("kind", ["groups", "words", "nothing"])
-@pytest.mark.parametrize("effect", [0.0, 2.0])
+@pytest.mark.parametrize(("kind", "effect"), [("groups", 2.0), ("words", 0.0), ("words", 2.0), ("nothing", 2.0)])
 def test_equal_encoders_are_separated_one_time_in_twenty(kind: str, effect: float) -> None:
-    """Both have effects of each word, drawn anew; of 400 data sets 20 are expected, and 34 are 3 deviations more."""
+    """Both have effects of each word, drawn anew; of 200 data sets 10 are expected, and 20 are 3 deviations more."""
     shared = words_of_pairs(kind)
     rng, rejected, apart = np.random.default_rng(12), 0, 0
-    for _ in range(400):
+    for _ in range(200):
         gold = rng.normal(size=200)
         words = rng.normal(size=(2, shared.max() + 1))[:, shared].sum(2) / shared.shape[1] ** 0.5
         a, b = gold + rng.normal(size=(2, 200)) + effect * words
@@ -133,9 +132,9 @@ def test_equal_encoders_are_separated_one_time_in_twenty(kind: str, effect: floa
         z = abs(first - second) / np.sqrt(influence @ influence)
         rejected += z / spread(influence, shared) > 1.96
         apart += z > 1.96
-    assert rejected < 34
-    assert rejected >= 5
+    assert rejected < 20
+    assert rejected >= 2
     if kind == "nothing":
         assert rejected == apart
     elif effect and kind == "groups":
-        assert apart > 40  # as independent items they are separated far too often
+        assert apart > 20  # as independent items they are separated far too often
