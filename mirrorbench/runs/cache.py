@@ -44,6 +44,7 @@ from mirrorbench.core.files import (
 from mirrorbench.core.inputs import Array, TextInput
 from mirrorbench.data.corpora import corpus_checksum
 from mirrorbench.models.transformations import Affine
+from mirrorbench.training.checkpoints import CHECKPOINTS, damaged
 
 if TYPE_CHECKING:
     from mirrorbench.models.transformer import Transformer
@@ -244,7 +245,8 @@ class CacheEntry:
     """An entry of the cache."""
 
     kind: str
-    """``models``, ``embeddings``, ``corpora``, ``transformations``, or ``leftovers`` of killed processes."""
+    """``models``, ``checkpoints``, ``embeddings``, ``corpora``, ``transformations``, or ``leftovers`` of killed
+    processes."""
     key: str
     path: Path
     size: int
@@ -256,7 +258,7 @@ class CacheEntry:
 
 
 _FILES = {"corpora": ".json", "transformations": ".npz"}  # kinds of which each entry is one file
-_KINDS = ("models", "embeddings", *_FILES)
+_KINDS = ("models", CHECKPOINTS, "embeddings", *_FILES)
 
 
 def entries(cache: Cache) -> list[CacheEntry]:
@@ -270,6 +272,8 @@ def damage(cache: Cache, entry: CacheEntry) -> str:
     with _access_times_kept(entry.path):
         if entry.kind == "models":
             return damaged_files(entry.path)
+        if entry.kind == CHECKPOINTS:
+            return damaged(entry.path)
         if entry.kind == "corpora":
             return "" if cache.corpus(entry.key) is not None else "its strings are not those of its checksum"
         if entry.kind == "transformations":
@@ -322,7 +326,7 @@ def _of_kind(cache: Cache, kind: str) -> Iterator[CacheEntry]:
         if path.name.startswith(TEMPORARY):
             yield _entry("leftovers", path.name, path)
         elif path.suffix == _FILES[kind] if kind in _FILES else path.is_dir():  # others are not ours (.DS_Store)
-            for left in sorted(path.glob(f"{TEMPORARY}*")) if kind == "embeddings" else ():
+            for left in sorted(path.glob(f"{TEMPORARY}*")) if kind in ("embeddings", CHECKPOINTS) else ():
                 yield _entry("leftovers", left.name, left)
             with _access_times_kept(path):
                 what = _what(kind, path)
@@ -358,6 +362,8 @@ def _access_times_kept(path: Path) -> Iterator[None]:
 def _what(kind: str, path: Path) -> str:
     if kind == "corpora":
         return "strings of a corpus"
+    if kind == CHECKPOINTS:
+        return "a tuning that was interrupted, or goes on"
     if kind == "transformations":
         try:
             with np.load(path) as arrays:

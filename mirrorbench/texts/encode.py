@@ -21,9 +21,11 @@ from mirrorbench.core.errors import UsageError
 from mirrorbench.core.files import TEMPORARY, beside, sync_folder, unwritable, writing
 from mirrorbench.core.identity import COMPUTATION, digest
 from mirrorbench.core.inputs import Array, Encoder, TextInput, encode_checked
+from mirrorbench.core.shown import without_texts
 from mirrorbench.core.specs import EncoderSpec
+from mirrorbench.data.rows import pyarrow
 from mirrorbench.runs.cache import EmbeddingCache
-from mirrorbench.texts.reading import pyarrow, read_inputs
+from mirrorbench.texts.reading import read_inputs
 
 if TYPE_CHECKING:
     from mirrorbench.runs.workspace import Workspace
@@ -175,7 +177,7 @@ def _parquet(file: IO[bytes]) -> Iterator[WriteChunk]:
     def write(inputs: list[TextInput], vectors: Array) -> None:
         nonlocal writer
         flat = arrow.array(np.ascontiguousarray(vectors, dtype=np.float32).reshape(-1))
-        columns = {"text": arrow.array([item.text for item in inputs], arrow.string())}
+        columns = {} if without_texts() else {"text": arrow.array([item.text for item in inputs], arrow.string())}
         if any(item.spans for item in inputs):
             kind = arrow.list_(arrow.list_(arrow.int32()))
             columns["target"] = arrow.array([[list(span) for span in item.spans] for item in inputs], kind)

@@ -13,6 +13,7 @@ import msgspec
 import mirrorbench
 from mirrorbench.core.errors import MirrorbenchError, UsageError, unknown_name
 from mirrorbench.core.identity import checksum
+from mirrorbench.core.shown import without_texts
 from mirrorbench.core.specs import LEVELS, EncoderSpec
 from mirrorbench.data.corpora import Corpus, GeneratedCorpus
 from mirrorbench.models.adapters import merge_adapter
@@ -239,8 +240,8 @@ def _trajectory(
 
 
 def _neighbours(pairs: Sequence[tuple[str, str]], report: Trajectory | None) -> tuple[tuple[str, str, str], ...]:
-    """A few held-out texts, each with the nearest other one before and after the tuning."""
-    if not pairs or report is None:
+    """A few held-out texts, each with the nearest other one before and after the tuning; none under ``NO_TEXTS``."""
+    if not pairs or report is None or without_texts():
         return ()
     texts = [first for first, _ in pairs]
     nearest = zip(report.states[0].nearest, report.states[report.kept].nearest, strict=True)

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from bench import Bench
 from random_models import Models
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import (
     Dense,
@@ -31,6 +32,7 @@ from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.specs import EncoderSpec, parse_spec
 from mirrorbench.models import backbones
 from mirrorbench.models.modules import NoPoolingError
+from mirrorbench.models.systems import EncoderContext, create_sbert, directory_checksum
 from mirrorbench.runs.plan import Planner, Request
 from mirrorbench.runs.workspace import Workspace
 
@@ -272,3 +274,46 @@ def test_damaged_files_are_errors_of_ours(made: Made, file: str, content: str, m
     (folder / file).write_text(content)
     with pytest.raises(ModelUnavailableError, match=message):
         mirrorbench.load(str(folder)).encode(TEXTS)
+
+
+@pytest.mark.parametrize("weights", ["half", "half beside float32"])
+def test_sbert_computes_in_float32_whatever_its_files_hold(random_model: Models, tmp_path: Path, weights: str) -> None:
+    """By default sentence-transformers computes in the precision of the files, which is no fp32."""
+    dense = Dense(SIZE, 8, activation_function=torch.nn.Tanh()).to(torch.bfloat16)
+    model = pooled("mean")(random_model("bert"), dense)
+    (model if weights == "half" else dense).to(torch.bfloat16)
+    model.save(str(tmp_path / "half"))
+    spec = EncoderSpec("sbert", params=(("path", str(tmp_path / "half")),))
+    found = create_sbert(spec, EncoderContext()).encode(TEXTS)
+    exact = SentenceTransformer(str(tmp_path / "half"), model_kwargs={"dtype": torch.float32}).float()
+    assert {weight.dtype for weight in exact.parameters()} == {torch.float32}
+    np.testing.assert_array_equal(found, exact.encode(TEXTS))
+    rounded = torch.from_numpy(found).to(torch.bfloat16).float().numpy()
+    assert (found != rounded).any()
+
+
+def test_identities_change_where_the_precision_did_and_nowhere_else(
+    random_model: Models, tmp_path: Path, made: Made
+) -> None:
+    plain, halved = made("Dense"), tmp_path / "half"
+    half(random_model("bert")).save(str(halved))
+    for folder, changed in ((plain, False), (halved, True)):
+        spec = EncoderSpec("sbert", params=(("path", str(folder)),))
+        of_files = directory_checksum(folder)
+        assert (create_sbert(spec, EncoderContext()).fingerprint != of_files) is changed
+        assert create_sbert(spec, EncoderContext(precision="bf16")).fingerprint == of_files
+
+
+@pytest.mark.parametrize("read", ["sbert", "stored"])
+def test_weights_that_are_no_number_are_an_error_and_store_nothing(made: Made, bench: Bench, read: str) -> None:
+    """``stored``: the ``Dense`` of a directory of ``mirrorbench tune``, which mirrorbench multiplies itself."""
+    folder = made("linear Dense")
+    file = folder / "2_Dense" / "model.safetensors"
+    save_file({name: weight.mul(np.nan) for name, weight in load_file(file).items()}, file)
+    if read == "stored":
+        (folder / "mirrorbench.json").write_text(json.dumps({"readout": {**PLAIN, "post": "stored"}}))
+    outcome = bench.run(str(folder), tasks=("quick-sts",))
+    assert [failure.task for failure in outcome.failures] == ["quick-sts"]
+    assert "NaN or infinite vectors" in outcome.failures[0].reason
+    assert outcome.results == ()
+    assert not list(bench.results.root.rglob("seed-*.json"))
