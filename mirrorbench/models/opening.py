@@ -77,14 +77,17 @@ def read_adapter(model: Any, folder: Path) -> Any:
         return model.load_adapter(str(folder), adapter_kwargs={"local_files_only": True})
 
 
-def read_sentence_transformer(path: Path, device: str) -> Any:
-    """The sentence-transformers model in a directory."""
+def read_sentence_transformer(path: Path, device: str, precision: str = "fp32") -> Any:
+    """The sentence-transformers model in a directory, in float32, or in that of its files where another is asked."""
     from sentence_transformers import SentenceTransformer
 
     for file in path.rglob("config.json"):
         _check_counts(file.parent, configuration(file.parent))
     with quiet_transformers():
-        return SentenceTransformer(str(path), device=device, **_SAFE)
+        if precision != "fp32":
+            return SentenceTransformer(str(path), device=device, **_SAFE)
+        model = SentenceTransformer(str(path), device=device, model_kwargs={"dtype": "float32"}, **_SAFE)
+    return model.float()  # modules beside the transformer, too
 
 
 def _check_counts(path: Path, settings: Mapping[str, Any]) -> None:

@@ -15,9 +15,9 @@ import torch
 from numpy.typing import NDArray
 
 from mirrorbench.core.devices import kind, moved, on_gpu
-from mirrorbench.core.errors import MirrorbenchError, UsageError
+from mirrorbench.core.errors import READ_BACK, MirrorbenchError, ModelUnavailableError, ReadBackError, UsageError
 from mirrorbench.core.inputs import TextInput
-from mirrorbench.models.adapters import is_adapted, open_adapter
+from mirrorbench.models.adapters import adapter_tensors, is_adapted, open_adapter
 from mirrorbench.models.backbones import base_folder, max_positions
 from mirrorbench.models.batching import (
     TOKEN_BUDGET,
@@ -55,6 +55,7 @@ from mirrorbench.models.targets import (
     without,
 )
 
+_CPU = torch.device("cpu")
 _States = tuple[tuple[torch.Tensor, ...], Tokens]
 
 _IDS_ONLY = {"padding": False, "return_attention_mask": False, "return_token_type_ids": False}
@@ -122,6 +123,22 @@ class Transformer:
             saved = self.adapted if self.half or is_adapted(self.adapted) else self.model
             saved.save_pretrained(folder)
             tokenizer.save_pretrained(folder)
+
+    def check_saved(self, folder: Path) -> None:
+        """Raise unless the tensors that ``save`` wrote are read again bit for bit, which vectors of texts cannot show.
+
+        They are read on the CPU, while the device goes on; of an adapter the file alone, without its backbone.
+        """
+        adapted = is_adapted(self.adapted)
+        expected = self.adapted.get_adapter_state_dict() if adapted else self.model.state_dict()
+        try:
+            stored = adapter_tensors(folder) if adapted else load_transformer(folder, _CPU).model.state_dict()
+        except ModelUnavailableError as error:
+            raise ReadBackError(f"The tuned model of {self.path} is not stored: {error.message}", READ_BACK) from error
+        same = [name for name in expected if name in stored and torch.equal(expected[name].cpu(), stored[name])]
+        if different := sorted({*expected, *stored} - {*same}):
+            problem = f"The tuned model of {self.path} is not stored: {len(different)} tensors are read back otherwise"
+            raise ReadBackError(f"{problem} ({', '.join(different[:3])})", READ_BACK)
 
     @property
     def n_parameters(self) -> int:
