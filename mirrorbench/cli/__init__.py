@@ -9,13 +9,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from importlib.metadata import entry_points
+from io import BufferedWriter, FileIO, TextIOWrapper
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
 from mirrorbench.core.devices import lost_device
-from mirrorbench.core.errors import MirrorbenchError, PluginError, UsageError
+from mirrorbench.core.errors import MirrorbenchError, PluginError, StorageError, UsageError
+from mirrorbench.core.shown import NO_TEXTS, printable
 
 COMMANDS: dict[str, Any] = {
     "run": "run.run",
@@ -78,6 +80,11 @@ app = typer.Typer(
 )
 
 
+def _leave_texts_out(leave: bool) -> None:
+    if leave:
+        os.environ[NO_TEXTS] = "1"  # for workers too
+
+
 def _version(show: bool) -> None:
     if show:
         from mirrorbench import __version__
@@ -90,6 +97,9 @@ def _version(show: bool) -> None:
 def _root(
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and leave.")
+    ] = False,
+    no_texts: Annotated[
+        bool, typer.Option("--no-texts", callback=_leave_texts_out, help="Print and store no texts of yours.")
     ] = False,
 ) -> None:
     pass
@@ -129,21 +139,60 @@ def _command(name: str, value: Any, **described: Any) -> Any:
 def main() -> None:
     """Run the command line: exit code 0 for success, 1 for something that failed, 2 for bad usage."""
     debug = os.environ.get("MIRRORBENCH_DEBUG") == "1"
+    _prepare_streams()
     try:
         with _plain_warnings():
             if entry_points(group="mirrorbench"):  # without any plugin nothing is loaded for this
                 add_plugin_commands()
-            app()
+            try:
+                app()
+            finally:
+                sys.stdout.flush()
     except (MirrorbenchError, RuntimeError) as error:
         told = error if isinstance(error, MirrorbenchError) else lost_device(error)
         if debug or told is None:
             raise
         report(told)
         sys.exit(2 if isinstance(told, UsageError | PluginError) else 1)
-    except BrokenPipeError:
-        # The program that reads our output (head, less) has ended.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except BrokenPipeError:  # the program that reads our output (head, less) has ended
         sys.exit(1)
+
+
+class _StandardOutput(FileIO):
+    """Standard output; a failure to write to it, except to a closed pipe, is a ``StorageError``."""
+
+    failed = False
+    """Whether writing failed; what is written after that, at the latest when Python ends, is dropped."""
+
+    def write(self, data: Any) -> int:
+        """Write bytes; returns how many were written."""
+        if self.failed:
+            return len(data)
+        try:
+            return super().write(data)
+        except OSError as error:
+            self.failed = True
+            if isinstance(error, BrokenPipeError):
+                raise
+            raise StorageError(f"Cannot write to standard output: {error.strerror}.") from error
+
+
+def _prepare_streams() -> None:
+    """Replace the standard streams, except those that a test or a notebook has replaced.
+
+    The descriptor of a closed stream would be that of the next file opened, which would receive what is printed. A
+    closed one is replaced by one that fails when it is read or written; messages to a closed standard error are
+    dropped. Characters that cannot be printed, such as those of file names that are not UTF-8, are escaped.
+    """
+    if sys.stdin is None:
+        sys.stdin = os.fdopen(os.open(os.devnull, os.O_WRONLY))
+    if sys.stdout is None or sys.stdout is sys.__stdout__:
+        number = os.open(os.devnull, os.O_RDONLY) if sys.stdout is None else sys.stdout.fileno()
+        raw = _StandardOutput(number, "w", closefd=False)
+        sys.stdout = TextIOWrapper(BufferedWriter(raw), "utf-8" if sys.stdout is None else sys.stdout.encoding,
+                                   "backslashreplace", line_buffering=raw.isatty())  # fmt: skip
+    if sys.stderr is None:
+        sys.stderr = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w")
 
 
 @contextmanager
@@ -153,7 +202,7 @@ def _plain_warnings() -> Iterator[None]:
 
     def line_of(message: Warning | str, category: type[Warning], *where: Any, **line: Any) -> str:
         ours = category.__module__.partition(".")[0] == "mirrorbench"
-        return f"Warning: {message}\n" if ours else usual(message, category, *where, **line)
+        return f"Warning: {printable(str(message))}\n" if ours else usual(message, category, *where, **line)
 
     warnings.formatwarning = line_of
     try:
@@ -164,10 +213,10 @@ def _plain_warnings() -> Iterator[None]:
 
 def report(error: MirrorbenchError) -> None:
     """Print an error to standard error: what is wrong, then what to do."""
-    from rich.console import Console
     from rich.text import Text
 
-    console = Console(stderr=True, soft_wrap=True)
-    console.print(Text.assemble(("Error: ", "bold red"), error.message))
+    from mirrorbench.cli.display import stderr
+
+    stderr.print(Text.assemble(("Error: ", "bold red"), error.message), soft_wrap=True)
     if error.hint:
-        console.print(Text(error.hint))
+        stderr.print(Text(error.hint), soft_wrap=True)
