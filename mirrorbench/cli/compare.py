@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mirrorbench.cli.completion import complete
-from mirrorbench.cli.display import Json, PluginFiles, print_json, print_rows, tasks_option
+from mirrorbench.cli.display import Json, PluginFiles, print_json, print_rows, say, tasks_option
 from mirrorbench.reports.statistics import PairedTest
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def compare(
     if as_json:
         print_json({"a": first, "b": second, **_as_json(found)})
         return
-    typer.echo(f"A: {first}\nB: {second}\n")
+    say(f"A: {first}\nB: {second}\n")
     _print(found)
 
 
@@ -84,21 +84,21 @@ def _print(found: EncoderComparison) -> None:
         print_rows(head, rows)
     else:  # numbers must not be cut off: one below the other
         for row in rows:
-            typer.echo(row[0])
+            say(row[0])
             for name, text in zip(head[1:], row[1:], strict=True):
                 if text:
-                    typer.echo(f"  {name:{max(map(len, head))}}  {text}")
-    typer.echo(
+                    say(f"  {name:{max(map(len, head))}}  {text}")
+    say(
         f"\nsd: sample standard deviation over seeds. Interval: percentile bootstrap of A - B over items, and p: "
         f"paired test over items, both given these seeds, and wider where items share texts. p (Holm): corrected for "
         f"{len(found.tasks)} task{'s' if len(found.tasks) > 1 else ''}; verdict at {1 - LEVEL:.2f}."
     )
     if found.average:
-        typer.echo("avg.: tasks are resampled independently, also where they share items.")
+        say("avg.: tasks are resampled independently, also where they share items.")
     if independent := [task.task for task in found.tasks if task.independent]:
-        typer.echo(f"{INDEPENDENT}: {', '.join(independent)}.")
+        say(f"{INDEPENDENT}: {', '.join(independent)}.")
     for note in found.notes:
-        typer.echo(note)
+        say(note)
 
 
 def _deviation(score: SeedMean) -> str:
