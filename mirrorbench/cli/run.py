@@ -174,7 +174,8 @@ def _print_plan(plan: Plan, space: Workspace, offline: bool, memory: float | Non
 
 
 def _estimate(waiting: list[list[Cell]], store: ResultStore) -> str:
-    from mirrorbench.runs.results import estimate, in_words, read_result, result_files
+    from mirrorbench.runs.estimates import estimate, in_words
+    from mirrorbench.runs.results import read_result, result_files
 
     done = []
     for path in result_files(store.root):

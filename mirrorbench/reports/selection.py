@@ -13,7 +13,7 @@ from mirrorbench.core.specs import EncoderSpec, parse_spec
 from mirrorbench.models.transformations import split_post
 from mirrorbench.reports.leaderboard import Leaderboard, build_table, in_column_order, mixtures, without_repeats
 from mirrorbench.reports.table import Table, read_table
-from mirrorbench.runs.results import Result, read_result, result_files
+from mirrorbench.runs.results import Result, read_predictions, read_result, result_files
 from mirrorbench.runs.rows import place_of_row, resolve_recipe
 from mirrorbench.training.recipes import RECIPE_KEYS
 
@@ -34,9 +34,9 @@ class Stored:
 
     def items(self, plugins: Plugins) -> ItemScores | None:
         """The items of the main score; ``None`` where predictions do not reproduce it."""
-        from mirrorbench.reports.statistics.items import item_scores, read_predictions
+        from mirrorbench.reports.statistics.items import item_scores
 
-        return item_scores(self.result, read_predictions(self.path), plugins)
+        return item_scores(self.result, read_predictions(self.path, self.result), plugins)
 
 
 def read_stored(folders: Sequence[Path]) -> list[Stored]:

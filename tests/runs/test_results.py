@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import hashlib
+import io
 import json
 import logging
 from collections.abc import Callable
@@ -10,26 +12,19 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from toys import ToyPlugin, toy_tasks
-
 from mirrorbench.core.errors import DataFormatError, StorageError
-from mirrorbench.core.plugins import Plugins
+from mirrorbench.core.identity import COMPUTATION
 from mirrorbench.core.specs import EncoderSpec, parse_spec
 from mirrorbench.data.store import DataStore
 from mirrorbench.runs.cells import Cell, ModelRef
-from mirrorbench.runs.plan import Plan, Request
 from mirrorbench.runs.results import (
     RESULT_SCHEMA,
-    Estimate,
     Result,
     ResultStore,
-    estimate,
-    in_words,
     read_result,
     read_results,
     slug,
 )  # fmt: skip
-from mirrorbench.runs.workspace import Workspace
 from mirrorbench.tasks import Scores
 
 SCORES = Scores({"spearman": 0.5}, ["a", "b"], np.array([0.1, 0.9]), np.array([1.0, 2.0]))
@@ -45,7 +40,13 @@ def cell(**changes: object) -> Cell:
 
 
 def result(of: Cell, score: float | None = 0.5) -> Result:
-    return Result(of.to_json(), of.id, {"spearman": score}, "spearman", score, 2, 1.0, {}, {}, {}, {}, "now")
+    """A result as it is stored with ``SCORES``."""
+    np.savez_compressed(packed := io.BytesIO(), ids=SCORES.ids, scores=SCORES.scores, gold=SCORES.gold)
+    beside = {".npz": hashlib.sha256(packed.getvalue()).hexdigest()}
+    metrics = {"spearman": score}
+    return Result(
+        of.to_json(), of.id, metrics, "spearman", score, 2, 1.0, {}, {}, {}, {}, "now", beside=beside
+    )  # fmt: skip
 
 
 @pytest.fixture
@@ -60,9 +61,12 @@ def names(store: ResultStore) -> list[str]:
 def test_a_result_comes_back_with_its_predictions(store: ResultStore) -> None:
     one = cell(seed=3)
     assert store.find(one) is None
-    path = store.write(one, result(one), replace(SCORES, extra={"folds": np.array([0, 1])}))
-    assert path == store.root / "toy" / "cats" / "seed-3.json"
-    assert store.find(one) == result(one) == read_result(path)
+    written = store.write(one, result(one), replace(SCORES, extra={"folds": np.array([0, 1])}))
+    path = store.root / "toy" / "cats" / "seed-3.json"
+    assert store.find(one) == written == read_result(path)
+    assert replace(written, beside=result(one).beside) == result(one)
+    assert written.beside == {".npz": hashlib.sha256(path.with_suffix(".npz").read_bytes()).hexdigest()}
+    assert json.loads(path.read_text())["cell"]["computation"] == COMPUTATION
     assert json.loads(path.read_text())["schema"] == RESULT_SCHEMA
     with np.load(path.with_suffix(".npz")) as arrays:
         assert {name: arrays[name].tolist() for name in arrays} == {
@@ -73,7 +77,8 @@ def test_a_result_comes_back_with_its_predictions(store: ResultStore) -> None:
 @pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="needs the names of open files")
 def test_files_are_on_the_disk_before_they_have_their_names(store: ResultStore, disk: list[tuple[str, str]]) -> None:
     """A file's content is flushed before the rename, the folder's list of names after it."""
-    path = store.write(cell(), result(cell()), SCORES)
+    store.write(cell(), result(cell()), SCORES)
+    path = store.path(cell())
     assert [kind for kind, _ in disk] == ["flush", "rename", "flush"] * 2
     assert [disk[n][1] for n in (1, 2, 4, 5)] == [
         str(at) for at in (path.with_suffix(".npz"), path.parent, path, path.parent)
@@ -81,10 +86,10 @@ def test_files_are_on_the_disk_before_they_have_their_names(store: ResultStore, 
 
 
 def test_an_undefined_metric_is_null_and_fields_of_a_later_version_are_passed_over(store: ResultStore) -> None:
-    path = store.write(cell(), result(cell(), None), SCORES)
+    written, path = store.write(cell(), result(cell(), None), SCORES), store.path(cell())
     assert json.loads(path.read_text())["metrics"] == {"spearman": None}
     path.write_text(json.dumps(json.loads(path.read_text()) | {"novelty": 1}))
-    assert store.find(cell()) == result(cell(), None)
+    assert store.find(cell()) == written
 
 
 def test_a_result_of_another_identity_moves_aside_and_is_found_again(store: ResultStore) -> None:
@@ -104,19 +109,21 @@ def test_a_result_of_another_identity_moves_aside_and_is_found_again(store: Resu
 
 def test_a_result_that_moved_aside_comes_back_to_its_place(store: ResultStore) -> None:
     old, new = cell(), cell(data=(("pairs", "2"),))
-    store.write(old, result(old, 0.1), replace(SCORES, submission="1\tT\n"))
-    store.write(new, result(new, 0.2), SCORES)
+    first = store.write(old, result(old, 0.1), replace(SCORES, submission="1\tT\n"))
+    second = store.write(new, result(new, 0.2), SCORES)
     files = {path.name: path.read_bytes() for path in store.path(new).parent.iterdir()}
-    store.restore(new)  # it is there
+    assert store.where(new) == store.path(new) != store.where(old)
+    assert store.restore(new, second) == second  # it is there
     assert {path.name: path.read_bytes() for path in store.path(new).parent.iterdir()} == files
-    store.restore(old)
-    assert list(read_results(store.root)) == [result(old, 0.1)]
-    assert (store.find(old), store.find(new)) == (result(old, 0.1), result(new, 0.2))
+    assert store.restore(old, first) == first
+    assert list(read_results(store.root)) == [first]
+    assert (store.find(old), store.find(new)) == (first, second)
     aside = f"seed-0.{new.id[:12]}"
+    assert store.where(new) == store.path(new).with_name(f"{aside}.json")
     assert names(store) == [
         f"{aside}.json", f"{aside}.npz", "seed-0.json", "seed-0.npz", "seed-0.submission.txt"
     ]  # fmt: skip
-    store.restore(new)
+    store.restore(new, second)
     assert {path.name: path.read_bytes() for path in store.path(new).parent.iterdir()} == files
 
 
@@ -124,7 +131,8 @@ def test_a_result_that_moved_aside_comes_back_to_its_place(store: ResultStore) -
 def test_an_unreadable_file_is_no_result_and_is_kept(
     store: ResultStore, content: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    path = store.write(cell(), result(cell()), SCORES)
+    store.write(cell(), result(cell()), SCORES)
+    path = store.path(cell())
     path.write_bytes(content.encode("utf-8", "surrogateescape"))
     with pytest.raises(DataFormatError, match=str(path)) as caught:
         read_result(path)
@@ -217,49 +225,3 @@ def test_what_is_swept_away_under_a_writer_is_written_again(
 def test_a_tilde_is_the_home_folder_also_where_no_shell_has_seen_it() -> None:
     assert ResultStore(Path("~/results")).root == Path.home() / "results"
     assert DataStore(Path("~/data")).root == Path.home() / "data"
-
-
-@pytest.fixture
-def plan(plugins: Plugins, tmp_path: Path, random_model: Callable[[str], Path]) -> Callable[..., Plan]:
-    plugins.add(ToyPlugin(tasks=toy_tasks()), "toys")
-    (tmp_path / "mine.txt").write_text("".join(f"line {n}\n" for n in range(20)))
-    bert = random_model("bert")
-
-    def plan(*encoders: str, seeds: int = 1) -> Plan:
-        specs = tuple(parse_spec(f"{bert}{text}") for text in encoders)
-        request = Request(specs, ("cats", "dogs"), tuple(range(seeds)), str(tmp_path / "mine.txt"))
-        return Workspace.create(tmp_path / "data", device="cpu", offline=True, plugins=plugins).plan(request)
-
-    return plan
-
-
-def results_of(plan: Plan, train: float, encode: float, score: float) -> list[Result]:
-    return [
-        Result(
-            cell=cell.to_json(), cell_id=cell.id, metrics={}, main_metric="", main_score=None, n_items=0, coverage=1.0,
-            seconds={"train": train, "encode": encode, "score": score}, data={},
-            encoder={"weights": cell.model.fingerprint, "fingerprint": cell.model.key}, environment={},
-            created=f"2021-11-07T12:00:0{number}+00:00",
-        )
-        for number, cell in enumerate(plan.cells)  # scored one after the other
-    ]  # fmt: skip
-
-
-def test_like_cells_give_the_time_of_the_rest(plan: Callable[..., Plan]) -> None:
-    done = results_of(plan("+mirror:epochs=1"), train=10.0, encode=4.0, score=0.5)
-    rest = plan("+mirror:epochs=3", seeds=2)
-    # Each of two seeds: three epochs as long as one, and for each task half of the encoding and its scoring.
-    assert estimate(rest.groups.values(), done) == Estimate(2 * (30 + 2 * (2 + 0.5)), 4, 0)
-
-
-def test_others_count_as_unknown(plan: Callable[..., Plan]) -> None:
-    done = results_of(plan("+base"), train=0.0, encode=4.0, score=0.5)
-    assert estimate(plan("+mirror").groups.values(), done) == Estimate(0.0, 0, 2)
-    assert estimate(plan("+base").groups.values(), []) == Estimate(0.0, 0, 2)
-    one = [replace(result, cell=result.cell | {"task": "cats"}) for result in done[:1]]
-    assert estimate(plan("+base").groups.values(), one) == Estimate(4.5, 1, 1)
-
-
-@pytest.mark.parametrize(("seconds", "words"), [(0.2, "0 s"), (89, "89 s"), (600, "10 min"), (9000, "2.5 h")])
-def test_durations_in_words(seconds: float, words: str) -> None:
-    assert in_words(seconds) == words

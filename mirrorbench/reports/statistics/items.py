@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import re
-import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -74,17 +72,6 @@ class ItemScores:
         if self.overlap is None:
             return frozenset()
         return frozenset(self.ids[row] for row in (self.overlap > NONE).nonzero()[0])
-
-
-def read_predictions(path: Path) -> dict[str, NDArray[Any]]:
-    """The arrays stored with a result file; ``DataFormatError`` where they are missing or damaged."""
-    try:
-        with np.load(path.with_suffix(".npz"), allow_pickle=False) as arrays:
-            return {name: arrays[name] for name in arrays.files}
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
-        raise DataFormatError(
-            f"the predictions of {path} cannot be read: {error}", f"Move {path} away and run again."
-        ) from error
 
 
 def item_scores(result: Result, arrays: Mapping[str, NDArray[Any]], plugins: Plugins) -> ItemScores | None:
