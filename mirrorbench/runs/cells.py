@@ -200,11 +200,10 @@ def computation_of(
         candidates = [untuned, untuned | {"attention": "bidirectional"}]
     else:
         candidates = [{"system": parse_spec(cell["spec"]).backbone, "fingerprint": encoder.get("weights")}]
-    parts = {key: cell.get(key) for key in ("task", "protocol", "seed")}
-    parts |= {"precision": cell["precision"]["encoding"], "task_version": data.get("version")}
-    parts |= {"readout": [encoder[key] for key in ("pooling", "layers", "max_length", "prompt") if key in encoder] or None}
-    parts |= {"data": data.get("files"), **{"post": cell[key] for key in ("post",) if key in cell}}
-    parts |= {"limit": data["limit"]} if data.get("limit") else {}
+    readout = [encoder[key] for key in ("pooling", "layers", "max_length", "prompt") if key in encoder]
+    parts = {key: cell[key] for key in ("task", "protocol", "seed", "post") if key in cell}
+    parts |= {"precision": cell["precision"]["encoding"], "readout": readout or None, "data": data.get("files")}
+    parts |= {"task_version": data.get("version"), **({"limit": data["limit"]} if data.get("limit") else {})}
     for number in reversed(COMPUTATIONS):
         for weights in candidates:
             own = weights | {"computation": number} if "recipe" in weights else weights

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from mirrorbench.core.errors import DataFormatError
 from mirrorbench.data.corpora import NONE
+from mirrorbench.reports.comparable import name_of
 from mirrorbench.reports.statistics.resampling import (
     FloatArray,
     Statistic,
@@ -163,18 +164,20 @@ def without_overlap(
     results that are left out since they cannot be scored again.
     """
     seen: dict[str, set[str]] = {}
-    for result in results:
-        if found := items.get(result.cell_id):
-            seen.setdefault(result.task, set()).update(found.seen)
-    kept: list[Result] = []
-    behind: dict[str, ItemScores] = {}
     lines: dict[str, None] = {}
+    lost = set()  # scores of which a seed cannot be scored again: a mean over the others would pass for one over all
     for result in results:
         found = items.get(result.cell_id)
         if found is None or (result.cell.get("corpus") and found.overlap is None):
-            reason = "its items are not stored" if found is None else "its overlap is unknown (run it again)"
-            lines[f"missing: {result.spec} on {result.task}: {reason}."] = None
-            continue
+            reason = "its items are not stored" if found is None else "its overlap is unknown"
+            lines[f"missing: {result.spec} on {result.task}, seed {result.seed}: {reason} (run it again)."] = None
+            lost.add(name_of(result)[:-1])
+        if found is not None:
+            seen.setdefault(result.task, set()).update(found.seen)
+    kept: list[Result] = []
+    behind: dict[str, ItemScores] = {}
+    for result in (result for result in results if name_of(result)[:-1] not in lost):
+        found = items[result.cell_id]
         left = found.only([row for row, item in enumerate(found.ids) if item not in seen[result.task]])
         value = scores_on([left], plugins)[0] if left.ids else None
         value = None if value is None or np.isnan(value) else value
