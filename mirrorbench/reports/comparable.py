@@ -53,7 +53,7 @@ def of_one_computation(sides: Sequence[Sequence[Stored]]) -> tuple[list[list[Sto
 def origin(results: Sequence[Result]) -> str:
     """How many results of one computation there are, which one, and which versions made them."""
     computation = results[0].computation
-    which = "a computation that their files do not state" if computation is None else f"computation {computation}"
+    which = "a computation that is not stated" if computation is None else f"computation {computation}"
     today = "" if computation == COMPUTATION else f", not of today's {COMPUTATION}"
     makers = ", ".join(sorted(set(map(maker, results))))
     return f"{len(results)} result{'s' * (len(results) > 1)} of {which}{today}, by {makers}"
