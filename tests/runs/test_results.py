@@ -4,7 +4,10 @@ import hashlib
 import io
 import json
 import logging
+import os
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,6 +25,7 @@ from mirrorbench.runs.results import (
     RESULT_SCHEMA,
     Result,
     ResultStore,
+    read_predictions,
     read_result,
     read_results,
     slug,
@@ -226,3 +230,138 @@ def test_what_is_swept_away_under_a_writer_is_written_again(
 def test_a_tilde_is_the_home_folder_also_where_no_shell_has_seen_it() -> None:
     assert ResultStore(Path("~/results")).root == Path.home() / "results"
     assert DataStore(Path("~/data")).root == Path.home() / "data"
+
+
+def arrays_of(path: Path) -> bytes:
+    return path.with_suffix(".npz").read_bytes()
+
+
+def test_two_writers_at_one_path_are_both_kept_with_their_own_arrays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second comes while the first has written its arrays and not yet its result; it must wait."""
+    stores = [ResultStore(tmp_path / "results") for _ in range(2)]  # as of two processes
+    cells = [cell(), cell(data=(("pairs", "2"),))]
+    scores = [SCORES, replace(SCORES, scores=np.array([0.5, 0.25]))]
+    started, waits_or_done = threading.Event(), threading.Event()
+    replaced = os.replace
+
+    def write(n: int) -> Result:
+        written = stores[n].write(cells[n], result(cells[n], 0.1 * n), scores[n])
+        if n:
+            waits_or_done.set()
+        return written
+
+    def slow_replace(source: str, target: str | Path) -> None:
+        replaced(source, target)
+        if Path(target).suffix == ".npz" and not started.is_set():
+            started.set()
+            assert waits_or_done.wait(60)
+
+    def sleep(seconds: float) -> None:
+        waits_or_done.set()
+        rest.wait(0.01)
+
+    rest = threading.Event()
+    monkeypatch.setattr(os, "replace", slow_replace)
+    monkeypatch.setattr("mirrorbench.core.files.time.sleep", sleep)
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(write, 0)
+        assert started.wait(60)
+        written = [pool.submit(write, 1).result(), first.result()][::-1]
+    for n, one in enumerate(cells):
+        assert stores[0].find(one) == written[n]
+        found = read_predictions(stores[0].where(one), written[n])
+        assert found["scores"].tolist() == scores[n].scores.tolist()
+    assert list((tmp_path / "results" / ".leases").glob("*.lease")) == []
+
+
+@pytest.mark.parametrize("content", [None, b"", b"PK\x03\x04cut", "cut", "another"])
+def test_a_result_without_its_own_predictions_is_missing(
+    store: ResultStore, content: bytes | str | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    """So that a run computes them again; also of a version that kept no checksums, unless the arrays are readable."""
+    written, path = store.write(cell(), result(cell()), SCORES), store.path(cell())
+    np.savez_compressed(another := io.BytesIO(), ids=["a", "b"], scores=[0.9, 0.1], gold=[1.0, 2.0])
+    spoilt = {"cut": arrays_of(path)[:-30], "another": another.getvalue()}.get(str(content), content)
+    file = path.with_suffix(".npz")
+    file.unlink() if content is None else file.write_bytes(spoilt)  # type: ignore[arg-type]
+    with caplog.at_level(logging.WARNING):
+        assert store.find(cell()) is None
+    assert f"{file} is missing or not that of its result: computed again." in caplog.text
+    with pytest.raises(DataFormatError, match=r"seed-0\.json"):
+        read_predictions(path, written)
+    earlier = json.loads(path.read_text())
+    del earlier["beside"]
+    path.write_text(json.dumps(earlier))
+    assert (store.find(cell()) is not None) == (content == "another")
+    assert store.write(cell(), result(cell()), SCORES) == store.find(cell())
+    assert names(store) == ["seed-0.json", "seed-0.npz"]
+
+
+def test_a_lost_submission_is_missing_too(store: ResultStore) -> None:
+    written = store.write(cell(), result(cell()), replace(SCORES, submission="1\tT\n"))
+    assert store.find(cell()) == written
+    store.path(cell()).with_suffix(".submission.txt").unlink()
+    assert store.find(cell()) is None
+
+
+GOOD = {"ids": ["a", "b"], "scores": [0.1, 0.9], "gold": [1.0, 2.0]}
+
+
+@pytest.mark.parametrize("arrays", [
+    {"ids": ["a", "b"], "gold": [1.0, 2.0]}, GOOD | {"scores": [[0.1, 0.9]]}, GOOD | {"scores": [0.1]},
+    GOOD | {"gold": 1.0}, GOOD | {"scores": ["x", "y"]}, GOOD | {"rank": [1]}, GOOD | {"splits": ["dev"]}, GOOD | {"overlap": [[0], [1]]},
+    GOOD | {"fold": []}, GOOD | {"ids": "ab"}, {},
+])  # fmt: skip
+def test_arrays_of_another_shape_are_an_error(store: ResultStore, arrays: dict[str, object]) -> None:
+    """In a file whose result has no checksum of it."""
+    store.write(cell(), result(cell()), SCORES)
+    path, bare = store.path(cell()), replace(result(cell()), beside={})
+    np.savez(path.with_suffix(".npz"), **{name: np.array(values) for name, values in arrays.items()})
+    with pytest.raises(DataFormatError, match="cannot be read") as caught:
+        read_predictions(path, bare)
+    assert caught.value.hint
+    np.savez(path.with_suffix(".npz"), **GOOD, similarities=np.zeros((2, 2)), roc=np.zeros(5))
+    assert read_predictions(path, bare)["similarities"].shape == (2, 2)
+
+
+def test_an_array_and_a_pipe_in_place_of_files(store: ResultStore) -> None:
+    store.write(cell(), result(cell()), SCORES)
+    path = store.path(cell())
+    with path.with_suffix(".npz").open("wb") as file:
+        np.save(file, np.zeros(3))
+    with pytest.raises(DataFormatError, match="cannot be read"):
+        read_predictions(path, replace(result(cell()), beside={}))
+    path.unlink()
+    os.mkfifo(path)
+    with pytest.raises(DataFormatError, match="is not a result file"):  # and no waiting for a writer
+        read_result(path)
+
+
+def test_a_run_that_finds_a_result_valid_has_it_state_its_computation(store: ResultStore) -> None:
+    """Of a model for each language, whose parts stand in no file."""
+    spec = parse_spec("bert+base")
+    one = cell(model=ModelRef(spec, "f", members=(("en", ModelRef(spec, "e", method="base")),)))
+    store.write(one, result(one), SCORES)
+    path = store.path(one)
+    stored = json.loads(path.read_text())
+    del stored["cell"]["computation"]
+    path.write_text(json.dumps(stored))
+    found = store.find(one)
+    assert found is not None
+    assert found.computation is read_result(path).computation is None
+    assert store.restore(one, found).computation == COMPUTATION
+    assert store.find(one) == read_result(path) == result(one)
+
+
+def test_a_folder_that_cannot_be_written_stays_as_it_is(store: ResultStore, full_disk: Callable[[str], None]) -> None:
+    old, new = cell(), cell(data=(("pairs", "2"),))
+    first = store.write(old, result(old, 0.1), SCORES)
+    store.write(new, result(new, 0.2), SCORES)
+    files = {path: path.read_bytes() for path in store.root.rglob("seed-*")}
+    full_disk("results")
+    unstated = replace(first, cell={**first.cell, "computation": None})
+    assert store.restore(new, replace(unstated, cell_id=new.id)).computation == COMPUTATION
+    assert {path: path.read_bytes() for path in store.root.rglob("seed-*")} == files
+    assert read_predictions(store.where(old), first)["scores"].tolist() == [0.1, 0.9]
