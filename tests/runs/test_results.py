@@ -311,8 +311,8 @@ GOOD = {"ids": ["a", "b"], "scores": [0.1, 0.9], "gold": [1.0, 2.0]}
 
 @pytest.mark.parametrize("arrays", [
     {"ids": ["a", "b"], "gold": [1.0, 2.0]}, GOOD | {"scores": [[0.1, 0.9]]}, GOOD | {"scores": [0.1]},
-    GOOD | {"gold": 1.0}, GOOD | {"scores": ["x", "y"]}, GOOD | {"rank": [1]}, GOOD | {"splits": ["dev"]}, GOOD | {"overlap": [[0], [1]]},
-    GOOD | {"fold": []}, GOOD | {"ids": "ab"}, {},
+    GOOD | {"gold": 1.0}, GOOD | {"scores": ["x", "y"]}, GOOD | {"rank": [1]}, GOOD | {"splits": ["dev"]},
+    GOOD | {"overlap": [[0], [1]]}, GOOD | {"fold": []}, GOOD | {"ids": "ab"}, {},
 ])  # fmt: skip
 def test_arrays_of_another_shape_are_an_error(store: ResultStore, arrays: dict[str, object]) -> None:
     """In a file whose result has no checksum of it."""

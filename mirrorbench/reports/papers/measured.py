@@ -94,14 +94,13 @@ def measured_table(
     table: PaperTable, results: Iterable[Result], protocol: str = "paper", backbone: EncoderSpec | None = None
 ) -> MeasuredTable:
     """Put the latest results of a protocol beside published scores; on another ``backbone`` they are not compared."""
-    targets = table.targets(backbone)
-    asked = {(str(target.spec), task) for target in targets.values() for task in target.tasks}
+    asked = {(str(target.spec), task) for target in table.targets(backbone).values() for task in target.tasks}
     usable = (r for r in results if r.protocol == protocol and not r.limit and (r.spec, r.task) in asked)
     chosen, remarks = newest(without_repeats(usable), f"mirrorbench paper {table.name} --run")
     cells = [[PaperCell(printed, comparable=backbone is None) for printed in row] for row in table.printed]
     used: dict[str, Result] = {}
     notes = dict.fromkeys(remarks)
-    for (r, c), target in targets.items():
+    for (r, c), target in table.targets(backbone).items():
         own = [result for result in chosen if result.spec == str(target.spec)]
         found = [{result.seed: result for result in own if result.task == task} for task in target.tasks]
         if not all(found):
