@@ -45,6 +45,7 @@ SUBMISSION = ".submission.txt"
 """The suffix of submission files."""
 PREDICTIONS = ".npz"
 """The suffix of predictions."""
+_BESIDE = (PREDICTIONS, SUBMISSION)
 _OF_ITEMS = ("ids", "scores", "gold", "splits", "predictions", "rank", "nn_rank", "fold", "overlap")
 """Arrays of predictions with one entry an item; the first three are always there."""
 _ROUNDING = 1e-9
@@ -260,6 +261,8 @@ class ResultStore:
             with writing(path.with_suffix(suffix), self.root) as sink:
                 sink.write(content)
         self._write_json(path, result)
+        for suffix in (".json", *_BESIDE):  # an earlier one of this identity that was moved aside, and damaged there
+            _aside(path, result.cell_id).with_suffix(suffix).unlink(missing_ok=True)
 
     def _write_json(self, path: Path, result: Result) -> None:
         with writing(path, self.root) as sink:
@@ -282,7 +285,7 @@ def _move_aside(path: Path, cell_id: str) -> None:
 
 def _move(path: Path, target: Path) -> None:
     """Rename a result and the files beside it, the result itself last, since the others are found by it."""
-    for suffix in (PREDICTIONS, SUBMISSION, ".json"):
+    for suffix in (*_BESIDE, ".json"):
         if (file := path.with_suffix(suffix)).is_file():
             with suppress(FileNotFoundError):  # moved by another process
                 file.replace(target.with_suffix(suffix))

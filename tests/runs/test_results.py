@@ -299,6 +299,19 @@ def test_a_result_without_its_own_predictions_is_missing(
     assert names(store) == ["seed-0.json", "seed-0.npz"]
 
 
+def test_what_was_damaged_aside_does_not_come_back(store: ResultStore) -> None:
+    old, new = cell(), cell(data=(("pairs", "2"),))
+    store.write(old, result(old, 0.1), SCORES)
+    store.write(new, result(new, 0.2), SCORES)
+    store.where(old).with_suffix(".npz").write_bytes(b"cut")
+    assert store.find(old) is None
+    again = store.write(old, result(old, 0.1), SCORES)
+    assert store.where(old) == store.path(old)
+    assert store.find(old) == store.restore(old, again) == again
+    aside = f"seed-0.{new.id[:12]}"
+    assert {*names(store)} == {"seed-0.json", "seed-0.npz", f"{aside}.json", f"{aside}.npz"}
+
+
 def test_a_lost_submission_is_missing_too(store: ResultStore) -> None:
     written = store.write(cell(), result(cell()), replace(SCORES, submission="1\tT\n"))
     assert store.find(cell()) == written
