@@ -1,4 +1,4 @@
-"""Writes the reference pages from the code; without ``--write`` it only checks that they are up to date.
+"""Writes the reference pages from the code and its measured values; without ``--write`` it only checks that they agree.
 
 python docs/generate.py            # exit code 1 if a page differs from the code
 python docs/generate.py --write    # renew the pages
@@ -13,6 +13,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import measured_pages
 import paper_list
 import task_pages
 
@@ -91,7 +92,7 @@ def computations() -> str:
         "",
         "## Results of earlier ones",
         "",
-        "Each result states its computation (`cell`, `computation`). In a file of before it was stated it is recognised",
+        "Each result states its computation (`cell`, `computation`). In a file without it, it is recognised",
         "by the identity, which only one computation gives; where a part of the identity stands in no file (an encoder",
         "of each language has its own backbone, texts were held out), it counts as not stated, until a run that finds",
         "it valid writes it there.",
@@ -101,8 +102,8 @@ def computations() -> str:
         "- `mirrorbench leaderboard` lists each computation in rows of its own, ranked apart, today's first; verdicts,",
         "  intervals and ties are those of the first. A note names the results of the others, the version that made",
         "  them, and the commands that compute them anew.",
-        "- `mirrorbench compare`, `paper` and `analyze curves` take the newest computation that has what they need, and",
-        "  name what they leave out. `mirrorbench mteb export` takes today's.",
+        "- `mirrorbench compare`, `paper` and `analyze curves` take the newest computation that has what they need,",
+        "  and name what they leave out. `mirrorbench mteb export` takes today's.",
         "",
         "## Caches of earlier ones",
         "",
@@ -120,6 +121,7 @@ def pages() -> Iterator[tuple[str, str]]:
     yield "papers.md", paper_list.page()
     yield "backbones.md", backbone_list()
     yield "computations.md", computations()
+    yield from measured_pages.pages().items()
     yield from task_pages.pages().items()
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mirrorbench.cli.display import Json, in_bytes, print_json, print_rows
+from mirrorbench.cli.display import Json, in_bytes, print_json, print_rows, say
 from mirrorbench.core.errors import DataIntegrityError
 
 if TYPE_CHECKING:
@@ -37,10 +37,10 @@ def list_cache(as_json: Json = False) -> None:
         ])  # fmt: skip
         return
     _print(found)
-    typer.echo(f"{cache.root}: {len(found)} entries, {in_bytes(sum(entry.size for entry in found))}")
+    say(f"{cache.root}: {len(found)} entries, {in_bytes(sum(entry.size for entry in found))}")
     if earlier := [entry for entry in found if entry.earlier]:
         size = in_bytes(sum(entry.size for entry in earlier))
-        typer.echo(
+        say(
             f"{len(earlier)} of them, {size}, are of earlier versions, and no run of this one has read them: "
             "mirrorbench cache prune --earlier"
         )
@@ -66,7 +66,7 @@ def prune(
     if not dry_run:
         for entry in chosen:
             remove(entry)
-    typer.echo(
+    say(
         f"{len(chosen)} entries {'would go' if dry_run else 'removed'}, {in_bytes(sum(entry.size for entry in chosen))}"
     )
 
@@ -80,8 +80,8 @@ def verify_cache() -> None:
     found = [entry for entry in entries(cache) if entry.kind != "leftovers"]
     broken = [(entry, what) for entry in found if (what := damage(cache, entry))]
     for entry, what in broken:
-        typer.echo(f"damaged\t{entry.kind}/{entry.key}\t{what}")
-    typer.echo(f"{cache.root}: {len(found)} entries, {len(found) - len(broken)} whole")
+        say(f"damaged\t{entry.kind}/{entry.key}\t{what}")
+    say(f"{cache.root}: {len(found)} entries, {len(found) - len(broken)} whole")
     if broken:
         hint = "They are never used, and are made again when they are needed: nothing needs to be done."
         raise DataIntegrityError(f"{len(broken)} of {len(found)} entries are damaged.", hint)

@@ -169,7 +169,7 @@ def judged(
 
     Rows of earlier computations are listed as they are, below the others.
     """
-    from mirrorbench.reports.statistics.encoders import Marker
+    from mirrorbench.reports.statistics.marker import Marker
     from mirrorbench.reports.statistics.steps import find_steps, with_verdicts
 
     earlier = [row for row in table.rows if row.part != table.rows[0].part]

@@ -38,6 +38,7 @@ from mirrorbench.core.files import (
     damaged_files,
     sync_folder,
     sync_tree,
+    unwritable,
     write_checksums,
     writing,
 )
@@ -45,6 +46,7 @@ from mirrorbench.core.identity import COMPUTATION
 from mirrorbench.core.inputs import Array, TextInput
 from mirrorbench.data.corpora import corpus_checksum
 from mirrorbench.models.transformations import Affine
+from mirrorbench.training.checkpoints import CHECKPOINTS, damaged
 
 if TYPE_CHECKING:
     from mirrorbench.models.transformer import Transformer
@@ -85,15 +87,14 @@ class Cache:
 
     def _write_model(self, key: str, transformer: Transformer, description: dict[str, Any]) -> Path:
         target = self.root / "models" / key
-        problem = f"the tuned model cannot be written to {target.parent}"
-        hint = "Free some space, or name another folder: MIRRORBENCH_CACHE=DIR"
-        with building(target, f"{TEMPORARY}{key}-", problem, hint) as folder:
+        problem, another = f"the tuned model cannot be written to {target.parent}", "set MIRRORBENCH_CACHE=FOLDER"
+        with building(target, f"{TEMPORARY}{key}-", problem, another) as folder:
             transformer.save(folder)
+            transformer.check_saved(folder)
             text = json.dumps(description, indent=2, ensure_ascii=False)
             (folder / "mirrorbench.json").write_text(text, encoding="utf-8")
             write_checksums(folder)
             sync_tree(folder)
-            folder.chmod(0o755)
             if self.model(key):  # another process has stored the same model, which may be in use
                 return target
             shutil.rmtree(target, ignore_errors=True)  # an incomplete or damaged model
@@ -256,7 +257,8 @@ class CacheEntry:
     """An entry of the cache."""
 
     kind: str
-    """``models``, ``embeddings``, ``corpora``, ``transformations``, or ``leftovers`` of killed processes."""
+    """``models``, ``checkpoints``, ``embeddings``, ``corpora``, ``transformations``, or ``leftovers`` of killed
+    processes."""
     key: str
     path: Path
     size: int
@@ -270,7 +272,7 @@ class CacheEntry:
 
 
 _FILES = {"corpora": ".json", "transformations": ".npz"}  # kinds of which each entry is one file
-_KINDS = ("models", "embeddings", *_FILES)
+_KINDS = ("models", CHECKPOINTS, "embeddings", *_FILES)
 
 
 def entries(cache: Cache) -> list[CacheEntry]:
@@ -284,6 +286,8 @@ def damage(cache: Cache, entry: CacheEntry) -> str:
     with _access_times_kept(entry.path):
         if entry.kind == "models":
             return damaged_files(entry.path)
+        if entry.kind == CHECKPOINTS:
+            return damaged(entry.path)
         if entry.kind == "corpora":
             return "" if cache.corpus(entry.key) is not None else "its strings are not those of its checksum"
         if entry.kind == "transformations":
@@ -329,9 +333,7 @@ def remove(entry: CacheEntry) -> None:
     except FileNotFoundError:  # removed by another process
         return
     except OSError as error:
-        raise StorageError(
-            f"{entry.path} cannot be removed: {error.strerror}", "It belongs to another user, or the disk is read-only."
-        ) from error
+        raise unwritable(f"{entry.path} cannot be removed", error, "have its owner remove it") from error
 
 
 def _of_kind(cache: Cache, kind: str) -> Iterator[CacheEntry]:
@@ -340,7 +342,7 @@ def _of_kind(cache: Cache, kind: str) -> Iterator[CacheEntry]:
         if path.name.startswith(TEMPORARY):
             yield _entry("leftovers", path.name, path)
         elif path.suffix == _FILES[kind] if kind in _FILES else path.is_dir():  # others are not ours (.DS_Store)
-            for left in sorted(path.glob(f"{TEMPORARY}*")) if kind == "embeddings" else ():
+            for left in sorted(path.glob(f"{TEMPORARY}*")) if kind in ("embeddings", CHECKPOINTS) else ():
                 yield _entry("leftovers", left.name, left)
             with _access_times_kept(path):
                 what, earlier = _what(kind, path), _computation(kind, path) != COMPUTATION
@@ -385,6 +387,8 @@ def _access_times_kept(path: Path) -> Iterator[None]:
 def _what(kind: str, path: Path) -> str:
     if kind == "corpora":
         return "strings of a corpus"
+    if kind == CHECKPOINTS:
+        return "a tuning that was interrupted, or goes on"
     if kind == "transformations":
         try:
             with np.load(path) as arrays:

@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 from mirrorbench.core.errors import DataFormatError, StorageError, UsageError
 from mirrorbench.core.files import TEMPORARY, Leases, again_if_swept, writing
 from mirrorbench.core.identity import COMPUTATION, checksum
+from mirrorbench.core.shown import without_texts
 from mirrorbench.core.specs import EncoderSpec
 from mirrorbench.runs.cells import Cell, computation_of
 from mirrorbench.tasks import Scores
@@ -244,6 +245,9 @@ class ResultStore:
         moved aside, an unreadable file to ``seed-<n>.unreadable.json``.
         """
         arrays = {"ids": np.array(scores.ids), "scores": scores.scores, "gold": scores.gold, **scores.extra}
+        if without_texts():  # an id may be a word, a prediction a name
+            arrays["ids"] = np.array([checksum(str(item))[:16] for item in scores.ids])
+            arrays.pop("predicted", None)
         np.savez_compressed(packed := io.BytesIO(), allow_pickle=False, **arrays)
         files = {PREDICTIONS: packed.getvalue()}
         if scores.submission:
