@@ -209,14 +209,15 @@ def test_what_is_swept_away_under_a_writer_is_written_again(
     store: ResultStore, monkeypatch: pytest.MonkeyPatch, times: int
 ) -> None:
     """Another process took this one for dead while it was suspended, and removed what it had half-written."""
-    swept = []
+    swept, rename = [], os.replace
 
-    def sweep(path: str, mode: int) -> None:
+    def sweep(source: str, target: Path) -> None:
         if len(swept) < times:
-            swept.append(path)
+            swept.append(source)
             store.sweep(cell())
+        rename(source, target)
 
-    monkeypatch.setattr("mirrorbench.core.files.os.chmod", sweep)
+    monkeypatch.setattr("mirrorbench.core.files.os.replace", sweep)
     if times > 1:
         with pytest.raises(StorageError, match=f"Cannot write to {store.root}: No such file"):
             store.write(cell(), result(cell()), SCORES)
