@@ -31,6 +31,7 @@ from mirrorbench.models.batching import (
 from mirrorbench.models.families import (
     check_attention,
     check_complete,
+    check_vocabulary,
     checkpoint_precision,
     keep_precision,
     open_model,
@@ -357,3 +358,16 @@ def lower_casing_tokenizer(path: Path) -> Any:
     lower = {} if (path / "tokenizer.json").is_file() else {"do_lower_case": True}
     with quiet_transformers():
         return AutoTokenizer.from_pretrained(path, local_files_only=True, trust_remote_code=False, **lower)
+
+
+def checked_tokenizer(path: Path) -> Any:
+    """The tokenizer in a directory; one that cannot be opened, or has no vocabulary, is a ``ModelUnavailableError``."""
+    from transformers import AutoTokenizer
+
+    try:
+        with quiet_transformers():
+            tokenizer = AutoTokenizer.from_pretrained(path, local_files_only=True, trust_remote_code=False)
+    except Exception as error:  # damaged files may raise any exception in transformers
+        raise unreadable(path, error) from error
+    check_vocabulary(path, tokenizer)
+    return tokenizer

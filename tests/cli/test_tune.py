@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import io
 import json
+import shutil
 import sys
 from collections.abc import Callable
 from itertools import pairwise
@@ -198,3 +199,20 @@ def test_a_table_is_read_alike_by_tune_and_run(
     written = json.loads((corpus / "enc" / "mirrorbench.json").read_text())
     assert result["cell"]["corpus"]["sha256"] == written["corpus"]["sha256"]
     mirrorbench("run", "-e", spec, "-t", "cats", "--column", "body").assert_fails(2, "Add --corpus FILE")
+
+
+def test_the_tokenizer_is_checked_before_the_texts(
+    mirrorbench: Callable, corpus: Path, random_model: Callable[[str], Path]
+) -> None:
+    (corpus / "broken.txt").write_bytes(b"one\n\xff\n")
+    path = shutil.copytree(random_model("bert"), corpus / "model")
+    for file in path.glob("*token*"):
+        file.unlink()
+    said = mirrorbench("tune", "broken.txt", "-e", "./model", "-o", "enc", "--device", "cpu")
+    said.assert_fails(1, "tokenizer in")
+    assert "UTF-8" not in said.err
+    mirrorbench("tune", "missing.txt", "-e", "./model", "-o", "enc").assert_fails(2, "no file missing.txt")
+    masked = f"{random_model('gpt2')}:span_mask=3,dropout=0"
+    said = mirrorbench("tune", "mine.txt", "-e", masked, "-o", "enc", "--device", "cpu")
+    said.assert_fails(1, "has no mask token, so span_mask cannot be applied")
+    assert "tune " not in said.err.replace("to tune on", "")
