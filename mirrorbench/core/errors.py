@@ -84,6 +84,13 @@ class StorageError(MirrorbenchError):
     """A result or cache entry cannot be written: no space left, no permission."""
 
 
+READ_BACK = "This is a fault of mirrorbench, or of a library's version: report it, with what mirrorbench doctor prints."
+
+
+class ReadBackError(MirrorbenchError):
+    """A model that was written is not read back as it was."""
+
+
 class DeviceError(MirrorbenchError):
     """A GPU failed so that every later call of this process on it fails too; a new process goes on."""
 

@@ -10,6 +10,7 @@ import hashlib
 import os
 import random
 import unicodedata
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
@@ -347,6 +348,26 @@ def find_contamination(texts: Mapping[str, Sequence[str]], corpus: Iterable[str]
         hits = [normalised(text) in known for text in own]
         found[item] = ALL if hits and all(hits) else SOME if any(hits) else NONE
     return Contamination(found)
+
+
+def shared_codes(shared: Mapping[str, Sequence[str]], ids: Sequence[str]) -> NDArray[np.int32]:
+    """What items share with others, as numbers, shape (n, most of an item), -1 for none.
+
+    Args:
+        shared: by id the texts of an item, and what else it may share. What all items have is left out: a score holds
+            given that.
+        ids: the n items.
+    """
+    import numpy as np
+
+    own = [{normalised(text) for text in shared.get(item, ())} for item in ids]
+    count = Counter(text for texts in own for text in texts)
+    codes = {text: code for code, text in enumerate(text for text, n in count.items() if 1 < n < len(ids))}
+    rows = [sorted(codes[text] for text in texts if text in codes) for texts in own]
+    found = np.full((len(ids), max(map(len, rows), default=0)), -1, dtype=np.int32)
+    for row, texts in zip(found, rows, strict=True):
+        row[: len(texts)] = texts
+    return found
 
 
 def normalised(text: str) -> str:

@@ -28,7 +28,6 @@ from zipfile import BadZipFile
 import numpy as np
 from numpy.typing import NDArray
 
-from mirrorbench.core.errors import StorageError
 from mirrorbench.core.files import (
     TEMPORARY,
     Leases,
@@ -38,6 +37,7 @@ from mirrorbench.core.files import (
     damaged_files,
     sync_folder,
     sync_tree,
+    unwritable,
     write_checksums,
     writing,
 )
@@ -83,15 +83,14 @@ class Cache:
 
     def _write_model(self, key: str, transformer: Transformer, description: dict[str, Any]) -> Path:
         target = self.root / "models" / key
-        problem = f"the tuned model cannot be written to {target.parent}"
-        hint = "Free some space, or name another folder: MIRRORBENCH_CACHE=DIR"
-        with building(target, f"{TEMPORARY}{key}-", problem, hint) as folder:
+        problem, another = f"the tuned model cannot be written to {target.parent}", "set MIRRORBENCH_CACHE=FOLDER"
+        with building(target, f"{TEMPORARY}{key}-", problem, another) as folder:
             transformer.save(folder)
+            transformer.check_saved(folder)
             text = json.dumps(description, indent=2, ensure_ascii=False)
             (folder / "mirrorbench.json").write_text(text, encoding="utf-8")
             write_checksums(folder)
             sync_tree(folder)
-            folder.chmod(0o755)
             if self.model(key):  # another process has stored the same model, which may be in use
                 return target
             shutil.rmtree(target, ignore_errors=True)  # an incomplete or damaged model
@@ -318,9 +317,7 @@ def remove(entry: CacheEntry) -> None:
     except FileNotFoundError:  # removed by another process
         return
     except OSError as error:
-        raise StorageError(
-            f"{entry.path} cannot be removed: {error.strerror}", "It belongs to another user, or the disk is read-only."
-        ) from error
+        raise unwritable(f"{entry.path} cannot be removed", error, "have its owner remove it") from error
 
 
 def _of_kind(cache: Cache, kind: str) -> Iterator[CacheEntry]:

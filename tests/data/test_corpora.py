@@ -31,6 +31,7 @@ from mirrorbench.data.corpora import (
     find_contamination,
     normalised,
     read_corpus,
+    shared_codes,
 )
 from mirrorbench.data.importing import import_folder
 from mirrorbench.data.store import DataStore
@@ -419,3 +420,26 @@ def test_a_third_to_a_half_of_sts12_to_15_was_tuned_on(real_store: DataStore, pl
         assert 1 / 3 < shares[name] < 0.55
     assert shares["stsb"] < 0.2
     assert shares["sickr"] < 0.01
+
+
+def test_codes_of_what_items_share() -> None:
+    """Items have a code in common exactly where they have a text in common, as texts are compared."""
+    texts = {
+        "a": ("Cat", "dog"),
+        "b": ("dog", "bird"),
+        "c": ("ｃａｔ", "fish"),
+        "d": ("ant",),
+        "e": ("cat", "dog", "cat"),
+    }
+    ids = ["e", "d", "c", "b", "a", "of no text"]
+    codes = shared_codes(texts, ids)
+    assert codes.shape == (6, 2)
+    assert codes.dtype == np.int32
+    own = {item: {normalised(text) for text in texts.get(item, ())} for item in ids}
+    for i, one in enumerate(ids):
+        for j, other in enumerate(ids):
+            if i != j:
+                assert bool({*codes[i]} & {*codes[j]} - {-1}) == bool(own[one] & own[other])
+    assert codes[1].tolist() == codes[5].tolist() == [-1, -1]
+    assert shared_codes({"a": ("x",), "b": ("x", "y")}, ["a", "b"]).shape == (2, 0)  # all have it: it is given
+    assert shared_codes({}, ["a"]).shape == (1, 0)

@@ -208,6 +208,8 @@ def test_which_test_items_were_tuned_on_is_stored(bench: Bench, bert: str) -> No
             assert arrays["overlap"].tolist() == flags
         with np.load(paths["base"].with_suffix(".npz")) as arrays:
             assert "overlap" not in arrays
+            if name == "dogs":  # two pairs hold "a dog"
+                assert arrays["shared"].tolist() == [[0], [0], [-1]]
     assert {r.cell_id for r in outcome.results if r.overlap is None} == before
     assert {r.cell_id for r in outcome.results} == {cell.id for cell in bench.plan(*specs).cells}
 

@@ -53,7 +53,8 @@ def parse_biosyn(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[
             if not all(parts) or not ids:
                 raise row.error("an empty mention, or no id")
             if row.values["ids"].strip().lower() != _NO_ID:  # a mention without a concept is no item
-                mentions.append(Mention(f"{PurePosixPath(name).stem}/{row.line}", parts, ids))
+                document = PurePosixPath(name).stem
+                mentions.append(Mention(f"{document}/{row.line}", parts, ids, document))
     return [_linking(mentions, names, path)]
 
 
