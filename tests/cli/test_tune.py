@@ -178,7 +178,7 @@ def test_no_text_steers_the_terminal_and_one_switch_leaves_all_out(
     said = mirrorbench("--no-texts", *asked, "--force").assert_works("alignment")
     assert "of a corpus" not in said.out + said.err
     (corpus / "mixed.txt").write_text("a secret||another\nsecret alone\n")
-    said = mirrorbench("--no-texts", "tune", "mixed.txt", "-o", "x").assert_fails(2, "(a text of 12 characters)")
+    said = mirrorbench("--no-texts", "tune", "mixed.txt", "-e", asked[3], "-o", "x").assert_fails(2, "(a text of 12 characters)")
     assert "secret" not in said.err
     assert not [
         file for file in (corpus / "enc").rglob("*") if file.is_file() and b"a corpus about" in file.read_bytes()
