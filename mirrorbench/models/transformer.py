@@ -355,11 +355,10 @@ def lower_casing_tokenizer(path: Path) -> Any:
     return read_tokenizer(path, **({} if (path / "tokenizer.json").is_file() else {"do_lower_case": True}))
 
 
-def checked_tokenizer(path: Path) -> Any:
-    """The tokenizer in a directory; one that cannot be opened, or has no vocabulary, is a ``ModelUnavailableError``."""
+def check_tokenizer(path: Path) -> None:
+    """Raise where the tokenizer in a directory cannot be opened, or has no vocabulary."""
     try:
         tokenizer = read_tokenizer(path)
     except Exception as error:  # damaged files may raise any exception in transformers
         raise unreadable(path, error) from error
     check_vocabulary(path, tokenizer)
-    return tokenizer

@@ -22,7 +22,7 @@ from mirrorbench.models.backbones import locate
 from mirrorbench.models.families import family
 from mirrorbench.models.pooling import Pooling
 from mirrorbench.models.transformations import DIMS, Taken, TransformedEncoder, split_post
-from mirrorbench.models.transformer import checked_tokenizer
+from mirrorbench.models.transformer import check_tokenizer
 from mirrorbench.runs.cells import Cell, CorpusRef
 from mirrorbench.runs.plan import Planner, Request
 from mirrorbench.texts.export import (
@@ -35,7 +35,6 @@ from mirrorbench.texts.export import (
 from mirrorbench.texts.reading import TuningTexts, read_tuning_texts
 from mirrorbench.texts.reopening import Sample
 from mirrorbench.training.held_out import MEASURES, positive_pairs
-from mirrorbench.training.loop import check_masks
 from mirrorbench.training.progress import Progress, Trajectory
 from mirrorbench.training.recipes import Recipe
 
@@ -134,8 +133,7 @@ def plan_tuning(
     resolve_method(spec, level, None, plugins)  # finds errors in the spec before a large file is read
     if isinstance(texts, str | Path):
         read_rows(str(texts), columns)  # finds that it is not there before a model is fetched
-    path = locate(spec, "en", workspace.offline)
-    tokenizer = checked_tokenizer(path)
+    check_tokenizer(locate(spec, "en", workspace.offline))
     # A named method other than ``pairs`` gets the lines as they are.
     read = read_tuning_texts(texts, columns, held_out, seed, raw=spec.method not in ("", PAIRS))
     workspace.reporter.note(f"{texts if isinstance(texts, str | Path) else read.name}: {read.summary}")
@@ -148,7 +146,6 @@ def plan_tuning(
     assert pooling is not None  # a backbone with a tuning method has all three
     assert model.recipe is not None
     assert model.corpus is not None
-    check_masks(tokenizer, path, model.recipe)
     _check_adapter(spec, model.recipe, merge)
     check_exportable(spec, pooling, model.path is not None and family(model.path).half)
     alone = bool(model.recipe.lora) and not merge

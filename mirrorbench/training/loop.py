@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -111,16 +110,6 @@ def batches(
         yield from (rows.ravel() for rows in np.array_split(order, min(-(-n // size), most)))
 
 
-def check_masks(tokenizer: Any, path: Path, recipe: Recipe) -> None:
-    """A ``TuningError`` where a recipe masks, and the tokenizer has no mask token."""
-    masking = [name for name, rate in recipe.augment if "mask" in name and rate]
-    if masking and not tokenizer.mask_token:
-        raise TuningError(
-            f"{path.name}'s tokenizer has no mask token, so {masking[0]} cannot be applied",
-            f"Add {masking[0]}=0 to the encoder spec.",
-        )
-
-
 def tune_backbone(
     transformer: Transformer, texts: Sequence[str], recipe: Recipe, seed: int, augmentations: dict[str, Augmentation],
     protocol: str = "paper", precision: str = "fp32", advance: Callable[[int], None] = lambda n: None,
@@ -135,7 +124,12 @@ def tune_backbone(
     """
     if len(texts) < 2:
         raise TuningError(f"a corpus of {len(texts)} distinct strings cannot be tuned on", "It needs at least two.")
-    check_masks(transformer.tokenizer, transformer.path, recipe)
+    masking = [name for name, rate in recipe.augment if "mask" in name and rate]
+    if masking and not transformer.tokenizer.mask_token:
+        raise TuningError(
+            f"{transformer.path.name}'s tokenizer has no mask token, so {masking[0]} cannot be applied",
+            f"Add {masking[0]}=0 to the encoder spec.",
+        )
     started = time.perf_counter()
     rng, device = np.random.default_rng(seed), transformer.device
     maker = PairMaker(recipe, rng, transformer.tokenizer.mask_token or "", protocol, augmentations)

@@ -177,8 +177,10 @@ def test_no_text_steers_the_terminal_and_one_switch_leaves_all_out(
     assert not set("\x1b\u202e") & set(said.out + said.err)
     said = mirrorbench("--no-texts", *asked, "--force").assert_works("alignment")
     assert "of a corpus" not in said.out + said.err
-    (corpus / "mixed.txt").write_text("a secret||another\nsecret alone\n")
-    said = mirrorbench("--no-texts", "tune", "mixed.txt", "-e", asked[3], "-o", "x").assert_fails(2, "(a text of 12 characters)")
+    (corpus / "mixed.txt").write_text("a secret||b\na secret||c\nsecret alone\n")
+    said = mirrorbench("--no-texts", "tune", "mixed.txt", "-e", asked[3], "-o", "x").assert_fails(
+        2, "(a text of 12 characters)"
+    )
     assert "secret" not in said.err
     assert not [
         file for file in (corpus / "enc").rglob("*") if file.is_file() and b"a corpus about" in file.read_bytes()
@@ -212,7 +214,3 @@ def test_the_tokenizer_is_checked_before_the_texts(
     said.assert_fails(1, "tokenizer in")
     assert "UTF-8" not in said.err
     mirrorbench("tune", "missing.txt", "-e", "./model", "-o", "enc").assert_fails(2, "no file missing.txt")
-    masked = f"{random_model('gpt2')}:span_mask=3,dropout=0"
-    said = mirrorbench("tune", "mine.txt", "-e", masked, "-o", "enc", "--device", "cpu")
-    said.assert_fails(1, "has no mask token, so span_mask cannot be applied")
-    assert "tune " not in said.err.replace("to tune on", "")
