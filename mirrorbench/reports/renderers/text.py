@@ -127,7 +127,7 @@ def _said(verdict: Verdict, show: Callable[[float], str]) -> tuple[str, str]:
     sign = "+" if verdict.difference > 0 else ""
     interval = f" [{', '.join(map(show, verdict.interval))}]" if verdict.interval else ""
     p, corrected = (p_words(value, verdict.bound) for value in (verdict.p or 0.0, verdict.corrected))
-    rest = f", corrected {corrected}" if verdict.corrected != verdict.p else ""
+    rest = f", corrected {corrected.removeprefix('= ')}" if verdict.corrected != verdict.p else ""
     return f"{sign}{show(verdict.difference)}{interval}", f" (p {p}{rest})"
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from mirrorbench.core.errors import UsageError
 from mirrorbench.reports.statistics import PairedTest
-from mirrorbench.reports.statistics.comparisons import Comparison, Comparisons, Row
+from mirrorbench.reports.statistics.comparisons import Comparison, Comparisons, RowKey
 from mirrorbench.reports.statistics.items import ItemScores
 from mirrorbench.reports.statistics.resampling import LEVEL, RESAMPLES, corrected, enough
 from mirrorbench.runs.results import Result
@@ -80,7 +80,7 @@ def compare_encoders(
     for name, side in (("A", 0), ("B", 1)):
         if only := [task for task, both in pairs.items() if both[side] and not both[1 - side]]:
             notes.append(f"only {name} has: {', '.join(only)}")
-    items: dict[tuple[Row, str], list[ItemScores]] = {}
+    items: dict[tuple[RowKey, str], list[ItemScores]] = {}
     for task in shared:
         read = [[entry.items(plugins) for entry in side] for side in pairs[task]]
         if any(found is None for side in read for found in side):
