@@ -232,6 +232,11 @@ def check_complete(path: Path, config: Any, tokenizer: Any, missing: set[str]) -
             "of characters, images or sounds are not read",
             "Read it as sentence-transformers does, if that can: sbert:path=DIRECTORY",
         )
+    check_vocabulary(path, tokenizer)
+
+
+def check_vocabulary(path: Path, tokenizer: Any) -> None:
+    """Raise where a tokenizer has no vocabulary."""
     if len(tokenizer.get_vocab()) <= len(tokenizer.all_special_tokens):
         raise ModelUnavailableError(
             f"the tokenizer in {path} has no vocabulary; its files are missing",

@@ -43,6 +43,8 @@ class EncoderLoader:
         enter_gpu(workspace.torch_device, workspace.share)
         self.workspace = workspace
         self._systems: dict[tuple[EncoderSpec, Path | None, str], Encoder] = {}
+        self.from_cache: set[str] = set()
+        """Keys of the tuned models that were taken from the cache."""
 
     def system(self, spec: EncoderSpec, path: Path | None, precision: str) -> Encoder:
         """An encoder system, or what a method makes of the backbone in ``path`` instead of tuning it.
@@ -132,6 +134,7 @@ class EncoderLoader:
         cache = self.workspace.cache
         if not (path := cache.model(model.key)):
             return None
+        self.from_cache.add(model.key)
         shutil.rmtree(self._checkpoint(model), ignore_errors=True)  # whoever stored the model may have been killed then
         adapter = bool(model.recipe and model.recipe.lora)
         # An adapter's backbone may be elsewhere than when it was stored.
