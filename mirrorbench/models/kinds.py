@@ -47,6 +47,8 @@ class Kind:
     """Whether all layers have states of one shape, so that they can be averaged."""
     drops: bool = True
     """Whether two passes in training mode differ; tried where it is planned."""
+    trains: bool = True
+    """Whether it reads texts in training mode (Reformer: whole chunks alone); tried where it is planned."""
     halves: tuple[str, ...] = HALVES
     """The half precisions whose numbers are finite and near those in fp32."""
 
@@ -56,7 +58,7 @@ AS_BERT = Kind()
 
 
 def kind_of(transformer: Transformer) -> Kind:
-    """The kind of a model in memory, by ten passes over at most 17 tokens; ``drops`` is not tried.
+    """The kind of a model in memory, by ten passes over at most 17 tokens; ``drops`` and ``trains`` are not tried.
 
     Raises:
         ModelUnavailableError: the model does not give each token of a text a state.
@@ -81,7 +83,11 @@ def kind_of(transformer: Transformer) -> Kind:
 
 
 def drops(transformer: Transformer) -> bool:
-    """Whether two passes in training mode differ."""
+    """Whether two passes in training mode differ.
+
+    Raises:
+        ModelUnavailableError: the model does not read such a text in training mode.
+    """
     text, _ = _texts(transformer)
     with _trying(transformer):
         transformer.model.train()

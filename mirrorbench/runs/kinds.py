@@ -72,10 +72,28 @@ def _by_first_layers(path: Path) -> Kind:
 
     for configure in (with_dropout, _shorten):
         with suppress(MirrorbenchError):  # some have no fewer layers, or take no dropout
-            transformer = opened(configure)
-            return replace(kind_of(transformer), drops=configure is with_dropout and drops(transformer))
-    transformer = opened(None)
-    return replace(kind_of(transformer), drops=drops(transformer))
+            kind = _in_training(opened(configure))
+            return kind if configure is with_dropout else replace(kind, drops=False)
+    return _in_training(opened(None))
+
+
+def _in_training(transformer: Transformer) -> Kind:
+    kind = kind_of(transformer)
+    try:
+        return replace(kind, drops=drops(transformer))
+    except ModelUnavailableError:
+        return replace(kind, trains=False)
+
+
+def first_layers(path: Path) -> Transformer:
+    """The first layers of the backbone in a folder, on the processor; all of them where it has no fewer."""
+    import torch
+
+    from mirrorbench.models.transformer import load_transformer
+
+    with suppress(MirrorbenchError):
+        return load_transformer(base_folder(path), torch.device("cpu"), _shorten)
+    return load_transformer(base_folder(path), torch.device("cpu"))
 
 
 def _shorten(config: Any) -> None:

@@ -258,6 +258,10 @@ def check_runs(spec: EncoderSpec, recipe: Recipe, family: Family, tunes: bool, s
         if recipe.gradient_checkpointing and not can_checkpoint(settings):
             problems.append(f"transformers has no gradient checkpointing for models of type {settings['model_type']}")
             other["gradient_checkpointing"] = ""
+    if tunes and not kind.trains:
+        problem = "in training mode transformers reads texts of some lengths only by models of type"
+        untuned = replace(spec, method="base", params=())
+        raise TuningError(f"{spec} cannot run: {problem} {settings.get('model_type')}", f"Write {untuned}")
     if problems:
         params = {key: value for key, value in {**dict(spec.params), **other}.items() if value != ""}
         error = UsageError if other.keys() & dict(spec.params).keys() else TuningError

@@ -12,7 +12,6 @@ import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +19,6 @@ from mirrorbench.core.errors import MirrorbenchError, StorageError, UsageError
 from mirrorbench.core.files import beside, sync_folder, sync_tree, unwritable
 from mirrorbench.models.adapters import is_adapted
 from mirrorbench.models.backbones import ADAPTER, BACKBONES, DESCRIPTION, EMBEDDED
-from mirrorbench.models.opening import read_sentence_transformer
 from mirrorbench.models.pooling import Pooling, parse_layers
 from mirrorbench.models.prompts import prefix
 from mirrorbench.models.transformations import STORED, Affine, split_post
@@ -186,25 +184,9 @@ def write_encoder(
         (folder / path).mkdir()
         if weights:
             save_file(weights, folder / path / "model.safetensors")
-
-    def write(name: str) -> None:
-        text = json.dumps(files[name], indent=2, ensure_ascii=False)
+    for name, content in files.items():
+        text = json.dumps(content, indent=2, ensure_ascii=False)
         (folder / name).write_text(f"{text}\n", encoding="utf-8")
-
-    for name in files:
-        write(name)
-    if transformer.half and not _opens_decoder(folder, transformer):
-        of_theirs = "sentence_bert_config.json"
-        files[of_theirs] = {key: value for key, value in files[of_theirs].items() if key not in _OF_ENCODER}
-        write(of_theirs)
-
-
-def _opens_decoder(folder: Path, transformer: Transformer) -> bool:
-    """Whether sentence-transformers opens an encoder with its decoder, as transformers does; not where it knows how."""
-    if find_spec("sentence_transformers") is None:
-        return True
-    opened = read_sentence_transformer(folder, "cpu")[0]
-    return type(opened.auto_model) is type(transformer.whole)
 
 
 def _length(transformer: Transformer, pooling: Pooling) -> int:

@@ -6,12 +6,13 @@ import html
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 import mirrorbench
-from mirrorbench.core.errors import MirrorbenchError, UsageError, unknown_name
+from mirrorbench.core.errors import MirrorbenchError, ReadBackError, UsageError, unknown_name
 from mirrorbench.core.identity import checksum
 from mirrorbench.core.shown import without_texts
 from mirrorbench.core.specs import LEVELS, EncoderSpec
@@ -19,10 +20,12 @@ from mirrorbench.data.corpora import Corpus, GeneratedCorpus
 from mirrorbench.data.rows import read_rows
 from mirrorbench.models.adapters import merge_adapter
 from mirrorbench.models.backbones import locate
+from mirrorbench.models.encoder import TransformerEncoder
 from mirrorbench.models.pooling import Pooling
 from mirrorbench.models.transformations import DIMS, Taken, TransformedEncoder, split_post
-from mirrorbench.models.transformer import check_tokenizer
+from mirrorbench.models.transformer import Transformer, check_tokenizer
 from mirrorbench.runs.cells import Cell, CorpusRef
+from mirrorbench.runs.kinds import first_layers
 from mirrorbench.runs.plan import Planner, Request
 from mirrorbench.texts.export import (
     check_exportable,
@@ -40,7 +43,6 @@ from mirrorbench.training.recipes import Recipe
 if TYPE_CHECKING:
     from mirrorbench.core.inputs import Encoder
     from mirrorbench.core.plugins import Plugins
-    from mirrorbench.models.encoder import TransformerEncoder
     from mirrorbench.runs.cells import ModelRef
     from mirrorbench.runs.workspace import Workspace
 
@@ -146,7 +148,9 @@ def plan_tuning(
     assert model.recipe is not None
     assert model.corpus is not None
     _check_adapter(spec, model.recipe, merge)
-    check_exportable(spec, pooling, model.path is not None and planner.family(model.path).half)
+    if half := model.path is not None and planner.family(model.path).half:
+        _check_opened(spec, first_layers(model.path), read)
+    check_exportable(spec, pooling, half)
     if model.kind.pads:
         workspace.reporter.note(
             f"{spec} reads padding: other libraries compute its vectors from one text at a time (batch_size=1)"
@@ -227,6 +231,22 @@ def _check_adapter(spec: EncoderSpec, recipe: Recipe, merge: bool) -> None:
     if recipe.lora and recipe.attention and not merge:
         told = "an adapter cannot say that its backbone reads in both directions"
         raise UsageError(f"{spec}: {told}", "Add --merge, which writes a whole model.")
+
+
+def _check_opened(spec: EncoderSpec, transformer: Transformer, read: TuningTexts) -> None:
+    """Raise where other libraries do not open the encoder of such a model with a decoder; some of them alone."""
+    pooling = Pooling("mean")
+    sample = Sample.of(TransformerEncoder(transformer, pooling), None, [line[0] for line in read.train[:100]])
+    with TemporaryDirectory() as folder:
+        write_encoder(Path(folder), transformer, pooling, {})
+        try:
+            sample.check(Path(folder))
+        except ReadBackError as error:
+            kind, reason = transformer.model.config.model_type, error.message.partition(": ")[2]
+            raise UsageError(
+                f"{spec}: the encoder of a {kind} model cannot be exported, since {reason}",
+                f"Without a directory it is tuned and measured: mirrorbench run -e {spec} --corpus FILE",
+            ) from error
 
 
 def _trajectory(

@@ -42,8 +42,8 @@ class Dropout:
         for name, module in model.named_modules():
             if isinstance(module, kind):
                 module.p = float(rate)
-            # Dropout classes that are none of torch's (older DeBERTa) would keep their own rate.
-            elif "dropout" in type(module).__name__.lower():
+            # Dropout classes that are none of torch's (older DeBERTa) would keep their own rate; SqueezeBERT's holds one.
+            elif "dropout" in type(module).__name__.lower() and not any(isinstance(m, kind) for m in module.modules()):
                 raise TuningError(
                     f"{type(model).__name__} has a dropout of its own kind at {name} ({type(module).__name__}); "
                     f"its rate cannot be set to {rate:g}"
@@ -57,10 +57,11 @@ def _drops(model: Any) -> bool:
 
     if not hasattr(model, "config"):
         return False
-    ids = torch.arange(1, 9, device=model.device)[None]
+    device = next(model.parameters()).device
+    ids = torch.arange(1, 9, device=device)[None]
     halves = {weight.dtype for weight in model.parameters()} - {torch.float32}  # a frozen backbone's
     half = halves.pop() if halves else None
-    with torch.no_grad(), torch.random.fork_rng(), torch.autocast(model.device.type, half, enabled=half is not None):
+    with torch.no_grad(), torch.random.fork_rng(), torch.autocast(device.type, half, enabled=half is not None):
         model.train()
         one, other = (model(input_ids=ids).last_hidden_state for _ in range(2))
     return not torch.equal(one, other)
