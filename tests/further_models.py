@@ -47,7 +47,9 @@ _CHANGES: dict[str, dict[str, Any]] = {
     "modernbert-decoder": {"pad_token_id": 0},
     "reformer": {"axial_pos_embds": False, "attn_layers": ["local", "lsh"], "num_buckets": 4, "attention_head_size": 8,
                  "is_decoder": False, "local_attn_chunk_length": 8, "lsh_attn_chunk_length": 8},
+    "recurrent_gemma": {"num_hidden_layers": 3},
     "squeezebert": {"embedding_size": 32},
+    "xmod": {"languages": ["en_XX"], "default_language": "en_XX"},
 }  # fmt: skip
 FURTHER = (
     "afmoe", "apertus", "arcee", "bamba", "bert-generation", "big_bird", "bigbird_pegasus", "biogpt", "bitnet",

@@ -128,6 +128,8 @@ def open_model(path: Path, config: Any, **options: Any) -> tuple[Any, Any, set[s
     """
     if half := encoder_class(config):
         config.is_encoder_decoder = False
+    for part in parts(config):
+        part.use_cache = False  # of earlier tokens, which only writing texts needs; xLSTM's breaks reading them
     model, report = read_weights(path, half or "AutoModel", config=config, output_loading_info=True, **options)
     missing = set(report["missing_keys"])
     part = reader(model, config)

@@ -97,14 +97,13 @@ def first_layers(path: Path) -> Transformer:
 
 
 def _shorten(config: Any) -> None:
-    """Leave a configuration few layers, which need no cache of earlier texts."""
+    """Leave a configuration few layers."""
     from mirrorbench.models.families import parts
 
     for part in parts(config):
         layers = getattr(part, "num_hidden_layers", None)
         if not isinstance(layers, int) or layers <= _LAYERS:
             continue
-        part.use_cache = False
         for key, value in vars(part).items():
             if isinstance(value, list) and len(value) == layers:
                 setattr(part, key, value[:_LAYERS])

@@ -13,6 +13,7 @@ from mirrorbench.core.specs import EncoderSpec, Value
 from mirrorbench.data.cardfile import builtin_suites
 from mirrorbench.models import backbones
 from mirrorbench.models.families import PLAIN, Family, can_checkpoint
+from mirrorbench.models.kinds import Kind
 from mirrorbench.models.pooling import parse_layers
 from mirrorbench.models.prompts import READ
 from mirrorbench.models.transformations import CORPUS_KEYS, POST_KEYS, split_post
@@ -225,9 +226,11 @@ def check_runs(spec: EncoderSpec, recipe: Recipe, family: Family, tunes: bool, s
         UsageError: a key of the spec is wrong for this model.
         TuningError: the method is.
     """
+    kind = family.kind
+    if tunes:
+        _check_trains(spec, kind, settings)
     problems: list[str] = []
     other: dict[str, Value] = {}
-    kind = family.kind
     heeds = kind.causal and family.attends
     if kind.causal and recipe.pooling == "cls" and not (recipe.attention and heeds):
         problems.append("pooling=cls reads the first token, which has the same vector in every text of a causal model")
@@ -258,14 +261,17 @@ def check_runs(spec: EncoderSpec, recipe: Recipe, family: Family, tunes: bool, s
         if recipe.gradient_checkpointing and not can_checkpoint(settings):
             problems.append(f"transformers has no gradient checkpointing for models of type {settings['model_type']}")
             other["gradient_checkpointing"] = ""
-    if tunes and not kind.trains:
-        problem = "in training mode transformers reads texts of some lengths only by models of type"
-        untuned = replace(spec, method="base", params=())
-        raise TuningError(f"{spec} cannot run: {problem} {settings.get('model_type')}", f"Write {untuned}")
     if problems:
         params = {key: value for key, value in {**dict(spec.params), **other}.items() if value != ""}
         error = UsageError if other.keys() & dict(spec.params).keys() else TuningError
         raise error(f"{spec} cannot run: {'; '.join(problems)}", f"Write {replace(spec, params=tuple(params.items()))}")
+
+
+def _check_trains(spec: EncoderSpec, kind: Kind, settings: Mapping[str, Any]) -> None:
+    if not kind.trains:
+        problem = "in training mode transformers reads texts of some lengths only by models of type"
+        untuned = replace(spec, method="base", params=())
+        raise TuningError(f"{spec} cannot run: {problem} {settings.get('model_type')}", f"Write {untuned}")
 
 
 def check_spec(spec: EncoderSpec, protocol: str, plugins: Plugins) -> None:

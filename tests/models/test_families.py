@@ -129,7 +129,11 @@ def cell(path: Path, rest: str, folder: Path, working: set[str]) -> str:
         said = f"{error.message}. {error.hint}".replace(str(path), "MODEL")
         if other in working:
             return said
-        found = vectors(other, folder)
+        try:
+            found = vectors(other, folder)
+        except UsageError as another:  # what is wrong with the model is said before what is wrong with its directory
+            runs(re.findall(r"mirrorbench run -e (\S+) --corpus FILE$", another.hint)[0], folder)
+            return said
     assert min(np.abs(one - other).max() for one, other in combinations(found, 2)) > 1e-3, "constant vectors"
     return said
 

@@ -42,7 +42,7 @@ class Dropout:
         for name, module in model.named_modules():
             if isinstance(module, kind):
                 module.p = float(rate)
-            # Dropout classes that are none of torch's (older DeBERTa) would keep their own rate; SqueezeBERT's holds one.
+            # Dropout classes that are none of torch's (older DeBERTa) would keep their own rate; SqueezeBERT's has one.
             elif "dropout" in type(module).__name__.lower() and not any(isinstance(m, kind) for m in module.modules()):
                 raise TuningError(
                     f"{type(model).__name__} has a dropout of its own kind at {name} ({type(module).__name__}); "
