@@ -13,7 +13,6 @@ from mirrorbench.core.specs import EncoderSpec, Value
 from mirrorbench.data.cardfile import builtin_suites
 from mirrorbench.models import backbones
 from mirrorbench.models.families import PLAIN, Family, can_checkpoint
-from mirrorbench.models.kinds import Kind
 from mirrorbench.models.pooling import parse_layers
 from mirrorbench.models.prompts import READ
 from mirrorbench.models.transformations import CORPUS_KEYS, POST_KEYS, split_post
@@ -227,8 +226,7 @@ def check_runs(spec: EncoderSpec, recipe: Recipe, family: Family, tunes: bool, s
         TuningError: the method is.
     """
     kind = family.kind
-    if tunes:
-        _check_trains(spec, kind, settings)
+    _check_trains(spec, kind.trains or not tunes, settings)
     problems: list[str] = []
     other: dict[str, Value] = {}
     heeds = kind.causal and family.attends
@@ -267,8 +265,8 @@ def check_runs(spec: EncoderSpec, recipe: Recipe, family: Family, tunes: bool, s
         raise error(f"{spec} cannot run: {'; '.join(problems)}", f"Write {replace(spec, params=tuple(params.items()))}")
 
 
-def _check_trains(spec: EncoderSpec, kind: Kind, settings: Mapping[str, Any]) -> None:
-    if not kind.trains:
+def _check_trains(spec: EncoderSpec, trains: bool, settings: Mapping[str, Any]) -> None:
+    if not trains:
         problem = "in training mode transformers reads texts of some lengths only by models of type"
         untuned = replace(spec, method="base", params=())
         raise TuningError(f"{spec} cannot run: {problem} {settings.get('model_type')}", f"Write {untuned}")
