@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
+from mirrorbench.core import checksums
 from mirrorbench.core.errors import ModelUnavailableError, PluginError, UsageError, unknown_name
 from mirrorbench.core.hooks import Register, hookimpl
 from mirrorbench.core.identity import digest
@@ -167,7 +168,7 @@ def sentence_transformer(path: Path, context: EncoderContext, prompt: str | None
     """
     # What stands before texts is handed on, what stands around them is not known there.
     before = prompt.removesuffix(TEXT) if prompt and prompt.endswith(TEXT) and prompt.count(TEXT) == 1 else ""
-    around = "" if before else prompt
+    around, files = "" if before else prompt, directory_checksum(path)
 
     def load() -> Callable[[list[TextInput]], Array]:
         import torch
@@ -175,7 +176,9 @@ def sentence_transformer(path: Path, context: EncoderContext, prompt: str | None
         from mirrorbench.core.devices import autocast, kind
         from mirrorbench.models import batching
 
-        model, device = _load_sentence_transformer(path, context.device), torch.device(context.device)
+        device = torch.device(context.device)
+        with checksums.unchanged(lambda: _model_files(path), files, str(path)):
+            model = _load_sentence_transformer(path, context.device)
         sort = kind(device)
         limit = model.get_max_seq_length() or MOST_TOKENS
 
@@ -201,7 +204,6 @@ def sentence_transformer(path: Path, context: EncoderContext, prompt: str | None
 
         return encode
 
-    files = directory_checksum(path)
     return LazyEncoder(files if prompt is None else digest({"files": files, "prompt": prompt}), load)
 
 
@@ -230,8 +232,12 @@ _IGNORED = {"README.md", "onnx", "openvino", ".git", ".gitattributes", ".cache"}
 
 def directory_checksum(path: Path) -> str:
     """SHA-256 of all files below a model directory, except documentation and other weight formats."""
+    return checksums.content(_model_files(path))
+
+
+def _model_files(path: Path) -> list[tuple[str, Path]]:
     named = ((file.relative_to(path), file) for file in sorted(path.rglob("*")) if file.is_file())
-    return backbones.file_hash((name.as_posix(), file) for name, file in named if _IGNORED.isdisjoint(name.parts))
+    return [(name.as_posix(), file) for name, file in named if _IGNORED.isdisjoint(name.parts)]
 
 
 def create_sapbert(spec: EncoderSpec, context: EncoderContext) -> LazyEncoder:
@@ -255,11 +261,13 @@ def pooled_backbone(directory: Path, pooling: Pooling, context: EncoderContext) 
         from mirrorbench.models.encoder import TransformerEncoder
         from mirrorbench.models.transformer import load_transformer
 
-        transformer = load_transformer(directory, torch.device(context.device), poolings=context.poolings)
+        with backbones.unchanged(directory, weights):
+            transformer = load_transformer(directory, torch.device(context.device), poolings=context.poolings)
         return TransformerEncoder(transformer, pooling, context.precision).encode
 
     read = [pooling.mode, pooling.max_length, *([pooling.prompt] if pooling.prompt else [])]
-    identity = {"weights": backbones.fingerprint(directory), "readout": read}
+    weights = backbones.fingerprint(directory)
+    identity = {"weights": weights, "readout": read}
     return LazyEncoder(digest(identity), load, pooling)
 
 

@@ -16,7 +16,8 @@ import pytest
 
 from mirrorbench.core import files
 from mirrorbench.core.errors import StorageError
-from mirrorbench.core.files import CHECKSUMS, UNWRITTEN, Leases, WriteBehind, damaged_files, write_checksums
+from mirrorbench.core.checksums import CHECKSUMS, damaged_files, write_checksums
+from mirrorbench.core.files import UNWRITTEN, Leases, WriteBehind
 
 HOLDER = """
 import socket, sys, time

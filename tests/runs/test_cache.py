@@ -117,7 +117,7 @@ def test_a_model_that_is_swept_away_under_its_writer_is_written_again(
             cache.sweep_model("key")
         synced.append(folder)
 
-    monkeypatch.setattr("mirrorbench.runs.cache.sync_tree", sweep)
+    monkeypatch.setattr("mirrorbench.core.checksums.sync_tree", sweep)
     path = cache.save_model("key", transformer, {"n": 1})
     assert len(set(synced)) == 2
     assert load_transformer(path, torch.device("cpu")).n_parameters == transformer.n_parameters
