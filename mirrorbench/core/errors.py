@@ -84,6 +84,10 @@ class StorageError(MirrorbenchError):
     """A result or cache entry cannot be written: no space left, no permission."""
 
 
+class DeviceMemoryError(MirrorbenchError):
+    """A device has no memory left for the smallest part of some work; another device may have."""
+
+
 class DeviceError(MirrorbenchError):
     """A GPU failed so that every later call of this process on it fails too; a new process goes on."""
 

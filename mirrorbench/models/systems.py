@@ -25,12 +25,14 @@ import msgspec
 import numpy as np
 
 from mirrorbench.core import checksums
+from mirrorbench.core.devices import out_of_memory
 from mirrorbench.core.errors import ModelUnavailableError, PluginError, UsageError, unknown_name
 from mirrorbench.core.hooks import Register, hookimpl
 from mirrorbench.core.identity import digest
 from mirrorbench.core.inputs import Encoder, as_inputs, check_vectors
 from mirrorbench.core.specs import EncoderSpec
 from mirrorbench.models import backbones
+from mirrorbench.models.families import unreadable
 from mirrorbench.models.pooling import DEFAULT_MAX_LENGTH, POOLINGS, Pooling, PoolingFunction
 from mirrorbench.models.prompts import TEXT, template
 
@@ -221,6 +223,8 @@ def _load_sentence_transformer(path: Path, device: str) -> Any:
         with quiet_transformers():
             return SentenceTransformer(str(path), device=device, local_files_only=True, trust_remote_code=False)
     except (OSError, ValueError, KeyError, ImportError, RuntimeError, AttributeError) as error:
+        if out_of_memory(error):
+            raise unreadable(path, error) from error
         first = (str(error).strip().splitlines() or ["no message"])[0]
         raise ModelUnavailableError(
             f"sentence-transformers cannot open {path}: {type(error).__name__}: {first[:300]}"

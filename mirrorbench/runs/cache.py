@@ -219,8 +219,8 @@ class CacheEntry:
     """An entry of the cache."""
 
     kind: str
-    """``models``, ``embeddings``, ``vectors`` (of words and tokens), ``corpora``, ``transformations``, ``checksums`` (of
-    files of word vectors), or ``leftovers`` of killed processes and earlier versions."""
+    """``models``, ``embeddings``, ``vectors`` of words and tokens, ``corpora``, ``transformations``, ``checksums`` of
+    files of word vectors, or ``leftovers`` of killed processes and earlier versions."""
     key: str
     path: Path
     size: int

@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from mirrorbench.core import files
-from mirrorbench.core.errors import StorageError
 from mirrorbench.core.checksums import CHECKSUMS, damaged_files, write_checksums
+from mirrorbench.core.errors import StorageError
 from mirrorbench.core.files import UNWRITTEN, Leases, WriteBehind
 
 HOLDER = """
