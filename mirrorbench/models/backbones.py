@@ -295,7 +295,7 @@ def _from_hub(hub_id: str, revision: str, offline: bool) -> Path:
             f"{terms if gated else ''}Use a local copy:        --encoder ./path/to/model\n"
             "point at another cache:  HF_HOME=/path/to/hf\n"
             "or the embedded model:   --encoder tiny",
-            (Lack("models", hub_id, (urlsplit(ENDPOINT).netloc,) if unanswered else ()),),
+            (Lack("models", hub_id, (urlsplit(ENDPOINT).netloc.rpartition("@")[2],) if unanswered else ()),),
         ) from error
     raise ModelUnavailableError(f"the model {hub_id} has no weights that this program opens")
 

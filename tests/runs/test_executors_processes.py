@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
 from multiprocessing import active_children, get_context
 from pathlib import Path
 from types import ModuleType
@@ -20,7 +19,6 @@ from mirrorbench.core.files import Leases
 from mirrorbench.core.specs import parse_spec
 from mirrorbench.runs import local
 from mirrorbench.runs.cells import ModelRef, Outcome
-from mirrorbench.runs.executors import Job
 from mirrorbench.runs.local import serve
 from mirrorbench.runs.workspace import WorkerContext
 
@@ -228,13 +226,8 @@ def test_where_all_gpus_fail_the_run_stops(bench: Bench) -> None:
 
 def pooled(bench: Bench, devices: tuple[str, ...], *encoders: str) -> Outcome:
     """What a pool of workers on some devices computes of a plan for the CPU."""
-
-    class Several(local.Pool):
-        def __init__(self, job: Job, planned: Sequence[str]) -> None:
-            super().__init__(job, devices)
-
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(local, "Pool", Several)
+        patch.setattr(local, "devices_for", lambda device, workers: list(devices))
         return bench.run("pool", *encoders, workers=len(devices))
 
 
