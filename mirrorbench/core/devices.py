@@ -243,6 +243,13 @@ def autocast(device: torch.device, precision: str) -> AbstractContextManager[obj
     return torch.autocast(device.type, dtype=halves[precision]) if precision in halves else nullcontext()
 
 
+def own_weights(model: Any) -> None:
+    """Copy weights that are mapped from files on the CPU: they would change with the files, or end the process."""
+    for tensor in (*model.parameters(), *model.buffers()):
+        if tensor.device.type == "cpu":
+            tensor.data = tensor.data.clone()
+
+
 def out_of_memory(error: BaseException) -> bool:
     """Whether a device has no memory left for torch, or for a library beside it, whose errors have no type."""
     import torch

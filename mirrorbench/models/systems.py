@@ -25,7 +25,7 @@ import msgspec
 import numpy as np
 
 from mirrorbench.core import checksums
-from mirrorbench.core.devices import out_of_memory
+from mirrorbench.core.devices import out_of_memory, own_weights
 from mirrorbench.core.errors import ModelUnavailableError, PluginError, UsageError, unknown_name
 from mirrorbench.core.hooks import Register, hookimpl
 from mirrorbench.core.identity import digest
@@ -181,6 +181,7 @@ def sentence_transformer(path: Path, context: EncoderContext, prompt: str | None
         device = torch.device(context.device)
         with checksums.unchanged(lambda: _model_files(path), files, str(path)):
             model = _load_sentence_transformer(path, context.device)
+            own_weights(model)
         sort = kind(device)
         limit = model.get_max_seq_length() or MOST_TOKENS
 

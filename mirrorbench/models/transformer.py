@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from mirrorbench.core.devices import autocast, kind, moved, on_gpu
+from mirrorbench.core.devices import autocast, kind, moved, on_gpu, own_weights
 from mirrorbench.core.errors import MirrorbenchError, UsageError
 from mirrorbench.core.inputs import TextInput
 from mirrorbench.models.adapters import is_adapted, open_adapter
@@ -331,7 +331,7 @@ def load_transformer(
                 keep_precision(whole)
             if base != path:
                 open_adapter(whole, path)
-            model.to(device)
+            own_weights(model.to(device))
     except MirrorbenchError:
         raise
     except Exception as error:  # damaged files may raise any exception in transformers

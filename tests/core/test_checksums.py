@@ -98,7 +98,7 @@ def test_files_that_change_while_they_are_opened_are_an_error(file: Path, change
         pass
     assert callable(change)
     with (
-        pytest.raises(ModelUnavailableError, match="changed after they were checksummed|cannot be read"),
+        pytest.raises(ModelUnavailableError, match=r"changed after they were checksummed|cannot be read"),
         unchanged(lambda: [("a", file)], expected, "it"),
     ):
         change(file)

@@ -23,7 +23,7 @@ FRESH = """
 import json, sys
 from mirrorbench import Session
 folder, spec = sys.argv[1:]
-board = Session(folder + "/results", cache=folder + "/cache", device="cpu", offline=True).run(spec, "quick-sts")
+board = Session(folder + "/results", cache=folder + "/cache", device="cpu", offline=True).run(spec, "quick-sts", limit=30)
 print(json.dumps([result.main_score for result in board.results]))
 """
 
@@ -34,7 +34,7 @@ def session(tmp_path: Path) -> Session:
 
 
 def scores(session: Session, spec: str) -> list[float]:
-    board = session.run(spec, "quick-sts")
+    board = session.run(spec, "quick-sts", limit=30)
     assert not board.failures
     return [result.main_score for result in board.results]
 
@@ -46,7 +46,7 @@ def of_fresh_process(folder: Path, spec: str) -> list[float]:
     return [float(score) for score in json.loads(done.stdout)]
 
 
-@pytest.mark.parametrize("spec", ["{0}", "sbert:path={0}", "sapbert:path={0}", "{0}+static:dims=8"])
+@pytest.mark.parametrize("spec", ["{0}", "sbert:path={0}"])
 def test_an_encoder_that_is_tuned_again_to_the_same_place_is_another_one(
     session: Session, tmp_path: Path, spec: str
 ) -> None:
@@ -94,7 +94,7 @@ def test_files_that_change_between_planning_and_opening_fail_their_cells(
     assert scores(session, spec.format(path))  # started again, as it says
 
 
-def test_weights_are_not_read_lazily(tmp_path: Path, random_model: Callable[[str], Path]) -> None:
+def test_weights_are_not_mapped_from_their_file(tmp_path: Path, random_model: Callable[[str], Path]) -> None:
     """Otherwise a file that is overwritten after it was opened would change the model."""
     from mirrorbench.models.transformer import load_transformer
 
