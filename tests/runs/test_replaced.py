@@ -23,7 +23,8 @@ FRESH = """
 import json, sys
 from mirrorbench import Session
 folder, spec = sys.argv[1:]
-board = Session(folder + "/results", cache=folder + "/cache", device="cpu", offline=True).run(spec, "quick-sts", limit=30)
+board = Session(folder + "/results", cache=folder + "/cache", device="cpu", offline=True).run(
+    spec, "quick-sts", limit=30)
 print(json.dumps([result.main_score for result in board.results]))
 """
 
