@@ -8,6 +8,11 @@ import re
 import pytest
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Random trials draw a few cases in the suite, and thousands under ``nox -s soak``."""
+    parser.addoption("--soak", action="store_true", help="draw as many random inputs and kills as docs/faults.md says")
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Hide the GPUs before torch looks for them, from processes that tests start too."""
     if not re.search(r"(?<!not )\bgpu\b", config.option.markexpr):

@@ -28,6 +28,14 @@ def fuzz(session: nox.Session) -> None:
 
 
 @nox.session
+def soak(session: nox.Session) -> None:
+    """A thousand hostile inputs and hundreds of kills, for an hour or two; the figures are kept in docs/faults.md."""
+    session.install(*CONSTRAINTS, "-e", ".[test]")
+    targets = ("tests/cli/test_hostile_inputs.py", "tests/runs/test_kill.py", "tests/texts/test_kill_tune.py")
+    session.run("pytest", "-n", "2", "--soak", *(session.posargs or targets))
+
+
+@nox.session
 def lint(session: nox.Session) -> None:
     """Ruff: rules and format."""
     session.install(*CONSTRAINTS, "ruff")

@@ -112,6 +112,12 @@ def minilm() -> Path:
 
 
 @pytest.fixture
+def times(request: pytest.FixtureRequest) -> Callable[[int, int], int]:
+    """How often a random trial is made: the first number in the suite, the second under ``pytest --soak``."""
+    return lambda sample, soak: soak if request.config.getoption("--soak") else sample
+
+
+@pytest.fixture
 def plugins() -> Plugins:
     """The built-in plugins alone."""
     return load_plugins(discover=False)

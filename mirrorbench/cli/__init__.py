@@ -9,13 +9,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from importlib.metadata import entry_points
+from io import BufferedWriter, FileIO, TextIOWrapper
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
 from mirrorbench.core.devices import lost_device
-from mirrorbench.core.errors import MirrorbenchError, PluginError, UsageError
+from mirrorbench.core.errors import MirrorbenchError, PluginError, StorageError, UsageError
 
 COMMANDS: dict[str, Any] = {
     "run": "run.run",
@@ -129,21 +130,60 @@ def _command(name: str, value: Any, **described: Any) -> Any:
 def main() -> None:
     """Run the command line: exit code 0 for success, 1 for something that failed, 2 for bad usage."""
     debug = os.environ.get("MIRRORBENCH_DEBUG") == "1"
+    _prepare_streams()
     try:
         with _plain_warnings():
             if entry_points(group="mirrorbench"):  # without any plugin nothing is loaded for this
                 add_plugin_commands()
-            app()
+            try:
+                app()
+            finally:
+                sys.stdout.flush()
     except (MirrorbenchError, RuntimeError) as error:
         told = error if isinstance(error, MirrorbenchError) else lost_device(error)
         if debug or told is None:
             raise
         report(told)
         sys.exit(2 if isinstance(told, UsageError | PluginError) else 1)
-    except BrokenPipeError:
-        # The program that reads our output (head, less) has ended.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except BrokenPipeError:  # the program that reads our output (head, less) has ended
         sys.exit(1)
+
+
+class _StandardOutput(FileIO):
+    """Standard output; a failure to write to it, except to a closed pipe, is a ``StorageError``."""
+
+    failed = False
+    """Whether writing failed; what is written after that, at the latest when Python ends, is dropped."""
+
+    def write(self, data: Any) -> int:
+        """Write bytes; returns how many were written."""
+        if self.failed:
+            return len(data)
+        try:
+            return super().write(data)
+        except OSError as error:
+            self.failed = True
+            if isinstance(error, BrokenPipeError):
+                raise
+            raise StorageError(f"Cannot write to standard output: {error.strerror}.") from error
+
+
+def _prepare_streams() -> None:
+    """Replace the standard streams, except those that a test or a notebook has replaced.
+
+    The descriptor of a closed stream would be that of the next file opened, which would receive what is printed. A
+    closed one is replaced by one that fails when it is read or written; messages to a closed standard error are
+    dropped. Characters that cannot be printed, such as those of file names that are not UTF-8, are escaped.
+    """
+    if sys.stdin is None:
+        sys.stdin = os.fdopen(os.open(os.devnull, os.O_WRONLY))
+    if sys.stdout is None or sys.stdout is sys.__stdout__:
+        number = os.open(os.devnull, os.O_RDONLY) if sys.stdout is None else sys.stdout.fileno()
+        raw = _StandardOutput(number, "w", closefd=False)
+        sys.stdout = TextIOWrapper(BufferedWriter(raw), "utf-8" if sys.stdout is None else sys.stdout.encoding,
+                                   "backslashreplace", line_buffering=raw.isatty())  # fmt: skip
+    if sys.stderr is None:
+        sys.stderr = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w")
 
 
 @contextmanager

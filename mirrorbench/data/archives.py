@@ -80,8 +80,8 @@ def _of_zip(path: Path, archive: zipfile.ZipFile) -> Archive:
     found: dict[str, zipfile.ZipInfo] = {}
     for info in infos:
         mode = info.external_attr >> 16
-        if info.is_dir() or (stat.S_IFMT(mode) and not stat.S_ISREG(mode)) or info.flag_bits & 0x1:
-            continue  # folders, links, devices, encrypted members
+        if not info.filename or info.is_dir() or (stat.S_IFMT(mode) and not stat.S_ISREG(mode)) or info.flag_bits & 0x1:
+            continue  # files without a name, folders, links, devices, encrypted members
         found.setdefault(info.filename, info)
     sizes = {name: info.file_size for name, info in found.items()}
     return Archive(path, sizes, lambda name: archive.open(found[name]))
@@ -176,8 +176,9 @@ def open_archive(path: Path) -> Iterator[Archive]:
                 stream = _tar_stream(stack.enter_context(path.open("rb")))
                 opened = _of_tar(path, stack.enter_context(tarfile.open(fileobj=stream, mode="r:*", tarinfo=_Header)))
         except _DAMAGED as error:
+            reason = " ".join(str(error).split())  # tarfile has a line for each compression
             raise DataFormatError(
-                f"{path} is damaged, or no tar or zip archive and no Debian package ({error})."
+                f"{path} is damaged, or no tar or zip archive and no Debian package ({reason})."
             ) from error
         yield opened
 

@@ -155,7 +155,8 @@ class _Importer:
         with open_archive(path) as archive:
             for name, size in archive.sizes.items():
                 if (named := self._places(name)) or size in self._sizes:
-                    staged = Path(tempfile.mkdtemp(dir=self._staging)) / PurePosixPath(name).name
+                    # Not under the member's own name, which may be ".", ".." or too long; parsers look for .gz alone.
+                    staged = Path(tempfile.mkdtemp(dir=self._staging)) / f"member{'.gz' * name.endswith('.gz')}"
                     with staged.open("wb") as sink:
                         sink.writelines(archive.read(name, MEMBER_LIMIT if named else size))
                     self._take(staged, name, path)

@@ -25,6 +25,7 @@ import numpy as np
 
 from mirrorbench.core.errors import DataFormatError, DataUnavailableError, TuningError, UsageError
 from mirrorbench.core.inputs import TextInput
+from mirrorbench.data.textfiles import parse_index, shown
 from mirrorbench.training.held_out import HELD_OUT, HELD_OUT_SHARE
 
 STDIN = "-"
@@ -71,14 +72,17 @@ def read_inputs(
 
 def _spanned(source: str, number: int, value: Any, *span: Any) -> TextInput:
     text = _text(value, source, number)
-    for position in span:
-        whole = position.strip().isdecimal() if isinstance(position, str) else type(position) is int
-        if not whole:
-            raise _line_error(source, number, f"{position!r} is no position of a character")
-    start, end = map(int, span)
+    start, end = (_position(value, source, number) for value in span)
     if not 0 <= start < end <= len(text):
         raise _line_error(source, number, f"the span {start}:{end} lies outside its text of {len(text)} characters")
     return TextInput(text, ((start, end),))
+
+
+def _position(value: Any, source: str, number: int) -> int:
+    position = parse_index(value.strip()) if isinstance(value, str) else value
+    if type(position) is not int or position < 0:
+        raise _line_error(source, number, f"{shown(str(value))} is no position of a character")
+    return position
 
 
 def parse_marked(text: str, where: str = "the text") -> TextInput:
@@ -199,7 +203,8 @@ def _table_rows(source: str, columns: Sequence[str], kind: str) -> Iterator[tupl
     tsv = csv.reader(lines, delimiter="\t", quoting=csv.QUOTE_NONE)
     reader = tsv if kind == "tsv" else csv.reader(lines, strict=True)
     csv.field_size_limit(1 << 27)  # a field may hold a whole document
-    places = [int(column) for column in columns] if all(column.isdecimal() for column in columns) else []
+    numbers = [parse_index(column) for column in columns]
+    places = numbers if -1 not in numbers else []
     try:
         for row in reader:
             if not row:  # an empty line, often at the end; an empty text in a single column is written ""
@@ -239,7 +244,7 @@ def _resolve_columns(columns: Sequence[str], names: Collection[str], texts: Sequ
             raise UsageError(f"{where} has {'several columns' if texts else 'no column of text'}, none is named", hint)
     for column in columns:
         if column not in names:
-            raise DataFormatError(f"{where} has no column {column!r}.", hint=f"It has: {', '.join(names)}")
+            raise DataFormatError(f"{where} has no column {shown(column)}.", hint=f"It has: {', '.join(names)}")
     return columns
 
 

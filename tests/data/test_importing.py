@@ -258,3 +258,35 @@ def test_the_official_archives_alone_suffice(shared_data: Path, tmp_path: Path) 
     complete = {n for n, card in report.cards.items() if card.state == "complete" and not n.startswith("quick-")}
     assert complete == {"sts12", "sts13", "stsb", "stsb-dev", "sts17-ar", "sts17-en", "sts17-es"}
     assert report.n_recognised == 5
+
+
+@pytest.mark.parametrize("name", [".", "..", "a/..", "a/.", "", "x" * 300, f"a/{'x' * 300}.gz"])
+@pytest.mark.parametrize("kind", ["zip", "tgz"])
+def test_members_with_names_that_no_file_can_have_are_read_like_others(
+    tmp_path: Path, store: DataStore, cards: Cards, name: str, kind: str
+) -> None:
+    (tmp_path / "in").mkdir()
+    if kind == "tgz":
+        (tmp_path / "in" / "a.tgz").write_bytes(archive({name: CONTENT}))
+    else:
+        stand_in = "~" * max(1, len(name))
+        with zipfile.ZipFile(tmp_path / "in" / "a.zip", "w") as written:
+            written.writestr(stand_in, CONTENT)
+        raw = (tmp_path / "in" / "a.zip").read_bytes()
+        if not name:  # zipfile writes none without a name
+            raw = _without_a_name(raw)
+        (tmp_path / "in" / "a.zip").write_bytes(raw.replace(stand_in.encode(), name.encode()))
+    report = import_folder(tmp_path / "in", store, cards)
+    assert report.problems == ()
+    read = 0 if kind == "zip" and not name else 2  # a zip member without a name is no file
+    assert report.n_imported == read
+
+
+def _without_a_name(raw: bytes) -> bytes:
+    """A zip archive whose only member has a name of one character, with that character taken out."""
+    end = raw.index(b"PK\x05\x06")
+    head, directory, tail = raw[: raw.index(b"PK\x01\x02")], raw[raw.index(b"PK\x01\x02") : end], bytearray(raw[end:])
+    head, directory = (part[:at] + b"\0\0" + part[at + 2 :] for part, at in ((head, 26), (directory, 28)))
+    head, directory = head.replace(b"~", b""), directory.replace(b"~", b"")
+    tail[12:20] = len(directory).to_bytes(4, "little") + len(head).to_bytes(4, "little")
+    return head + directory + bytes(tail)

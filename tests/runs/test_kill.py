@@ -13,8 +13,6 @@ from typing import Any
 import pytest
 from harness.comparable import stored
 
-KILLS = 20
-
 
 def start(folder: Path, host: str = "") -> Any:
     import killable
@@ -67,14 +65,16 @@ def straight(folder: Path, model: Path) -> tuple[dict[str, bytes], float]:
 
 @pytest.mark.real
 @pytest.mark.parametrize("at_once", [1, 2])
-def test_a_killed_grid_ends_as_if_nothing_had_happened(tmp_path: Path, model: Path, at_once: int) -> None:
+def test_a_killed_grid_ends_as_if_nothing_had_happened(
+    tmp_path: Path, model: Path, at_once: int, times: Callable[[int, int], int]
+) -> None:
     """SIGKILL at random moments, start again, until the moments are used up; each grid that ends is compared."""
     import killable
 
-    moments = random.Random(at_once)
+    wanted, moments = times(20, 100), random.Random(at_once)
     expected, whole = straight(tmp_path / "straight", model)
     kills = grids = 0
-    while kills < KILLS:
+    while kills < wanted:
         folder = tmp_path / str(grids)
         killable.write_grid(folder, model)
         grids += 1
@@ -83,7 +83,7 @@ def test_a_killed_grid_ends_as_if_nothing_had_happened(tmp_path: Path, model: Pa
         while running:
             victim = moments.choice(running)
             victim.join(moments.uniform(0, whole / 3))
-            if kills < KILLS and victim.is_alive():
+            if kills < wanted and victim.is_alive():
                 victim.kill()
                 victim.join()
                 kills += 1
@@ -96,7 +96,7 @@ def test_a_killed_grid_ends_as_if_nothing_had_happened(tmp_path: Path, model: Pa
         assert stored(folder / "results") == expected
         check_nothing_was_computed_after_it_was_stored(folder)
         assert not list((folder / "results").rglob(".part-*"))
-    assert kills == KILLS
+    assert kills == wanted
 
 
 @pytest.mark.real

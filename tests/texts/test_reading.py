@@ -159,7 +159,8 @@ def test_span_columns(tmp_path: Path) -> None:
     assert list(read_inputs(str(file), "s", spans=("from", "to"))) == [TextInput("the bank", ((4, 8),))]
     with pytest.raises(UsageError, match="--column"):
         list(read_inputs(str(file), "", spans=("from", "to")))
-    for wrong in ({"to": 9}, {"from": 8}, {"from": -1}, {"from": 1.5}, {"from": True}, {"to": None}):
+    wrongs = ({"to": 9}, {"from": 8}, {"from": -1}, {"from": 1.5}, {"from": True}, {"to": None}, {"to": "9" * 5000})
+    for wrong in wrongs:
         file.write_text(json.dumps({**good, **wrong}) + "\n")
         with pytest.raises(DataFormatError, match="line 1"):
             list(read_inputs(str(file), "s", spans=("from", "to")))
