@@ -27,7 +27,7 @@ from gpu_parts import PARTS  # noqa: E402
 from measuring import machine  # noqa: E402
 
 from mirrorbench.core.devices import on_gpu, pick_device  # noqa: E402
-from mirrorbench.models.transformer import quiet_transformers  # noqa: E402
+from mirrorbench.models.opening import quiet_transformers  # noqa: E402
 
 
 def described(device: torch.device) -> str:

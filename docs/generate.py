@@ -1,4 +1,4 @@
-"""Writes the reference pages from the code; without ``--write`` it only checks that they are up to date.
+"""Writes the reference pages from the code and its measured values; without ``--write`` it only checks that they agree.
 
 python docs/generate.py            # exit code 1 if a page differs from the code
 python docs/generate.py --write    # renew the pages
@@ -13,6 +13,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import measured_pages
 import paper_list
 import task_pages
 
@@ -81,6 +82,7 @@ def pages() -> Iterator[tuple[str, str]]:
     yield "hooks.md", hooks()
     yield "papers.md", paper_list.page()
     yield "backbones.md", backbone_list()
+    yield from measured_pages.pages().items()
     yield from task_pages.pages().items()
 
 

@@ -284,15 +284,18 @@ class Session:
 
         Raises:
             UsageError: a malformed spec, or an output that is not empty.
+            StorageError: the output cannot be written: known before anything is read or computed.
             ModelUnavailableError: the backbone cannot be had.
             TuningError: too few texts.
         """
+        from mirrorbench.texts.export import claiming
         from mirrorbench.texts.tune import plan_tuning, tune_texts
 
-        return tune_texts(plan_tuning(
-            texts, as_spec(encoder), Path(output), self.workspace, level=level, columns=columns, seed=seed,
-            held_out=held_out, force=force, merge=merge,
-        ), merge)  # fmt: skip
+        with claiming(output := Path(output).expanduser(), force) as workplace:
+            return tune_texts(plan_tuning(
+                texts, as_spec(encoder), output, self.workspace, level=level, columns=columns, seed=seed,
+                held_out=held_out, force=force, merge=merge,
+            ), workplace, merge)  # fmt: skip
 
     def encode(
         self, texts: str, encoder: str | Path, output: Path | IO[str], *, column: str = "",

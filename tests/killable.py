@@ -6,6 +6,7 @@ The fork server imports this module first, so that every child has torch and tra
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import time
 from pathlib import Path
@@ -17,6 +18,7 @@ from toys import ToyEncoder, ToyPlugin, toy_tasks
 from transformers.models.bert import modeling_bert  # noqa: F401
 from transformers.models.bert.tokenization_bert import BertTokenizer  # noqa: F401
 
+import mirrorbench
 from mirrorbench.core import files as leases
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.runs.builtin import load_plugins
@@ -74,6 +76,24 @@ def workspace(folder: Path) -> Workspace:
 def plan(folder: Path) -> Plan:
     place = workspace(folder)
     return plan_grid(read_grid(folder / "grid.yaml", place.plugins), place)
+
+
+def tune(folder: Path, model: Path, point: str) -> None:
+    """Tune to ``folder / "enc"`` with seed 1, and die at a point of the replacing of what is there."""
+    torch.set_num_threads(1)
+    target, rename = folder / "enc", os.replace
+
+    def replace(source: Any, into: Any) -> None:
+        first, second = Path(source) == target, Path(into) == target
+        if first and point == "before":
+            os.kill(os.getpid(), signal.SIGKILL)
+        rename(source, into)
+        if (first and point == "between") or (second and point == "after"):
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    os.replace = replace
+    lines = [f"line number {n}" for n in range(20)]
+    mirrorbench.tune(lines, model, target, held_out=0, seed=1, device="cpu", force=True)
 
 
 def run_grid(folder: Path, host: str = "") -> None:

@@ -17,6 +17,7 @@ from mirrorbench.analysis.study import Analysis, NothingAnalysedError, StoredByL
 from mirrorbench.core.errors import UsageError
 from mirrorbench.core.inputs import Encoder, PoolingEncoder, TextInput
 from mirrorbench.core.plugins import Plugins
+from mirrorbench.core.shown import without_texts
 from mirrorbench.models.encoder import TransformerEncoder
 from mirrorbench.reports.leaderboard import row_label
 from mirrorbench.runs.cells import Cell
@@ -113,7 +114,7 @@ def projection(study: Study, word: str, texts: str, method: str) -> Analysis:
     vectors = study.of_each(lambda cell, encoder: study.encode(cell, encoder, examples.inputs)[0])
     points = {label: geometry.project(array, method, study.seed) for label, array in vectors.items()}
     rows = [
-        {"encoder": label, "sense": sense, "text": bracketed(item), "x": x, "y": y}
+        {"encoder": label, "sense": sense, **({} if without_texts() else {"text": bracketed(item)}), "x": x, "y": y}
         for label, plane in points.items()
         for sense, item, (x, y) in zip(examples.senses, examples.inputs, plane.tolist(), strict=True)
     ]
@@ -199,7 +200,7 @@ def errors(study: Study, show: int) -> Analysis:
         rows = scores.changed_answers(ids, first["gold"], before, after)
         better, worse = [r for r in rows if r["after"] == r["gold"]], [r for r in rows if r["after"] != r["gold"]]
     texts = _texts_of(study.items)
-    for row in rows:
+    for row in () if without_texts() else rows:
         row["texts"] = texts.get(row["id"], "")
     counts = {} if graded else {
         "items": len(ids), "changed": len(rows),

@@ -17,6 +17,7 @@ from typer.core import TyperGroup
 
 from mirrorbench.core.devices import lost_device
 from mirrorbench.core.errors import MirrorbenchError, PluginError, StorageError, UsageError
+from mirrorbench.core.shown import NO_TEXTS, printable
 
 COMMANDS: dict[str, Any] = {
     "run": "run.run",
@@ -79,6 +80,11 @@ app = typer.Typer(
 )
 
 
+def _leave_texts_out(leave: bool) -> None:
+    if leave:
+        os.environ[NO_TEXTS] = "1"  # for workers too
+
+
 def _version(show: bool) -> None:
     if show:
         from mirrorbench import __version__
@@ -91,6 +97,9 @@ def _version(show: bool) -> None:
 def _root(
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and leave.")
+    ] = False,
+    no_texts: Annotated[
+        bool, typer.Option("--no-texts", callback=_leave_texts_out, help="Print and store no texts of yours.")
     ] = False,
 ) -> None:
     pass
@@ -193,7 +202,7 @@ def _plain_warnings() -> Iterator[None]:
 
     def line_of(message: Warning | str, category: type[Warning], *where: Any, **line: Any) -> str:
         ours = category.__module__.partition(".")[0] == "mirrorbench"
-        return f"Warning: {message}\n" if ours else usual(message, category, *where, **line)
+        return f"Warning: {printable(str(message))}\n" if ours else usual(message, category, *where, **line)
 
     warnings.formatwarning = line_of
     try:
@@ -204,10 +213,10 @@ def _plain_warnings() -> Iterator[None]:
 
 def report(error: MirrorbenchError) -> None:
     """Print an error to standard error: what is wrong, then what to do."""
-    from rich.console import Console
     from rich.text import Text
 
-    console = Console(stderr=True, soft_wrap=True)
-    console.print(Text.assemble(("Error: ", "bold red"), error.message))
+    from mirrorbench.cli.display import stderr
+
+    stderr.print(Text.assemble(("Error: ", "bold red"), error.message), soft_wrap=True)
     if error.hint:
-        console.print(Text(error.hint))
+        stderr.print(Text(error.hint), soft_wrap=True)

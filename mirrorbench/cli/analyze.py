@@ -90,14 +90,14 @@ def _analyze(kind: str, options: dict[str, Any], where: dict[str, Any], output: 
     with display.progress_display() as reporter:
         found = Session(reporter=reporter, **where).analyze(kind, **options)
     if found.summary:
-        typer.echo(found.summary)
+        display.say(found.summary)
     if table := found.rows if found.table is None else found.table:
         cells = [[cell_text(value) for value in row.values()] for row in table]
         display.print_rows([name.replace("_", " ") for name in table[0]], cells)
     if files := found.write(output, formats):
-        typer.echo(f"written: {', '.join(map(str, files))}", err=True)
+        display.say(f"written: {', '.join(map(str, files))}", err=True)
     for failure in found.failures:
-        typer.echo(f"Failed: {failure.spec} on {failure.task}: {failure.reason}\n{failure.hint}".rstrip(), err=True)
+        display.say(f"Failed: {failure.spec} on {failure.task}: {failure.reason}\n{failure.hint}".rstrip(), err=True)
     if found.failures:
         raise typer.Exit(1)
 
@@ -116,7 +116,7 @@ def _figure_formats(text: str) -> tuple[str, ...]:
     from mirrorbench.analysis.figures import check_formats, have_matplotlib
 
     if not text and not have_matplotlib():
-        typer.echo("No figure: matplotlib is not installed (pip install 'mirrorbench[figures]').", err=True)
+        display.say("No figure: matplotlib is not installed (pip install 'mirrorbench[figures]').", err=True)
         return ()
     return () if text == "none" else check_formats(split_names([text or "pdf"]))
 

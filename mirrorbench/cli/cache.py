@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mirrorbench.cli.display import Json, in_bytes, print_json, print_rows
+from mirrorbench.cli.display import Json, in_bytes, print_json, print_rows, say
 from mirrorbench.core.errors import DataIntegrityError
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def list_cache(as_json: Json = False) -> None:
         ])  # fmt: skip
         return
     _print(found)
-    typer.echo(f"{cache.root}: {len(found)} entries, {in_bytes(sum(entry.size for entry in found))}")
+    say(f"{cache.root}: {len(found)} entries, {in_bytes(sum(entry.size for entry in found))}")
 
 
 @cache_app.command()
@@ -56,7 +56,7 @@ def prune(
     if not dry_run:
         for entry in chosen:
             remove(entry)
-    typer.echo(
+    say(
         f"{len(chosen)} entries {'would go' if dry_run else 'removed'}, {in_bytes(sum(entry.size for entry in chosen))}"
     )
 
@@ -70,8 +70,8 @@ def verify_cache() -> None:
     found = [entry for entry in entries(cache) if entry.kind != "leftovers"]
     broken = [(entry, what) for entry in found if (what := damage(cache, entry))]
     for entry, what in broken:
-        typer.echo(f"damaged\t{entry.kind}/{entry.key}\t{what}")
-    typer.echo(f"{cache.root}: {len(found)} entries, {len(found) - len(broken)} whole")
+        say(f"damaged\t{entry.kind}/{entry.key}\t{what}")
+    say(f"{cache.root}: {len(found)} entries, {len(found) - len(broken)} whole")
     if broken:
         hint = "They are never used, and are made again when they are needed: nothing needs to be done."
         raise DataIntegrityError(f"{len(broken)} of {len(found)} entries are damaged.", hint)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mirrorbench.cli.completion import complete
-from mirrorbench.cli.display import DataDir, Json, Offline, PluginFiles, print_json, print_rows
+from mirrorbench.cli.display import DataDir, Json, Offline, PluginFiles, print_json, print_rows, say
 from mirrorbench.core.errors import DataIntegrityError, DataUnavailableError, MirrorbenchError, UsageError, unknown_name
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def list_data(data_dir: DataDir = None, offline: Offline = False, as_json: Json 
     if sys.stdout.isatty() and shutil.get_terminal_size().columns < _WIDE:
         head, rows = [head[i] for i in (0, 3, 5)], [[row[i] for i in (0, 3, 5)] for row in rows]
     print_rows(head, rows)
-    typer.echo(f"Store: {store.root}")
+    say(f"Store: {store.root}")
 
 
 @data_app.command()
@@ -81,7 +81,7 @@ def fetch(
         try:
             files = store.fetch(card, force=force)
             done += 1
-            typer.echo(f"{card.name}: complete, {len(files)} of its files in {store.root / card.folder}")
+            say(f"{card.name}: complete, {len(files)} of its files in {store.root / card.folder}")
         except MirrorbenchError as error:
             failures[card.name] = error
     if verbose or len(failures) == 1:
@@ -89,10 +89,10 @@ def fetch(
     if failures:
         for failure in failures.values():
             if not failure.lacks:
-                typer.echo(f"{failure}\n", err=True)
-        typer.echo(f"{len(failures)} of {len(failures) + done} data sets could not be fetched:", err=True)
+                say(f"{failure}\n", err=True)
+        say(f"{len(failures)} of {len(failures) + done} data sets could not be fetched:", err=True)
         for line in summary(lack for failure in failures.values() for lack in failure.lacks):
-            typer.echo(line, err=True)
+            say(line, err=True)
         raise DataUnavailableError("Not everything was fetched.", "Every source and why it failed: --verbose")
 
 
@@ -120,12 +120,12 @@ def import_data(folder: _Folder, data_dir: DataDir = None, offline: Offline = Fa
         cells = [(", ".join(names), state, str(len(files)), said) for (files, state, said), names in rows.items()]
         print_rows(("name", "state", "imported", "remarks"), cells)
     for problem in report.problems:
-        typer.echo(f"Problem: {problem}")
+        say(f"Problem: {problem}")
     if rest := [card.state for card in report.cards.values() if card not in new]:
         states = ", ".join(f"{count} {state}" for state, count in sorted(Counter(rest).items()))
-        typer.echo(f"Nothing new for {len(rest)} data sets ({states}): mirrorbench data list")
+        say(f"Nothing new for {len(rest)} data sets ({states}): mirrorbench data list")
     counts = f"{report.n_files} files looked at, {report.n_recognised} recognised, {report.n_imported} copied"
-    typer.echo(f"{counts} into {store.root}")
+    say(f"{counts} into {store.root}")
 
 
 @data_app.command("verify")
@@ -149,7 +149,7 @@ def path(name: _Name, data_dir: DataDir = None, offline: Offline = False) -> Non
     """Print the paths of the files of a data set, fetching them if need be."""
     (card,) = _cards([name], suites=False)
     for file in _store(data_dir, offline).fetch(card).values():
-        typer.echo(str(file))
+        say(str(file))
 
 
 @data_app.command("overlap")
@@ -187,7 +187,7 @@ def _raise(failures: dict[str, MirrorbenchError], problem: str) -> None:
     if len(failures) == 1:
         raise next(iter(failures.values()))
     if failures:
-        typer.echo("\n\n".join(map(str, failures.values())), err=True)
+        say("\n\n".join(map(str, failures.values())), err=True)
         raise DataUnavailableError(f"{problem}: {', '.join(failures)}; the reasons are above.")
 
 

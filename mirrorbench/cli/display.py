@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
 from rich.table import Table as Grid
 from rich.text import Text
 
 from mirrorbench.cli.completion import complete
 from mirrorbench.core.errors import StorageError, UsageError
+from mirrorbench.core.shown import printable
 from mirrorbench.runs.cells import Cell, Failure, Reporter
 
 if TYPE_CHECKING:
@@ -28,7 +30,6 @@ if TYPE_CHECKING:
 
 PLAIN_INTERVAL = 15.0
 """Seconds between two progress lines of one stage where there is no terminal."""
-console, stderr = Console(), Console(stderr=True)
 DEVICE_HELP = "auto, cpu, cuda, cuda:N or mps."
 PRECISION_HELP = "Of tuning: auto (on CUDA bf16, before Ampere fp16; else fp32), fp32, bf16 or fp16."
 EVAL_PRECISION_HELP = "Of evaluation: auto (fp32), fp32, bf16 or fp16."
@@ -93,11 +94,27 @@ def tasks_option(help_: str, default: str) -> Any:
     )  # fmt: skip
 
 
+def say(text: str = "", err: bool = False, nl: bool = True) -> None:
+    """Print a text, and nothing that a terminal would obey."""
+    typer.echo(printable(text), err=err, nl=nl)
+
+
+class _Console(Console):
+    """Prints no character of a text that a terminal would obey; its own colours and the moves of bars it does."""
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        for text, style, control in super().render(renderable, options):
+            yield Segment(text if control else printable(text), style, control)
+
+
+console, stderr = _Console(), _Console(stderr=True)
+
+
 def print_rows(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """A listing: drawn on a terminal; elsewhere tab-separated, where nothing is wrapped or cut off."""
     if not sys.stdout.isatty():
         for row in (head, *rows):
-            typer.echo("\t".join(row))
+            say("\t".join(row))
         return
     table = Grid(box=None, pad_edge=False, header_style="bold")
     for column in head:
@@ -111,7 +128,7 @@ def print_json(value: Any) -> None:
     """A value as JSON."""
     import json
 
-    typer.echo(json.dumps(value, indent=2, ensure_ascii=False))
+    say(json.dumps(value, indent=2, ensure_ascii=False))
 
 
 def print_or_write(text: str, output: Path | None) -> None:
@@ -122,7 +139,7 @@ def print_or_write(text: str, output: Path | None) -> None:
         with writing(output) as sink:
             sink.write(text.encode())
     else:
-        typer.echo(text, nl=False)
+        say(text, nl=False)
 
 
 def in_bytes(n: float) -> str:
@@ -141,7 +158,7 @@ def on_interrupt(message: str) -> Iterator[None]:
         yield
     except KeyboardInterrupt:
         # Not through rich: where it was interrupted while it printed, it keeps every later line to itself.
-        typer.echo(message, err=True)
+        say(message, err=True)
         raise typer.Exit(130) from None
 
 
@@ -286,4 +303,4 @@ def print_table(table: Table) -> None:
     if console.is_terminal:
         draw(table, console)
     else:
-        sys.stdout.write(markdown(table))
+        say(markdown(table), nl=False)

@@ -8,7 +8,7 @@ from typing import Any
 
 import typer
 
-from mirrorbench.cli.display import DataDir, Json, Offline, PluginFiles, in_bytes, print_json
+from mirrorbench.cli.display import DataDir, Json, Offline, PluginFiles, in_bytes, print_json, say
 
 
 def doctor(
@@ -47,7 +47,7 @@ def doctor(
         "Environment", [(name, found["environment"][name] or f"not set ({VARIABLES[name]})") for name in VARIABLES]
     )
     for line in _conclusion(found):
-        typer.echo(line)
+        say(line)
     raise typer.Exit(1 if found["problems"] else 0)
 
 
@@ -72,8 +72,8 @@ def _section(title: str, rows: Sequence[tuple[str, ...]]) -> None:
     typer.secho(title, bold=True)
     width = max(len(row[0]) for row in rows)
     for name, text in rows:
-        typer.echo(f"  {name:{width}}  {text}")
-    typer.echo("")
+        say(f"  {name:{width}}  {text}")
+    say("")
 
 
 def _missing(tasks: Sequence[str]) -> str:

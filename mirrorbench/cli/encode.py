@@ -59,4 +59,4 @@ def encode(
         )  # fmt: skip
     if output:
         resumed = f", {done.before:,} of them before this run" if done.before else ""
-        typer.echo(f"{output}: {done.rows:,} x {done.dimensions}{resumed}", err=True)
+        display.say(f"{output}: {done.rows:,} x {done.dimensions}{resumed}", err=True)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mirrorbench.cli.completion import complete
-from mirrorbench.cli.display import DataDir, Json, PluginFiles, print_json, print_rows
+from mirrorbench.cli.display import DataDir, Json, PluginFiles, print_json, print_rows, say
 from mirrorbench.core.errors import UsageError
 from mirrorbench.core.specs import LEVELS
 
@@ -51,10 +51,10 @@ def new(name: _Name, output: _Output = Path()) -> None:
     `mirrorbench plugin new my-lab && pip install -e mirrorbench-my-lab && pytest mirrorbench-my-lab`
     """
     folder = _write(name.removeprefix("mirrorbench-"), output)
-    typer.echo(f"{folder}: a plugin with an encoder, two tasks and an augmentation.")
-    typer.echo(f"Install it:   pip install -e {folder}")
-    typer.echo(f"Test it:      pytest {folder}")
-    typer.echo(f"Run it:       mirrorbench run --encoder {name}-letters --tasks {name}-pets,{name}-code")
+    say(f"{folder}: a plugin with an encoder, two tasks and an augmentation.")
+    say(f"Install it:   pip install -e {folder}")
+    say(f"Test it:      pytest {folder}")
+    say(f"Run it:       mirrorbench run --encoder {name}-letters --tasks {name}-pets,{name}-code")
 
 
 def _write(name: str, parent: Path) -> Path:
@@ -105,7 +105,7 @@ def list_registered(
     rows = _tasks(plugins(), data_dir, suite, level, language, here) if kind is Listed.tasks else _rows(kind, plugins())
     _print(rows, as_json)
     if kind is Listed.encoders and not as_json:
-        typer.echo(
+        say(
             "\nA backbone stands alone (a ladder of rows) or with a method: roberta+mirror. OWNER/NAME of the hub and "
             "./DIRECTORY\nare backbones too.",
             err=True,
@@ -190,4 +190,4 @@ def _print(rows: list[dict[str, Any]], as_json: bool) -> None:
         cells = [[", ".join(v) if isinstance(v, list) else str(v) for v in row.values()] for row in rows]
         print_rows(list(rows[0]), cells)
     else:
-        typer.echo("None.")
+        say("None.")

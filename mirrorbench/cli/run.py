@@ -49,8 +49,11 @@ _Tasks = Annotated[list[str] | None, tasks_option(
 _Seeds = Annotated[int | None, typer.Option(
     min=1, help="Runs of each tuned encoder.", show_default="1; 3 without --encoder and --tasks")]
 _CorpusName = Annotated[str, typer.Option(
-    help="What to tune on: a corpus, a text file, or hf:OWNER/NAME@COMMIT/SPLIT#COLUMN; several joined by +.",
+    help="What to tune on: a corpus, a file as for tune (FILE#COLUMN), or hf:OWNER/NAME@COMMIT/SPLIT#COLUMN; several "
+    "joined by +.",
     show_default="each task's own", autocompletion=complete("corpora"))]
+_Columns = Annotated[list[str] | None, typer.Option(
+    "--column", "-c", metavar="NAME,...", help="Column of the texts in the file of --corpus; two columns are pairs.")]
 _Protocol = Annotated[str, typer.Option(
     help=display.PROTOCOL_HELP, show_default="paper", autocompletion=complete("protocols"))]
 _Rivals = Annotated[bool, typer.Option(
@@ -76,11 +79,12 @@ _DryRun = Annotated[bool, typer.Option(
 
 def run(
     grid: _GridName = None, encoder: _Encoders = None, tasks: _Tasks = None, seeds: _Seeds = None,
-    corpus: _CorpusName = "", protocol: _Protocol = "", rivals: _Rivals = False, limit: _Limit = None,
-    precision: Precision = "auto", eval_precision: EvalPrecision = "auto", deterministic: _Deterministic = False,
-    dry_run: _DryRun = False, memory: PlannedMemory = None, device: Device = "auto", executor: _Executor = "local",
-    workers: _Workers = None, address: _Address = "", data_dir: DataDir = None, offline: Offline = False,
-    output: _Output = Path("results"), quiet: _Quiet = False, verbose: _Verbose = False, plugin: PluginFiles = None,
+    corpus: _CorpusName = "", column: _Columns = None, protocol: _Protocol = "", rivals: _Rivals = False,
+    limit: _Limit = None, precision: Precision = "auto", eval_precision: EvalPrecision = "auto",
+    deterministic: _Deterministic = False, dry_run: _DryRun = False, memory: PlannedMemory = None,
+    device: Device = "auto", executor: _Executor = "local", workers: _Workers = None, address: _Address = "",
+    data_dir: DataDir = None, offline: Offline = False, output: _Output = Path("results"), quiet: _Quiet = False,
+    verbose: _Verbose = False, plugin: PluginFiles = None,
 ) -> None:  # fmt: skip
     """Train, evaluate and print the leaderboard. Without arguments: the embedded model on the embedded data.
 
@@ -97,6 +101,10 @@ def run(
     if tasks and not names:
         raise UsageError("--tasks names no task", "mirrorbench list tasks; without --tasks: the embedded ones.")
     display.check_planned_memory(memory, dry_run)
+    if column:
+        if not corpus:
+            raise UsageError("--column names columns of the file of --corpus, and there is none", "Add --corpus FILE.")
+        corpus = f"{corpus}#{','.join(split_names(column))}"
     if not (grid or encoder or names):
         seeds = seeds or EMBEDDED_SEEDS
     with display.on_interrupt_go_on(output), display.progress_display(quiet, verbose) as reporter:
@@ -134,7 +142,7 @@ def _all_stored(session: Session, board: Leaderboard, folder: Path) -> Leaderboa
             return board
         return everything(folder, session.workspace.plugins)
     except MirrorbenchError as error:  # in a file of another run
-        typer.echo(f"leaderboard.md and leaderboard.tex hold this run alone: {error.message}", err=True)
+        display.say(f"leaderboard.md and leaderboard.tex hold this run alone: {error.message}", err=True)
         return board
 
 
@@ -143,34 +151,34 @@ def _print_plan(plan: Plan, space: Workspace, offline: bool, memory: float | Non
     for cells in plan.groups.values():
         model = cells[0].model
         tuning = f" seed {model.seed}: tune on {model.corpus.name}, then" if model.corpus else ":"
-        typer.echo(f"{model.spec}{tuning} score")
+        display.say(f"{model.spec}{tuning} score")
         done = {cell for cell in cells if store.find(cell)}  # not by id: two specs may mean the same
         pending = [cell for cell in cells if cell not in done]
         for cell in cells:
-            typer.echo(f"  {'done' if cell in done else 'to do':6} {cell.spec}  {cell.task}  [{cell.id[:12]}]")
+            display.say(f"  {'done' if cell in done else 'to do':6} {cell.spec}  {cell.task}  [{cell.id[:12]}]")
         waiting += [pending] if pending else []
     for failure in plan.failures:
         if not failure.lacks:
-            typer.echo(f"  cannot {failure.spec}  {failure.task}: {failure.reason}")
+            display.say(f"  cannot {failure.spec}  {failure.task}: {failure.reason}")
             if failure.hint:
-                typer.echo(f"         {failure.hint}")
+                display.say(f"         {failure.hint}")
     total, left = len(plan.cells), sum(map(len, waiting))
-    typer.echo(
+    display.say(
         f"{total} cell{'' if total == 1 else 's'}: {total - left} done, {left} to do, {len(plan.failures)} impossible"
     )
     tuned = {model.precision for cell in plan.cells for model in cell.model.with_members()} - {""}
     stages = [f"tuned in {' and '.join(sorted(tuned))}"] if tuned else []
     stages += [f"evaluated in {' and '.join(sorted({cell.precision for cell in plan.cells}))}"] if plan.cells else []
-    typer.echo("; ".join((f"device: {space.planned_device}", *stages)))
+    display.say("; ".join((f"device: {space.planned_device}", *stages)))
     if waiting:
-        typer.echo(_estimate(waiting, store))
+        display.say(_estimate(waiting, store))
         for line in display.memory_lines(waiting, space, memory):
-            typer.echo(line)
+            display.say(line)
     if short := [failure for failure in plan.failures if failure.lacks]:
         fetched = "" if offline else ", which the run itself would fetch (a dry run downloads nothing)"
-        typer.echo(f"{len(short)} of the impossible lack what is not here{fetched}:")
+        display.say(f"{len(short)} of the impossible lack what is not here{fetched}:")
         for line in summary(lack for failure in short for lack in failure.lacks):
-            typer.echo(line)
+            display.say(line)
 
 
 def _estimate(waiting: list[list[Cell]], store: ResultStore) -> str:

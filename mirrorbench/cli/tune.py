@@ -57,7 +57,8 @@ def tune(
     display.check_planned_memory(memory, dry_run)
     if push_to_hub and not dry_run:
         check_repository(push_to_hub, offline)
-    with display.on_interrupt(f"Interrupted; nothing was written to {output}."), display.progress_display() as reporter:
+    interrupted = f"Interrupted; nothing was written to {output}. The same command goes on from its last checkpoint."
+    with display.on_interrupt(interrupted), display.progress_display() as reporter:
         session = Session(device=device, precision=precision, offline=offline or dry_run, reporter=reporter)
         asked: dict[str, Any] = {
             "level": level, "columns": split_names(column or []), "seed": seed, "held_out": held_out, "merge": merge
@@ -68,16 +69,16 @@ def tune(
         tuned = session.tune(texts, encoder, output, force=force, **asked)
     _print_report(tuned)
     if push_to_hub:
-        typer.echo(f"Uploaded to {upload(tuned.folder, push_to_hub, private)}")
+        display.say(f"Uploaded to {upload(tuned.folder, push_to_hub, private)}")
 
 
 def _print_plan(planned: TuningPlan, memory: float | None) -> None:
     cell, space = planned.cell, planned.workspace
     cached = ", which is in the cache" if space.cache.model(cell.model.key) else ""
-    typer.echo(f"{cell.spec} seed {cell.seed}: tune on {len(planned.read.train):,} lines{cached}")
-    typer.echo(f"device: {space.planned_device}; tuned in {cell.model.precision}")
+    display.say(f"{cell.spec} seed {cell.seed}: tune on {len(planned.read.train):,} lines{cached}")
+    display.say(f"device: {space.planned_device}; tuned in {cell.model.precision}")
     for line in display.memory_lines([[cell]], space, memory):
-        typer.echo(line)
+        display.say(line)
         return  # the largest stage
 
 
@@ -85,15 +86,15 @@ def _print_report(tuned: TunedEncoder) -> None:
     if rows := tuned.rows():
         display.print_rows(rows[0], rows[1:])
         if tuned.held_out:
-            typer.echo(f"\n{tuned.held_out.verdict}")
-        typer.echo("\nNearest neighbours among the held-out lines:")
+            display.say(f"\n{tuned.held_out.verdict}")
+        display.say("\nNearest neighbours among the held-out lines:")
         for text, before, after in tuned.neighbours:
-            typer.echo(f"  {_short(text)}\n    before: {_short(before)}\n    after:  {_short(after)}")
-        typer.echo("")
-    typer.echo(f"{tuned.spec}, tuned in {tuned.seconds:.0f} s: {tuned.folder}")
+            display.say(f"  {_short(text)}\n    before: {_short(before)}\n    after:  {_short(after)}")
+        display.say("")
+    display.say(f"{tuned.spec}, tuned in {tuned.seconds:.0f} s: {tuned.folder}")
     path = str(tuned.folder)
     spec = EncoderSpec(path if path.startswith(("/", ".", "~")) else f"./{path}")
-    typer.echo(f"Evaluate it: mirrorbench run --encoder {shlex.quote(str(spec))} --tasks sts")
+    display.say(f"Evaluate it: mirrorbench run --encoder {shlex.quote(str(spec))} --tasks sts")
 
 
 def _short(text: str, most: int = 100) -> str:

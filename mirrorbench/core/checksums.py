@@ -156,15 +156,13 @@ def store_folder(target: Path, write: Callable[[Path], None], what: str) -> Path
 
     The message of a ``StorageError`` calls it ``what``.
     """
-    problem = f"{what} cannot be written to {target.parent}"
-    hint = "Free some space, or name another folder: MIRRORBENCH_CACHE=DIR"
+    problem, another = f"{what} cannot be written to {target.parent}", "set MIRRORBENCH_CACHE=FOLDER"
 
     def store() -> Path:
-        with building(target, f"{TEMPORARY}{target.name}-", problem, hint) as folder:
+        with building(target, f"{TEMPORARY}{target.name}-", problem, another) as folder:
             write(folder)
             write_checksums(folder)
             sync_tree(folder)
-            folder.chmod(0o755)
             if not damaged_files(target):  # it may be in use
                 return target
             shutil.rmtree(target, ignore_errors=True)  # incomplete or damaged

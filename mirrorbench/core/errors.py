@@ -95,6 +95,13 @@ class DeviceMemoryError(MirrorbenchError):
     """A device has no memory left for the smallest part of some work; another device may have."""
 
 
+READ_BACK = "This is a fault of mirrorbench, or of a library's version: report it, with what mirrorbench doctor prints."
+
+
+class ReadBackError(MirrorbenchError):
+    """A model that was written is not read back as it was."""
+
+
 class DeviceError(MirrorbenchError):
     """A GPU failed so that every later call of this process on it fails too; a new process goes on."""
 

@@ -4,26 +4,28 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import shutil
 import socket
 import stat
-import tempfile
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from io import BufferedReader
 from pathlib import Path
+from secrets import token_hex
 from typing import IO, TYPE_CHECKING, Self, TypeVar
 
-from mirrorbench.core.errors import StorageError
+from mirrorbench.core.errors import StorageError, UsageError
 
 if TYPE_CHECKING:
     from filelock import OwnerRecord, SoftFileLease
 
 TEMPORARY = ".part-"
 """What the name of a file begins with until it is complete."""
+_LEASE, _MARK = "lease", "UNFINISHED"
 
 UNWRITTEN = 4
 """Pieces of work that may wait to be written."""
@@ -36,6 +38,35 @@ _INITIAL_PID_NAMESPACE = 0xEFFFFFFC
 _T = TypeVar("_T")
 
 
+# Why nothing can be written, and what helps; {} is how to name another output or folder.
+_IN_THE_WAY = "A file is where a folder must be: {}"
+_REMEDIES = {
+    errno.ENOSPC: "Free some space, or {}",
+    errno.EDQUOT: "Your quota is used up: free some space, or {}",
+    errno.EROFS: "Nothing can be written there: {}",
+    errno.EACCES: "You may not write there: {}",
+    errno.EPERM: "You may not write there: {}",
+    errno.ENOTDIR: _IN_THE_WAY,
+    errno.EEXIST: _IN_THE_WAY,
+    errno.ENAMETOOLONG: "Use a shorter name",
+}
+
+
+def unwritable(problem: str, error: Exception, another: str = "name another folder") -> StorageError:
+    """The error for what the system refused to write: its reason, and what helps against that.
+
+    Args:
+        problem: what could not be written.
+        error: an ``OSError``, or the ``SafetensorError`` that safetensors makes of one.
+        another: how the user names another place to write to.
+    """
+    quoted = re.search(r"\(os error (\d+)\)", str(error))
+    number = int(quoted[1]) if quoted else getattr(error, "errno", None) or 0
+    reason = os.strerror(number) if quoted else getattr(error, "strerror", None) or error
+    hint = _REMEDIES.get(number, "{}").format(another)
+    return StorageError(f"{problem}: {reason}.", f"{hint[0].upper()}{hint[1:]}.")
+
+
 @contextmanager
 def writing(target: Path, store: Path | None = None, flush: bool = True) -> Iterator[IO[bytes]]:
     """Write a file atomically: a temporary file beside it is renamed once complete, or removed on an error.
@@ -43,42 +74,83 @@ def writing(target: Path, store: Path | None = None, flush: bool = True) -> Iter
     The message of a ``StorageError`` names ``store``, if given, in place of ``target``. Without ``flush`` a power cut
     can leave the name with no content: for files that readers check, and that can be made again.
     """
-    temporary = ""
+    temporary = target.with_name(f"{TEMPORARY}{token_hex(8)}")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(prefix=TEMPORARY, dir=target.parent)
-        with os.fdopen(handle, "wb") as sink:
+        with temporary.open("xb") as sink:
             yield sink
             if flush:
                 sink.flush()
                 os.fsync(sink.fileno())
-        os.chmod(temporary, 0o644)
         os.replace(temporary, target)
-        temporary = ""
         if flush:
             sync_folder(target.parent)
     except OSError as error:
-        problem = f"Cannot write {f'to {store}' if store else target}: {error.strerror or error}."
-        raise StorageError(problem, "Free some space, or name another folder.") from error
+        raise unwritable(f"Cannot write {f'to {store}' if store else target}", error) from error
     finally:
-        if temporary:
-            Path(temporary).unlink(missing_ok=True)
+        with suppress(OSError):
+            temporary.unlink()
 
 
 @contextmanager
-def building(target: Path, prefix: str, problem: str, hint: str) -> Iterator[Path]:
+def building(target: Path, prefix: str, problem: str, another: str) -> Iterator[Path]:
     """A new folder beside ``target``, removed at the end unless the caller renamed it; errors are ``StorageError``."""
     from safetensors import SafetensorError  # what a full disk raises under safetensors
 
-    temporary = ""
+    folder = target.with_name(f"{prefix}{token_hex(8)}")
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        temporary = tempfile.mkdtemp(prefix=prefix, dir=target.parent)
-        yield Path(temporary)
+        folder.mkdir(parents=True)
+        yield folder
     except (OSError, SafetensorError) as error:
-        raise StorageError(f"{problem}: {getattr(error, 'strerror', None) or error}", hint) from error
+        raise unwritable(problem, error, another) from error
     finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def beside(output: Path) -> Iterator[Path]:
+    """A hidden folder beside ``output`` for what is not complete, in which no second process works.
+
+    It is removed at the end if nothing is in it. What is left, also by a process that was killed, is there for the next
+    one that writes ``output``. A file in it tells it from a folder of that name that is the user's.
+    """
+    output = Path(os.path.abspath(output))
+    folder = output.with_name(f".{output.name}.mirrorbench")
+    try:
+        with _claimed(folder, output):
+            try:
+                yield folder
+            finally:
+                if _contents(folder) == {_MARK}:
+                    (folder / _MARK).unlink()
+    finally:
+        with suppress(OSError):  # there is something in it, or it is in use again
+            folder.rmdir()
+
+
+def _claimed(folder: Path, output: Path) -> AbstractContextManager[object]:
+    """The lease on a folder, which is created and marked as ours; an error where it is somebody's, or in use."""
+    leases, another = Leases(folder), "name another output"
+    try:
+        if folder.is_symlink() or folder.is_file() or (folder.is_dir() and _MARK not in (_contents(folder) or _MARK)):
+            raise UsageError(f"{folder} is in the way, and is not mirrorbench's", f"Move it elsewhere, or {another}.")
+        folder.mkdir(parents=True, exist_ok=True)
+        while (lease := again_if_swept(lambda: leases.take(_LEASE))) is None:
+            if leases.is_fresh(_LEASE):
+                holder = leases.holder(_LEASE) or "another process"
+                raise UsageError(f"{output} is being written by {holder}", f"Wait for it, or {another}.")
+            time.sleep(POLL_SECONDS)  # until the lease of a process that was killed on another machine ends
+        with ExitStack() as held:
+            held.enter_context(lease)
+            (folder / _MARK).write_text(f"What mirrorbench has not finished of {output.name}\n", encoding="utf-8")
+            return held.pop_all()
+    except OSError as error:
+        raise unwritable(f"Cannot write {output}", error, another) from error
+
+
+def _contents(folder: Path) -> set[str]:
+    """Names in a folder, those of its lease aside."""
+    return {name for name in os.listdir(folder) if not name.startswith(_LEASE)}
 
 
 def again_if_swept(write: Callable[[], _T]) -> _T:
@@ -143,10 +215,14 @@ def sync_folder(folder: Path) -> None:
 
 
 def sync_tree(folder: Path) -> None:
-    """Flush every file below a folder to the disk, then the folders."""
+    """Flush every file below a folder to the disk, then the folders; files get the permissions of the folder.
+
+    Those that safetensors writes can otherwise be read by their owner alone.
+    """
     for parent, _, names in os.walk(folder, topdown=False):
         for name in names:
             with open(Path(parent, name), "rb") as file:
+                os.chmod(file.name, folder.stat().st_mode & 0o666)
                 os.fsync(file.fileno())
         sync_folder(Path(parent))
 
@@ -203,8 +279,7 @@ class Leases:
                     break
             return None
         except (OSError, LeaseSettingsMismatch) as error:
-            problem = f"Cannot write to {self.folder.parent}: {getattr(error, 'strerror', None) or error}."
-            raise StorageError(problem, "Free some space, or name another folder.") from error
+            raise unwritable(f"Cannot write to {self.folder.parent}", error) from error
 
     def wait(self, name: str) -> AbstractContextManager[object]:
         """As ``take``, but wait until the lease is free."""
@@ -216,6 +291,12 @@ class Leases:
         """Which process holds a lease, as far as its file says: ``process 123 on node7``; empty if none does."""
         owner = self._lease(name).owner
         return f"process {owner.pid} on {owner.hostname.partition('?')[0]}" if owner else ""
+
+    def is_fresh(self, name: str) -> bool:
+        """Whether a lease was refreshed within ``LEASE_SECONDS``, by the clocks of this machine and the file system."""
+        with suppress(OSError):
+            return time.time() - (self.folder / f"{name}.lease").stat().st_mtime < LEASE_SECONDS
+        return False
 
     def _removed(self, name: str) -> bool:
         """Remove a lease whose holder has ended, or has not refreshed it for longer than filelock waits."""

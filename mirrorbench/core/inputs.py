@@ -39,6 +39,11 @@ class TextInput:
     spans: tuple[tuple[int, int], ...] = ()
     language: str = ""
 
+    @property
+    def target(self) -> str:
+        """The target word; the whole text where that is meant."""
+        return " ".join(self.text[start:end] for start, end in self.spans) or self.text
+
     def key(self) -> bytes:
         """Sixteen bytes that identify this input (BLAKE2b of text, spans and language)."""
         data = self.text.encode("utf-8", "surrogatepass") + f"\0{self.spans}{self.language}".encode()

@@ -16,6 +16,7 @@ from msgspec.structs import asdict, replace
 
 from mirrorbench.core.errors import DataFormatError, UsageError
 from mirrorbench.core.schema import problem_at, read, read_yaml
+from mirrorbench.core.shown import shown
 from mirrorbench.data.cards import (
     CORPUS_KIND,
     HUB_FOLDER,
@@ -31,7 +32,7 @@ from mirrorbench.data.cards import (
     parse_hub_id,
     relative_path,
 )
-from mirrorbench.data.textfiles import sha256_of, shown
+from mirrorbench.data.textfiles import sha256_of
 
 _NAME = rf"(?=.{{1,{MAX_NAME}}}\Z)[a-z0-9][a-z0-9.-]*"
 

@@ -12,7 +12,7 @@ from urllib.parse import quote
 import msgspec
 
 from mirrorbench.core.errors import DataFormatError, UsageError
-from mirrorbench.data.textfiles import shown
+from mirrorbench.core.shown import shown
 
 CORPUS_KIND = "corpus"
 """The kind of a corpus card; every other kind is a task kind."""

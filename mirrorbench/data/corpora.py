@@ -10,15 +10,19 @@ import hashlib
 import os
 import random
 import unicodedata
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mirrorbench.core.errors import DataFormatError, TuningError, UsageError, unknown_name
+from mirrorbench.core.shown import shown
+from mirrorbench.core.specs import split_names
 from mirrorbench.data.cards import CORPUS_KIND, Card, hub_card, is_hub_id, text_option, whole_number
-from mirrorbench.data.textfiles import is_text, parse_json, read_lines, shown
+from mirrorbench.data.rows import TEXT, format_of, read_rows, text_of
+from mirrorbench.data.textfiles import is_text, parse_json, read_lines
 
 if TYPE_CHECKING:
     import numpy as np
@@ -74,11 +78,12 @@ def read_corpus(
     size: int = 0,
     sample: int = 0,
 ) -> Corpus:
-    """Read a corpus: a built-in one by name, a UTF-8 text file by path, or a column of a hub data set (see ``hub``).
+    """Read a corpus: a built-in one by name, a file by path, or a column of a hub data set (see ``hub``).
 
-    A name takes precedence over a file of the same name; write ``./name`` for the file. Names joined by ``+`` give
-    equal shares of ``size``: ``words-en+words-fr`` (MirrorWiC, section 4, tunes on 5k sentences of each of two
-    languages). Blank lines are skipped.
+    Of a file ``FILE#COLUMN`` names the column of the strings, ``FILE#LEFT,RIGHT`` those of pairs, as for
+    ``mirrorbench tune`` (``rows``); plain text has none. A name takes precedence over a file of the same name; write
+    ``./name`` for the file. Names joined by ``+`` give equal shares of ``size``: ``words-en+words-fr`` (MirrorWiC,
+    section 4, tunes on 5k sentences of each of two languages). Blank lines are skipped.
 
     Args:
         name_or_path: a corpus name, a hub id, or a path (``.gz`` is decompressed).
@@ -144,10 +149,30 @@ def check_corpus(name: str, cards: Mapping[str, Card | GeneratedCorpus]) -> None
 def _parts(name: str, cards: Mapping[str, Card | GeneratedCorpus]) -> list[str]:
     """The names that are joined by ``+``; the name itself if it is a corpus or a file."""
     parts = name.split("+")
-    return [name] if name in cards or not all(parts) or os.path.exists(Path(name).expanduser()) else parts
+    whole = any(os.path.exists(Path(file).expanduser()) for file in (name, name.rpartition("#")[0]) if file)
+    return [name] if name in cards or not all(parts) or whole else parts
 
 
-def _find(name_or_path: str | Path, cards: Mapping[str, Card | GeneratedCorpus]) -> Card | GeneratedCorpus | Path:
+class _File(NamedTuple):
+    """A file of a user, and the columns of its strings."""
+
+    path: Path
+    columns: tuple[str, ...] = ()
+
+    def texts(self, strip: bool) -> list[str]:
+        """The non-blank strings; the two of a pair are joined by a tab."""
+        name = str(self.path)
+        if format_of(name) == TEXT and not self.columns:
+            return card_texts(self.path, {}, strip)
+        if len(self.columns) > 2:
+            raise UsageError(f"{name}: texts are in one column, pairs in two", f"Got {', '.join(self.columns)}")
+        rows = ([text_of(value, name, number) for value in values] for number, values in read_rows(name, self.columns))
+        # A tab separates the texts of a pair, so tabs in texts become spaces.
+        lines = ([" ".join(text.split("\t")) for text in row] for row in rows if all(map(str.strip, row)))
+        return ["\t".join(map(str.strip, line) if strip else line) for line in lines]
+
+
+def _find(name_or_path: str | Path, cards: Mapping[str, Card | GeneratedCorpus]) -> Card | GeneratedCorpus | _File:
     """The corpus or file that a single name means."""
     name = str(name_or_path)
     if not isinstance(name_or_path, Path):
@@ -159,13 +184,16 @@ def _find(name_or_path: str | Path, cards: Mapping[str, Card | GeneratedCorpus])
             if "column" not in card.options:
                 raise UsageError(f"The corpus {name!r} names no column.", f"Write {name}#COLUMN, e.g. {name}#text")
             return card
-    path = Path(name_or_path).expanduser()
+    path, columns = Path(name_or_path).expanduser(), ""
+    if not os.path.exists(path) and "#" in name:
+        file, _, columns = name.rpartition("#")
+        path = Path(file).expanduser()
     if os.path.isdir(path):  # unlike Path.is_dir, it accepts a name that is too long for the file system
         raise UsageError(f"The corpus {name!r} is a folder.", "Name one text file, one string a line.")
     if not os.path.isfile(path):
         corpora = [c.name for c in cards.values() if isinstance(c, GeneratedCorpus) or c.kind == CORPUS_KIND]
         raise unknown_name("corpus, and no file,", name, corpora, "mirrorbench list corpora")
-    return path
+    return _File(path, tuple(split_names([columns])))
 
 
 def _source_and_lines(
@@ -175,8 +203,8 @@ def _source_and_lines(
     found = _find(name_or_path, cards)
     if isinstance(found, GeneratedCorpus):
         return "generated", [text.strip() if strip else text for text in found.generate() if text.strip()]
-    if isinstance(found, Path):
-        return str(found), card_texts(found, {}, strip)
+    if isinstance(found, _File):
+        return str(found.path), found.texts(strip)
     files = store.resolve(found).files
     source = ", ".join(f"{found.name}/{path}" for path in files)
     return source, [text for path in files.values() for text in card_texts(path, found.options, strip)]
@@ -320,6 +348,26 @@ def find_contamination(texts: Mapping[str, Sequence[str]], corpus: Iterable[str]
         hits = [normalised(text) in known for text in own]
         found[item] = ALL if hits and all(hits) else SOME if any(hits) else NONE
     return Contamination(found)
+
+
+def shared_codes(shared: Mapping[str, Sequence[str]], ids: Sequence[str]) -> NDArray[np.int32]:
+    """What items share with others, as numbers, shape (n, most of an item), -1 for none.
+
+    Args:
+        shared: by id the texts of an item, and what else it may share. What all items have is left out: a score holds
+            given that.
+        ids: the n items.
+    """
+    import numpy as np
+
+    own = [{normalised(text) for text in shared.get(item, ())} for item in ids]
+    count = Counter(text for texts in own for text in texts)
+    codes = {text: code for code, text in enumerate(text for text, n in count.items() if 1 < n < len(ids))}
+    rows = [sorted(codes[text] for text in texts if text in codes) for texts in own]
+    found = np.full((len(ids), max(map(len, rows), default=0)), -1, dtype=np.int32)
+    for row, texts in zip(found, rows, strict=True):
+        row[: len(texts)] = texts
+    return found
 
 
 def normalised(text: str) -> str:

@@ -77,11 +77,13 @@ class Mention:
         id: unique within its fold and stable between runs, e.g. ``9288106/3``.
         parts: the names to link: one, or several for a composite mention ("breast and ovarian cancer").
         gold: ids of the right concepts.
+        document: the document that it was found in; empty where that is unknown.
     """
 
     id: str
     parts: tuple[str, ...]
     gold: frozenset[str]
+    document: str = ""
 
 
 @dataclass(frozen=True, slots=True)

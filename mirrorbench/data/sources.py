@@ -17,7 +17,7 @@ from typing import IO, Any
 from urllib.parse import urlsplit
 
 from mirrorbench.core.errors import DataFormatError, DataUnavailableError, Lack, MirrorbenchError, StorageError
-from mirrorbench.core.files import writing
+from mirrorbench.core.files import unwritable, writing
 from mirrorbench.data.archives import MEMBER_LIMIT, extract_member
 from mirrorbench.data.cards import ArchiveSource, BesideSource, Card, DataFile, DatasetSource, PackageSource, Source
 from mirrorbench.data.textfiles import pieces, sha256_of
@@ -25,6 +25,7 @@ from mirrorbench.data.textfiles import pieces, sha256_of
 DOWNLOAD_TIMEOUT = 30
 """Seconds to wait for a connection, and between two parts of a response."""
 
+_ANOTHER = "name another folder with --data-dir or MIRRORBENCH_DATA"
 _DOWNLOAD_LIMIT = 1 << 30  # of a file whose size is not known
 # Without "identity" a server may compress the response, and the bytes would differ from the file.
 _HEADERS = {"User-Agent": "mirrorbench (https://pypi.org/project/mirrorbench/)", "Accept-Encoding": "identity"}
@@ -52,10 +53,7 @@ def fetching(workspace: Path) -> Iterator[Fetcher]:
         workspace.mkdir(parents=True, exist_ok=True)
         temporary = tempfile.TemporaryDirectory(prefix=".fetch-", dir=workspace, ignore_cleanup_errors=True)
     except OSError as error:
-        raise StorageError(
-            f"Cannot write to {workspace}: {error.strerror}.",
-            hint="Name another folder with --data-dir or MIRRORBENCH_DATA.",
-        ) from error
+        raise unwritable(f"Cannot write to {workspace}", error, _ANOTHER) from error
     with temporary as folder:
         yield Fetcher(Path(folder))
 
@@ -131,7 +129,7 @@ class Fetcher:
         except (requests.RequestException, ValueError) as error:  # pooch raises ValueError for a wrong checksum
             raise DataUnavailableError(" ".join(str(error).split())) from error
         except OSError as error:
-            raise StorageError(f"Cannot write to {self._folder}: {error.strerror}.") from error
+            raise unwritable(f"Cannot write to {self._folder}", error, _ANOTHER) from error
 
 
 def write_split(source: DatasetSource, write: Callable[[bytes], object]) -> None:

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from mirrorbench.core.errors import DataFormatError, DataUnavailableError
+from mirrorbench.core.shown import shown
 
 _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?\Z", re.ASCII)
 _CHUNK = 1 << 20
-_SHOWN = 60
 _DIGITS = 9
 
 MAX_UNPACKED = 1 << 30
@@ -100,11 +100,6 @@ def decode_lines(data: bytes, where: str, encoding: str = "utf-8-sig") -> list[s
     return [line.removesuffix("\r") for line in lines]
 
 
-def shown(text: str) -> str:
-    """A text as messages quote it: escaped, and shortened if it is long."""
-    return repr(text) if len(text) <= _SHOWN else f"{text[:_SHOWN]!r}... ({len(text):,} characters)"
-
-
 def is_text(text: str) -> bool:
     """Whether a string can be written as UTF-8: JSON can contain lone surrogates, which cannot."""
     return text.encode(errors="ignore").decode() == text
@@ -154,7 +149,7 @@ def parse_number(text: str, path: Path | str, line: int, low: float, high: float
         raise DataFormatError(f"{path}, line {line}: {shown(text)} is not a number.")
     value = float(text)
     if not math.isfinite(value) or not low <= value <= high:
-        raise DataFormatError(f"{path}, line {line}: {text[:_SHOWN]} lies outside the scale from {low:g} to {high:g}.")
+        raise DataFormatError(f"{path}, line {line}: {shown(text)} lies outside the scale from {low:g} to {high:g}.")
     return value
 
 

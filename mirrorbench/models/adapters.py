@@ -14,6 +14,7 @@ from typing import Any
 from mirrorbench.core.errors import ModelUnavailableError, UsageError
 from mirrorbench.models.backbones import ADAPTER
 from mirrorbench.models.families import LANGUAGE
+from mirrorbench.models.opening import read_adapter
 
 SCALE = 2
 """Alpha over rank: how much the matrices count, twice as much as the model's own at equal size."""
@@ -75,9 +76,11 @@ def is_adapted(model: Any) -> bool:
 def open_adapter(model: Any, folder: Path) -> None:
     """Put the adapter of a folder onto its backbone; it is not merged, so vectors are those of the tuning."""
     check_installed()
-    from peft import load_peft_weights, set_peft_model_state_dict
+    from peft import set_peft_model_state_dict
 
-    report = model.load_adapter(str(folder))
+    conversions = model._weight_conversions  # from the names in the backbone's file
+    report = read_adapter(model, folder)
+    model._weight_conversions = conversions  # not the adapter's: under its names a merged model could not be read
     lacking, foreign = sorted(report.missing_keys), sorted(report.unexpected_keys)
     if lacking or foreign:
         raise ModelUnavailableError(
@@ -85,9 +88,15 @@ def open_adapter(model: Any, folder: Path) -> None:
             f"Compare the base_model_name_or_path in {ADAPTER} with what it was made from.",
         )
     if _in_float32(model):  # it was read in the precision of the frozen weights
-        stored = load_peft_weights(str(folder), device="cpu")
-        set_peft_model_state_dict(model, {key.removeprefix("base_model.model."): w for key, w in stored.items()})
+        set_peft_model_state_dict(model, adapter_tensors(folder))
     model.eval()
+
+
+def adapter_tensors(folder: Path) -> dict[str, Any]:
+    """The weights in an adapter's file, by the names of ``get_adapter_state_dict``."""
+    from peft import load_peft_weights
+
+    return {key.removeprefix("base_model.model."): w for key, w in load_peft_weights(str(folder), device="cpu").items()}
 
 
 def _in_float32(model: Any) -> bool:

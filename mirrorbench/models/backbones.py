@@ -21,6 +21,7 @@ from urllib.parse import urlsplit
 from mirrorbench.core import checksums
 from mirrorbench.core.errors import Lack, ModelUnavailableError, UnknownNameError
 from mirrorbench.core.specs import EncoderSpec, Value, parse_params
+from mirrorbench.models.directories import check_format, check_readable, json_object, modules
 
 EMBEDDED = "embedded:tiny"
 DESCRIPTION = "mirrorbench.json"
@@ -113,6 +114,7 @@ def check_name(spec: EncoderSpec, systems: Iterable[str] = ()) -> None:
     Hub ids without an owner (``bert-base-uncased``) are similar to none of them, and no new ones can be created.
     """
     name, known = spec.backbone, [*BACKBONES, *systems]
+    check_format(name)
     if name in BACKBONES and not spec.revision:
         requirement, module, _ = BACKBONES[name].package
         if module and find_spec(module) is None:
@@ -213,7 +215,7 @@ def base_folder(path: Path, offline: bool = True) -> Path:
     """The directory of the backbone of an adapter; any other directory is its own."""
     if not (path / ADAPTER).is_file():
         return path
-    settings = _json(path / ADAPTER)
+    settings = json_object(path / ADAPTER)
     name, revision = str(settings.get("base_model_name_or_path")), str(settings.get("revision") or "")
     if os.path.isdir(name):
         return Path(name)
@@ -251,6 +253,15 @@ def _local(path: Path, spec: EncoderSpec) -> Path:
             f"backbone {spec.backbone}: {instead}" if len(spec.backbone) < 300 else "a backbone's path is too long",
             f"{meant}A backbone is a directory; word vectors in a file are static:path=FILE.",
         )
+    listed = modules(path)
+    if listed and listed[0].kind != "Transformer":
+        raise ModelUnavailableError(
+            f"{spec}: {spec.backbone} is a model of sentence-transformers that begins with {listed[0].kind}, and holds "
+            "no transformer",
+            f"Write sbert:path={spec.backbone}",
+        )
+    path = path / listed[0].path if listed else path
+    check_readable(path)
     if not any((path / name).is_file() for name in ("config.json", ADAPTER)):
         raise ModelUnavailableError(
             f"backbone {spec.backbone}: {path} holds no config.json",
@@ -322,17 +333,7 @@ def unchanged(path: Path, expected: str) -> AbstractContextManager[None]:
 
 def configuration(path: Path) -> dict[str, Any]:
     """The ``config.json`` of a model directory, or of an adapter's backbone."""
-    return _json(base_folder(path) / "config.json")
-
-
-def _json(path: Path) -> dict[str, Any]:
-    try:
-        settings = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, OSError, RecursionError) as error:
-        raise ModelUnavailableError(f"{path} cannot be read: {error}") from error
-    if not isinstance(settings, dict):
-        raise ModelUnavailableError(f"{path} is not a JSON object of settings")
-    return settings
+    return json_object(base_folder(path) / "config.json")
 
 
 _OFFSET_POSITIONS = ("roberta", "xlm-roberta", "camembert", "roberta-prelayernorm", "xlm-roberta-xl", "mpnet")

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from mirrorbench.core.devices import out_of_memory
 from mirrorbench.core.errors import DeviceMemoryError, MirrorbenchError, ModelUnavailableError, UsageError
-from mirrorbench.models.backbones import base_folder, configuration
+from mirrorbench.models.backbones import configuration
+from mirrorbench.models.opening import read_config, read_tokenizer, read_weights
 
 if TYPE_CHECKING:
     import torch
@@ -67,11 +68,8 @@ def family(path: Path) -> Family:
     settings = configuration(path)
     if settings.get("model_type") in _ENCODERS and not settings.get("is_decoder"):
         return PLAIN
-    from transformers import AutoConfig, AutoTokenizer
-
     try:
-        config = AutoConfig.from_pretrained(base_folder(path), local_files_only=True)
-        tokenizer = AutoTokenizer.from_pretrained(path, local_files_only=True)
+        config, tokenizer = read_config(path), read_tokenizer(path)
         first = tokenizer("a").encodings[0].special_tokens_mask[0] if tokenizer.is_fast else 1
     except Exception:  # damaged files may raise any exception in transformers
         return PLAIN
@@ -131,13 +129,9 @@ def open_model(path: Path, config: Any, **options: Any) -> tuple[Any, Any, set[s
     encoder, which it opens with its decoder only; of models for images and text the text's half. An adapter of that
     has the names of the original's modules: it is put onto the original, of which all else is dropped.
     """
-    import transformers
-
-    opener: Any = transformers.AutoModel
     if half := _HALVES.get(config.model_type):
-        opener = getattr(transformers, half)
         config.is_encoder_decoder = False
-    model, report = opener.from_pretrained(path, config=config, output_loading_info=True, **options)
+    model, report = read_weights(path, half or "AutoModel", config=config, output_loading_info=True, **options)
     missing = set(report["missing_keys"])
     part = reader(model, config)
     if getattr(config, "is_encoder_decoder", False):

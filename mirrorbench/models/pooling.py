@@ -34,12 +34,14 @@ class Pooling:
         max_length: tokens kept of each text, special tokens included; overrides the tokenizer's setting.
         prompt: a template around each text, with ``{text}`` (``mirrorbench.models.prompts``); empty for none. Its own
             tokens do not count for ``max_length``.
+        normalize: whether vectors are scaled to length 1.
     """
 
     mode: str = "mean"
     layers: str = "-1:"
     max_length: int = DEFAULT_MAX_LENGTH
     prompt: str = ""
+    normalize: bool = False
 
     def __post_init__(self) -> None:
         if self.prompt and self.marked:
@@ -56,12 +58,14 @@ class Pooling:
     def __str__(self) -> str:
         # Hashed into encoders' fingerprints: the old names keep stored results valid.
         prompt = f", prompt={self.prompt!r}" if self.prompt else ""
-        return f"Readout(pooling={self.mode!r}, layers={self.layers!r}, max_length={self.max_length!r}{prompt})"
+        scaled = ", normalize=True" if self.normalize else ""
+        return f"Readout(pooling={self.mode!r}, layers={self.layers!r}, max_length={self.max_length!r}{prompt}{scaled})"
 
     def to_json(self) -> dict[str, Value]:
         """The keys of a spec that say the same."""
-        prompt: dict[str, Value] = {"prompt": self.prompt} if self.prompt else {}
-        return {"pooling": self.mode, "layers": self.layers, "max_length": self.max_length, **prompt}
+        later: dict[str, Value] = {"prompt": self.prompt, "normalize": self.normalize}
+        given = {key: value for key, value in later.items() if value}
+        return {"pooling": self.mode, "layers": self.layers, "max_length": self.max_length, **given}
 
     @property
     def identity(self) -> list[Value]:
@@ -227,4 +231,5 @@ def pool(
         raise unknown_name("pooling", pooling.mode, list(registered))
     # float32 from here on: a mean over many tokens loses precision in half precision.
     states = chosen[0].float() if len(chosen) == 1 else torch.stack([h.float() for h in chosen]).mean(0)
-    return registered[pooling.mode](states, tokens)
+    vectors = registered[pooling.mode](states, tokens)
+    return torch.nn.functional.normalize(vectors, dim=-1) if pooling.normalize else vectors

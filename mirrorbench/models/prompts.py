@@ -28,7 +28,8 @@ et al., "Repetition Improves Language Model Embeddings", 2024), the template for
 READ: dict[str, dict[str, Value]] = {"eol": {"pooling": "last"}}
 """How a prompt is read unless the spec says otherwise."""
 
-_SETTINGS = "config_sentence_transformers.json"
+SETTINGS = "config_sentence_transformers.json"
+"""File with the prompts of a model of sentence-transformers."""
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*")
 
 
@@ -55,7 +56,9 @@ def template(prompt: str, path: Path) -> str:
 
 def own_prompts(path: Path) -> dict[str, str]:
     """The prompts that a model's authors named in its settings for sentence-transformers."""
-    file = path / _SETTINGS
+    file = path / SETTINGS
+    if not file.is_file() and (path.parent / "modules.json").is_file():  # the transformer's own folder
+        file = path.parent / SETTINGS
     if not file.is_file():
         return {}
     try:

@@ -18,10 +18,10 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 import numpy as np
 
 from mirrorbench.core import checksums
@@ -32,7 +32,9 @@ from mirrorbench.core.identity import digest
 from mirrorbench.core.inputs import Encoder, as_inputs, check_vectors
 from mirrorbench.core.specs import EncoderSpec
 from mirrorbench.models import backbones
+from mirrorbench.models.directories import json_object, modules
 from mirrorbench.models.families import unreadable
+from mirrorbench.models.opening import read_sentence_transformer
 from mirrorbench.models.pooling import DEFAULT_MAX_LENGTH, POOLINGS, Pooling, PoolingFunction
 from mirrorbench.models.prompts import TEXT, template
 
@@ -137,29 +139,17 @@ def sbert_directory(spec: EncoderSpec, offline: bool) -> Path:
     )
 
 
-class _Module(msgspec.Struct):
-    """An entry of ``modules.json``: the module's class, and its folder in the model's directory."""
-
-    type: str
-    path: str
-
-
 def _only_transformer(directory: Path) -> Path:
     """The folder of a model's transformer; an error if other modules than pooling and normalisation follow it."""
-    file = directory / "modules.json"
-    if not file.is_file():
+    if not (listed := modules(directory)):
         return directory
-    try:
-        modules = msgspec.json.decode(file.read_bytes(), type=list[_Module])
-    except (OSError, ValueError, RecursionError) as error:
-        raise ModelUnavailableError(f"{file} cannot be read: {error}") from error
-    kinds = [module.type.rpartition(".")[2] for module in modules]
+    kinds = [module.kind for module in listed]
     if kinds[:1] != ["Transformer"] or not {"Pooling", "Normalize"}.issuperset(kinds[1:]):
         raise UsageError(
             f"pooling= reads a transformer alone, and {directory.name} consists of {', '.join(kinds) or 'nothing'}",
             "Leave pooling out: the model is then read as its files say.",
         )
-    return directory / modules[0].path
+    return directory / listed[0].path
 
 
 def sentence_transformer(path: Path, context: EncoderContext, prompt: str | None = None) -> LazyEncoder:
@@ -180,7 +170,7 @@ def sentence_transformer(path: Path, context: EncoderContext, prompt: str | None
 
         device = torch.device(context.device)
         with checksums.unchanged(lambda: _model_files(path), files, str(path)):
-            model = _load_sentence_transformer(path, context.device)
+            model = _load_sentence_transformer(path, context)
             own_weights(model)
         sort = kind(device)
         limit = model.get_max_seq_length() or MOST_TOKENS
@@ -207,28 +197,45 @@ def sentence_transformer(path: Path, context: EncoderContext, prompt: str | None
 
         return encode
 
-    return LazyEncoder(files if prompt is None else digest({"files": files, "prompt": prompt}), load)
+    identity = {"files": files} | ({} if prompt is None else {"prompt": prompt})
+    if context.precision == "fp32" and _holds_half(path):  # earlier versions computed in that
+        identity["opened"] = "fp32"
+    return LazyEncoder(digest(identity) if len(identity) > 1 else files, load)
 
 
-def _load_sentence_transformer(path: Path, device: str) -> Any:
-    try:
-        from sentence_transformers import SentenceTransformer
-    except ImportError as error:
+def _holds_half(path: Path) -> bool:
+    """Whether sentence-transformers would open a model, or a part of it, in half precision by itself."""
+    from safetensors import SafetensorError, safe_open
+
+    for file in path.rglob("config.json"):
+        settings = json_object(file)
+        if str(settings.get("dtype", settings.get("torch_dtype"))) in ("float16", "bfloat16"):
+            return True
+    for file in path.rglob("*.safetensors"):
+        try:
+            with safe_open(file, "np") as weights:
+                if any(weights.get_slice(name).get_dtype() in ("F16", "BF16") for name in weights.keys()):  # noqa: SIM118
+                    return True
+        except (OSError, SafetensorError):
+            continue  # reported where it is opened
+    return False
+
+
+def _load_sentence_transformer(path: Path, context: EncoderContext) -> Any:
+    if find_spec("sentence_transformers") is None:
         raise ModelUnavailableError(
             "sbert needs the package sentence-transformers, which is not installed",
             "Install it: pip install 'mirrorbench[sbert]'",
-        ) from error
-    from mirrorbench.models.transformer import quiet_transformers
-
+        )
     try:
-        with quiet_transformers():
-            return SentenceTransformer(str(path), device=device, local_files_only=True, trust_remote_code=False)
+        return read_sentence_transformer(path, context.device, context.precision)
     except (OSError, ValueError, KeyError, ImportError, RuntimeError, AttributeError) as error:
         if out_of_memory(error):
             raise unreadable(path, error) from error
         first = (str(error).strip().splitlines() or ["no message"])[0]
         raise ModelUnavailableError(
-            f"sentence-transformers cannot open {path}: {type(error).__name__}: {first[:300]}"
+            f"sentence-transformers cannot open {path}: {type(error).__name__}: {first[:300]}",
+            "Weights in floating-point numbers are read, not int8, GGUF or ONNX; code beside a model is never run.",
         ) from error
 
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from mirrorbench.core.errors import EncodingError, ModelUnavailableError, UsageError, unknown_name
 from mirrorbench.core.identity import digest
-from mirrorbench.core.inputs import Array, Encoder, TextInput
+from mirrorbench.core.inputs import Array, Encoder, TextInput, check_vectors
 from mirrorbench.core.specs import EncoderSpec
 
 if TYPE_CHECKING:
@@ -272,7 +272,7 @@ def _principal_axes(centred: Doubles) -> tuple[Doubles, Doubles]:
 def transform(vectors: Array, inputs: Sequence[TextInput], affines: Mapping[str, Affine | Taken]) -> Array:
     """Vectors of inputs after the transformation of each one's language, or after the one under ``""``."""
     if "" in affines:
-        return affines[""].apply(vectors)
+        return check_vectors(affines[""].apply(vectors), len(inputs), "the transformation of the vectors")
     rows = {language: [i for i, item in enumerate(inputs) if item.language == language] for language in affines}
     parts = {language: affines[language].apply(vectors[own]) for language, own in rows.items()}
     if len(sizes := {part.shape[1] for part in parts.values()}) > 1:
@@ -283,7 +283,7 @@ def transform(vectors: Array, inputs: Sequence[TextInput], affines: Mapping[str,
     found = np.empty((len(inputs), *sizes), dtype=np.float32)
     for language, own in rows.items():
         found[own] = parts[language]
-    return found
+    return check_vectors(found, len(inputs), "the transformation of the vectors")
 
 
 @dataclass(eq=False)

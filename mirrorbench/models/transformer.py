@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property
 from importlib.util import find_spec
@@ -15,9 +15,9 @@ import torch
 from numpy.typing import NDArray
 
 from mirrorbench.core.devices import autocast, kind, moved, on_gpu, own_weights
-from mirrorbench.core.errors import MirrorbenchError, UsageError
+from mirrorbench.core.errors import READ_BACK, MirrorbenchError, ModelUnavailableError, ReadBackError, UsageError
 from mirrorbench.core.inputs import TextInput
-from mirrorbench.models.adapters import is_adapted, open_adapter
+from mirrorbench.models.adapters import adapter_tensors, is_adapted, open_adapter
 from mirrorbench.models.backbones import base_folder, max_positions
 from mirrorbench.models.batching import (
     TOKEN_BUDGET,
@@ -38,6 +38,7 @@ from mirrorbench.models.families import (
     text_part,
     unreadable,
 )
+from mirrorbench.models.opening import quiet_transformers, read_config, read_tokenizer
 from mirrorbench.models.pooling import POOLINGS, Pooling, PoolingFunction, Tokens, pool
 from mirrorbench.models.prompts import MASK, TEXT
 from mirrorbench.models.targets import (
@@ -53,6 +54,7 @@ from mirrorbench.models.targets import (
     without,
 )
 
+_CPU = torch.device("cpu")
 _States = tuple[tuple[torch.Tensor, ...], Tokens]
 
 _IDS_ONLY = {"padding": False, "return_attention_mask": False, "return_token_type_ids": False}
@@ -110,6 +112,22 @@ class Transformer:
             saved = self.adapted if self.half or is_adapted(self.adapted) else self.model
             saved.save_pretrained(folder)
             tokenizer.save_pretrained(folder)
+
+    def check_saved(self, folder: Path) -> None:
+        """Raise unless the tensors that ``save`` wrote are read again bit for bit, which vectors of texts cannot show.
+
+        They are read on the CPU, while the device goes on; of an adapter the file alone, without its backbone.
+        """
+        adapted = is_adapted(self.adapted)
+        expected = self.adapted.get_adapter_state_dict() if adapted else self.model.state_dict()
+        try:
+            stored = adapter_tensors(folder) if adapted else load_transformer(folder, _CPU).model.state_dict()
+        except ModelUnavailableError as error:
+            raise ReadBackError(f"The tuned model of {self.path} is not stored: {error.message}", READ_BACK) from error
+        same = [name for name in expected if name in stored and torch.equal(expected[name].cpu(), stored[name])]
+        if different := sorted({*expected, *stored} - {*same}):
+            problem = f"The tuned model of {self.path} is not stored: {len(different)} tensors are read back otherwise"
+            raise ReadBackError(f"{problem} ({', '.join(different[:3])})", READ_BACK)
 
     @property
     def n_parameters(self) -> int:
@@ -280,22 +298,6 @@ class Transformer:
         return moved(torch.from_numpy(array), self.device)
 
 
-@contextmanager
-def quiet_transformers() -> Iterator[None]:
-    """Silence transformers' reports and progress bars, e.g. about unused heads at each load."""
-    from transformers.utils import logging
-
-    verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        logging.set_verbosity(verbosity)
-        if bars:
-            logging.enable_progress_bar()
-
-
 def load_transformer(
     path: Path, device: torch.device, configure: Callable[[Any], None] | None = None,
     poolings: Mapping[str, PoolingFunction] = POOLINGS, attention: str = "", precision: str = "fp32",
@@ -310,23 +312,20 @@ def load_transformer(
     where it is a half one, matrices that the file has in half precision are kept so: computing gives the same numbers.
     ``base``: where an adapter's backbone is, if not where the adapter says.
     """
-    from transformers import AutoConfig, AutoTokenizer
-
-    safe = {"local_files_only": True, "trust_remote_code": False}
     try:
-        with quiet_transformers(), torch.random.fork_rng(devices=[]):
+        with torch.random.fork_rng(devices=[]):
             base = base or base_folder(path)
-            config = AutoConfig.from_pretrained(base, **safe)
+            config = read_config(base)
             kept = "fp32" not in (checkpoint_precision(config), precision)
             if configure:
                 configure(config)
             if attention:
                 set_attention(config)
-            tokenizer = AutoTokenizer.from_pretrained(path, **safe)
+            tokenizer = read_tokenizer(path)
             torch.manual_seed(0)  # the unused pooler is random: the same at each load
             placed = {"device_map": {"": device}} if on_gpu(device) and find_spec("accelerate") else {}
             dtype = config.dtype if kept else torch.float32
-            model, whole, missing = open_model(base, config, dtype=dtype, **placed, **safe)
+            model, whole, missing = open_model(base, config, dtype=dtype, **placed)
             if kept:
                 keep_precision(whole)
             if base != path:
@@ -353,8 +352,4 @@ def lower_casing_tokenizer(path: Path) -> Any:
     SentencePiece of CamemBERT and XLM-R have no such option. The tuned model keeps the tokenizer (released code:
     ``load_model`` and ``save_model`` of Mirror-BERT, ``load_bert`` of SapBERT).
     """
-    from transformers import AutoTokenizer
-
-    lower = {} if (path / "tokenizer.json").is_file() else {"do_lower_case": True}
-    with quiet_transformers():
-        return AutoTokenizer.from_pretrained(path, local_files_only=True, trust_remote_code=False, **lower)
+    return read_tokenizer(path, **({} if (path / "tokenizer.json").is_file() else {"do_lower_case": True}))

@@ -30,6 +30,7 @@ from mirrorbench.core.files import cache_root
 from mirrorbench.core.hooks import Register, hookimpl
 from mirrorbench.core.identity import digest
 from mirrorbench.core.inputs import Array, TextInput, as_inputs
+from mirrorbench.core.shown import shown
 from mirrorbench.core.specs import EncoderSpec
 from mirrorbench.models.systems import EncoderContext, checked_params
 
@@ -273,7 +274,7 @@ def read_text(path: Path, limit: int = 0) -> WordVectors:
                 if not word or not len(row) or not np.isfinite(row).all():
                     raise DataFormatError(
                         f"{path}, line {number}: expected a word and {dimensions or 'some'} finite numbers, found "
-                        f"{line[:60]!r} ({line.count(b' ') + 1} columns).",
+                        f"{shown(line.decode(errors='replace'))} ({line.count(b' ') + 1} columns).",
                         "Each line is a word and its numbers, separated by single spaces.",
                     )
                 dimensions = len(row)

@@ -162,7 +162,7 @@ def judged(
     items: Mapping[str, ItemScores] | None = None,
 ) -> Table:  # fmt: skip
     """A table of stored results with verdicts, intervals and ties; ``items`` by cell, where they are read already."""
-    from mirrorbench.reports.statistics.encoders import Marker
+    from mirrorbench.reports.statistics.marker import Marker
     from mirrorbench.reports.statistics.steps import find_steps, with_verdicts
 
     steps = find_steps(table, [entry.result for entry in stored])

@@ -112,7 +112,8 @@ class Verdict:
         interval: lower and upper end of its confidence interval over items; ``None`` where undefined.
         test: the paired test; empty where there is none.
         p: its two-sided p-value.
-        corrected: the p-value corrected for all verdicts of the table.
+        bound: whether p is at most this, no resample being as extreme as the items themselves.
+        corrected: the p-value corrected for the columns of the two rows, and for what the best rows were chosen from.
         separable: whether that is significant.
         why_not: why there is no test; empty where there is one.
         best: whether these are the best tuned row of a backbone in that column, and the best without tuning.
@@ -126,6 +127,7 @@ class Verdict:
     interval: tuple[float, float] | None = None
     test: str = ""
     p: float | None = None
+    bound: bool = False
     corrected: float | None = None
     separable: bool = False
     why_not: str = ""

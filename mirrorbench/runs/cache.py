@@ -29,11 +29,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mirrorbench.core.checksums import ABOUT, CHECKSUMS, damaged_files, noted, store_folder
-from mirrorbench.core.errors import StorageError
-from mirrorbench.core.files import TEMPORARY, Leases, cache_root, writing
+from mirrorbench.core.files import TEMPORARY, Leases, cache_root, unwritable, writing
 from mirrorbench.core.inputs import Array, TextInput
 from mirrorbench.data.corpora import corpus_checksum
 from mirrorbench.models.transformations import Affine
+from mirrorbench.training.checkpoints import CHECKPOINTS, damaged
 
 if TYPE_CHECKING:
     from mirrorbench.models.transformer import Transformer
@@ -68,6 +68,7 @@ class Cache:
 
         def write(folder: Path) -> None:
             transformer.save(folder)
+            transformer.check_saved(folder)
             text = json.dumps(description, indent=2, ensure_ascii=False)
             (folder / "mirrorbench.json").write_text(text, encoding="utf-8")
 
@@ -219,8 +220,9 @@ class CacheEntry:
     """An entry of the cache."""
 
     kind: str
-    """``models``, ``embeddings``, ``vectors`` of words and tokens, ``corpora``, ``transformations``, ``checksums`` of
-    files of word vectors, or ``leftovers`` of killed processes and earlier versions."""
+    """``models``, ``checkpoints`` of tunings, ``embeddings``, ``vectors`` of words and tokens, ``corpora``,
+    ``transformations``, ``checksums`` of files of word vectors, or ``leftovers`` of killed processes and earlier
+    versions."""
     key: str
     path: Path
     size: int
@@ -232,7 +234,7 @@ class CacheEntry:
 
 
 _FILES = {"corpora": ".json", "transformations": ".npz", "checksums": ".json"}  # kinds of which each entry is one file
-_KINDS = ("models", "embeddings", "vectors", *_FILES)
+_KINDS = ("models", CHECKPOINTS, "embeddings", "vectors", *_FILES)
 
 
 def entries(cache: Cache) -> list[CacheEntry]:
@@ -248,6 +250,8 @@ def damage(cache: Cache, entry: CacheEntry) -> str:
             return damaged_files(entry.path)
         if entry.kind == "checksums":
             return "" if noted(entry.path) else "its checksum is not the one that was written"
+        if entry.kind == CHECKPOINTS:
+            return damaged(entry.path)
         if entry.kind == "corpora":
             return "" if cache.corpus(entry.key) is not None else "its strings are not those of its checksum"
         if entry.kind == "transformations":
@@ -291,9 +295,7 @@ def remove(entry: CacheEntry) -> None:
     except FileNotFoundError:  # removed by another process
         return
     except OSError as error:
-        raise StorageError(
-            f"{entry.path} cannot be removed: {error.strerror}", "It belongs to another user, or the disk is read-only."
-        ) from error
+        raise unwritable(f"{entry.path} cannot be removed", error, "have its owner remove it") from error
 
 
 def _of_kind(cache: Cache, kind: str) -> Iterator[CacheEntry]:
@@ -305,7 +307,7 @@ def _of_kind(cache: Cache, kind: str) -> Iterator[CacheEntry]:
             if path.is_dir() or path.suffix in (".npy", ".sha256"):
                 yield _entry("leftovers", path.name, path, "word vectors of an earlier version")
         elif path.suffix == _FILES[kind] if kind in _FILES else path.is_dir():  # others are not ours (.DS_Store)
-            for left in sorted(path.glob(f"{TEMPORARY}*")) if kind == "embeddings" else ():
+            for left in sorted(path.glob(f"{TEMPORARY}*")) if kind in ("embeddings", CHECKPOINTS) else ():
                 yield _entry("leftovers", left.name, left)
             with _access_times_kept(path):
                 what = _what(kind, path)
@@ -347,6 +349,8 @@ def _what(kind: str, path: Path) -> str:
         return "unreadable"
     if kind == "checksums":
         return "of a file of word vectors" if noted(path) else "unreadable"
+    if kind == CHECKPOINTS:
+        return "a tuning that was interrupted, or goes on"
     if kind == "transformations":
         try:
             with np.load(path) as arrays:

@@ -41,6 +41,7 @@ VARIABLES = {
     "MIRRORBENCH_DISABLE_PLUGINS": "names of plugins that are not loaded, with commas",
     "MIRRORBENCH_STRICT_PLUGINS": "1: a broken plugin is an error",
     "MIRRORBENCH_DEBUG": "1: errors keep their traceback",
+    "MIRRORBENCH_NO_TEXTS": "1: texts of users are left out of all that is printed or stored",
     "HF_HOME": "folder of models from the hub",
     "HF_HUB_CACHE": "likewise, for the models alone",
     "HF_ENDPOINT": "address of the hub",

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from mirrorbench.core.devices import check_half_precision
 from mirrorbench.core.errors import StorageError, UsageError, unknown_name
+from mirrorbench.core.shown import NO_TEXTS, without_texts
 from mirrorbench.core.specs import Value
 from mirrorbench.data.corpora import Corpus
 from mirrorbench.runs.cells import CellGroup, CellOutcome, CorpusRef, Reporter, failed
@@ -76,7 +77,13 @@ class Job:
 
         Raises:
             StorageError: the cache cannot be written.
+            UsageError: texts are to be left out of what is stored.
         """
+        if self.corpora and without_texts():
+            raise UsageError(
+                f"workers find the strings to tune on in the cache, and {NO_TEXTS} keeps texts out of it",
+                "Run with one worker on this machine, or without that variable.",
+            )
         for ref, corpus in self.corpora.items():
             self.workspace.cache.save_corpus(ref.sha256, corpus.texts)
 

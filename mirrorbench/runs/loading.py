@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import shutil
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, replace
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from mirrorbench.core.devices import cpu_threads, enter_gpu
 from mirrorbench.core.errors import ModelUnavailableError, TuningError
 from mirrorbench.core.files import WriteBehind
+from mirrorbench.core.identity import checksum
 from mirrorbench.core.inputs import Encoder
 from mirrorbench.core.specs import EncoderSpec
 from mirrorbench.data.corpora import Corpus
@@ -24,6 +26,7 @@ from mirrorbench.models.transformations import TransformedEncoder
 from mirrorbench.runs.cells import CorpusRef, ModelRef
 from mirrorbench.runs.encoding import fitted_posts
 from mirrorbench.training.augmentations import Augmentation
+from mirrorbench.training.checkpoints import CHECKPOINTS, Checkpoint
 from mirrorbench.training.recipes import Recipe
 
 if TYPE_CHECKING:
@@ -108,23 +111,30 @@ class EncoderLoader:
             if found := self._cached(model, precision):
                 return found
             cache.sweep_model(model.key)
-            transformer, description = tune_model(model, corpus.texts, self.workspace, corpus.held_out)
+            transformer, description = tune_model(
+                model, corpus.texts, self.workspace, corpus.held_out, self._checkpoint(model)
+            )
             if transformer.kept not in ("fp32", precision):  # an adapter's backbone, tuned in less than it is read in
                 transformer.adapted.float()
                 transformer.kept = "fp32"
             # A copy of the tokenizer: it must not be used by two threads.
             stored = replace(transformer, tokenizer=copy.deepcopy(transformer.tokenizer))
-            written.submit(partial(self._store, lease.pop_all(), model.key, stored, description))
+            written.submit(partial(self._store, lease.pop_all(), model, stored, description))
         return transformer, float(description["tuning"]["seconds"])
 
-    def _store(self, lease: ExitStack, key: str, transformer: Transformer, description: dict[str, Any]) -> None:
+    def _store(self, lease: ExitStack, model: ModelRef, transformer: Transformer, description: dict[str, Any]) -> None:
         with lease:
-            self.workspace.cache.save_model(key, transformer, description)
+            self.workspace.cache.save_model(model.key, transformer, description)
+            shutil.rmtree(self._checkpoint(model), ignore_errors=True)
+
+    def _checkpoint(self, model: ModelRef) -> Path:
+        return self.workspace.cache.root / CHECKPOINTS / model.key
 
     def _cached(self, model: ModelRef, precision: str) -> tuple[Transformer, float] | None:
         cache = self.workspace.cache
         if not (path := cache.model(model.key)):
             return None
+        shutil.rmtree(self._checkpoint(model), ignore_errors=True)  # whoever stored the model may have been killed then
         if model.path and model.recipe and model.recipe.lora:  # its backbone may be elsewhere than when it was stored
             with unchanged(model.path, model.fingerprint):
                 opened = self._opened(path, precision, model.attention, model.path)
@@ -140,11 +150,13 @@ class EncoderLoader:
 
 
 def tune_model(
-    model: ModelRef, texts: Sequence[str], workspace: Workspace, held_out: Sequence[str] = ()
-) -> tuple[Transformer, dict[str, Any]]:
+    model: ModelRef, texts: Sequence[str], workspace: Workspace, held_out: Sequence[str] = (),
+    folder: Path | None = None,
+) -> tuple[Transformer, dict[str, Any]]:  # fmt: skip
     """Tune a model on strings: it, ready to encode, and the description to store with it.
 
     ``held_out`` are looked at along the tuning; without any, ``stop=auto`` takes some of the strings for that.
+    ``folder`` holds the checkpoint of a tuning that was interrupted, and gets those of this one.
     """
     import torch
 
@@ -157,22 +169,35 @@ def tune_model(
         raise TuningError(f"{model.spec} is nothing to tune")
     if recipe.stop == "auto" and not held_out:
         texts, held_out = hold_out(texts, model.seed)
-    reporter.stage(f"tune {model.spec} seed {model.seed}", len(texts) * recipe.epochs, "strings")
+    pairs = plugins.methods[model.method].pairs
+    aside = positive_pairs(held_out, model.seed, pairs)
+    checkpoint = None if folder is None else Checkpoint(folder, _origin(device, aside), reporter.note)
+    saved = checkpoint.read() if checkpoint else {}
+    total, stage = len(texts) * recipe.epochs, f"tune {model.spec} seed {model.seed}"
+    done = saved["progress"]["done"] if saved else 0
+    reporter.stage(f"{stage}, from its checkpoint at {done / total:.0%}" if saved else stage, total - done, "strings")
     registered: dict[str, Augmentation] = plugins.augmentations.by_name()
     poolings = plugins.poolings.by_name()
     with unchanged(model.path, model.fingerprint):
         transformer = open_for_tuning(
             model.path, recipe, registered, device, model.protocol, poolings, model.seed, model.precision
         )
-    pairs = plugins.methods[model.method].pairs
-    aside = positive_pairs(held_out, model.seed, pairs)
     with cpu_threads(workspace.threads):
-        progress = Progress(transformer, recipe, aside, len(texts) * recipe.epochs, reporter.advance)
+        progress = Progress(transformer, recipe, aside, total, reporter.advance)
+        if checkpoint:
+            checkpoint.parts["progress"] = progress
+        if saved:
+            progress.load_state_dict(saved["progress"])
         report = tune_backbone(
             transformer, texts, recipe, model.seed, registered, model.protocol, model.precision, progress.advance,
-            pairs, plugins.losses.by_name(),
+            pairs, plugins.losses.by_name(), checkpoint, saved.get("loop"),
         )  # fmt: skip
         trajectory = progress.finish()
+    if report.rose:
+        reporter.note(
+            f"{model.spec} seed {model.seed}: the loss rose from {report.first_loss:.2f} to {report.losses[-1]:.2f}. "
+            f"The tuning did harm; try a lower lr than {recipe.lr:g}."
+        )
     made = report.strings // recipe.epochs
     if model.corpus and made < recipe.batch_size and report.steps == recipe.epochs:
         reporter.note(
@@ -191,6 +216,14 @@ def tune_model(
     }
     transformer.model.zero_grad()  # frees the memory of the gradients
     return transformer, description
+
+
+def _origin(device: torch.device, aside: Sequence[tuple[str, str]]) -> dict[str, str]:
+    """What a checkpoint depends on beside the model's key: where its numbers were computed, and what was looked at."""
+    import torch
+
+    looked = checksum("".join(f"{len(left)} {left}{right}" for left, right in aside))
+    return {"device": str(device), "torch": str(torch.__version__), "held_out": looked}
 
 
 def open_for_tuning(

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mirrorbench.models.adapters import add_adapter
-from mirrorbench.models.backbones import base_folder, configuration, fingerprint
+from mirrorbench.models.backbones import configuration, fingerprint
 from mirrorbench.models.families import (
     can_checkpoint,
     checkpoint_precision,
@@ -25,6 +25,7 @@ from mirrorbench.models.families import (
     reader,
     text_part,
 )
+from mirrorbench.models.opening import empty_model, read_config
 from mirrorbench.models.pooling import Pooling
 from mirrorbench.training.recipes import Recipe
 
@@ -114,13 +115,10 @@ def _measured(
     path: Path, fingerprint: str, rank: int, texts: int, length: int, dropout: float, twice: bool = False
 ) -> _Size:
     import torch
-    from transformers import AutoConfig
 
     from mirrorbench.models.checkpointing import checkpointed
-    from mirrorbench.models.transformer import quiet_transformers
 
-    with quiet_transformers():
-        config = AutoConfig.from_pretrained(base_folder(path), local_files_only=True)
+    config = read_config(path)
     for part in parts(config):
         for key in rates(part):
             setattr(part, key, dropout)
@@ -151,12 +149,7 @@ def _measured(
 
 def skeleton(config: Any) -> Any:
     """The part of a model that reads texts, without numbers."""
-    import torch
-    from transformers import AutoModel
-
-    with torch.device("meta"):
-        model = AutoModel.from_config(config, dtype=torch.float32)
-    return reader(model, config)
+    return reader(empty_model(config), config)
 
 
 def saved_bytes(model: Any, ids: Any) -> int:

@@ -5,7 +5,7 @@ Planning reads configurations, checksums and corpora, but loads no backbone and 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from mirrorbench.core import checksums
 from mirrorbench.core.errors import MirrorbenchError, UsageError, unknown_name
-from mirrorbench.core.specs import PROTOCOLS, EncoderSpec
+from mirrorbench.core.specs import PROTOCOLS, EncoderSpec, Value
 from mirrorbench.data.corpora import Corpus, check_corpus, default_corpus, read_corpus
-from mirrorbench.models import backbones, families, prompts
+from mirrorbench.models import backbones, families, modules, prompts
 from mirrorbench.models.pooling import DEFAULT_MAX_LENGTH, Pooling
 from mirrorbench.models.transformations import STORED, Transformation, split_post
 from mirrorbench.runs.cells import Cell, CorpusRef, Failure, ModelRef, PostRef
@@ -176,16 +176,36 @@ class Planner:
         return failure
 
     def ladder(self, spec: EncoderSpec, level: str, protocol: str = "paper") -> tuple[EncoderSpec, ...]:
-        """``expand_ladder``, which is another one for causal models."""
+        """``expand_ladder``, which is another one for causal models and for models of sentence-transformers."""
         rows = expand_ladder(spec, level, self.plugins, protocol)
         known = backbones.BACKBONES.get(spec.backbone)
         if len(rows) == 1 or (known and known.by_language):  # BERTs, of which no other than the task's is to be fetched
             return rows
         try:
+            of_files = self._of_files(spec)
             causal = families.family(self._located(spec, "en")).causal
+        except modules.NoPoolingError:
+            return expand_ladder(modules.as_system(spec), level, self.plugins, protocol)
         except MirrorbenchError:  # reported where the rows are planned
             return rows
-        return expand_ladder(spec, level, self.plugins, protocol, causal)
+        return expand_ladder(spec, level, self.plugins, protocol, causal, of_files)
+
+    def _of_files(self, spec: EncoderSpec) -> dict[str, Value]:
+        """Keys of the readout that the files of sentence-transformers in a backbone's folder say.
+
+        None for short names, whose readouts are known here, and for what ``mirrorbench tune`` wrote. Where no keys say
+        it, a spec that names a pooling is read by that, as a plain transformer.
+        """
+        if spec.backbone in backbones.BACKBONES or backbones.own_pooling(spec):
+            return {}
+        local = Path(spec.backbone).expanduser()
+        folder = local if spec.is_path or local.is_dir() else self._located(spec, "en")
+        try:
+            return modules.keys_of_files(spec, folder)
+        except modules.NoPoolingError:
+            if spec.get("pooling") is None:
+                raise
+            return {}
 
     def _dimensions(self, spec: EncoderSpec) -> int:
         """Of a backbone's vectors; 0 if not known, as where each language has a model of its own."""
@@ -301,19 +321,22 @@ class Planner:
             return [(ModelRef(spec, system.fingerprint), None)]
         method: Method = self.plugins.methods[spec.method]
         level = method.levels.get(level, level)
+        of_files = {} if method.create else self._of_files(spec)
         path = self._located(spec, language)
         if method.create:
             system = self.workspace.loader.system(spec, path, self.precision(request, "encoding", path))
             return [(ModelRef(spec, system.fingerprint, path, spec.method), None)]
         settings, family = backbones.configuration(path), families.family(path)
         architecture = str(settings.get("model_type", ""))
-        recipe = resolve_recipe(spec, level, architecture, request.protocol, self.plugins, family)
+        recipe = resolve_recipe(spec, level, architecture, request.protocol, self.plugins, family, of_files)
         check_runs(spec, recipe, family, method.tunes, settings)
         positions = backbones.max_positions(settings.get)
         if positions and spec.get("train_max_length") is None:  # a method's preset, within what the model can take
             recipe = replace(recipe, train_max_length=min(recipe.train_max_length, positions))
         recipe = replace(recipe, prompt=recipe.prompt and prompts.template(recipe.prompt, path))
-        pooling = recipe.readout(_max_length(spec, path, max_length))
+        if recipe.pooling.startswith("target"):
+            of_files = {}
+        pooling = recipe.readout(_max_length({**of_files, **dict(spec.params)}, path, max_length))
         base = ModelRef(spec, backbones.fingerprint(path), path, spec.method, attention=recipe.attention)
         if not method.tunes:
             return [(base, pooling)]
@@ -352,9 +375,9 @@ class Planner:
         return ref
 
 
-def _max_length(spec: EncoderSpec, path: Path, of_task: int) -> int:
+def _max_length(keys: Mapping[str, Value], path: Path, of_task: int) -> int:
     """Tokens kept of each text: the spec's number, or the task's within what the model can take, or the default."""
-    value = spec.get("max_length")
+    value = keys.get("max_length")
     if value is None:
         return min(of_task, backbones.max_positions(backbones.configuration(path).get) or of_task) or DEFAULT_MAX_LENGTH
     if type(value) is not int:

@@ -25,6 +25,8 @@ import numpy as np
 
 from mirrorbench.core.errors import DataFormatError
 from mirrorbench.core.files import TEMPORARY, Leases, again_if_swept, writing
+from mirrorbench.core.identity import checksum
+from mirrorbench.core.shown import without_texts
 from mirrorbench.core.specs import EncoderSpec
 from mirrorbench.runs.cells import Cell
 from mirrorbench.tasks import Scores
@@ -217,6 +219,9 @@ class ResultStore:
             _move_aside(path, result.cell_id)
         with writing(path.with_suffix(".npz"), self.root) as sink:
             arrays = {"ids": np.array(scores.ids), "scores": scores.scores, "gold": scores.gold, **scores.extra}
+            if without_texts():  # an id may be a word, a prediction a name
+                arrays["ids"] = np.array([checksum(str(one))[:16] for one in scores.ids])
+                arrays.pop("predicted", None)
             np.savez_compressed(sink, allow_pickle=False, **arrays)
         if scores.submission:
             with writing(path.with_suffix(SUBMISSION), self.root) as sink:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 from mirrorbench.core.errors import TuningError, UsageError, unknown_name
@@ -18,7 +19,9 @@ from mirrorbench.models.transformations import CORPUS_KEYS, POST_KEYS, split_pos
 from mirrorbench.training.methods import Method
 from mirrorbench.training.recipes import OUTSIDE_KEYS, RECIPE_KEYS, Recipe, override
 
-POOLING_KEYS = ("pooling", "layers", "max_length", "prompt", "attention")
+WHOLE_TEXTS = ("cls", "mean", "mean-padded")
+"""Poolings of presets in whose place an encoder of texts has its own."""
+POOLING_KEYS = ("pooling", "layers", "max_length", "prompt", "attention", "normalize")
 
 # What a bare backbone stands for: the rows of the papers' tables, from worst to best.
 Ladder = tuple[tuple[str, dict[str, Value]], ...]
@@ -54,7 +57,12 @@ def expand_tasks(names: Iterable[str], plugins: Plugins) -> tuple[str, ...]:
 
 
 def expand_ladder(
-    spec: EncoderSpec, level: str, plugins: Plugins, protocol: str = "paper", causal: bool = False
+    spec: EncoderSpec,
+    level: str,
+    plugins: Plugins,
+    protocol: str = "paper",
+    causal: bool = False,
+    of_files: Mapping[str, Value] = MappingProxyType({}),
 ) -> tuple[EncoderSpec, ...]:
     """The rows that one encoder argument stands for on tasks of a level.
 
@@ -64,6 +72,8 @@ def expand_ladder(
     One whose preset of Mirror reads other layers has a mean row of these too, which differs from Mirror's in the tuning
     alone. A causal one has a row of the last token in place of [CLS], at which every text has the same vector. A
     transformation is that of every row.
+
+    ``of_files``: the keys under which it is read as the files of sentence-transformers beside it say.
 
     Raises:
         UsageError: a bare backbone has a key of the tuning, or its name resembles a short name.
@@ -88,7 +98,7 @@ def expand_ladder(
             )
         known = [*POOLING_KEYS, *POST_KEYS, *RECIPE_KEYS, *plugins.augmentations.names()]
         raise unknown_name("encoder spec key", key, known)
-    own = backbones.own_pooling(spec)
+    own = {**of_files, **backbones.own_pooling(spec)}
     if any(own.get(key) != value for key, value in spec.params if key not in POST_KEYS):
         own.pop("post", None)  # it is of vectors that are read as the directory says
     if own or spec.get("pooling") is not None:
@@ -162,12 +172,19 @@ def _padded(pooling: str, protocol: str) -> str:
 
 
 def resolve_recipe(
-    spec: EncoderSpec, level: str, architecture: str, protocol: str, plugins: Plugins, family: Family = PLAIN
+    spec: EncoderSpec,
+    level: str,
+    architecture: str,
+    protocol: str,
+    plugins: Plugins,
+    family: Family = PLAIN,
+    of_files: Mapping[str, Value] = MappingProxyType({}),
 ) -> Recipe:
     """The recipe of a spec with a method: the paper's preset, then the backbone's own values, then the user's keys.
 
-    A backbone that is an encoder of texts already is read its own way where the preset reads [CLS] or the mean, and one
-    without [CLS] (causal models, T5) by mean pooling; one without a mask token is tuned without masks.
+    A backbone that is an encoder of texts already is read its own way (``of_files``: the keys that its files say) where
+    the preset reads [CLS] or the mean, and one without [CLS] (causal models, T5) by mean pooling; one without a mask
+    token is tuned without masks.
     """
     method: Method = plugins.methods[spec.method]
     if not method.tunes:
@@ -177,7 +194,9 @@ def resolve_recipe(
     of_prompt = READ.get(str(spec.get("prompt")), {})
     params = {**backbones.presets(spec, method.name, level), **of_prompt, **dict(spec.params)}
     preset = method.preset(level, architecture, protocol)
-    if preset.pooling in ("cls", "mean", "mean-padded") and (pooling := backbones.pooling_of_texts(spec)):
+    if preset.pooling in WHOLE_TEXTS and of_files:
+        params = {key: value for key, value in of_files.items() if key != "max_length"} | params
+    elif preset.pooling in WHOLE_TEXTS and (pooling := backbones.pooling_of_texts(spec)):
         preset = replace(preset, pooling=_padded(pooling, protocol))
     elif preset.pooling == "cls" and not family.has_cls:
         preset = replace(preset, pooling=_padded("mean", protocol))

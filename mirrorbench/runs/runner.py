@@ -21,7 +21,7 @@ from mirrorbench.core.devices import cpu_threads
 from mirrorbench.core.errors import StorageError
 from mirrorbench.core.files import POLL_SECONDS, WriteBehind
 from mirrorbench.core.inputs import Encoder, PoolingEncoder, TextInput, VocabularyEncoder
-from mirrorbench.data.corpora import Contamination, Corpus, find_contamination
+from mirrorbench.data.corpora import Contamination, Corpus, find_contamination, shared_codes
 from mirrorbench.models.backbones import foreign_languages
 from mirrorbench.models.encoder import Cost
 from mirrorbench.models.families import family
@@ -229,6 +229,8 @@ class Runner:
         overlap = self._contamination(cell, fitted)
         if overlap:
             scores = replace(scores, extra={**scores.extra, "overlap": overlap.flags(scores.ids)})
+        if shared := task.shared(fitted.items):
+            scores = replace(scores, extra={**scores.extra, "shared": shared_codes(shared, scores.ids)})
         distinct = list(dict.fromkeys(fitted.inputs))
         lost: dict[str, int] = {}
         if cell.pooling is not None and cell.pooling.of_target:

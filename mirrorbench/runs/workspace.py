@@ -158,14 +158,13 @@ class Workspace:
         tune`` as its files say.
         """
         from mirrorbench.runs.plan import Planner, Request
-        from mirrorbench.runs.rows import expand_ladder
 
         if level not in LEVELS:
             raise unknown_name("level", level, list(LEVELS))
-        if not spec.method and spec.backbone not in self.plugins.encoders:
-            ladder = expand_ladder(spec, level, self.plugins)  # also checks the keys
-            spec = ladder[0] if len(ladder) == 1 or level == "wic" else spec.with_method("base")
-        planner, request = Planner(self), Request((spec,), ())
+        planner = Planner(self)
+        ladder = planner.ladder(spec, level)  # also checks the keys
+        spec = ladder[0] if len(ladder) == 1 or level == "wic" else spec.with_method("base")
+        request = Request((spec,), ())
         model, pooling = planner.models(request, spec, level)[0]
         precision = planner.precision(request, "encoding", model.path)
         return self.loader.load_stored(model, pooling, precision, planner.corpora)[0], spec

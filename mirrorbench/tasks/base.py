@@ -186,6 +186,13 @@ class Task(ABC):
         """
         return {}
 
+    def shared(self, items: Any) -> Mapping[str, tuple[str, ...]]:
+        """By the id of each test item what it may share with others, which are then no independent observations.
+
+        By default its texts.
+        """
+        return self.texts(items)
+
     @abstractmethod
     def score(self, items: Any, vectors: Vectors, protocol: str) -> Scores:
         """Score the vectors.

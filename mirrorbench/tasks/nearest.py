@@ -82,6 +82,10 @@ class EntityLinking(TaskKind[Sequence[Linking]]):
         """The parts of each mention; names of the dictionary are not test items."""
         return {mention.id: mention.parts for linking in items for mention in linking.mentions}
 
+    def shared(self, items: Sequence[Linking]) -> Mapping[str, tuple[str, ...]]:
+        """The parts of each mention, and its document where that is known."""
+        return {m.id: (*m.parts, *filter(None, (m.document,))) for linking in items for m in linking.mentions}
+
     def score(self, items: Sequence[Linking], vectors: Vectors, protocol: str = "paper") -> Scores:
         """Search the neighbours of each mention, and compute its rank and the accuracies."""
         similarity = "dot" if protocol == "released" else "cosine"
@@ -200,6 +204,10 @@ class SenseDisambiguation(TaskKind[Disambiguation]):
     def texts(self, items: Disambiguation) -> Mapping[str, tuple[str, ...]]:
         """The sentence of each word; examples of senses are not test items."""
         return {occurrence.id: (occurrence.target.text,) for occurrence in items.occurrences}
+
+    def shared(self, items: Disambiguation) -> Mapping[str, tuple[str, ...]]:
+        """The sentence of each word, and its lemma, which is named by its senses."""
+        return {o.id: (o.target.text, " ".join(o.candidates)) for o in items.occurrences}
 
     def score(self, items: Disambiguation, vectors: Vectors, protocol: str = "paper") -> Scores:
         """The nearest candidate of each word, and how often it is right."""

@@ -70,6 +70,13 @@ class ContextTask(CosineTask[Item], Generic[Item]):
         """Both words of each pair."""
         return [side for pair in self.pairs(items) for side in (pair.left, pair.right)]
 
+    def shared(self, items: Sequence[Item]) -> Mapping[str, tuple[str, ...]]:
+        """The texts of each item, and its target words."""
+        return {
+            item.id: tuple(dict.fromkeys(text for side in self.inputs([item]) for text in (side.text, side.target)))
+            for item in items
+        }
+
 
 class PairSimilarity(CosineTask[Pair]):
     """Cosine similarity of two texts against a human judgement.

@@ -1,6 +1,6 @@
 """Encodes files of any length in chunks; memory is bounded by one chunk.
 
-The vectors of each chunk are first stored in an embedding cache in the folder ``<output>.part``, from which an
+The vectors of each chunk are first stored in an embedding cache in a hidden folder beside the output, from which an
 interrupted run is resumed. Chunk boundaries do not depend on interruptions, so neither do the bytes of the output.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -17,13 +17,15 @@ from typing import IO, TYPE_CHECKING
 
 import numpy as np
 
-from mirrorbench.core.errors import StorageError, UsageError
-from mirrorbench.core.files import TEMPORARY, sync_folder, writing
+from mirrorbench.core.errors import UsageError
+from mirrorbench.core.files import TEMPORARY, beside, sync_folder, unwritable, writing
 from mirrorbench.core.identity import COMPUTATION, digest
 from mirrorbench.core.inputs import Array, Encoder, TextInput, encode_checked
+from mirrorbench.core.shown import without_texts
 from mirrorbench.core.specs import EncoderSpec
+from mirrorbench.data.rows import pyarrow
 from mirrorbench.runs.cache import EmbeddingCache
-from mirrorbench.texts.reading import pyarrow, read_inputs
+from mirrorbench.texts.reading import read_inputs
 
 if TYPE_CHECKING:
     from mirrorbench.runs.workspace import Workspace
@@ -60,19 +62,23 @@ def encode_texts(
     if isinstance(output, Path):
         check_vector_file(output)
     inputs = read_inputs(source, column, in_context, spans)
-    encoder = workspace.load(spec, "wic" if in_context else level or "sentence")[0]
-    workspace.reporter.stage(f"encode {source}", 0, "texts")
+
+    def opened() -> Encoder:
+        encoder = workspace.load(spec, "wic" if in_context else level or "sentence")[0]
+        workspace.reporter.stage(f"encode {source}", 0, "texts")
+        return encoder
+
     if isinstance(output, Path):
-        return encode_file(inputs, encoder, output, restart, workspace.reporter.advance)
+        return encode_file(inputs, opened, output, restart, workspace.reporter.advance)
 
     def write(chunk: list[TextInput], vectors: Array) -> None:
         output.writelines("[" + ",".join(map(str, vector)) + "]\n" for vector in vectors)  # shortest exact float32
 
-    return _encode_chunks(inputs, encoder, write, None, workspace.reporter.advance)
+    return _encode_chunks(inputs, opened(), write, None, workspace.reporter.advance)
 
 
 def check_vector_file(output: Path) -> None:
-    """Raise where vectors cannot be written: unknown suffix, no pyarrow, file exists, or folder cannot be made."""
+    """Raise where vectors are not to be written: unknown suffix, no pyarrow, or something is there."""
     if output.suffix not in _WRITERS:
         raise UsageError(
             f"--output {output}: what is to be written follows from the name's ending",
@@ -80,38 +86,39 @@ def check_vector_file(output: Path) -> None:
         )
     if output.suffix != ".npy":
         pyarrow()
-    if output.exists():
+    if os.path.lexists(output):
         raise UsageError(f"{output} exists already", "Remove it, or name another --output.")
-    try:
-        output.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise StorageError(f"Cannot write {output}: {error.strerror}.", "Name another file.") from error
 
 
 def encode_file(
-    inputs: Iterable[TextInput], encoder: Encoder, output: Path, restart: bool, advance: Callable[[int], None]
-) -> EncodedFile:
-    """Encode a stream of inputs into a ``.npy`` or ``.parquet`` file, resuming an interrupted run."""
-    part = output.with_name(f"{output.name}.part")
-    if part.is_file():  # written by an earlier version
-        part.unlink()
-    if restart:
-        shutil.rmtree(part, ignore_errors=True)
-    for left in part.glob(f"{TEMPORARY}*"):  # left by a killed run
-        left.unlink()
-    identity = {"encoder": encoder.fingerprint, "computation": COMPUTATION}
-    identity |= {name: str(getattr(encoder, name, "")) for name in ("pooling", "precision")}
-    try:
-        with writing(part / output.name, output) as file, _WRITERS[output.suffix](file) as write:
-            done = _encode_chunks(inputs, encoder, write, part / digest(identity), advance)
+    inputs: Iterable[TextInput], opened: Callable[[], Encoder], output: Path, restart: bool,
+    advance: Callable[[int], None],
+) -> EncodedFile:  # fmt: skip
+    """Encode a stream of inputs into a ``.npy`` or ``.parquet`` file, resuming an interrupted run.
+
+    The encoder is opened once it is known that the file can be written.
+    """
+    with beside(output) as workplace:
+        complete = workplace / "vectors"
+        encoder = opened()
+        identity = {"encoder": encoder.fingerprint, "computation": COMPUTATION}
+        identity |= {name: str(getattr(encoder, name, "")) for name in ("pooling", "precision")}
+        chunks = workplace / "chunks"
+        if restart:
+            shutil.rmtree(chunks, ignore_errors=True)
+        for left in workplace.glob(f"{TEMPORARY}*"):  # by a killed run
+            left.unlink()
+        with writing(complete, output) as file, _WRITERS[output.suffix](file) as write:
+            done = _encode_chunks(inputs, encoder, write, chunks / digest(identity), advance)
             if not done.rows:
                 raise UsageError("the input holds no text, so there is nothing to encode")
-        os.replace(part / output.name, output)
-        sync_folder(output.parent)
-        shutil.rmtree(part, ignore_errors=True)
-    finally:
-        with suppress(OSError):  # removed only if empty
-            part.rmdir()
+        check_vector_file(output)  # again: what appeared meanwhile is not replaced
+        try:
+            os.replace(complete, output)
+            sync_folder(output.parent)
+        except OSError as error:
+            raise unwritable(f"Cannot write {output}", error, "name another output") from error
+        shutil.rmtree(chunks, ignore_errors=True)
     return done
 
 
@@ -170,7 +177,7 @@ def _parquet(file: IO[bytes]) -> Iterator[WriteChunk]:
     def write(inputs: list[TextInput], vectors: Array) -> None:
         nonlocal writer
         flat = arrow.array(np.ascontiguousarray(vectors, dtype=np.float32).reshape(-1))
-        columns = {"text": arrow.array([item.text for item in inputs], arrow.string())}
+        columns = {} if without_texts() else {"text": arrow.array([item.text for item in inputs], arrow.string())}
         if any(item.spans for item in inputs):
             kind = arrow.list_(arrow.list_(arrow.int32()))
             columns["target"] = arrow.array([[list(span) for span in item.spans] for item in inputs], kind)

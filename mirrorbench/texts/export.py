@@ -1,8 +1,8 @@
 """Writes an encoder as a directory from which sentence-transformers and mirrorbench compute the same vectors.
 
 ``modules.json`` lists a transformer, ``WeightedLayerPooling`` where layers are averaged, ``WordWeights`` where special
-tokens are left out, ``Pooling``, and ``Dense`` for a transformation. ``mirrorbench.json`` holds pooling and origin. For
-plain transformers, the model card shows the code for all that.
+tokens are left out, ``Pooling``, ``Normalize`` where vectors have length 1, and ``Dense`` for a transformation.
+``mirrorbench.json`` holds pooling and origin. For plain transformers, the model card shows the code for all that.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mirrorbench.core.errors import MirrorbenchError, UsageError
-from mirrorbench.core.files import building, sync_folder, sync_tree
+from mirrorbench.core.errors import MirrorbenchError, StorageError, UsageError
+from mirrorbench.core.files import beside, sync_folder, sync_tree, unwritable
 from mirrorbench.models.adapters import is_adapted
 from mirrorbench.models.backbones import ADAPTER, BACKBONES, DESCRIPTION, EMBEDDED
 from mirrorbench.models.pooling import Pooling, parse_layers
@@ -75,6 +75,8 @@ def check_output(output: Path, force: bool) -> None:
     """Raise where ``output`` must not be replaced: it is no encoder of mirrorbench, or ``force`` is not given."""
     if output.is_file() or output.is_symlink():
         raise UsageError(f"{output} is a file or a link, and the encoder is a directory", "Name another --output.")
+    if os.path.ismount(output):
+        raise UsageError(f"{output} is a mount point, which cannot be replaced", f"Write --output {output / 'encoder'}")
     if not output.is_dir() or not any(output.iterdir()):
         return
     if not (output / DESCRIPTION).is_file():
@@ -85,27 +87,49 @@ def check_output(output: Path, force: bool) -> None:
 
 
 @contextmanager
-def replacing(output: Path) -> Iterator[Path]:
-    """A temporary directory that replaces ``output`` on success and is removed on failure."""
-    problem, hint = f"the encoder cannot be written to {output}", "Free some space, or name another --output."
-    old = None
-    try:
-        with building(output, f".{output.name}-", problem, hint) as folder:
-            yield folder
-            folder.chmod(0o755)
-            for file in folder.rglob("*model*.safetensors"):
-                file.chmod(0o644)  # safetensors writes files that only the owner can read
-            sync_tree(folder)  # before the rename: a power cut must not leave empty files
-            if output.is_dir():
-                old = folder.with_name(f"{folder.name}-old")
-                os.replace(output, old)
-            os.replace(folder, output)
-            sync_folder(output.parent)
-    finally:
-        if old and not output.is_dir():
+def claiming(output: Path, force: bool) -> Iterator[Path]:
+    """The hidden folder beside ``output`` in which an encoder is written, by no other process at the same time.
+
+    What a killed process left there is removed, after the encoder that it had put aside is where it was.
+    """
+    with beside(output) as workplace:
+        try:
+            _settle(workplace, output)
+            check_output(output, force)
+            yield workplace
+        finally:
+            _settle(workplace, output)
+
+
+def _settle(workplace: Path, output: Path) -> None:
+    new, old = workplace / "new", workplace / "old"
+    if old.is_dir() and new.is_dir():  # ended between the two renames
+        try:
             os.replace(old, output)
-        elif old:
-            shutil.rmtree(old, ignore_errors=True)
+        except OSError as error:
+            problem = f"{old} is the encoder that was {output}, where something else is by now"
+            raise StorageError(problem, "Move one of them elsewhere.") from error
+    for folder in (old, new):
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def replacing(output: Path, workplace: Path, force: bool) -> Iterator[Path]:
+    """A new folder in the ``workplace`` of ``claiming`` that becomes ``output`` on success."""
+    from safetensors import SafetensorError
+
+    new = workplace / "new"
+    try:
+        new.mkdir()
+        yield new
+        sync_tree(new)  # before the rename: a power cut must not leave empty files
+        check_output(output, force)  # again: what appeared meanwhile is not replaced unasked
+        if output.is_dir():
+            os.replace(output, workplace / "old")
+        os.replace(new, output)
+        sync_folder(output.parent)
+    except (OSError, SafetensorError) as error:
+        raise unwritable(f"the encoder cannot be written to {output}", error, "name another --output") from error
 
 
 def write_encoder(
@@ -206,6 +230,8 @@ def _modules(
     modes = ("max_tokens", "mean_sqrt_len_tokens", *_FLAGS.values())
     flags = {f"pooling_mode_{mode}": mode == _FLAGS[pooling.mode] for mode in modes}
     yield "Pooling", {"word_embedding_dimension": size, **flags}, {}
+    if pooling.normalize:
+        yield "Normalize", {}, {}
     if post:
         linear = {"activation_function": "torch.nn.modules.linear.Identity"}
         yield "Dense", {"in_features": size, "out_features": len(post.bias), "bias": True, **linear}, post.dense()

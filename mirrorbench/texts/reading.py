@@ -1,42 +1,25 @@
-r"""Reads texts, pairs and words in context from a user's file, one row at a time; holds some of what to tune on out.
-
-The format follows from the suffix: ``.jsonl``, ``.ndjson`` and ``.json`` are JSON lines; ``.tsv`` and ``.csv`` tables;
-``.parquet`` and ``.pq`` Parquet; all else is plain text, one text per line. ``.gz`` (not of Parquet) is decompressed.
-``-`` is standard input: plain text, or JSON lines where columns are named. Lines end at ``\n`` alone; a byte order mark
-and one ``\r`` before the end are dropped.
-"""
+"""Reads texts, pairs and words in context from a user's file; holds some of what to tune on out."""
 
 from __future__ import annotations
 
-import csv
-import gzip
-import json
-import os
 import re
-import sys
-import zlib
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import nullcontext
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import Any, cast
 
 import numpy as np
 
-from mirrorbench.core.errors import DataFormatError, DataUnavailableError, TuningError, UsageError
+from mirrorbench.core.errors import DataFormatError, TuningError, UsageError
 from mirrorbench.core.inputs import TextInput
-from mirrorbench.data.textfiles import parse_index, shown
+from mirrorbench.core.shown import shown
+from mirrorbench.data.rows import STDIN, line_error, read_rows, text_of
+from mirrorbench.data.textfiles import parse_index
 from mirrorbench.training.held_out import HELD_OUT, HELD_OUT_SHARE
 
-STDIN = "-"
 PAIR_MARK = "||"
 """Separates the two texts of a pair in plain text."""
 
-_FORMATS = {
-    ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".tsv": "tsv", ".csv": "csv", ".parquet": "parquet",
-    ".pq": "parquet",
-}  # fmt: skip
-_USUAL_COLUMNS = ("text", "sentence")  # the default of several columns
 _ESCAPED = (r"\[", r"\]", "\\\\")
 _BRACKET = re.compile(r"(\\[\[\]\\]|[\[\]])")
 
@@ -44,13 +27,13 @@ _BRACKET = re.compile(r"(\\[\[\]\\]|[\[\]])")
 def read_texts(source: str, column: str = "") -> Iterator[str]:
     """The texts of a file, one for each line or row, also blank ones; errors as in ``read_rows``."""
     rows = read_rows(source, (column,) if column else ())
-    return (_text(value, source, number) for number, (value,) in rows)
+    return (text_of(value, source, number) for number, (value,) in rows)
 
 
 def read_pairs(source: str, columns: Sequence[str]) -> Iterator[tuple[str, str]]:
     """The pairs of texts in two columns; errors as in ``read_rows``."""
     rows = read_rows(source, columns)
-    return ((_text(left, source, number), _text(right, source, number)) for number, (left, right) in rows)
+    return ((text_of(left, source, number), text_of(right, source, number)) for number, (left, right) in rows)
 
 
 def read_inputs(
@@ -67,21 +50,21 @@ def read_inputs(
     if not in_context:
         return map(TextInput, read_texts(source, column))
     rows = read_rows(source, (column,) if column else ())
-    return (parse_marked(_text(value, source, number), f"{source}, line {number}") for number, (value,) in rows)
+    return (parse_marked(text_of(value, source, number), f"{source}, line {number}") for number, (value,) in rows)
 
 
 def _spanned(source: str, number: int, value: Any, *span: Any) -> TextInput:
-    text = _text(value, source, number)
+    text = text_of(value, source, number)
     start, end = (_position(value, source, number) for value in span)
     if not 0 <= start < end <= len(text):
-        raise _line_error(source, number, f"the span {start}:{end} lies outside its text of {len(text)} characters")
+        raise line_error(source, number, f"the span {start}:{end} lies outside its text of {len(text)} characters")
     return TextInput(text, ((start, end),))
 
 
 def _position(value: Any, source: str, number: int) -> int:
     position = parse_index(value.strip()) if isinstance(value, str) else value
     if type(position) is not int or position < 0:
-        raise _line_error(source, number, f"{shown(str(value))} is no position of a character")
+        raise line_error(source, number, f"{shown(str(value))} is no position of a character")
     return position
 
 
@@ -113,152 +96,6 @@ def split_pair(text: str) -> tuple[str, str] | None:
     left, mark, right = text.partition(PAIR_MARK)
     left, right = left.strip(), right.strip()
     return (left, right) if mark and left and right and PAIR_MARK not in right else None
-
-
-def _text(value: Any, source: str, number: int) -> str:
-    if not isinstance(value, str):
-        kind = "empty (null)" if value is None else f"of type {type(value).__name__}, not a text"
-        raise _line_error(source, number, f"the value is {kind}")
-    return value
-
-
-def read_rows(source: str, columns: Sequence[str] = ()) -> Iterator[tuple[int, tuple[Any, ...]]]:
-    """Line or row numbers (from 1) of a file, each with the values of ``columns``.
-
-    Columns of ``.tsv`` and ``.csv`` may be numbers from 0, and then there is no header line. The default is the column
-    ``text`` or ``sentence``, or the only one.
-
-    Raises:
-        UsageError: the file does not exist, or columns are named for plain text.
-        DataUnavailableError: the file cannot be read.
-        DataFormatError: it is not UTF-8, damaged, or lacks a column; the message names the line.
-    """
-    path, name = Path(source).expanduser(), source.lower()
-    kind = _FORMATS.get(Path(name.removesuffix(".gz")).suffix, "text")
-    if source == STDIN:
-        kind = "jsonl" if columns else "text"
-    elif name.endswith(".gz") and kind == "parquet":
-        raise UsageError(f"{source}: Parquet is compressed inside, not by gzip", "Decompress it: gunzip FILE")
-    elif os.path.isdir(path):  # unlike Path.is_dir, does not raise for a name that is too long
-        raise UsageError(f"{path} is a folder", "Name one file of texts.")
-    elif not os.path.exists(path):
-        raise UsageError(f"there is no file {path}", "Name a text file, or - for standard input.")
-    if kind == "text" and columns:
-        raise UsageError(
-            f"{source} is read as plain text, which has no columns",
-            "Columns are in files ending in .jsonl, .tsv, .csv or .parquet; give the file such a name.",
-        )
-    if kind == "text":
-        return ((number, (line,)) for number, line in _lines(source))
-    if kind == "jsonl":
-        return _json_rows(source, columns)
-    return _parquet_rows(source, columns) if kind == "parquet" else _table_rows(source, columns, kind)
-
-
-def _lines(source: str) -> Iterator[tuple[int, str]]:
-    """The lines of a file without line ends, numbered from 1."""
-    path = Path(source).expanduser()
-    try:
-        with (
-            nullcontext(sys.stdin.buffer)
-            if source == STDIN
-            else cast("IO[bytes]", gzip.open(path) if path.suffix == ".gz" else path.open("rb")) as stream
-        ):
-            for number, raw in enumerate(stream, start=1):
-                if b"\0" in raw:
-                    raise _line_error(source, number, "a NUL byte; this is not a text file")
-                text = raw.decode("utf-8-sig" if number == 1 else "utf-8")
-                yield number, text.removesuffix("\n").removesuffix("\r")
-    except UnicodeDecodeError as error:
-        hint = "Convert the file to UTF-8, e.g. with: iconv -f latin1 -t utf-8 FILE > NEWFILE"
-        raise _line_error(source, number, f"byte 0x{raw[error.start]:02x} is not valid UTF-8", hint) from None
-    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise DataFormatError(f"{source}: the gzip stream is damaged ({error}).") from None
-    except OSError as error:
-        raise DataUnavailableError(f"Cannot read {source}: {error.strerror}.") from None
-
-
-def _line_error(source: str, number: int, problem: str, hint: str = "") -> DataFormatError:
-    return DataFormatError(f"{source}, line {number}: {problem}.", hint)
-
-
-def _json_rows(source: str, columns: Sequence[str]) -> Iterator[tuple[int, tuple[Any, ...]]]:
-    for number, line in _lines(source):
-        if not line.strip():
-            continue
-        try:
-            row = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            raise _line_error(source, number, f"not JSON ({error})") from None
-        if not isinstance(row, dict):
-            raise _line_error(source, number, "not a JSON object", 'Each line is an object, like {"text": "..."}.')
-        texts = [] if columns else [name for name, value in row.items() if isinstance(value, str)]
-        columns = _resolve_columns(columns, row, texts, f"{source}, line {number}")
-        yield number, tuple(row[column] for column in columns)
-
-
-def _table_rows(source: str, columns: Sequence[str], kind: str) -> Iterator[tuple[int, tuple[Any, ...]]]:
-    lines = (line + "\n" for _, line in _lines(source))
-    # Tab-separated files have no quoting; in CSV a quoted text may span several lines.
-    tsv = csv.reader(lines, delimiter="\t", quoting=csv.QUOTE_NONE)
-    reader = tsv if kind == "tsv" else csv.reader(lines, strict=True)
-    csv.field_size_limit(1 << 27)  # a field may hold a whole document
-    numbers = [parse_index(column) for column in columns]
-    places = numbers if -1 not in numbers else []
-    try:
-        for row in reader:
-            if not row:  # an empty line, often at the end; an empty text in a single column is written ""
-                continue
-            if not places:
-                places = [row.index(column) for column in _resolve_columns(columns, row, row, source)]
-            elif len(row) <= max(places):
-                raise _line_error(source, reader.line_num, f"there is no column {max(places)} (from 0)")
-            else:
-                yield reader.line_num, tuple(row[place] for place in places)
-    except csv.Error as error:
-        raise _line_error(source, reader.line_num, str(error)) from None
-
-
-def _parquet_rows(source: str, columns: Sequence[str]) -> Iterator[tuple[int, tuple[Any, ...]]]:
-    parquet, arrow = pyarrow()
-    try:
-        with parquet.ParquetFile(Path(source).expanduser()) as file:
-            schema = file.schema_arrow
-            strings = [f.name for f in schema if str(f.type) in ("string", "large_string", "string_view")]
-            columns = _resolve_columns(columns, schema.names, strings, source)
-            number = 0
-            for batch in file.iter_batches(batch_size=1024, columns=list(dict.fromkeys(columns))):
-                for values in zip(*(batch.column(column).to_pylist() for column in columns), strict=True):
-                    number += 1
-                    yield number, values
-    except (arrow.ArrowException, OSError) as error:
-        raise DataFormatError(f"{source} cannot be read as Parquet: {str(error).splitlines()[0]}") from None
-
-
-def _resolve_columns(columns: Sequence[str], names: Collection[str], texts: Sequence[str], where: str) -> Sequence[str]:
-    """The named columns, if they exist, or the default one of ``texts``, the columns of texts."""
-    if not columns:
-        columns = [name for name in _USUAL_COLUMNS if name in texts][:1] or texts
-        if len(columns) != 1:
-            hint = f"Add --column NAME; there are: {', '.join(texts)}" if texts else ""
-            raise UsageError(f"{where} has {'several columns' if texts else 'no column of text'}, none is named", hint)
-    for column in columns:
-        if column not in names:
-            raise DataFormatError(f"{where} has no column {shown(column)}.", hint=f"It has: {', '.join(names)}")
-    return columns
-
-
-def pyarrow() -> tuple[Any, Any]:
-    """The modules ``pyarrow.parquet`` and ``pyarrow``; ``UsageError`` where they are not installed."""
-    try:
-        import pyarrow as arrow
-        import pyarrow.parquet as parquet
-    except ImportError as error:
-        raise UsageError(
-            "Parquet files need the package pyarrow, which is not installed",
-            "Install it: pip install 'mirrorbench[parquet]'",
-        ) from error
-    return parquet, arrow
 
 
 @dataclass(frozen=True)
@@ -318,14 +155,14 @@ def read_tuning_texts(
     texts = [line for line in given if isinstance(line, str)]
     odd = [line for line in given if not isinstance(line, str) and not _is_pair(line)]
     if odd or 0 < len(texts) < len(given):
-        hint = f"Not so: {odd[0]!r:.90}" if odd else "Some are strings, and some are pairs."
+        hint = f"Not so: {shown(str(odd[0]))}" if odd else "Some are strings, and some are pairs."
         raise UsageError("what to tune on must be strings, or pairs of two strings", hint)
     pairs = [None if raw else split_pair(text) for text in texts]
     found = [pair for pair in pairs if pair]
     if len(texts) < 2 * len(found) < 2 * len(texts):
         raise UsageError(
             f"{name}: {len(found)} of {len(texts)} lines are pairs (text1||text2), "
-            f"but not {texts[pairs.index(None)]!r:.90}",
+            f"but not {shown(texts[pairs.index(None)])}",
             "Make all lines pairs, or none. To tune on the lines as they are, name the method: BACKBONE+mirror",
         )
     if texts:

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 import mirrorbench
-from mirrorbench.core.errors import UsageError, unknown_name
+from mirrorbench.core.errors import MirrorbenchError, UsageError, unknown_name
 from mirrorbench.core.identity import checksum
+from mirrorbench.core.shown import without_texts
 from mirrorbench.core.specs import LEVELS, EncoderSpec
 from mirrorbench.data.corpora import Corpus, GeneratedCorpus
 from mirrorbench.models.adapters import merge_adapter
@@ -21,13 +22,21 @@ from mirrorbench.models.pooling import Pooling
 from mirrorbench.models.transformations import DIMS, Taken, TransformedEncoder, split_post
 from mirrorbench.runs.cells import Cell, CorpusRef
 from mirrorbench.runs.plan import Planner, Request
-from mirrorbench.texts.export import check_exportable, check_output, replacing, write_card, write_encoder
+from mirrorbench.texts.export import (
+    check_exportable,
+    check_output,
+    replacing,
+    write_card,
+    write_encoder,
+)
 from mirrorbench.texts.reading import TuningTexts, read_tuning_texts
+from mirrorbench.texts.reopening import Sample
 from mirrorbench.training.held_out import MEASURES, positive_pairs
 from mirrorbench.training.progress import Progress, Trajectory
 from mirrorbench.training.recipes import Recipe
 
 if TYPE_CHECKING:
+    from mirrorbench.core.inputs import Encoder
     from mirrorbench.core.plugins import Plugins
     from mirrorbench.models.encoder import TransformerEncoder
     from mirrorbench.runs.cells import ModelRef
@@ -93,6 +102,7 @@ class TuningPlan:
 
     Attributes:
         output: where the encoder goes.
+        force: whether an encoder there may be replaced.
         read: the texts.
         cell: the encoder, as a cell without a task.
         recipe: all hyper-parameters.
@@ -101,6 +111,7 @@ class TuningPlan:
     """
 
     output: Path
+    force: bool
     read: TuningTexts
     cell: Cell
     recipe: Recipe
@@ -138,21 +149,32 @@ def plan_tuning(
     ref = replace(model.corpus, held_out=checksum("\n".join(aside)) if aside else "")
     corpora = planner.corpora | {ref: replace(planner.corpora[model.corpus], held_out=aside)}
     cell = Cell(spec, "", level, seed, replace(model, corpus=ref), pooling, precision, request.protocol, (), 0)
-    return TuningPlan(output, read, cell, model.recipe, corpora, workspace)
+    return TuningPlan(output, force, read, cell, model.recipe, corpora, workspace)
 
 
-def tune_texts(planned: TuningPlan, merge: bool = False) -> TunedEncoder:
-    """Compute a plan; a repeated call takes the model from the cache."""
-    output, read, cell = planned.output, planned.read, planned.cell
-    workspace, recipe = planned.workspace, planned.recipe
+def tune_texts(planned: TuningPlan, workplace: Path, merge: bool = False) -> TunedEncoder:
+    """Compute a plan in the ``workplace`` that its output has; a repeated call takes the model from the cache."""
+    loaded, tuned, description = _computed(planned)
+    try:
+        with replacing(planned.output, workplace, planned.force) as folder:
+            sample = _write(folder, loaded, tuned, description, planned, merge)
+            del loaded  # leaves its memory to what is read from the folder
+            sample.check(folder)
+    except MirrorbenchError as error:
+        error.hint += "\nThe tuned model is in the cache: another call with these texts does not tune again."
+        raise
+    return tuned
+
+
+def _computed(planned: TuningPlan) -> tuple[Encoder, TunedEncoder, dict[str, Any]]:
+    """The encoder, what to report of it, and its ``mirrorbench.json``."""
+    read, cell, workspace, recipe = planned.read, planned.cell, planned.workspace, planned.recipe
     spec, model, pooling, seed, ref = cell.spec, cell.model, cell.pooling, cell.seed, cell.model.corpus
     assert pooling is not None
     assert ref is not None
     loaded, seconds = workspace.loader.load_stored(model, pooling, cell.precision, planned.corpora)
-    raw = loaded.encoder if isinstance(loaded, TransformedEncoder) else loaded
-    encoder: TransformerEncoder = raw  # type: ignore[assignment]  # backbones are loaded as this class
     pairs = positive_pairs(read.aside(), seed, workspace.plugins.methods[spec.method].pairs)
-    report = _trajectory(workspace, model, pooling, encoder, pairs)
+    report = _trajectory(workspace, model, pooling, _backbone(loaded), pairs)
     corpus = {
         "name": read.name, "sha256": ref.sha256, "n": ref.n, "pairs": read.are_pairs,
         "lines": read.n_read, "duplicates": read.n_duplicates, "held_out": len(read.held_out),
@@ -162,15 +184,31 @@ def tune_texts(planned: TuningPlan, merge: bool = False) -> TunedEncoder:
         "identity": model.identity(), "held_out": asdict(report) | {"verdict": report.verdict} if report else None,
         "mirrorbench": mirrorbench.__version__,
     }  # fmt: skip
-    tuned = TunedEncoder(output, spec, recipe, pooling, corpus, report, _neighbours(pairs, report), seconds)
-    with replacing(output) as folder:
-        post = loaded.affines[""] if isinstance(loaded, TransformedEncoder) else None
-        assert not isinstance(post, Taken)
-        if merge:
-            merge_adapter(encoder.transformer.adapted)
-        write_encoder(folder, encoder.transformer, pooling, description, post, model.path)
-        write_card(folder, tuned, model.path, encoder.transformer)
-    return tuned
+    neighbours = _neighbours(pairs, report)
+    return (
+        loaded, TunedEncoder(planned.output, spec, recipe, pooling, corpus, report, neighbours, seconds), description
+    )  # fmt: skip
+
+
+def _backbone(loaded: Encoder) -> TransformerEncoder:
+    """An encoder without its transformation."""
+    raw = loaded.encoder if isinstance(loaded, TransformedEncoder) else loaded
+    return raw  # type: ignore[return-value]  # backbones are loaded as this class
+
+
+def _write(
+    folder: Path, loaded: Encoder, tuned: TunedEncoder, description: dict[str, Any], planned: TuningPlan, merge: bool
+) -> Sample:
+    """Write an encoder into a folder; what its vectors of a few texts were before."""
+    encoder, path = _backbone(loaded), planned.cell.model.path
+    post = loaded.affines[""] if isinstance(loaded, TransformedEncoder) else None
+    assert not isinstance(post, Taken)
+    sample = Sample.of(encoder, post, [line[0] for line in planned.read.train[:100]])
+    if merge:
+        merge_adapter(encoder.transformer.adapted)
+    write_encoder(folder, encoder.transformer, tuned.pooling, description, post, path)
+    write_card(folder, tuned, path, encoder.transformer)
+    return sample
 
 
 def _check_adapter(spec: EncoderSpec, recipe: Recipe, merge: bool) -> None:
@@ -202,8 +240,8 @@ def _trajectory(
 
 
 def _neighbours(pairs: Sequence[tuple[str, str]], report: Trajectory | None) -> tuple[tuple[str, str, str], ...]:
-    """A few held-out texts, each with the nearest other one before and after the tuning."""
-    if not pairs or report is None:
+    """A few held-out texts, each with the nearest other one before and after the tuning; none under ``NO_TEXTS``."""
+    if not pairs or report is None or without_texts():
         return ()
     texts = [first for first, _ in pairs]
     nearest = zip(report.states[0].nearest, report.states[report.kept].nearest, strict=True)

@@ -2,7 +2,7 @@
 
 All randomness comes from the tuning's seed. A NumPy generator draws the order of the strings and text augmentations;
 dropout is seeded for each micro-batch of each step, so that a micro-batch may be computed twice and in any order. On
-one machine a CPU run repeats bit for bit.
+one machine a CPU run repeats bit for bit, also one that went on from a checkpoint.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from itertools import islice
+from typing import Any
 
 import numpy as np
 import torch
@@ -22,6 +24,7 @@ from mirrorbench.core.errors import DeviceMemoryError, TuningError
 from mirrorbench.models.checkpointing import checkpointed
 from mirrorbench.models.transformer import Transformer
 from mirrorbench.training.augmentations import Augmentation, in_use
+from mirrorbench.training.checkpoints import Checkpoint
 from mirrorbench.training.cpu_functions import fast_cpu_functions
 from mirrorbench.training.losses import LOSSES
 from mirrorbench.training.methods import PairFunction, PairMaker, identical_pairs
@@ -41,6 +44,12 @@ _INPUT_BYTES = 8
 """Likewise of what gradient checkpointing keeps, apart from the layer that is computed again: 4.5 in ModernBERT, 5.4 in
 T5."""
 
+ROSE = 0.1
+"""Rise of the loss, in nats or as a share of it, above which a tuning did harm."""
+_KEPT = ("epoch", "done", "pairs", "draws", "steps", "strings", "tokens", "positions", "pending", "losses", "most",
+         "first_loss")  # fmt: skip
+"""What a checkpoint keeps of the loop, as it is."""
+
 
 @dataclass(frozen=True, slots=True)
 class TuningReport:
@@ -50,8 +59,9 @@ class TuningReport:
         strings: strings seen, each counted once per epoch (two views each).
         tokens: tokens of both views, without padding.
         padding: share of the computed positions that were padding, 0 to 1.
-        seconds: wall-clock time of the loop, without loading.
+        seconds: wall-clock time of the loop, without loading, and without what was lost by an interruption.
         losses: mean loss of each ``CHECK_EVERY`` steps.
+        first_loss: of the first step, with the weights as they came.
     """
 
     steps: int
@@ -60,6 +70,12 @@ class TuningReport:
     padding: float
     seconds: float
     losses: tuple[float, ...]
+    first_loss: float
+
+    @property
+    def rose(self) -> bool:
+        """Whether the loss ended above that of the untuned weights by more than batches differ."""
+        return self.losses[-1] > self.first_loss + ROSE * max(1.0, abs(self.first_loss))
 
     @property
     def cost(self) -> dict[str, float]:
@@ -98,12 +114,13 @@ def tune_backbone(
     transformer: Transformer, texts: Sequence[str], recipe: Recipe, seed: int, augmentations: dict[str, Augmentation],
     protocol: str = "paper", precision: str = "fp32", advance: Callable[[int], None] = lambda n: None,
     pairs: PairFunction = identical_pairs, losses: Mapping[str, LossFunction | type[Objective]] = LOSSES,
+    checkpoint: Checkpoint | None = None, saved: Mapping[str, Any] | None = None,
 ) -> TuningReport:  # fmt: skip
     """Tune a backbone, built with the recipe's model augmentations, in place.
 
     ``advance`` gets the number of strings done since its last call; where pairs are not strings, the corresponding
-    share. Fewer than two strings or pairs, an augmentation that cannot be applied and a loss that is not finite are a
-    ``TuningError``.
+    share. ``saved`` is what a ``checkpoint`` of the same tuning holds: the tuning goes on from there. Fewer than two
+    strings or pairs, an augmentation that cannot be applied and a loss that is not finite are a ``TuningError``.
     """
     if len(texts) < 2:
         raise TuningError(f"a corpus of {len(texts)} distinct strings cannot be tuned on", "It needs at least two.")
@@ -130,24 +147,36 @@ def tune_backbone(
         reader = MicroBatchReader(objective, precision, packs)
         if recipe.gradient_checkpointing:
             attached.enter_context(checkpointed(transformer.model, reader.parallel))
-        loop = _Loop(reader, seed)
-        for _ in range(recipe.epochs):
+        loop = _Loop(reader, seed, started)
+        if saved:
+            loop.load_state_dict(saved)
+        if checkpoint:
+            checkpoint.begin("loop", loop, sum(value.nbytes for value in loop.learned) * 3)
+        for epoch in range(loop.epoch, recipe.epochs):
+            loop.begin(epoch, rng)
             made = pairs(texts, maker)
-            n, done = len(made.left), 0
-            for batch in tokenizer.batches(made, batches(n, recipe.batch_size, recipe.drop_last, rng, made.together)):
+            n = len(made.left)
+            order = batches(n, recipe.batch_size, recipe.drop_last, rng, made.together)
+            # All draws of an epoch are made before its first step, so skipped steps leave out none.
+            for batch in tokenizer.batches(made, islice(order, loop.done, None)):
+                before = loop.pairs
                 loop.step(batch)
-                before, done = done, done + len(batch.labels)
-                advance(done * len(texts) // n - before * len(texts) // n)
+                advance(loop.pairs * len(texts) // n - before * len(texts) // n)
+                if checkpoint:
+                    checkpoint.save_when_due()
         loop.check()
     transformer.model.eval()
     release_memory(device)
-    return loop.report(time.perf_counter() - started)
+    return loop.report()
 
 
 class _Loop:
-    """Optimiser, loss and counters of one tuning; between two checks of the loss nothing waits for the device."""
+    """Optimiser, loss and counters of one tuning; between two checks of the loss nothing waits for the device.
 
-    def __init__(self, reader: MicroBatchReader, seed: int) -> None:
+    ``epoch`` is the one that is being tuned on, ``done`` and ``pairs`` are its steps and pairs so far.
+    """
+
+    def __init__(self, reader: MicroBatchReader, seed: int, started: float = 0.0) -> None:
         self.reader, self.objective, self.seed = reader, reader.objective, seed
         self.device = reader.transformer.device
         self.objective.train()
@@ -158,6 +187,39 @@ class _Loop:
         self.steps = self.strings = self.tokens = self.positions = 0
         self.pending: list[Tensor] = []
         self.losses: list[float] = []
+        self.epoch = self.done = self.pairs = 0
+        self.first_loss = 0.0
+        self.draws: dict[str, Any] = {}  # the state of the generator when the epoch began
+        self.started, self.resumed = started, False
+        self.learned: list[Tensor] = [*self.reader.weights, *self.objective.buffers]
+
+    def begin(self, epoch: int, rng: np.random.Generator) -> None:
+        """An epoch begins, or the one of a checkpoint goes on: it draws the same."""
+        if self.resumed:
+            rng.bit_generator.state, self.resumed = self.draws, False
+        else:
+            self.epoch, self.done, self.pairs, self.draws = epoch, 0, 0, dict(rng.bit_generator.state)
+
+    def state_dict(self) -> dict[str, Any] | None:
+        """All that later steps depend on, for a checkpoint; ``None`` if the objective has a state that is unknown."""
+        if (own := self.objective.state_dict()) is None:
+            return None
+        parts = {"optimizer": self.optimizer.state_dict(), "scaler": self.scaler.state_dict(), "objective": own}
+        learned = [value.detach() for value in self.learned]
+        seconds = time.perf_counter() - self.started
+        return {**parts, **{name: getattr(self, name) for name in _KEPT}, "learned": learned, "seconds": seconds}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from a checkpoint."""
+        with torch.no_grad():
+            for value, saved in zip(self.learned, state["learned"], strict=True):
+                value.copy_(saved)
+        for name, part in (("optimizer", self.optimizer), ("scaler", self.scaler), ("objective", self.objective)):
+            part.load_state_dict(state[name])
+        for name in _KEPT:
+            setattr(self, name, state[name])
+        self.pending = [loss.to(self.device) for loss in self.pending]
+        self.started, self.resumed = time.perf_counter() - state["seconds"], True
 
     def step(self, pairs: TokenizedPairs) -> None:
         """One optimiser step on a batch of pairs."""
@@ -169,6 +231,8 @@ class _Loop:
         self.scaler.update()
         self.steps += 1
         self.objective.stepped(self.optimizer, self.steps)
+        self.done += 1
+        self.pairs += len(pairs.labels)
         self.strings += len(pairs.labels)
         if len(self.pending) == CHECK_EVERY:
             self.check()
@@ -240,13 +304,16 @@ class _Loop:
                 f"the loss is not finite within steps {self.steps - len(values) + 1} to {self.steps}",
                 "Try a lower lr, a higher temperature, or --precision fp32.",
             )
+        if not self.losses:
+            self.first_loss = values[0]
         self.losses.append(float(np.mean(values)))
         self.pending.clear()
 
-    def report(self, seconds: float) -> TuningReport:
+    def report(self) -> TuningReport:
         """What the tuning did."""
-        padding = 1 - self.tokens / max(1, self.positions)
-        return TuningReport(self.steps, self.strings, self.tokens, padding, seconds, tuple(self.losses))
+        padding, seconds = 1 - self.tokens / max(1, self.positions), time.perf_counter() - self.started
+        losses = tuple(self.losses)
+        return TuningReport(self.steps, self.strings, self.tokens, padding, seconds, losses, self.first_loss)
 
 
 def limits(objective: Objective) -> tuple[int, int]:

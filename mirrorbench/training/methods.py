@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from mirrorbench.core.errors import TuningError
 from mirrorbench.core.hooks import Register, hookimpl
 from mirrorbench.core.inputs import TextInput
+from mirrorbench.core.shown import shown
 from mirrorbench.training.augmentations import Augmentation, AugmentationContext, in_use
 from mirrorbench.training.recipes import LOSS_PARAMETERS, MULTI_SIMILARITY, Recipe
 
@@ -261,7 +262,7 @@ def text_pairs(texts: Sequence[str], maker: PairMaker) -> Pairs:
 def _split(text: str) -> tuple[str, str]:
     fields = [field.strip() for field in text.split("\t" if "\t" in text else "||")]
     if len(fields) != 2 or not all(fields):
-        told = f"the corpus line {text[:80]!r} is no pair of texts"
+        told = f"the corpus line {shown(text)} is no pair of texts"
         raise TuningError(told, "pairs tunes on lines like text1||text2.")
     return fields[0], fields[1]
 
@@ -308,7 +309,7 @@ def name_pairs(texts: Sequence[str], maker: PairMaker) -> Pairs:
         fields = [field.strip() for field in text.split("||" if "||" in text else "\t")]
         if len(fields) not in (2, 3) or not all(fields):
             raise TuningError(
-                f"the corpus line {text[:80]!r} is no name with an id",
+                f"the corpus line {shown(text)} is no name with an id",
                 "sap tunes on lines like id||name||other name, id||name or id<TAB>name.",
             )
         if len(fields) == 3:

@@ -102,19 +102,33 @@ class Objective:
     def stepped(self, optimizer: torch.optim.Optimizer, steps: int) -> None:
         """Called after each step of the optimiser, with the number of steps done: schedules, averages, queues."""
 
+    def state_dict(self) -> dict[str, Any] | None:
+        """What ``stepped`` changed beside weights, buffers and the optimiser, for checkpoints: values and tensors.
+
+        ``None``, as here if there is a ``stepped``, means that an interrupted tuning starts anew.
+        """
+        return {} if type(self).stepped is Objective.stepped else None
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Take over a state that ``state_dict`` returned; its tensors are on the CPU."""
+
     @property
     def weights(self) -> list[nn.Parameter]:
         """Everything that learns."""
-        models = [reader.model for reader in (self.transformer, *self.readers) if reader]
-        every = (weight for module in [*models, *self.modules] for weight in module.parameters())
+        every = (weight for module in self._learning() for weight in module.parameters())
         return list(dict.fromkeys(weight for weight in every if weight.requires_grad))
+
+    @property
+    def buffers(self) -> list[Tensor]:
+        """What the modules count along the way, such as averages over batches."""
+        return list(dict.fromkeys(buffer for module in self._learning() for buffer in module.buffers()))
+
+    def _learning(self) -> list[nn.Module]:
+        return [*(reader.model for reader in (self.transformer, *self.readers) if reader), *self.modules]
 
     def train(self) -> None:
         """Switch dropout on, wherever something learns."""
-        for reader in (self.transformer, *self.readers):
-            if reader:
-                reader.model.train()
-        for module in self.modules:
+        for module in self._learning():
             module.train()
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -32,6 +32,10 @@ CHANGED = 0.05
 MOVED = 0.1
 """Change of alignment plus uniformity below which nothing has happened: where that and retrieval stayed, no score of a
 task moved by more than .015 (``benchmarks/stopping.py``, tiny and MiniLM)."""
+_SATURATED = (
+    "Retrieval was too good before the tuning to show a gain; labelled pairs could: lines text1||text2, or a task that "
+    "mirrorbench run scores"
+)
 
 
 def criterion(measures: dict[str, float]) -> float:
@@ -92,7 +96,8 @@ class Trajectory:
         """In words, whether the tuning helped.
 
         The effective rank tells a collapse, McNemar's exact test of retrieval a gain or loss, and where retrieval is
-        not separable, alignment plus uniformity what is likely.
+        not separable, alignment plus uniformity what is likely. Where nearly all was retrieved before, the verdict says
+        that this check cannot show a gain, and what could.
         """
         from scipy.stats import binomtest
 
@@ -108,13 +113,23 @@ class Trajectory:
         elif p < CHANGED:
             told = f"a {'gain' if kept.gained > kept.lost else 'loss'}: {retrieval}"
         elif abs(sums[1] - sums[0]) < MOVED:
-            told = f"no change worth having: {retrieval}"
+            told = f"{'no loss seen' if self.saturated else 'no change worth having'}: {retrieval}"
         else:
             kind = "gain" if sums[1] < sums[0] else "loss"
             told = f"perhaps a {kind}: alignment + uniformity from {sums[0]:.2f} to {sums[1]:.2f}; {retrieval}"
+        if self.saturated and p >= CHANGED:
+            told += f". {_SATURATED}"
         if self.kept == len(self.states) - 1:
             return told
         return f"the state at {kept.share:.0%} of the tuning was kept; {told}"
+
+    @property
+    def saturated(self) -> bool:
+        """Whether retrieval was so good before the tuning that McNemar's test could not show a gain."""
+        from scipy.stats import binomtest
+
+        missed = round(self.n * (1 - self.before["accuracy@1"]))
+        return not missed or float(binomtest(missed, missed).pvalue) >= CHANGED
 
     @property
     def columns(self) -> dict[str, State]:
@@ -157,6 +172,16 @@ class Progress:
         if before * LOOKS // self.total < self.done * LOOKS // self.total and self.done < self.total:
             self.look(self.done / self.total)
         self.told(n)
+
+    def state_dict(self) -> dict[str, Any]:
+        """What a checkpoint keeps."""
+        return {"states": [asdict(state) for state in self.states], "done": self.done, "best": self.best,
+                "weights": self._weights}  # fmt: skip
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from a checkpoint."""
+        self.states = [State(**found) for found in state["states"]]
+        self.done, self.best, self._weights = state["done"], state["best"], state["weights"]
 
     def finish(self) -> Trajectory | None:
         """Look for the last time, and give the model its best weights where the recipe says so."""

@@ -82,19 +82,22 @@ class Recipe:
     """``bidirectional`` lets each token of a causal model see the whole text; empty for the model's own attention."""
     prompt: str = ""
     """A template around each text, in tuning and afterwards, or the name of one: ``mirrorbench.models.prompts``."""
+    normalize: bool = False
+    """Whether vectors are scaled to length 1, which changes no cosine."""
 
     def to_json(self) -> dict[str, Any]:
         """A JSON object with every field that the loss uses, and of the others those that are set."""
         unused = [] if self.loss == MULTI_SIMILARITY else [*LOSS_PARAMETERS["paper"]]
         # Identities of before these keys stay as they are.
-        later = (("stop", "end"), ("prompt", ""), ("attention", ""), ("lora", 0), ("gradient_checkpointing", False))
+        later = (("stop", "end"), ("prompt", ""), ("attention", ""), ("lora", 0), ("gradient_checkpointing", False),
+                 ("normalize", False))  # fmt: skip
         unused += [key for key, before in later if getattr(self, key) == before]
         found = {**asdict(self), "augment": dict(self.augment)}
         return {key: value for key, value in found.items() if key not in unused}
 
     def readout(self, max_length: int) -> Pooling:
         """How texts of at most so many tokens are read."""
-        return Pooling(self.pooling, self.layers, max_length, self.prompt)
+        return Pooling(self.pooling, self.layers, max_length, self.prompt, self.normalize)
 
     def rate(self, augmentation: str) -> float:
         """The rate of one augmentation, 0 where the recipe does not use it."""

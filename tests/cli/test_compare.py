@@ -36,7 +36,7 @@ def test_two_encoders(mirrorbench: Callable, results: Path) -> None:
         "task", "metric", "items", "A", "sd A (seeds)", "B", "sd B (seeds)", "A - B", "95% interval (items)", "test",
         "p", "p (Holm)", "verdict",
     ]  # fmt: skip
-    assert [row[0] for row in rows[1:]] == ["cats", "dogs", "avg."]
+    assert [row[0] for row in rows[1:]] == ["cats", "dogs", "avg. of 2"]
     assert rows[1][-1] == "A better"
     assert rows[1][4].endswith("(2)")
     assert rows[1][6] == "one seed"

@@ -29,7 +29,8 @@ class Slow:
         self.calls += 1
         if self.calls == 3 and not (HERE / "go").exists():
             (HERE / "waiting").touch()
-            time.sleep(300)
+            while not (HERE / "go").exists():
+                time.sleep(0.02)
         return np.array([[len(i.text), hash(i.key()) % 1000 * 0, i.text.count("1")] for i in inputs])
 
 @hookimpl
@@ -46,7 +47,7 @@ def test_killed_and_resumed_gives_the_same_bytes(folder: Path, process: Callable
     wait_until((folder / "waiting").exists, killed)
     killed.kill()
     killed.communicate()
-    assert len(list((folder / "v.npy.part").rglob("*.keys.npy"))) == 2
+    assert len(list((folder / ".v.npy.mirrorbench").rglob("*.keys.npy"))) == 2
     assert not (folder / "v.npy").exists()
     (folder / "go").touch()
     resumed = process(*command, "v.npy")
@@ -57,6 +58,26 @@ def test_killed_and_resumed_gives_the_same_bytes(folder: Path, process: Callable
     assert whole.wait(timeout=300) == 0
     assert (folder / "v.npy").read_bytes() == (folder / "whole.npy").read_bytes()
     assert np.load(folder / "v.npy").shape == (3 * ROWS_PER_CHUNK + 7, 3)
+
+
+def test_a_second_one_to_the_same_file_is_refused_and_the_first_goes_on(
+    folder: Path, process: Callable[..., subprocess.Popen[str]]
+) -> None:
+    (folder / "slow.py").write_text(SLOW)
+    (folder / "texts.txt").write_text("".join(f"text {n}\n" for n in range(3 * ROWS_PER_CHUNK)))
+    command = ("encode", "texts.txt", "-e", "slow", "--plugin", "slow.py", "-o", "v.npy")
+    first = process(*command)
+    wait_until((folder / "waiting").exists, first)
+    second = process(*command)
+    _, err = second.communicate(timeout=300)
+    assert second.returncode == 2
+    assert f"v.npy is being written by process {first.pid} on " in err
+    (folder / "go").touch()
+    _, err = first.communicate(timeout=300)
+    assert first.returncode == 0, err
+    assert np.load(folder / "v.npy").shape == (3 * ROWS_PER_CHUNK, 3)
+    assert {path.name for path in folder.iterdir() if path.is_file()} >= {"v.npy"}
+    assert not list(folder.glob(".*"))
 
 
 @pytest.fixture

@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 from toys import PLUGIN
 
+from mirrorbench.core.shown import NO_TEXTS
+
 LINES = [f"line {n} of a corpus about {word}" for n in range(10) for word in ("cats", "dogs", "letters", "snow")]
 
 
@@ -162,3 +164,37 @@ def test_a_dry_run_says_what_fits_and_what_keeps_it_from_running(
     assert f"Write {random_model('mamba')}+mirror:dropout=0,layers=-1:,word_shuffle=3" in refused.err
     mirrorbench(*plan, "-e", str(bert)).assert_fails(2, "--memory 0.01 belongs to the plan")
     assert [path.name for path in corpus.iterdir()] == ["mine.txt"]
+
+
+def test_no_text_steers_the_terminal_and_one_switch_leaves_all_out(
+    mirrorbench: Callable, corpus: Path, random_model: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(NO_TEXTS, "")  # restored at the end, since the option sets it
+    (corpus / "evil.txt").write_text("".join(f"\x1b[2J{line}\u202e\n" for line in LINES))
+    asked = ("tune", "evil.txt", "-e", str(random_model("bert")), "-o", "enc", "--held-out", "8", "--device", "cpu")
+    said = mirrorbench(*asked).assert_works("Nearest neighbours", "\\u001b[2Jline", "\\u202e")
+    assert not set("\x1b\u202e") & set(said.out + said.err)
+    said = mirrorbench("--no-texts", *asked, "--force").assert_works("alignment")
+    assert "of a corpus" not in said.out + said.err
+    (corpus / "mixed.txt").write_text("a secret||another\nsecret alone\n")
+    said = mirrorbench("--no-texts", "tune", "mixed.txt", "-o", "x").assert_fails(2, "(a text of 12 characters)")
+    assert "secret" not in said.err
+    assert not [
+        file for file in (corpus / "enc").rglob("*") if file.is_file() and b"a corpus about" in file.read_bytes()
+    ]
+
+
+def test_a_table_is_read_alike_by_tune_and_run(
+    mirrorbench: Callable, corpus: Path, random_model: Callable[[str], Path]
+) -> None:
+    (corpus / "t.csv").write_text("id,title,body\n" + "".join(f"{n},t{n},{line}\n" for n, line in enumerate(LINES)))
+    spec = f"{random_model('bert')}+mirror"
+    tune = ("tune", "t.csv", "-e", spec, "-o", "enc", "--held-out", "0", "--device", "cpu")
+    run = ("run", "--plugin", str(PLUGIN), "-e", spec, "-t", "cats", "--corpus", "t.csv", "--device", "cpu")
+    for asked in (tune, run):
+        mirrorbench(*asked).assert_fails(2, "several columns", "id, title, body")
+        mirrorbench(*asked, "--column", "body").assert_works()
+    (result,) = (json.loads(path.read_text()) for path in (corpus / "results").rglob("seed-0.json"))
+    written = json.loads((corpus / "enc" / "mirrorbench.json").read_text())
+    assert result["cell"]["corpus"]["sha256"] == written["corpus"]["sha256"]
+    mirrorbench("run", "-e", spec, "-t", "cats", "--column", "body").assert_fails(2, "Add --corpus FILE")

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import shutil
@@ -12,12 +13,15 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
+import numpy as np
 import pytest
+from safetensors import SafetensorError
+from safetensors.numpy import save_file
 
 from mirrorbench.core import files
 from mirrorbench.core.checksums import CHECKSUMS, damaged_files, write_checksums
-from mirrorbench.core.errors import StorageError
-from mirrorbench.core.files import UNWRITTEN, Leases, WriteBehind
+from mirrorbench.core.errors import StorageError, UsageError
+from mirrorbench.core.files import UNWRITTEN, Leases, WriteBehind, beside, building, sync_tree, unwritable, writing
 
 HOLDER = """
 import socket, sys, time
@@ -27,7 +31,7 @@ from mirrorbench.core import files
 files.LEASE_SECONDS = {seconds}
 if {host!r}:
     socket.gethostname = lambda: {host!r}
-lease = files.Leases(Path(sys.argv[1])).take("a")
+lease = files.Leases(Path(sys.argv[1])).take({name!r})
 assert lease is not None
 print("held", flush=True)
 time.sleep(120)
@@ -41,9 +45,11 @@ def hold(tmp_path: Path) -> Iterator[Hold]:
     """Starts a process that holds the lease ``a``, perhaps under the name of another machine."""
     processes = []
 
-    def start(seconds: float = 120.0, host: str = "") -> subprocess.Popen[str]:
-        script = HOLDER.format(seconds=seconds, host=host)
-        process = subprocess.Popen([sys.executable, "-c", script, str(tmp_path)], stdout=subprocess.PIPE, text=True)
+    def start(
+        seconds: float = 120.0, host: str = "", folder: Path = tmp_path, name: str = "a"
+    ) -> subprocess.Popen[str]:
+        script = HOLDER.format(seconds=seconds, host=host, name=name)
+        process = subprocess.Popen([sys.executable, "-c", script, str(folder)], stdout=subprocess.PIPE, text=True)
         processes.append(process)
         assert process.stdout is not None
         assert process.stdout.readline() == "held\n"
@@ -180,6 +186,115 @@ def test_what_is_wrong_is_named(folder: Path) -> None:
     assert damaged_files(folder) == f"no {CHECKSUMS}"
     (folder / CHECKSUMS).unlink()
     assert damaged_files(folder) == f"no {CHECKSUMS}"
+
+
+@pytest.fixture(params=[0o022, 0o077, 0o002])
+def umask(request: pytest.FixtureRequest) -> Iterator[int]:
+    before = os.umask(request.param)
+    yield request.param
+    os.umask(before)
+
+
+def test_files_and_folders_have_the_permissions_of_the_umask(tmp_path: Path, umask: int) -> None:
+    with writing(tmp_path / "a" / "file") as sink:
+        sink.write(b"x")
+    with building(tmp_path / "model", ".part-", "", "") as folder:
+        (folder / "inside").mkdir()
+        (folder / "inside" / "weights").touch(0o600)  # as safetensors does
+        sync_tree(folder)
+        os.replace(folder, tmp_path / "model")
+    modes = {path.relative_to(tmp_path).as_posix(): path.stat().st_mode & 0o777 for path in tmp_path.rglob("*")}
+    directory, file = 0o777 & ~umask, 0o666 & ~umask
+    assert modes == {
+        "a": directory, "a/file": file, "model": directory, "model/inside": directory, "model/inside/weights": file
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("error", "reason", "hint"),
+    [
+        (errno.ENOSPC, "No space left on device", "Free some space, or go elsewhere."),
+        (errno.EROFS, "Read-only file system", "Nothing can be written there: go elsewhere."),
+        (errno.EACCES, "Permission denied", "You may not write there: go elsewhere."),
+        (errno.ENOTDIR, "Not a directory", "A file is where a folder must be: go elsewhere."),
+        (errno.EDQUOT, "quota exceeded", "Your quota is used up: free some space, or go elsewhere."),
+        (errno.EIO, "Input/output error", "Go elsewhere."),
+    ],
+)
+def test_what_helps_follows_from_the_reason(error: int, reason: str, hint: str) -> None:
+    told = unwritable("x is not written", OSError(error, os.strerror(error)), "go elsewhere")
+    assert told.message.startswith("x is not written: ")
+    assert reason in told.message
+    assert told.hint == hint
+
+
+def test_reasons_of_the_system_itself(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for target, reason, hint in (
+        (tmp_path / "file" / "a", "File exists|Not a directory", "A file is where a folder must be"),
+        (tmp_path / ("x" * 300) / "a", "File name too long", "Use a shorter name."),
+    ):
+        with pytest.raises(StorageError, match=reason) as caught, writing(target):
+            pytest.fail("it cannot be written")
+        assert hint in caught.value.hint
+    with pytest.raises(SafetensorError) as raised:
+        save_file({"a": np.ones(3)}, tmp_path / "file" / "weights")
+    told = unwritable("x", raised.value)
+    assert told.message == "x: Not a directory."
+    assert "A file is where a folder must be" in told.hint
+
+
+class TestBeside:
+    def test_what_is_left_in_it_is_there_again_and_an_empty_one_goes(self, tmp_path: Path) -> None:
+        with suppress(KeyboardInterrupt), beside(tmp_path / "new" / "v.npy") as folder:
+            (folder / "half").touch()
+            raise KeyboardInterrupt
+        assert folder.parent == tmp_path / "new"
+        assert folder.name.startswith(".")
+        with beside(tmp_path / "new" / "v.npy") as again:
+            assert again == folder
+            (again / "half").unlink()
+        assert list((tmp_path / "new").iterdir()) == []
+
+    @pytest.mark.parametrize("kind", ["file", "folder", "link"])
+    def test_what_is_not_ours_is_left_alone(self, tmp_path: Path, kind: str) -> None:
+        with beside(tmp_path / "v.npy") as folder:
+            pass
+        (tmp_path / "mine").mkdir()
+        (tmp_path / "mine" / "thesis.tex").write_text("years of work")
+        if kind == "file":
+            folder.write_text("years of work")
+        elif kind == "folder":
+            shutil.copytree(tmp_path / "mine", folder)
+        else:
+            folder.symlink_to(tmp_path / "mine")
+        with pytest.raises(UsageError, match="in the way"), beside(tmp_path / "v.npy"):
+            pytest.fail("it is not ours")
+        assert (folder if kind == "file" else folder / "thesis.tex").read_text() == "years of work"
+
+    def test_no_second_process_works_in_it(self, tmp_path: Path, hold: Hold) -> None:
+        process = hold(folder=tmp_path / ".v.npy.mirrorbench", name="lease")
+        message = rf"v\.npy is being written by process {process.pid} on "
+        with pytest.raises(UsageError, match=message), beside(tmp_path / "v.npy"):
+            pytest.fail("another process is at work")
+        process.kill()
+        process.wait()
+        with beside(tmp_path / "v.npy"):
+            pass
+        assert list(tmp_path.iterdir()) == []
+
+    def test_one_that_was_killed_on_another_machine_is_waited_for(
+        self, tmp_path: Path, hold: Hold, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(files, "LEASE_SECONDS", 1.0)
+        process = hold(1.0, "node7", tmp_path / ".v.npy.mirrorbench", "lease")
+        process.kill()
+        process.wait()
+        lease = tmp_path / ".v.npy.mirrorbench" / "lease.lease"
+        os.utime(lease, (lease.stat().st_mtime - 10,) * 2)
+        with beside(tmp_path / "v.npy"):
+            pass
+        assert list(tmp_path.iterdir()) == []
 
 
 class TestWritingBehind:

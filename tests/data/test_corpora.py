@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import json
 import random
 import unicodedata
 from collections.abc import Callable
@@ -30,12 +31,14 @@ from mirrorbench.data.corpora import (
     find_contamination,
     normalised,
     read_corpus,
+    shared_codes,
 )
 from mirrorbench.data.importing import import_folder
 from mirrorbench.data.store import DataStore
 from mirrorbench.runs.builtin import load_plugins
 from mirrorbench.runs.plan import Planner, Request
 from mirrorbench.runs.workspace import Workspace
+from mirrorbench.texts.reading import read_tuning_texts
 
 CONTENT = b" b \n\na\nb\n\ta\t\nc\x12\n"
 
@@ -71,6 +74,49 @@ def test_spaces_can_be_kept(tmp_path: Path, store: DataStore) -> None:
     corpus = read_corpus(text_file(tmp_path, CONTENT), store, {}, strip=False)
     assert corpus.texts == (" b ", "a", "b", "\ta\t", "c\x12")
     assert corpus.n_duplicates == 0
+
+
+ROWS = [("1", "a cat", "un chat"), ("2", "a\tdog", "un chien"), ("3", " ", "rien"), ("4", "a cat", "un chat"),
+        ("5", "a bird ", "un oiseau")]  # fmt: skip
+
+
+@pytest.mark.parametrize("columns", [("text",), ("text", "other")], ids=len)
+@pytest.mark.parametrize("suffix", ["csv", "tsv", "jsonl", "jsonl.gz", "parquet"])
+def test_tables_are_read_as_for_tune(tmp_path: Path, store: DataStore, suffix: str, columns: tuple[str, ...]) -> None:
+    rows, head = [row for row in ROWS if suffix != "tsv" or row[0] != "2"], ("n", "text", "other")
+    path = tmp_path / f"a.{suffix}"
+    if suffix == "parquet":
+        parquet, arrow = pytest.importorskip("pyarrow.parquet"), pytest.importorskip("pyarrow")
+        parquet.write_table(arrow.table(dict(zip(head, map(list, zip(*rows, strict=True)), strict=True))), path)
+    elif suffix.startswith("jsonl"):
+        lines = "".join(json.dumps(dict(zip(head, row, strict=True))) + "\n" for row in rows).encode()
+        path.write_bytes(gzip.compress(lines) if suffix.endswith("gz") else lines)
+    else:
+        path.write_text("".join(("," if suffix == "csv" else "\t").join(row) + "\n" for row in (head, *rows)))
+    read = read_tuning_texts(path, columns, held_out=0)
+    found = read_corpus(f"{path}#{','.join(columns)}", store, {})
+    assert list(found.texts) == read.corpus() == list(dict.fromkeys(found.texts))
+    assert (found.n_lines, found.n_duplicates) == (read.n_read, read.n_duplicates)
+    assert found.source == str(path)
+    assert not any(text.startswith(("1", "n", "{")) for text in found.texts)
+
+
+def test_what_tune_asks_for_a_run_asks_for_too(tmp_path: Path, store: DataStore) -> None:
+    (tmp_path / "a.csv").write_text("id,title,body\n1,a,b\n2,c,d\n")
+    (tmp_path / "b.txt").write_text("one\ntwo\n")
+    for asked, told in (
+        ("a.csv", "several columns"),
+        ("b.txt#text", "no columns"),
+        ("a.csv#id,title,body", "pairs in"),
+    ):
+        with pytest.raises(UsageError, match=told):
+            read_corpus(f"{tmp_path}/{asked}", store, {})
+    with pytest.raises(DataFormatError, match="no column 'nothing'"):
+        read_corpus(f"{tmp_path}/a.csv#nothing", store, {})
+    both = read_corpus(f"{tmp_path}/a.csv#body+{tmp_path}/b.txt", store, {})
+    assert both.texts == ("b", "d", "one", "two")
+    (tmp_path / "x+y.csv").write_text("text\nthree\nfour\n")
+    assert read_corpus(f"{tmp_path}/x+y.csv#text", store, {}).texts == ("three", "four")
 
 
 def test_the_hash_is_that_of_the_texts_not_of_the_file(tmp_path: Path, store: DataStore) -> None:
@@ -374,3 +420,26 @@ def test_a_third_to_a_half_of_sts12_to_15_was_tuned_on(real_store: DataStore, pl
         assert 1 / 3 < shares[name] < 0.55
     assert shares["stsb"] < 0.2
     assert shares["sickr"] < 0.01
+
+
+def test_codes_of_what_items_share() -> None:
+    """Items have a code in common exactly where they have a text in common, as texts are compared."""
+    texts = {
+        "a": ("Cat", "dog"),
+        "b": ("dog", "bird"),
+        "c": ("ｃａｔ", "fish"),
+        "d": ("ant",),
+        "e": ("cat", "dog", "cat"),
+    }
+    ids = ["e", "d", "c", "b", "a", "of no text"]
+    codes = shared_codes(texts, ids)
+    assert codes.shape == (6, 2)
+    assert codes.dtype == np.int32
+    own = {item: {normalised(text) for text in texts.get(item, ())} for item in ids}
+    for i, one in enumerate(ids):
+        for j, other in enumerate(ids):
+            if i != j:
+                assert bool({*codes[i]} & {*codes[j]} - {-1}) == bool(own[one] & own[other])
+    assert codes[1].tolist() == codes[5].tolist() == [-1, -1]
+    assert shared_codes({"a": ("x",), "b": ("x", "y")}, ["a", "b"]).shape == (2, 0)  # all have it: it is given
+    assert shared_codes({}, ["a"]).shape == (1, 0)

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from safetensors import SafetensorError
 
-from mirrorbench.core.errors import StorageError
+from mirrorbench.core.errors import ReadBackError, StorageError
 from mirrorbench.core.inputs import TextInput
 from mirrorbench.models.transformer import Transformer, load_transformer
 from mirrorbench.runs.cache import Cache, EmbeddingCache, cache_root
@@ -136,6 +136,24 @@ def test_no_room_for_a_model(
         Cache(tmp_path).save_model("key", transformer, {})
     assert "MIRRORBENCH_CACHE" in caught.value.hint
     assert list((tmp_path / "models").iterdir()) == []
+
+
+def test_a_model_whose_tensors_are_read_back_otherwise_is_not_stored(
+    tmp_path: Path, transformer: Transformer, random_model: Callable[[str], Path]
+) -> None:
+    from transformers.core_model_loading import WeightRenaming
+
+    cache = Cache(tmp_path)
+    transformer.model._weight_conversions = [WeightRenaming("layers.1.", "layer.1.")]
+    with pytest.raises(ReadBackError, match=r"lack \d+ tensors of a bert model"):
+        cache.save_model("key", transformer, {})
+    assert list((tmp_path / "models").iterdir()) == []
+    whole = load_transformer(random_model("bert"), torch.device("cpu"))
+    cache.save_model("key", whole, {})
+    with torch.no_grad():
+        next(whole.model.parameters())[0, 0] += 1
+    with pytest.raises(ReadBackError, match=r"1 tensors are read back otherwise \(embeddings"):
+        whole.check_saved(tmp_path / "models" / "key")
 
 
 def test_the_checksums_of_a_model_are_those_that_sha256sum_reads(tmp_path: Path, transformer: Transformer) -> None:

@@ -31,7 +31,7 @@ from mirrorbench.models.encoder import TransformerEncoder
 from mirrorbench.models.pooling import Pooling
 from mirrorbench.models.transformer import load_transformer
 from mirrorbench.runs.cache import Cache, EmbeddingCache
-from mirrorbench.runs.cells import CorpusRef, ModelRef
+from mirrorbench.runs.cells import CorpusRef, ModelRef, Reporter
 from mirrorbench.runs.encoding import WRITE_EVERY
 from mirrorbench.runs.loading import tune_model
 from mirrorbench.runs.plan import Request
@@ -91,6 +91,28 @@ def test_a_tuned_model_gives_the_same_vectors_when_loaded_again(
     before = TransformerEncoder(load_transformer(random_model(architecture), CPU), Pooling()).encode(TEXTS)
     assert np.abs(loaded - before).max() > 1e-3
     assert seconds > 0
+
+
+class Notes(Reporter):
+    def __init__(self) -> None:
+        self.notes: list[str] = []
+
+    def note(self, message: str) -> None:
+        self.notes.append(message)
+
+
+@pytest.mark.parametrize(("lr", "harm"), [(1e-3, False), (1e-9, False), (1.0, True)])
+def test_a_tuning_that_does_harm_says_so(
+    random_model: Callable[[str], Path], workspace: Workspace, lr: float, harm: bool
+) -> None:
+    model, reporter = tunable(random_model("bert")), Notes()
+    assert model.recipe is not None
+    model = replace(model, recipe=replace(model.recipe, lr=lr, batch_size=5, epochs=4))
+    _, description = tune_model(model, TEXTS, replace(workspace, reporter=reporter))
+    losses = description["tuning"]["losses"]
+    assert (losses[-1] > description["tuning"]["first_loss"] + 1) == harm
+    assert [f"the loss rose from {description['tuning']['first_loss']:.2f} to {losses[-1]:.2f}" in note
+            for note in reporter.notes if "lower lr" in note] == [True] * harm  # fmt: skip
 
 
 def test_it_opens_in_plain_transformers_and_says_what_it_is(
@@ -186,6 +208,8 @@ def test_which_test_items_were_tuned_on_is_stored(bench: Bench, bert: str) -> No
             assert arrays["overlap"].tolist() == flags
         with np.load(paths["base"].with_suffix(".npz")) as arrays:
             assert "overlap" not in arrays
+            if name == "dogs":  # two pairs hold "a dog"
+                assert arrays["shared"].tolist() == [[0], [0], [-1]]
     assert {r.cell_id for r in outcome.results if r.overlap is None} == before
     assert {r.cell_id for r in outcome.results} == {cell.id for cell in bench.plan(*specs).cells}
 

@@ -232,10 +232,12 @@ def test_layers_are_not_looked_at_behind_a_transformation(bench: Bench, bert: st
 
 def test_a_tuned_directory_is_transformed_as_its_files_say(bench: Bench, bert: str) -> None:
     """``post=stored`` in a run: no corpus, no fit, and the numbers of the directory."""
+    from mirrorbench.texts.export import claiming
     from mirrorbench.texts.tune import plan_tuning, tune_texts
 
-    folder = bench.folder / "enc"
-    tune_texts(plan_tuning(LINES, parse_spec(f"{bert}+mirror:post=abtt"), folder, bench.workspace(), held_out=0))
+    folder, spec = bench.folder / "enc", parse_spec(f"{bert}+mirror:post=abtt")
+    with claiming(folder, force=False) as workplace:
+        tune_texts(plan_tuning(LINES, spec, folder, bench.workspace(), held_out=0), workplace)
     outcome = bench.run(str(folder), f"{folder}:post=zscore")
     assert (len(outcome.results), outcome.failures) == (4, ())
     first = outcome.results[0]

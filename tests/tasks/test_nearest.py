@@ -268,3 +268,12 @@ def test_the_identity_is_that_of_the_data() -> None:
     other = Occurrence("a.1", TextInput("word"), ("s2", "s1"), frozenset({"s1", "s2"}), "a")
     first, second = (SenseDisambiguation("toy", Disambiguation((w,), SENSES)).identity(STORE) for w in (word, other))
     assert first != second
+
+
+def test_mentions_share_their_document_and_words_their_lemma() -> None:
+    of = replace(linking(("cold|flu", "D1")).mentions[0], document="9288106")
+    items = [Linking((of,), tuple(NAMES), tuple(frozenset(ids.split("|")) for ids in NAMES.values()))]
+    assert EntityLinking("e", items).shared(items) == {of.id: ("cold", "flu", "9288106")}
+    word = Occurrence("1", TextInput("a cold day", ((2, 6),)), ("cold%1", "cold%2"), frozenset({"cold%1"}), "s")
+    items_of = Disambiguation((word,), {})
+    assert SenseDisambiguation("s", items_of).shared(items_of) == {"1": ("a cold day", "cold%1 cold%2")}

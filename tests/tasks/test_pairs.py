@@ -327,3 +327,15 @@ def test_an_encoder_of_texts_is_undefined_not_noise() -> None:
 def test_what_is_no_data_set(kind: type[TaskKind[Any]], items: Sequence[Any], message: str) -> None:
     with pytest.raises(DataFormatError, match=f"task toy: .*{message}"):
         kind("toy", items).load(STORE)
+
+
+def test_what_items_share() -> None:
+    """Pairs of texts their texts, words in context their target words too; these are not looked for in corpora."""
+    assert PairSimilarity("p", CATS).shared(CATS) == PairSimilarity("p", CATS).texts(CATS)
+    left, right = TextInput("The bank is closed.", ((4, 8),)), TextInput("a river bank", ((8, 12),))
+    pairs = [ContextPair("1", left, right, 1, "dev"), ContextPair("2", right, left, 0, "dev")]
+    task = WordInContext("w", pairs)
+    assert task.shared(pairs)["1"] == ("The bank is closed.", "bank", "a river bank")
+    assert task.texts(pairs)["1"] == ("The bank is closed.", "a river bank")
+    assert TextInput("look it up", ((0, 4), (8, 10))).target == "look up"
+    assert TextInput("whole").target == "whole"

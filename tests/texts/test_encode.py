@@ -48,7 +48,7 @@ def stream(n: int = N, cut_at: int = -1) -> Iterator[TextInput]:
 
 def encode_file(inputs: Iterable[TextInput], encoder: ToyEncoder, output: Path, restart: bool = False) -> EncodedFile:
     check_vector_file(output)
-    return encode.encode_file(inputs, encoder, output, restart, lambda n: None)
+    return encode.encode_file(inputs, lambda: encoder, output, restart, lambda n: None)
 
 
 def interrupted(output: Path, cut_at: int, encoder: ToyEncoder | None = None) -> None:
@@ -89,8 +89,8 @@ def test_an_interrupted_run_goes_on_to_the_same_bytes(tmp_path: Path, suffix: st
 def test_what_is_damaged_or_half_written_is_encoded_again(tmp_path: Path) -> None:
     output = tmp_path / "v.npy"
     interrupted(output, 2 * CHUNK + 5)
-    (tmp_path / "v.npy.part" / ".part-killed").write_bytes(b"half an output")
-    first, second = sorted((tmp_path / "v.npy.part").glob("*/*"))
+    (tmp_path / ".v.npy.mirrorbench" / ".part-killed").write_bytes(b"half an output")
+    first, second = sorted((tmp_path / ".v.npy.mirrorbench").glob("chunks/*/*"))
     (vectors,) = (p for p in first.glob("*.npy") if not p.name.endswith(".keys.npy"))
     vectors.write_bytes(vectors.read_bytes()[:-1] + b"\x01")
     next(second.glob("*.keys.npy")).unlink()
@@ -115,7 +115,7 @@ def test_all_of_it_is_on_the_disk_before_it_has_its_name(tmp_path: Path, disk: l
     encode_file(stream(), ToyEncoder(), tmp_path / "v.npy")
     renamed = disk.index(("rename", str(tmp_path / "v.npy")))
     assert disk[renamed + 1] == ("flush", str(tmp_path))
-    written = disk.index(("rename", str(tmp_path / "v.npy.part" / "v.npy")))
+    written = disk.index(("rename", str(tmp_path / ".v.npy.mirrorbench" / "vectors")))
     assert disk[written - 1][0] == "flush"
 
 
@@ -145,6 +145,30 @@ def test_a_text_that_repeats_in_a_chunk_is_encoded_once(tmp_path: Path) -> None:
     encode_file(texts, encoder, tmp_path / "v.npy")
     assert encoder.asked == ["a", "b", ""]
     np.testing.assert_array_equal(np.load(tmp_path / "v.npy")[:, 0], [1, 0, 1, 0, 1])
+
+
+def test_what_is_not_ours_stays(tmp_path: Path) -> None:
+    (tmp_path / "v.npy.part").mkdir()
+    (tmp_path / "v.npy.part" / "thesis.tex").touch()
+    (tmp_path / "w.npy.part").touch()
+    for name in ("v.npy", "w.npy"):
+        encode_file(stream(3), ToyEncoder(), tmp_path / name, restart=True)
+    assert {path.name for path in tmp_path.rglob("*")} == {"v.npy", "v.npy.part", "thesis.tex", "w.npy", "w.npy.part"}
+
+
+def test_what_appears_while_it_computes_is_not_replaced(tmp_path: Path) -> None:
+    output = tmp_path / "v.npy"
+
+    def meanwhile() -> Iterator[TextInput]:
+        yield from stream()
+        output.write_text("years of work")
+
+    with pytest.raises(UsageError, match="exists already"):
+        encode_file(meanwhile(), ToyEncoder(), output)
+    assert output.read_text() == "years of work"
+    output.unlink()
+    assert encode_file(stream(), ToyEncoder(), output).before == N  # nothing of it is computed again
+    assert [p.name for p in tmp_path.iterdir()] == ["v.npy"]
 
 
 def test_parquet(tmp_path: Path) -> None:

@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
+import os
 import re
 import shutil
+import signal
+import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import yaml
+from safetensors.numpy import load_file, save_file
 
 import mirrorbench
-from mirrorbench.core.errors import ModelUnavailableError, StorageError, UsageError
+from mirrorbench.core.errors import ModelUnavailableError, ReadBackError, StorageError, UsageError
+from mirrorbench.core.files import beside
 from mirrorbench.models.pooling import Pooling
-from mirrorbench.texts.export import check_output, replacing
+from mirrorbench.runs.loading import tune_model
+from mirrorbench.texts.export import check_output, claiming, replacing, write_encoder
 
 TEXTS = ["a cat sat on the mat", "two dogs", "quick zebras jump over many lazy letters " * 6, "x", "1 + 1 = 2!"]
 LINES = [f"line {n} of a small corpus, about {word}" for n in range(6) for word in ("cats", "dogs", "letters", "snow")]
@@ -213,10 +221,10 @@ def test_a_folder_of_something_else_is_never_replaced(tmp_path: Path, force: boo
 def test_a_failure_leaves_the_old_and_nothing_half(tmp_path: Path) -> None:
     output = tmp_path / "enc"
     output.mkdir()
-    (output / "old").touch()
+    (output / "mirrorbench.json").touch()
 
     def write(error: BaseException) -> None:
-        with replacing(output) as folder:
+        with claiming(output, force=True) as workplace, replacing(output, workplace, force=True) as folder:
             (folder / "half").touch()
             raise error
 
@@ -225,12 +233,168 @@ def test_a_failure_leaves_the_old_and_nothing_half(tmp_path: Path) -> None:
     with pytest.raises(StorageError, match="No space left"):
         write(OSError(28, "No space left on device"))
     assert [p.name for p in tmp_path.iterdir()] == ["enc"]
-    assert [p.name for p in output.iterdir()] == ["old"]
+    assert [p.name for p in output.iterdir()] == ["mirrorbench.json"]
+
+
+@pytest.mark.parametrize("point", ["before", "between", "after"])
+def test_after_a_kill_the_next_start_finds_an_encoder_and_leaves_nothing_else(
+    random_model: Callable[[str], Path], tmp_path: Path, point: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import killable
+
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, sys.path)))  # of the fork server
+    model, folder = random_model("bert"), tmp_path / "enc"
+    mirrorbench.tune(LINES, model, folder, held_out=0, device="cpu")
+    first = (folder / "model.safetensors").read_bytes()
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["killable"])
+    process = context.Process(target=killable.tune, args=(tmp_path, model, point))
+    process.start()
+    process.join()
+    assert process.exitcode == -signal.SIGKILL
+    assert folder.exists() == (point != "between")
+    assert len(list(tmp_path.iterdir())) > folder.exists()  # something hidden
+    with pytest.raises(UsageError, match="already holds an encoder"):
+        mirrorbench.tune(LINES, model, folder, held_out=0, device="cpu")
+    (left,) = tmp_path.iterdir()
+    assert left == folder
+    assert ((folder / "model.safetensors").read_bytes() == first) == (point != "after")
+    mirrorbench.load(folder, device="cpu").encode(TEXTS)
+
+
+def test_what_was_put_aside_is_kept_where_something_else_is_by_now(tmp_path: Path) -> None:
+    output = tmp_path / "enc"
+    with beside(output) as workplace:  # as a process left it that was killed between the two renames
+        for name in ("new", "old"):
+            (workplace / name).mkdir()
+            (workplace / name / "mirrorbench.json").write_text(name)
+    output.mkdir()
+    (output / "thesis.tex").touch()
+    with pytest.raises(StorageError, match="something else is by now"), claiming(output, force=True):
+        pytest.fail("it is not known which of the two is wanted")
+    assert (workplace / "old" / "mirrorbench.json").read_text() == "old"
+    shutil.rmtree(output)
+    with claiming(output, force=True):
+        assert (output / "mirrorbench.json").read_text() == "old"
+    assert list(tmp_path.iterdir()) == [output]
+
+
+def break_weights(folder: Path) -> None:
+    """Let one of the tensors be another."""
+    tensors = load_file(folder / "model.safetensors")
+    tensors["encoder.layer.1.output.dense.weight"] *= 1.1
+    save_file(tensors, folder / "model.safetensors", {"format": "pt"})
+
+
+def lose_a_tensor(folder: Path) -> None:
+    tensors = load_file(folder / "model.safetensors")
+    del tensors["encoder.layer.1.output.dense.weight"]
+    save_file(tensors, folder / "model.safetensors", {"format": "pt"})
+
+
+def break_pooling(folder: Path) -> None:
+    """In the files that sentence-transformers alone reads."""
+    settings = json.loads((folder / "1_Pooling" / "config.json").read_text())
+    settings |= {"pooling_mode_cls_token": False, "pooling_mode_max_tokens": True}
+    settings |= {"pooling_mode_mean_tokens": False}
+    (folder / "1_Pooling" / "config.json").write_text(json.dumps(settings))
+
+
+def break_length(folder: Path) -> None:
+    settings = json.loads((folder / "sentence_bert_config.json").read_text())
+    (folder / "sentence_bert_config.json").write_text(json.dumps(settings | {"max_seq_length": 63}))
+    settings = json.loads((folder / "tokenizer_config.json").read_text())
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings | {"model_max_length": 63}))
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (break_weights, "transformers .* reads other vectors from it"),
+        (lose_a_tensor, "transformers .* cannot read it .*lack 1 tensors"),
+        (break_pooling, "sentence-transformers .* reads other vectors from it"),
+        (break_length, "sentence-transformers .* reads other vectors from it"),
+    ],
+)
+def test_what_is_read_back_otherwise_is_not_written_and_the_model_is_kept(
+    random_model: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    damage: Callable[[Path], None], message: str,
+) -> None:  # fmt: skip
+    spec, folder = f"{random_model('bert')}+mirror:layers=-1:", tmp_path / "enc"
+    mirrorbench.tune(LINES, spec, folder, held_out=0, device="cpu", seed=1)
+    before = (folder / "model.safetensors").read_bytes()
+
+    def write(target: Path, *rest: object) -> None:
+        write_encoder(target, *rest)  # type: ignore[arg-type]
+        damage(target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("mirrorbench.texts.tune.write_encoder", write)
+        with pytest.raises(ReadBackError, match=message) as caught:
+            mirrorbench.tune(LINES, spec, folder, held_out=0, device="cpu", force=True)
+    assert "in the cache" in caught.value.hint
+    assert list(tmp_path.iterdir()) == [folder]
+    assert (folder / "model.safetensors").read_bytes() == before
+    monkeypatch.setattr("mirrorbench.runs.loading.tune_model", lambda *rest: pytest.fail("it is in the cache"))
+    mirrorbench.tune(LINES, spec, folder, held_out=0, device="cpu", force=True)
+    assert (folder / "model.safetensors").read_bytes() != before
+
+
+def test_a_merged_adapter_has_the_names_of_its_backbone_also_from_the_cache(
+    random_model: Callable[[str], Path], tmp_path: Path
+) -> None:
+    path, folder = random_model("bert"), tmp_path / "adapter"
+    spec = f"{path}+mirror:lora=4,lr=0.01"
+    mirrorbench.tune(LINES, spec, folder, held_out=0, device="cpu")
+    mirrorbench.tune(LINES, spec, tmp_path / "merged", held_out=0, device="cpu", merge=True)  # from the cache
+    mirrorbench.tune(LINES, f"{folder}+mirror", tmp_path / "again", held_out=0, device="cpu")
+    for name in ("merged", "again"):
+        assert load_file(tmp_path / name / "model.safetensors").keys() == load_file(path / "model.safetensors").keys()
+        vectors = by_the_card(tmp_path / name, TEXTS)
+        assert np.abs(vectors["sentence_transformers"] - vectors["mirrorbench"]).max() < 1e-5
+    alone, merged = (mirrorbench.load(f, device="cpu").encode(TEXTS) for f in (folder, tmp_path / "merged"))
+    assert np.abs(alone - merged).max() < 1e-5
+
+
+def test_an_output_that_cannot_be_written_is_an_error_before_the_tuning(
+    random_model: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mirrorbench.runs.loading.tune_model", lambda *rest: pytest.fail("it is too early"))
+    (tmp_path / "file").touch()
+    with pytest.raises(StorageError, match=r"Not a directory|File exists") as caught:
+        mirrorbench.tune(LINES, random_model("bert"), tmp_path / "file" / "enc", held_out=0, device="cpu")
+    assert caught.value.hint == "A file is where a folder must be: name another output."
+    with beside(tmp_path / "enc"), pytest.raises(UsageError, match="being written by process"):
+        mirrorbench.tune(LINES, random_model("bert"), tmp_path / "enc", held_out=0, device="cpu")
+    with pytest.raises(UsageError, match="mount point"):
+        mirrorbench.tune(LINES, random_model("bert"), "/", held_out=0, device="cpu", force=True)
+
+
+@pytest.mark.parametrize("force", [False, True])
+def test_what_appears_while_it_computes_is_not_replaced_and_the_model_is_kept(
+    random_model: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, force: bool
+) -> None:
+    spec, folder = f"{random_model('bert')}+mirror", tmp_path / "enc"
+
+    def meanwhile(*rest: Any) -> Any:
+        folder.mkdir()
+        (folder / ("thesis.tex" if force else "mirrorbench.json")).write_text("years of work")
+        return tune_model(*rest)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("mirrorbench.runs.loading.tune_model", meanwhile)
+        with pytest.raises(UsageError, match="left alone" if force else "already holds an encoder") as caught:
+            mirrorbench.tune(LINES, spec, folder, held_out=0, device="cpu", force=force)
+    assert "in the cache" in caught.value.hint
+    assert [path.read_text() for path in folder.iterdir()] == ["years of work"]
+    assert list(tmp_path.iterdir()) == [folder]
+    monkeypatch.setattr("mirrorbench.runs.loading.tune_model", lambda *rest: pytest.fail("it is in the cache"))
+    mirrorbench.tune(LINES, spec, tmp_path / "enc2", held_out=0, device="cpu")
 
 
 def test_all_of_it_is_on_the_disk_before_it_has_its_name(tmp_path: Path, disk: list[tuple[str, str]]) -> None:
     output = tmp_path / "enc"
-    with replacing(output) as folder:
+    with claiming(output, force=False) as workplace, replacing(output, workplace, force=False) as folder:
         (folder / "1_Pooling").mkdir()
         for name in ("model.safetensors", "1_Pooling/config.json"):
             (folder / name).write_text("x")

@@ -132,6 +132,31 @@ def trajectory(rank: float = 90, hits: tuple[int, int] = (0, 0), sums: float = -
 def test_the_verdict(found: Trajectory, told: str) -> None:
     """p-values by hand: of ten pairs that changed, nine one way is 2 (1 + 10) / 2^10; five of eight is 2 (93) / 2^8."""
     assert found.verdict.startswith(told)
+    assert "too good" not in found.verdict
+
+
+@pytest.mark.parametrize(
+    ("missed", "sums", "told"),
+    [
+        (0, -2.0, "no loss seen: held-out retrieval from 1.000 to 1.000 (p = 1). Retrieval was too good"),
+        (5, -2.0, "no loss seen: held-out retrieval from 0.950 to 0.950 (p = 1). Retrieval was too good"),
+        (5, -3.0, "perhaps a gain: alignment + uniformity from -2.00 to -3.00; held-out retrieval from 0.950 to 0.950"),
+        (6, -2.0, "no change worth having: held-out retrieval from 0.940 to 0.940 (p = 1)"),
+    ],
+)
+def test_the_verdict_where_nearly_all_was_retrieved_before(missed: int, sums: float, told: str) -> None:
+    """Of six missed pairs, all six gained would be p = 2 / 2^6 = .031; of five, .0625, which shows no gain."""
+    measures = {"alignment": 0.5, "uniformity": -2.5, "accuracy@1": 1 - missed / 100, "effective_rank": 91.0}
+    states = (State(0, measures, 0, 0, ()), State(1, measures | {"uniformity": sums - 0.5}, 0, 0, ()))
+    found = Trajectory(100, states, 1)
+    assert found.verdict.startswith(told)
+    assert ("labelled pairs could" in found.verdict) == found.saturated == (missed < 6)
+
+
+def test_a_loss_is_seen_where_all_was_retrieved_before() -> None:
+    measures = {"alignment": 0.5, "uniformity": -2.5, "accuracy@1": 1.0, "effective_rank": 91.0}
+    states = (State(0, measures, 0, 0, ()), State(1, measures | {"accuracy@1": 0.9}, 0, 10, ()))
+    assert Trajectory(100, states, 1).verdict == "a loss: held-out retrieval from 1.000 to 0.900 (p = 0.002)"
 
 
 def test_a_diverging_tuning_fails_by_its_loss(random_model: Models) -> None:

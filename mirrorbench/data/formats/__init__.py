@@ -17,7 +17,8 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from mirrorbench.core.errors import DataFormatError, UnknownNameError
-from mirrorbench.data.textfiles import Ids, parse_json, parse_number, read_lines, shown
+from mirrorbench.core.shown import shown
+from mirrorbench.data.textfiles import Ids, parse_json, parse_number, read_lines
 
 if TYPE_CHECKING:
     from mirrorbench.data.store import ResolvedData

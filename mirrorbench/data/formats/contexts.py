@@ -15,10 +15,11 @@ from typing import Any, TypeVar
 
 from mirrorbench.core.errors import DataFormatError
 from mirrorbench.core.inputs import TextInput
+from mirrorbench.core.shown import shown
 from mirrorbench.data.cards import text_option, whole_number
 from mirrorbench.data.formats import Columns, TableRow, by_name, parallel_labels, parallel_lines
 from mirrorbench.data.items import ContextChange, ContextPair, RatedContexts
-from mirrorbench.data.textfiles import Ids, parse_index, shown, unmark
+from mirrorbench.data.textfiles import Ids, parse_index, unmark
 
 STATEMENTS = {
     1: "{target} means {definition}",

@@ -13,11 +13,12 @@ from typing import Any
 import msgspec
 
 from mirrorbench.core.errors import DataFormatError
+from mirrorbench.core.shown import shown
 from mirrorbench.data.archives import MEMBER_LIMIT, open_archive
 from mirrorbench.data.cards import only_file, text_option
 from mirrorbench.data.formats import Columns, by_name
 from mirrorbench.data.items import Linking, Mention
-from mirrorbench.data.textfiles import decode_lines, read_lines, shown
+from mirrorbench.data.textfiles import decode_lines, read_lines
 
 _NO_ID = "cui-less"
 _Named = tuple[str, frozenset[str]]
@@ -52,7 +53,8 @@ def parse_biosyn(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[
             if not all(parts) or not ids:
                 raise row.error("an empty mention, or no id")
             if row.values["ids"].strip().lower() != _NO_ID:  # a mention without a concept is no item
-                mentions.append(Mention(f"{PurePosixPath(name).stem}/{row.line}", parts, ids))
+                document = PurePosixPath(name).stem
+                mentions.append(Mention(f"{document}/{row.line}", parts, ids, document))
     return [_linking(mentions, names, path)]
 
 

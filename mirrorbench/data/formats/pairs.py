@@ -14,10 +14,11 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from mirrorbench.core.errors import DataFormatError
+from mirrorbench.core.shown import shown
 from mirrorbench.data.cards import only_file, whole_number
 from mirrorbench.data.formats import Columns, TableRow, by_name, parallel_lines
 from mirrorbench.data.items import Lexicon, Pair
-from mirrorbench.data.textfiles import Ids, parse_index, parse_number, read_lines, shown
+from mirrorbench.data.textfiles import Ids, parse_index, parse_number, read_lines
 
 _STS_SCALE = (0, 5)
 _SIMLEX_SCALE = (0, 6)

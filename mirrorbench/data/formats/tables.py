@@ -11,9 +11,10 @@ import msgspec
 
 from mirrorbench.core.errors import DataFormatError
 from mirrorbench.core.inputs import TextInput
+from mirrorbench.core.shown import shown
 from mirrorbench.data.formats import Columns, TableRow, json_rows
 from mirrorbench.data.items import ContextPair, Pair, RatedContexts
-from mirrorbench.data.textfiles import Ids, is_text, shown, unmark
+from mirrorbench.data.textfiles import Ids, is_text, unmark
 
 _FORMATS = ("tsv", "csv", "jsonl")
 _SPLITS = {"train": "train", "dev": "dev", "valid": "dev", "validation": "dev", "test": "test"}

@@ -17,9 +17,10 @@ from xml.etree import ElementTree
 
 from mirrorbench.core.errors import DataFormatError, DataUnavailableError
 from mirrorbench.core.inputs import TextInput
+from mirrorbench.core.shown import shown
 from mirrorbench.data.formats.contexts import RELEASED, STATEMENTS, WORDPUNCT
 from mirrorbench.data.items import Disambiguation, Occurrence, SenseContexts, which_examples
-from mirrorbench.data.textfiles import Ids, read_bytes, read_lines, shown
+from mirrorbench.data.textfiles import Ids, read_bytes, read_lines
 
 _DATA, _GOLD = ".data.xml", ".gold.key.txt"
 _WORD = re.compile(r"[^\W_]+(?:['’.][^\W_]+)*\.?")

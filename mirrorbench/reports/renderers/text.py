@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 import re
 from collections.abc import Callable
 from itertools import groupby
@@ -32,6 +33,14 @@ def number(value: float, digits: int = DIGITS) -> str:
     """A score as the papers print it: ``.743``, ``-.012``, ``1.000``."""
     text = f"{value:z.{digits}f}"  # z: no -0.000
     return text.replace("0.", ".", 1) if abs(float(text)) < 1 else text
+
+
+def p_words(value: float, bound: bool) -> str:
+    """A p-value after ``p``: ``= .012``, ``< .0001``, or ``≤ .0001`` for a bound, which is rounded up."""
+    digits = 3 if value >= 0.00095 else 4
+    if bound:
+        return f"≤ {number(math.ceil(round(value * 10**digits, 6)) / 10**digits, digits)}"
+    return f"= {number(value, digits)}" if round(value, digits) else "< .0001"
 
 
 def metric_words(name: str) -> str:
@@ -115,9 +124,11 @@ def _said(verdict: Verdict, show: Callable[[float], str]) -> tuple[str, str]:
         return "not tested", f" ({verdict.why_not})"
     if not verdict.separable:
         return _EQUAL, ""
-    sign, p = "+" if verdict.difference > 0 else "", number(verdict.corrected, 3 if verdict.corrected >= 0.001 else 4)
+    sign = "+" if verdict.difference > 0 else ""
     interval = f" [{', '.join(map(show, verdict.interval))}]" if verdict.interval else ""
-    return f"{sign}{show(verdict.difference)}{interval}", f" (p {'= ' + p if float(p) else '< .0001'})"
+    p, corrected = (p_words(value, verdict.bound) for value in (verdict.p or 0.0, verdict.corrected))
+    rest = f", corrected {corrected}" if verdict.corrected != verdict.p else ""
+    return f"{sign}{show(verdict.difference)}{interval}", f" (p {p}{rest})"
 
 
 def escape_markdown(text: str) -> str:

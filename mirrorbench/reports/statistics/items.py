@@ -52,6 +52,7 @@ class ItemScores:
         hits: whether values are hits and misses; a miss is 0.
         overlap: overlap of each item with the tuning corpus (``mirrorbench.data.corpora``), shape (n,); ``None``
             where nothing was tuned or it is unknown.
+        shared: codes of the texts and words that items share, shape (n, k), -1 for none; ``None`` where unknown.
     """
 
     kind: str
@@ -60,13 +61,15 @@ class ItemScores:
     gold: FloatArray
     hits: bool = False
     overlap: NDArray[np.int8] | None = None
+    shared: NDArray[np.int32] | None = None
 
     def only(self, keep: NDArray[Any] | Sequence[int]) -> ItemScores:
         """Some of the items, by a mask or by row numbers in their order."""
         rows = np.arange(len(self.ids))[np.asarray(keep, dtype=None if len(keep) else np.int64)]
-        overlap = None if self.overlap is None else self.overlap[rows]
+        overlap, shared = (None if of is None else of[rows] for of in (self.overlap, self.shared))
         ids = tuple(self.ids[row] for row in rows)
-        return replace(self, ids=ids, values=self.values[rows], gold=self.gold[rows], overlap=overlap)
+        values, gold = self.values[rows], self.gold[rows]
+        return replace(self, ids=ids, values=values, gold=gold, overlap=overlap, shared=shared)
 
     @property
     def seen(self) -> frozenset[str]:
@@ -144,7 +147,7 @@ def _mean(arrays: Mapping[str, NDArray[Any]], values: NDArray[Any], hits: bool) 
 def _make(arrays: Mapping[str, NDArray[Any]], kind: str, values: NDArray[Any], hits: bool = False) -> ItemScores:
     ids = tuple(map(str, arrays["ids"].tolist()))
     gold = np.zeros(len(ids)) if kind == MEAN else arrays["gold"].astype(np.float64)
-    return ItemScores(kind, ids, values.astype(np.float64), gold, hits, arrays.get("overlap"))
+    return ItemScores(kind, ids, values.astype(np.float64), gold, hits, arrays.get("overlap"), arrays.get("shared"))
 
 
 def common(encoders: Sequence[Sequence[ItemScores]]) -> list[list[ItemScores]]:

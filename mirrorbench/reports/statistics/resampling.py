@@ -15,15 +15,20 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 FloatArray = NDArray[np.float64]
 Statistic = Callable[[FloatArray], FloatArray]
+Seed = int | tuple[int, ...]
 
 RESAMPLES = 10_000
-"""The default: the standard error of a p-value near 0.05 is then about 0.002."""
+"""Of a test, by default: the standard error of a p-value near 0.05 is then about 0.002. An interval has a fifth."""
+
+_PER_COMPARISON, _MOST = 50, 50_000
+"""Resamples for each comparison that a p-value is corrected for, and at most."""
 
 LEVEL = 0.95
 """Confidence level of intervals; the significance level of tests is 1 minus it."""
@@ -112,7 +117,7 @@ def written_out(
     return values
 
 
-def bootstrap(statistic: Statistic, n: int, resamples: int = RESAMPLES, seed: int = 0) -> FloatArray:
+def bootstrap(statistic: Statistic, n: int, resamples: int = RESAMPLES, seed: Seed = 0) -> FloatArray:
     """Values (e, resamples) on resamples of n items drawn with replacement (Efron and Tibshirani 1993, chapter 6).
 
     Encoders share resamples, which depend on n and ``seed`` alone, so the difference of two rows is a paired bootstrap.
@@ -185,8 +190,20 @@ def percentile_interval(values: FloatArray, level: float = LEVEL) -> Interval | 
     return Interval(float(low), float(high))
 
 
-def bootstrap_p(differences: FloatArray) -> float | None:
-    """Two-sided p-value of a paired bootstrap: the level at which the percentile interval touches zero.
+def enough(comparisons: int, resamples: int = RESAMPLES) -> int:
+    """Resamples, at least as given, with which the smallest p-value is significant when corrected for comparisons."""
+    return max(resamples, min(_PER_COMPARISON * comparisons, _MOST))
+
+
+class PValue(NamedTuple):
+    """A two-sided p-value; ``bound``: no resample was as extreme as the sample, so that it is at most this."""
+
+    value: float
+    bound: bool = False
+
+
+def bootstrap_p(differences: FloatArray) -> PValue | None:
+    """P-value of a paired bootstrap: the level at which the percentile interval touches zero.
 
     Never 0: the sample itself counts as one more resample (Davison and Hinkley 1997, chapter 4).
     """
@@ -194,7 +211,7 @@ def bootstrap_p(differences: FloatArray) -> float | None:
     if defined is None:
         return None
     tail = min(np.count_nonzero(defined <= 0), np.count_nonzero(defined >= 0))
-    return min(1.0, 2 * float(tail + 1) / (len(defined) + 1))
+    return PValue(min(1.0, 2 * float(tail + 1) / (len(defined) + 1)), bool(tail == 0))
 
 
 def _defined(values: FloatArray) -> FloatArray | None:
@@ -204,7 +221,7 @@ def _defined(values: FloatArray) -> FloatArray | None:
 
 def correlation_swaps(
     first: ArrayLike, second: ArrayLike, gold: ArrayLike, metric: str = "spearman", resamples: int = RESAMPLES,
-    seed: int = 0,
+    seed: Seed = 0,
 ) -> FloatArray | None:  # fmt: skip
     """The difference of two encoders' correlations with the gold, and what it is after each of the random swaps.
 
@@ -242,7 +259,7 @@ def correlation_swaps(
     return _swaps(difference, n, resamples, seed)
 
 
-def mean_swaps(first: ArrayLike, second: ArrayLike, resamples: int = RESAMPLES, seed: int = 0) -> FloatArray:
+def mean_swaps(first: ArrayLike, second: ArrayLike, resamples: int = RESAMPLES, seed: Seed = 0) -> FloatArray:
     """The difference of two means over items (accuracies, reciprocal ranks), and what it is after random swaps.
 
     Each item's difference changes its sign at random (Dror et al. 2018); an item's value is its mean over seeds. For
@@ -252,10 +269,11 @@ def mean_swaps(first: ArrayLike, second: ArrayLike, resamples: int = RESAMPLES, 
     return _swaps(lambda swapped: (d.sum() - 2 * (swapped @ d)) / len(d), len(d), resamples, seed)
 
 
-def p_of_swaps(values: FloatArray) -> float:
-    """Two-sided p-value of a permutation test: the share of differences as large as the first, the observed one."""
+def p_of_swaps(values: FloatArray) -> PValue:
+    """P-value of a permutation test: the share of differences as large as the first, the observed one."""
     observed = abs(float(values[0]))
-    return float(np.count_nonzero(np.abs(values) >= observed - 1e-9 * max(observed, 1e-3)) / len(values))  # rounding
+    extreme = np.count_nonzero(np.abs(values) >= observed - 1e-9 * max(observed, 1e-3))  # rounding
+    return PValue(float(extreme / len(values)), bool(extreme == 1))
 
 
 def mcnemar(first: ArrayLike, second: ArrayLike) -> float:
@@ -276,7 +294,18 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return [float(value) for value in corrected]
 
 
-def _swaps(difference: Callable[[FloatArray], FloatArray], n: int, resamples: int, seed: int) -> FloatArray:
+def corrected(p_values: Sequence[float | None], chosen_from: Sequence[int] = ()) -> list[float | None]:
+    """P-values corrected by Holm's procedure, undefined ones left out.
+
+    ``chosen_from``: the number of comparisons from which each was chosen for its result, corrected for as well
+    (Bonferroni).
+    """
+    times = chosen_from or [1] * len(p_values)
+    known = iter(holm([min(1.0, p * n) for p, n in zip(p_values, times, strict=True) if p is not None]))
+    return [p if p is None else next(known) for p in p_values]
+
+
+def _swaps(difference: Callable[[FloatArray], FloatArray], n: int, resamples: int, seed: Seed) -> FloatArray:
     """The observed difference, then that of each random swap; ``difference`` takes (rows, n)."""
     packed, ends = _drawn_swaps(n, resamples, seed), np.cumsum([0, *chunks(n, resamples)])
     bits = (packed[start:end] for start, end in pairwise(ends))
@@ -285,7 +314,7 @@ def _swaps(difference: Callable[[FloatArray], FloatArray], n: int, resamples: in
 
 
 @lru_cache(maxsize=32)
-def _drawn_swaps(n: int, resamples: int, seed: int) -> NDArray[np.uint8]:
+def _drawn_swaps(n: int, resamples: int, seed: Seed) -> NDArray[np.uint8]:
     """Which of n items are swapped, eight to a byte; kept, since the pairs of rows of a table share them."""
     rng = np.random.default_rng(seed)
     return np.concatenate(

@@ -1,14 +1,16 @@
-"""Verdicts: what each step of a ladder gained, by the paired tests of ``encoders``, Holm-corrected over the table."""
+"""Verdicts: what each step of a ladder gained, by paired tests, Holm-corrected over the columns of each."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
+from itertools import groupby
 
 from mirrorbench.core.specs import EncoderSpec, parse_spec
-from mirrorbench.reports.statistics.encoders import TABLE_RESAMPLES, Marker, incomparable
-from mirrorbench.reports.statistics.resampling import LEVEL, RESAMPLES, holm
-from mirrorbench.reports.table import Table
+from mirrorbench.reports.statistics.encoders import incomparable
+from mirrorbench.reports.statistics.marker import Marker
+from mirrorbench.reports.statistics.resampling import LEVEL, RESAMPLES, corrected
+from mirrorbench.reports.table import Table, Verdict
 from mirrorbench.runs.results import Result
 from mirrorbench.runs.rows import POOLING_KEYS
 
@@ -30,8 +32,8 @@ class Step:
     over: int
     column: int
     why_not: str = ""
-    best: bool = False
-    """Whether these are the best tuned row of a backbone, and the best without tuning."""
+    chosen_from: int = 0
+    """Pairs of a tuned and an untuned row of a backbone of which these are the best ones; 0 for a step of a ladder."""
 
 
 def below(spec: EncoderSpec, readouts: Mapping[EncoderSpec, Readout]) -> EncoderSpec | None:
@@ -112,7 +114,8 @@ def _best(table: Table, behind: Mapping[str, Result], changed: Set[int]) -> list
                 for result in (behind[cell] for r in (over, best) for cell in scores[r].cell_ids):
                     tasks.setdefault(result.task, []).append(result)
                 why_not = dict.fromkeys(why for results in tasks.values() for why in incomparable(results))
-                steps.append(Step(best, over, c, "; ".join(why_not), best=True))
+                pairs = len(scores.keys() & kinds[0]) * len(scores.keys() & kinds[1])
+                steps.append(Step(best, over, c, "; ".join(why_not), pairs))
     return steps
 
 
@@ -137,17 +140,35 @@ def _shown(table: Table, names: Set[str]) -> list[int]:
 
 
 def with_verdicts(table: Table, steps: Sequence[Step], marker: Marker) -> Table:
-    """The table with a verdict for each step, and a note that explains them."""
+    """The table with a verdict for each step, and a note that explains them.
+
+    P-values are corrected within a line (two rows, all columns): what else a table shows changes no verdict.
+    """
     if not steps:
         return table
-    made = [replace(marker.verdict(step.row, step.over, step.column, step.why_not), best=step.best) for step in steps]
-    p = {i: verdict.p for i, verdict in enumerate(made) if verdict.p is not None}
-    for i, corrected in zip(p, holm(list(p.values())), strict=True):
-        made[i] = replace(made[i], corrected=corrected, separable=corrected < 1 - LEVEL)
-    note = (
+
+    def line(step: Step) -> tuple[object, ...]:
+        row = table.rows[step.row]
+        return (row.backbone, row.protocol) if step.chosen_from else (step.row, step.over)
+
+    made: list[Verdict] = []
+    for _, of_line in groupby(steps, line):
+        own = list(of_line)
+        count = len(own)
+        found = [marker.verdict(s.row, s.over, s.column, s.why_not, count * max(1, s.chosen_from)) for s in own]
+        p = corrected([v.p for v in found], [max(1, step.chosen_from) for step in own])
+        made += [
+            replace(v, corrected=value, separable=value is not None and value < 1 - LEVEL, best=step.chosen_from > 0)
+            for v, value, step in zip(found, p, own, strict=True)
+        ]
+    if all(verdict.p is None for verdict in made):
+        return replace(table, verdicts=tuple(made))
+    best = ", and over the pairs of rows that the best were chosen from" if any(v.best for v in made) else ""
+    notes = [
         f"Verdicts: paired tests over items, given the seeds ({RESAMPLES:,} permutations; McNemar for right and wrong "
-        f"answers of one seed each, bootstrap for AUC), Holm-corrected over {len(p)} comparison{'s' * (len(p) > 1)}, "
-        f"level {1 - LEVEL:.2f}; {LEVEL:.0%} percentile bootstrap of the difference ({TABLE_RESAMPLES:,} resamples, "
-        "of an average shared among its tasks)."
-    )
-    return replace(table, verdicts=tuple(made), notes=(*table.notes, note) if p else table.notes)
+        f"answers of one seed each, bootstrap for AUC), Holm-corrected over the columns of each line{best}, level "
+        f"{1 - LEVEL:.2f}; {LEVEL:.0%} percentile bootstrap of the difference ({RESAMPLES // 5:,} resamples, of an "
+        "average shared among its tasks); both widened where items share texts.",
+        *marker.unshared(((step.row, step.over), step.column) for step in steps),
+    ]
+    return replace(table, verdicts=tuple(made), notes=(*table.notes, *notes))

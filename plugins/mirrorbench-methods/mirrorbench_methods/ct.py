@@ -11,7 +11,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -93,6 +93,10 @@ class ContrastiveTension(Objective):
 
         recipe = self.recipe
         return torch.optim.RMSprop(self.weights, recipe.lr, alpha=0.9, eps=1e-7, weight_decay=recipe.weight_decay)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Nothing: the rate is in the optimiser."""
+        return {}
 
     def stepped(self, optimizer: torch.optim.Optimizer, steps: int) -> None:
         """Set the rate of the next step; a boundary itself still has the rate before it, as in TensorFlow."""

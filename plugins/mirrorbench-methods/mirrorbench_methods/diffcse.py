@@ -109,16 +109,11 @@ def masked_tokens(tokens: Tensor, special: Tensor, mask_id: int, vocabulary: int
 
 def language_model(transformer: Transformer) -> Any:
     """The backbone as it comes with its prediction head, frozen; ``TuningError`` if it cannot be both models."""
-    from transformers import AutoModelForMaskedLM
-
-    from mirrorbench.models.transformer import quiet_transformers
+    from mirrorbench.models.opening import read_weights
 
     config = transformer.model.config
     try:
-        with quiet_transformers():
-            model, report = AutoModelForMaskedLM.from_pretrained(
-                transformer.path, local_files_only=True, output_loading_info=True
-            )
+        model, report = read_weights(transformer.path, "AutoModelForMaskedLM", output_loading_info=True)
     except ValueError:  # no such model of this architecture
         model, report = None, {"missing_keys": ["all"]}
     embedded = getattr(config, "embedding_size", config.hidden_size) == config.hidden_size

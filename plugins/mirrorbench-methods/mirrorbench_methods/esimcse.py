@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -81,6 +81,15 @@ class MomentumContrast(Objective):
         self.last = self.read(self.slow, *batch.view(0), most)
         others = torch.cat([right, *self.queue])
         return in_batch(left, others, self.recipe.temperature, moved(batch.labels, left.device))
+
+    def state_dict(self) -> dict[str, Any]:
+        """The copy and the queue."""
+        return {"slow": self.slow.model.state_dict(), "queue": self.queue}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Take them over."""
+        self.slow.model.load_state_dict(state["slow"])
+        self.queue = [vectors.to(self.transformer.device) for vectors in state["queue"]]
 
     def stepped(self, optimizer: torch.optim.Optimizer, steps: int) -> None:
         """Put the first views into the queue, then move the copy towards the model."""

@@ -67,15 +67,12 @@ class Reconstruction(Objective):
 
 def tied_decoder(transformer: Transformer) -> Any:
     """The backbone as a decoder that shares the model's weights; ``TuningError`` if it cannot be one."""
-    from transformers import AutoModelForCausalLM
-
-    from mirrorbench.models.transformer import quiet_transformers
+    from mirrorbench.models.opening import read_weights
 
     config = copy.deepcopy(transformer.model.config)
     config.is_decoder = config.add_cross_attention = True
     try:
-        with quiet_transformers():
-            decoder = AutoModelForCausalLM.from_pretrained(transformer.path, config=config, local_files_only=True)
+        decoder = read_weights(transformer.path, "AutoModelForCausalLM", config=config)
     except ValueError:  # no such model of this architecture
         decoder = None
     own = dict(decoder.base_model.named_parameters()) if decoder else {}

@@ -131,7 +131,10 @@ def test_heads_sort_by_mouse_and_keyboard(shown: Callable) -> None:
 def test_averages_follow_the_columns_that_are_shown(shown: Callable) -> None:
     page = shown(BOARD)
     choose(page, "language", "en")
-    assert heads(page) == ["encoder", "STS12", "STS-b", "avg.", EN, "WiC", "avg."]
+    assert heads(page) == ["encoder", "STS12", "STS-b", "avg.", EN, "WiC", "avg. of 4"]
+    titles = [e.text for e in page.find_elements("css selector", "#panels figcaption")]
+    assert "Average of 2 tasks" in titles[2]
+    assert "Average of 4 tasks" in titles[5]
     mirror = {c.name: s for c, s in zip(BOARD.columns, BOARD.rows[2].scores, strict=True) if s}
     seeds = [dict(mirror[name].seeds) for name in ("sts12", "stsb", "multisimlex-en", "wic")]
     means = [sum(values[seed] for values in seeds) / 4 for seed in range(3)]

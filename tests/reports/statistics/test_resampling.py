@@ -15,13 +15,19 @@ from sklearn.metrics import roc_auc_score
 from swaps import correlation_permutation, mean_permutation
 
 from mirrorbench.reports.statistics.resampling import (
+    RESAMPLES,
     Interval,
+    PValue,
     Statistic,
     bootstrap,
     bootstrap_p,
     chunks,
+    corrected,
+    enough,
     holm,
     mcnemar,
+    mean_swaps,
+    p_of_swaps,
     percentile_interval,
     weighted_auc,
     weighted_mean,
@@ -168,7 +174,7 @@ def test_undefined_resamples_are_left_out_unless_they_are_many() -> None:
     values = np.arange(100.0)
     values[:5] = np.nan
     assert percentile_interval(values, 0.5) == Interval(*np.quantile(values[5:], [0.25, 0.75]))
-    assert bootstrap_p(values) == pytest.approx(2 / 96)
+    assert bootstrap_p(values) == PValue(pytest.approx(2 / 96), True)
     values[:6] = np.nan
     assert percentile_interval(values) is None
     assert bootstrap_p(values) is None
@@ -181,16 +187,18 @@ def test_undefined_resamples_are_left_out_unless_they_are_many() -> None:
 def test_the_p_value_is_where_the_interval_touches_zero(values: list[int]) -> None:
     below, above = sum(v <= 0 for v in values), sum(v >= 0 for v in values)
     expected = min(1, 2 * min(below + 1, above + 1) / (len(values) + 1))
-    assert bootstrap_p(np.array(values, float)) == pytest.approx(expected)
-    assert bootstrap_p(-np.array(values, float)) == pytest.approx(expected)
+    bound = not min(below, above)
+    assert bootstrap_p(np.array(values, float)) == PValue(pytest.approx(expected), bound)
+    assert bootstrap_p(-np.array(values, float)) == PValue(pytest.approx(expected), bound)
 
 
 def test_interval_and_p_value_agree() -> None:
     gold, good, bad = sample(np.random.default_rng(4), 150, 1.0, 1.25)
     drawn = bootstrap(weighted_spearman(np.stack([good, bad]), gold), len(gold), 4000)
     differences = drawn[0] - drawn[1]
-    p = bootstrap_p(differences)
-    assert p is not None
+    found = bootstrap_p(differences)
+    assert found is not None
+    p = found.value
     assert 0.001 < p < 0.5
     just_wider, just_narrower = (percentile_interval(differences, 1 - p * factor) for factor in (0.9, 1.1))
     assert just_wider is not None
@@ -251,7 +259,7 @@ def test_an_encoder_is_not_different_from_itself() -> None:
     assert correlation_permutation(a, 5 * a, gold, resamples=200) == 1
     assert mean_permutation(a, a, 200) == 1
     assert mcnemar(a > 0, a > 0) == 1
-    assert bootstrap_p(np.zeros(100)) == 1
+    assert bootstrap_p(np.zeros(100)) == PValue(1, False)
 
 
 def test_a_constant_has_no_correlation_to_test() -> None:
@@ -297,6 +305,31 @@ def test_holm_is_closed_testing_with_bonferroni(p: list[float]) -> None:
     assert holm([]) == []
 
 
+def test_at_the_floor_a_p_value_is_a_bound() -> None:
+    """No swap of 20 clear differences is as extreme; with five items every swap of all of them is."""
+    found = p_of_swaps(mean_swaps(np.arange(20) + 1.0, np.zeros(20), 500))
+    assert found == PValue(1 / 501, True)
+    assert p_of_swaps(mean_swaps(np.ones(5), np.zeros(5), 500)) == PValue(pytest.approx(2 / 32, abs=0.03), False)
+
+
+@pytest.mark.parametrize("comparisons", [1, 51, 200, 501, 1000])
+def test_resamples_are_enough_for_holm_to_reach_significance(comparisons: int) -> None:
+    """Of as many comparisons, all as clear as can be, each is significant; the floor of a bootstrap is twice that."""
+    resamples = enough(comparisons)
+    for floor in (1, 2):
+        p: list[float | None] = [floor / (resamples + 1)] * comparisons
+        assert all(value is not None and value < 0.05 for value in corrected(p))
+    assert resamples >= RESAMPLES
+    assert enough(10**6) == 50_000
+    assert enough(comparisons, 10**5) == 10**5
+
+
+def test_correction_leaves_out_what_is_undefined() -> None:
+    assert corrected([0.01, None, 0.04]) == [0.02, None, 0.04]
+    assert corrected([0.01, None, 0.004], [2, 1, 10]) == [0.04, None, 0.04]  # the best of 2 and of 10 pairs
+    assert corrected([0.3, 0.01], [10, 1]) == [1.0, 0.02]
+
+
 # Simulations: data sets are drawn from a known population. 95 % of 200 is 190; an interval of the right level
 # lies within +-2.6 standard errors (+-8) in 99 of 100 simulations, and these have fixed seeds.
 
@@ -328,9 +361,9 @@ def test_tests_of_equal_encoders_reject_one_in_twenty() -> None:
         assert p is not None
         rejected["permutation"] += p < 0.05
         drawn = bootstrap(weighted_spearman(np.stack([a, b]), gold), len(gold), 300, seed)
-        p = bootstrap_p(drawn[0] - drawn[1])
-        assert p is not None
-        rejected["bootstrap"] += p < 0.05
+        found = bootstrap_p(drawn[0] - drawn[1])
+        assert found is not None
+        rejected["bootstrap"] += found.value < 0.05
         rejected["mean"] += mean_permutation(rng.random(80) < 0.6, rng.random(80) < 0.6, 300, seed) < 0.05
     for name, count in rejected.items():
         assert 0.01 < count / 200 < 0.09, name

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from zlib import crc32
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from mirrorbench.reports.leaderboard import build_table
 from mirrorbench.reports.renderers import html, latex, markdown
 from mirrorbench.reports.renderers.text import as_json, with_legend
 from mirrorbench.reports.selection import Stored, judged
+from mirrorbench.reports.statistics.resampling import holm
 from mirrorbench.reports.statistics.steps import below
 from mirrorbench.reports.table import Table, Verdict, read_table
 
@@ -96,7 +98,7 @@ def test_difference_interval_and_p_are_those_of_naive_loops(ladder: list[Stored]
             return float(np.mean(scores[:-1]) - scores[-1])
 
         assert verdict.difference == pytest.approx(gain(np.arange(N)))
-        rng = np.random.default_rng(task)  # each task has resamples of its own
+        rng = np.random.default_rng((0, crc32(verdict.column.encode())))  # each task has resamples of its own
         drawn = [gain(rng.integers(0, N, N)) for _ in range(2000)]
         assert verdict.interval == pytest.approx(tuple(np.quantile(drawn, [0.025, 0.975])))
         # Deutsch et al. 2021: ranks swapped item by item, in both seeds at once, and not ranked again.
@@ -127,8 +129,8 @@ def test_it_is_said_in_every_format(tmp_path: Path, ladder: list[Stored], plugin
     verdict = table.verdicts[0]
     assert verdict.difference is not None
     assert line.startswith(f"m + Mirror over m-mp: +{verdict.difference:.3f} [".replace("0.", "."))
-    assert line.endswith("] on one (p = .0002); no separable difference on two.")
-    assert "Holm-corrected over 2 comparisons" in table.notes[-1]
+    assert line.endswith("] on one (p ≤ .0001, corrected ≤ .0002); no separable difference on two.")
+    assert "Holm-corrected over the columns of each line" in table.notes[-2]
     for text in (markdown(table), latex(table).replace(r"\_", "_"), html(table)):
         assert "no separable difference on two" in text
     path = tmp_path / "table.json"
@@ -161,7 +163,9 @@ def test_what_training_gained_over_the_best_without(tmp_path: Path, plugins: Plu
         means = {row.spec: s.mean for row in table.rows for c, s in zip(table.columns, row.scores, strict=True)
                  if s and c.name == verdict.column}  # fmt: skip
         assert verdict.difference == pytest.approx(means[verdict.spec] - means[verdict.over])
-    assert f"Holm-corrected over {len(table.verdicts)} comparisons" in table.notes[-1]
+    assert "over the pairs of rows that the best were chosen from" in table.notes[-2]
+    p = [min(1.0, 2 * 3 * v.p) for v in best if v.p is not None]  # two tuned rows of m and three untuned ones
+    assert [v.corrected for v in best] == holm(p)
     (line,) = (note for note in with_legend(table) if note.startswith("Best tuned row over best untuned row: "))
     assert "m + Mirror over m-static: +" in line
     assert "m + Mirror (lr=1) over m-mp: " in line

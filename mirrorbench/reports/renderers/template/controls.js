@@ -129,7 +129,8 @@ function csv() {
   if (data.rows.some((row) => Object.values(row.scores).some((score) => score?.interval))) parts.push(" low", " high");
   const lines = view.rows.map(({ row, scores }) => [row.encoder, row.spec, ...scores.flatMap((score) =>
     [score?.mean, score?.sd, score?.n, ...(score?.interval ?? [null, null])].slice(0, parts.length))]);
-  lines.unshift(["encoder", "spec", ...view.columns.flatMap(({ column }) => parts.map((part) => column.name + part))]);
+  lines.unshift(["encoder", "spec", ...view.columns.flatMap(({ column, over }) =>
+    parts.map((part) => (over ? column.title : column.name) + part))]);
   return lines.map((line) => `${line.map((value) => quoted(String(value ?? ""))).join(",")}\n`).join("");
 }
 

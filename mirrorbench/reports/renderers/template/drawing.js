@@ -127,7 +127,7 @@ function ticks(low, high) {
 }
 
 // A column's scores, one below the other in the order of the rows.
-function panel({ column }, at) {
+function panel({ column, over }, at) {
   const entries = view.rows.filter(({ scores }) => scores[at]);
   if (!entries.length) return [];
   const all = entries.flatMap(({ scores }) => [scores[at].mean, ...ends(scores[at])]);
@@ -158,7 +158,8 @@ function panel({ column }, at) {
     drawn.push(shape("circle", { class: tuned ? "tuned" : "untuned", cx: x(scores[at].mean), cy: y(i), r: 3.6 },
       shape("title", {}, `${row.encoder}: ${minus(withDeviation(scores[at]))}`)));
   });
-  const title = column.average_of.length ? `Average of ${column.suite || "all tasks"}` : column.words;
+  const averaged = over ?? column.average_of;
+  const title = averaged.length ? `Average of ${averaged.length} tasks` : column.words;
   const text = `${title}: ${entries.map(({ row, scores }) => `${row.encoder} ${number(scores[at].mean)}`).join(", ")}`;
   return element("figure", {}, element("figcaption", {}, title, column.metric_words ? element("small", {}, ` ${column.metric_words}`) : ""),
     shape("svg", { viewBox: `0 0 ${width} ${bottom + 18}`, role: "img", "aria-label": text }, ...drawn));

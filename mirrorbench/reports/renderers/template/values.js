@@ -56,7 +56,10 @@ function shownColumns() {
     const key = JSON.stringify(over);
     if (over.length < 2 || seen.has(key)) return [];
     seen.add(key);
-    return [{ column, over: over.length < column.average_of.length ? over : null }];
+    if (over.length === column.average_of.length) return [{ column, over: null }];
+    const of = (name) => `${name} of ${over.length}`; // it is not that of all
+    const written = { markdown: of(column.written.markdown), latex: of(column.written.latex) };
+    return [{ column: { ...column, title: of(column.title), words: of(column.words), written }, over }];
   });
 }
 

@@ -1,0 +1,226 @@
+"""Measures what ``claims.md`` and ``measured.md`` say, keeps the values, and writes the two pages from them.
+
+    python docs/measure.py             # run what is not stored yet, then keep the values and write the pages
+    python docs/measure.py --no-run    # from what is stored
+
+The commands stand in ``docs/measurements/commands.txt``. They run in ``build/claims``, where results, tuned models and
+analyses stay, so that a second call computes nothing again; the data must be there (``mirrorbench data import`` or
+``fetch``). A value that is not stored there stays as it is kept, and counts as of an earlier measurement.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import shlex
+import statistics
+import subprocess
+import sys
+import tarfile
+from collections.abc import Iterable
+from pathlib import Path
+
+import measured_pages
+from measured_pages import KEPT, PAGES, Value, kept_values
+
+from mirrorbench import Session
+from mirrorbench.core.specs import parse_spec
+from mirrorbench.data.corpora import SOME, Contamination, read_corpus
+from mirrorbench.reports.table import read_table
+from mirrorbench.runs.results import read_results
+from mirrorbench.runs.rows import expand_tasks
+
+HERE = Path(__file__).resolve().parent
+WORK = HERE.parent / "build" / "claims"
+
+
+def run_all() -> None:
+    """Run every command that is not done."""
+    WORK.mkdir(parents=True, exist_ok=True)
+    write_names()
+    for command in (HERE / "measurements" / "commands.txt").read_text(encoding="utf-8").splitlines():
+        arguments = shlex.split(command, comments=True)
+        if not arguments or (arguments[0] == "analyze" and any((WORK / arguments[-1]).glob("*.json"))):
+            continue
+        sys.stderr.write(f"mirrorbench {command}\n")
+        if (code := mirrorbench(*arguments)) not in (0, 1):  # 1: some cells failed, and their values are missing
+            sys.exit(code)
+
+
+def mirrorbench(*arguments: str) -> int:
+    """Run the command line in the folder of the results; its exit code."""
+    environment = {**os.environ, "MIRRORBENCH_CACHE": str(WORK / "cache")}
+    process = [sys.executable, "-m", "mirrorbench", *arguments]
+    return subprocess.run(process, cwd=WORK, env=environment, stdout=subprocess.DEVNULL, check=False).returncode
+
+
+def write_names() -> None:
+    """Write ``names.txt``, the names of the NCBI data's dictionary."""
+    archive = Session(offline=True).workspace.data.root / "ncbi-disease" / "ncbi-disease.tar.gz"
+    if not archive.is_file():
+        sys.exit(f"there is no {archive}: mirrorbench data fetch ncbi-disease")
+    with tarfile.open(archive) as members:
+        dictionary = next(member for member in members if member.name.endswith("/test_dictionary.txt"))
+        content = members.extractfile(dictionary)
+        assert content is not None
+        names = dict.fromkeys(line.rpartition("||")[2] for line in content.read().decode().splitlines())
+    (WORK / "names.txt").write_text("\n".join(names) + "\n", encoding="utf-8")
+
+
+class Stored:
+    """What is stored: each public method but ``of`` and ``tasks`` is a kind of value that a template asks for.
+
+    Scores are read from the results of the commands, and from the leaderboards that are kept where there are none.
+
+    Attributes:
+        values: what was asked for.
+        older: what was asked for and is not stored, but kept from before.
+    """
+
+    def __init__(self) -> None:
+        self.folder = folder = WORK
+        self.session = Session(folder / "results", cache=folder / "cache", offline=True)
+        self.kept = kept_values()
+        self.values: dict[str, Value] = {}
+        self.older: list[str] = []
+        self.scores: dict[tuple[str, str], dict[int, tuple[float, str]]] = {}
+        self.tuned: dict[tuple[str, str], float] = {}
+        for root in (folder / "results", *sorted((folder / "tables").glob("*"))):
+            for result in read_results(root) if root.is_dir() else ():
+                self._add(result.spec, result.task, result.seed, result.main_score, result.environment["git"][:9])
+                known = self.tuned.get((result.spec, result.task), math.inf)
+                self.tuned[result.spec, result.task] = min(known, result.seconds["train"])
+        for path in sorted((HERE.parent / "leaderboards" / "rendered").glob("*.json")):
+            table = read_table(path)
+            for row in table.rows:
+                for column, score in zip(table.columns, row.scores, strict=True):
+                    for seed, value in score.seeds if score and not column.average_of else ():
+                        self._add(row.spec, column.name, seed, value, f"leaderboards/rendered/{path.name}")
+
+    def _add(self, spec: str, task: str, seed: int, score: float | None, source: str) -> None:
+        if score is not None:
+            self.scores.setdefault((str(parse_spec(spec)), task), {}).setdefault(seed, (score, source))
+
+    def __call__(self, kind: str, *arguments: str) -> Value:
+        """A value, measured if it is stored, else as it was kept."""
+        key = " ".join((kind, *arguments))
+        if key not in self.values:
+            try:
+                self.values[key] = getattr(self, kind)(*arguments)
+            except LookupError as missing:
+                if key not in self.kept:
+                    raise SystemExit(f"nothing is stored for {key!r}, and nothing was kept") from missing
+                self.older.append(key)
+                self.values[key] = {**self.kept[key], "from": []}
+        return self.values[key]
+
+    def of(self, spec: str, tasks: str) -> tuple[list[float], set[str]]:
+        """The means over the tasks of names and suites, seed by seed, and where they are from.
+
+        Raises:
+            LookupError: a task has no score.
+        """
+        names = expand_tasks(tasks.split(","), self.session.workspace.plugins)
+        stored = [self.scores[str(parse_spec(spec)), name] for name in names]
+        seeds = sorted(set.intersection(*map(set, stored)))
+        means = [statistics.fmean(scores[seed][0] for scores in stored) for seed in seeds]
+        return means, {source for scores in stored for _, source in scores.values()}
+
+    def score(self, spec: str, tasks: str) -> Value:
+        """The score of seed 0; of several tasks their mean."""
+        means, sources = self.of(spec, tasks)
+        return valued(means[0], sources)
+
+    def mean(self, spec: str, tasks: str) -> Value:
+        """The mean over seeds."""
+        means, sources = self.of(spec, tasks)
+        return valued(statistics.fmean(means), sources)
+
+    def deviation(self, spec: str, tasks: str) -> Value:
+        """The sample standard deviation over seeds."""
+        means, sources = self.of(spec, tasks)
+        if len(means) < 2:
+            raise LookupError("a single seed")
+        return valued(statistics.stdev(means), sources)
+
+    def seconds(self, spec: str, task: str) -> Value:
+        """The seconds that the tuning took, of the fastest seed."""
+        return valued(self.tuned[str(parse_spec(spec)), task], self.of(spec, task)[1])
+
+    def compared(self, spec: str, over: str, task: str) -> Value:
+        """Difference, interval over items and p-value, as ``mirrorbench compare`` has them."""
+        sources = self.of(spec, task)[1] | self.of(over, task)[1]
+        tested = self.session.compare(spec, over, task).tasks[0]
+        ends = [tested.interval.low, tested.interval.high] if tested.interval else []
+        return {**valued(tested.difference, sources), "interval": ends, "p": tested.p}
+
+    def unseen(self, spec: str, over: str, task: str) -> Value:
+        """The same on items without a text that was tuned on, as ``leaderboard --without-overlap`` has them."""
+        sources = self.of(spec, task)[1] | self.of(over, task)[1]
+        verdicts = self.session.leaderboard(tasks=task, encoders=[spec, over], without_overlap=True).table.verdicts
+        asked = str(parse_spec(spec)), str(parse_spec(over))
+        verdict = next(verdict for verdict in verdicts if (verdict.spec, verdict.over) == asked)
+        return {**valued(verdict.difference or 0.0, sources), "interval": verdict.interval, "p": verdict.p}
+
+    def verdict(self, board: str, spec: str, over: str, column: str) -> Value:
+        """The same as a kept leaderboard has them: the p-value is corrected for its verdicts."""
+        path = HERE.parent / "leaderboards" / "rendered" / f"{board}.json"
+        asked = str(parse_spec(spec)), str(parse_spec(over)), column
+        verdict = next(v for v in read_table(path).verdicts if (v.spec, v.over, v.column) == asked)
+        ends = {"interval": verdict.interval, "p": verdict.corrected}
+        return {**valued(verdict.difference or 0.0, {f"leaderboards/rendered/{path.name}"}), **ends}
+
+    def analysis(self, name: str, spec: str, key: str, pairs: str = "") -> Value:
+        """A number that ``mirrorbench analyze`` wrote: of all, or of an encoder (of its last layer, or some pairs)."""
+        files = sorted((self.folder / "analyses" / name).glob("*.json"))
+        if not files:
+            raise LookupError(f"no analysis {name}")
+        document = json.loads(files[0].read_text(encoding="utf-8"))
+        label = next(e["encoder"] for e in document["encoders"] if e["spec"] == str(parse_spec(spec)))
+        rows = [row for row in document.get("encodings", document["rows"]) if row.get("encoder", label) == label]
+        value = document[key] if key in document else [r[key] for r in rows if pairs in ("", r.get("pairs"))][-1]
+        return valued(value, {f"{files[0].name} of {document['created'][:10]}"})
+
+    def overlap(self, corpus: str, task: str) -> Value:
+        """The share of a task's items with a text of a corpus, as ``mirrorbench data overlap`` counts them."""
+        share = self.session.overlap(corpus, task)[task]
+        assert isinstance(share, Contamination), share
+        return valued(share.share(SOME), {f"data overlap {corpus} {task}"})
+
+    def shared(self, corpus: str, within: str) -> Value:
+        """How many strings of a corpus another one holds."""
+        space = self.session.workspace
+        known = space.plugins.corpora.by_name()
+        first, second = (set(read_corpus(name, space.data, known).texts) for name in (corpus, within))
+        return valued(len(first & second), {f"{corpus} in {within}"})
+
+
+def valued(value: float, sources: Iterable[str]) -> Value:
+    """A value and where it is from: commits that computed it, files, a command."""
+    return {"value": value, "from": sorted(sources)}
+
+
+def keep_tables() -> None:
+    """Keep the tables of which the results lie in folders of their own."""
+    for folder in sorted((WORK / "tables").glob("*")):
+        mirrorbench("leaderboard", str(folder), "--output", str(measured_pages.FOLDER / f"{folder.name}.json"))
+
+
+def main() -> None:
+    """The command line."""
+    if sys.argv[1:] not in ([], ["--no-run"]):
+        sys.exit(__doc__)
+    if "--no-run" not in sys.argv:
+        run_all()
+    keep_tables()
+    stored = Stored()
+    for page in PAGES:
+        (HERE / page).write_text(measured_pages.render(page, stored), encoding="utf-8")
+    KEPT.write_text(json.dumps(dict(sorted(stored.values.items())), indent=1) + "\n", encoding="utf-8")
+    for key in stored.older:
+        sys.stderr.write(f"of an earlier measurement: {key}\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,185 @@
+r"""Reads rows of a user's file: of plain text its lines, of a table or of JSON lines the values of columns.
+
+The format follows from the suffix: ``.jsonl``, ``.ndjson`` and ``.json`` are JSON lines; ``.tsv`` and ``.csv`` tables;
+``.parquet`` and ``.pq`` Parquet; all else is plain text, one text per line. ``.gz`` (not of Parquet) is decompressed.
+``-`` is standard input: plain text, or JSON lines where columns are named. Lines end at ``\n`` alone; a byte order mark
+and one ``\r`` before the end are dropped.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+import os
+import sys
+import zlib
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import nullcontext
+from pathlib import Path
+from typing import IO, Any, cast
+
+from mirrorbench.core.errors import DataFormatError, DataUnavailableError, UsageError
+from mirrorbench.core.shown import shown
+from mirrorbench.data.textfiles import parse_index
+
+STDIN = "-"
+TEXT = "text"
+"""The format of lines."""
+_FORMATS = {
+    ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".tsv": "tsv", ".csv": "csv", ".parquet": "parquet",
+    ".pq": "parquet",
+}  # fmt: skip
+_USUAL_COLUMNS = ("text", "sentence")  # the default of several columns
+
+
+def format_of(source: str) -> str:
+    """The format of a file by its name: ``text``, ``jsonl``, ``tsv``, ``csv`` or ``parquet``."""
+    return _FORMATS.get(Path(source.lower().removesuffix(".gz")).suffix, TEXT)
+
+
+def text_of(value: Any, source: str, number: int) -> str:
+    """A value of a row, which must be a text."""
+    if not isinstance(value, str):
+        kind = "empty (null)" if value is None else f"of type {type(value).__name__}, not a text"
+        raise line_error(source, number, f"the value is {kind}")
+    return value
+
+
+def read_rows(source: str, columns: Sequence[str] = ()) -> Iterator[tuple[int, tuple[Any, ...]]]:
+    """Line or row numbers (from 1) of a file, each with the values of ``columns``.
+
+    Columns of ``.tsv`` and ``.csv`` may be numbers from 0, and then there is no header line. The default is the column
+    ``text`` or ``sentence``, or the only one.
+
+    Raises:
+        UsageError: the file does not exist, or columns are named for plain text.
+        DataUnavailableError: the file cannot be read.
+        DataFormatError: it is not UTF-8, damaged, or lacks a column; the message names the line.
+    """
+    path, kind = Path(source).expanduser(), format_of(source)
+    if source == STDIN:
+        kind = "jsonl" if columns else TEXT
+    elif source.lower().endswith(".gz") and kind == "parquet":
+        raise UsageError(f"{source}: Parquet is compressed inside, not by gzip", "Decompress it: gunzip FILE")
+    elif os.path.isdir(path):  # unlike Path.is_dir, does not raise for a name that is too long
+        raise UsageError(f"{path} is a folder", "Name one file of texts.")
+    elif not os.path.exists(path):
+        raise UsageError(f"there is no file {path}", "Name a text file, or - for standard input.")
+    if kind == TEXT and columns:
+        raise UsageError(
+            f"{source} is read as plain text, which has no columns",
+            "Columns are in files ending in .jsonl, .tsv, .csv or .parquet; give the file such a name.",
+        )
+    if kind == TEXT:
+        return ((number, (line,)) for number, line in _lines(source))
+    if kind == "jsonl":
+        return _json_rows(source, columns)
+    return _parquet_rows(source, columns) if kind == "parquet" else _table_rows(source, columns, kind)
+
+
+def _lines(source: str) -> Iterator[tuple[int, str]]:
+    """The lines of a file without line ends, numbered from 1."""
+    path = Path(source).expanduser()
+    try:
+        with (
+            nullcontext(sys.stdin.buffer)
+            if source == STDIN
+            else cast("IO[bytes]", gzip.open(path) if path.suffix == ".gz" else path.open("rb")) as stream
+        ):
+            for number, raw in enumerate(stream, start=1):
+                if b"\0" in raw:
+                    raise line_error(source, number, "a NUL byte; this is not a text file")
+                text = raw.decode("utf-8-sig" if number == 1 else "utf-8")
+                yield number, text.removesuffix("\n").removesuffix("\r")
+    except UnicodeDecodeError as error:
+        hint = "Convert the file to UTF-8, e.g. with: iconv -f latin1 -t utf-8 FILE > NEWFILE"
+        raise line_error(source, number, f"byte 0x{raw[error.start]:02x} is not valid UTF-8", hint) from None
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise DataFormatError(f"{source}: the gzip stream is damaged ({error}).") from None
+    except OSError as error:
+        raise DataUnavailableError(f"Cannot read {source}: {error.strerror}.") from None
+
+
+def line_error(source: str, number: int, problem: str, hint: str = "") -> DataFormatError:
+    """An error that names the line of a file."""
+    return DataFormatError(f"{source}, line {number}: {problem}.", hint)
+
+
+def _json_rows(source: str, columns: Sequence[str]) -> Iterator[tuple[int, tuple[Any, ...]]]:
+    for number, line in _lines(source):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise line_error(source, number, f"not JSON ({error})") from None
+        if not isinstance(row, dict):
+            raise line_error(source, number, "not a JSON object", 'Each line is an object, like {"text": "..."}.')
+        texts = [] if columns else [name for name, value in row.items() if isinstance(value, str)]
+        columns = _resolve_columns(columns, row, texts, f"{source}, line {number}")
+        yield number, tuple(row[column] for column in columns)
+
+
+def _table_rows(source: str, columns: Sequence[str], kind: str) -> Iterator[tuple[int, tuple[Any, ...]]]:
+    lines = (line + "\n" for _, line in _lines(source))
+    # Tab-separated files have no quoting; in CSV a quoted text may span several lines.
+    tsv = csv.reader(lines, delimiter="\t", quoting=csv.QUOTE_NONE)
+    reader = tsv if kind == "tsv" else csv.reader(lines, strict=True)
+    csv.field_size_limit(1 << 27)  # a field may hold a whole document
+    numbers = [parse_index(column) for column in columns]
+    places = numbers if -1 not in numbers else []
+    try:
+        for row in reader:
+            if not row:  # an empty line, often at the end; an empty text in a single column is written ""
+                continue
+            if not places:
+                places = [row.index(column) for column in _resolve_columns(columns, row, row, source)]
+            elif len(row) <= max(places):
+                raise line_error(source, reader.line_num, f"there is no column {max(places)} (from 0)")
+            else:
+                yield reader.line_num, tuple(row[place] for place in places)
+    except csv.Error as error:
+        raise line_error(source, reader.line_num, str(error)) from None
+
+
+def _parquet_rows(source: str, columns: Sequence[str]) -> Iterator[tuple[int, tuple[Any, ...]]]:
+    parquet, arrow = pyarrow()
+    try:
+        with parquet.ParquetFile(Path(source).expanduser()) as file:
+            schema = file.schema_arrow
+            strings = [f.name for f in schema if str(f.type) in ("string", "large_string", "string_view")]
+            columns = _resolve_columns(columns, schema.names, strings, source)
+            number = 0
+            for batch in file.iter_batches(batch_size=1024, columns=list(dict.fromkeys(columns))):
+                for values in zip(*(batch.column(column).to_pylist() for column in columns), strict=True):
+                    number += 1
+                    yield number, values
+    except (arrow.ArrowException, OSError) as error:
+        raise DataFormatError(f"{source} cannot be read as Parquet: {str(error).splitlines()[0]}") from None
+
+
+def _resolve_columns(columns: Sequence[str], names: Collection[str], texts: Sequence[str], where: str) -> Sequence[str]:
+    """The named columns, if they exist, or the default one of ``texts``, the columns of texts."""
+    if not columns:
+        columns = [name for name in _USUAL_COLUMNS if name in texts][:1] or texts
+        if len(columns) != 1:
+            hint = f"Add --column NAME (in a spec or grid: FILE#NAME); there are: {', '.join(texts)}" if texts else ""
+            raise UsageError(f"{where} has {'several columns' if texts else 'no column of text'}, none is named", hint)
+    for column in columns:
+        if column not in names:
+            raise DataFormatError(f"{where} has no column {shown(column)}.", hint=f"It has: {', '.join(names)}")
+    return columns
+
+
+def pyarrow() -> tuple[Any, Any]:
+    """The modules ``pyarrow.parquet`` and ``pyarrow``; ``UsageError`` where they are not installed."""
+    try:
+        import pyarrow as arrow
+        import pyarrow.parquet as parquet
+    except ImportError as error:
+        raise UsageError(
+            "Parquet files need the package pyarrow, which is not installed",
+            "Install it: pip install 'mirrorbench[parquet]'",
+        ) from error
+    return parquet, arrow

@@ -1,0 +1,101 @@
+"""The only way to other people's configurations, tokenizers, weights and adapters: local files, and no code of theirs.
+
+Without ``trust_remote_code=False`` transformers asks on standard input whether to run the code beside a model, and
+takes a line of the user's texts for the answer. So no other module calls these loaders.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from mirrorbench.core.errors import ModelUnavailableError
+from mirrorbench.models.backbones import base_folder, configuration
+
+_SAFE = {"local_files_only": True, "trust_remote_code": False}
+_COUNT = re.compile(r"(layers?|blocks?|groups?|experts|labels)$")
+_LARGEST_COUNT = 10_000
+"""Layers, experts and labels are built one by one, before anything compares them with the weights."""
+
+
+@contextmanager
+def quiet_transformers() -> Iterator[None]:
+    """Silence transformers' reports and progress bars, e.g. about unused heads at each load."""
+    from transformers.utils import logging
+
+    verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(verbosity)
+        if bars:
+            logging.enable_progress_bar()
+
+
+def read_config(path: Path) -> Any:
+    """The configuration of the model in a directory, or of an adapter's backbone."""
+    from transformers import AutoConfig
+
+    _check_counts(path, configuration(path))
+    with quiet_transformers():
+        return AutoConfig.from_pretrained(base_folder(path), **_SAFE)
+
+
+def read_tokenizer(path: Path, **options: Any) -> Any:
+    """The tokenizer in a directory."""
+    from transformers import AutoTokenizer
+
+    with quiet_transformers():
+        return AutoTokenizer.from_pretrained(path, **_SAFE, **options)
+
+
+def read_weights(path: Path, kind: str = "AutoModel", **options: Any) -> Any:
+    """What ``from_pretrained`` of a class of transformers returns, with the options of that."""
+    import transformers
+
+    with quiet_transformers():
+        return getattr(transformers, kind).from_pretrained(path, **_SAFE, **options)
+
+
+def empty_model(config: Any) -> Any:
+    """A model of a configuration, in float32, without numbers."""
+    import torch
+    from transformers import AutoModel
+
+    with torch.device("meta"):
+        return AutoModel.from_config(config, dtype=torch.float32, trust_remote_code=False)
+
+
+def read_adapter(model: Any, folder: Path) -> Any:
+    """Put the adapter in a folder onto a model; what ``load_adapter`` reports of its weights."""
+    with quiet_transformers():
+        return model.load_adapter(str(folder), adapter_kwargs={"local_files_only": True})
+
+
+def read_sentence_transformer(path: Path, device: str, precision: str = "fp32") -> Any:
+    """The sentence-transformers model in a directory, in float32, or in that of its files where another is asked."""
+    from sentence_transformers import SentenceTransformer
+
+    for file in path.rglob("config.json"):
+        _check_counts(file.parent, configuration(file.parent))
+    with quiet_transformers():
+        if precision != "fp32":
+            return SentenceTransformer(str(path), device=device, **_SAFE)
+        model = SentenceTransformer(str(path), device=device, model_kwargs={"dtype": "float32"}, **_SAFE)
+    return model.float()  # modules beside the transformer, too
+
+
+def _check_counts(path: Path, settings: Mapping[str, Any]) -> None:
+    for key, value in settings.items():
+        if isinstance(value, Mapping):
+            _check_counts(path, value)
+        elif isinstance(value, int) and value > _LARGEST_COUNT and _COUNT.search(key):
+            raise ModelUnavailableError(
+                f"config.json in {path} says {key}: {value:,}, more than the {_LARGEST_COUNT:,} that are built",
+                "Compare it with the model's source.",
+            )

@@ -1,0 +1,319 @@
+"""Directories of sentence-transformers of every kind: read as their files say, tuned as that, or refused with a way."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from bench import Bench
+from random_models import Models
+from safetensors.torch import load_file, save_file
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.sentence_transformer.modules import (
+    Dense,
+    LayerNorm,
+    Normalize,
+    Pooling,
+    Router,
+    StaticEmbedding,
+    Transformer,
+    WeightedLayerPooling,
+)
+from tokenizers import Tokenizer
+
+import mirrorbench
+from mirrorbench.core.errors import ModelUnavailableError
+from mirrorbench.core.plugins import Plugins
+from mirrorbench.core.specs import EncoderSpec, parse_spec
+from mirrorbench.models import backbones
+from mirrorbench.models.modules import NoPoolingError
+from mirrorbench.models.systems import EncoderContext, create_sbert, directory_checksum
+from mirrorbench.runs.plan import Planner, Request
+from mirrorbench.runs.workspace import Workspace
+
+TEXTS = ["A man is playing a guitar.", "two WORDS", "x", "a rather long text of many words, " * 9]
+SIZE = 32
+Built = SentenceTransformer
+Kind = tuple[Callable[[Path], Built], dict[str, Any] | None]
+"""How a model is made of a transformer's folder, and the keys under which a pooling of ours reads it, if one does."""
+
+
+def pooled(*modes: str, architecture: str = "bert", prompt: str = "", length: int = 40, **pooling: Any) -> Any:
+    """A transformer and the pooling of some modes, with other modules after it."""
+
+    def build(path: Path, *after: torch.nn.Module) -> Built:
+        mode = modes if len(modes) > 1 else modes[0]
+        transformer = Transformer(str(path))
+        transformer.tokenizer.pad_token = transformer.tokenizer.pad_token or transformer.tokenizer.eos_token
+        modules = [transformer, Pooling(SIZE, mode, **pooling), *after]
+        prompts = {"prompts": {"about": prompt}, "default_prompt_name": "about"} if prompt else {}
+        model = SentenceTransformer(modules=modules, **prompts)
+        if length:
+            model.max_seq_length = length
+        return model
+
+    return build
+
+
+def followed(module: Callable[[], torch.nn.Module]) -> Callable[[Path], Built]:
+    """The same with a random module after the pooling."""
+
+    def build(path: Path) -> Built:
+        torch.manual_seed(3)
+        made = module()
+        for weight in made.parameters():
+            torch.nn.init.normal_(weight)
+        return pooled("mean")(path, made)  # type: ignore[no-any-return]
+
+    return build
+
+
+def weighted_layers(path: Path) -> Built:
+    transformer = Transformer(str(path), config_kwargs={"output_hidden_states": True})
+    layers = WeightedLayerPooling(SIZE, num_hidden_layers=3, layer_start=1)
+    layers.layer_weights.data = torch.tensor([0.2, 0.3, 0.5])
+    return SentenceTransformer(modules=[transformer, layers, Pooling(SIZE)])
+
+
+def static(dtype: torch.dtype) -> Callable[[Path], Built]:
+    """Vectors of tokens."""
+
+    def build(path: Path) -> Built:
+        tokenizer = Tokenizer.from_file(str(path / "tokenizer.json"))
+        torch.manual_seed(4)
+        table = torch.randn(tokenizer.get_vocab_size(), 24).to(dtype)
+        return SentenceTransformer(modules=[StaticEmbedding(tokenizer, embedding_weights=table)])
+
+    return build
+
+
+def routed(path: Path) -> Built:
+    sides = [[Transformer(str(path)), Pooling(SIZE, mode)] for mode in ("mean", "cls")]
+    return SentenceTransformer(modules=[Router.for_query_document(*sides)])
+
+
+def lower_cased(path: Path) -> Built:
+    model = SentenceTransformer(modules=[Transformer(str(path), do_lower_case=True), Pooling(SIZE)])
+    model.max_seq_length = 40
+    return model
+
+
+def as_before(folder: Path, lower_case: bool = False) -> None:
+    """Turn a directory into what sentence-transformers wrote before version 6: other names, a flag for each pooling."""
+    own = folder / "0_Transformer"
+    own.mkdir()
+    for name in ("config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"):
+        (folder / name).rename(own / name)
+    (folder / "sentence_bert_config.json").unlink()
+    settings = {"max_seq_length": 30, "do_lower_case": lower_case}
+    (own / "sentence_bert_config.json").write_text(json.dumps(settings))
+    flags = {"pooling_mode_cls_token": False, "pooling_mode_mean_tokens": False, "pooling_mode_max_tokens": False}
+    flags |= {"pooling_mode_mean_sqrt_len_tokens": False, "pooling_mode_lasttoken": True}
+    (folder / "1_Pooling" / "config.json").write_text(json.dumps({"word_embedding_dimension": SIZE, **flags}))
+    kinds = [{"idx": n, "name": str(n), "path": f"{n}_{kind}", "type": f"sentence_transformers.models.{kind}"}
+             for n, kind in enumerate(["Transformer", "Pooling"])]  # fmt: skip
+    (folder / "modules.json").write_text(json.dumps(kinds))
+
+
+def half(path: Path) -> Built:
+    return pooled("mean")(path).to(torch.bfloat16)  # type: ignore[no-any-return]
+
+
+PLAIN = {"pooling": "mean", "max_length": 40}
+KINDS: dict[str, Kind] = {
+    "mean": (pooled("mean"), PLAIN),
+    "cls": (pooled("cls"), {**PLAIN, "pooling": "cls"}),
+    "last": (pooled("lasttoken"), {**PLAIN, "pooling": "last"}),
+    "weighted mean": (pooled("weightedmean"), {**PLAIN, "pooling": "weighted-mean"}),
+    "max": (pooled("max"), None),
+    "mean by the root of the length": (pooled("mean_sqrt_len_tokens"), None),
+    "two poolings": (pooled("cls", "mean"), None),
+    "short": (pooled("mean", length=9), {**PLAIN, "max_length": 9}),
+    "no length": (pooled("mean", length=0), {**PLAIN, "max_length": 80}),
+    "prompt": (pooled("mean", prompt="about: "), {**PLAIN, "max_length": 34, "prompt": "about: {text}"}),
+    "prompt that is left out": (pooled("mean", prompt="about: ", include_prompt=False), None),
+    "lower case": (lower_cased, PLAIN),
+    "lower case of before": (pooled("mean"), None),
+    "files of before": (pooled("mean"), {"pooling": "last", "max_length": 30}),
+    "Normalize": (lambda path: pooled("cls")(path, Normalize()), {**PLAIN, "pooling": "cls", "normalize": True}),
+    "Dense": (followed(lambda: Dense(SIZE, 12, activation_function=torch.nn.Tanh())), None),
+    "linear Dense": (followed(lambda: Dense(SIZE, 12, activation_function=torch.nn.Identity())), None),
+    "LayerNorm": (followed(lambda: LayerNorm(SIZE)), None),
+    "weighted layers": (weighted_layers, None),
+    "static": (static(torch.float32), None),
+    "half static": (static(torch.float16), None),
+    "Router": (routed, None),
+    "half precision": (half, PLAIN),
+}
+ARCHITECTURE = {"lower case": "roberta", "lower case of before": "roberta", "last": "gpt2"}
+NO_TRANSFORMER = ("static", "half static", "Router")
+Made = Callable[[str], Path]
+
+
+@pytest.fixture
+def made(random_model: Models, tmp_path: Path) -> Made:
+    """Writes the directory of a kind."""
+
+    def write(kind: str) -> Path:
+        folder = tmp_path / "model"
+        KINDS[kind][0](random_model(ARCHITECTURE.get(kind, "bert"))).save(str(folder))
+        if kind.endswith("of before"):
+            as_before(folder, lower_case="lower" in kind)
+        return folder
+
+    return write
+
+
+def planned(spec: EncoderSpec, tmp_path: Path, plugins: Plugins) -> Any:
+    planner = Planner(Workspace.create(cache=tmp_path / "cache", offline=True, plugins=plugins))
+    return planner.models(Request((spec,), (), corpus="quick-words"), spec, "sentence")[0]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_directory_is_read_as_sentence_transformers_reads_it(kind: str, made: Made) -> None:
+    folder, keys = made(kind), KINDS[kind][1]
+    encoder = mirrorbench.load(str(folder))
+    there = SentenceTransformer(str(folder), model_kwargs={"dtype": "float32"}).float()
+    np.testing.assert_allclose(encoder.encode(TEXTS), there.encode(TEXTS), atol=2e-5 if keys else 1e-6, rtol=1e-5)
+    read = EncoderSpec(str(folder), "", "base") if keys else EncoderSpec("sbert", params=(("path", str(folder)),))
+    assert encoder.name == str(read.with_params(**keys or {}))
+    assert len({tuple(vector) for vector in encoder.encode(TEXTS)}) == len(TEXTS)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_directory_is_tuned_as_it_is_read_or_refused(kind: str, made: Made, tmp_path: Path, plugins: Plugins) -> None:
+    folder, keys = made(kind), KINDS[kind][1]
+    spec = EncoderSpec(str(folder), "", "mirror", (("dropout", 0.0), ("span_mask", 0.0)))
+    if keys is None:
+        with pytest.raises((NoPoolingError, ModelUnavailableError)) as refused:
+            planned(spec, tmp_path, plugins)
+        assert f"Write sbert:path={folder}" in refused.value.hint
+        if kind not in NO_TRANSFORMER:
+            way = refused.value.hint.rpartition("name: ")[2]
+            _, pooling = planned(parse_spec(way), tmp_path, plugins)
+            assert pooling.to_json() == {"pooling": "mean", "layers": "-1:", "max_length": 64}
+        return
+    model, pooling = planned(spec, tmp_path, plugins)
+    assert pooling.to_json() == {"layers": "-1:", **keys}
+    assert model.recipe.readout(keys["max_length"]) == pooling
+    _, chosen = planned(spec.with_params(pooling="last", max_length=20), tmp_path, plugins)
+    assert chosen.to_json() == {"layers": "-1:", **keys, "pooling": "last", "max_length": 20}
+
+
+def test_vectors_in_int8_are_refused_by_the_library_and_so_here(made: Made) -> None:
+    folder = made("static")
+    (weights,) = folder.rglob("*.safetensors")
+    save_file({"embedding.weight": torch.ones((9, 4), dtype=torch.int8)}, weights)
+    with pytest.raises(RuntimeError):
+        SentenceTransformer(str(folder))
+    with pytest.raises(ModelUnavailableError, match="sentence-transformers cannot open") as refused:
+        mirrorbench.load(str(folder)).encode(TEXTS)
+    assert "int8" in refused.value.hint
+
+
+@pytest.mark.parametrize("kind", ["Normalize", "prompt"])
+def test_a_tuned_directory_is_read_as_it_was(kind: str, made: Made, tmp_path: Path) -> None:
+    """What is written opens in sentence-transformers with the length, prompt and modules of what was tuned."""
+    lines = [f"line {number} of {word}" for number in range(12) for word in ("cats", "dogs")]
+    tuned = mirrorbench.tune(lines, f"{made(kind)}+mirror:epochs=1", tmp_path / "tuned", held_out=4, device="cpu")
+    there = SentenceTransformer(str(tmp_path / "tuned"))
+    vectors = mirrorbench.load(str(tmp_path / "tuned")).encode(TEXTS)
+    np.testing.assert_allclose(vectors, there.encode(TEXTS), atol=1e-5)
+    before = SentenceTransformer(str(tmp_path / "model"))
+    assert there.max_seq_length == before.max_seq_length == 40
+    assert [type(module) for module in there] == [type(module) for module in before]
+    assert there.prompts.get("text", "") == before.prompts.get("about", "")
+    assert {"layers": "-1:", **(KINDS[kind][1] or {})} == tuned.pooling.to_json()
+    assert np.abs(vectors - mirrorbench.load(str(tmp_path / "model")).encode(TEXTS)).max() > 1e-4
+
+
+def test_a_row_of_a_run_names_what_is_read(made: Made, tmp_path: Path, plugins: Plugins) -> None:
+    planner = Planner(Workspace.create(cache=tmp_path / "cache", offline=True, plugins=plugins))
+    folder = made("Dense")
+    for spec, row in (
+        (f"{folder}", f"sbert:path={folder}"),
+        (f"{folder}:prompt=query:%20", f"sbert:path={folder},prompt=query:%20"),
+        (f"{folder}:pooling=cls", f"{folder}+base:pooling=cls"),
+    ):
+        for level in ("word", "wic"):
+            assert [str(found) for found in planner.ladder(parse_spec(spec), level)] == [row]
+
+
+def test_a_model_of_the_hub_is_read_as_its_files_say(
+    made: Made, tmp_path: Path, plugins: Plugins, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = made("Normalize")
+    monkeypatch.setattr(backbones, "_from_hub", lambda name, revision, offline: folder)
+    planner = Planner(Workspace.create(cache=tmp_path / "cache", plugins=plugins))
+    read = [str(row) for row in planner.ladder(parse_spec("owner/name"), "sentence")]
+    assert read == ["owner/name+base:max_length=40,normalize=true,pooling=cls"]
+    assert len(planner.ladder(parse_spec("minilm"), "sentence")) == 2  # a short name keeps its rows
+    (folder / "modules.json").write_text((folder / "modules.json").read_text().replace("Normalize", "Other"))
+    assert [str(row) for row in planner.ladder(parse_spec("owner/name@v1"), "sentence")] == [
+        "sbert@v1:model=owner/name"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "message"),
+    [
+        ("modules.json", "[", "cannot be read"),
+        ("modules.json", '[{"type": "a.B", "path": "../x"}]', "not inside"),
+        ("1_Pooling/config.json", "[]", "not a JSON object"),
+        ("config_sentence_transformers.json", '{"prompts": 3}', "cannot be read"),
+        ("tokenizer.json", "{", "cannot be opened"),
+    ],
+)
+def test_damaged_files_are_errors_of_ours(made: Made, file: str, content: str, message: str) -> None:
+    folder = made("no length")
+    (folder / file).write_text(content)
+    with pytest.raises(ModelUnavailableError, match=message):
+        mirrorbench.load(str(folder)).encode(TEXTS)
+
+
+@pytest.mark.parametrize("weights", ["half", "half beside float32"])
+def test_sbert_computes_in_float32_whatever_its_files_hold(random_model: Models, tmp_path: Path, weights: str) -> None:
+    """By default sentence-transformers computes in the precision of the files, which is no fp32."""
+    dense = Dense(SIZE, 8, activation_function=torch.nn.Tanh()).to(torch.bfloat16)
+    model = pooled("mean")(random_model("bert"), dense)
+    (model if weights == "half" else dense).to(torch.bfloat16)
+    model.save(str(tmp_path / "half"))
+    spec = EncoderSpec("sbert", params=(("path", str(tmp_path / "half")),))
+    found = create_sbert(spec, EncoderContext()).encode(TEXTS)
+    exact = SentenceTransformer(str(tmp_path / "half"), model_kwargs={"dtype": torch.float32}).float()
+    assert {weight.dtype for weight in exact.parameters()} == {torch.float32}
+    np.testing.assert_array_equal(found, exact.encode(TEXTS))
+    rounded = torch.from_numpy(found).to(torch.bfloat16).float().numpy()
+    assert (found != rounded).any()
+
+
+def test_identities_change_where_the_precision_did_and_nowhere_else(
+    random_model: Models, tmp_path: Path, made: Made
+) -> None:
+    plain, halved = made("Dense"), tmp_path / "half"
+    half(random_model("bert")).save(str(halved))
+    for folder, changed in ((plain, False), (halved, True)):
+        spec = EncoderSpec("sbert", params=(("path", str(folder)),))
+        of_files = directory_checksum(folder)
+        assert (create_sbert(spec, EncoderContext()).fingerprint != of_files) is changed
+        assert create_sbert(spec, EncoderContext(precision="bf16")).fingerprint == of_files
+
+
+@pytest.mark.parametrize("read", ["sbert", "stored"])
+def test_weights_that_are_no_number_are_an_error_and_store_nothing(made: Made, bench: Bench, read: str) -> None:
+    """``stored``: the ``Dense`` of a directory of ``mirrorbench tune``, which mirrorbench multiplies itself."""
+    folder = made("linear Dense")
+    file = folder / "2_Dense" / "model.safetensors"
+    save_file({name: weight.mul(np.nan) for name, weight in load_file(file).items()}, file)
+    if read == "stored":
+        (folder / "mirrorbench.json").write_text(json.dumps({"readout": {**PLAIN, "post": "stored"}}))
+    outcome = bench.run(str(folder), tasks=("quick-sts",))
+    assert [failure.task for failure in outcome.failures] == ["quick-sts"]
+    assert "NaN or infinite vectors" in outcome.failures[0].reason
+    assert outcome.results == ()
+    assert not list(bench.results.root.rglob("seed-*.json"))

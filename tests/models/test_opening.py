@@ -1,0 +1,105 @@
+"""What others wrote is opened in one module, and code beside it is never run."""
+
+from __future__ import annotations
+
+import ast
+import io
+import json
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from random_models import Models
+
+import mirrorbench
+from mirrorbench.core.errors import ModelUnavailableError
+from mirrorbench.models.opening import read_config, read_sentence_transformer
+
+PACKAGE = Path(mirrorbench.__file__).parent
+LOADERS = {"from_pretrained", "from_config", "load_adapter", "SentenceTransformer", "CrossEncoder", "SparseEncoder"}
+"""Functions and methods that read a model, or make one of a configuration; of transformers' Auto classes any method."""
+
+
+def loaders(tree: ast.AST, function: str = "") -> Iterator[tuple[str, ast.Call]]:
+    """Calls of loaders, each with the name of the function that it stands in."""
+    if isinstance(tree, ast.FunctionDef | ast.AsyncFunctionDef):
+        function = tree.name
+    if isinstance(tree, ast.Call):
+        called = ast.unparse(tree.func)
+        if called.split(".")[-1] in LOADERS or called.startswith("Auto"):
+            yield function, tree
+    for child in ast.iter_child_nodes(tree):
+        yield from loaders(child, function)
+
+
+def test_every_loader_stands_in_one_module_and_is_called_safely() -> None:
+    """Also in the plugins of this repository, where it is at hand."""
+    files = [*PACKAGE.rglob("*.py"), *PACKAGE.parent.glob("plugins/*/*/**/*.py")]
+    calls = [
+        (path, function, call)
+        for path in files
+        if "tests" not in path.relative_to(PACKAGE.parent).parts
+        for function, call in loaders(ast.parse(path.read_text(encoding="utf-8")))
+    ]
+    assert {path.relative_to(PACKAGE).as_posix() for path, _, _ in calls} == {"models/opening.py"}
+    assert sorted(function for _, function, _ in calls) == [
+        "empty_model", "read_adapter", "read_config", "read_sentence_transformer", "read_tokenizer", "read_weights",
+    ]  # fmt: skip
+    for _, function, call in calls:
+        written = {keyword.arg: ast.unparse(keyword.value) for keyword in call.keywords}
+        unpacked = [ast.unparse(keyword.value) for keyword in call.keywords if keyword.arg is None]
+        if function == "read_adapter":  # of which transformers reads weights and settings only
+            assert ast.literal_eval(written["adapter_kwargs"]) == {"local_files_only": True}
+        else:
+            assert "_SAFE" in unpacked or written["trust_remote_code"] == "False"
+
+
+@pytest.fixture
+def armed(random_model: Models, tmp_path: Path) -> Path:
+    """A model with code beside it that leaves ``proof``; transformers knows no other way to open it."""
+    path = tmp_path / "armed"
+    shutil.copytree(random_model("bert"), path)
+    asks = {"AutoConfig": "evil.Config", "AutoModel": "evil.Model", "AutoTokenizer": ["evil.Tokenizer", None]}
+    for name in ("config.json", "tokenizer_config.json"):
+        settings = json.loads((path / name).read_text()) | {"auto_map": asks}
+        (path / name).write_text(json.dumps(settings | {"model_type": "custom", "tokenizer_class": "Tokenizer"}))
+    (path / "evil.py").write_text(f"open({str(tmp_path / 'proof')!r}, 'w')")
+    return path
+
+
+@pytest.mark.parametrize("folder", ["", "sbert:path="])
+def test_an_answer_on_standard_input_runs_no_code_beside_a_model(
+    armed: Path, folder: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """As ``printf 'y\\nsome text\\n' | mirrorbench encode - -e ./armed``, and a dry run after it."""
+    from mirrorbench.cli import main
+
+    answered = tmp_path / "answers"
+    answered.write_text("y\nsome text\n" * 9)
+    commands = (
+        ["encode", "-"],
+        ["run", "--dry-run", "--offline", "--tasks", "quick-sts"],
+        ["run", "--offline", "--tasks", "quick-sts"],
+    )
+    for command in commands:
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(answered.read_bytes())))
+        monkeypatch.setattr(sys, "argv", ["mirrorbench", *command, "-e", f"{folder}{armed}"])
+        with pytest.raises(SystemExit):
+            main()
+        assert not (tmp_path / "proof").exists(), command
+
+
+@pytest.mark.parametrize("key", ["num_hidden_layers", "num_labels"])
+def test_numbers_that_would_be_built_for_ever_are_refused(random_model: Models, tmp_path: Path, key: str) -> None:
+    path = tmp_path / "endless"
+    shutil.copytree(random_model("bert"), path)
+    settings = json.loads((path / "config.json").read_text())
+    (path / "config.json").write_text(json.dumps({**settings, key: 10**9}))
+    for read in (read_config, lambda path: read_sentence_transformer(path, "cpu")):
+        with pytest.raises(ModelUnavailableError, match=f"{key}: 1,000,000,000"):
+            read(path)
+    (path / "config.json").write_text(json.dumps({"part": {**settings, key: 10**9}, "model_type": "bert"}))
+    with pytest.raises(ModelUnavailableError, match=key):
+        read_config(path)

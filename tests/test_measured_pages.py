@@ -1,0 +1,140 @@
+"""``docs/claims.md`` and ``docs/measured.md``: from stored results; the cheap ones are measured again."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pages import ROOT, parsed
+
+DOCS = ROOT / "docs"
+COMMANDS = (DOCS / "measurements" / "commands.txt").read_text(encoding="utf-8").splitlines()
+TINY, MINILM = "tiny+base:pooling=mean", "minilm+base:pooling=mean"
+RANDOM = "tiny+mirror:corpus=random-strings,corpus_size=1000"
+
+
+@pytest.fixture
+def measure(monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.syspath_prepend(str(DOCS))
+    import measure
+
+    return measure
+
+
+@pytest.fixture
+def write(measure: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The command with a folder of its own, and templates and commands that a test writes."""
+    folder = tmp_path / "docs" / "measurements"
+    folder.mkdir(parents=True)
+    for module, name, value in [
+        (measure, "HERE", folder.parent), (measure, "WORK", tmp_path / "work"), (measure, "PAGES", ("page.md",)),
+        (measure, "KEPT", folder / "values.json"), (measure, "write_names", lambda: None),
+        (measure.measured_pages, "FOLDER", folder), (measure.measured_pages, "KEPT", folder / "values.json"),
+        (sys, "argv", ["measure.py"]),
+    ]:  # fmt: skip
+        monkeypatch.setattr(module, name, value)
+
+    def written(template: str, *commands: str) -> str:
+        (folder / "page.md.jinja").write_text(template, encoding="utf-8")
+        (folder / "commands.txt").write_text("\n".join(commands) + "\n", encoding="utf-8")
+        measure.main()
+        return (folder.parent / "page.md").read_text(encoding="utf-8")
+
+    return written
+
+
+def test_every_command_is_a_command() -> None:
+    commands = [shlex.split(line, comments=True) for line in COMMANDS]
+    for command in filter(None, commands):
+        parsed(shlex.join(["mirrorbench", *command]))
+        assert command[0] in ("run", "paper") or command[-2] == "-o", "an analysis names its folder last"
+
+
+@pytest.mark.parametrize("page", ["claims.md", "measured.md"])
+def test_no_measured_number_stands_in_a_template(page: str) -> None:
+    """But what the papers published, and the two sections that say that they were not run again."""
+    text = (DOCS / "measurements" / f"{page}.jinja").read_text(encoding="utf-8")
+    text = re.sub(r"## What held-out texts say.*?(?=^## )|^## Reading the numbers.*", "", text, flags=re.S | re.M)
+    text = re.sub(r"\{%.*?%\}|\{\{.*?\}\}", "", text, flags=re.S)
+    text = re.sub(r'"[^"]*"|`[^`]*`|[.\d]+ in the paper|deviations below [^)]*', "", text)
+    assert re.findall(r"(?<!\w)\.\d{3}", text) == ([".753"] if page == "measured.md" else [])
+
+
+def test_a_page_has_the_scores_of_its_results_and_is_rendered_again_without_them(write: Any, measure: Any) -> None:
+    template = f"{{{{ score('{TINY}', 'quick-simlex') }}}}, {{{{ change('{TINY}', '{RANDOM}', 'quick-simlex') }}}}\n"
+    page = write(template, f"run -e {TINY} -e {RANDOM} -t quick-simlex")
+    from mirrorbench import Session
+
+    board = Session().leaderboard(measure.WORK / "results")
+    before, after = (f"{row.scores[0].mean:.3f}".lstrip("0") for row in board.table.rows)
+    assert page == f"{before}, {before} → {after}\n"
+    assert measure.measured_pages.render("page.md", lambda *asked: measure.kept_values()[" ".join(asked)]) == page
+
+
+def test_nothing_is_computed_twice(write: Any, measure: Any) -> None:
+    commands = (
+        f"run -e {TINY} -t quick-simlex",
+        f"analyze isotropy -e {TINY} -t quick-simlex -f none -o analyses/words",
+    )
+    template = f"{{{{ analysis('words', '{TINY}', 'row_isotropy') }}}}"
+    page = write(template, *commands)
+    files = {path: path.stat().st_mtime_ns for path in measure.WORK.glob("**/*-*.json")}
+    assert len(files) >= 2
+    assert write(template, *commands) == page
+    assert {path: path.stat().st_mtime_ns for path in measure.WORK.glob("**/*-*.json")} == files
+
+
+def test_what_is_not_stored_is_marked_or_an_error(write: Any, measure: Any) -> None:
+    template = "{{ score('tiny+mirror:lr=1e-3', 'quick-sts') }}"
+    with pytest.raises(SystemExit, match="nothing is stored for 'score tiny"):
+        write(template)
+    measure.KEPT.write_text('{"score tiny+mirror:lr=1e-3 quick-sts": {"value": 0.5, "from": ["abc"]}}')
+    assert write(template) == ".500†"
+
+
+@pytest.mark.parametrize(("gain", "verdict"), [(0.006, "holds"), (0.004, "does not hold"), (-0.2, "does not hold")])
+def test_verdicts_follow_from_the_numbers(measure: Any, gain: float, verdict: str) -> None:
+    scores = {"before": 0.5, "after": 0.5 + gain}
+    said = measure.measured_pages.writer(lambda kind, spec, task: {"value": scores[spec], "from": ["x"]})
+    assert said.from_string("{{ holds(gain('before', 'after', 'task')) }}").render() == verdict
+
+
+CHEAP = [
+    (f"run -e {TINY} -t quick-simlex", ("score", TINY, "quick-simlex")),
+    ("run -e tiny+mirror -t quick-simlex", ("score", "tiny+mirror", "quick-simlex")),
+    (f"run -e {RANDOM} -t quick-simlex", ("score", RANDOM, "quick-simlex")),
+    (f"run -e {MINILM} -t quick-simlex", ("score", MINILM, "quick-simlex")),
+    (
+        f"analyze isotropy -e {MINILM} -t quick-simlex --texts quick-words -f none -o analyses/isotropy-quick-minilm",
+        ("analysis", "isotropy-quick-minilm", MINILM, "row_isotropy"),
+    ),
+]  # fmt: skip
+"""A command of a few seconds, and the value that the pages have from it."""
+
+
+@pytest.mark.real
+@pytest.mark.parametrize(("command", "asked"), CHEAP)
+def test_what_the_pages_say_is_measured_again(
+    command: str, asked: tuple[str, ...], measure: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(measure, "WORK", tmp_path)
+    assert measure.mirrorbench(*shlex.split(command)) == 0
+    again = measure.Stored()(*asked)
+    assert not any("rendered" in source for source in again["from"])
+    kept = measure.kept_values()[" ".join(asked)]
+    assert kept["from"]
+    assert again["value"] == pytest.approx(kept["value"], abs=0.002)
+
+
+def test_random_strings_gain_less_than_words_as_the_page_of_claims_has_it(measure: Any) -> None:
+    kept = {key: value["value"] for key, value in measure.kept_values().items()}
+    for before, words, strings, task in [
+        (TINY, "tiny+mirror", "tiny+mirror:corpus=random-strings,lr=5e-5", "multisimlex-en"),
+        (MINILM, "minilm+mirror:corpus_size=2000", "minilm+mirror:corpus=random-strings,corpus_size=2000,lr=5e-5",
+         "multisimlex-en"),
+    ]:  # fmt: skip
+        assert kept[f"score {before} {task}"] < kept[f"score {strings} {task}"] < kept[f"score {words} {task}"]
