@@ -1,8 +1,9 @@
 """The executor ``local``: this process, or a pool of processes.
 
 By default one process for each GPU where there are several, on the CPU as many as requested. A group that was lost with
-its worker, or for which a GPU had no memory, goes to another place: a GPU, or a process on the CPU. A place that lost
-two groups that no other lost, with no result between them, gets no more.
+its worker, or for which a GPU had no memory, goes to another place: a GPU, or a process on the CPU. A GPU that a new
+process cannot use is retired at once. One that fails later may do so for the group that it computes: a new process goes
+on, and a place that lost two groups that no other lost, with no result between them, is retired.
 """
 
 from __future__ import annotations
@@ -32,6 +33,10 @@ if TYPE_CHECKING:
 
 SUSPICIOUS = 2
 """Groups that a place, and no other, lost one after another: fewer may be the fault of a group."""
+
+
+class _UnusableError(DeviceError):
+    """A new process cannot use its GPU, whatever group it was to compute."""
 
 
 @contextmanager
@@ -97,12 +102,12 @@ def serve(pipe: Connection, context: WorkerContext) -> None:
 
 
 def _enter_device(workspace: Workspace) -> None:
-    """Make a worker's GPU this process's; a ``DeviceError`` if it is not there, or cannot be used."""
+    """Make a worker's GPU this process's; an error if it is not there, or cannot be used."""
     try:
         _ = workspace.loader
     except (UsageError, RuntimeError) as error:
         what, hint = (error.message, error.hint) if isinstance(error, UsageError) else (str(error), "")
-        raise DeviceError(what, hint) from error
+        raise _UnusableError(what, hint) from error
 
 
 @dataclass
@@ -255,6 +260,11 @@ class Pool:
         worker.process.join()
         self._clear_away(worker)
         worker.ended, worker.group, worker.full = True, (), []
+        if isinstance(worker.lost, _UnusableError):
+            self.waiting.extend([worker.cells] if worker.cells else [])
+            self._retire(worker.place, worker.lost.message, worker.lost)
+            yield from self._finals()
+            return
         if not worker.cells:
             return
         lost, times = worker.lost, self.records[worker.cells[0].model.key].places.total() + 1
@@ -276,13 +286,23 @@ class Pool:
         self.lost.append(worker.cells)
         self.suspects[place].add(key)
         alone = [key for key in self.suspects[place] if self.records[key].places.keys() == {place}]
-        if len(alone) >= SUSPICIOUS and self.places - {place}:
-            self.places.discard(place)
+        if len(alone) >= SUSPICIOUS and (worker.lost or self.places - {place}):
             for key in alone:
-                del self.records[key].places[place]
-            self.job.reporter.note(f"{place} computes nothing any more: it lost {len(alone)} models in a row ({why})")
-        elif len(alone) >= SUSPICIOUS and worker.lost:
-            raise worker.lost
+                self.records[key].places[place] = 0  # no try of theirs, but whoever loses them too is not to blame
+            self._retire(place, f"it lost {len(alone)} models in a row ({why})", worker.lost)
+        yield from self._finals()
+
+    def _retire(self, place: str, why: str, lost: DeviceError | None) -> None:
+        """Give a place no more groups; raise ``lost`` if it was the last one."""
+        if place not in self.places:
+            return
+        self.places.discard(place)
+        if lost and not self.places:
+            raise lost
+        self.job.reporter.note(f"{place} computes nothing any more: {why}")
+
+    def _finals(self) -> Iterator[CellOutcome]:
+        """What becomes of the lost groups that are not tried again at the places that are left."""
         for cells in list(self.lost):
             record = self.records[cells[0].model.key]
             if record.is_final(self.places):
