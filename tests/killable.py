@@ -27,6 +27,7 @@ from mirrorbench.runs.grids import plan_grid, read_grid
 from mirrorbench.runs.plan import Plan
 from mirrorbench.runs.runner import Runner
 from mirrorbench.runs.workspace import Workspace
+from mirrorbench.training import checkpoints
 
 LEASE_SECONDS = 4.0
 
@@ -94,6 +95,16 @@ def tune(folder: Path, model: Path, point: str) -> None:
     os.replace = replace
     lines = [f"line number {n}" for n in range(20)]
     mirrorbench.tune(lines, model, target, held_out=0, seed=1, device="cpu", force=True)
+
+
+def tune_on_the_way(folder: Path, model: Path) -> None:
+    """Tune to ``folder / "enc"`` with seed 1 and the cache in ``folder``, with a checkpoint after each step."""
+    torch.set_num_threads(1)
+    os.environ["MIRRORBENCH_CACHE"] = str(folder / "cache")
+    checkpoints.INTERVAL, checkpoints.SHARE = 0, float("inf")
+    lines = [f"line number {n}" for n in range(40)]
+    spec = f"{model}+mirror:batch_size=8,epochs=3"
+    mirrorbench.tune(lines, spec, folder / "enc", held_out=8, seed=1, device="cpu", force=True)
 
 
 def run_grid(folder: Path, host: str = "") -> None:

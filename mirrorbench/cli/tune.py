@@ -57,7 +57,9 @@ def tune(
     display.check_planned_memory(memory, dry_run)
     if push_to_hub and not dry_run:
         check_repository(push_to_hub, offline)
-    interrupted = f"Interrupted; nothing was written to {output}. The same command goes on from its last checkpoint."
+    interrupted = (
+        f"Interrupted; nothing was written to {output}. The same command goes on from the last checkpoint, if any."
+    )
     with display.on_interrupt(interrupted), display.progress_display() as reporter:
         session = Session(device=device, precision=precision, offline=offline or dry_run, reporter=reporter)
         asked: dict[str, Any] = {

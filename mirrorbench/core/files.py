@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 TEMPORARY = ".part-"
 """What the name of a file begins with until it is complete."""
-_LEASE, _MARK = "lease", "UNFINISHED"
+_LEASE, _MARK = "lease", "UNFINISHED"  # in a folder beside an output: who works in it, and that it is ours
 
 UNWRITTEN = 4
 """Pieces of work that may wait to be written."""
@@ -115,7 +115,7 @@ def beside(output: Path) -> Iterator[Path]:
     one that writes ``output``. A file in it tells it from a folder of that name that is the user's.
     """
     output = Path(os.path.abspath(output))
-    folder = output.with_name(f".{output.name}.mirrorbench")
+    folder = output.parent / f".{output.name}.mirrorbench"
     try:
         with _claimed(folder, output):
             try:

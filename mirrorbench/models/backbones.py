@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
@@ -18,6 +17,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import msgspec
+
 from mirrorbench.core import checksums
 from mirrorbench.core.errors import Lack, ModelUnavailableError, UnknownNameError
 from mirrorbench.core.specs import EncoderSpec, Value, parse_params
@@ -28,6 +29,12 @@ DESCRIPTION = "mirrorbench.json"
 """File in each model directory that mirrorbench wrote; says how the model was made."""
 ADAPTER = "adapter_config.json"
 """File in the directory of an adapter, which names its backbone."""
+
+
+class _Described(msgspec.Struct):
+    """The part of such a file that is read here."""
+
+    readout: dict[str, Value] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,8 +167,8 @@ def own_pooling(spec: EncoderSpec) -> dict[str, Value]:
     if not path.is_file():
         return {}
     try:
-        return dict(json.loads(path.read_text(encoding="utf-8")).get("readout", {}))
-    except (ValueError, TypeError, AttributeError, OSError) as error:
+        return msgspec.json.decode(path.read_bytes(), type=_Described).readout
+    except (msgspec.DecodeError, ValueError, RecursionError, OSError) as error:
         raise ModelUnavailableError(f"{path} cannot be read: {error}", "Tune the encoder again.") from error
 
 

@@ -243,6 +243,11 @@ def check_complete(path: Path, config: Any, tokenizer: Any, missing: set[str]) -
         )
     if not hasattr(text_part(config), "vocab_size"):
         raise ModelUnavailableError(f"the {config.model_type} model in {path} does not read text", _HINT)
+    check_vocabulary(path, tokenizer)
+
+
+def check_vocabulary(path: Path, tokenizer: Any) -> None:
+    """Raise where a tokenizer has no vocabulary."""
     if len(tokenizer.get_vocab()) <= len(tokenizer.all_special_tokens):
         raise ModelUnavailableError(
             f"the tokenizer in {path} has no vocabulary; its files are missing",

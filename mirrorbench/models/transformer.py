@@ -31,6 +31,7 @@ from mirrorbench.models.batching import (
 from mirrorbench.models.families import (
     check_attention,
     check_complete,
+    check_vocabulary,
     checkpoint_precision,
     keep_precision,
     open_model,
@@ -353,3 +354,12 @@ def lower_casing_tokenizer(path: Path) -> Any:
     ``load_model`` and ``save_model`` of Mirror-BERT, ``load_bert`` of SapBERT).
     """
     return read_tokenizer(path, **({} if (path / "tokenizer.json").is_file() else {"do_lower_case": True}))
+
+
+def check_tokenizer(path: Path) -> None:
+    """Raise where the tokenizer in a directory cannot be opened, or has no vocabulary."""
+    try:
+        tokenizer = read_tokenizer(path)
+    except Exception as error:  # damaged files may raise any exception in transformers
+        raise unreadable(path, error) from error
+    check_vocabulary(path, tokenizer)

@@ -29,7 +29,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mirrorbench.core.checksums import ABOUT, CHECKSUMS, damaged_files, noted, store_folder
+from mirrorbench.core.errors import StorageError
 from mirrorbench.core.files import TEMPORARY, Leases, cache_root, unwritable, writing
+from mirrorbench.core.identity import COMPUTATION
 from mirrorbench.core.inputs import Array, TextInput
 from mirrorbench.data.corpora import corpus_checksum
 from mirrorbench.models.transformations import Affine
@@ -41,6 +43,8 @@ if TYPE_CHECKING:
 KEY_BYTES = 16
 SHARD = re.compile(r"[0-9a-f]{64}")
 """The name of a shard of vectors."""
+STATEMENT = "computation.txt"
+"""File in a folder of vectors that states the computation by which they are found."""
 LEFTOVER_AGE = 86_400.0
 """Seconds after which a temporary file counts as abandoned."""
 _logger = logging.getLogger(__name__)
@@ -154,6 +158,13 @@ class EmbeddingCache:
             else:
                 self._unchecked[len(self._shards)] = name
                 self._add(keys, vectors)
+        if self._shards:  # perhaps of a version that stated nothing
+            self._state()
+
+    def _state(self) -> None:
+        if not (self.folder / STATEMENT).is_file():
+            with suppress(StorageError), writing(self.folder / STATEMENT, flush=False) as sink:
+                sink.write(str(COMPUTATION).encode())
 
     def _add(self, keys: NDArray[np.uint8], vectors: Array) -> None:
         data, shard = keys.tobytes(), len(self._shards)
@@ -183,6 +194,7 @@ class EmbeddingCache:
         for suffix, array in ((".npy", vectors), (".keys.npy", keys)):
             with writing(self.folder / f"{name}{suffix}", self.folder.parent, flush=False) as sink:
                 np.save(sink, array)
+        self._state()
         self._add(keys, vectors)
 
     def get(self, inputs: Sequence[TextInput]) -> Array:
@@ -231,6 +243,8 @@ class CacheEntry:
     """Time of the last write or, where the file system records it, the last read; seconds since 1970."""
     what: str
     """A description: encoder spec and seed of a model, number and dimensions of vectors."""
+    earlier: bool = False
+    """Whether another computation made it, or none that it states: no run of this version has read it."""
 
 
 _FILES = {"corpora": ".json", "transformations": ".npz", "checksums": ".json"}  # kinds of which each entry is one file
@@ -262,8 +276,10 @@ def damage(cache: Cache, entry: CacheEntry) -> str:
     return "an unfinished file"
 
 
-def prunable(cache: Cache, older_than: float | None = None, everything: bool = False) -> list[CacheEntry]:
-    """What may be removed: leftovers, entries not used for ``older_than`` days, or ``everything``.
+def prunable(
+    cache: Cache, older_than: float | None = None, everything: bool = False, earlier: bool = False
+) -> list[CacheEntry]:
+    """What may be removed: leftovers, entries not used for ``older_than`` days, those ``earlier``, or ``everything``.
 
     Entries that a running process holds are left out.
     """
@@ -273,7 +289,7 @@ def prunable(cache: Cache, older_than: float | None = None, everything: bool = F
         if entry.kind == "leftovers":
             chosen += [entry] if age > LEFTOVER_AGE else []
             continue
-        asked = everything or (older_than is not None and age > older_than * 86_400)
+        asked = everything or (earlier and entry.earlier) or (older_than is not None and age > older_than * 86_400)
         if asked and (lease := cache.leases.take(entry.key)):
             with lease:
                 chosen.append(entry)
@@ -310,14 +326,23 @@ def _of_kind(cache: Cache, kind: str) -> Iterator[CacheEntry]:
             for left in sorted(path.glob(f"{TEMPORARY}*")) if kind in ("embeddings", CHECKPOINTS) else ():
                 yield _entry("leftovers", left.name, left)
             with _access_times_kept(path):
-                what = _what(kind, path)
-            yield _entry(kind, path.name.removesuffix(_FILES.get(kind, "")), path, what)
+                what, earlier = _what(kind, path), _computation(kind, path) != COMPUTATION
+            yield _entry(kind, path.name.removesuffix(_FILES.get(kind, "")), path, what, earlier)
 
 
-def _entry(kind: str, key: str, path: Path, what: str = "") -> CacheEntry:
+def _computation(kind: str, path: Path) -> object:
+    """The computation that a model or vectors state, ``None`` where they state none; of other kinds today's."""
+    with suppress(OSError, ValueError, KeyError, TypeError, RecursionError):
+        if kind == "models":
+            return json.loads((path / "mirrorbench.json").read_text(encoding="utf-8"))["identity"]["computation"]
+        return int((path / STATEMENT).read_text(encoding="utf-8")) if kind == "embeddings" else COMPUTATION
+    return None
+
+
+def _entry(kind: str, key: str, path: Path, what: str = "", earlier: bool = False) -> CacheEntry:
     stats = [found for _, found in _stats(path)]
     used = max((max(found.st_mtime, found.st_atime) for found in stats), default=0.0)
-    return CacheEntry(kind, key, path, sum(found.st_size for found in stats), used, what)
+    return CacheEntry(kind, key, path, sum(found.st_size for found in stats), used, what, earlier)
 
 
 def _stats(path: Path) -> list[tuple[Path, os.stat_result]]:
@@ -361,7 +386,7 @@ def _what(kind: str, path: Path) -> str:
         try:
             made = json.loads((path / "mirrorbench.json").read_text(encoding="utf-8"))
             return f"{made['spec']} seed {made['seed']}"
-        except (OSError, ValueError, KeyError):
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
             return "unreadable"
     shapes = []
     for name in _shards(path):

@@ -42,6 +42,8 @@ class EncoderLoader:
     def __init__(self, workspace: Workspace) -> None:
         enter_gpu(workspace.torch_device, workspace.share)
         self.workspace = workspace
+        self.from_cache: set[str] = set()
+        """Keys of the tuned models that were taken from the cache."""
 
     def system(self, spec: EncoderSpec, path: Path | None, precision: str) -> Encoder:
         """An encoder system, or what a method makes of the backbone in ``path`` instead of tuning it.
@@ -134,6 +136,7 @@ class EncoderLoader:
         cache = self.workspace.cache
         if not (path := cache.model(model.key)):
             return None
+        self.from_cache.add(model.key)
         shutil.rmtree(self._checkpoint(model), ignore_errors=True)  # whoever stored the model may have been killed then
         if model.path and model.recipe and model.recipe.lora:  # its backbone may be elsewhere than when it was stored
             with unchanged(model.path, model.fingerprint):

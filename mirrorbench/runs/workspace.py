@@ -196,8 +196,7 @@ class Workspace:
             pending = []
             for cell in cells:
                 if stored := self.results.find(cell):
-                    self.results.restore(cell)
-                    yield CellOutcome(cell, stored, computed=False)
+                    yield CellOutcome(cell, self.results.restore(cell, stored), computed=False)
                 else:
                     pending.append(cell)
             if pending:

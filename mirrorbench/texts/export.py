@@ -102,6 +102,7 @@ def claiming(output: Path, force: bool) -> Iterator[Path]:
 
 
 def _settle(workplace: Path, output: Path) -> None:
+    """Put back an encoder that was put aside and not replaced, and remove what is not complete."""
     new, old = workplace / "new", workplace / "old"
     if old.is_dir() and new.is_dir():  # ended between the two renames
         try:

@@ -16,10 +16,13 @@ from mirrorbench.core.identity import checksum
 from mirrorbench.core.shown import without_texts
 from mirrorbench.core.specs import LEVELS, EncoderSpec
 from mirrorbench.data.corpora import Corpus, GeneratedCorpus
+from mirrorbench.data.rows import read_rows
 from mirrorbench.models.adapters import merge_adapter
+from mirrorbench.models.backbones import locate
 from mirrorbench.models.families import family
 from mirrorbench.models.pooling import Pooling
 from mirrorbench.models.transformations import DIMS, Taken, TransformedEncoder, split_post
+from mirrorbench.models.transformer import check_tokenizer
 from mirrorbench.runs.cells import Cell, CorpusRef
 from mirrorbench.runs.plan import Planner, Request
 from mirrorbench.texts.export import (
@@ -128,6 +131,9 @@ def plan_tuning(
     output, plugins = output.expanduser(), workspace.plugins
     check_output(output, force)
     resolve_method(spec, level, None, plugins)  # finds errors in the spec before a large file is read
+    if isinstance(texts, str | Path):
+        read_rows(str(texts), columns)  # finds that it is not there before a model is fetched
+    check_tokenizer(locate(spec, "en", workspace.offline))
     # A named method other than ``pairs`` gets the lines as they are.
     read = read_tuning_texts(texts, columns, held_out, seed, raw=spec.method not in ("", PAIRS))
     workspace.reporter.note(f"{texts if isinstance(texts, str | Path) else read.name}: {read.summary}")

@@ -14,6 +14,7 @@ import pytest
 from damage import flip
 
 from mirrorbench.core import checksums
+from mirrorbench.core.identity import COMPUTATION
 from mirrorbench.core.inputs import TextInput
 from mirrorbench.core.specs import EncoderSpec
 from mirrorbench.models.distillation import create_distilled
@@ -178,3 +179,41 @@ def test_the_commands(cache: Cache, mirrorbench: Callable) -> None:
     assert "2 entries removed" in mirrorbench("cache", "prune", "--all").out
     assert entries(cache) == []
     assert "0 entries" in mirrorbench("cache", "list").out
+
+
+def test_what_earlier_versions_made_is_named_and_removed(
+    cache: Cache, mirrorbench: Callable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Models and vectors of another computation; vectors without a statement until a run reads them."""
+    import torch
+
+    from mirrorbench.models.transformer import load_transformer
+
+    model = one(cache, "models").path
+    description = {"spec": "tiny+mirror", "seed": 3, "identity": {"computation": COMPUTATION}}
+    loaded = load_transformer(model, torch.device("cpu"))
+    for key, computation in (("c" * 64, COMPUTATION), ("d" * 64, COMPUTATION - 1)):
+        cache.save_model(key, loaded, description | {"identity": {"computation": computation}})
+    shutil.rmtree(model)
+    inputs, vectors = [TextInput("one")], np.ones((1, 5), dtype=np.float32)
+    cache.embeddings("e" * 64).put(inputs, vectors)
+    (cache.root / "embeddings" / ("e" * 64) / "computation.txt").unlink()  # as versions before this one
+    with monkeypatch.context() as before:
+        before.setattr("mirrorbench.runs.cache.COMPUTATION", COMPUTATION - 1)
+        cache.embeddings("f" * 64).put(inputs, vectors)
+    assert {entry.key[0] for entry in entries(cache) if entry.earlier} == {"d", "e", "f"}
+    said = mirrorbench("cache", "list").assert_works("tiny+mirror seed 3, of an earlier version")
+    assert said.out.splitlines()[-1].startswith("3 of them, ")
+    assert said.out.splitlines()[-1].endswith("mirrorbench cache prune --earlier")
+    assert mirrorbench("cache", "prune").assert_works("0 entries removed")
+    cache.embeddings("e" * 64)  # a run finds them by today's computation
+    assert {entry.key[0] for entry in entries(cache) if entry.earlier} == {"d", "f"}
+    mirrorbench("cache", "prune", "--earlier").assert_works("2 entries removed")
+    assert {entry.key[0] for entry in entries(cache)} == {"b", "c", "e"}
+    assert "earlier version" not in mirrorbench("cache", "list").assert_works().out
+
+
+@pytest.mark.parametrize("text", ['{"spec": ["a"], "seed": {}}', "[" * 100_000, "[]", '{"identity": []}', "\0"])
+def test_a_description_of_another_kind_is_no_traceback(cache: Cache, mirrorbench: Callable, text: str) -> None:
+    (one(cache, "models").path / "mirrorbench.json").write_text(text)
+    mirrorbench("cache", "list").assert_works(f"{KEY[:12]}")

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import io
 import json
+import shutil
 import sys
 from collections.abc import Callable
 from itertools import pairwise
@@ -176,8 +177,10 @@ def test_no_text_steers_the_terminal_and_one_switch_leaves_all_out(
     assert not set("\x1b\u202e") & set(said.out + said.err)
     said = mirrorbench("--no-texts", *asked, "--force").assert_works("alignment")
     assert "of a corpus" not in said.out + said.err
-    (corpus / "mixed.txt").write_text("a secret||another\nsecret alone\n")
-    said = mirrorbench("--no-texts", "tune", "mixed.txt", "-o", "x").assert_fails(2, "(a text of 12 characters)")
+    (corpus / "mixed.txt").write_text("a secret||b\na secret||c\nsecret alone\n")
+    said = mirrorbench("--no-texts", "tune", "mixed.txt", "-e", asked[3], "-o", "x").assert_fails(
+        2, "(a text of 12 characters)"
+    )
     assert "secret" not in said.err
     assert not [
         file for file in (corpus / "enc").rglob("*") if file.is_file() and b"a corpus about" in file.read_bytes()
@@ -198,3 +201,16 @@ def test_a_table_is_read_alike_by_tune_and_run(
     written = json.loads((corpus / "enc" / "mirrorbench.json").read_text())
     assert result["cell"]["corpus"]["sha256"] == written["corpus"]["sha256"]
     mirrorbench("run", "-e", spec, "-t", "cats", "--column", "body").assert_fails(2, "Add --corpus FILE")
+
+
+def test_the_tokenizer_is_checked_before_the_texts(
+    mirrorbench: Callable, corpus: Path, random_model: Callable[[str], Path]
+) -> None:
+    (corpus / "broken.txt").write_bytes(b"one\n\xff\n")
+    path = shutil.copytree(random_model("bert"), corpus / "model")
+    for file in path.glob("*token*"):
+        file.unlink()
+    said = mirrorbench("tune", "broken.txt", "-e", "./model", "-o", "enc", "--device", "cpu")
+    said.assert_fails(1, "tokenizer in")
+    assert "UTF-8" not in said.err
+    mirrorbench("tune", "missing.txt", "-e", "./model", "-o", "enc").assert_fails(2, "no file missing.txt")

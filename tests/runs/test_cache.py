@@ -229,7 +229,7 @@ def test_models_are_on_the_disk_before_they_have_their_name(
 ) -> None:
     """But for vectors, which are named by their hash: empty ones would be computed again."""
     EmbeddingCache(tmp_path / "store").put(inputs("a"), vectors("a"))
-    assert [kind for kind, _ in disk] == ["rename"] * 2
+    assert [kind for kind, _ in disk] == ["rename"] * 3
     disk.clear()
     path = Cache(tmp_path).save_model("key", transformer, {})
     renamed = disk.index(("rename", str(path)))

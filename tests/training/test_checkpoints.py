@@ -225,6 +225,6 @@ def test_the_same_command_goes_on_after_a_kill(random_model: Models, tmp_path: P
     assert codes == [0, -signal.SIGKILL, 130, 0], errors
     assert unfinished == [[], [""], [""], []]
     assert ["from its checkpoint at 33%" in errors[2], "from its checkpoint at 74%" in errors[3]] == [True, True]
-    assert "goes on from its last checkpoint" in errors[2]
+    assert "goes on from the last checkpoint" in errors[2]
     one, two = ((tmp_path / name / "model.safetensors").read_bytes() for name in ("straight", "cut"))
     assert one == two

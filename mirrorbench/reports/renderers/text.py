@@ -84,7 +84,7 @@ def verdict_lines(table: Table, show: Callable[[float], str] = number) -> list[t
     With rows changed without tuning, a long table: steps that gained nothing are one line, and one for each backbone is
     on its best rows.
     """
-    rows = {(row.spec, row.protocol): row for row in table.rows}
+    rows = {(row.spec, row.protocol): row for row in reversed(table.rows)}  # verdicts are on the first computation's
     heads = dict(zip([column.name for column in table.columns], table.heads(), strict=True))
 
     def pair(verdict: Verdict) -> tuple[str, str, str]:
@@ -127,7 +127,7 @@ def _said(verdict: Verdict, show: Callable[[float], str]) -> tuple[str, str]:
     sign = "+" if verdict.difference > 0 else ""
     interval = f" [{', '.join(map(show, verdict.interval))}]" if verdict.interval else ""
     p, corrected = (p_words(value, verdict.bound) for value in (verdict.p or 0.0, verdict.corrected))
-    rest = f", corrected {corrected}" if verdict.corrected != verdict.p else ""
+    rest = f", corrected {corrected.removeprefix('= ')}" if verdict.corrected != verdict.p else ""
     return f"{sign}{show(verdict.difference)}{interval}", f" (p {p}{rest})"
 
 

@@ -60,7 +60,7 @@ _WEIGHTS = 10**8
 
 INDEPENDENT = "Items are taken as independent where results do not say which of them share texts"
 
-Row = Hashable
+RowKey = Hashable
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,21 +125,21 @@ class Comparisons:
     """
 
     def __init__(
-        self, seeds: Mapping[tuple[Row, str], Sequence[ItemScores]], plugins: Plugins, resamples: int = RESAMPLES,
+        self, seeds: Mapping[tuple[RowKey, str], Sequence[ItemScores]], plugins: Plugins, resamples: int = RESAMPLES,
         seed: int = 0,
     ) -> None:  # fmt: skip
         self._seeds, self._plugins, self._resamples, self._seed = seeds, plugins, resamples, seed
-        self._drawn: dict[tuple[Row, str, int], FloatArray] = {}
+        self._drawn: dict[tuple[RowKey, str, int], FloatArray] = {}
 
-    def known(self, row: Row, tasks: Sequence[str]) -> bool:
+    def known(self, row: RowKey, tasks: Sequence[str]) -> bool:
         """Whether the row has items on all of the tasks."""
         return all(self._seeds.get((row, task)) for task in tasks)
 
-    def independent(self, rows: Sequence[Row], task: str) -> bool:
+    def independent(self, rows: Sequence[RowKey], task: str) -> bool:
         """Whether no result says what the items share, so that they are taken as independent."""
         return all(items.shared is None for row in rows for items in self._seeds.get((row, task), ()))
 
-    def interval(self, row: Row, tasks: Sequence[str]) -> Interval | None:
+    def interval(self, row: RowKey, tasks: Sequence[str]) -> Interval | None:
         """The interval of a row's mean over tasks, each resampled independently."""
         drawn = []
         for task in tasks:
@@ -150,7 +150,7 @@ class Comparisons:
         return percentile_interval(np.mean(drawn, axis=0))
 
     def compare(
-        self, row: Row, other: Row, tasks: Sequence[str], test: PairedTest = PairedTest.auto, resamples: int = 0
+        self, row: RowKey, other: RowKey, tasks: Sequence[str], test: PairedTest = PairedTest.auto, resamples: int = 0
     ) -> Comparison:
         """Compare the means of two rows over tasks, each of which is resampled and permuted independently.
 
@@ -175,7 +175,7 @@ class Comparisons:
             first, second, percentile_interval(drawn), made, p and p.value, p is not None and p.bound,
         )  # fmt: skip
 
-    def _pair(self, row: Row, other: Row, task: str) -> _Pair:
+    def _pair(self, row: RowKey, other: RowKey, task: str) -> _Pair:
         mine, theirs = self._seeds[row, task], self._seeds[other, task]
         first, second = common([mine, theirs])
         if not first[0].ids:
@@ -199,7 +199,7 @@ class Comparisons:
         found: FloatArray = np.mean([_INFLUENCES[kind](items.values, gold) for items in seeds], axis=0)
         return found
 
-    def _draw(self, row: Row, task: str, count: int) -> FloatArray:
+    def _draw(self, row: RowKey, task: str, count: int) -> FloatArray:
         """A row's resampled means: rows with the same items share resamples."""
         if (row, task, count) not in self._drawn:
             behind = {r: seeds for (r, t), seeds in self._seeds.items() if t == task and seeds}
@@ -219,7 +219,7 @@ class Comparisons:
     def _seed_of(self, task: str) -> Seed:
         return self._seed, crc32(task.encode())
 
-    def _difference(self, row: Row, other: Row, pair: _Pair, count: int) -> FloatArray:
+    def _difference(self, row: RowKey, other: RowKey, pair: _Pair, count: int) -> FloatArray:
         """The difference of two rows on the same resamples of their common items, as wide as these allow."""
         if len({items.ids for side in (row, other) for items in self._seeds[side, pair.task]}) == 1:
             drawn = self._draw(row, pair.task, count) - self._draw(other, pair.task, count)

@@ -211,7 +211,7 @@ def test_percent_one_digit_and_no_deviations() -> None:
     text = latex(replace(PLAIN, verdicts=(verdict,)), percent=True, deviations=False, label="x")
     assert r"BERT-CLS & 21.5 & 20.3 & 20.9 & $-$4.2 & 56.2 & 26.0 & -- & -- \\" in text
     assert r"BERT + Mirror & \textbf{67.0} & \underline{76.0}$^\dagger$ & \textbf{71.5} &" in text
-    assert "+35.6 [30.0, 40.0] on STS12 (p = .020)" in text
+    assert "+35.6 [30.0, 40.0] on STS12 (p = .010, corrected .020)" in text
     assert r"\label{x}" in text
     assert r"\pm" not in text.partition(r"\end{tabular}")[0]
     assert "S[table-format=3.1]" in latex(PLAIN, percent=True, siunitx=True)
