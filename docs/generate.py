@@ -76,12 +76,51 @@ def backbone_list() -> str:
     return "\n".join(lines) + "\n"
 
 
+def computations() -> str:
+    """Every version of the computation, and what happens to what earlier ones made."""
+    from mirrorbench.core.identity import COMPUTATION, COMPUTATIONS
+
+    lines = [
+        "# Computations",
+        "",
+        "A number that changes with the code raises the version of the computation, which is part of the identity of",
+        f"every result, tuned model and cached vector. Today's is {COMPUTATION}.",
+        "",
+        "| computation | what changed |",
+        "|---|---|",
+        *(f"| {number} | {change} |" for number, change in reversed(COMPUTATIONS.items())),
+        "",
+        "## Results of earlier ones",
+        "",
+        "Each result states its computation (`cell`, `computation`). In a file without it, it is recognised",
+        "by the identity, which only one computation gives; where a part of the identity stands in no file (an encoder",
+        "of each language has its own backbone, texts were held out), it counts as not stated, until a run that finds",
+        "it valid writes it there.",
+        "",
+        "- `mirrorbench run` uses what is of today's computation, and computes the rest; the earlier result is moved",
+        "  aside, and found again by the version that made it.",
+        "- `mirrorbench leaderboard` lists each computation in rows of its own, ranked apart, today's first; verdicts,",
+        "  intervals and ties are those of the first. A note names the results of the others, the version that made",
+        "  them, and the commands that compute them anew.",
+        "- `mirrorbench compare`, `paper` and `analyze curves` take the newest computation that has what they need,",
+        "  and name what they leave out. `mirrorbench mteb export` takes today's.",
+        "",
+        "## Caches of earlier ones",
+        "",
+        "Corpora hold for every computation. Tuned models and vectors of an earlier one are never read: `mirrorbench",
+        "cache list` names them, and `mirrorbench cache prune --earlier` removes them, with vectors that state no",
+        "computation and that no run of this version has read.",
+    ]
+    return "\n".join(lines) + "\n"
+
+
 def pages() -> Iterator[tuple[str, str]]:
     """Path below ``docs/`` and text of every page."""
     yield "commands.md", commands()
     yield "hooks.md", hooks()
     yield "papers.md", paper_list.page()
     yield "backbones.md", backbone_list()
+    yield "computations.md", computations()
     yield from measured_pages.pages().items()
     yield from task_pages.pages().items()
 

@@ -84,11 +84,12 @@ class Stored:
         self.kept = kept_values()
         self.values: dict[str, Value] = {}
         self.older: list[str] = []
-        self.scores: dict[tuple[str, str], dict[int, tuple[float, str]]] = {}
+        self.scores: dict[tuple[str, str], dict[str, dict[int, tuple[float, str]]]] = {}
         self.tuned: dict[tuple[str, str], float] = {}
         for root in (folder / "results", *sorted((folder / "tables").glob("*"))):
             for result in read_results(root) if root.is_dir() else ():
-                self._add(result.spec, result.task, result.seed, result.main_score, result.environment["git"][:9])
+                commit = result.environment["git"][:9]
+                self._add("", result.spec, result.task, result.seed, result.main_score, commit)
                 known = self.tuned.get((result.spec, result.task), math.inf)
                 self.tuned[result.spec, result.task] = min(known, result.seconds["train"])
         for path in sorted((HERE.parent / "leaderboards" / "rendered").glob("*.json")):
@@ -96,11 +97,12 @@ class Stored:
             for row in table.rows:
                 for column, score in zip(table.columns, row.scores, strict=True):
                     for seed, value in score.seeds if score and not column.average_of else ():
-                        self._add(row.spec, column.name, seed, value, f"leaderboards/rendered/{path.name}")
+                        self._add(path.name, row.spec, column.name, seed, value, f"leaderboards/rendered/{path.name}")
 
-    def _add(self, spec: str, task: str, seed: int, score: float | None, source: str) -> None:
+    def _add(self, place: str, spec: str, task: str, seed: int, score: float | None, source: str) -> None:
         if score is not None:
-            self.scores.setdefault((str(parse_spec(spec)), task), {}).setdefault(seed, (score, source))
+            places = self.scores.setdefault((str(parse_spec(spec)), task), {})
+            places.setdefault(place, {}).setdefault(seed, (score, source))
 
     def __call__(self, kind: str, *arguments: str) -> Value:
         """A value, measured if it is stored, else as it was kept."""
@@ -115,14 +117,17 @@ class Stored:
                 self.values[key] = {**self.kept[key], "from": []}
         return self.values[key]
 
-    def of(self, spec: str, tasks: str) -> tuple[list[float], set[str]]:
+    def of(self, spec: str, tasks: str, most_seeds: bool = False) -> tuple[list[float], set[str]]:
         """The means over the tasks of names and suites, seed by seed, and where they are from.
+
+        Of a task the scores are those of one place: of the commands' results, or of where the most seeds were run.
 
         Raises:
             LookupError: a task has no score.
         """
         names = expand_tasks(tasks.split(","), self.session.workspace.plugins)
-        stored = [self.scores[str(parse_spec(spec)), name] for name in names]
+        places = [list(self.scores[str(parse_spec(spec)), name].values()) for name in names]
+        stored = [max(one, key=len) if most_seeds else one[0] for one in places]
         seeds = sorted(set.intersection(*map(set, stored)))
         means = [statistics.fmean(scores[seed][0] for scores in stored) for seed in seeds]
         return means, {source for scores in stored for _, source in scores.values()}
@@ -134,12 +139,12 @@ class Stored:
 
     def mean(self, spec: str, tasks: str) -> Value:
         """The mean over seeds."""
-        means, sources = self.of(spec, tasks)
+        means, sources = self.of(spec, tasks, most_seeds=True)
         return valued(statistics.fmean(means), sources)
 
     def deviation(self, spec: str, tasks: str) -> Value:
         """The sample standard deviation over seeds."""
-        means, sources = self.of(spec, tasks)
+        means, sources = self.of(spec, tasks, most_seeds=True)
         if len(means) < 2:
             raise LookupError("a single seed")
         return valued(statistics.stdev(means), sources)

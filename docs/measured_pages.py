@@ -100,7 +100,8 @@ def writer(values: Values) -> jinja2.Environment:
         "change": lambda before, after, *task: f"{score(before, *task)} → {score(after, *task)}",
         "gained": lambda after, before, task: plain("mean", after, task) - plain("mean", before, task),
         **{kind: partial(tested, kind) for kind in TESTED},
-        "holds": lambda *gains: "holds" if min(gains) >= CLEAR else "does not hold", "CLEAR": CLEAR, "table": table,
+        "holds": lambda *gains: "holds" if min(gains) >= CLEAR else "does not hold",
+        "CLEAR": Number(CLEAR), "table": table,
     }  # fmt: skip
     return environment
 

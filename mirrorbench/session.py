@@ -119,7 +119,7 @@ class Session:
         plugins, store, outcome = self.workspace.plugins, self.workspace.results, self.workspace.execute(run.plan)
         table = build_table(outcome.results, plugins, run.tasks, run.plan.rows, outcome.failures, run.title)
         if len(run.plan.rows) > 1:
-            paths = {cell.id: store.path(cell) for cell in run.plan.cells}
+            paths = {cell.id: store.where(cell) for cell in run.plan.cells}
             table = judged(table, [Stored(result, paths[result.cell_id]) for result in outcome.results], plugins)
         return Leaderboard(table, outcome.results, outcome.failures, plugins)
 

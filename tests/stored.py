@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mirrorbench.core.identity import COMPUTATION
 from mirrorbench.core.specs import parse_spec
 from mirrorbench.reports.selection import Stored
 from mirrorbench.runs.results import Result, slug
@@ -19,7 +20,8 @@ Floats = NDArray[np.float64]
 
 def stored(
     spec: str, task: str, score: float | None, seed: int = 0, protocol: str = "paper", metric: str = "spearman", *,
-    corpus: str = "", corpus_size: int = 10, precision: str = "fp32", files: str = "", version: int = 1, **more: Any,
+    corpus: str = "", corpus_size: int = 10, precision: str = "fp32", files: str = "", version: int = 1,
+    computation: int | None = COMPUTATION, **more: Any,
 ) -> Result:  # fmt: skip
     """A result; ``files`` and ``version`` are those of the data, ``more`` are fields of ``Result``."""
     tuned = parse_spec(spec).method in ("mirror", "mirrorwic")
@@ -27,6 +29,7 @@ def stored(
         "spec": spec, "task": task, "seed": seed, "protocol": protocol, "level": "sentence", "method": "",
         "recipe": {"lr": 2e-5, "epochs": 1} if tuned else None, "precision": {"encoding": precision},
         "corpus": {"name": corpus, "sha256": f"hash of {corpus}", "n": corpus_size} if corpus else None,
+        "computation": computation,
     }  # fmt: skip
     fields = {
         "cell_id": f"{spec}/{task}/{seed}/{protocol}{files}", "encoder": {"weights": f"weights of {spec}"},

@@ -19,6 +19,7 @@ from mirrorbench.core.inputs import Encoder, PoolingEncoder, TextInput
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.shown import without_texts
 from mirrorbench.models.encoder import TransformerEncoder
+from mirrorbench.reports.comparable import newest, without_repeats
 from mirrorbench.reports.leaderboard import row_label
 from mirrorbench.runs.cells import Cell
 from mirrorbench.runs.results import Result, read_results
@@ -238,7 +239,7 @@ def curves(study: Study, results: Sequence[str | Path], x: str, tasks: Sequence[
     """Scores by a tuning hyper-parameter, from the results of a sweep."""
     plugins = study.workspace.plugins
     folders = [*map(Path, results)] or [study.workspace.results.root]
-    found = scores.curves_over(_results(folders, tasks, plugins), x)
+    found = scores.curves_over(_results(study, folders, tasks), x)
     if not found:
         raise UsageError(
             f"no encoder has results for two values of {x} here",
@@ -264,7 +265,7 @@ def frequency(study: Study, results: Sequence[str | Path]) -> Analysis:
     inputs = plugins.tasks[task].inputs(study.items)
     folders = [*map(Path, results)] or [study.workspace.results.root]
     there = results or folders[0].is_dir()  # the default folder may be missing: counting words needs no results
-    found = scores.curves_over(_results(folders, [task], plugins), "corpus", scores.bucket, least=1) if there else []
+    found = scores.curves_over(_results(study, folders, [task]), "corpus", scores.bucket, least=1) if there else []
     corpora = [(one.name, one.value.generate()) for one in plugins.corpora if scores.bounds(one.name)]
     rows = scores.count_words([item.text for item in inputs], corpora)
     if not found:
@@ -282,13 +283,17 @@ def frequency(study: Study, results: Sequence[str | Path]) -> Analysis:
     return Analysis(f"frequency-{task}", rows, document, draw, title=study.title)
 
 
-def _results(folders: Sequence[Path], tasks: Sequence[str], plugins: Plugins) -> list[Result]:
-    """The results in folders on some tasks (empty: all)."""
+def _results(study: Study, folders: Sequence[Path], tasks: Sequence[str]) -> list[Result]:
+    """The results of one computation in folders on some tasks (empty: all)."""
     for folder in folders:
         if not folder.is_dir():
             raise UsageError(f"there is no folder of results {folder}", "Make some: mirrorbench run")
-    names = expand_tasks(tasks, plugins)
-    return [one for folder in folders for one in read_results(folder) if not names or one.task in names]
+    names = expand_tasks(tasks, study.workspace.plugins)
+    read = [one for folder in folders for one in read_results(folder) if not names or one.task in names]
+    chosen, remarks = newest(without_repeats(read), f"mirrorbench leaderboard {' '.join(map(str, folders))} says how")
+    for remark in remarks:
+        study.workspace.reporter.note(remark)
+    return chosen
 
 
 def _labelled(found: Sequence[Series], plugins: Plugins) -> dict[str, Series]:

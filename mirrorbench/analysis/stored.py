@@ -77,13 +77,11 @@ def _measured(study: Study, cell: Cell, asked: AskedAnalysis) -> tuple[Result | 
     cell = replace(cell, task=asked.name, data=(*cell.data, *_identity(study, given)))
     store = study.workspace.results.analyses
     if stored := store.find(cell):
-        store.restore(cell)
-        return stored, True
+        return store.restore(cell, stored), True
     started = time.perf_counter()
     for values in analysed(study, asked.kind, given).values.values():
         result = _result(cell, values, asked.value, time.perf_counter() - started, study.workspace)
-        store.write(cell, result, Scores(result.metrics, [], np.empty(0), np.empty(0)))
-        return result, False
+        return store.write(cell, result, Scores(result.metrics, [], np.empty(0), np.empty(0))), False
     return None, False
 
 

@@ -26,10 +26,9 @@ from mirrorbench.core.specs import EncoderSpec, Specs, as_specs
 from mirrorbench.data.corpora import read_corpus
 from mirrorbench.models.pooling import Pooling
 from mirrorbench.reports.leaderboard import row_label
-from mirrorbench.reports.statistics.items import read_predictions
 from mirrorbench.runs.cells import Cell, Failure
 from mirrorbench.runs.plan import Plan, Request
-from mirrorbench.runs.results import Result, read_result
+from mirrorbench.runs.results import Result, read_predictions
 from mirrorbench.runs.rows import expand_tasks
 from mirrorbench.runs.workspace import Workspace
 
@@ -154,10 +153,8 @@ class Study:
         found = {}
         for result in outcome.results:
             cell = cells[result.spec]
-            path, aside = self.workspace.results.places(cell)
-            if not path.is_file() or read_result(path).cell_id != result.cell_id:  # a result of another identity
-                path = aside
-            found[self.label(cell.spec)] = result, scored(read_predictions(path), result.main_metric)
+            arrays = read_predictions(self.workspace.results.where(cell), result)
+            found[self.label(cell.spec)] = result, scored(arrays, result.main_metric)
         return found
 
 

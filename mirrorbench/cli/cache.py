@@ -31,17 +31,27 @@ def list_cache(as_json: Json = False) -> None:
     found = entries(cache)
     if as_json:
         print_json([
-            {"kind": e.kind, "key": e.key, "path": str(e.path), "bytes": e.size, "used": e.used, "what": e.what}
+            {"kind": e.kind, "key": e.key, "path": str(e.path), "bytes": e.size, "used": e.used, "what": e.what,
+             "earlier": e.earlier}
             for e in found
         ])  # fmt: skip
         return
     _print(found)
     say(f"{cache.root}: {len(found)} entries, {in_bytes(sum(entry.size for entry in found))}")
+    if earlier := [entry for entry in found if entry.earlier]:
+        size = in_bytes(sum(entry.size for entry in earlier))
+        say(
+            f"{len(earlier)} of them, {size}, are of earlier versions, and no run of this one has read them: "
+            "mirrorbench cache prune --earlier"
+        )
 
 
 @cache_app.command()
 def prune(
     older_than: _OlderThan = None,
+    earlier: Annotated[
+        bool, typer.Option("--earlier", help="What earlier versions made, and no run of this one has read.")
+    ] = False,
     everything: Annotated[bool, typer.Option("--all", help="Everything.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would go.")] = False,
 ) -> None:
@@ -51,7 +61,7 @@ def prune(
     """
     from mirrorbench.runs.cache import Cache, prunable, remove
 
-    chosen = prunable(Cache(), older_than, everything)
+    chosen = prunable(Cache(), older_than, everything, earlier)
     _print(chosen)
     if not dry_run:
         for entry in chosen:
@@ -81,7 +91,13 @@ def _print(found: Sequence[CacheEntry]) -> None:
     from datetime import datetime
 
     rows = [
-        (e.kind, e.key[:12], in_bytes(e.size), datetime.fromtimestamp(e.used).strftime("%Y-%m-%d %H:%M"), e.what)
+        (
+            e.kind,
+            e.key[:12],
+            in_bytes(e.size),
+            datetime.fromtimestamp(e.used).strftime("%Y-%m-%d %H:%M"),
+            f"{e.what}{', of an earlier version' if e.earlier else ''}",
+        )
         for e in found
     ]
     if rows:

@@ -247,7 +247,10 @@ class Display(Reporter):
             return
         if self.quiet:
             return
+        from mirrorbench.reports.leaderboard import kept_models
+
         again = f", {self.cached} of them from earlier runs" if self.cached else ""
+        again += kept_models(outcome.results)
         written = (root / "leaderboard.md").is_file()  # mirrorbench paper writes none
         tables = "; the table of all that is there: leaderboard.md, leaderboard.tex" if written else ""
         count = f"{len(outcome.results)} result{'s' if len(outcome.results) > 1 else ''}"

@@ -22,7 +22,7 @@ from mirrorbench.cli.display import (
     tasks_option,
 )
 from mirrorbench.cli.lacking import summary
-from mirrorbench.core.errors import DataFormatError, MirrorbenchError, UsageError
+from mirrorbench.core.errors import DataFormatError, MirrorbenchError, StorageError, UsageError
 from mirrorbench.core.specs import split_names
 
 if TYPE_CHECKING:
@@ -126,8 +126,11 @@ def run(
     if board.results:
         display.print_table(board.table)
         stored = _all_stored(session, board, folder)
-        for suffix, format_ in ((".md", "markdown"), (".tex", "latex")):
-            display.print_or_write(stored.render(format_), folder / f"leaderboard{suffix}")
+        try:
+            for suffix, format_ in ((".md", "markdown"), (".tex", "latex")):
+                display.print_or_write(stored.render(format_), folder / f"leaderboard{suffix}")
+        except StorageError as error:  # what was asked for is done: the cells are stored, and their table is printed
+            typer.echo(f"leaderboard.md and leaderboard.tex are not renewed: {error.message}", err=True)
     reporter.finish(board, folder)
     raise typer.Exit(1 if board.failures else 0)
 
@@ -182,7 +185,8 @@ def _print_plan(plan: Plan, space: Workspace, offline: bool, memory: float | Non
 
 
 def _estimate(waiting: list[list[Cell]], store: ResultStore) -> str:
-    from mirrorbench.runs.results import estimate, in_words, read_result, result_files
+    from mirrorbench.runs.estimates import estimate, in_words
+    from mirrorbench.runs.results import read_result, result_files
 
     done = []
     for path in result_files(store.root):

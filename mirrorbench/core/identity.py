@@ -10,7 +10,18 @@ import hashlib
 import json
 from typing import Any
 
-COMPUTATION = 5
+COMPUTATIONS = {
+    1: "The first one.",
+    2: "On a CPU the vector of a text no longer depends on the texts beside it in a batch.",
+    3: "On a CPU dropout draws other masks, so every tuned model changes; the search orders equal similarities by "
+    "index; words in context are read at the released lengths.",
+    4: "Texts are tuned on without padding, and the optimiser skips rows of the embeddings that a step did not touch: "
+    "every tuned model changes.",
+    5: "Similarities are rounded to 10 decimals before they are ranked or compared, so that equal texts tie; crowding "
+    "for CSLS is computed in float64; a batch on a CPU has at least 256 tokens.",
+}
+"""Each version of the computation, and what it changed; ``docs/computations.md`` is made from it."""
+COMPUTATION = max(COMPUTATIONS)
 """Version of the computation; raised when tuning, encoding or scoring change their numbers."""
 
 

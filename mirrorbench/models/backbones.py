@@ -5,10 +5,9 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import cache
@@ -18,6 +17,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import msgspec
+
+from mirrorbench.core import checksums
 from mirrorbench.core.errors import Lack, ModelUnavailableError, UnknownNameError
 from mirrorbench.core.specs import EncoderSpec, Value, parse_params
 from mirrorbench.models.directories import check_format, check_readable, json_object, modules
@@ -27,6 +29,12 @@ DESCRIPTION = "mirrorbench.json"
 """File in each model directory that mirrorbench wrote; says how the model was made."""
 ADAPTER = "adapter_config.json"
 """File in the directory of an adapter, which names its backbone."""
+
+
+class _Described(msgspec.Struct):
+    """The part of such a file that is read here."""
+
+    readout: dict[str, Value] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,8 +167,8 @@ def own_pooling(spec: EncoderSpec) -> dict[str, Value]:
     if not path.is_file():
         return {}
     try:
-        return dict(json.loads(path.read_text(encoding="utf-8")).get("readout", {}))
-    except (ValueError, TypeError, AttributeError, OSError) as error:
+        return msgspec.json.decode(path.read_bytes(), type=_Described).readout
+    except (msgspec.DecodeError, ValueError, RecursionError, OSError) as error:
         raise ModelUnavailableError(f"{path} cannot be read: {error}", "Tune the encoder again.") from error
 
 
@@ -305,34 +313,29 @@ def _from_hub(hub_id: str, revision: str, offline: bool) -> Path:
             f"{terms if gated else ''}Use a local copy:        --encoder ./path/to/model\n"
             "point at another cache:  HF_HOME=/path/to/hf\n"
             "or the embedded model:   --encoder tiny",
-            (Lack("models", hub_id, (urlsplit(ENDPOINT).netloc,) if unanswered else ()),),
+            (Lack("models", hub_id, (urlsplit(ENDPOINT).netloc.rpartition("@")[2],) if unanswered else ()),),
         ) from error
     raise ModelUnavailableError(f"the model {hub_id} has no weights that this program opens")
 
 
-def file_hash(named: Iterable[tuple[str, Path]]) -> str:
-    """SHA-256 of names and contents of files."""
-    digest = hashlib.sha256()
-    for name, file in named:
-        digest.update(name.encode())
-        try:
-            with file.open("rb") as stream:
-                digest.update(hashlib.file_digest(stream, "sha256").digest())
-        except OSError as error:
-            raise ModelUnavailableError(f"{file} cannot be read: {error.strerror}") from error
-    return digest.hexdigest()
-
-
-@cache
 def fingerprint(path: Path) -> str:
     """SHA-256 of a model directory's configuration, tokenizer and weights: changes whenever its vectors could."""
+    return checksums.content(_files(path))
+
+
+def _files(path: Path) -> list[tuple[str, Path]]:
     # All small files count, though some (training arguments) do not change vectors: tokenizer files cannot be told
     # apart by name.
     patterns = (*_SMALL_FILES, *_WEIGHTS, *_PICKLED_WEIGHTS)
     found = {(file.name, file) for pattern in patterns for file in path.glob(pattern)}
     if (base := base_folder(path)) != path:
         found |= {(f"backbone/{file.name}", file) for pattern in patterns for file in base.glob(pattern)}
-    return file_hash(sorted(found))
+    return sorted(found)
+
+
+def unchanged(path: Path, expected: str) -> AbstractContextManager[None]:
+    """Inside, a model directory is opened whose fingerprint must be ``expected``, before and after."""
+    return checksums.unchanged(lambda: _files(path), expected, str(path))
 
 
 def configuration(path: Path) -> dict[str, Any]:

@@ -5,10 +5,9 @@ A row that lacks one of the scores of an average has no average.
 
 from __future__ import annotations
 
-import json
 import statistics
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import PurePath
@@ -20,6 +19,7 @@ from mirrorbench.data.cardfile import builtin_suites
 from mirrorbench.models.backbones import BACKBONES
 from mirrorbench.models.backbones import label as backbone_label
 from mirrorbench.models.transformations import post_keys, split_post
+from mirrorbench.reports.comparable import by_computation, maker, name_of
 from mirrorbench.reports.renderers import notebook
 from mirrorbench.reports.renderers.text import metric_words
 from mirrorbench.reports.table import AVERAGE, Column, Note, Part, Row, Score, Table
@@ -42,33 +42,24 @@ def build_table(
 ) -> Table:  # fmt: skip
     """A table of main scores: ``tasks`` are columns, ``rows`` encoders; by default all in the results.
 
-    An encoder has a row for each protocol. Baselines of the tasks follow; failures become notes.
+    An encoder has a row for each protocol, and for each computation where there are several. Baselines of the tasks
+    follow; failures become notes.
     """
     results = list(results)
-    by_cell: dict[tuple[str, str, str], dict[int, Result]] = {}
-    for result in results:
-        by_cell.setdefault((result.spec, result.protocol, result.task), {})[result.seed] = result
     names = list(tasks) or in_column_order({result.task for result in results}, plugins)
     columns = _with_averages([_column(name, plugins, results) for name in names])
-    protocols = list(dict.fromkeys(result.protocol for result in results)) or [""]
-    there = dict.fromkeys((r.spec, r.protocol) for r in results)
-    some = {spec for spec, _ in there}  # no empty row where only another protocol has results
-    specs = [(row, p) for row in rows for p in protocols if (str(row), p) in there or str(row) not in some]
-    specs = specs or [(parse_spec(s), p) for s, p in there]
     # Rows with the same label (``./a/model`` and ``./b/model``) are labelled by their specs.
-    labels = {spec: row_label(spec, plugins) for spec, _ in specs}
+    labels = {spec: row_label(spec, plugins) for spec in dict.fromkeys([*rows, *(parse_spec(r.spec) for r in results)])}
     alike = Counter(labels.values())
     labels = {spec: label if alike[label] == 1 else str(spec) for spec, label in labels.items()}
-    table_rows = []
-    for spec, protocol in specs:
-        cells = {name: by_cell.get((str(spec), protocol, name), {}) for name in names}
-        scores = tuple(mean_over_seeds([cells[name] for name in c.average_of or (c.name,)]) for c in columns)
-        label = labels[spec] + (f" [{protocol}]" if len(protocols) > 1 else "")
-        found = [result.encoder for cell in cells.values() for result in cell.values()]
-        size, dimensions = (next((e[n] for e in found if e.get(n)), None) for n in ("parameters", "dimensions"))
-        row = Row(label, str(spec), scores, spec.backbone, spec.method, protocol)
-        table_rows.append(replace(row, parameters=size, dimensions=dimensions))
-    table_rows += _baselines(columns, results, plugins)
+    groups, table_rows = by_computation(results) or {None: []}, list[Row]()
+    protocols = list(dict.fromkeys(result.protocol for result in results)) or [""]
+    there = {result.spec for result in results}
+    for computation, own in groups.items():
+        part = f"computation {computation or 'not stated'}" if len(groups) > 1 else ""
+        absent = [row for row in rows if str(row) not in there and not table_rows]
+        made = [*_rows(own, rows, absent, protocols, columns, labels), *_baselines(columns, own, plugins)]
+        table_rows += [replace(row, label=f"{row.label} [{part}]", part=part) if part else row for row in made]
     shown = [i for i, c in enumerate(columns) if not c.average_of or any(row.scores[i] for row in table_rows)]
     table_rows = [replace(row, scores=tuple(row.scores[i] for i in shown)) for row in table_rows]
     missing: dict[tuple[str, str], dict[EncoderSpec, str]] = {}  # one line for all rows and seeds with the same failure
@@ -81,6 +72,28 @@ def build_table(
         notes.append(Note("", (Part(text, (task,), tuple(map(str, failed))),), end=""))
     parted = tuple(note for note in notes if isinstance(note, Note))
     return Table(title, tuple(columns[i] for i in shown), tuple(table_rows), tuple(map(str, notes)), parted=parted)
+
+
+def _rows(
+    results: Sequence[Result], rows: Sequence[EncoderSpec], absent: Sequence[EncoderSpec], protocols: Sequence[str],
+    columns: Sequence[Column], labels: Mapping[EncoderSpec, str],
+) -> list[Row]:  # fmt: skip
+    """The rows of one computation, by encoder and protocol; ``absent`` ones are empty."""
+    by_cell: dict[tuple[str, str, str], dict[int, Result]] = {}
+    for result in results:
+        by_cell.setdefault((result.spec, result.protocol, result.task), {})[result.seed] = result
+    there = dict.fromkeys((r.spec, r.protocol) for r in results)
+    specs = [(row, p) for row in rows for p in protocols if (str(row), p) in there or row in absent]
+    made = []
+    for spec, protocol in specs or [(parse_spec(s), p) for s, p in there]:
+        cells = {c.name: by_cell.get((str(spec), protocol, c.name), {}) for c in columns if not c.average_of}
+        scores = tuple(mean_over_seeds([cells[name] for name in c.average_of or (c.name,)]) for c in columns)
+        label = labels[spec] + (f" [{protocol}]" if len(protocols) > 1 else "")
+        found = [result.encoder for cell in cells.values() for result in cell.values()]
+        size, dimensions = (next((e[n] for e in found if e.get(n)), None) for n in ("parameters", "dimensions"))
+        row = Row(label, str(spec), scores, spec.backbone, spec.method, protocol)
+        made.append(replace(row, parameters=size, dimensions=dimensions))
+    return made
 
 
 def mean_over_seeds(cells: Sequence[Mapping[int, Result]], metric: str = "") -> Score | None:
@@ -299,9 +312,9 @@ def _settings(results: Sequence[Result]) -> list[Part]:
     names = {str(r.cell["precision"]["tuning"]) for r in tuned}
     if names - evaluated:
         parts.append(_part(f"tuned in {' and '.join(sorted(names))}", tuned))
-    of_cells: dict[tuple[str, str, str], list[Result]] = {}
+    of_cells: dict[tuple[str | int | None, ...], list[Result]] = {}
     for result in results:
-        of_cells.setdefault(_name(result)[:3], []).append(result)
+        of_cells.setdefault(name_of(result)[:-1], []).append(result)
     several = [found for found in of_cells.values() if len({r.seed for r in found}) > 1]
     if seeds := sorted({len({r.seed for r in found}) for found in several}):
         text = f"± sample standard deviation over {' or '.join(map(str, seeds))} seeds"
@@ -325,70 +338,15 @@ def _environment_note(made: Sequence[Result]) -> list[str]:
     """One line: number of results, dates, versions and devices."""
     if not made:
         return []
-    tools = set()
-    for result in made:
-        commit, *dirty = str(result.environment.get("git") or "").split("-")
-        git = f" ({'-'.join([commit[:9], *dirty])})" if commit else ""
-        torch = result.environment.get("packages", {}).get("torch", "unknown")
-        tools.add(f"mirrorbench {result.environment['mirrorbench']}{git}, torch {torch}")
+    tools = {f"{maker(r)}, torch {r.environment.get('packages', {}).get('torch', 'unknown')}" for r in made}
     devices = {str(r.environment.get("device", "unknown")) for r in made}
     days = sorted({r.created[:10] for r in made})
     when = days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"
     count = f"{len(made)} results" if len(made) > 1 else "1 result"
-    return [f"{count} of {when}: {'; '.join(sorted(tools))}; {', '.join(sorted(devices))}."]
+    return [f"{count} of {when}{kept_models(made)}: {'; '.join(sorted(tools))}; {', '.join(sorted(devices))}."]
 
 
-def without_repeats(results: Iterable[Result]) -> list[Result]:
-    """The latest result for each spec, protocol, task and seed; ``mixtures`` names those that differ."""
-    latest: dict[tuple[str, str, str, int], Result] = {}
-    for result in results:
-        name = _name(result)
-        if name not in latest or latest[name].created < result.created:
-            latest[name] = result
-    return list(latest.values())
-
-
-def mixtures(results: Iterable[Result], plugins: Plugins) -> list[str]:
-    """Why results cannot be compared in one table, one line for each reason.
-
-    Reasons: several protocols, precisions of evaluation, versions of a task's data, or models behind one spec; and
-    different experiments (recipe, corpus, precision ...) under one name or as seeds of one score.
-    """
-
-    def model(result: Result) -> tuple[str, str]:
-        # A name such as "bert" is a different model in each language.
-        task = result.task
-        return result.spec, ", ".join(plugins.tasks[task].languages) if task in plugins.tasks else task
-
-    results = list(results)
-    protocols = sorted({result.protocol for result in results})
-    precisions = sorted({result.evaluated_in for result in results})
-    data = _ambiguous(results, lambda r: r.task, lambda r: json.dumps(r.data, sort_keys=True))
-    models = _ambiguous(results, model, lambda r: str(r.encoder.get("weights", "")))
-    rest = [result for result in results if result.task not in data and model(result) not in models]
-    experiments = _ambiguous(rest, _name, lambda r: r.cell_id)
-    told = {name[:3] for name in experiments}
-    seeds = _ambiguous((r for r in rest if _name(r)[:3] not in told), lambda r: _name(r)[:3], lambda r: r.experiment)
-    what = "different experiments (recipe, corpus or precision)"
-    return [
-        *([f"protocols {' and '.join(protocols)}"] if len(protocols) > 1 else []),
-        *([f"evaluated in {' and '.join(precisions)}"] if len(precisions) > 1 else []),
-        *(f"{task}: {n} different versions of its data" for task, n in data.items()),
-        *(f"{spec}: {n} different models ({languages})" for (spec, languages), n in models.items()),
-        *(f"{spec} on {task}, seed {seed}: {n} {what}" for (spec, _, task, seed), n in experiments.items()),
-        *(f"{spec} on {task}: its seeds are of {n} {what}" for (spec, _, task), n in seeds.items()),
-    ]
-
-
-def _name(result: Result) -> tuple[str, str, str, int]:
-    return (result.spec, result.protocol, result.task, result.seed)
-
-
-def _ambiguous(
-    results: Iterable[Result], key: Callable[[Result], Any], value: Callable[[Result], str]
-) -> dict[Any, int]:
-    """Keys with more than one value, and how many values each has."""
-    values: dict[Any, set[str]] = {}
-    for result in results:
-        values.setdefault(key(result), set()).add(value(result))
-    return {name: len(found) for name, found in values.items() if len(found) > 1}
+def kept_models(results: Sequence[Result]) -> str:
+    """What a line that counts results adds where some tuned models were not tuned for them; empty where all were."""
+    kept = sum(result.by_kept_model for result in results)
+    return f", {'' if kept == len(results) else f'{kept} by a '}tuned model from cache" if kept else ""

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mirrorbench.core.errors import DataFormatError, MirrorbenchError, UsageError, unknown_name
+from mirrorbench.core.identity import COMPUTATION
 from mirrorbench.core.specs import EncoderSpec, parse_spec
+from mirrorbench.data.corpora import default_corpus
 from mirrorbench.models.transformations import split_post
-from mirrorbench.reports.leaderboard import Leaderboard, build_table, in_column_order, mixtures, without_repeats
+from mirrorbench.reports.comparable import by_computation, mixtures, origin, without_repeats
+from mirrorbench.reports.leaderboard import Leaderboard, build_table, in_column_order
+from mirrorbench.reports.renderers.sources import run_command
 from mirrorbench.reports.table import Table, read_table
-from mirrorbench.runs.results import Result, read_result, result_files
+from mirrorbench.runs.results import Result, read_predictions, read_result, result_files
 from mirrorbench.runs.rows import place_of_row, resolve_recipe
 from mirrorbench.training.recipes import RECIPE_KEYS
 
@@ -34,9 +38,9 @@ class Stored:
 
     def items(self, plugins: Plugins) -> ItemScores | None:
         """The items of the main score; ``None`` where predictions do not reproduce it."""
-        from mirrorbench.reports.statistics.items import item_scores, read_predictions
+        from mirrorbench.reports.statistics.items import item_scores
 
-        return item_scores(self.result, read_predictions(self.path), plugins)
+        return item_scores(self.result, read_predictions(self.path, self.result), plugins)
 
 
 def read_stored(folders: Sequence[Path]) -> list[Stored]:
@@ -161,17 +165,23 @@ def judged(
     table: Table, stored: Sequence[Stored], plugins: Plugins, intervals: bool = False, ties: bool = False,
     items: Mapping[str, ItemScores] | None = None,
 ) -> Table:  # fmt: skip
-    """A table of stored results with verdicts, intervals and ties; ``items`` by cell, where they are read already."""
+    """A table of stored results with verdicts, intervals and ties; ``items`` by cell, where they are read already.
+
+    Rows of earlier computations are listed as they are, below the others.
+    """
     from mirrorbench.reports.statistics.marker import Marker
     from mirrorbench.reports.statistics.steps import find_steps, with_verdicts
 
+    earlier = [row for row in table.rows if row.part != table.rows[0].part]
+    table = replace(table, rows=tuple(row for row in table.rows if row not in earlier))
     steps = find_steps(table, [entry.result for entry in stored])
     if items is None:
         used = {row for step in steps for row in (step.row, step.over)}
         cells = {c for r, row in enumerate(table.rows) if r in used for s in row.scores if s for c in s.cell_ids}
         items = _read_items([e for e in stored if intervals or ties or e.result.cell_id in cells], plugins)
     marker = Marker(table, items, plugins)
-    return with_verdicts(marker.mark(intervals, ties), steps, marker)
+    marked = with_verdicts(marker.mark(intervals, ties), steps, marker)
+    return replace(marked, rows=(*marked.rows, *earlier))
 
 
 def _read_items(stored: Sequence[Stored], plugins: Plugins) -> dict[str, ItemScores]:
@@ -214,7 +224,45 @@ def select(
         )
     paths = {entry.result.cell_id: entry.path for entry in reversed(stored)}
     notes = [f"Mixed, not comparable: {reason}. The newest of each seed counts." for reason in mixed]
-    return [Stored(result, paths[result.cell_id]) for result in without_repeats(kept)], rows, notes
+    chosen = [Stored(result, paths[result.cell_id]) for result in without_repeats(kept)]
+    return chosen, rows, [*_of_other_computations(chosen, folders, plugins), *notes]
+
+
+def _of_other_computations(stored: Sequence[Stored], folders: Sequence[Path], plugins: Plugins) -> Iterator[str]:
+    """For each computation that is not today's, whose results those are, and the commands that compute them anew."""
+    path_of = {entry.result.cell_id: entry.path for entry in stored}
+    for computation, results in by_computation(entry.result for entry in stored).items():
+        if computation == COMPUTATION:
+            continue
+        runs: dict[tuple[str, ...], dict[str, dict[str, None]]] = {}  # tasks by encoder, for protocol and options
+        for result in results:
+            folder = next(one for one in folders if path_of[result.cell_id].is_relative_to(one))
+            options = (result.protocol, *_corpus_option(result, plugins))
+            if result.limit:
+                folder, options = folder.parent, (*options, "--limit", str(result.limit))
+            options += () if folder == Path("results") else ("-o", str(folder))
+            runs.setdefault(options, {}).setdefault(result.spec, {})[result.task] = None
+        commands = []
+        for (protocol, *rest), tasks_of in runs.items():
+            for tasks in dict.fromkeys(map(tuple, tasks_of.values())):
+                specs = [spec for spec, own in tasks_of.items() if tuple(own) == tasks]
+                seeds = 1 + max(result.seed for result in results if result.spec in specs)
+                commands.append(run_command(specs, ",".join(tasks), seeds, protocol, *rest))
+        yield f"{origin(results)}. Compute them anew: {'; '.join(commands)}"
+
+
+def _corpus_option(result: Result, plugins: Plugins) -> tuple[str, ...]:
+    """The option that names the corpus of a result, where that is not the one of its spec or task."""
+    spec, corpus, level = parse_spec(result.spec), (result.cell.get("corpus") or {}).get("name", ""), ""
+    if not corpus or spec.get("corpus") or result.task not in plugins.tasks:
+        return ()
+    task = plugins.tasks[result.task]
+    if spec.method in plugins.methods:
+        level = plugins.methods[spec.method].levels.get(task.level, task.level)
+    with suppress(UsageError):  # a language without a corpus of its own
+        if corpus == (task.corpus or default_corpus(level, task.languages, result.protocol)):
+            return ()
+    return ("--corpus", corpus)
 
 
 def _encoders_in_order(results: Sequence[Result], tasks: Sequence[str], plugins: Plugins) -> list[EncoderSpec]:

@@ -83,7 +83,8 @@ class Row:
         backbone: as the spec names it.
         method: the spec's method, such as ``base`` or ``mirror``; empty for an encoder system.
         protocol: the evaluation protocol.
-        part: ``published``, ``measured`` or ``difference`` in a paper's table, each ranked separately; otherwise empty.
+        part: ``published``, ``measured`` or ``difference`` in a paper's table; of a leaderboard of several computations
+            the one that made it; otherwise empty. Each is ranked separately.
         parameters: of the encoder; ``None`` where unknown.
         dimensions: of its vectors; ``None`` where unknown.
     """
@@ -232,7 +233,7 @@ class Table:
         return [(suite, len(list(columns))) for suite, columns in groupby(self.columns, lambda c: c.suite)]
 
     def sorted_by(self, column: str) -> Table:
-        """The rows by their scores in a column, best first; without a score, and baselines, last.
+        """The rows of each part by their scores in a column, best first; without a score, and baselines, last.
 
         Raises:
             UnknownNameError: no such column.
@@ -241,9 +242,11 @@ class Table:
         if column not in names:
             raise unknown_name("column", column, names)
 
-        def place(row: Row) -> tuple[bool, bool, float]:
+        parts = list(dict.fromkeys(row.part for row in self.rows))
+
+        def place(row: Row) -> tuple[int, bool, bool, float]:
             score = row.scores[names.index(column)]
-            return not row.spec, score is None, -score.mean if score else 0.0
+            return parts.index(row.part), not row.spec, score is None, -score.mean if score else 0.0
 
         return replace(self, rows=tuple(sorted(self.rows, key=place)))
 
@@ -260,7 +263,7 @@ class Table:
 
     def labels(self) -> list[list[str]]:
         """The cells before the scores, of the heading and of each row: a label and, where rows have parts, the part."""
-        parts = any(row.part not in ("", "published") for row in self.rows)
+        parts = self.kind != "leaderboard" and any(row.part not in ("", "published") for row in self.rows)
         return [[self.corner, ""][: 1 + parts], *([row.label, row.part][: 1 + parts] for row in self.rows)]
 
     def blocks(self) -> list[int]:
@@ -268,14 +271,14 @@ class Table:
         if self.kind != "leaderboard":
             starts = [i for i, row in enumerate(self.rows) if row.part in ("", "published") and i]
             return starts if len(self.labels()[0]) > 1 else []
-        names = [row.backbone for row in self.rows]
+        names = [(row.part, row.backbone) for row in self.rows]
         starts = [i for i in range(1, len(names)) if names[i] != names[i - 1]]
         together = len(starts) + 1 == len(set(names))  # not so where rows are sorted by a score
         return starts if together and len(starts) + 1 < len(names) else []
 
 
 _ROW = ("spec", "backbone", "method", "protocol")
-_SIZES = ("parameters", "dimensions")
+_KNOWN = ("part", "parameters", "dimensions")
 
 
 def to_object(table: Table) -> dict[str, Any]:
@@ -285,8 +288,8 @@ def to_object(table: Table) -> dict[str, Any]:
         scores = [score and {k: v for k, v in asdict(score).items() if k != "text"} for score in row.scores]
         texts = {"encoder": row.label, **{name: getattr(row, name) for name in _ROW}}
         by_column = dict(zip([column.name for column in table.columns], scores, strict=True))
-        sizes = {name: value for name in _SIZES if (value := getattr(row, name)) is not None}
-        rows.append({**texts, **sizes, "scores": by_column})
+        known = {name: value for name in _KNOWN if (value := getattr(row, name)) not in (None, "")}
+        rows.append({**texts, **known, "scores": by_column})
     columns = [asdict(column) for column in table.columns]
     verdicts = [asdict(verdict) for verdict in table.verdicts]
     return {
@@ -308,8 +311,8 @@ def read_table(path: Path) -> Table:
         for row in data["rows"]:
             scores = msgspec.convert([row["scores"][c.name] for c in columns], tuple[Score | None, ...])
             spec, backbone, method, protocol = (str(row[name]) for name in _ROW)
-            one = Row(str(row["encoder"]), spec, scores, backbone, method, protocol)
-            parameters, dimensions = (msgspec.convert(row.get(name), int | None) for name in _SIZES)  # once unknown
+            one = Row(str(row["encoder"]), spec, scores, backbone, method, protocol, str(row.get("part", "")))
+            parameters, dimensions = (msgspec.convert(row.get(name), int | None) for name in _KNOWN[1:])  # once unknown
             rows.append(replace(one, parameters=parameters, dimensions=dimensions))
         verdicts = msgspec.convert(data.get("verdicts", ()), tuple[Verdict, ...])  # earlier versions wrote none
         parted = msgspec.convert(data.get("parted", ()), tuple[Note, ...])

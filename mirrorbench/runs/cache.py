@@ -1,7 +1,7 @@
 """The cache of tuned models, embeddings, corpora and transformations, addressed by content, and its maintenance.
 
 Every entry has a checksum that a process verifies at first use; a damaged entry is made again, with a warning. All
-entries can be made again.
+entries can be made again. Word vectors and the checksums of their files are kept by ``core.checksums``.
 
 Environment:
     MIRRORBENCH_CACHE: the folder; by default the user's cache directory of the platform.
@@ -28,19 +28,10 @@ from zipfile import BadZipFile
 import numpy as np
 from numpy.typing import NDArray
 
-from mirrorbench.core.files import (
-    TEMPORARY,
-    Leases,
-    again_if_swept,
-    building,
-    cache_root,
-    damaged_files,
-    sync_folder,
-    sync_tree,
-    unwritable,
-    write_checksums,
-    writing,
-)
+from mirrorbench.core.checksums import ABOUT, CHECKSUMS, damaged_files, noted, store_folder
+from mirrorbench.core.errors import StorageError
+from mirrorbench.core.files import TEMPORARY, Leases, cache_root, unwritable, writing
+from mirrorbench.core.identity import COMPUTATION
 from mirrorbench.core.inputs import Array, TextInput
 from mirrorbench.data.corpora import corpus_checksum
 from mirrorbench.models.transformations import Affine
@@ -52,6 +43,8 @@ if TYPE_CHECKING:
 KEY_BYTES = 16
 SHARD = re.compile(r"[0-9a-f]{64}")
 """The name of a shard of vectors."""
+STATEMENT = "computation.txt"
+"""File in a folder of vectors that states the computation by which they are found."""
 LEFTOVER_AGE = 86_400.0
 """Seconds after which a temporary file counts as abandoned."""
 _logger = logging.getLogger(__name__)
@@ -63,41 +56,27 @@ class Cache:
     def __init__(self, root: Path | None = None) -> None:
         self.root = cache_root() if root is None else root
         self.leases = Leases(self.root / "leases")
-        self._intact: set[str] = set()  # keys of models whose checksums have been verified
 
     def model(self, key: str) -> Path | None:
         """The directory of a tuned model, if it is complete and undamaged."""
         path = self.root / "models" / key
         if not path.is_dir():
             return None
-        if key not in self._intact:
-            if wrong := damaged_files(path):
-                _logger.warning("The tuned model %s is damaged (%s); it is tuned again.", path, wrong)
-                return None
-            self._intact.add(key)
+        if wrong := damaged_files(path):
+            _logger.warning("The tuned model %s is damaged (%s); it is tuned again.", path, wrong)
+            return None
         return path
 
     def save_model(self, key: str, transformer: Transformer, description: dict[str, Any]) -> Path:
         """Store a tuned model in the format of transformers, with ``description`` as ``mirrorbench.json``."""
-        return again_if_swept(lambda: self._write_model(key, transformer, description))
 
-    def _write_model(self, key: str, transformer: Transformer, description: dict[str, Any]) -> Path:
-        target = self.root / "models" / key
-        problem, another = f"the tuned model cannot be written to {target.parent}", "set MIRRORBENCH_CACHE=FOLDER"
-        with building(target, f"{TEMPORARY}{key}-", problem, another) as folder:
+        def write(folder: Path) -> None:
             transformer.save(folder)
             transformer.check_saved(folder)
             text = json.dumps(description, indent=2, ensure_ascii=False)
             (folder / "mirrorbench.json").write_text(text, encoding="utf-8")
-            write_checksums(folder)
-            sync_tree(folder)
-            if self.model(key):  # another process has stored the same model, which may be in use
-                return target
-            shutil.rmtree(target, ignore_errors=True)  # an incomplete or damaged model
-            os.replace(folder, target)
-            sync_folder(target.parent)
-        self._intact.add(key)
-        return target
+
+        return store_folder(self.root / "models" / key, write, "the tuned model")
 
     def sweep_model(self, key: str) -> None:
         """Remove what a killed process left of a model; the caller must hold its lease."""
@@ -179,6 +158,13 @@ class EmbeddingCache:
             else:
                 self._unchecked[len(self._shards)] = name
                 self._add(keys, vectors)
+        if self._shards:  # perhaps of a version that stated nothing
+            self._state()
+
+    def _state(self) -> None:
+        if not (self.folder / STATEMENT).is_file():
+            with suppress(StorageError), writing(self.folder / STATEMENT, flush=False) as sink:
+                sink.write(str(COMPUTATION).encode())
 
     def _add(self, keys: NDArray[np.uint8], vectors: Array) -> None:
         data, shard = keys.tobytes(), len(self._shards)
@@ -208,6 +194,7 @@ class EmbeddingCache:
         for suffix, array in ((".npy", vectors), (".keys.npy", keys)):
             with writing(self.folder / f"{name}{suffix}", self.folder.parent, flush=False) as sink:
                 np.save(sink, array)
+        self._state()
         self._add(keys, vectors)
 
     def get(self, inputs: Sequence[TextInput]) -> Array:
@@ -245,8 +232,9 @@ class CacheEntry:
     """An entry of the cache."""
 
     kind: str
-    """``models``, ``checkpoints``, ``embeddings``, ``corpora``, ``transformations``, or ``leftovers`` of killed
-    processes."""
+    """``models``, ``checkpoints`` of tunings, ``embeddings``, ``vectors`` of words and tokens, ``corpora``,
+    ``transformations``, ``checksums`` of files of word vectors, or ``leftovers`` of killed processes and earlier
+    versions."""
     key: str
     path: Path
     size: int
@@ -255,10 +243,12 @@ class CacheEntry:
     """Time of the last write or, where the file system records it, the last read; seconds since 1970."""
     what: str
     """A description: encoder spec and seed of a model, number and dimensions of vectors."""
+    earlier: bool = False
+    """Whether another computation made it, or none that it states: no run of this version has read it."""
 
 
-_FILES = {"corpora": ".json", "transformations": ".npz"}  # kinds of which each entry is one file
-_KINDS = ("models", CHECKPOINTS, "embeddings", *_FILES)
+_FILES = {"corpora": ".json", "transformations": ".npz", "checksums": ".json"}  # kinds of which each entry is one file
+_KINDS = ("models", CHECKPOINTS, "embeddings", "vectors", *_FILES)
 
 
 def entries(cache: Cache) -> list[CacheEntry]:
@@ -270,8 +260,10 @@ def entries(cache: Cache) -> list[CacheEntry]:
 def damage(cache: Cache, entry: CacheEntry) -> str:
     """What is wrong with an entry, found by hashing it; empty if it is whole. Changes nothing."""
     with _access_times_kept(entry.path):
-        if entry.kind == "models":
+        if entry.kind in ("models", "vectors"):
             return damaged_files(entry.path)
+        if entry.kind == "checksums":
+            return "" if noted(entry.path) else "its checksum is not the one that was written"
         if entry.kind == CHECKPOINTS:
             return damaged(entry.path)
         if entry.kind == "corpora":
@@ -284,8 +276,10 @@ def damage(cache: Cache, entry: CacheEntry) -> str:
     return "an unfinished file"
 
 
-def prunable(cache: Cache, older_than: float | None = None, everything: bool = False) -> list[CacheEntry]:
-    """What may be removed: leftovers, entries not used for ``older_than`` days, or ``everything``.
+def prunable(
+    cache: Cache, older_than: float | None = None, everything: bool = False, earlier: bool = False
+) -> list[CacheEntry]:
+    """What may be removed: leftovers, entries not used for ``older_than`` days, those ``earlier``, or ``everything``.
 
     Entries that a running process holds are left out.
     """
@@ -295,7 +289,7 @@ def prunable(cache: Cache, older_than: float | None = None, everything: bool = F
         if entry.kind == "leftovers":
             chosen += [entry] if age > LEFTOVER_AGE else []
             continue
-        asked = everything or (older_than is not None and age > older_than * 86_400)
+        asked = everything or (earlier and entry.earlier) or (older_than is not None and age > older_than * 86_400)
         if asked and (lease := cache.leases.take(entry.key)):
             with lease:
                 chosen.append(entry)
@@ -325,18 +319,30 @@ def _of_kind(cache: Cache, kind: str) -> Iterator[CacheEntry]:
     for path in sorted(folder.iterdir()) if folder.is_dir() else []:
         if path.name.startswith(TEMPORARY):
             yield _entry("leftovers", path.name, path)
+        elif kind == "vectors" and not (path / CHECKSUMS).is_file():
+            if path.is_dir() or path.suffix in (".npy", ".sha256"):
+                yield _entry("leftovers", path.name, path, "word vectors of an earlier version")
         elif path.suffix == _FILES[kind] if kind in _FILES else path.is_dir():  # others are not ours (.DS_Store)
             for left in sorted(path.glob(f"{TEMPORARY}*")) if kind in ("embeddings", CHECKPOINTS) else ():
                 yield _entry("leftovers", left.name, left)
             with _access_times_kept(path):
-                what = _what(kind, path)
-            yield _entry(kind, path.name.removesuffix(_FILES.get(kind, "")), path, what)
+                what, earlier = _what(kind, path), _computation(kind, path) != COMPUTATION
+            yield _entry(kind, path.name.removesuffix(_FILES.get(kind, "")), path, what, earlier)
 
 
-def _entry(kind: str, key: str, path: Path, what: str = "") -> CacheEntry:
+def _computation(kind: str, path: Path) -> object:
+    """The computation that a model or vectors state, ``None`` where they state none; of other kinds today's."""
+    with suppress(OSError, ValueError, KeyError, TypeError, RecursionError):
+        if kind == "models":
+            return json.loads((path / "mirrorbench.json").read_text(encoding="utf-8"))["identity"]["computation"]
+        return int((path / STATEMENT).read_text(encoding="utf-8")) if kind == "embeddings" else COMPUTATION
+    return None
+
+
+def _entry(kind: str, key: str, path: Path, what: str = "", earlier: bool = False) -> CacheEntry:
     stats = [found for _, found in _stats(path)]
     used = max((max(found.st_mtime, found.st_atime) for found in stats), default=0.0)
-    return CacheEntry(kind, key, path, sum(found.st_size for found in stats), used, what)
+    return CacheEntry(kind, key, path, sum(found.st_size for found in stats), used, what, earlier)
 
 
 def _stats(path: Path) -> list[tuple[Path, os.stat_result]]:
@@ -362,6 +368,12 @@ def _access_times_kept(path: Path) -> Iterator[None]:
 def _what(kind: str, path: Path) -> str:
     if kind == "corpora":
         return "strings of a corpus"
+    if kind == "vectors":
+        with suppress(OSError, UnicodeDecodeError):
+            return (path / ABOUT).read_text(encoding="utf-8")
+        return "unreadable"
+    if kind == "checksums":
+        return "of a file of word vectors" if noted(path) else "unreadable"
     if kind == CHECKPOINTS:
         return "a tuning that was interrupted, or goes on"
     if kind == "transformations":
@@ -374,7 +386,7 @@ def _what(kind: str, path: Path) -> str:
         try:
             made = json.loads((path / "mirrorbench.json").read_text(encoding="utf-8"))
             return f"{made['spec']} seed {made['seed']}"
-        except (OSError, ValueError, KeyError):
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
             return "unreadable"
     shapes = []
     for name in _shards(path):

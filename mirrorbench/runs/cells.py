@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mirrorbench.core.devices import lost_device
+from mirrorbench.core.devices import lost_device, out_of_memory
 from mirrorbench.core.errors import Lack, MirrorbenchError
-from mirrorbench.core.identity import COMPUTATION, digest
-from mirrorbench.core.specs import EncoderSpec
+from mirrorbench.core.identity import COMPUTATION, COMPUTATIONS, digest
+from mirrorbench.core.specs import EncoderSpec, parse_spec
 from mirrorbench.models.pooling import Pooling
 from mirrorbench.models.transformations import Transformation
 from mirrorbench.training.recipes import Recipe
@@ -178,8 +178,38 @@ class Cell:
             "level": self.level,
             "protocol": self.protocol,
             "precision": {"tuning": self.model.precision or None, "encoding": self.precision},
+            "computation": COMPUTATION,
             **({"post": self._post()} if self.model.posts else {}),
         }
+
+
+def computation_of(
+    cell_id: str, cell: Mapping[str, Any], encoder: Mapping[str, Any], data: Mapping[str, Any]
+) -> int | None:
+    """The computation of a result of before it was stated: that under which its other parts have its identity.
+
+    ``None`` where a part stands in no file: backbones by language, a checksum of held-out strings.
+    """
+    if cell.get("recipe"):
+        tuned = {key: cell.get(key) for key in ("method", "recipe", "seed", "protocol")}
+        tuned |= {"backbone": encoder.get("weights"), "precision": cell["precision"].get("tuning")}
+        tuned |= {"corpus": (cell.get("corpus") or {}).get("sha256")}
+        candidates = [tuned, tuned | {"deterministic": True}]
+    elif cell.get("method"):
+        untuned = {"backbone": encoder.get("weights")}
+        candidates = [untuned, untuned | {"attention": "bidirectional"}]
+    else:
+        candidates = [{"system": parse_spec(cell["spec"]).backbone, "fingerprint": encoder.get("weights")}]
+    readout = [encoder[key] for key in ("pooling", "layers", "max_length", "prompt") if key in encoder]
+    parts = {key: cell[key] for key in ("task", "protocol", "seed", "post") if key in cell}
+    parts |= {"precision": cell["precision"]["encoding"], "readout": readout or None, "data": data.get("files")}
+    parts |= {"task_version": data.get("version"), **({"limit": data["limit"]} if data.get("limit") else {})}
+    for number in reversed(COMPUTATIONS):
+        for weights in candidates:
+            own = weights | {"computation": number} if "recipe" in weights else weights
+            if digest({**parts, "weights": own, "computation": number}) == cell_id:
+                return number
+    return None
 
 
 CellGroup = tuple[Cell, ...]
@@ -198,6 +228,8 @@ class Failure:
     """``None`` for all seeds."""
     lacks: tuple[Lack, ...] = ()
     """What is not here, where that is the cause."""
+    full: bool = False
+    """Whether a device had no memory left for it."""
 
     @classmethod
     def of(cls, error: BaseException, spec: EncoderSpec, task: str, seed: int | None = None) -> Failure:
@@ -208,8 +240,8 @@ class Failure:
         if lost := lost_device(error):
             raise lost from error
         if isinstance(error, MirrorbenchError):
-            return cls(spec, task, error.message, error.hint, seed, error.lacks)
-        return cls(spec, task, f"{type(error).__name__}: {error}", seed=seed)
+            return cls(spec, task, error.message, error.hint, seed, error.lacks, out_of_memory(error))
+        return cls(spec, task, f"{type(error).__name__}: {error}", seed=seed, full=out_of_memory(error))
 
 
 @dataclass(frozen=True, slots=True)

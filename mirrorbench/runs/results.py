@@ -1,35 +1,37 @@
 """Results on disk: ``<root>/<encoder-slug>/<task>/seed-<n>.json``, with per-item predictions beside each.
 
-Answers to a test set with secret labels are stored there too, as ``seed-<n>.submission.txt``.
+Answers to a test set with secret labels are stored there too, as ``seed-<n>.submission.txt``. A result holds the
+checksums of the files beside it, which belong to no other, and the computation that made it.
 
 A file is complete or absent. A result of another identity (other data, recipe, protocol ...) at the same path is
-neither returned nor overwritten, but renamed after its own identity.
+neither returned nor overwritten, but renamed after its own identity. A lease on the path keeps two writers apart.
 """
 
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import logging
 import re
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field, fields
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, suppress
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
-from mirrorbench.core.errors import DataFormatError
+from mirrorbench.core.errors import DataFormatError, StorageError, UsageError
 from mirrorbench.core.files import TEMPORARY, Leases, again_if_swept, writing
-from mirrorbench.core.identity import checksum
+from mirrorbench.core.identity import COMPUTATION, checksum
 from mirrorbench.core.shown import without_texts
 from mirrorbench.core.specs import EncoderSpec
-from mirrorbench.runs.cells import Cell
+from mirrorbench.runs.cells import Cell, computation_of
 from mirrorbench.tasks import Scores
+from mirrorbench.tasks.metrics import range_of
 
 _logger = logging.getLogger(__name__)
 
@@ -42,6 +44,12 @@ RESULT_SCHEMA = 1
 
 SUBMISSION = ".submission.txt"
 """The suffix of submission files."""
+PREDICTIONS = ".npz"
+"""The suffix of predictions."""
+_BESIDE = (PREDICTIONS, SUBMISSION)
+_OF_ITEMS = ("ids", "scores", "gold", "splits", "predictions", "rank", "nn_rank", "fold", "overlap")
+"""Arrays of predictions with one entry an item; the first three are always there."""
+_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
@@ -49,7 +57,7 @@ class Result:
     """The result of a cell; the fields are the keys of the result file."""
 
     cell: dict[str, Any]
-    """Spec, resolved recipe, corpus and its checksum, seed, task, protocol, precision."""
+    """Spec, resolved recipe, corpus and its checksum, seed, task, protocol, precision, computation."""
     cell_id: str
     """Hash of everything that changes the numbers."""
     metrics: dict[str, float | None]
@@ -76,11 +84,13 @@ class Result:
     """What a reader of the numbers must know."""
     cost: dict[str, Any] = field(default_factory=dict)
     """``encoding`` and ``tuning``, shared by all cells of the same model: counts, seconds, speeds. Vectors from the
-    cache are not counted; tuning is described as it was when it was done."""
+    cache are not counted; tuning is described as it was when it was done, with ``from_cache`` where that was before."""
     overlap: dict[str, Any] | None = None
     """How many items hold texts that were tuned on; null where nothing was tuned or the task names no texts."""
     held_out: dict[str, Any] | None = None
     """Measures of held-out strings along the tuning (``training.progress.Trajectory``); null where none were."""
+    beside: dict[str, str] = field(default_factory=dict)
+    """Checksums of the files beside it, by suffix; empty in files of before they were kept."""
     schema: int = RESULT_SCHEMA
     """Version of this layout."""
 
@@ -103,6 +113,16 @@ class Result:
     def protocol(self) -> str:
         """``paper`` or ``released``."""
         return str(self.cell["protocol"])
+
+    @property
+    def computation(self) -> int | None:
+        """The computation that made it; ``None`` where the file neither states it nor lets it be recognised."""
+        return self.cell.get("computation")
+
+    @property
+    def by_kept_model(self) -> bool:
+        """Whether its tuned model was not tuned for it, but came from the cache."""
+        return bool(self.cost.get("tuning", {}).get("from_cache"))
 
     @property
     def limit(self) -> int:
@@ -167,38 +187,50 @@ class ResultStore:
             / f"seed-{cell.seed}.json"
         )
 
-    def places(self, cell: Cell) -> tuple[Path, Path]:
-        """Where the result of exactly this cell may lie: in its place, or moved aside."""
+    def where(self, cell: Cell) -> Path:
+        """Where the result of exactly this cell lies: aside if it was moved there, else in its place."""
         path = self.path(cell)
-        return path, _aside(path, cell.id)
+        return aside if (aside := _aside(path, cell.id)).is_file() else path
 
     def find(self, cell: Cell) -> Result | None:
         """The stored result of exactly this cell, also if it was moved aside.
 
-        A file that cannot be read causes a warning and counts as missing.
+        A file that cannot be read, or whose predictions are missing or damaged, causes a warning and counts as missing.
         """
-        for candidate in self.places(cell):
+        path = self.path(cell)
+        for candidate in (path, _aside(path, cell.id)):
             if candidate.is_file():
                 try:
                     result = read_result(candidate)
+                    if result.cell_id == cell.id:
+                        _check_beside(candidate, result)
+                        return result
                 except DataFormatError as error:
                     _logger.warning("%s: computed again.", error.message)
-                    continue
-                if result.cell_id == cell.id:
-                    return result
         return None
 
-    def restore(self, cell: Cell) -> None:
-        """Move a result of this cell back from aside, since tables show what was requested last.
+    def restore(self, cell: Cell, result: Result) -> Result:
+        """Move the result of this cell back from aside, since tables show what was requested last; it is returned.
 
-        The file in its place is moved aside. A folder that cannot be written stays as it is.
+        The file in its place is moved aside. A file that does not state its computation states it from now on: the
+        identity has shown it. A folder that cannot be written stays as it is.
         """
-        path, aside = self.places(cell)
-        if aside.is_file():
-            with suppress(OSError):
-                if path.is_file():
-                    _move_aside(path, cell.id)
-                _move(aside, path)
+        path, stated = self.path(cell), result
+        if result.computation is None:
+            stated = replace(result, cell=result.cell | {"computation": COMPUTATION})
+        if (aside := _aside(path, cell.id)).is_file() or stated is not result:
+            with suppress(OSError, StorageError), self._alone(path):
+                if aside.is_file():
+                    if path.is_file():
+                        _move_aside(path, cell.id)
+                    _move(aside, path)
+                if stated is not result:
+                    self._write_json(path, stated)
+        return stated
+
+    def _alone(self, path: Path) -> AbstractContextManager[object]:
+        """The lease of a path, for which writers of other identities wait."""
+        return self.leases.wait(checksum(path.relative_to(self.root).as_posix())[:32])
 
     def sweep(self, *cells: Cell) -> None:
         """Remove unfinished files of a killed process; the caller must hold the lease of the cells' group."""
@@ -206,29 +238,39 @@ class ResultStore:
             for left in folder.glob(f"{TEMPORARY}*"):
                 left.unlink(missing_ok=True)
 
-    def write(self, cell: Cell, result: Result, scores: Scores) -> Path:
-        """Store a result and its predictions.
+    def write(self, cell: Cell, result: Result, scores: Scores) -> Result:
+        """Store a result and its predictions; the result as it is stored is returned.
 
         Predictions are written first, so that a result file always has them. An earlier result of another identity is
         moved aside, an unreadable file to ``seed-<n>.unreadable.json``.
         """
-        return again_if_swept(lambda: self._write(self.path(cell), result, scores))
+        arrays = {"ids": np.array(scores.ids), "scores": scores.scores, "gold": scores.gold, **scores.extra}
+        if without_texts():  # an id may be a word, a prediction a name
+            arrays["ids"] = np.array([checksum(str(item))[:16] for item in scores.ids])
+            arrays.pop("predicted", None)
+        np.savez_compressed(packed := io.BytesIO(), allow_pickle=False, **arrays)
+        files = {PREDICTIONS: packed.getvalue()}
+        if scores.submission:
+            files[SUBMISSION] = scores.submission.encode()
+        stored = replace(result, beside={suffix: _sha256(content) for suffix, content in files.items()})
+        path = self.path(cell)
+        with self._alone(path):
+            again_if_swept(lambda: self._write(path, stored, files))
+        return stored
 
-    def _write(self, path: Path, result: Result, scores: Scores) -> Path:
+    def _write(self, path: Path, result: Result, files: dict[str, bytes]) -> None:
         if path.is_file():
             _move_aside(path, result.cell_id)
-        with writing(path.with_suffix(".npz"), self.root) as sink:
-            arrays = {"ids": np.array(scores.ids), "scores": scores.scores, "gold": scores.gold, **scores.extra}
-            if without_texts():  # an id may be a word, a prediction a name
-                arrays["ids"] = np.array([checksum(str(one))[:16] for one in scores.ids])
-                arrays.pop("predicted", None)
-            np.savez_compressed(sink, allow_pickle=False, **arrays)
-        if scores.submission:
-            with writing(path.with_suffix(SUBMISSION), self.root) as sink:
-                sink.write(scores.submission.encode())
+        for suffix, content in files.items():
+            with writing(path.with_suffix(suffix), self.root) as sink:
+                sink.write(content)
+        self._write_json(path, result)
+        for suffix in (".json", *_BESIDE):  # an earlier one of this identity that was moved aside, and damaged there
+            _aside(path, result.cell_id).with_suffix(suffix).unlink(missing_ok=True)
+
+    def _write_json(self, path: Path, result: Result) -> None:
         with writing(path, self.root) as sink:
             sink.write(json.dumps(result.to_json(), indent=2, ensure_ascii=False, allow_nan=False).encode() + b"\n")
-        return path
 
 
 def _aside(path: Path, cell_id: str) -> Path:
@@ -247,10 +289,14 @@ def _move_aside(path: Path, cell_id: str) -> None:
 
 def _move(path: Path, target: Path) -> None:
     """Rename a result and the files beside it, the result itself last, since the others are found by it."""
-    for suffix in (".npz", SUBMISSION, ".json"):
+    for suffix in (*_BESIDE, ".json"):
         if (file := path.with_suffix(suffix)).is_file():
             with suppress(FileNotFoundError):  # moved by another process
                 file.replace(target.with_suffix(suffix))
+
+
+def _sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
 
 
 class _Header(msgspec.Struct):
@@ -271,11 +317,14 @@ class _StoredCell(msgspec.Struct):
     seed: int
     precision: _StoredPrecision
     corpus: dict[str, Any] | None = None
+    computation: int | None = None
 
 
 def read_result(path: Path) -> Result:
     """Read one result file; one that is invalid or of an unknown schema is a ``DataFormatError``."""
     try:
+        if not path.is_file():  # to read a pipe would wait for ever
+            raise OSError("no file")
         data = path.read_bytes()
         if (schema := msgspec.json.decode(data, type=_Header).schema) != RESULT_SCHEMA:
             raise DataFormatError(
@@ -284,9 +333,45 @@ def read_result(path: Path) -> Result:
             )
         result = msgspec.json.decode(data, type=Result)
         msgspec.convert(result.cell, _StoredCell)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, OSError) as error:
+        result.cell.setdefault("computation", computation_of(result.cell_id, result.cell, result.encoder, result.data))
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, OSError, UsageError) as error:
         raise DataFormatError(f"{path} is not a result file: {error}", "Move it away and run again.") from error
+    for name, value in {**result.metrics, result.main_metric: result.main_score}.items():
+        low, high = range_of(name)
+        if value is not None and not low - _ROUNDING <= value <= high + _ROUNDING:
+            problem = f"{path}: {name} lies between {low:g} and {high:g}, and {value:g} does not"
+            raise DataFormatError(problem, "Move it away and run again.")
     return result
+
+
+def _check_beside(path: Path, result: Result) -> None:
+    """A ``DataFormatError`` where a file beside a result is missing, damaged or of another result."""
+    for suffix, expected in result.beside.items():
+        file = path.with_suffix(suffix)
+        if not file.is_file() or _sha256(file.read_bytes()) != expected:
+            raise DataFormatError(f"{file} is missing or not that of its result")
+    if not result.beside:
+        read_predictions(path, result)
+
+
+def read_predictions(path: Path, result: Result) -> dict[str, NDArray[Any]]:
+    """The arrays stored with a result; a ``DataFormatError`` where they are missing, damaged or of another result."""
+    try:
+        data = path.with_suffix(PREDICTIONS).read_bytes()
+        if _sha256(data) != result.beside.get(PREDICTIONS, _sha256(data)):
+            raise ValueError("they are those of another result, or damaged")
+        with np.load(io.BytesIO(data), allow_pickle=False) as arrays:
+            found: dict[str, NDArray[Any]] = {name: arrays[name] for name in arrays.files}
+        for name in _OF_ITEMS:
+            if (name in found or name in _OF_ITEMS[:3]) and found[name].shape != (len(found["ids"]),):
+                raise ValueError(f"{name} is not one value an item")
+        for name in ("scores", "gold"):
+            found[name].astype(np.float64)
+    except Exception as error:  # numpy and zipfile have a dozen types for damaged archives
+        raise DataFormatError(
+            f"the predictions of {path} cannot be read: {error}", "The same run computes them again."
+        ) from error
+    return found
 
 
 def read_results(root: Path) -> Iterator[Result]:
@@ -298,55 +383,3 @@ def result_files(root: Path) -> list[Path]:
     """The files that ``read_results`` reads."""
     found = (path for path in sorted(root.rglob("seed-*.json")) if re.fullmatch(r"seed-\d+\.json", path.name))
     return [path for path in found if not _APART.fullmatch(path.relative_to(root).parts[0])]
-
-
-@dataclass(frozen=True, slots=True)
-class Estimate:
-    """The estimated time of cells."""
-
-    seconds: float
-    """For one cell after the other, on the machine of the stored results."""
-    cells: int
-    """How many cells the estimate covers."""
-    unknown: int
-    """How many cells it does not cover, for want of similar ones."""
-
-
-def estimate(groups: Iterable[Sequence[Cell]], results: Iterable[Result]) -> Estimate:
-    """The time of groups of cells that share their model.
-
-    Cells are similar if they share backbone and method: tuning costs the same per string and epoch, encoding and
-    scoring the same per task. Of several results the median counts.
-    """
-    tuning: dict[tuple[str, str], list[float]] = defaultdict(list)
-    tasks: dict[tuple[str, str, str], list[float]] = defaultdict(list)
-    done = list(results)
-    # Results of one encoding share its seconds. (Dates do not tell: each result is stored once it is scored.)
-    encodings = [(result.encoder.get("fingerprint"), result.seconds.get("encode")) for result in done]
-    sharing = Counter(encodings)
-    for result, encoding in zip(done, encodings, strict=True):
-        like = (str(result.encoder.get("weights")), str(result.cell.get("method")))
-        encode = result.seconds.get("encode", 0.0) / sharing[encoding]
-        tasks[*like, result.task].append(encode + result.seconds.get("score", 0.0))
-        recipe, corpus = result.cell.get("recipe"), result.cell.get("corpus")
-        if recipe and corpus:
-            tuning[like].append(result.seconds.get("train", 0.0) / (recipe["epochs"] * corpus["n"]))
-    seconds, cells, unknown = 0.0, 0, 0
-    for group in groups:
-        model = group[0].model
-        like = (model.fingerprint, model.method)
-        known = [cell for cell in group if (*like, cell.task) in tasks]
-        if model.recipe and model.corpus:
-            known = known if like in tuning else []
-            seconds += median(tuning[like]) * model.recipe.epochs * model.corpus.n if known else 0.0
-        seconds += sum(median(tasks[*like, cell.task]) for cell in known)
-        cells += len(known)
-        unknown += len(group) - len(known)
-    return Estimate(seconds, cells, unknown)
-
-
-def in_words(seconds: float) -> str:
-    """A duration for people: ``40 s``, ``12 min``, ``3.5 h``."""
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

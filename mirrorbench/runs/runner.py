@@ -41,16 +41,17 @@ WRITERS = 16
 
 
 class _Reading(NamedTuple):
-    """The name of a task, and by what it reads its data."""
+    """The name of a task, and by what it reads its data, whose checksums were planned."""
 
     task: str
     protocol: str
     of_target: bool
     limit: int
+    data: tuple[tuple[str, str], ...]
 
     @classmethod
     def of(cls, cell: Cell) -> _Reading:
-        return cls(cell.task, cell.protocol, cell.pooling is not None and cell.pooling.of_target, cell.limit)
+        return cls(cell.task, cell.protocol, cell.pooling is not None and cell.pooling.of_target, cell.limit, cell.data)
 
 
 @dataclass(frozen=True)
@@ -211,12 +212,19 @@ class Runner:
         cache, key = self.workspace.cache, cell.model.key
         return cache.describe_model(key) if cell.model.recipe is not None and cache.model(key) else {}
 
+    def _cost(self, cell: Cell, encoder: Encoder, tuning: dict[str, Any]) -> dict[str, Any]:
+        """The ``cost`` of a result, from the description of its tuning."""
+        cost, kept = getattr(encoder, "cost", None), self.workspace.loader.from_cache
+        spent = {"encoding": cost.to_json()} if isinstance(cost, Cost) and cost.texts else {}
+        if any(model.key in kept for model in cell.model.with_members()):
+            return spent | {"tuning": {**tuning.get("cost", {}), "from_cache": True}}
+        return spent | ({"tuning": tuning.get("cost", {})} if tuning else {})
+
     def _store(self, cell: Cell, result: Result, scores: Scores) -> CellOutcome:
         try:
-            self.results.write(cell, result, scores)
+            return CellOutcome(cell, self.results.write(cell, result, scores))
         except Exception as error:
             return failed([cell], error)[0]
-        return CellOutcome(cell, result)
 
     def _score(
         self, cell: Cell, vectors: Vectors, encoder: Encoder, seconds: dict[str, float]
@@ -235,8 +243,7 @@ class Runner:
         if cell.pooling is not None and cell.pooling.of_target:
             assert isinstance(encoder, PoolingEncoder)  # counted here, since vectors may come from the cache
             lost = encoder.lost_targets(distinct, cell.pooling)._asdict()
-        cell, tuning, cost = replace(cell, data=fitted.data), self._tuning(cell), getattr(encoder, "cost", None)
-        spent = {"encoding": cost.to_json()} if isinstance(cost, Cost) and cost.texts else {}
+        cell, tuning = replace(cell, data=fitted.data), self._tuning(cell)
         with cpu_threads(self.workspace.threads):
             self._environment = self._environment or describe_environment(self.workspace.torch_device)
         result = Result(
@@ -255,7 +262,7 @@ class Runner:
             environment=self._environment,
             created=datetime.now(UTC).isoformat(timespec="seconds"),
             notes=[*scores.notes, *_notes(cell, task.languages, **lost), *_progress(cell, tuning)],
-            cost=spent | ({"tuning": tuning.get("cost", {})} if tuning else {}),
+            cost=self._cost(cell, encoder, tuning),
             overlap=overlap.to_json() if overlap else None,
             held_out=tuning.get("held_out"),
         )

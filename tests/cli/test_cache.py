@@ -11,8 +11,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from damage import flip
 
+from mirrorbench.core import checksums
+from mirrorbench.core.identity import COMPUTATION
 from mirrorbench.core.inputs import TextInput
+from mirrorbench.core.specs import EncoderSpec
+from mirrorbench.models.distillation import create_distilled
+from mirrorbench.models.systems import EncoderContext
+from mirrorbench.models.wordvectors import create_static
 from mirrorbench.runs.cache import Cache, damage, entries, prunable, remove
 
 KEY = "a" * 64
@@ -51,6 +58,46 @@ def test_what_is_there(cache: Cache) -> None:
     assert vectors.what == "2 vectors of 5 dimensions"
     assert time.time() - vectors.used < 3600
     assert [damage(cache, entry) for entry in (model, vectors)] == ["", ""]
+
+
+@pytest.fixture
+def words(cache: Cache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, random_model: Callable[[str], Path]) -> Cache:
+    """With word vectors, the checksum of their file, and the vectors of a model's tokens."""
+    monkeypatch.setattr(checksums, "SETTLED", 0)
+    (tmp_path / "a.vec").write_text("ice 1 2\ncream 3 4\n")
+    params, context = (("path", str(tmp_path / "a.vec")),), EncoderContext()
+    create_static(EncoderSpec("static", params=params), context).encode([TextInput("ice")])
+    create_distilled(EncoderSpec("tiny", method="static"), random_model("bert"), context).encode(["ice"])
+    return cache
+
+
+def test_word_vectors_are_entries_like_others(words: Cache, mirrorbench: Callable) -> None:
+    found = {entry.what for entry in entries(words) if entry.kind == "vectors"}
+    assert found == {"the first 200,000 words of a.vec", "tokens of tiny+static"}
+    assert one(words, "checksums").what == "of a file of word vectors"
+    said = mirrorbench("cache", "list")
+    assert "tokens of tiny+static" in said.out
+    assert "5 entries" in said.out
+    assert "5 whole" in mirrorbench("cache", "verify").assert_works().out
+    for kind in ("vectors", "checksums"):
+        entry = next(entry for entry in entries(words) if entry.kind == kind)
+        flip(entry.path / "vectors.npy" if kind == "vectors" else entry.path, -10)
+    assert "3 whole" in mirrorbench("cache", "verify").assert_fails(1).out
+    assert {entry.kind for entry in prunable(words, everything=True)} >= {"vectors", "checksums"}
+
+
+def test_word_vectors_of_an_earlier_version_may_go(words: Cache) -> None:
+    folder = words.root / "vectors"
+    (folder / KEY).mkdir()
+    for name in (f"{KEY}.sha256", f"{KEY}.npy", f"{KEY}/words.json"):
+        (folder / name).write_text("old")
+    age(folder.glob(f"{KEY}*"), 2)
+    age([folder / KEY / "words.json"], 2)
+    chosen = prunable(words)
+    assert [entry.what for entry in chosen] == ["word vectors of an earlier version"] * 3
+    for entry in chosen:
+        remove(entry)
+    assert len([entry for entry in entries(words) if entry.kind == "vectors"]) == 2
 
 
 @pytest.mark.parametrize("kind", ["models", "embeddings"])
@@ -132,3 +179,41 @@ def test_the_commands(cache: Cache, mirrorbench: Callable) -> None:
     assert "2 entries removed" in mirrorbench("cache", "prune", "--all").out
     assert entries(cache) == []
     assert "0 entries" in mirrorbench("cache", "list").out
+
+
+def test_what_earlier_versions_made_is_named_and_removed(
+    cache: Cache, mirrorbench: Callable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Models and vectors of another computation; vectors without a statement until a run reads them."""
+    import torch
+
+    from mirrorbench.models.transformer import load_transformer
+
+    model = one(cache, "models").path
+    description = {"spec": "tiny+mirror", "seed": 3, "identity": {"computation": COMPUTATION}}
+    loaded = load_transformer(model, torch.device("cpu"))
+    for key, computation in (("c" * 64, COMPUTATION), ("d" * 64, COMPUTATION - 1)):
+        cache.save_model(key, loaded, description | {"identity": {"computation": computation}})
+    shutil.rmtree(model)
+    inputs, vectors = [TextInput("one")], np.ones((1, 5), dtype=np.float32)
+    cache.embeddings("e" * 64).put(inputs, vectors)
+    (cache.root / "embeddings" / ("e" * 64) / "computation.txt").unlink()  # as versions before this one
+    with monkeypatch.context() as before:
+        before.setattr("mirrorbench.runs.cache.COMPUTATION", COMPUTATION - 1)
+        cache.embeddings("f" * 64).put(inputs, vectors)
+    assert {entry.key[0] for entry in entries(cache) if entry.earlier} == {"d", "e", "f"}
+    said = mirrorbench("cache", "list").assert_works("tiny+mirror seed 3, of an earlier version")
+    assert said.out.splitlines()[-1].startswith("3 of them, ")
+    assert said.out.splitlines()[-1].endswith("mirrorbench cache prune --earlier")
+    assert mirrorbench("cache", "prune").assert_works("0 entries removed")
+    cache.embeddings("e" * 64)  # a run finds them by today's computation
+    assert {entry.key[0] for entry in entries(cache) if entry.earlier} == {"d", "f"}
+    mirrorbench("cache", "prune", "--earlier").assert_works("2 entries removed")
+    assert {entry.key[0] for entry in entries(cache)} == {"b", "c", "e"}
+    assert "earlier version" not in mirrorbench("cache", "list").assert_works().out
+
+
+@pytest.mark.parametrize("text", ['{"spec": ["a"], "seed": {}}', "[" * 100_000, "[]", '{"identity": []}', "\0"])
+def test_a_description_of_another_kind_is_no_traceback(cache: Cache, mirrorbench: Callable, text: str) -> None:
+    (one(cache, "models").path / "mirrorbench.json").write_text(text)
+    mirrorbench("cache", "list").assert_works(f"{KEY[:12]}")

@@ -240,6 +240,29 @@ def test_a_disk_that_is_full_is_one_message(toys: Callable, folder: Path, full_d
     assert "Free some space" in said.err
 
 
+def test_a_folder_that_cannot_be_written_shows_what_it_holds(
+    toys: Callable, folder: Path, full_disk: Callable[[str], None]
+) -> None:
+    first = toys("--encoder", "letters", *CATS_AND_DOGS).assert_works()
+    full_disk("results")
+    again = toys("--encoder", "letters", *CATS_AND_DOGS).assert_works()
+    assert again.out == first.out
+    assert "leaderboard.md and leaderboard.tex are not renewed: Cannot write" in again.err
+    assert "2 results in results, 2 of them from earlier runs" in again.err
+
+
+def test_a_table_by_a_model_of_the_cache_says_so(toys: Callable, folder: Path, random_model: Callable) -> None:
+    (folder / "mine.txt").write_text("".join(f"line {n}\n" for n in range(20)))
+    spec = f"{random_model('bert')}+mirror"
+    run = ("-e", spec, "-e", "letters", "-t", "cats", "--corpus", "mine.txt")
+    assert "cache" not in "".join(toys(*run).assert_works().out)
+    again = toys(*run, "-o", "other").assert_works()
+    assert "2 results in other, 1 by a tuned model from cache;" in again.err
+    assert ", 1 by a tuned model from cache: mirrorbench" in again.out
+    alone = toys(*run[:2], *run[4:], "-o", "third").assert_works()
+    assert "1 result in third, tuned model from cache;" in alone.err
+
+
 def test_the_file_holds_the_table_of_all_results(mirrorbench: Callable, folder: Path) -> None:
     where = ("--tasks", "quick-sts", "--offline")
     file = folder / "results" / "leaderboard.md"

@@ -203,3 +203,17 @@ def test_a_label_is_the_name_as_typed_and_not_what_a_link_points_at(
     assert backbones.label(EncoderSpec(str(tmp_path / "mine"))) == "mine"
     assert backbones.label(EncoderSpec("~/mine/")) == "mine"
     assert backbones.label(EncoderSpec("./blob/../other")) == "other"
+
+
+@pytest.mark.parametrize("text", [
+    '{"readout": {"pooling": ["cls"]}}', '{"readout": {"layers": {}}}', '{"readout": ["pooling"]}', "[]", "[" * 100_000,
+    '{"readout": ' + "[" * 100_000, "{", "\0", '{"readout": {"max_length": null}}',
+])  # fmt: skip
+def test_a_description_of_an_encoder_that_is_none(tmp_path: Path, text: str) -> None:
+    """What `mirrorbench tune` writes beside a model, changed."""
+    (tmp_path / "mirrorbench.json").write_text(text)
+    with pytest.raises(ModelUnavailableError, match="cannot be read") as caught:
+        backbones.own_pooling(EncoderSpec(str(tmp_path)))
+    assert caught.value.hint
+    (tmp_path / "mirrorbench.json").write_text('{"readout": {"pooling": "cls", "max_length": 32}, "seed": [1]}')
+    assert backbones.own_pooling(EncoderSpec(str(tmp_path))) == {"pooling": "cls", "max_length": 32}

@@ -11,7 +11,7 @@ from stored import stored
 
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.specs import parse_spec
-from mirrorbench.reports.leaderboard import build_table, mixtures, provenance, row_label, without_repeats
+from mirrorbench.reports.leaderboard import build_table, provenance, row_label
 from mirrorbench.reports.renderers import as_json, html
 from mirrorbench.reports.table import Column, Row, Score, Table, read_table
 from mirrorbench.runs.cells import Failure
@@ -201,64 +201,11 @@ def test_blocks_begin_with_another_backbone() -> None:
     assert blocks("bert") == blocks() == []
 
 
-def test_results_of_one_experiment_may_stand_together(plugins: Plugins) -> None:
-    results = [stored("bert+mirror", task, 0.5, seed) for task in ("stsb", "sts12") for seed in (0, 1)]
-    results += [stored("bert+mirror", "xlwic-zh", 0.5, encoder={"weights": "Chinese BERT"})]
-    assert mixtures([*results, results[0]], plugins) == []
-
-
-def test_what_cannot_be_compared_is_named(plugins: Plugins) -> None:
-    one = stored("bert+mirror", "stsb", 0.5)
-    data = replace(one, data={"version": 2, "files": {}}, cell_id="b")
-    released = stored("bert+mirror", "sts12", 0.5, protocol="released")
-    model = replace(stored("bert+mirror", "sts12", 0.5), encoder={"weights": "another"})
-    recipe = replace(one, cell_id="c")
-    assert mixtures([one, data], plugins) == ["stsb: 2 different versions of its data"]
-    assert mixtures([one, released], plugins) == ["protocols paper and released"]
-    assert mixtures([one, model], plugins) == ["bert+mirror: 2 different models (en)"]
-    assert mixtures([one, recipe], plugins) == [
-        "bert+mirror on stsb, seed 0: 2 different experiments (recipe, corpus or precision)"
-    ]
-
-
-def test_all_of_a_table_is_evaluated_in_one_precision(plugins: Plugins) -> None:
-    """Of any rows and columns; what the models were tuned in may differ, and is said."""
-    one, other = stored("bert+mirror", "stsb", 0.5), stored("roberta+mirror", "sts12", 0.5)
-    other = replace(other, cell=other.cell | {"precision": {"tuning": "bf16", "encoding": "fp32"}})
-    assert mixtures([one, other], plugins) == []
-    assert "precision: fp32; tuned in bf16." in provenance_notes([one, other])[0]
-    half = replace(other, cell=other.cell | {"precision": {"tuning": "bf16", "encoding": "bf16"}})
-    assert mixtures([one, half], plugins) == ["evaluated in bf16 and fp32"]
-
-
-def tuned(task: str, corpus: str, seed: int = 0, spec: str = "bert+mirror") -> Result:
-    return stored(spec, task, 0.5, seed, corpus=corpus)
-
-
-def test_seeds_of_different_corpora_are_no_score(plugins: Plugins) -> None:
-    """What `run --corpus a --seeds 3`, then `run --corpus b --seeds 2` leave in one folder."""
-    left = [tuned("stsb", "b"), tuned("stsb", "b", 1), tuned("stsb", "a", 2)]
-    assert mixtures(left, plugins) == [
-        "bert+mirror on stsb: its seeds are of 2 different experiments (recipe, corpus or precision)"
-    ]
-    others = [tuned("stsb", "b"), tuned("simlex999", "a"), tuned("stsb", "a", spec="roberta+mirror")]
-    assert mixtures(others, plugins) == []
-    renamed = replace(left[1], cell=left[1].cell | {"corpus": {"name": "./b", "sha256": "hash of b", "n": 10}})
-    assert mixtures([left[0], renamed], plugins) == []
-
-
 def test_the_number_of_seeds_is_that_of_each_row() -> None:
     rows = [("bert+mirror", 3), ("roberta+mirror", 2), ("bert", 1)]
     results = [stored(spec, task, 0.5, seed) for spec, n in rows for seed in range(n) for task in ("stsb", "sts12")]
     assert "± sample standard deviation over 2 or 3 seeds." in provenance_notes(results)[0]
     assert "seeds" not in provenance_notes(results[-2:])[0]
-
-
-def test_the_last_of_two_results_of_one_name_stays() -> None:
-    old, new = (stored("bert", "stsb", value, cell_id=str(value), created=f"202{value}") for value in (1, 2))
-    other = stored("bert", "stsb", 0.5, seed=1)
-    assert without_repeats([old, new, other, old]) == [new, other]
-    assert without_repeats([new, old]) == [new]
 
 
 MADE = {"mirrorbench": "0.1.0", "packages": {"torch": "2.9"}, "device": "cpu"}
@@ -280,6 +227,10 @@ def test_a_line_says_who_made_the_results_and_when() -> None:
 def test_a_line_says_which_checkout_made_the_results(git: str | None, shown: str) -> None:
     notes = provenance_notes([stored("bert", "stsb", 0.5, environment={**MADE, "git": git})])
     assert any(f": mirrorbench 0.1.0{shown}, torch 2.9;" in line for line in notes)
+
+
+def tuned(task: str, corpus: str, seed: int = 0, spec: str = "bert+mirror") -> Result:
+    return stored(spec, task, 0.5, seed, corpus=corpus)
 
 
 def test_a_row_that_mixes_corpora_is_told_apart() -> None:

@@ -1,8 +1,13 @@
 from __future__ import annotations
 
+import hashlib
+import io
 import json
 import logging
+import os
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,26 +15,21 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from toys import ToyPlugin, toy_tasks
 
 from mirrorbench.core.errors import DataFormatError, StorageError
-from mirrorbench.core.plugins import Plugins
+from mirrorbench.core.identity import COMPUTATION
 from mirrorbench.core.specs import EncoderSpec, parse_spec
 from mirrorbench.data.store import DataStore
 from mirrorbench.runs.cells import Cell, ModelRef
-from mirrorbench.runs.plan import Plan, Request
 from mirrorbench.runs.results import (
     RESULT_SCHEMA,
-    Estimate,
     Result,
     ResultStore,
-    estimate,
-    in_words,
+    read_predictions,
     read_result,
     read_results,
     slug,
 )  # fmt: skip
-from mirrorbench.runs.workspace import Workspace
 from mirrorbench.tasks import Scores
 
 SCORES = Scores({"spearman": 0.5}, ["a", "b"], np.array([0.1, 0.9]), np.array([1.0, 2.0]))
@@ -45,7 +45,13 @@ def cell(**changes: object) -> Cell:
 
 
 def result(of: Cell, score: float | None = 0.5) -> Result:
-    return Result(of.to_json(), of.id, {"spearman": score}, "spearman", score, 2, 1.0, {}, {}, {}, {}, "now")
+    """A result as it is stored with ``SCORES``."""
+    np.savez_compressed(packed := io.BytesIO(), ids=SCORES.ids, scores=SCORES.scores, gold=SCORES.gold)
+    beside = {".npz": hashlib.sha256(packed.getvalue()).hexdigest()}
+    metrics = {"spearman": score}
+    return Result(
+        of.to_json(), of.id, metrics, "spearman", score, 2, 1.0, {}, {}, {}, {}, "now", beside=beside
+    )  # fmt: skip
 
 
 @pytest.fixture
@@ -60,9 +66,12 @@ def names(store: ResultStore) -> list[str]:
 def test_a_result_comes_back_with_its_predictions(store: ResultStore) -> None:
     one = cell(seed=3)
     assert store.find(one) is None
-    path = store.write(one, result(one), replace(SCORES, extra={"folds": np.array([0, 1])}))
-    assert path == store.root / "toy" / "cats" / "seed-3.json"
-    assert store.find(one) == result(one) == read_result(path)
+    written = store.write(one, result(one), replace(SCORES, extra={"folds": np.array([0, 1])}))
+    path = store.root / "toy" / "cats" / "seed-3.json"
+    assert store.find(one) == written == read_result(path)
+    assert replace(written, beside=result(one).beside) == result(one)
+    assert written.beside == {".npz": hashlib.sha256(path.with_suffix(".npz").read_bytes()).hexdigest()}
+    assert json.loads(path.read_text())["cell"]["computation"] == COMPUTATION
     assert json.loads(path.read_text())["schema"] == RESULT_SCHEMA
     with np.load(path.with_suffix(".npz")) as arrays:
         assert {name: arrays[name].tolist() for name in arrays} == {
@@ -73,7 +82,8 @@ def test_a_result_comes_back_with_its_predictions(store: ResultStore) -> None:
 @pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="needs the names of open files")
 def test_files_are_on_the_disk_before_they_have_their_names(store: ResultStore, disk: list[tuple[str, str]]) -> None:
     """A file's content is flushed before the rename, the folder's list of names after it."""
-    path = store.write(cell(), result(cell()), SCORES)
+    store.write(cell(), result(cell()), SCORES)
+    path = store.path(cell())
     assert [kind for kind, _ in disk] == ["flush", "rename", "flush"] * 2
     assert [disk[n][1] for n in (1, 2, 4, 5)] == [
         str(at) for at in (path.with_suffix(".npz"), path.parent, path, path.parent)
@@ -81,10 +91,10 @@ def test_files_are_on_the_disk_before_they_have_their_names(store: ResultStore, 
 
 
 def test_an_undefined_metric_is_null_and_fields_of_a_later_version_are_passed_over(store: ResultStore) -> None:
-    path = store.write(cell(), result(cell(), None), SCORES)
+    written, path = store.write(cell(), result(cell(), None), SCORES), store.path(cell())
     assert json.loads(path.read_text())["metrics"] == {"spearman": None}
     path.write_text(json.dumps(json.loads(path.read_text()) | {"novelty": 1}))
-    assert store.find(cell()) == result(cell(), None)
+    assert store.find(cell()) == written
 
 
 def test_a_result_of_another_identity_moves_aside_and_is_found_again(store: ResultStore) -> None:
@@ -104,19 +114,21 @@ def test_a_result_of_another_identity_moves_aside_and_is_found_again(store: Resu
 
 def test_a_result_that_moved_aside_comes_back_to_its_place(store: ResultStore) -> None:
     old, new = cell(), cell(data=(("pairs", "2"),))
-    store.write(old, result(old, 0.1), replace(SCORES, submission="1\tT\n"))
-    store.write(new, result(new, 0.2), SCORES)
+    first = store.write(old, result(old, 0.1), replace(SCORES, submission="1\tT\n"))
+    second = store.write(new, result(new, 0.2), SCORES)
     files = {path.name: path.read_bytes() for path in store.path(new).parent.iterdir()}
-    store.restore(new)  # it is there
+    assert store.where(new) == store.path(new) != store.where(old)
+    assert store.restore(new, second) == second  # it is there
     assert {path.name: path.read_bytes() for path in store.path(new).parent.iterdir()} == files
-    store.restore(old)
-    assert list(read_results(store.root)) == [result(old, 0.1)]
-    assert (store.find(old), store.find(new)) == (result(old, 0.1), result(new, 0.2))
+    assert store.restore(old, first) == first
+    assert list(read_results(store.root)) == [first]
+    assert (store.find(old), store.find(new)) == (first, second)
     aside = f"seed-0.{new.id[:12]}"
+    assert store.where(new) == store.path(new).with_name(f"{aside}.json")
     assert names(store) == [
         f"{aside}.json", f"{aside}.npz", "seed-0.json", "seed-0.npz", "seed-0.submission.txt"
     ]  # fmt: skip
-    store.restore(new)
+    store.restore(new, second)
     assert {path.name: path.read_bytes() for path in store.path(new).parent.iterdir()} == files
 
 
@@ -124,7 +136,8 @@ def test_a_result_that_moved_aside_comes_back_to_its_place(store: ResultStore) -
 def test_an_unreadable_file_is_no_result_and_is_kept(
     store: ResultStore, content: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    path = store.write(cell(), result(cell()), SCORES)
+    store.write(cell(), result(cell()), SCORES)
+    path = store.path(cell())
     path.write_bytes(content.encode("utf-8", "surrogateescape"))
     with pytest.raises(DataFormatError, match=str(path)) as caught:
         read_result(path)
@@ -196,14 +209,15 @@ def test_what_is_swept_away_under_a_writer_is_written_again(
     store: ResultStore, monkeypatch: pytest.MonkeyPatch, times: int
 ) -> None:
     """Another process took this one for dead while it was suspended, and removed what it had half-written."""
-    swept = []
+    swept, rename = [], os.replace
 
-    def sweep(path: str, mode: int) -> None:
+    def sweep(source: str, target: Path) -> None:
         if len(swept) < times:
-            swept.append(path)
+            swept.append(source)
             store.sweep(cell())
+        rename(source, target)
 
-    monkeypatch.setattr("mirrorbench.core.files.os.chmod", sweep)
+    monkeypatch.setattr("mirrorbench.core.files.os.replace", sweep)
     if times > 1:
         with pytest.raises(StorageError, match=f"Cannot write to {store.root}: No such file"):
             store.write(cell(), result(cell()), SCORES)
@@ -219,47 +233,149 @@ def test_a_tilde_is_the_home_folder_also_where_no_shell_has_seen_it() -> None:
     assert DataStore(Path("~/data")).root == Path.home() / "data"
 
 
-@pytest.fixture
-def plan(plugins: Plugins, tmp_path: Path, random_model: Callable[[str], Path]) -> Callable[..., Plan]:
-    plugins.add(ToyPlugin(tasks=toy_tasks()), "toys")
-    (tmp_path / "mine.txt").write_text("".join(f"line {n}\n" for n in range(20)))
-    bert = random_model("bert")
-
-    def plan(*encoders: str, seeds: int = 1) -> Plan:
-        specs = tuple(parse_spec(f"{bert}{text}") for text in encoders)
-        request = Request(specs, ("cats", "dogs"), tuple(range(seeds)), str(tmp_path / "mine.txt"))
-        return Workspace.create(tmp_path / "data", device="cpu", offline=True, plugins=plugins).plan(request)
-
-    return plan
+def arrays_of(path: Path) -> bytes:
+    return path.with_suffix(".npz").read_bytes()
 
 
-def results_of(plan: Plan, train: float, encode: float, score: float) -> list[Result]:
-    return [
-        Result(
-            cell=cell.to_json(), cell_id=cell.id, metrics={}, main_metric="", main_score=None, n_items=0, coverage=1.0,
-            seconds={"train": train, "encode": encode, "score": score}, data={},
-            encoder={"weights": cell.model.fingerprint, "fingerprint": cell.model.key}, environment={},
-            created=f"2021-11-07T12:00:0{number}+00:00",
-        )
-        for number, cell in enumerate(plan.cells)  # scored one after the other
-    ]  # fmt: skip
+def test_two_writers_at_one_path_are_both_kept_with_their_own_arrays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second comes while the first has written its arrays and not yet its result; it must wait."""
+    stores = [ResultStore(tmp_path / "results") for _ in range(2)]  # as of two processes
+    cells = [cell(), cell(data=(("pairs", "2"),))]
+    scores = [SCORES, replace(SCORES, scores=np.array([0.5, 0.25]))]
+    started, waits_or_done = threading.Event(), threading.Event()
+    replaced = os.replace
+
+    def write(n: int) -> Result:
+        written = stores[n].write(cells[n], result(cells[n], 0.1 * n), scores[n])
+        if n:
+            waits_or_done.set()
+        return written
+
+    def slow_replace(source: str, target: str | Path) -> None:
+        replaced(source, target)
+        if Path(target).suffix == ".npz" and not started.is_set():
+            started.set()
+            assert waits_or_done.wait(60)
+
+    def sleep(seconds: float) -> None:
+        waits_or_done.set()
+        rest.wait(0.01)
+
+    rest = threading.Event()
+    monkeypatch.setattr(os, "replace", slow_replace)
+    monkeypatch.setattr("mirrorbench.core.files.time.sleep", sleep)
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(write, 0)
+        assert started.wait(60)
+        written = [pool.submit(write, 1).result(), first.result()][::-1]
+    for n, one in enumerate(cells):
+        assert stores[0].find(one) == written[n]
+        found = read_predictions(stores[0].where(one), written[n])
+        assert found["scores"].tolist() == scores[n].scores.tolist()
+    assert list((tmp_path / "results" / ".leases").glob("*.lease")) == []
 
 
-def test_like_cells_give_the_time_of_the_rest(plan: Callable[..., Plan]) -> None:
-    done = results_of(plan("+mirror:epochs=1"), train=10.0, encode=4.0, score=0.5)
-    rest = plan("+mirror:epochs=3", seeds=2)
-    # Each of two seeds: three epochs as long as one, and for each task half of the encoding and its scoring.
-    assert estimate(rest.groups.values(), done) == Estimate(2 * (30 + 2 * (2 + 0.5)), 4, 0)
+@pytest.mark.parametrize("content", [None, b"", b"PK\x03\x04cut", "cut", "another"])
+def test_a_result_without_its_own_predictions_is_missing(
+    store: ResultStore, content: bytes | str | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    """So that a run computes them again; also of a version that kept no checksums, unless the arrays are readable."""
+    written, path = store.write(cell(), result(cell()), SCORES), store.path(cell())
+    np.savez_compressed(another := io.BytesIO(), ids=["a", "b"], scores=[0.9, 0.1], gold=[1.0, 2.0])
+    spoilt = {"cut": arrays_of(path)[:-30], "another": another.getvalue()}.get(str(content), content)
+    file = path.with_suffix(".npz")
+    file.unlink() if content is None else file.write_bytes(spoilt)  # type: ignore[arg-type]
+    with caplog.at_level(logging.WARNING):
+        assert store.find(cell()) is None
+    assert f"{file} is missing or not that of its result: computed again." in caplog.text
+    with pytest.raises(DataFormatError, match=r"seed-0\.json"):
+        read_predictions(path, written)
+    earlier = json.loads(path.read_text())
+    del earlier["beside"]
+    path.write_text(json.dumps(earlier))
+    assert (store.find(cell()) is not None) == (content == "another")
+    assert store.write(cell(), result(cell()), SCORES) == store.find(cell())
+    assert names(store) == ["seed-0.json", "seed-0.npz"]
 
 
-def test_others_count_as_unknown(plan: Callable[..., Plan]) -> None:
-    done = results_of(plan("+base"), train=0.0, encode=4.0, score=0.5)
-    assert estimate(plan("+mirror").groups.values(), done) == Estimate(0.0, 0, 2)
-    assert estimate(plan("+base").groups.values(), []) == Estimate(0.0, 0, 2)
-    one = [replace(result, cell=result.cell | {"task": "cats"}) for result in done[:1]]
-    assert estimate(plan("+base").groups.values(), one) == Estimate(4.5, 1, 1)
+def test_what_was_damaged_aside_does_not_come_back(store: ResultStore) -> None:
+    old, new = cell(), cell(data=(("pairs", "2"),))
+    store.write(old, result(old, 0.1), SCORES)
+    store.write(new, result(new, 0.2), SCORES)
+    store.where(old).with_suffix(".npz").write_bytes(b"cut")
+    assert store.find(old) is None
+    again = store.write(old, result(old, 0.1), SCORES)
+    assert store.where(old) == store.path(old)
+    assert store.find(old) == store.restore(old, again) == again
+    aside = f"seed-0.{new.id[:12]}"
+    assert {*names(store)} == {"seed-0.json", "seed-0.npz", f"{aside}.json", f"{aside}.npz"}
 
 
-@pytest.mark.parametrize(("seconds", "words"), [(0.2, "0 s"), (89, "89 s"), (600, "10 min"), (9000, "2.5 h")])
-def test_durations_in_words(seconds: float, words: str) -> None:
-    assert in_words(seconds) == words
+def test_a_lost_submission_is_missing_too(store: ResultStore) -> None:
+    written = store.write(cell(), result(cell()), replace(SCORES, submission="1\tT\n"))
+    assert store.find(cell()) == written
+    store.path(cell()).with_suffix(".submission.txt").unlink()
+    assert store.find(cell()) is None
+
+
+GOOD = {"ids": ["a", "b"], "scores": [0.1, 0.9], "gold": [1.0, 2.0]}
+
+
+@pytest.mark.parametrize("arrays", [
+    {"ids": ["a", "b"], "gold": [1.0, 2.0]}, GOOD | {"scores": [[0.1, 0.9]]}, GOOD | {"scores": [0.1]},
+    GOOD | {"gold": 1.0}, GOOD | {"scores": ["x", "y"]}, GOOD | {"rank": [1]}, GOOD | {"splits": ["dev"]},
+    GOOD | {"overlap": [[0], [1]]}, GOOD | {"fold": []}, GOOD | {"ids": "ab"}, {},
+])  # fmt: skip
+def test_arrays_of_another_shape_are_an_error(store: ResultStore, arrays: dict[str, object]) -> None:
+    """In a file whose result has no checksum of it."""
+    store.write(cell(), result(cell()), SCORES)
+    path, bare = store.path(cell()), replace(result(cell()), beside={})
+    np.savez(path.with_suffix(".npz"), **{name: np.array(values) for name, values in arrays.items()})
+    with pytest.raises(DataFormatError, match="cannot be read") as caught:
+        read_predictions(path, bare)
+    assert caught.value.hint
+    np.savez(path.with_suffix(".npz"), **GOOD, similarities=np.zeros((2, 2)), roc=np.zeros(5))
+    assert read_predictions(path, bare)["similarities"].shape == (2, 2)
+
+
+def test_an_array_and_a_pipe_in_place_of_files(store: ResultStore) -> None:
+    store.write(cell(), result(cell()), SCORES)
+    path = store.path(cell())
+    with path.with_suffix(".npz").open("wb") as file:
+        np.save(file, np.zeros(3))
+    with pytest.raises(DataFormatError, match="cannot be read"):
+        read_predictions(path, replace(result(cell()), beside={}))
+    path.unlink()
+    os.mkfifo(path)
+    with pytest.raises(DataFormatError, match="is not a result file"):  # and no waiting for a writer
+        read_result(path)
+
+
+def test_a_run_that_finds_a_result_valid_has_it_state_its_computation(store: ResultStore) -> None:
+    """Of a model for each language, whose parts stand in no file."""
+    spec = parse_spec("bert+base")
+    one = cell(model=ModelRef(spec, "f", members=(("en", ModelRef(spec, "e", method="base")),)))
+    store.write(one, result(one), SCORES)
+    path = store.path(one)
+    stored = json.loads(path.read_text())
+    del stored["cell"]["computation"]
+    path.write_text(json.dumps(stored))
+    found = store.find(one)
+    assert found is not None
+    assert found.computation is read_result(path).computation is None
+    assert store.restore(one, found).computation == COMPUTATION
+    assert store.find(one) == read_result(path) == result(one)
+
+
+def test_a_folder_that_cannot_be_written_stays_as_it_is(store: ResultStore, full_disk: Callable[[str], None]) -> None:
+    old, new = cell(), cell(data=(("pairs", "2"),))
+    first = store.write(old, result(old, 0.1), SCORES)
+    store.write(new, result(new, 0.2), SCORES)
+    files = {path: path.read_bytes() for path in store.root.rglob("seed-*")}
+    full_disk("results")
+    unstated = replace(first, cell={**first.cell, "computation": None})
+    assert store.restore(new, replace(unstated, cell_id=new.id)).computation == COMPUTATION
+    assert {path: path.read_bytes() for path in store.root.rglob("seed-*")} == files
+    assert read_predictions(store.where(old), first)["scores"].tolist() == [0.1, 0.9]

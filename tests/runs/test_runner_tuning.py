@@ -251,7 +251,23 @@ def test_what_was_found_in_the_cache_cost_nothing_now(bench: Bench, bert: str) -
     (second,) = bench.run(spec, tasks=["cats"]).results
     assert first.cost["encoding"]["texts"] == len({text for p in CATS for text in (p.left, p.right)})
     assert first.cost.keys() == {"encoding", "tuning"}
-    assert second.cost == {"tuning": first.cost["tuning"]}
+    assert second.cost == {"tuning": {**first.cost["tuning"], "from_cache": True}}
+    assert (first.by_kept_model, second.by_kept_model) == (False, True)
+
+
+def test_lost_predictions_are_computed_again_from_what_is_kept(bench: Bench, bert: str) -> None:
+    """By the tuned model and the vectors of the cache; with the same numbers."""
+    first = bench.run(f"{bert}+mirror", tasks=["cats"], seeds=2)
+    files = {path: path.read_bytes() for path in bench.results.root.rglob("seed-*.npz")}
+    for path, spoil in zip(sorted(files), (Path.unlink, lambda path: path.write_bytes(b"PK cut")), strict=True):
+        spoil(path)
+    log = Log()
+    again = bench.run(f"{bert}+mirror", tasks=["cats"], seeds=2, log=log)
+    assert {path: path.read_bytes() for path in bench.results.root.rglob("seed-*.npz")} == files
+    assert again.computed == 2
+    assert [r.main_score for r in again.results] == [r.main_score for r in first.results]
+    assert not [line for line in log.lines if line.startswith(("tune", "encode"))]
+    assert bench.run(f"{bert}+mirror", tasks=["cats"], seeds=2).computed == 0
 
 
 def watched(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> list[str]:
@@ -272,10 +288,11 @@ def watched(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> list[str]:
         seen.append("model")
         return path
 
-    def noted(name: str, method: Callable[..., None]) -> Callable[..., None]:
-        def call(*arguments: Any) -> None:
-            method(*arguments)
+    def noted(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*arguments: Any) -> Any:
+            returned = method(*arguments)
             seen.append(name)
+            return returned
 
         return call
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import shutil
 from pathlib import Path
 
@@ -10,6 +11,8 @@ import pytest
 from harness.log import Log
 
 from mirrorbench import Session
+from mirrorbench.core.identity import COMPUTATION
+from mirrorbench.runs.results import read_results
 
 BEFORE = Path(__file__).parent / "stored_before"
 
@@ -45,6 +48,44 @@ def test_none_of_them_passes_for_a_result_of_today(tmp_path: Path) -> None:
     stored = {json.loads(path.read_text())["cell_id"] for path in BEFORE.rglob("seed-0.json")}
     assert (len(planned), len(stored)) == (13, 9)
     assert not planned & stored
+
+
+def test_they_are_recognised() -> None:
+    """By their identities, though their files state no computation."""
+    assert {result.computation for result in read_results(BEFORE)} == {4}
+    assert all("computation" not in json.loads(path.read_text())["cell"] for path in BEFORE.rglob("seed-0.json"))
+
+
+def test_three_versions_in_one_folder_are_three_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One of them of a version to come; the command of a note computes its results anew."""
+    space = session(tmp_path, Log())
+    space.run("tiny+base:pooling=mean", "quick-sts")
+    with monkeypatch.context() as later:
+        later.setattr("mirrorbench.runs.cells.COMPUTATION", COMPUTATION + 1)
+        space.run("tiny+base:pooling=cls", "quick-sts")
+    of = {result.cell_id: result.computation for result in read_results(tmp_path / "results")}
+    assert sorted(of.values()) == [4] * 7 + [COMPUTATION, COMPUTATION + 1]
+    board = space.leaderboard()
+    parts = [row.part for row in board.table.rows]
+    assert list(dict.fromkeys(parts)) == [f"computation {n}" for n in (COMPUTATION + 1, COMPUTATION, 4)]
+    assert parts == sorted(parts, reverse=True)
+    for row in board.table.rows:
+        assert row.label.endswith(f" [{row.part}]")
+        for score in filter(None, row.scores):
+            assert {f"computation {of[cell]}" for cell in score.cell_ids} == {row.part}
+    notes = [note for note in board.table.notes if "Compute them anew: " in note]
+    assert [note.split(",")[0] for note in notes] == [
+        f"1 result of computation {COMPUTATION + 1}", "7 results of computation 4"
+    ]  # fmt: skip
+    assert "by mirrorbench 0.1.0 (320fa15db)" in notes[1]
+    (command,) = [c for c in notes[1].split("anew: ")[1].split("; ") if "+base:pooling=mean" in c]
+    words = shlex.split(command)
+    assert words[words.index("-o") + 1] == str(tmp_path / "results")
+    specs = [words[i + 1] for i, word in enumerate(words) if word == "-e"]
+    tasks = words[words.index("-t") + 1].split(",")
+    space.run(specs, tasks)
+    anew = [r for r in read_results(tmp_path / "results") if r.spec in specs and r.task in tasks]
+    assert {result.computation for result in anew} == {COMPUTATION}
 
 
 def test_they_are_shown() -> None:

@@ -19,7 +19,8 @@ from typing import Any
 
 from mirrorbench.core.errors import UsageError
 from mirrorbench.core.specs import EncoderSpec
-from mirrorbench.reports.leaderboard import mean_over_seeds, provenance, row_label, without_repeats
+from mirrorbench.reports.comparable import newest, without_repeats
+from mirrorbench.reports.leaderboard import mean_over_seeds, provenance, row_label
 from mirrorbench.reports.papers.tables import SCALES, FactTable, PaperTable, Printed
 from mirrorbench.reports.papers.targets import AskedAnalysis, Target
 from mirrorbench.reports.renderers import html, latex, markdown, number
@@ -93,22 +94,22 @@ def measured_table(
     table: PaperTable, results: Iterable[Result], protocol: str = "paper", backbone: EncoderSpec | None = None
 ) -> MeasuredTable:
     """Put the latest results of a protocol beside published scores; on another ``backbone`` they are not compared."""
-    stored: dict[tuple[str, str], dict[int, Result]] = {}
-    for result in without_repeats(r for r in results if r.protocol == protocol and not r.limit):
-        stored.setdefault((result.spec, result.task), {})[result.seed] = result
+    asked = {(str(target.spec), task) for target in table.targets(backbone).values() for task in target.tasks}
+    usable = (r for r in results if r.protocol == protocol and not r.limit and (r.spec, r.task) in asked)
+    chosen, remarks = newest(without_repeats(usable), f"mirrorbench paper {table.name} --run")
     cells = [[PaperCell(printed, comparable=backbone is None) for printed in row] for row in table.printed]
     used: dict[str, Result] = {}
-    notes: dict[str, None] = {}
+    notes = dict.fromkeys(remarks)
     for (r, c), target in table.targets(backbone).items():
-        found = [stored.get((str(target.spec), task), {}) for task in target.tasks]
+        own = [result for result in chosen if result.spec == str(target.spec)]
+        found = [{result.seed: result for result in own if result.task == task} for task in target.tasks]
         if not all(found):
             continue
         if reason := _not_averageable(found, target):
             notes[reason] = None
             continue
-        own = {result.cell_id: result for task in found for result in task.values()}
-        used |= own
-        tuned = any(result.cell.get("recipe") for result in own.values())
+        used |= {result.cell_id: result for task in found for result in task.values()}
+        tuned = any(result.cell.get("recipe") for task in found for result in task.values())
         cells[r][c] = PaperCell(table.printed[r][c], _measure(target, found), tuned, backbone is None)
     for r, row in enumerate(cells):
         for c, cell in enumerate(row):

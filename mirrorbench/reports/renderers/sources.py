@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Sequence
 
 from mirrorbench.data.cardfile import builtin_cards
 from mirrorbench.data.cards import Card
@@ -54,11 +55,8 @@ def commands(table: Table) -> str:
             runs.setdefault((",".join(there), row.protocol), []).append(i)
     lines = []
     for (names, protocol), found in runs.items():
-        words = ["mirrorbench", "run", *(w for i in found for w in ("-e", table.rows[i].spec)), "-t", names]
         seeds = max(score.n for i in found for score in table.rows[i].scores if score)
-        words += ["--seeds", str(seeds)] if seeds > 1 else []
-        words += ["--protocol", protocol] if protocol not in ("", "paper") else []
-        lines.append(shlex.join(words))
+        lines.append(run_command(list(dict.fromkeys(table.rows[i].spec for i in found)), names, seeds, protocol))
     if not lines:
         return ""
     scores = [score for row in table.rows for score in row.scores if score]
@@ -67,6 +65,14 @@ def commands(table: Table) -> str:
     shown += ["--ties"] if any(score.tied for score in scores) else []
     shown += ["--title", table.title] if table.title else []
     return "\n".join([*lines, shlex.join([*shown, "--output", "leaderboard.html"])])
+
+
+def run_command(specs: Sequence[str], tasks: str, seeds: int, protocol: str, *options: str) -> str:
+    """The command that computes encoders on tasks, joined by commas."""
+    words = ["mirrorbench", "run", *(word for spec in specs for word in ("-e", spec)), "-t", tasks]
+    words += ["--seeds", str(seeds)] if seeds > 1 else []
+    words += ["--protocol", protocol] if protocol not in ("", "paper") else []
+    return shlex.join([*words, *options])
 
 
 def item_commands(table: Table) -> dict[tuple[str, str], dict[str, str]]:

@@ -84,7 +84,7 @@ def verdict_lines(table: Table, show: Callable[[float], str] = number) -> list[t
     With rows changed without tuning, a long table: steps that gained nothing are one line, and one for each backbone is
     on its best rows.
     """
-    rows = {(row.spec, row.protocol): row for row in table.rows}
+    rows = {(row.spec, row.protocol): row for row in reversed(table.rows)}  # verdicts are on the first computation's
     heads = dict(zip([column.name for column in table.columns], table.heads(), strict=True))
 
     def pair(verdict: Verdict) -> tuple[str, str, str]:

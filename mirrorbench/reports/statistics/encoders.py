@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mirrorbench.core.errors import UsageError
+from mirrorbench.reports.comparable import of_one_computation
 from mirrorbench.reports.statistics import PairedTest
 from mirrorbench.reports.statistics.comparisons import Comparison, Comparisons, RowKey
 from mirrorbench.reports.statistics.items import ItemScores
@@ -62,6 +63,7 @@ def compare_encoders(
 
     Tasks are resampled independently. ``allow_mixed`` also compares results of different data or protocols.
     """
+    (first, second), left_out = of_one_computation([first, second])
     pairs = {task: [[x for x in side if x.result.task == task] for side in (first, second)] for task in tasks}
     shared = [task for task, (a, b) in pairs.items() if a and b]
     mixed = [f"{t}: {why}" for t in shared for why in incomparable([x.result for side in pairs[t] for x in side])]
@@ -76,7 +78,7 @@ def compare_encoders(
             "these results do not belong together:\n  " + "\n  ".join(mixed),
             "Run one of them again, choose with --protocol or --tasks, or compare them all the same: --allow-mixed",
         )
-    notes = [f"mixed: {reason}" for reason in mixed]
+    notes = [*left_out, *(f"mixed: {reason}" for reason in mixed)]
     for name, side in (("A", 0), ("B", 1)):
         if only := [task for task, both in pairs.items() if both[side] and not both[1 - side]]:
             notes.append(f"only {name} has: {', '.join(only)}")
@@ -113,6 +115,7 @@ def incomparable(results: Sequence[Result]) -> list[str]:
     several = (
         (lambda r: json.dumps(r.data.get("files"), sort_keys=True), "different data (checksums)"),
         (lambda r: str(r.data.get("version")), "different versions of the task"),
+        (lambda r: str(r.computation), "different computations"),
         (lambda r: r.protocol, f"protocols {' and '.join(sorted({r.protocol for r in results}))}"),
         (lambda r: r.evaluated_in, f"evaluated in {' and '.join(sorted({r.evaluated_in for r in results}))}"),
         (lambda r: r.main_metric, f"metrics {' and '.join(sorted({r.main_metric for r in results}))}"),

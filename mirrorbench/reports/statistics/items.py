@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import re
-import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +13,7 @@ from numpy.typing import NDArray
 
 from mirrorbench.core.errors import DataFormatError
 from mirrorbench.data.corpora import NONE
+from mirrorbench.reports.comparable import name_of
 from mirrorbench.reports.statistics.resampling import (
     FloatArray,
     Statistic,
@@ -77,17 +76,6 @@ class ItemScores:
         if self.overlap is None:
             return frozenset()
         return frozenset(self.ids[row] for row in (self.overlap > NONE).nonzero()[0])
-
-
-def read_predictions(path: Path) -> dict[str, NDArray[Any]]:
-    """The arrays stored with a result file; ``DataFormatError`` where they are missing or damaged."""
-    try:
-        with np.load(path.with_suffix(".npz"), allow_pickle=False) as arrays:
-            return {name: arrays[name] for name in arrays.files}
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
-        raise DataFormatError(
-            f"the predictions of {path} cannot be read: {error}", f"Move {path} away and run again."
-        ) from error
 
 
 def item_scores(result: Result, arrays: Mapping[str, NDArray[Any]], plugins: Plugins) -> ItemScores | None:
@@ -179,18 +167,20 @@ def without_overlap(
     results that are left out since they cannot be scored again.
     """
     seen: dict[str, set[str]] = {}
-    for result in results:
-        if found := items.get(result.cell_id):
-            seen.setdefault(result.task, set()).update(found.seen)
-    kept: list[Result] = []
-    behind: dict[str, ItemScores] = {}
     lines: dict[str, None] = {}
+    lost = set()  # scores of which a seed cannot be scored again: a mean over the others would pass for one over all
     for result in results:
         found = items.get(result.cell_id)
         if found is None or (result.cell.get("corpus") and found.overlap is None):
-            reason = "its items are not stored" if found is None else "its overlap is unknown (run it again)"
-            lines[f"missing: {result.spec} on {result.task}: {reason}."] = None
-            continue
+            reason = "its items are not stored" if found is None else "its overlap is unknown"
+            lines[f"missing: {result.spec} on {result.task}, seed {result.seed}: {reason} (run it again)."] = None
+            lost.add(name_of(result)[:-1])
+        if found is not None:
+            seen.setdefault(result.task, set()).update(found.seen)
+    kept: list[Result] = []
+    behind: dict[str, ItemScores] = {}
+    for result in (result for result in results if name_of(result)[:-1] not in lost):
+        found = items[result.cell_id]
         left = found.only([row for row, item in enumerate(found.ids) if item not in seen[result.task]])
         value = scores_on([left], plugins)[0] if left.ids else None
         value = None if value is None or np.isnan(value) else value

@@ -10,7 +10,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mirrorbench.core.identity import digest
+from mirrorbench.core.identity import COMPUTATION, digest
 from mirrorbench.runs.results import Result
 from mirrorbench_mteb.catalogue import Entry, catalogue
 from mirrorbench_mteb.tasks import get_task
@@ -108,6 +108,8 @@ def _misfit(entry: Entry | None, result: Result) -> str:
         return "MTEB has no such task"
     if result.limit:
         return f"it is of a smoke run on the first {result.limit} items"
+    if result.computation != COMPUTATION:
+        return f"it is of computation {result.computation or 'not stated'}, and today's is {COMPUTATION}: run it again"
     if any(result.metrics.get(metric) is None for metric in SCORES[entry.type].values()):
         return "its score is undefined"
     expected = _samples(entry)

@@ -16,6 +16,7 @@ from mteb.models import EncoderProtocol
 from mteb.results import TaskResult
 
 import mirrorbench
+from mirrorbench.core.identity import COMPUTATION
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.runs.results import read_results
 
@@ -107,6 +108,17 @@ def test_another_number_of_items_is_another_task(results: Path, tmp_path: Path) 
     exported = export(found, tmp_path / "mteb")
     assert not exported.files
     assert {why for *_, why in exported.left_out} == {"it has 249 items, and MTEB's STS17 250"}
+
+
+def test_results_of_an_earlier_computation_are_left_out(results: Path, tmp_path: Path) -> None:
+    from dataclasses import replace
+
+    read = [r for r in read_results(results) if r.task == "quick-sts"]
+    exported = export([replace(r, cell=r.cell | {"computation": COMPUTATION - 1}) for r in read], tmp_path / "mteb")
+    assert not exported.files
+    assert {why for *_, why in exported.left_out} == {
+        f"it is of computation {COMPUTATION - 1}, and today's is {COMPUTATION}: run it again"
+    }
 
 
 def test_the_commands(results: Path, tmp_path: Path, said: Said, monkeypatch: pytest.MonkeyPatch) -> None:

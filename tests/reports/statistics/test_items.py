@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 from stored import correlated, stored
 
-from mirrorbench import hookimpl
+from mirrorbench import Session, hookimpl
 from mirrorbench.core.errors import DataFormatError, UsageError
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.reports.selection import read_stored
@@ -19,7 +19,6 @@ from mirrorbench.reports.statistics.items import (
     ItemScores,
     common,
     item_scores,
-    read_predictions,
     scores_on,
     without_overlap,
 )
@@ -149,15 +148,6 @@ def test_stored_results_are_read_with_their_predictions(tmp_path: Path, plugins:
         read_stored([tmp_path / "nowhere"])
 
 
-@pytest.mark.parametrize("content", [None, b"", b"no archive", b"PK\x03\x04cut"])
-def test_predictions_that_cannot_be_read(tmp_path: Path, content: bytes | None) -> None:
-    entry = correlated(tmp_path, "a", "t", GOLD, SCORES)
-    file = entry.path.with_suffix(".npz")
-    file.unlink() if content is None else file.write_bytes(content)
-    with pytest.raises(DataFormatError, match=r"seed-0\.json"):
-        read_predictions(entry.path)
-
-
 STEPS = np.arange(12.0)
 A, B, C = (np.random.default_rng(seed).normal(size=12) + STEPS / 4 for seed in range(3))
 FLAGS_A = np.array([1, 2] + [0] * 10, np.int8)
@@ -193,8 +183,22 @@ def test_what_cannot_be_scored_anew_is_missing(tmp_path: Path, plugins: Plugins)
     results, behind, lines = without_overlap([tuned.result, other.result, lost], items, plugins)
     assert [r.spec for r in results] == ["c"]
     assert list(behind) == [other.result.cell_id]
-    assert "missing: a on t: its overlap is unknown (run it again)." in lines
-    assert "missing: d on t: its items are not stored." in lines
+    assert "missing: a on t, seed 0: its overlap is unknown (run it again)." in lines
+    assert "missing: d on t, seed 0: its items are not stored (run it again)." in lines
+
+
+def test_a_score_of_which_one_seed_is_lost_is_missing(tmp_path: Path, plugins: Plugins) -> None:
+    """Else the mean over the seeds that are left would stand for one over all of them."""
+    kept = [
+        correlated(tmp_path, "b", "t", STEPS, x, seed, overlap=FLAGS_B, corpus="x") for seed, x in enumerate((A, B))
+    ]
+    cut = [correlated(tmp_path, "a", "t", STEPS, x, seed, overlap=FLAGS_A, corpus="x") for seed, x in enumerate((A, B))]
+    cut[0].path.with_suffix(".npz").unlink()
+    board = Session(tmp_path).leaderboard(tmp_path, without_overlap=True)
+    shown = {row.spec: row.scores[0] and row.scores[0].n for row in board.table.rows}
+    assert shown in ({"b": 2}, {"a": None, "b": 2})
+    assert "missing: a on t, seed 0: its items are not stored (run it again)." in board.table.notes
+    assert {r.cell_id for r in board.results} == {entry.result.cell_id for entry in kept}
 
 
 @pytest.mark.parametrize("left", [0, 1])

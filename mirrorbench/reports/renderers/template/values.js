@@ -63,13 +63,16 @@ function shownColumns() {
   });
 }
 
-// 1 for the best score of a column as printed, 2 for the second best, else 0; a baseline (no spec) has no rank.
+// 1 for the best score of a column as printed, 2 for the second best, else 0; a baseline (no spec) has no rank. Those
+// of different computations (the part) are ranked apart.
 function ranks(rows, position) {
   const printed = rows.map(({ row, scores }) =>
     (row.spec && scores[position] ? Number(number(scores[position].mean)) : null));
-  const values = [...new Set(printed.filter((value) => value !== null))].sort((a, b) => b - a);
-  if (printed.filter((value) => value !== null).length < 2) return printed.map(() => 0);
-  return printed.map((value) => (value === null ? 0 : value === values[0] ? 1 : value === values[1] ? 2 : 0));
+  return printed.map((own, i) => {
+    const rivals = printed.filter((value, j) => value !== null && rows[j].row.part === rows[i].row.part);
+    const values = [...new Set(rivals)].sort((a, b) => b - a);
+    return own === null || rivals.length < 2 ? 0 : own === values[0] ? 1 : own === values[1] ? 2 : 0;
+  });
 }
 
 function compare(a, b) {

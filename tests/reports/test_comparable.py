@@ -1,0 +1,239 @@
+"""What may stand together in a table, in one cell, or in a comparison."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from harness.log import Log
+from stored import correlated, stored, write
+
+from mirrorbench import Session
+from mirrorbench.core.errors import UsageError
+from mirrorbench.core.identity import COMPUTATION
+from mirrorbench.core.plugins import Plugins
+from mirrorbench.core.specs import parse_spec
+from mirrorbench.reports.comparable import mixtures, newest, without_repeats
+from mirrorbench.reports.leaderboard import build_table, provenance
+from mirrorbench.reports.papers.measured import measured_table
+from mirrorbench.reports.papers.tables import PaperTable, find_table
+from mirrorbench.reports.renderers import as_json, comma_separated, html, latex, markdown
+from mirrorbench.reports.table import read_table
+from mirrorbench.runs.results import Result, read_results
+from mirrorbench.tasks.metrics import spearman
+
+EARLIER = COMPUTATION - 1
+STEPS = np.arange(12.0)
+NOISE = [np.random.default_rng(seed).normal(size=12) for seed in range(3)]
+
+
+def test_results_of_one_experiment_may_stand_together(plugins: Plugins) -> None:
+    results = [stored("bert+mirror", task, 0.5, seed) for task in ("stsb", "sts12") for seed in (0, 1)]
+    results += [stored("bert+mirror", "xlwic-zh", 0.5, encoder={"weights": "Chinese BERT"})]
+    assert mixtures([*results, results[0]], plugins) == []
+
+
+def test_what_cannot_be_compared_is_named(plugins: Plugins) -> None:
+    one = stored("bert+mirror", "stsb", 0.5)
+    data = replace(one, data={"version": 2, "files": {}}, cell_id="b")
+    released = stored("bert+mirror", "sts12", 0.5, protocol="released")
+    model = replace(stored("bert+mirror", "sts12", 0.5), encoder={"weights": "another"})
+    recipe = replace(one, cell_id="c")
+    assert mixtures([one, data], plugins) == ["stsb: 2 different versions of its data"]
+    assert mixtures([one, released], plugins) == ["protocols paper and released"]
+    assert mixtures([one, model], plugins) == ["bert+mirror: 2 different models (en)"]
+    assert mixtures([one, recipe], plugins) == [
+        "bert+mirror on stsb, seed 0: 2 different experiments (recipe, corpus or precision)"
+    ]
+
+
+def test_all_of_a_table_is_evaluated_in_one_precision(plugins: Plugins) -> None:
+    """Of any rows and columns; what the models were tuned in may differ, and is said."""
+    one, other = stored("bert+mirror", "stsb", 0.5), stored("roberta+mirror", "sts12", 0.5)
+    other = replace(other, cell=other.cell | {"precision": {"tuning": "bf16", "encoding": "fp32"}})
+    assert mixtures([one, other], plugins) == []
+    assert "precision: fp32; tuned in bf16." in str(provenance([one, other])[0])
+    half = replace(other, cell=other.cell | {"precision": {"tuning": "bf16", "encoding": "bf16"}})
+    assert mixtures([one, half], plugins) == ["evaluated in bf16 and fp32"]
+
+
+def tuned(task: str, corpus: str, seed: int = 0, spec: str = "bert+mirror") -> Result:
+    return stored(spec, task, 0.5, seed, corpus=corpus)
+
+
+def test_seeds_of_different_corpora_are_no_score(plugins: Plugins) -> None:
+    """What `run --corpus a --seeds 3`, then `run --corpus b --seeds 2` leave in one folder."""
+    left = [tuned("stsb", "b"), tuned("stsb", "b", 1), tuned("stsb", "a", 2)]
+    assert mixtures(left, plugins) == [
+        "bert+mirror on stsb: its seeds are of 2 different experiments (recipe, corpus or precision)"
+    ]
+    others = [tuned("stsb", "b"), tuned("simlex999", "a"), tuned("stsb", "a", spec="roberta+mirror")]
+    assert mixtures(others, plugins) == []
+    renamed = replace(left[1], cell=left[1].cell | {"corpus": {"name": "./b", "sha256": "hash of b", "n": 10}})
+    assert mixtures([left[0], renamed], plugins) == []
+
+
+def test_the_last_of_two_results_of_one_name_stays() -> None:
+    old, new = (stored("bert", "stsb", value, cell_id=str(value), created=f"202{value}") for value in (1, 2))
+    other = stored("bert", "stsb", 0.5, seed=1)
+    assert without_repeats([old, new, other, old]) == [new, other]
+    assert without_repeats([new, old]) == [new]
+
+
+def three() -> list[Result]:
+    """Seeds of one score, of which two are of today's computation, and results of two other computations."""
+    results = [stored("bert+mirror", "stsb", 0.5, 0, computation=EARLIER, cell_id="earlier 0")]
+    results += [
+        stored("bert+mirror", "stsb", value, seed, cell_id=f"now {seed}") for seed, value in ((1, 0.6), (2, 0.8))
+    ]
+    results += [stored("bert+mirror", "stsb", 0.9, 3, computation=None, cell_id="unstated 3")]
+    results += [stored("bert+base", "stsb", 0.7, computation=EARLIER, cell_id="base earlier")]
+    return results
+
+
+def test_seeds_of_several_computations_are_never_one_score(plugins: Plugins) -> None:
+    table = build_table(three(), plugins)
+    assert [(row.label, [(s.mean, s.cell_ids) for s in row.scores if s]) for row in table.rows] == [
+        (f"BERT + Mirror [computation {COMPUTATION}]", [(pytest.approx(0.7), ("now 1", "now 2"))]),
+        (f"BERT + Mirror [computation {EARLIER}]", [(0.5, ("earlier 0",))]),
+        (f"BERT-mp [computation {EARLIER}]", [(0.7, ("base earlier",))]),
+        ("BERT + Mirror [computation not stated]", [(0.9, ("unstated 3",))]),
+    ]
+    assert table.ranks() == [[0], [2], [1], [0]]  # each computation by itself
+    assert [row.part for row in table.sorted_by("stsb").rows] == [row.part for row in table.rows]
+    assert table.blocks() == [1, 3]
+    assert mixtures(three(), plugins) == []
+
+
+def test_one_computation_needs_no_name(plugins: Plugins) -> None:
+    (row,) = build_table([stored("bert+mirror", "stsb", 0.5, computation=EARLIER)], plugins).rows
+    assert (row.label, row.part) == ("BERT + Mirror", "")
+
+
+def test_every_format_keeps_them_apart(plugins: Plugins, tmp_path: Path) -> None:
+    table = build_table(three(), plugins)
+    (file := tmp_path / "table.json").write_text(as_json(table))
+    assert read_table(file) == table
+    for render in (markdown, latex, html, comma_separated):
+        assert render(table).count(f"[computation {EARLIER}]") >= 2
+        assert ".675" not in render(table)  # the mean over all four seeds
+
+
+def test_a_wanted_row_without_results_is_empty_once(plugins: Plugins) -> None:
+    rows = [parse_spec(spec) for spec in ("bert+base", "bert+mirror", "roberta+mirror")]
+    labels = [row.label for row in build_table(three(), plugins, rows=rows).rows]
+    assert labels == [
+        f"BERT + Mirror [computation {COMPUTATION}]", f"RoBERTa + Mirror [computation {COMPUTATION}]",
+        f"BERT-mp [computation {EARLIER}]", f"BERT + Mirror [computation {EARLIER}]",
+        "BERT + Mirror [computation not stated]",
+    ]  # fmt: skip
+
+
+def test_the_newest_is_shown_where_only_one_can_be() -> None:
+    made = {"mirrorbench": "0.1.0", "git": "320fa15db90dade2be4f7b5b6a625e881c837146"}
+    chosen, remarks = newest([replace(result, environment=made) for result in three()], "again")
+    assert [result.cell_id for result in chosen] == ["now 1", "now 2"]
+    rest = f", not of today's {COMPUTATION}, by mirrorbench 0.1.0 (320fa15db). Compute them anew: again"
+    assert remarks == [
+        f"Left out: 2 results of computation {EARLIER}{rest}",
+        f"Left out: 1 result of a computation that is not stated{rest}",
+    ]
+    chosen, remarks = newest(three()[:1], "again")
+    assert len(chosen) == 1
+    assert remarks[0].startswith(f"Shown: 1 result of computation {EARLIER}, not of today's")
+    assert newest([], "again") == ([], [])
+
+
+def test_a_leaderboard_judges_the_newest_and_says_how_the_others_are_computed_anew(tmp_path: Path) -> None:
+    """Specs that a shell takes, tasks, seeds, corpus, protocol and folder."""
+    folder = tmp_path / "my results"
+    for seed in range(2):
+        correlated(folder, "bert+mirror", "stsb", STEPS, NOISE[seed] + STEPS, seed, cell_id=f"now {seed}")
+        more = {"computation": EARLIER, "corpus": "mine.txt", "protocol": "released"}
+        correlated(folder, "roberta+mirror", "stsb", STEPS, NOISE[seed], seed, cell_id=f"mirror {seed}", **more)
+    more = {"computation": EARLIER, "protocol": "released"}
+    correlated(folder, "bert+base:pooling=cls", "stsb", STEPS, NOISE[2], cell_id="base now")
+    for spec in ("bert+base", "bert+mirror:lr=0.0001"):
+        correlated(folder, spec, "stsb", STEPS, NOISE[2], cell_id=f"{spec} earlier", **more)
+    table = Session(folder).leaderboard(folder, intervals=True, ties=True).table
+    assert [(v.spec, v.over) for v in table.verdicts] == [("bert+mirror", "bert+base:pooling=cls")]
+    now, earlier = ([row for row in table.rows if row.part.endswith(f" {c}")] for c in (COMPUTATION, EARLIER))
+    assert (len(now), len(earlier)) == (2, 3)
+    assert all(score and score.interval for row in now for score in row.scores)
+    assert not any(score and (score.interval or score.tied) for row in earlier for score in row.scores)
+    assert f"BERT + Mirror [paper] [computation {COMPUTATION}] over BERT-CLS" in markdown(table)
+    (note,) = (note for note in table.notes if "Compute them anew: " in note)
+    start, _, commands = note.partition(" Compute them anew: ")
+    assert start.startswith(f"4 results of computation {EARLIER}, not of today's {COMPUTATION}, by mirrorbench ")
+    assert commands.split("; ") == [
+        f"mirrorbench run -e bert+base -e bert+mirror:lr=0.0001 -t stsb --protocol released -o '{folder}'",
+        f"mirrorbench run -e roberta+mirror -t stsb --seeds 2 --protocol released --corpus mine.txt -o '{folder}'",
+    ]
+
+
+def test_encoders_are_compared_within_one_computation(tmp_path: Path) -> None:
+    """The newest that both have of one task."""
+    for spec, scores in zip(("bert", "roberta"), NOISE, strict=False):
+        for seed, computation in enumerate((EARLIER, COMPUTATION)):
+            correlated(
+                tmp_path,
+                spec,
+                "stsb",
+                STEPS,
+                scores + seed * STEPS,
+                seed,
+                computation=computation,
+                cell_id=f"{spec}{seed}",
+            )
+    found = Session(tmp_path).compare("bert", "roberta")
+    (task,) = found.tasks
+    assert task.first.mean == pytest.approx(spearman(NOISE[0] + STEPS, STEPS))
+    assert (task.first.seeds, task.second.seeds) == (1, 1)
+    assert [note for note in found.notes if note.startswith("left out: 1 result of")] == list(found.notes)
+
+
+def test_encoders_without_a_computation_in_common_are_refused(tmp_path: Path) -> None:
+    correlated(tmp_path, "bert", "stsb", STEPS, NOISE[0], computation=EARLIER)
+    correlated(tmp_path, "roberta", "stsb", STEPS, NOISE[1])
+    with pytest.raises(UsageError, match="stsb: different computations"):
+        Session(tmp_path).compare("bert", "roberta")
+    assert "mixed: stsb: different computations" in Session(tmp_path).compare("bert", "roberta", allow_mixed=True).notes
+
+
+def test_a_table_of_the_papers_shows_one_computation(tmp_path: Path) -> None:
+    tasks = ["sts12", "sts13", "sts14", "sts15", "sts16", "stsb", "sickr"]
+    spec = "bert+base:pooling=cls"
+    for computation, value in ((EARLIER, 0.25), (COMPUTATION, 0.75)):
+        results = [
+            stored(spec, task, value, metric="spearman", computation=computation, cell_id=f"{task} {computation}",
+                   metrics={"spearman": value, "spearman_all": value})
+            for task in tasks
+        ]  # fmt: skip
+        write(tmp_path / str(computation), *results)
+    read = [result for folder in tmp_path.iterdir() for result in read_results(folder)]
+    table = find_table("mirror-bert/table3", Session().workspace.plugins)
+    assert isinstance(table, PaperTable)
+    for given, value in ((read, 0.75), (read[::-1], 0.75)):
+        made = measured_table(table, given)
+        scores = {cell.measured.mean for row in made.cells for cell in row if cell.measured}
+        assert scores == {value}
+        assert {result.computation for result in made.results} == {COMPUTATION}
+        assert made.notes[0].startswith(f"Left out: {len(tasks)} results of computation {EARLIER}")
+        assert made.notes[0].endswith("mirrorbench paper mirror-bert/table3 --run")
+
+
+def test_a_curve_is_of_one_computation(tmp_path: Path) -> None:
+    for lr, value in ((1e-5, 0.1), (2e-5, 0.3)):
+        for seed, computation in enumerate((EARLIER, COMPUTATION)):
+            name = f"{lr} {seed}"
+            result = stored(
+                f"bert+mirror:lr={lr:g}", "stsb", value + seed / 2, seed, computation=computation, cell_id=name
+            )
+            result.cell["recipe"] = {"lr": lr, "epochs": 1, "augment": {}}
+            write(tmp_path, result)
+    log = Log()
+    found = Session(tmp_path, reporter=log).analyze("curves", x="lr")
+    assert [(row["mean"], row["seeds"]) for row in found.rows] == [(0.6, 1), (0.8, 1)]
+    assert any(f"Left out: 2 results of computation {EARLIER}" in line for line in log.lines)

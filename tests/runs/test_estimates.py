@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from toys import ToyPlugin, toy_tasks
+
+from mirrorbench.core.plugins import Plugins
+from mirrorbench.core.specs import parse_spec
+from mirrorbench.runs.estimates import Estimate, estimate, in_words
+from mirrorbench.runs.plan import Plan, Request
+from mirrorbench.runs.results import Result
+from mirrorbench.runs.workspace import Workspace
+
+
+@pytest.fixture
+def plan(plugins: Plugins, tmp_path: Path, random_model: Callable[[str], Path]) -> Callable[..., Plan]:
+    plugins.add(ToyPlugin(tasks=toy_tasks()), "toys")
+    (tmp_path / "mine.txt").write_text("".join(f"line {n}\n" for n in range(20)))
+    bert = random_model("bert")
+
+    def plan(*encoders: str, seeds: int = 1) -> Plan:
+        specs = tuple(parse_spec(f"{bert}{text}") for text in encoders)
+        request = Request(specs, ("cats", "dogs"), tuple(range(seeds)), str(tmp_path / "mine.txt"))
+        return Workspace.create(tmp_path / "data", device="cpu", offline=True, plugins=plugins).plan(request)
+
+    return plan
+
+
+def results_of(plan: Plan, train: float, encode: float, score: float) -> list[Result]:
+    return [
+        Result(
+            cell=cell.to_json(), cell_id=cell.id, metrics={}, main_metric="", main_score=None, n_items=0, coverage=1.0,
+            seconds={"train": train, "encode": encode, "score": score}, data={},
+            encoder={"weights": cell.model.fingerprint, "fingerprint": cell.model.key}, environment={},
+            created=f"2021-11-07T12:00:0{number}+00:00",
+        )
+        for number, cell in enumerate(plan.cells)  # scored one after the other
+    ]  # fmt: skip
+
+
+def test_like_cells_give_the_time_of_the_rest(plan: Callable[..., Plan]) -> None:
+    done = results_of(plan("+mirror:epochs=1"), train=10.0, encode=4.0, score=0.5)
+    rest = plan("+mirror:epochs=3", seeds=2)
+    # Each of two seeds: three epochs as long as one, and for each task half of the encoding and its scoring.
+    assert estimate(rest.groups.values(), done) == Estimate(2 * (30 + 2 * (2 + 0.5)), 4, 0)
+
+
+def test_others_count_as_unknown(plan: Callable[..., Plan]) -> None:
+    done = results_of(plan("+base"), train=0.0, encode=4.0, score=0.5)
+    assert estimate(plan("+mirror").groups.values(), done) == Estimate(0.0, 0, 2)
+    assert estimate(plan("+base").groups.values(), []) == Estimate(0.0, 0, 2)
+    one = [replace(result, cell=result.cell | {"task": "cats"}) for result in done[:1]]
+    assert estimate(plan("+base").groups.values(), one) == Estimate(4.5, 1, 1)
+
+
+@pytest.mark.parametrize(("seconds", "words"), [(0.2, "0 s"), (89, "89 s"), (600, "10 min"), (9000, "2.5 h")])
+def test_durations_in_words(seconds: float, words: str) -> None:
+    assert in_words(seconds) == words
