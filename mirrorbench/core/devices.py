@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
-from mirrorbench.core.errors import DeviceError, UsageError
+from mirrorbench.core.errors import DeviceError, DeviceMemoryError, UsageError
 
 if TYPE_CHECKING:
     import torch
@@ -26,12 +26,17 @@ _BF16 = (8, 0)
 _share = 1.0
 """Of the GPU's memory, for this process: see ``enter_gpu``."""
 
-_NO_MEMORY = re.compile(r"(MPS backend|CUDA|HIP)[a-z ]*:? out of memory|(CU|HIP)[A-Z]+_STATUS_\w*ALLOC\w*_FAILED")
+_NO_MEMORY = re.compile(
+    r"(MPS backend|CUDA|HIP)[a-z ]*:? out of memory|(CU|HIP)[A-Z]+_STATUS_\w*ALLOC\w*_FAILED|"
+    r"DefaultCPUAllocator: (can't allocate|not enough) memory"
+)
 _LOST = re.compile(
     r"(CUDA|HIP)[a-z ]*: .*(illegal|device-side assert|launch failure|launch timed out|misaligned address|"
-    r"uncorrectable|hardware stack|address space|program counter|context is destroyed)"
+    r"uncorrectable|hardware stack|address space|program counter|context is destroyed|"
+    r"busy or unavailable|no CUDA-capable device|initialization error|unknown error)"
 )
-"""Errors of which CUDA's manual says that the process must be terminated to go on (cudaError_t 214, 700 to 719)."""
+"""Errors of which CUDA's manual says that the process must be terminated to go on (cudaError_t 214, 700 to 719), and
+those of a GPU that cannot be had at all (3, 46, 100, 999)."""
 
 
 def kind(device: torch.device) -> str:
@@ -238,11 +243,20 @@ def autocast(device: torch.device, precision: str) -> AbstractContextManager[obj
     return torch.autocast(device.type, dtype=halves[precision]) if precision in halves else nullcontext()
 
 
-def out_of_memory(error: RuntimeError) -> bool:
+def own_weights(model: Any) -> None:
+    """Copy weights that are mapped from files on the CPU: they would change with the files, or end the process."""
+    for tensor in (*model.parameters(), *model.buffers()):
+        if tensor.device.type == "cpu":
+            tensor.data = tensor.data.clone()
+
+
+def out_of_memory(error: BaseException) -> bool:
     """Whether a device has no memory left for torch, or for a library beside it, whose errors have no type."""
     import torch
 
-    return isinstance(error, torch.OutOfMemoryError) or _NO_MEMORY.search(str(error)) is not None
+    if isinstance(error, RuntimeError):
+        return isinstance(error, torch.OutOfMemoryError) or _NO_MEMORY.search(str(error)) is not None
+    return isinstance(error, MemoryError | DeviceMemoryError)
 
 
 def lost_device(error: BaseException) -> DeviceError | None:

@@ -5,9 +5,11 @@ The command line prints them without a traceback; any other exception is a bug a
 
 from __future__ import annotations
 
+import re
 from difflib import get_close_matches
 from typing import NamedTuple
 
+_CREDENTIALS = re.compile(r"(\b[a-z][a-z0-9+.-]*://)[^/?#\s]*@", re.IGNORECASE)
 MOST_NAMED = 30  # names that an error lists in full, where a command lists them too
 
 
@@ -21,6 +23,11 @@ class Lack(NamedTuple):
     """The hosts that could not be reached for it."""
 
 
+def without_credentials(text: str) -> str:
+    """A text whose addresses name no user and no password, as that of a mirror of the hub may."""
+    return _CREDENTIALS.sub(r"\1", text)
+
+
 class MirrorbenchError(Exception):
     """Base of all errors caused by input, data or environment rather than by a bug.
 
@@ -32,8 +39,8 @@ class MirrorbenchError(Exception):
 
     def __init__(self, message: str, hint: str = "", lacks: tuple[Lack, ...] = ()) -> None:
         super().__init__(message)
-        self.message = message
-        self.hint = hint
+        self.message = without_credentials(message)
+        self.hint = without_credentials(hint)
         self.lacks = lacks
 
     def __str__(self) -> str:
@@ -82,6 +89,10 @@ class EncodingError(MirrorbenchError):
 
 class StorageError(MirrorbenchError):
     """A result or cache entry cannot be written: no space left, no permission."""
+
+
+class DeviceMemoryError(MirrorbenchError):
+    """A device has no memory left for the smallest part of some work; another device may have."""
 
 
 READ_BACK = "This is a fault of mirrorbench, or of a library's version: report it, with what mirrorbench doctor prints."

@@ -1,18 +1,19 @@
-"""Files and folders that are complete or absent, checksums, where the cache is, and leases on shared folders."""
+"""Files and folders that are complete or absent, where the cache is, and leases on shared folders."""
 
 from __future__ import annotations
 
 import errno
-import hashlib
 import os
 import re
 import shutil
 import socket
+import stat
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from io import BufferedReader
 from pathlib import Path
 from secrets import token_hex
 from typing import IO, TYPE_CHECKING, Self, TypeVar
@@ -226,6 +227,15 @@ def sync_tree(folder: Path) -> None:
         sync_folder(Path(parent))
 
 
+def open_regular(path: Path) -> BufferedReader:
+    """Open a file for reading; ``OSError`` for a pipe or device, which would be waited for, and for a folder."""
+    handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise OSError(errno.EINVAL, "it is no regular file", str(path))
+    return os.fdopen(handle, "rb")
+
+
 def cache_root() -> Path:
     """The cache folder: ``MIRRORBENCH_CACHE``, or else the platform's cache directory of the user."""
     if configured := os.environ.get("MIRRORBENCH_CACHE"):
@@ -233,37 +243,6 @@ def cache_root() -> Path:
     import platformdirs
 
     return Path(platformdirs.user_cache_dir("mirrorbench", appauthor=False))
-
-
-CHECKSUMS = "SHA256SUMS"
-
-
-def write_checksums(folder: Path) -> None:
-    """Write a folder's list of checksums; the last file that it gets."""
-    lines = "".join(f"{checksum}  {name}\n" for name, checksum in _checksums(folder).items())
-    (folder / CHECKSUMS).write_text(lines, encoding="utf-8")
-
-
-def damaged_files(folder: Path) -> str:
-    """Files of a folder that differ from its list of checksums, or that there is no list; empty if all agree."""
-    try:
-        lines = (folder / CHECKSUMS).read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError):
-        return f"no {CHECKSUMS}"
-    expected = {name: checksum for checksum, _, name in (line.partition("  ") for line in lines)}
-    found = _checksums(folder)
-    return ", ".join(name for name, checksum in expected.items() if found.get(name) != checksum)
-
-
-def _checksums(folder: Path) -> dict[str, str]:
-    """SHA-256 by name of every file below a folder except the list itself."""
-    found = {}
-    for path in sorted(folder.rglob("*")):
-        name = path.relative_to(folder).as_posix()
-        if path.is_file() and name != CHECKSUMS:
-            with path.open("rb") as stream:
-                found[name] = hashlib.file_digest(stream, "sha256").hexdigest()
-    return found
 
 
 class Leases:
@@ -322,6 +301,8 @@ class Leases:
     def _removed(self, name: str) -> bool:
         """Remove a lease whose holder has ended, or has not refreshed it for longer than filelock waits."""
         path, now = self.folder / f"{name}.lease", time.monotonic()
+        if path.exists() and not path.is_file():
+            raise StorageError(f"{path} is no regular file, and so the lease of nobody", "Remove it.")
         with suppress(OSError):  # gone, another user's, or on a system that removes no file that is open
             state, owner = _state(path), self._lease(name).owner
             seen, since = self._since.get(name, (state, now))
@@ -342,7 +323,7 @@ class Leases:
 
 
 def _state(path: Path) -> tuple[int, int]:
-    with path.open("rb") as file:  # to open is to ask the server, where a network file system remembers
+    with open_regular(path) as file:  # to open is to ask the server, where a network file system remembers
         found = os.fstat(file.fileno())
     return found.st_ino, found.st_mtime_ns
 

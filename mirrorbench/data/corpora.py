@@ -149,7 +149,8 @@ def check_corpus(name: str, cards: Mapping[str, Card | GeneratedCorpus]) -> None
 def _parts(name: str, cards: Mapping[str, Card | GeneratedCorpus]) -> list[str]:
     """The names that are joined by ``+``; the name itself if it is a corpus or a file."""
     parts = name.split("+")
-    whole = any(os.path.exists(Path(file).expanduser()) for file in (name, name.rpartition("#")[0]) if file)
+    file, _, column = name.rpartition("#")
+    whole = any(os.path.exists(Path(one).expanduser()) for one in (name, "" if "+" in column else file) if one)
     return [name] if name in cards or not all(parts) or whole else parts
 
 

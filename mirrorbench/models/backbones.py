@@ -5,9 +5,9 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import cache
@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from mirrorbench.core import checksums
 from mirrorbench.core.errors import Lack, ModelUnavailableError, UnknownNameError
 from mirrorbench.core.specs import EncoderSpec, Value, parse_params
 from mirrorbench.models.directories import check_format, check_readable, json_object, modules
@@ -312,34 +313,29 @@ def _from_hub(hub_id: str, revision: str, offline: bool) -> Path:
             f"{terms if gated else ''}Use a local copy:        --encoder ./path/to/model\n"
             "point at another cache:  HF_HOME=/path/to/hf\n"
             "or the embedded model:   --encoder tiny",
-            (Lack("models", hub_id, (urlsplit(ENDPOINT).netloc,) if unanswered else ()),),
+            (Lack("models", hub_id, (urlsplit(ENDPOINT).netloc.rpartition("@")[2],) if unanswered else ()),),
         ) from error
     raise ModelUnavailableError(f"the model {hub_id} has no weights that this program opens")
 
 
-def file_hash(named: Iterable[tuple[str, Path]]) -> str:
-    """SHA-256 of names and contents of files."""
-    digest = hashlib.sha256()
-    for name, file in named:
-        digest.update(name.encode())
-        try:
-            with file.open("rb") as stream:
-                digest.update(hashlib.file_digest(stream, "sha256").digest())
-        except OSError as error:
-            raise ModelUnavailableError(f"{file} cannot be read: {error.strerror}") from error
-    return digest.hexdigest()
-
-
-@cache
 def fingerprint(path: Path) -> str:
     """SHA-256 of a model directory's configuration, tokenizer and weights: changes whenever its vectors could."""
+    return checksums.content(_files(path))
+
+
+def _files(path: Path) -> list[tuple[str, Path]]:
     # All small files count, though some (training arguments) do not change vectors: tokenizer files cannot be told
     # apart by name.
     patterns = (*_SMALL_FILES, *_WEIGHTS, *_PICKLED_WEIGHTS)
     found = {(file.name, file) for pattern in patterns for file in path.glob(pattern)}
     if (base := base_folder(path)) != path:
         found |= {(f"backbone/{file.name}", file) for pattern in patterns for file in base.glob(pattern)}
-    return file_hash(sorted(found))
+    return sorted(found)
+
+
+def unchanged(path: Path, expected: str) -> AbstractContextManager[None]:
+    """Inside, a model directory is opened whose fingerprint must be ``expected``, before and after."""
+    return checksums.unchanged(lambda: _files(path), expected, str(path))
 
 
 def configuration(path: Path) -> dict[str, Any]:

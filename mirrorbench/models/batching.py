@@ -21,7 +21,7 @@ from torch.nn import functional as F  # noqa: N812  (torch's own convention)
 from torch.overrides import TorchFunctionMode
 
 from mirrorbench.core.devices import capability, out_of_memory, release_memory
-from mirrorbench.core.errors import EncodingError
+from mirrorbench.core.errors import DeviceMemoryError
 from mirrorbench.models.backbones import first_position
 
 _T = TypeVar("_T")
@@ -182,7 +182,7 @@ def within_memory(
             continue
         width = int(lengths[rows].max())
         if len(rows) == 1:
-            raise EncodingError(
+            raise DeviceMemoryError(
                 f"no memory left on {device} for one text of {width} tokens",
                 "Add a smaller max_length to the encoder spec, or use --device cpu.",
             )

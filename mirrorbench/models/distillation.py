@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from mirrorbench.core.checksums import kept_folder
 from mirrorbench.core.errors import UsageError
-from mirrorbench.core.files import cache_root, writing
+from mirrorbench.core.files import cache_root
 from mirrorbench.core.identity import COMPUTATION, digest
 from mirrorbench.models import backbones
 from mirrorbench.models.pooling import Pooling
@@ -65,15 +66,17 @@ def create_distilled(spec: EncoderSpec, path: Path, context: EncoderContext) -> 
         from mirrorbench.models.encoder import TransformerEncoder
         from mirrorbench.models.transformer import load_transformer
 
-        transformer = load_transformer(path, torch.device(context.device))
+        with backbones.unchanged(path, weights):
+            transformer = load_transformer(path, torch.device(context.device))
         key = digest({**identity, "precision": context.precision, "computation": COMPUTATION})
-        file = cache_root() / "vectors" / f"{key}.npy"
         kept = vocabulary(transformer.tokenizer)
-        if not file.is_file():
+
+        def distil(folder: Path) -> None:
             alone = TransformerEncoder(transformer, pooling, context.precision).encode_ids(_alone(transformer, kept))
-            with writing(file) as sink:
-                np.save(sink, distilled(alone, dims, sif))
-        return _mean_of_tokens(transformer.tokenizer, kept, np.load(file, mmap_mode="r"))
+            np.save(folder / "vectors.npy", distilled(alone, dims, sif))
+
+        folder = kept_folder(cache_root() / "vectors" / key, distil, f"tokens of {spec}")
+        return _mean_of_tokens(transformer.tokenizer, kept, np.load(folder / "vectors.npy", mmap_mode="r"))
 
     return LazyEncoder(digest(identity), load)
 

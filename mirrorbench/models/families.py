@@ -8,7 +8,8 @@ from pathlib import Path
 from pickle import UnpicklingError
 from typing import TYPE_CHECKING, Any
 
-from mirrorbench.core.errors import ModelUnavailableError, TuningError, UsageError
+from mirrorbench.core.devices import out_of_memory
+from mirrorbench.core.errors import DeviceMemoryError, MirrorbenchError, ModelUnavailableError, TuningError, UsageError
 from mirrorbench.models.backbones import configuration
 from mirrorbench.models.kinds import AS_BERT, Kind
 from mirrorbench.models.opening import read_config, read_tokenizer, read_weights
@@ -246,8 +247,13 @@ def check_vocabulary(path: Path, tokenizer: Any) -> None:
         )
 
 
-def unreadable(path: Path, error: Exception) -> ModelUnavailableError:
+def unreadable(path: Path, error: Exception) -> MirrorbenchError:
     """What to report of an exception of transformers."""
+    if out_of_memory(error):
+        return DeviceMemoryError(
+            f"no memory left on the device to open the model in {path}",
+            "Free some, use another device or a smaller model; --dry-run says what a model takes.",
+        )
     if isinstance(error, UnpicklingError):
         return ModelUnavailableError(
             f"the weights in {path} are a pickle that holds more than tensors, or are damaged; they are not opened",

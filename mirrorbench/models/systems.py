@@ -24,6 +24,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from mirrorbench.core import checksums
+from mirrorbench.core.devices import out_of_memory, own_weights
 from mirrorbench.core.errors import ModelUnavailableError, PluginError, UsageError, unknown_name
 from mirrorbench.core.hooks import Register, hookimpl
 from mirrorbench.core.identity import digest
@@ -31,6 +33,7 @@ from mirrorbench.core.inputs import Encoder, as_inputs, check_vectors
 from mirrorbench.core.specs import EncoderSpec
 from mirrorbench.models import backbones
 from mirrorbench.models.directories import json_object, modules
+from mirrorbench.models.families import unreadable
 from mirrorbench.models.opening import read_sentence_transformer
 from mirrorbench.models.pooling import DEFAULT_MAX_LENGTH, POOLINGS, Pooling, PoolingFunction
 from mirrorbench.models.prompts import TEXT, template
@@ -157,7 +160,7 @@ def sentence_transformer(path: Path, context: EncoderContext, prompt: str | None
     """
     # What stands before texts is handed on, what stands around them is not known there.
     before = prompt.removesuffix(TEXT) if prompt and prompt.endswith(TEXT) and prompt.count(TEXT) == 1 else ""
-    around = "" if before else prompt
+    around, files = "" if before else prompt, directory_checksum(path)
 
     def load() -> Callable[[list[TextInput]], Array]:
         import torch
@@ -165,7 +168,10 @@ def sentence_transformer(path: Path, context: EncoderContext, prompt: str | None
         from mirrorbench.core.devices import autocast, kind
         from mirrorbench.models import batching
 
-        model, device = _load_sentence_transformer(path, context), torch.device(context.device)
+        device = torch.device(context.device)
+        with checksums.unchanged(lambda: _model_files(path), files, str(path)):
+            model = _load_sentence_transformer(path, context)
+            own_weights(model)
         sort = kind(device)
         limit = model.get_max_seq_length() or MOST_TOKENS
 
@@ -191,10 +197,10 @@ def sentence_transformer(path: Path, context: EncoderContext, prompt: str | None
 
         return encode
 
-    identity = {"files": directory_checksum(path)} | ({} if prompt is None else {"prompt": prompt})
+    identity = {"files": files} | ({} if prompt is None else {"prompt": prompt})
     if context.precision == "fp32" and _holds_half(path):  # earlier versions computed in that
         identity["opened"] = "fp32"
-    return LazyEncoder(digest(identity) if len(identity) > 1 else identity["files"], load)
+    return LazyEncoder(digest(identity) if len(identity) > 1 else files, load)
 
 
 def _holds_half(path: Path) -> bool:
@@ -224,6 +230,8 @@ def _load_sentence_transformer(path: Path, context: EncoderContext) -> Any:
     try:
         return read_sentence_transformer(path, context.device, context.precision)
     except (OSError, ValueError, KeyError, ImportError, RuntimeError, AttributeError) as error:
+        if out_of_memory(error):
+            raise unreadable(path, error) from error
         first = (str(error).strip().splitlines() or ["no message"])[0]
         raise ModelUnavailableError(
             f"sentence-transformers cannot open {path}: {type(error).__name__}: {first[:300]}",
@@ -236,8 +244,12 @@ _IGNORED = {"README.md", "onnx", "openvino", ".git", ".gitattributes", ".cache"}
 
 def directory_checksum(path: Path) -> str:
     """SHA-256 of all files below a model directory, except documentation and other weight formats."""
+    return checksums.content(_model_files(path))
+
+
+def _model_files(path: Path) -> list[tuple[str, Path]]:
     named = ((file.relative_to(path), file) for file in sorted(path.rglob("*")) if file.is_file())
-    return backbones.file_hash((name.as_posix(), file) for name, file in named if _IGNORED.isdisjoint(name.parts))
+    return [(name.as_posix(), file) for name, file in named if _IGNORED.isdisjoint(name.parts)]
 
 
 def create_sapbert(spec: EncoderSpec, context: EncoderContext) -> LazyEncoder:
@@ -261,11 +273,13 @@ def pooled_backbone(directory: Path, pooling: Pooling, context: EncoderContext) 
         from mirrorbench.models.encoder import TransformerEncoder
         from mirrorbench.models.transformer import load_transformer
 
-        transformer = load_transformer(directory, torch.device(context.device), poolings=context.poolings)
+        with backbones.unchanged(directory, weights):
+            transformer = load_transformer(directory, torch.device(context.device), poolings=context.poolings)
         return TransformerEncoder(transformer, pooling, context.precision).encode
 
     read = [pooling.mode, pooling.max_length, *([pooling.prompt] if pooling.prompt else [])]
-    identity = {"weights": backbones.fingerprint(directory), "readout": read}
+    weights = backbones.fingerprint(directory)
+    identity = {"weights": weights, "readout": read}
     return LazyEncoder(digest(identity), load, pooling)
 
 

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from mirrorbench.core.devices import kind, moved, on_gpu
+from mirrorbench.core.devices import kind, moved, on_gpu, own_weights
 from mirrorbench.core.errors import READ_BACK, MirrorbenchError, ModelUnavailableError, ReadBackError, UsageError
 from mirrorbench.core.inputs import TextInput
 from mirrorbench.models.adapters import adapter_tensors, is_adapted, open_adapter
@@ -367,6 +367,7 @@ def load_transformer(
                 keep_precision(whole)
             if base != path:
                 open_adapter(whole, path)
+            own_weights(model.to(device))
     except MirrorbenchError:
         raise
     except Exception as error:  # damaged files may raise any exception in transformers
@@ -374,7 +375,7 @@ def load_transformer(
     check_complete(path, config, tokenizer, missing)
     whole = None if whole is model else whole
     kept_in = precision if kept else "fp32"
-    return Transformer(path, model.to(device).eval(), tokenizer, device, poolings, whole, kept_in)
+    return Transformer(path, model.eval(), tokenizer, device, poolings, whole, kept_in)
 
 
 def lower_casing_tokenizer(path: Path) -> Any:

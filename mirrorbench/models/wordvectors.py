@@ -13,7 +13,6 @@ piece is split at the punctuation in it. Unknown words are omitted, unless the f
 from __future__ import annotations
 
 import gzip
-import hashlib
 import json
 import re
 import warnings
@@ -25,8 +24,9 @@ from typing import Any
 
 import numpy as np
 
+from mirrorbench.core.checksums import kept_checksum, kept_folder
 from mirrorbench.core.errors import DataFormatError, ModelUnavailableError, UsageError
-from mirrorbench.core.files import cache_root, writing
+from mirrorbench.core.files import cache_root
 from mirrorbench.core.hooks import Register, hookimpl
 from mirrorbench.core.identity import digest
 from mirrorbench.core.inputs import Array, TextInput, as_inputs
@@ -141,7 +141,9 @@ class StaticEncoder:
         self.lower = lower
         self.language = language
         self.sif = sif
-        identity = {"files": {file.name: file_checksum(file) for file in self._files()}, "limit": limit, "lower": lower}
+        self._checksums = {file: file_checksum(file) for file in self._files()}
+        files = {file.name: checksum for file, checksum in self._checksums.items()}
+        identity = {"files": files, "limit": limit, "lower": lower}
         self.fingerprint = digest({**identity, "language": language, **({"sif": sif} if sif else {})})
         self._loaded: dict[Path, WordVectors] = {}
 
@@ -163,7 +165,9 @@ class StaticEncoder:
     def _vectors(self, language: str) -> WordVectors:
         path = self._path(language or self.language)
         if path not in self._loaded:
-            found = load_vectors(path, self.limit)
+            if path not in self._checksums:
+                raise ModelUnavailableError(f"there is no file of word vectors at {path}")
+            found = load_vectors(path, self.limit, self._checksums[path])
             self._loaded[path] = replace(found, weights=sif_weights(len(found.words), self.sif)) if self.sif else found
         return self._loaded[path]
 
@@ -207,30 +211,28 @@ def register_encoders(register: Register) -> None:
 
 
 def file_checksum(path: Path) -> str:
-    """SHA-256 of a file, cached by its path, size and modification time."""
+    """SHA-256 of a file of word vectors."""
     if not path.is_file():
         raise ModelUnavailableError(f"there is no file of word vectors at {path}")
-    stat = path.stat()
-    key = digest({"path": str(path.resolve()), "size": stat.st_size, "changed": stat.st_mtime_ns})
-    note = cache_root() / "vectors" / f"{key}.sha256"
-    if note.is_file():
-        return note.read_text(encoding="ascii")
-    with path.open("rb") as stream:
-        checksum = hashlib.file_digest(stream, "sha256").hexdigest()
-    with writing(note) as sink:
-        sink.write(checksum.encode())
-    return checksum
+    return kept_checksum(path)
 
 
-def load_vectors(path: Path, limit: int) -> WordVectors:
-    """The first ``limit`` words of a file (files list frequent words first), 0 for all.
+def load_vectors(path: Path, limit: int, checksum: str) -> WordVectors:
+    """The first ``limit`` words of a file with a checksum (files list frequent words first), 0 for all.
 
     A file is parsed once and cached as a memory-mapped array. Names ending in ``.bin`` are fastText binaries, which
     need as much memory as the file's size; all others are text, ``.gz`` decompressed.
     """
-    folder = cache_root() / "vectors" / digest({"file": file_checksum(path), "limit": limit, "parser": PARSER})
-    if not (folder / "words.json").is_file():
-        _save((_read_binary if path.suffix == ".bin" else read_text)(path, limit), folder)
+
+    def parse(folder: Path) -> None:
+        vectors = (_read_binary if path.suffix == ".bin" else read_text)(path, limit)
+        if file_checksum(path) != checksum:
+            raise ModelUnavailableError(f"{path} changed while it was read", "Start it again.")
+        _save(vectors, folder)
+
+    key = digest({"file": checksum, "limit": limit, "parser": PARSER})
+    what = f"{f'the first {limit:,}' if limit else 'all'} words of {path.name}"
+    folder = kept_folder(cache_root() / "vectors" / key, parse, what)
     about = json.loads((folder / "words.json").read_bytes().decode("utf-8", "surrogatepass"))
     words = tuple(about.pop("words"))
     ngrams = np.load(folder / "ngrams.npy", mmap_mode="r") if about else None
@@ -238,17 +240,15 @@ def load_vectors(path: Path, limit: int) -> WordVectors:
 
 
 def _save(vectors: WordVectors, folder: Path) -> None:
-    """Cache vectors; the words are written last and mark the folder as complete."""
     about: dict[str, Any] = {"words": vectors.words}
     arrays = {"vectors": vectors.vectors}
     if vectors.ngrams is not None:
         arrays["ngrams"] = vectors.ngrams
         about |= {"shortest": vectors.shortest, "longest": vectors.longest}
     for name, array in arrays.items():
-        with writing(folder / f"{name}.npy") as sink:
-            np.save(sink, np.asarray(array, dtype=np.float32))
-    with writing(folder / "words.json") as sink:
-        sink.write(json.dumps(about, ensure_ascii=False).encode("utf-8", "surrogatepass"))
+        np.save(folder / f"{name}.npy", np.asarray(array, dtype=np.float32))
+    text = json.dumps(about, ensure_ascii=False)
+    (folder / "words.json").write_bytes(text.encode("utf-8", "surrogatepass"))
 
 
 def read_text(path: Path, limit: int = 0) -> WordVectors:

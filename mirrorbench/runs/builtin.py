@@ -29,7 +29,7 @@ BUILTIN_PLUGINS = (
     "mirrorbench.training.augmentations.model",
     "mirrorbench.tasks.kinds",
     "mirrorbench.data.generated",
-    "mirrorbench.runs.executors",
+    "mirrorbench.runs.local",
     "mirrorbench.tasks.metrics",
     "mirrorbench.reports.renderers",
     "mirrorbench.reports.papers",

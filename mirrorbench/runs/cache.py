@@ -1,7 +1,7 @@
 """The cache of tuned models, embeddings, corpora and transformations, addressed by content, and its maintenance.
 
 Every entry has a checksum that a process verifies at first use; a damaged entry is made again, with a warning. All
-entries can be made again.
+entries can be made again. Word vectors and the checksums of their files are kept by ``core.checksums``.
 
 Environment:
     MIRRORBENCH_CACHE: the folder; by default the user's cache directory of the platform.
@@ -28,20 +28,9 @@ from zipfile import BadZipFile
 import numpy as np
 from numpy.typing import NDArray
 
+from mirrorbench.core.checksums import ABOUT, CHECKSUMS, damaged_files, noted, store_folder
 from mirrorbench.core.errors import StorageError
-from mirrorbench.core.files import (
-    TEMPORARY,
-    Leases,
-    again_if_swept,
-    building,
-    cache_root,
-    damaged_files,
-    sync_folder,
-    sync_tree,
-    unwritable,
-    write_checksums,
-    writing,
-)
+from mirrorbench.core.files import TEMPORARY, Leases, cache_root, unwritable, writing
 from mirrorbench.core.identity import COMPUTATION
 from mirrorbench.core.inputs import Array, TextInput
 from mirrorbench.data.corpora import corpus_checksum
@@ -67,41 +56,27 @@ class Cache:
     def __init__(self, root: Path | None = None) -> None:
         self.root = cache_root() if root is None else root
         self.leases = Leases(self.root / "leases")
-        self._intact: set[str] = set()  # keys of models whose checksums have been verified
 
     def model(self, key: str) -> Path | None:
         """The directory of a tuned model, if it is complete and undamaged."""
         path = self.root / "models" / key
         if not path.is_dir():
             return None
-        if key not in self._intact:
-            if wrong := damaged_files(path):
-                _logger.warning("The tuned model %s is damaged (%s); it is tuned again.", path, wrong)
-                return None
-            self._intact.add(key)
+        if wrong := damaged_files(path):
+            _logger.warning("The tuned model %s is damaged (%s); it is tuned again.", path, wrong)
+            return None
         return path
 
     def save_model(self, key: str, transformer: Transformer, description: dict[str, Any]) -> Path:
         """Store a tuned model in the format of transformers, with ``description`` as ``mirrorbench.json``."""
-        return again_if_swept(lambda: self._write_model(key, transformer, description))
 
-    def _write_model(self, key: str, transformer: Transformer, description: dict[str, Any]) -> Path:
-        target = self.root / "models" / key
-        problem, another = f"the tuned model cannot be written to {target.parent}", "set MIRRORBENCH_CACHE=FOLDER"
-        with building(target, f"{TEMPORARY}{key}-", problem, another) as folder:
+        def write(folder: Path) -> None:
             transformer.save(folder)
             transformer.check_saved(folder)
             text = json.dumps(description, indent=2, ensure_ascii=False)
             (folder / "mirrorbench.json").write_text(text, encoding="utf-8")
-            write_checksums(folder)
-            sync_tree(folder)
-            if self.model(key):  # another process has stored the same model, which may be in use
-                return target
-            shutil.rmtree(target, ignore_errors=True)  # an incomplete or damaged model
-            os.replace(folder, target)
-            sync_folder(target.parent)
-        self._intact.add(key)
-        return target
+
+        return store_folder(self.root / "models" / key, write, "the tuned model")
 
     def sweep_model(self, key: str) -> None:
         """Remove what a killed process left of a model; the caller must hold its lease."""
@@ -257,8 +232,9 @@ class CacheEntry:
     """An entry of the cache."""
 
     kind: str
-    """``models``, ``checkpoints``, ``embeddings``, ``corpora``, ``transformations``, or ``leftovers`` of killed
-    processes."""
+    """``models``, ``checkpoints`` of tunings, ``embeddings``, ``vectors`` of words and tokens, ``corpora``,
+    ``transformations``, ``checksums`` of files of word vectors, or ``leftovers`` of killed processes and earlier
+    versions."""
     key: str
     path: Path
     size: int
@@ -271,8 +247,8 @@ class CacheEntry:
     """Whether another computation made it, or none that it states: no run of this version has read it."""
 
 
-_FILES = {"corpora": ".json", "transformations": ".npz"}  # kinds of which each entry is one file
-_KINDS = ("models", CHECKPOINTS, "embeddings", *_FILES)
+_FILES = {"corpora": ".json", "transformations": ".npz", "checksums": ".json"}  # kinds of which each entry is one file
+_KINDS = ("models", CHECKPOINTS, "embeddings", "vectors", *_FILES)
 
 
 def entries(cache: Cache) -> list[CacheEntry]:
@@ -284,8 +260,10 @@ def entries(cache: Cache) -> list[CacheEntry]:
 def damage(cache: Cache, entry: CacheEntry) -> str:
     """What is wrong with an entry, found by hashing it; empty if it is whole. Changes nothing."""
     with _access_times_kept(entry.path):
-        if entry.kind == "models":
+        if entry.kind in ("models", "vectors"):
             return damaged_files(entry.path)
+        if entry.kind == "checksums":
+            return "" if noted(entry.path) else "its checksum is not the one that was written"
         if entry.kind == CHECKPOINTS:
             return damaged(entry.path)
         if entry.kind == "corpora":
@@ -341,6 +319,9 @@ def _of_kind(cache: Cache, kind: str) -> Iterator[CacheEntry]:
     for path in sorted(folder.iterdir()) if folder.is_dir() else []:
         if path.name.startswith(TEMPORARY):
             yield _entry("leftovers", path.name, path)
+        elif kind == "vectors" and not (path / CHECKSUMS).is_file():
+            if path.is_dir() or path.suffix in (".npy", ".sha256"):
+                yield _entry("leftovers", path.name, path, "word vectors of an earlier version")
         elif path.suffix == _FILES[kind] if kind in _FILES else path.is_dir():  # others are not ours (.DS_Store)
             for left in sorted(path.glob(f"{TEMPORARY}*")) if kind in ("embeddings", CHECKPOINTS) else ():
                 yield _entry("leftovers", left.name, left)
@@ -387,6 +368,12 @@ def _access_times_kept(path: Path) -> Iterator[None]:
 def _what(kind: str, path: Path) -> str:
     if kind == "corpora":
         return "strings of a corpus"
+    if kind == "vectors":
+        with suppress(OSError, UnicodeDecodeError):
+            return (path / ABOUT).read_text(encoding="utf-8")
+        return "unreadable"
+    if kind == "checksums":
+        return "of a file of word vectors" if noted(path) else "unreadable"
     if kind == CHECKPOINTS:
         return "a tuning that was interrupted, or goes on"
     if kind == "transformations":

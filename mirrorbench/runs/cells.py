@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mirrorbench.core.devices import lost_device
+from mirrorbench.core.devices import lost_device, out_of_memory
 from mirrorbench.core.errors import Lack, MirrorbenchError
 from mirrorbench.core.identity import COMPUTATION, COMPUTATIONS, digest
 from mirrorbench.core.specs import EncoderSpec, parse_spec
@@ -232,6 +232,8 @@ class Failure:
     """``None`` for all seeds."""
     lacks: tuple[Lack, ...] = ()
     """What is not here, where that is the cause."""
+    full: bool = False
+    """Whether a device had no memory left for it."""
 
     @classmethod
     def of(cls, error: BaseException, spec: EncoderSpec, task: str, seed: int | None = None) -> Failure:
@@ -242,8 +244,8 @@ class Failure:
         if lost := lost_device(error):
             raise lost from error
         if isinstance(error, MirrorbenchError):
-            return cls(spec, task, error.message, error.hint, seed, error.lacks)
-        return cls(spec, task, f"{type(error).__name__}: {error}", seed=seed)
+            return cls(spec, task, error.message, error.hint, seed, error.lacks, out_of_memory(error))
+        return cls(spec, task, f"{type(error).__name__}: {error}", seed=seed, full=out_of_memory(error))
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from mirrorbench.core import checksums
 from mirrorbench.core.devices import kind
 from mirrorbench.core.files import WriteBehind
 from mirrorbench.core.identity import COMPUTATION, digest
@@ -69,8 +70,9 @@ def fitted_posts(
     cache, vectors_key = workspace.cache, embeddings_key(encoder, pooling, model, precision)
     found: dict[str, Affine | Taken] = {}
     for language, post in model.posts:
-        if post.stored:
-            found[language] = Affine.read(post.stored)
+        if file := post.stored:
+            with checksums.unchanged(partial(list, [("", file)]), post.checksum, str(file)):
+                found[language] = Affine.read(file)
             continue
         if post.corpus is None:
             found[language] = Taken(post.transformation.number, post.transformation.type)

@@ -12,6 +12,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mirrorbench.core.errors import without_credentials
+
 if TYPE_CHECKING:
     import torch
 
@@ -144,8 +146,8 @@ def hub(offline: bool) -> str:
         api.model_info("bert-base-uncased", timeout=HUB_TIMEOUT)
     except Exception as error:  # network layers raise many types
         first = (str(error).strip().splitlines() or [""])[0]
-        return f"{api.endpoint} not reachable ({type(error).__name__}: {first[:80]})"
-    return f"{api.endpoint} reachable"
+        return without_credentials(f"{api.endpoint} not reachable ({type(error).__name__}: {first[:80]})")
+    return without_credentials(f"{api.endpoint} reachable")
 
 
 def lacking(data: DataStore) -> dict[str, list[str]]:
@@ -175,6 +177,6 @@ def examine_installation(data: DataStore, plugins: Plugins, offline: bool) -> di
         "hub": hub(offline),
         "plugins": [row for row in plugins.listing() if row["distribution"] != "built in"],
         "missing": lacking(data),
-        "environment": {name: os.environ.get(name, "") for name in VARIABLES},
+        "environment": {name: without_credentials(os.environ.get(name, "")) for name in VARIABLES},
         "problems": problems,
     }

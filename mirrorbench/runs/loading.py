@@ -12,12 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mirrorbench.core.devices import cpu_threads, enter_gpu
-from mirrorbench.core.errors import TuningError
+from mirrorbench.core.errors import ModelUnavailableError, TuningError
 from mirrorbench.core.files import WriteBehind
 from mirrorbench.core.identity import checksum
 from mirrorbench.core.inputs import Encoder
 from mirrorbench.core.specs import EncoderSpec
 from mirrorbench.data.corpora import Corpus
+from mirrorbench.models.backbones import unchanged
 from mirrorbench.models.encoder import LanguageRouter
 from mirrorbench.models.pooling import POOLINGS, Pooling, PoolingFunction
 from mirrorbench.models.systems import EncoderContext, create_encoder
@@ -42,23 +43,23 @@ class EncoderLoader:
     def __init__(self, workspace: Workspace) -> None:
         enter_gpu(workspace.torch_device, workspace.share)
         self.workspace = workspace
-        self._systems: dict[tuple[EncoderSpec, Path | None, str], Encoder] = {}
         self.from_cache: set[str] = set()
         """Keys of the tuned models that were taken from the cache."""
 
     def system(self, spec: EncoderSpec, path: Path | None, precision: str) -> Encoder:
         """An encoder system, or what a method makes of the backbone in ``path`` instead of tuning it.
 
-        Kept until the next ``load``: planning needs its fingerprint.
+        Kept until the next ``load`` or plan.
         """
-        if (spec, path, precision) not in self._systems:
+        systems = self.workspace.systems
+        if (spec, path, precision) not in systems:
             plugins = self.workspace.plugins
             poolings = plugins.poolings.by_name()
             context = EncoderContext(str(self.workspace.torch_device), precision, self.workspace.offline, poolings)
             create = plugins.methods[spec.method].create if path else None
             made = create(spec, path, context) if create and path else create_encoder(spec, plugins, context)
-            self._systems[spec, path, precision] = made
-        return self._systems[spec, path, precision]
+            systems[spec, path, precision] = made
+        return systems[spec, path, precision]
 
     def load_stored(
         self, model: ModelRef, pooling: Pooling | None, precision: str, corpora: Mapping[CorpusRef, Corpus]
@@ -87,7 +88,9 @@ class EncoderLoader:
             return LanguageRouter(encoders, model.key), sum(seconds for _, seconds in loaded.values())
         if model.path is None or pooling is None:
             system = self.system(model.spec, model.path, precision)
-            del self._systems[model.spec, model.path, precision]  # so that it is freed after its cells
+            del self.workspace.systems[model.spec, model.path, precision]  # so that it is freed after its cells
+            if system.fingerprint != model.fingerprint:
+                raise ModelUnavailableError(f"{model.spec} changed after it was planned", "Start it again.")
             return system, 0.0
         from mirrorbench.models.encoder import TransformerEncoder
 
@@ -95,7 +98,8 @@ class EncoderLoader:
         if model.corpus is not None:
             transformer, seconds = self._tuned(model, corpora[model.corpus], precision, written)
         else:
-            transformer, seconds = self._opened(model, model.path, precision, model.fingerprint), 0.0
+            with unchanged(model.path, model.fingerprint):
+                transformer, seconds = self._opened(model, model.path, precision, model.fingerprint), 0.0
         return TransformerEncoder(transformer, pooling, precision, model.key), seconds
 
     def _tuned(
@@ -136,9 +140,11 @@ class EncoderLoader:
             return None
         self.from_cache.add(model.key)
         shutil.rmtree(self._checkpoint(model), ignore_errors=True)  # whoever stored the model may have been killed then
-        adapter = bool(model.recipe and model.recipe.lora)
-        # An adapter's backbone may be elsewhere than when it was stored.
-        opened = self._opened(model, path, precision, model.key, model.path if adapter else None)
+        if model.path and model.recipe and model.recipe.lora:  # its backbone may be elsewhere than when it was stored
+            with unchanged(model.path, model.fingerprint):
+                opened = self._opened(model, path, precision, model.key, model.path)
+        else:
+            opened = self._opened(model, path, precision, model.key)
         return opened, float(cache.describe_model(model.key)["tuning"]["seconds"])
 
     def _opened(self, model: ModelRef, path: Path, precision: str, key: str, base: Path | None = None) -> Transformer:
@@ -181,9 +187,10 @@ def tune_model(
     reporter.stage(f"{stage}, from its checkpoint at {done / total:.0%}" if saved else stage, total - done, "strings")
     registered: dict[str, Augmentation] = plugins.augmentations.by_name()
     poolings = plugins.poolings.by_name()
-    transformer = open_for_tuning(
-        model.path, recipe, registered, device, model.protocol, poolings, model.seed, model.precision
-    )
+    with unchanged(model.path, model.fingerprint):
+        transformer = open_for_tuning(
+            model.path, recipe, registered, device, model.protocol, poolings, model.seed, model.precision
+        )
     try_opened(transformer, model, model.fingerprint, model.precision, workspace.cache.root)
     with cpu_threads(workspace.threads):
         progress = Progress(transformer, recipe, aside, total, reporter.advance)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mirrorbench.models.adapters import add_adapter
-from mirrorbench.models.backbones import configuration
+from mirrorbench.models.backbones import configuration, fingerprint
 from mirrorbench.models.families import (
     can_checkpoint,
     checkpoint_precision,
@@ -71,7 +71,9 @@ class Memory:
 def tuning_memory(path: Path, recipe: Recipe, precision: str) -> Memory:
     """What a tuning of the backbone in a folder takes at least, on one device."""
     dropout = recipe.rate("dropout") or recipe.rate("controlled_dropout")
-    size = _measured(path, recipe.lora, 2, recipe.train_max_length, dropout, recipe.gradient_checkpointing)
+    size = _measured(
+        path, fingerprint(path), recipe.lora, 2, recipe.train_max_length, dropout, recipe.gradient_checkpointing
+    )
     held = bool(recipe.lora) and "fp32" not in (size.checkpoint, precision)
     copied = size.learning if held or precision not in _HALVES else size.learning_matrices
     return Memory(
@@ -82,7 +84,7 @@ def tuning_memory(path: Path, recipe: Recipe, precision: str) -> Memory:
 
 def encoding_memory(path: Path, pooling: Pooling, precision: str, tuned: bool = False) -> Memory:
     """What encoding with the backbone in a folder takes at least; ``tuned`` in full, its weights are float32."""
-    size = _measured(path, 0, 1, pooling.max_length, 0.0)
+    size = _measured(path, fingerprint(path), 0, 1, pooling.max_length, 0.0)
     held = not tuned and "fp32" not in (size.checkpoint, precision)
     copies = 2 * size.learning_matrices if precision in _HALVES and not held else 0
     states = 0 if pooling.last_layer_only else 4 * size.width * (size.layers + 1) * pooling.max_length
@@ -108,7 +110,9 @@ class _Size:
 
 
 @cache
-def _measured(path: Path, rank: int, texts: int, length: int, dropout: float, twice: bool = False) -> _Size:
+def _measured(
+    path: Path, fingerprint: str, rank: int, texts: int, length: int, dropout: float, twice: bool = False
+) -> _Size:
     import torch
 
     from mirrorbench.models.checkpointing import checkpointed

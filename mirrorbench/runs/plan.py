@@ -11,6 +11,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+from mirrorbench.core import checksums
 from mirrorbench.core.errors import MirrorbenchError, UsageError, unknown_name
 from mirrorbench.core.specs import PROTOCOLS, EncoderSpec, Value
 from mirrorbench.data.corpora import Corpus, check_corpus, default_corpus, read_corpus
@@ -128,6 +129,7 @@ class Planner:
         self.fetch = fetch
         self.corpora: dict[CorpusRef, Corpus] = {}
         self._found: dict[tuple[Any, ...], Any] = {}
+        workspace.systems.clear()  # of an earlier plan, whose files may have changed
 
     def plan(self, request: Request) -> Plan:
         """Plan every cell; what cannot be planned becomes a failure, a wrong request is a ``UsageError``."""
@@ -305,7 +307,7 @@ class Planner:
         """What a model's transformation is fitted on: the corpus of its tuning, else as for a tuning at that level."""
         if transformation.kind == STORED:
             file = backbones.stored_transformation(model.spec)
-            return PostRef(transformation, stored=file, checksum=backbones.file_hash([("", file)]))
+            return PostRef(transformation, stored=file, checksum=checksums.content([("", file)]))
         size = backbones.configuration(model.path).get("hidden_size") if model.path else None
         if not transformation.is_fitted:
             transformation.check(size if isinstance(size, int) else transformation.number, 0)

@@ -40,16 +40,17 @@ WRITERS = 16
 
 
 class _Reading(NamedTuple):
-    """The name of a task, and by what it reads its data."""
+    """The name of a task, and by what it reads its data, whose checksums were planned."""
 
     task: str
     protocol: str
     of_target: bool
     limit: int
+    data: tuple[tuple[str, str], ...]
 
     @classmethod
     def of(cls, cell: Cell) -> _Reading:
-        return cls(cell.task, cell.protocol, cell.pooling is not None and cell.pooling.of_target, cell.limit)
+        return cls(cell.task, cell.protocol, cell.pooling is not None and cell.pooling.of_target, cell.limit, cell.data)
 
 
 @dataclass(frozen=True)

@@ -61,6 +61,8 @@ class Workspace:
     """With which tuning computes on the CPU; 0: torch's own number."""
     share: float = 1.0
     """Of the GPU's memory, for this process."""
+    systems: dict[tuple[EncoderSpec, Path | None, str], Encoder] = field(default_factory=dict)
+    """Encoder systems that were planned and not loaded yet: planning needs their fingerprints."""
 
     @classmethod
     def create(

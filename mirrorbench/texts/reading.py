@@ -12,7 +12,7 @@ import numpy as np
 
 from mirrorbench.core.errors import DataFormatError, TuningError, UsageError
 from mirrorbench.core.inputs import TextInput
-from mirrorbench.core.shown import shown
+from mirrorbench.core.shown import shown, without_texts
 from mirrorbench.data.rows import STDIN, line_error, read_rows, text_of
 from mirrorbench.data.textfiles import parse_index
 from mirrorbench.training.held_out import HELD_OUT, HELD_OUT_SHARE
@@ -155,7 +155,8 @@ def read_tuning_texts(
     texts = [line for line in given if isinstance(line, str)]
     odd = [line for line in given if not isinstance(line, str) and not _is_pair(line)]
     if odd or 0 < len(texts) < len(given):
-        hint = f"Not so: {shown(str(odd[0]))}" if odd else "Some are strings, and some are pairs."
+        told = f"Not so: {type(odd[0]).__name__ if without_texts() else repr(odd[0])[:90]}" if odd else ""
+        hint = told or "Some are strings, and some are pairs."
         raise UsageError("what to tune on must be strings, or pairs of two strings", hint)
     pairs = [None if raw else split_pair(text) for text in texts]
     found = [pair for pair in pairs if pair]

@@ -22,7 +22,7 @@ INTERVAL = 30.0
 """Seconds of work between two checkpoints, at least."""
 SHARE = 0.02
 """Share of the time that checkpoints may take."""
-ASSUMED_SPEED = 500e6
+ASSUMED_SPEED = 250e6
 """Bytes a second, until a first checkpoint was timed."""
 FORMAT = 1
 CHECKPOINTS = "checkpoints"

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from mirrorbench.core.devices import gpu_memory, kind, on_gpu, out_of_memory, release_memory
-from mirrorbench.core.errors import TuningError
+from mirrorbench.core.errors import DeviceMemoryError, TuningError
 from mirrorbench.models.checkpointing import checkpointed
 from mirrorbench.models.transformer import Transformer
 from mirrorbench.training.augmentations import Augmentation, in_use
@@ -260,7 +260,7 @@ class _Loop:
                 self.held = min(self.held, self.most)
             if self.most < 2 * longest:
                 more = "" if self.objective.recipe.gradient_checkpointing else "gradient_checkpointing=true or "
-                raise TuningError(
+                raise DeviceMemoryError(
                     f"no memory left on {self.device} for one pair of strings",
                     f"Add {more}a smaller train_max_length to the encoder spec, or use --device cpu.",
                 )

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mirrorbench.core.devices import moved, out_of_memory
-from mirrorbench.core.errors import TuningError
+from mirrorbench.core.errors import DeviceMemoryError
 
 if TYPE_CHECKING:
     import torch
@@ -160,7 +160,7 @@ def objective_of(loss: LossFunction | type[Objective], transformer: Transformer,
 def adamw(weights: Sequence[nn.Parameter], recipe: Recipe) -> torch.optim.Optimizer:
     """AdamW with its averages made, as its first step would: out of memory on the way, that would leave half of them.
 
-    Memory that does not suffice is a ``TuningError``.
+    Memory that does not suffice is a ``DeviceMemoryError``.
     """
     import torch
 
@@ -173,7 +173,7 @@ def adamw(weights: Sequence[nn.Parameter], recipe: Recipe) -> torch.optim.Optimi
     except RuntimeError as error:
         if not out_of_memory(error):
             raise
-        raise TuningError(
+        raise DeviceMemoryError(
             f"no memory left on {weights[0].device} for the averages that AdamW keeps of each weight",
             "Tuning takes four times the memory of the weights: add lora=16 to the encoder spec, or use a smaller "
             "model, fewer --workers on a GPU, or --device cpu.",

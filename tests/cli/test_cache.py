@@ -11,9 +11,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from damage import flip
 
+from mirrorbench.core import checksums
 from mirrorbench.core.identity import COMPUTATION
 from mirrorbench.core.inputs import TextInput
+from mirrorbench.core.specs import EncoderSpec
+from mirrorbench.models.distillation import create_distilled
+from mirrorbench.models.systems import EncoderContext
+from mirrorbench.models.wordvectors import create_static
 from mirrorbench.runs.cache import Cache, damage, entries, prunable, remove
 
 KEY = "a" * 64
@@ -52,6 +58,46 @@ def test_what_is_there(cache: Cache) -> None:
     assert vectors.what == "2 vectors of 5 dimensions"
     assert time.time() - vectors.used < 3600
     assert [damage(cache, entry) for entry in (model, vectors)] == ["", ""]
+
+
+@pytest.fixture
+def words(cache: Cache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, random_model: Callable[[str], Path]) -> Cache:
+    """With word vectors, the checksum of their file, and the vectors of a model's tokens."""
+    monkeypatch.setattr(checksums, "SETTLED", 0)
+    (tmp_path / "a.vec").write_text("ice 1 2\ncream 3 4\n")
+    params, context = (("path", str(tmp_path / "a.vec")),), EncoderContext()
+    create_static(EncoderSpec("static", params=params), context).encode([TextInput("ice")])
+    create_distilled(EncoderSpec("tiny", method="static"), random_model("bert"), context).encode(["ice"])
+    return cache
+
+
+def test_word_vectors_are_entries_like_others(words: Cache, mirrorbench: Callable) -> None:
+    found = {entry.what for entry in entries(words) if entry.kind == "vectors"}
+    assert found == {"the first 200,000 words of a.vec", "tokens of tiny+static"}
+    assert one(words, "checksums").what == "of a file of word vectors"
+    said = mirrorbench("cache", "list")
+    assert "tokens of tiny+static" in said.out
+    assert "5 entries" in said.out
+    assert "5 whole" in mirrorbench("cache", "verify").assert_works().out
+    for kind in ("vectors", "checksums"):
+        entry = next(entry for entry in entries(words) if entry.kind == kind)
+        flip(entry.path / "vectors.npy" if kind == "vectors" else entry.path, -10)
+    assert "3 whole" in mirrorbench("cache", "verify").assert_fails(1).out
+    assert {entry.kind for entry in prunable(words, everything=True)} >= {"vectors", "checksums"}
+
+
+def test_word_vectors_of_an_earlier_version_may_go(words: Cache) -> None:
+    folder = words.root / "vectors"
+    (folder / KEY).mkdir()
+    for name in (f"{KEY}.sha256", f"{KEY}.npy", f"{KEY}/words.json"):
+        (folder / name).write_text("old")
+    age(folder.glob(f"{KEY}*"), 2)
+    age([folder / KEY / "words.json"], 2)
+    chosen = prunable(words)
+    assert [entry.what for entry in chosen] == ["word vectors of an earlier version"] * 3
+    for entry in chosen:
+        remove(entry)
+    assert len([entry for entry in entries(words) if entry.kind == "vectors"]) == 2
 
 
 @pytest.mark.parametrize("kind", ["models", "embeddings"])

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import mirrorbench as package
+from mirrorbench.core.errors import UsageError
 from mirrorbench.data.cardfile import builtin_suites
 from mirrorbench.runs import environment
 
@@ -82,6 +83,34 @@ def test_the_hub_is_asked(mirrorbench: Callable, monkeypatch: pytest.MonkeyPatch
     server.server_close()
     assert "not reachable" in environment.hub(False)
     assert environment.hub(True).startswith("not asked")
+
+
+def test_no_password_of_an_address_is_shown(mirrorbench: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_ENDPOINT", "http://me:s3cr3t@127.0.0.1:9")
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
+    for name in ("constants", "hf_api.constants"):
+        monkeypatch.setattr(f"huggingface_hub.{name}.ENDPOINT", "http://me:s3cr3t@127.0.0.1:9")
+    for arguments in ((), ("--json",)):
+        said = mirrorbench("doctor", *arguments).assert_works()
+        assert "s3cr3t" not in said.out + said.err
+        assert "http://127.0.0.1:9 not reachable" in said.out
+    said = mirrorbench("encode", "-", "-e", "nobody/nothing").assert_fails(1)
+    assert "could not be had" in said.err
+    assert "s3cr3t" not in said.out + said.err
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("https://me:pass@host.org/a", "https://host.org/a"),
+        ("from https://token@host.org: no", "from https://host.org: no"),
+        ("https://me:p@ss@host.org", "https://host.org"),
+        ("https://host.org/a@revision and b@c", "https://host.org/a@revision and b@c"),
+        ("mail me@host.org", "mail me@host.org"),
+    ],
+)
+def test_addresses_without_credentials(text: str, shown: str) -> None:
+    assert str(UsageError(text, text)) == f"{shown}\n{shown}"
 
 
 def test_every_variable_that_the_code_reads_is_listed() -> None:

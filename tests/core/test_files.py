@@ -19,20 +19,9 @@ from safetensors import SafetensorError
 from safetensors.numpy import save_file
 
 from mirrorbench.core import files
+from mirrorbench.core.checksums import CHECKSUMS, damaged_files, write_checksums
 from mirrorbench.core.errors import StorageError, UsageError
-from mirrorbench.core.files import (
-    CHECKSUMS,
-    UNWRITTEN,
-    Leases,
-    WriteBehind,
-    beside,
-    building,
-    damaged_files,
-    sync_tree,
-    unwritable,
-    write_checksums,
-    writing,
-)
+from mirrorbench.core.files import UNWRITTEN, Leases, WriteBehind, beside, building, sync_tree, unwritable, writing
 
 HOLDER = """
 import socket, sys, time
@@ -142,6 +131,16 @@ def test_a_holder_that_was_killed_before_it_wrote_its_name(tmp_path: Path, monke
     monkeypatch.setattr(files, "LEASE_SECONDS", 0.4)
     (tmp_path / "a.lease").touch()
     assert 0.4 < seconds_until_taken(tmp_path) < 30
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes here")
+def test_a_pipe_in_the_place_of_a_lease_is_an_error(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "a.lease")
+    mine = Leases(tmp_path)
+    assert mine.holder("a") == ""
+    for call in (mine.take, mine.wait):
+        with pytest.raises(StorageError, match=r"a\.lease is no regular file.*\nRemove it"):
+            call("a")
 
 
 def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:

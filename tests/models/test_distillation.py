@@ -10,11 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from damage import DAMAGE, flip
 from random_models import Models
 from sklearn.decomposition import PCA
 from transformers import AutoModel, AutoTokenizer
 
-from mirrorbench.core.errors import UsageError
+from mirrorbench.core.errors import ModelUnavailableError, UsageError
+from mirrorbench.core.files import cache_root
 from mirrorbench.core.inputs import TextInput
 from mirrorbench.core.specs import EncoderSpec, parse_spec
 from mirrorbench.models import backbones, distillation
@@ -91,6 +93,29 @@ def test_it_is_distilled_once(random_model: Models, monkeypatch: pytest.MonkeyPa
     first = opened(random_model("bert")).encode(TEXTS)
     monkeypatch.setattr(distillation, "distilled", None)
     np.testing.assert_array_equal(opened(random_model("bert")).encode(TEXTS), first)
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_damage_in_the_cache_is_healed_with_one_warning(
+    random_model: Models, damage: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    expected = opened(random_model("bert")).encode(TEXTS)
+    (entry,) = (cache_root() / "vectors").iterdir()
+    DAMAGE[damage](entry / "vectors.npy")
+    for _ in range(2):
+        np.testing.assert_array_equal(opened(random_model("bert")).encode(TEXTS), expected)
+    assert caplog.text.count(f"is damaged ({entry}: vectors.npy); it is made again") == 1
+
+
+def test_a_backbone_that_changes_before_it_is_distilled_is_not_read_under_its_old_checksum(
+    random_model: Models, tmp_path: Path
+) -> None:
+    path = shutil.copytree(random_model("bert"), tmp_path / "bert")
+    encoder = opened(path)
+    flip(path / "model.safetensors")
+    with pytest.raises(ModelUnavailableError, match="changed after they were checksummed"):
+        encoder.encode(TEXTS)
+    assert opened(path).fingerprint != encoder.fingerprint
 
 
 def test_what_changes_vectors_changes_the_fingerprint(random_model: Models) -> None:

@@ -3,23 +3,34 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
 import os
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from damage import DAMAGE
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from mirrorbench.core import checksums
 from mirrorbench.core.errors import DataFormatError, ModelUnavailableError, UnknownNameError, UsageError
+from mirrorbench.core.files import cache_root
 from mirrorbench.core.inputs import Encoder, TextInput, VocabularyEncoder
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.specs import EncoderSpec, parse_spec
 from mirrorbench.models import wordvectors
 from mirrorbench.models.systems import EncoderContext, create_encoder
-from mirrorbench.models.wordvectors import StaticEncoder, create_static, file_checksum, load_vectors, read_text
+from mirrorbench.models.wordvectors import (
+    StaticEncoder,
+    WordVectors,
+    create_static,
+    file_checksum,
+    load_vectors,
+    read_text,
+)
 
 SMALL = b"3 2\nthe 1 2\nNew York 0.5 -1e-3\ncaf\xc3\xa9 3 4 \n"
 
@@ -28,6 +39,10 @@ def written(tmp_path: Path, content: bytes, name: str = "a.vec") -> Path:
     path = tmp_path / name
     path.write_bytes(content)
     return path
+
+
+def loaded(path: Path, limit: int) -> WordVectors:
+    return load_vectors(path, limit, file_checksum(path))
 
 
 @pytest.mark.parametrize(
@@ -62,7 +77,7 @@ def test_what_is_written_is_read(tmp_path: Path, words: list[str], values: np.nd
     [
         (b"", "holds no word vectors"),
         (b"2 3\n", "ends at line 1, but its header announces 2 words"),
-        (b"the 1 2\nof 1\n", r"line 2: expected a word and 2 finite numbers, found b'of 1' \(2 columns\)"),
+        (b"the 1 2\nof 1\n", r"line 2: expected a word and 2 finite numbers, found 'of 1' \(2 columns\)"),
         (b"the 1 2\nof 1 2 x\n", "line 2: expected a word and 2 finite numbers"),
         (b"the 1 2\n\nof 1 nan\n", "line 3: expected a word and 2 finite numbers"),
         (b"2 2\nthe 1 inf\nof 1 2\n", "line 2: expected a word"),
@@ -90,17 +105,17 @@ def test_compressed_damaged_or_not_there(tmp_path: Path) -> None:
         read_text(written(tmp_path, packed[:-20], "b.vec.gz"))
     assert read_text(written(tmp_path, b"the 1 2\na\xff 1 2\n")).words == ("the", "a\ufffd")
     with pytest.raises(ModelUnavailableError, match=r"there is no file of word vectors at .*none\.vec"):
-        load_vectors(tmp_path / "none.vec", 0)
+        loaded(tmp_path / "none.vec", 0)
     pytest.importorskip("gensim")
     with pytest.raises(DataFormatError, match=r"a\.bin is no fastText binary"):
-        load_vectors(written(tmp_path, SMALL * 100, "a.bin"), 0)
+        loaded(written(tmp_path, SMALL * 100, "a.bin"), 0)
 
 
 def test_the_second_time_comes_from_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = written(tmp_path, SMALL)
-    first = load_vectors(path, 2)
+    first = loaded(path, 2)
     monkeypatch.setattr(wordvectors, "read_text", None)
-    again = load_vectors(path, 2)
+    again = loaded(path, 2)
     assert again.words == first.words == ("the", "New York")
     assert isinstance(again.vectors, np.memmap)
     np.testing.assert_array_equal(again.vectors, first.vectors)
@@ -114,7 +129,68 @@ def test_a_changed_file_is_read_again(tmp_path: Path) -> None:
     path.write_bytes(SMALL.replace(b"the", b"The"))
     os.utime(path, ns=(1, 1))
     assert file_checksum(path) != checksum
-    assert load_vectors(path, 0).words[0] == "The"
+    assert loaded(path, 0).words[0] == "The"
+
+
+def test_other_content_of_the_same_size_and_time_is_read_again(tmp_path: Path) -> None:
+    path = written(tmp_path, SMALL)
+    before, times = opened(path), path.stat()
+    first = before.encode(["the"])
+    path.write_bytes(SMALL.replace(b"the 1 2", b"the 8 9"))
+    os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+    assert path.stat().st_size == times.st_size
+    after = opened(path)
+    assert after.fingerprint != before.fingerprint
+    np.testing.assert_array_equal(first, [[1, 2]])
+    np.testing.assert_array_equal(after.encode(["the"]), [[8, 9]])
+
+
+def test_a_file_that_changes_after_its_checksum_is_not_read_under_it(tmp_path: Path) -> None:
+    encoder = opened(written(tmp_path, SMALL))
+    written(tmp_path, SMALL.replace(b"the 1 2", b"the 8 9"))
+    with pytest.raises(ModelUnavailableError, match=r"a\.vec changed while it was read"):
+        encoder.encode(["the"])
+    np.testing.assert_array_equal(opened(tmp_path / "a.vec").encode(["the"]), [[8, 9]])
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+@pytest.mark.parametrize("file", ["vectors.npy", "words.json"])
+def test_damage_in_the_cache_is_healed_with_one_warning(
+    tmp_path: Path, file: str, damage: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = written(tmp_path, SMALL)
+    expected = opened(path).encode(["the New York"])
+    (entry,) = (cache_root() / "vectors").iterdir()
+    DAMAGE[damage](entry / file)
+    for _ in range(2):
+        np.testing.assert_array_equal(opened(path).encode(["the New York"]), expected)
+    assert caplog.text.count("is damaged") == 1
+    assert f"the first 200,000 words of a.vec is damaged ({entry}: {file}); it is made again" in caplog.text
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_the_checksum_of_a_file_is_kept_and_a_damaged_one_is_computed_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, damage: str
+) -> None:
+    monkeypatch.setattr(checksums, "SETTLED", 0)
+    path = written(tmp_path, SMALL)
+    expected = hashlib.sha256(SMALL).hexdigest()
+    assert file_checksum(path) == expected
+    (note,) = (cache_root() / "checksums").iterdir()
+    with monkeypatch.context() as patch:
+        patch.setattr(checksums, "_sha256", None)
+        assert file_checksum(path) == expected
+    if damage == "flipped":
+        note.write_text(note.read_text().replace(expected[-1], "0" if expected[-1] != "0" else "1"))
+    else:
+        DAMAGE[damage](note)
+    assert file_checksum(path) == file_checksum(path) == expected
+    assert caplog.text.count("The checksum of") == (damage != "lost")
+
+
+def test_a_file_that_may_still_be_changing_is_hashed_each_time(tmp_path: Path) -> None:
+    file_checksum(written(tmp_path, SMALL))
+    assert not (cache_root() / "checksums").exists()
 
 
 @pytest.mark.parametrize(
@@ -130,7 +206,7 @@ def test_real_files_as_gensim_reads_them(shared_data: Path, name: str, header: b
     models = pytest.importorskip("gensim.models")
     path = shared_data / "vectors" / name
     expected = models.KeyedVectors.load_word2vec_format(path, no_header=not header)
-    vectors = load_vectors(path, 0)
+    vectors = loaded(path, 0)
     assert vectors.words == tuple(expected.index_to_key)
     np.testing.assert_array_equal(vectors.vectors, expected.vectors)
 

@@ -10,6 +10,7 @@ from unittest.mock import Mock
 import numpy as np
 import pytest
 import torch
+from damage import DAMAGE, flip
 from hypothesis import given
 from hypothesis import strategies as st
 from safetensors import SafetensorError
@@ -117,7 +118,7 @@ def test_a_model_that_is_swept_away_under_its_writer_is_written_again(
             cache.sweep_model("key")
         synced.append(folder)
 
-    monkeypatch.setattr("mirrorbench.runs.cache.sync_tree", sweep)
+    monkeypatch.setattr("mirrorbench.core.checksums.sync_tree", sweep)
     path = cache.save_model("key", transformer, {"n": 1})
     assert len(set(synced)) == 2
     assert load_transformer(path, torch.device("cpu")).n_parameters == transformer.n_parameters
@@ -155,27 +156,12 @@ def test_a_model_whose_tensors_are_read_back_otherwise_is_not_stored(
         whole.check_saved(tmp_path / "models" / "key")
 
 
-def flip(path: Path, at: int = -1) -> None:
-    """Damage one byte, as a bad disk or copy would."""
-    content = bytearray(path.read_bytes())
-    content[at] ^= 1
-    path.write_bytes(content)
-
-
 def test_the_checksums_of_a_model_are_those_that_sha256sum_reads(tmp_path: Path, transformer: Transformer) -> None:
     path = Cache(tmp_path).save_model("key", transformer, {"n": 1})
     lines = dict(reversed(line.split("  ")) for line in (path / "SHA256SUMS").read_text().splitlines())
     files = [file for file in path.iterdir() if file.name != "SHA256SUMS"]
     assert {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in files} == lines
     assert {"model.safetensors", "config.json", "mirrorbench.json"} <= set(lines)
-
-
-DAMAGE: dict[str, Callable[[Path], object]] = {
-    "flipped": flip,
-    "lost": Path.unlink,
-    "cut": lambda path: path.write_bytes(path.read_bytes()[:-10]),
-    "empty": lambda path: path.write_bytes(b""),
-}
 
 
 @pytest.mark.parametrize(("file", "damage"), [
@@ -186,8 +172,9 @@ def test_a_damaged_model_is_none_and_is_replaced(
     tmp_path: Path, transformer: Transformer, file: str, damage: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = Cache(tmp_path).save_model("key", transformer, {"n": 1})
-    DAMAGE[damage](path / file)
     cache = Cache(tmp_path)
+    assert cache.model("key") == path  # and it is looked at again when its files change
+    DAMAGE[damage](path / file)
     with caplog.at_level(logging.WARNING):
         assert cache.model("key") is None
     wrong = "no SHA256SUMS" if file == "SHA256SUMS" else file

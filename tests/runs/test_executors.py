@@ -16,9 +16,10 @@ from mirrorbench import hookimpl
 from mirrorbench.core.devices import worker_device
 from mirrorbench.core.errors import UsageError
 from mirrorbench.core.specs import Value, parse_spec
-from mirrorbench.runs import executors
+from mirrorbench.runs import local
 from mirrorbench.runs.cells import Failure
-from mirrorbench.runs.executors import Job, compute, devices_for
+from mirrorbench.runs.executors import Job, compute
+from mirrorbench.runs.local import devices_for
 from mirrorbench.runs.plan import Plan, Request
 from mirrorbench.runs.workspace import WorkerContext, Workspace
 
@@ -28,13 +29,13 @@ __all__ = ["bench", "plugins"]
 @pytest.fixture
 def plugin() -> ModuleType:
     """The executor ``local`` is tested as those of plugins are."""
-    return executors
+    return local
 
 
 def test_variables_of_workers_give_way_to_the_users(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
     monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)
-    with executors._defaults(OMP_NUM_THREADS="1", OMP_WAIT_POLICY="PASSIVE"):
+    with local._defaults(OMP_NUM_THREADS="1", OMP_WAIT_POLICY="PASSIVE"):
         assert (os.environ["OMP_NUM_THREADS"], os.environ["OMP_WAIT_POLICY"]) == ("3", "PASSIVE")
     assert os.environ["OMP_NUM_THREADS"] == "3"
     assert "OMP_WAIT_POLICY" not in os.environ
@@ -52,13 +53,13 @@ def test_workers_on_one_gpu_share_its_memory(bench: Bench, monkeypatch: pytest.M
             return cls
 
     Spawning.Process = Spawning  # type: ignore[attr-defined]
-    monkeypatch.setattr(executors, "get_context", lambda how: Spawning)
+    monkeypatch.setattr(local, "get_context", lambda how: Spawning)
     workspace = Workspace.create(bench.folder / "data", device="cpu", plugins=bench.plugins)
     job = Job((), {}, workspace.context(), {}, workspace.reporter, workspace)
     devices = ("cuda:0", "cuda:1", "cuda:0")
-    pool = executors._Pool(job, devices)
+    pool = local.Pool(job, devices)
     for device in devices:
-        pool._start(device)
+        pool._start(device, device)
     assert [(context.device, context.share) for context in contexts] == [
         ("cuda:0", 0.5),
         ("cuda:1", 1),

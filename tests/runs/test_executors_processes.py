@@ -14,11 +14,12 @@ import torch
 from harness.executors import Bench, Log, bench
 from harness.fixtures import Said, plugins, said
 
+from mirrorbench.core.errors import DeviceError
 from mirrorbench.core.files import Leases
 from mirrorbench.core.specs import parse_spec
-from mirrorbench.runs import executors
-from mirrorbench.runs.cells import ModelRef
-from mirrorbench.runs.executors import serve
+from mirrorbench.runs import local
+from mirrorbench.runs.cells import ModelRef, Outcome
+from mirrorbench.runs.local import serve
 from mirrorbench.runs.workspace import WorkerContext
 
 __all__ = ["bench", "plugins", "said"]
@@ -29,7 +30,7 @@ pytestmark = pytest.mark.real
 @pytest.fixture
 def plugin() -> ModuleType:
     """The executor ``local`` is tested as those of plugins are."""
-    return executors
+    return local
 
 
 def test_a_worker_ends_quietly_when_the_pool_is_gone_without_having_listened(tmp_path: Path) -> None:
@@ -140,6 +141,109 @@ def test_a_worker_that_loses_the_gpu_is_replaced(bench: Bench) -> None:
     assert reason.startswith("3 worker processes died at it, the last with this process can use the GPU no longer: ")
     assert len(list(bench.folder.glob("lost-*"))) == 3 + 1
     assert sum("another one tries again" in line for line in bench.log.lines) == 2 + 1
+
+
+FULL = """
+import os, time, torch
+from pathlib import Path
+from mirrorbench import hookimpl
+
+class Full:
+    '''The first process that encodes finds no memory, whatever comes; the other waits until it lost two models.'''
+
+    def __init__(self, name):
+        self.fingerprint = name
+
+    def encode(self, inputs):
+        folder = Path(os.environ["LETTERS_FOLDER"])
+        if self.fingerprint.startswith("killer"):
+            (folder / f"refused-{self.fingerprint}").touch()
+            raise torch.AcceleratorError("CUDA error: device-side assert triggered")
+        try:
+            (folder / "full").open("x").write(str(os.getpid()))
+        except FileExistsError:
+            pass
+        if self.fingerprint == "large" or (folder / "full").read_text() == str(os.getpid()):
+            (folder / f"refused-{self.fingerprint}").touch()
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
+        while self.fingerprint != "small" and len(list(folder.glob("refused-*"))) < 2:
+            time.sleep(0.05)
+        return [[float(len(item.text)), 1.0] for item in inputs]
+
+@hookimpl
+def register_encoders(register):
+    for name in ("large", "small", "killer1", "killer2", "m1", "m2", "m3", "m4", "m5"):
+        register(name, lambda spec, context, name=name: Full(name), "finds no memory")
+"""
+MODELS = ("m1", "m2", "m3", "m4", "m5")
+
+
+@pytest.fixture
+def full(bench: Bench) -> Bench:
+    """With encoders for which there is no memory in some process."""
+    (bench.folder / "fulls.py").write_text(FULL)
+    bench.plugins.add_file(bench.folder / "fulls.py")
+    return bench
+
+
+def test_a_full_gpu_loses_no_model_and_gets_no_more(full: Bench) -> None:
+    outcome = full.run("pool", *MODELS, workers=2)
+    assert (len(outcome.results), outcome.failures) == (2 * len(MODELS), ())
+    assert len(list(full.folder.glob("refused-*"))) == 2
+    (note,) = (line for line in full.log.lines if "computes nothing any more" in line)
+    assert note.endswith("it lost 2 models in a row (no memory left there)")
+    (full.folder / "full").write_text("")
+    full.run("one", *MODELS)
+    assert full.stored("pool") == full.stored("one")
+
+
+def test_a_model_that_fits_nowhere_fails_and_no_gpu_is_given_up_for_it(full: Bench) -> None:
+    (full.folder / "full").write_text("")
+    outcome = full.run("pool", "large", "small", workers=2)
+    assert len(outcome.results) == 2
+    assert {(str(failure.spec), failure.task) for failure in outcome.failures} == {("large", "cats"), ("large", "dogs")}
+    assert {failure.reason.partition(":")[0] for failure in outcome.failures} == {"OutOfMemoryError"}
+    assert not [line for line in full.log.lines if "computes nothing any more" in line]
+
+
+def test_models_that_no_gpu_survives_fail_and_stop_no_run(full: Bench) -> None:
+    """The first worker loses both and is retired; the second one, which is the last, is not to blame for them."""
+    (full.folder / "full").write_text("")
+    outcome = full.run("pool", "killer1", "m1", "killer2", workers=2)
+    assert [str(result.spec) for result in outcome.results] == ["m1", "m1"]
+    assert {str(failure.spec) for failure in outcome.failures} == {"killer1", "killer2"}
+    assert all(failure.reason.startswith("3 worker processes died at it") for failure in outcome.failures)
+    (note,) = (line for line in full.log.lines if "computes nothing any more" in line)
+    assert note.startswith("worker 1 ")
+    assert "2 models in a row" in note
+
+
+@pytest.mark.parametrize("devices", [("cuda:0", "cpu"), ("cpu", "cuda:0", "cuda:1")])
+def test_gpus_that_fail_leave_their_models_to_the_others(bench: Bench, devices: tuple[str, ...]) -> None:
+    """No GPU is here: their workers really cannot use them."""
+    names = ("letters", "dying", "ending", "losing", "blocking")
+    (bench.folder / "calls").write_text("dying\nending\nlosing\n")
+    (bench.folder / "go").touch()
+    outcome = pooled(bench, devices, *names)
+    assert (len(outcome.results), outcome.failures) == (2 * len(names), ())
+    retired = [line.partition(" ")[0] for line in bench.log.lines if "computes nothing any more" in line]
+    assert sorted(retired) == sorted({*devices} - {"cpu"})
+    assert not [line for line in bench.log.lines if "another one tries again" in line]  # at once, for no model's fault
+
+
+def test_where_all_gpus_fail_the_run_stops(bench: Bench) -> None:
+    (bench.folder / "calls").write_text("dying\nending\nlosing\n")
+    with pytest.raises(DeviceError, match="--device cuda:"):
+        pooled(bench, ("cuda:0", "cuda:1"), "letters", "dying", "ending", "losing", "broken")
+    assert active_children() == []
+    assert not list((bench.folder / "pool").rglob("seed-*"))
+
+
+def pooled(bench: Bench, devices: tuple[str, ...], *encoders: str) -> Outcome:
+    """What a pool of workers on some devices computes of a plan for the CPU."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(local, "devices_for", lambda device, workers: list(devices))
+        return bench.run("pool", *encoders, workers=len(devices))
 
 
 THREADS = """

@@ -24,9 +24,9 @@ from mirrorbench.core.files import Leases
 from mirrorbench.core.inputs import Array, TextInput
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.specs import parse_spec
-from mirrorbench.data.corpora import DEFAULT_CORPORA
+from mirrorbench.data.corpora import DEFAULT_CORPORA, read_corpus
 from mirrorbench.data.items import Pair
-from mirrorbench.models.backbones import fingerprint
+from mirrorbench.models.backbones import fingerprint, locate
 from mirrorbench.models.encoder import TransformerEncoder
 from mirrorbench.models.pooling import Pooling
 from mirrorbench.models.transformer import load_transformer
@@ -102,17 +102,17 @@ class Notes(Reporter):
 
 
 @pytest.mark.parametrize(("lr", "harm"), [(1e-3, False), (1e-9, False), (1.0, True)])
-def test_a_tuning_that_does_harm_says_so(
-    random_model: Callable[[str], Path], workspace: Workspace, lr: float, harm: bool
-) -> None:
-    model, reporter = tunable(random_model("bert")), Notes()
+def test_a_tuning_that_does_harm_says_so(workspace: Workspace, lr: float, harm: bool) -> None:
+    model, reporter = tunable(locate(parse_spec("tiny"), "en", offline=True)), Notes()
     assert model.recipe is not None
-    model = replace(model, recipe=replace(model.recipe, lr=lr, batch_size=5, epochs=4))
-    _, description = tune_model(model, TEXTS, replace(workspace, reporter=reporter))
-    losses = description["tuning"]["losses"]
-    assert (losses[-1] > description["tuning"]["first_loss"] + 1) == harm
-    assert [f"the loss rose from {description['tuning']['first_loss']:.2f} to {losses[-1]:.2f}" in note
-            for note in reporter.notes if "lower lr" in note] == [True] * harm  # fmt: skip
+    model = replace(model, recipe=replace(model.recipe, lr=lr, batch_size=20, epochs=2))
+    texts = read_corpus("quick-sentences", workspace.data, workspace.plugins.corpora.by_name(), size=40).texts
+    _, description = tune_model(model, texts, replace(workspace, reporter=reporter))
+    first, losses = description["tuning"]["first_loss"], description["tuning"]["losses"]
+    assert (losses[-1] > first + 1) == harm
+    expected = [f"the loss rose from {first:.2f} to {losses[-1]:.2f}"] * harm
+    found = [note for note in reporter.notes if "lower lr" in note]
+    assert [text in note for text, note in zip(expected, found, strict=True)] == [True] * harm
 
 
 def test_it_opens_in_plain_transformers_and_says_what_it_is(

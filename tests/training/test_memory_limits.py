@@ -13,7 +13,7 @@ from random_models import Models, encoder
 
 from mirrorbench.core import devices
 from mirrorbench.core.devices import lost_device
-from mirrorbench.core.errors import EncodingError, TuningError
+from mirrorbench.core.errors import DeviceMemoryError
 from mirrorbench.models.encoder import TransformerEncoder
 from mirrorbench.models.pooling import Pooling
 from mirrorbench.models.transformer import Transformer
@@ -83,7 +83,7 @@ def test_encoding_goes_on_with_half_the_budget(
 def test_one_text_that_does_not_fit_is_an_error_with_a_way_out(bert: Path, full: Callable[..., list[int]]) -> None:
     limited = encoder(bert, Pooling("mean", "-1:", 40))
     full(limited.transformer, 5)
-    with pytest.raises(EncodingError, match="no memory left on cpu for one text of") as caught:
+    with pytest.raises(DeviceMemoryError, match="no memory left on cpu for one text of") as caught:
         limited.encode(TEXTS)
     assert "max_length" in caught.value.hint
 
@@ -111,7 +111,7 @@ def test_tuning_goes_on_with_half_held_and_learns_the_same(bert: Path, full: Cal
 def test_a_pair_that_does_not_fit_fails_the_tuning(bert: Path, full: Callable[..., list[int]]) -> None:
     transformer = opened(bert, RECIPE)
     full(transformer, 5)
-    with pytest.raises(TuningError, match="no memory left on cpu for one pair"):
+    with pytest.raises(DeviceMemoryError, match="no memory left on cpu for one pair"):
         tune_backbone(transformer, TEXTS, RECIPE, 3, AUGMENTATIONS)
 
 
@@ -212,7 +212,7 @@ def test_no_room_for_the_averages_is_one_message(bert: Path, monkeypatch: pytest
 
     transformer = opened(bert, RECIPE)
     monkeypatch.setattr(torch, "zeros_like", none_left)
-    with pytest.raises(TuningError, match="no memory left on cpu for the averages") as caught:
+    with pytest.raises(DeviceMemoryError, match="no memory left on cpu for the averages") as caught:
         tune_backbone(transformer, TEXTS, RECIPE, 3, AUGMENTATIONS)
     assert "fewer --workers" in caught.value.hint
     assert lost_device(caught.value) is None

@@ -1,0 +1,193 @@
+"""Checksums of files, which hold until the file system says that a file changed, and folders that list their own."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from mirrorbench.core.errors import ModelUnavailableError
+from mirrorbench.core.files import (
+    TEMPORARY,
+    again_if_swept,
+    building,
+    cache_root,
+    open_regular,
+    sync_folder,
+    sync_tree,
+    writing,
+)
+from mirrorbench.core.identity import checksum, digest
+
+SETTLED = 3.0
+"""Seconds after which a second change to a file has another time: file systems count in steps of up to two seconds."""
+CHECKSUMS = "SHA256SUMS"
+ABOUT = "about.txt"
+"""A file of a folder that the cache makes: the line by which ``cache list`` calls it."""
+
+Named = Sequence[tuple[str, Path]]
+"""Files by the names under which they count."""
+State = tuple[tuple[str, str, int, int, int, int, int], ...]
+
+_known: dict[State, str] = {}  # checksums of files that have not changed since
+_whole: set[State] = set()  # folders whose list of checksums was compared with them
+_logger = logging.getLogger(__name__)
+
+
+def state(named: Named) -> State:
+    """What changes with files: names, paths, which files they are, sizes and times, also that of ``os.utime``."""
+    try:
+        stats = [(name, str(file), file.stat()) for name, file in named]
+    except OSError as error:
+        raise ModelUnavailableError(f"{error.filename} cannot be read: {error.strerror}") from error
+    return tuple((n, path, s.st_dev, s.st_ino, s.st_size, s.st_mtime_ns, s.st_ctime_ns) for n, path, s in stats)
+
+
+def _settled(seen: State, began: int) -> bool:
+    """Whether no file was changed so shortly before a time that a later change could have left the same state."""
+    return all(entry[-1] + SETTLED * 1e9 <= began for entry in seen)
+
+
+def content(named: Named) -> str:
+    """SHA-256 of names and contents of files; they are read again once one of them changed."""
+    before, began = state(named), time.time_ns()
+    if before in _known:
+        return _known[before]
+    found = file_hash(named)
+    if _settled(before, began) and state(named) == before:
+        _known[before] = found
+    return found
+
+
+@contextmanager
+def unchanged(named: Callable[[], Named], expected: str, what: str) -> Iterator[None]:
+    """Files are opened inside; a ``ModelUnavailableError`` unless their ``content`` was ``expected`` all the while."""
+    before = state(named())
+    yield
+    if state(named()) != before or content(named()) != expected:
+        raise ModelUnavailableError(f"the files of {what} changed after they were checksummed", "Start it again.")
+
+
+def file_hash(named: Iterable[tuple[str, Path]]) -> str:
+    """SHA-256 of names and contents of files."""
+    hashed = hashlib.sha256()
+    for name, file in named:
+        hashed.update(name.encode())
+        hashed.update(_sha256(file).digest())
+    return hashed.hexdigest()
+
+
+def _sha256(file: Path) -> hashlib._Hash:
+    try:
+        with open_regular(file) as stream:
+            return hashlib.file_digest(stream, "sha256")
+    except OSError as error:
+        raise ModelUnavailableError(f"{file} cannot be read: {error.strerror}") from error
+
+
+def kept_checksum(path: Path) -> str:
+    """SHA-256 of a file, kept in the cache until the file changes: files of word vectors have gigabytes."""
+    before, began = state([("", path)]), time.time_ns()
+    note = cache_root() / "checksums" / f"{digest({'file': before})}.json"
+    if note.is_file():
+        if found := noted(note):
+            return found
+        _logger.warning("The checksum of %s in the cache is damaged (%s); the file is read again.", path, note)
+    found = _sha256(path).hexdigest()
+    if _settled(before, began) and state([("", path)]) == before:
+        kept = {"file": str(path), "sha256": found, "check": checksum(f"{note.stem} {found}")}
+        with writing(note, flush=False) as sink:
+            sink.write(json.dumps(kept).encode())
+    return found
+
+
+def noted(note: Path) -> str:
+    """The checksum that a file of ``kept_checksum`` holds; empty if it is damaged."""
+    with suppress(OSError, ValueError, TypeError, KeyError):
+        kept = json.loads(note.read_bytes())
+        if kept["check"] == checksum(f"{note.stem} {kept['sha256']}"):
+            return str(kept["sha256"])
+    return ""
+
+
+def write_checksums(folder: Path) -> None:
+    """Write a folder's list of checksums; the last file that it gets."""
+    lines = "".join(f"{_sha256(file).hexdigest()}  {name}\n" for name, file in _files(folder) if name != CHECKSUMS)
+    (folder / CHECKSUMS).write_text(lines, encoding="utf-8")
+
+
+def damaged_files(folder: Path) -> str:
+    """Files of a folder that differ from its list of checksums, or that there is no list; empty if all agree.
+
+    A folder that agrees is read again once one of its files changed.
+    """
+    try:
+        before = state(_files(folder))
+        if before in _whole:
+            return ""
+        lines = (folder / CHECKSUMS).read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError, ModelUnavailableError):
+        return f"no {CHECKSUMS}"
+    listed = [line.partition("  ") for line in lines]
+    wrong = [name for expected, _, name in listed if not _matches(folder / name, expected)]
+    if not wrong:
+        _whole.add(before)
+    return ", ".join(wrong)
+
+
+def _matches(file: Path, expected: str) -> bool:
+    with suppress(ModelUnavailableError):
+        return _sha256(file).hexdigest() == expected
+    return False
+
+
+def _files(folder: Path) -> list[tuple[str, Path]]:
+    return [(file.relative_to(folder).as_posix(), file) for file in sorted(folder.rglob("*")) if file.is_file()]
+
+
+def store_folder(target: Path, write: Callable[[Path], None], what: str) -> Path:
+    """``target``, as ``write`` fills it, with a list of checksums; a whole one that another process stored stays.
+
+    The message of a ``StorageError`` calls it ``what``.
+    """
+    problem, another = f"{what} cannot be written to {target.parent}", "set MIRRORBENCH_CACHE=FOLDER"
+
+    def store() -> Path:
+        with building(target, f"{TEMPORARY}{target.name}-", problem, another) as folder:
+            write(folder)
+            write_checksums(folder)
+            sync_tree(folder)
+            if not damaged_files(target):  # it may be in use
+                return target
+            shutil.rmtree(target, ignore_errors=True)  # incomplete or damaged
+            try:
+                os.replace(folder, target)
+            except OSError:
+                if damaged_files(target):
+                    raise
+                return target  # another process was faster
+            sync_folder(target.parent)
+            _whole.add(state(_files(target)))
+        return target
+
+    return again_if_swept(store)
+
+
+def kept_folder(target: Path, write: Callable[[Path], None], what: str) -> Path:
+    """A folder of the cache with a list of checksums; made by ``write`` if it is not there or damaged."""
+    if target.is_dir():
+        if not (wrong := damaged_files(target)):
+            return target
+        _logger.warning("In the cache, %s is damaged (%s: %s); it is made again.", what, target, wrong)
+
+    def make(folder: Path) -> None:
+        write(folder)
+        (folder / ABOUT).write_text(what, encoding="utf-8")
+
+    return store_folder(target, make, what)

@@ -1,0 +1,324 @@
+"""The executor ``local``: this process, or a pool of processes.
+
+By default one process for each GPU where there are several, on the CPU as many as requested. A group that was lost with
+its worker, or for which a GPU had no memory, goes to another place: a GPU, or a process on the CPU. A GPU that a new
+process cannot use is retired at once. One that fails later may do so for the group that it computes: a new process goes
+on, and a place that lost two groups that no other lost, with no result between them, is retired.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from functools import partial
+from multiprocessing import get_context, resource_tracker
+from multiprocessing.connection import Connection, wait
+from typing import TYPE_CHECKING, Any
+
+from mirrorbench.core.devices import gpu_count
+from mirrorbench.core.errors import DeviceError, StorageError, UsageError
+from mirrorbench.core.files import POLL_SECONDS, Leases
+from mirrorbench.core.hooks import hookimpl
+from mirrorbench.runs.cells import CellGroup, CellOutcome, Failure, failed
+from mirrorbench.runs.executors import RETRIES, Job, NoteReporter, interrupts_blocked, runner_of
+
+if TYPE_CHECKING:
+    from mirrorbench.core.hooks import Register
+    from mirrorbench.runs.workspace import WorkerContext, Workspace
+
+SUSPICIOUS = 2
+"""Groups that a place, and no other, lost one after another: fewer may be the fault of a group."""
+
+
+class _UnusableError(DeviceError):
+    """A new process cannot use its GPU, whatever group it was to compute."""
+
+
+@contextmanager
+def _defaults(**variables: str) -> Iterator[None]:
+    """Environment variables of processes started inside, where the user has set none."""
+    ours = variables.keys() - os.environ.keys()
+    os.environ.update({name: variables[name] for name in ours})
+    try:
+        yield
+    finally:
+        for name in ours:
+            del os.environ[name]
+
+
+@hookimpl
+def register_executors(register: Register) -> None:
+    """The executor ``local``."""
+    register("local", execute, "This machine: in process, --workers N processes, or one process for each GPU.")
+
+
+def execute(job: Job) -> Iterator[CellOutcome]:
+    """Compute a job on this machine."""
+    workers = job.known(workers=0)["workers"]
+    assert isinstance(workers, int)
+    if workers < 0:
+        raise UsageError(f"{workers} workers cannot compute anything")
+    devices = devices_for(job.context.device, workers)[: len(job.groups)]
+    if len(devices) == 1 and workers < 2:
+        yield from job.workspace.runner(job.corpora).compute(job.groups)
+        return
+    job.share()
+    yield from Pool(job, devices).run()
+
+
+def devices_for(device: str, workers: int) -> list[str]:
+    """A device for each worker: all GPUs in turn for ``cuda``, otherwise the given device."""
+    if device == "cuda":
+        gpus = max(1, gpu_count())
+        return [f"cuda:{n % gpus}" for n in range(workers or gpus)]
+    return [device] * max(1, workers)
+
+
+def serve(pipe: Connection, context: WorkerContext) -> None:
+    """A worker process: receives groups until the pipe closes, sends notes and outcomes.
+
+    After each group it sends whether it was computed; if not, another run has its lease. It ends at once on a signal,
+    since an exception raised there could be lost in code that ignores exceptions; the pool removes what it leaves.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # for systems that cannot block it in a new process
+    with suppress(EOFError, ConnectionError):  # the pool is gone
+        try:
+            runner = runner_of(context)
+            runner.workspace.reporter = NoteReporter(pipe.send)
+            _enter_device(runner.workspace)
+            while True:
+                outcomes = runner.attempt(pipe.recv())
+                for outcome in outcomes or ():
+                    pipe.send(outcome)
+                pipe.send(outcomes is not None)
+        except DeviceError as error:
+            pipe.send(error)
+            os._exit(1)  # clearing up would ask the lost GPU
+
+
+def _enter_device(workspace: Workspace) -> None:
+    """Make a worker's GPU this process's; an error if it is not there, or cannot be used."""
+    try:
+        _ = workspace.loader
+    except (UsageError, RuntimeError) as error:
+        what, hint = (error.message, error.hint) if isinstance(error, UsageError) else (str(error), "")
+        raise _UnusableError(what, hint) from error
+
+
+@dataclass
+class _Worker:
+    """A process, its group (empty if idle), and the cells of it that are not done."""
+
+    process: Any
+    pipe: Connection
+    device: str
+    place: str
+    """What fails as a whole: its GPU, or on the CPU itself."""
+    group: CellGroup = ()
+    cells: CellGroup = ()
+    full: list[CellOutcome] = field(default_factory=list)
+    """Of cells for which there was no memory."""
+    lost: DeviceError | None = None
+    """Why it is about to end."""
+    ended: bool = False
+
+
+@dataclass
+class _Record:
+    """How often a group was lost at each place, and what becomes of its cells if there is no other."""
+
+    places: Counter[str] = field(default_factory=Counter)
+    outcomes: list[CellOutcome] = field(default_factory=list)
+    full: bool = False
+    """Whether it was memory that it wanted last: to try again at the same place is in vain."""
+
+    def is_final(self, places: set[str]) -> bool:
+        """Whether it is not to be tried again at any of the places that are left."""
+        return places <= self.places.keys() if self.full else self.places.total() > RETRIES
+
+
+class Pool:
+    """Worker processes, one for each of ``devices``."""
+
+    def __init__(self, job: Job, devices: Sequence[str]) -> None:
+        self.job = job
+        self.devices = devices
+        self.waiting = deque(job.groups)
+        self.lost: list[CellGroup] = []
+        self.records: defaultdict[str, _Record] = defaultdict(_Record)  # by the model's key
+        self.suspects: defaultdict[str, set[str]] = defaultdict(set)  # keys that a place lost, with no result since
+        self.places: set[str] = set()
+        self.passed_over = 0  # consecutive groups leased by another run
+        self.told = False
+
+    def run(self) -> Iterator[CellOutcome]:
+        """Outcomes in the order of their arrival."""
+        workers: list[_Worker] = []
+        try:
+            for number, device in enumerate(self.devices, 1):
+                workers.append(self._start(device, device if device.startswith("cuda") else f"worker {number}"))
+                self.places.add(workers[-1].place)
+            while True:
+                for worker in workers:
+                    if not worker.group and worker.place in self.places:
+                        self._give(worker)
+                pipes = [worker.pipe for worker in workers if worker.group]
+                if not pipes:
+                    return
+                ready = wait(pipes)
+                for number, worker in enumerate(workers):
+                    if worker.pipe in ready:
+                        yield from self._receive(worker)
+                        if worker.ended and worker.place in self.places:
+                            workers[number] = self._start(worker.device, worker.place)
+        finally:
+            self._end(workers)
+
+    def _end(self, workers: Sequence[_Worker]) -> None:
+        for worker in workers:
+            worker.pipe.close()
+            if worker.group:
+                worker.process.terminate()
+        for worker in workers:
+            worker.process.join(timeout=10)
+            if worker.process.is_alive():
+                worker.process.kill()
+                worker.process.join()
+            self._clear_away(worker)
+
+    def _start(self, device: str, place: str) -> _Worker:
+        spawning = get_context("spawn")  # a forked process cannot use CUDA
+        ours, theirs = spawning.Pipe()
+        context = replace(self.job.context, device=device, share=1 / self.devices.count(device))
+        process = spawning.Process(target=serve, args=(theirs, context), daemon=True)
+        resource_tracker.ensure_running()  # it would start with the first process, and unblock Ctrl-C
+        # While all tune there are more threads than cores, which must sleep while they wait.
+        threads = max(1, context.threads // len(self.devices))
+        with interrupts_blocked(), _defaults(OMP_NUM_THREADS=str(threads), OMP_WAIT_POLICY="PASSIVE"):
+            process.start()
+        theirs.close()  # otherwise the pipe would stay open when the process ends
+        return _Worker(process, ours, device, place)
+
+    def _give(self, worker: _Worker) -> None:
+        """Hand an idle worker a group: at first those that were never lost, and that no other run computes."""
+        if self.waiting and self.passed_over < len(self.waiting):
+            cells = self.waiting.popleft()
+        elif suited := [cells for cells in self.lost if not self._suits_better(cells, worker.place)]:
+            cells = suited[0]
+            self.lost.remove(cells)
+        elif self.waiting:
+            if not self.told:
+                self.job.reporter.note("another process is at work on what is left; waiting for its results")
+            self.told = True
+            time.sleep(POLL_SECONDS)
+            self.passed_over = 0
+            cells = self.waiting.popleft()
+        else:
+            return
+        worker.group = worker.cells = cells
+        worker.full = []
+        with suppress(OSError):  # it died; the closed pipe will show that
+            worker.pipe.send(worker.cells)
+
+    def _suits_better(self, cells: CellGroup, place: str) -> bool:
+        """Whether a group was lost at a place, and there is another one where it was not."""
+        lost = self.records[cells[0].model.key].places.keys()
+        return place in lost and not self.places <= lost
+
+    def _receive(self, worker: _Worker) -> Iterator[CellOutcome]:
+        try:
+            message: CellOutcome | DeviceError | str | bool = worker.pipe.recv()
+        except (EOFError, OSError):
+            yield from self._bury(worker)
+            return
+        if isinstance(message, CellOutcome) and isinstance(message.outcome, Failure) and message.outcome.full:
+            worker.full.append(message)
+        elif isinstance(message, CellOutcome):
+            worker.cells = tuple(cell for cell in worker.cells if cell != message.cell)
+            self.passed_over = 0
+            self.suspects[worker.place].clear()
+            yield message
+        elif isinstance(message, str):
+            self.job.reporter.note(message)
+        elif isinstance(message, DeviceError):
+            worker.lost = message
+        else:
+            worker.group = ()
+            if not message:
+                self.waiting.append(worker.cells)
+                self.passed_over += 1
+            elif worker.full:
+                yield from self._return_group(worker, "no memory left there", worker.full)
+
+    def _bury(self, worker: _Worker) -> Iterator[CellOutcome]:
+        """Return the group of a worker that died."""
+        worker.process.join()
+        self._clear_away(worker)
+        worker.ended, worker.group, worker.full = True, (), []
+        if isinstance(worker.lost, _UnusableError):
+            self.waiting.extend([worker.cells] if worker.cells else [])
+            self._retire(worker.place, worker.lost.message, worker.lost)
+            yield from self._finals()
+            return
+        if not worker.cells:
+            return
+        lost, times = worker.lost, self.records[worker.cells[0].model.key].places.total() + 1
+        how = lost.message if lost else f"exit code {worker.process.exitcode}"
+        if times <= RETRIES:
+            self.job.reporter.note(f"{worker.cells[0].spec}: its worker process died ({how}); another one tries again")
+        error = StorageError(
+            f"{times} worker processes died at it, the last with {how}",
+            lost.hint if lost else "Exit code -9 is most often the system's want of memory: try fewer --workers.",
+        )
+        yield from self._return_group(worker, how, failed(worker.cells, error))
+
+    def _return_group(self, worker: _Worker, why: str, outcomes: list[CellOutcome]) -> Iterator[CellOutcome]:
+        """Let another place try what is left of a group; where there is none, ``outcomes`` are its end."""
+        place, key = worker.place, worker.cells[0].model.key
+        record = self.records[key]
+        record.places[place] += 1
+        record.outcomes, record.full = outcomes, bool(worker.full)
+        self.lost.append(worker.cells)
+        self.suspects[place].add(key)
+        alone = [key for key in self.suspects[place] if self.records[key].places.keys() == {place}]
+        if len(alone) >= SUSPICIOUS and (worker.lost or self.places - {place}):
+            for key in alone:
+                self.records[key].places[place] = 0  # no try of theirs, but whoever loses them too is not to blame
+            self._retire(place, f"it lost {len(alone)} models in a row ({why})", worker.lost)
+        yield from self._finals()
+
+    def _retire(self, place: str, why: str, lost: DeviceError | None) -> None:
+        """Give a place no more groups; raise ``lost`` if it was the last one."""
+        if place not in self.places:
+            return
+        self.places.discard(place)
+        if lost and not self.places:
+            raise lost
+        self.job.reporter.note(f"{place} computes nothing any more: {why}")
+
+    def _finals(self) -> Iterator[CellOutcome]:
+        """What becomes of the lost groups that are not tried again at the places that are left."""
+        for cells in list(self.lost):
+            record = self.records[cells[0].model.key]
+            if record.is_final(self.places):
+                self.lost.remove(cells)
+                yield from record.outcomes
+
+    def _clear_away(self, worker: _Worker) -> None:
+        """Release the leases of a dead worker, and remove its unfinished files."""
+        if not worker.group:
+            return
+        results, cache, model = self.job.workspace.results, self.job.workspace.cache, worker.group[0].model
+        left: list[tuple[Leases, str, Callable[[], None]]]
+        left = [(results.leases, model.key, partial(results.sweep, *worker.group))]
+        left += [(cache.leases, m.key, partial(cache.sweep_model, m.key)) for m in model.with_members()]
+        for leases, key, sweep in left:
+            with suppress(StorageError):
+                if leases.holder(key) and (held := leases.take(key)):
+                    with held:
+                        sweep()

@@ -1,0 +1,137 @@
+"""Checksums that hold until files change, and what else the package remembers for a process."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+import mirrorbench
+from mirrorbench.core import checksums
+from mirrorbench.core.checksums import content, kept_folder, unchanged
+from mirrorbench.core.errors import ModelUnavailableError
+from mirrorbench.core.files import open_regular
+
+PACKAGE = Path(mirrorbench.__file__).parent
+REMEMBERED = {
+    "data.cardfile.builtin_cards": "files of this package",
+    "data.cardfile.builtin_suites": "files of this package",
+    "data.corpora._normalised_texts": "by the texts themselves",
+    "models.backbones._from_hub": "where a download is; what is in there is hashed when it is opened",
+    "reports.papers.tables._tables_of": "files of this package, or of a plugin that was imported",
+    "reports.renderers.tex._environment": "files of this package",
+    "reports.statistics.resampling._drawn_swaps": "random numbers by their seed",
+    "runs.builtin.plugins": "modules that were imported",
+    "runs.environment._commit": "what code this process runs",
+    "runs.executors.runner_of": "folders; what is read from them is checked each time",
+    "runs.memory._measured": "by the fingerprint of the files",
+    "training.microbatch._pool": "threads",
+}
+"""Functions whose results a process keeps, and why none of them can be of a file that was replaced."""
+
+
+def test_nothing_that_depends_on_files_is_remembered_without_a_look_at_them() -> None:
+    found = set()
+    for path in PACKAGE.rglob("*.py"):
+        module = path.relative_to(PACKAGE).with_suffix("").as_posix().replace("/", ".")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.FunctionDef):
+                names = {
+                    name.id for mark in node.decorator_list for name in ast.walk(mark) if isinstance(name, ast.Name)
+                }
+                found |= {f"{module}.{node.name}"} if names & {"cache", "lru_cache"} else set()
+    assert found == REMEMBERED.keys()
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "model.bin"
+    path.write_bytes(b"first")
+    return path
+
+
+def sha256(name: str, data: bytes) -> str:
+    return hashlib.sha256(name.encode() + hashlib.sha256(data).digest()).hexdigest()
+
+
+def replaced(path: Path) -> None:
+    """By a file of the same size and time, moved to its place."""
+    other, times = path.with_name("other"), path.stat()
+    other.write_bytes(b"other")
+    os.utime(other, ns=(times.st_atime_ns, times.st_mtime_ns))
+    other.replace(path)
+
+
+def overwritten(path: Path) -> None:
+    times = path.stat()
+    path.write_bytes(b"other")
+    os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+
+
+@pytest.mark.parametrize("change", [replaced, overwritten])
+@pytest.mark.parametrize("settled", [0, checksums.SETTLED])
+def test_a_changed_file_has_another_checksum(
+    file: Path, change: object, settled: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checksums, "SETTLED", settled)
+    assert content([("a", file)]) == content([("a", file)]) == sha256("a", b"first")
+    assert callable(change)
+    change(file)
+    assert content([("a", file)]) == sha256("a", b"other")
+
+
+def test_a_file_that_stays_is_read_once(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checksums, "SETTLED", 0)
+    first = content([("a", file)])
+    monkeypatch.setattr(checksums, "open_regular", None)
+    assert content([("a", file)]) == first
+
+
+@pytest.mark.parametrize("change", [replaced, overwritten, Path.unlink])
+def test_files_that_change_while_they_are_opened_are_an_error(file: Path, change: object) -> None:
+    expected = content([("a", file)])
+    with unchanged(lambda: [("a", file)], expected, "it"):
+        pass
+    assert callable(change)
+    with (
+        pytest.raises(ModelUnavailableError, match=r"changed after they were checksummed|cannot be read"),
+        unchanged(lambda: [("a", file)], expected, "it"),
+    ):
+        change(file)
+    with pytest.raises(ModelUnavailableError), unchanged(lambda: [("a", file)], expected, "it"):
+        pass
+
+
+def test_a_folder_is_made_once_and_anew_where_it_is_damaged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    made = []
+
+    def make(folder: Path) -> None:
+        (folder / "a").write_text("content")
+        made.append(folder)
+
+    for _ in range(2):
+        folder = kept_folder(tmp_path / "kept", make, "a thing")
+        assert (folder / "a").read_text() == "content"
+    assert len(made) == 1
+    (folder / "SHA256SUMS").unlink()
+    assert kept_folder(folder, make, "a thing") == folder
+    shutil.rmtree(folder)
+    kept_folder(folder, make, "a thing")
+    assert len(made) == 3
+    assert caplog.messages == [f"In the cache, a thing is damaged ({folder}: no SHA256SUMS); it is made again."]
+    assert [path.name for path in tmp_path.iterdir()] == ["kept"]
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes here")
+@pytest.mark.parametrize("kind", ["pipe", "folder"])
+def test_what_is_no_file_is_not_waited_for(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "model.safetensors"
+    os.mkfifo(path) if kind == "pipe" else path.mkdir()
+    with pytest.raises(OSError, match="it is no regular file"):
+        open_regular(path)
+    with pytest.raises(ModelUnavailableError, match=r"model\.safetensors cannot be read: it is no regular file"):
+        content([("a", path)])

@@ -1,0 +1,138 @@
+"""Files that are replaced while a process lives: what it shows is what a fresh process shows."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from damage import flip
+
+from mirrorbench import Session
+from mirrorbench.core.errors import ModelUnavailableError
+from mirrorbench.core.specs import parse_spec
+from mirrorbench.models import backbones
+
+FRESH = """
+import json, sys
+from mirrorbench import Session
+folder, spec = sys.argv[1:]
+board = Session(folder + "/results", cache=folder + "/cache", device="cpu", offline=True).run(
+    spec, "quick-sts", limit=30)
+print(json.dumps([result.main_score for result in board.results]))
+"""
+
+
+@pytest.fixture
+def session(tmp_path: Path) -> Session:
+    return Session(tmp_path / "results", cache=tmp_path / "cache", device="cpu", offline=True)
+
+
+def scores(session: Session, spec: str) -> list[float]:
+    board = session.run(spec, "quick-sts", limit=30)
+    assert not board.failures
+    return [result.main_score for result in board.results]
+
+
+def of_fresh_process(folder: Path, spec: str) -> list[float]:
+    """The scores of an encoder in a process and folders of its own."""
+    folder.mkdir()
+    done = subprocess.run([sys.executable, "-c", FRESH, str(folder), spec], capture_output=True, text=True, check=True)
+    return [float(score) for score in json.loads(done.stdout)]
+
+
+@pytest.mark.parametrize("spec", ["{0}", "sbert:path={0}"])
+def test_an_encoder_that_is_tuned_again_to_the_same_place_is_another_one(
+    session: Session, tmp_path: Path, spec: str
+) -> None:
+    encoder, found, expected = tmp_path / "enc", [], []
+    for number, texts in enumerate(
+        [[f"a line about {n} cats" for n in range(20)], [f"{n} dogs ran" for n in range(30)]]
+    ):
+        session.tune(texts, "tiny+mirror:lr=1e-3", encoder, force=True, held_out=0)
+        found.append(scores(session, spec.format(encoder)))
+        expected.append(of_fresh_process(tmp_path / f"fresh{number}", spec.format(encoder)))
+    assert found == expected
+    assert found[0] != found[1]
+    # and what it stored is true for those who come later
+    shutil.rmtree(tmp_path / "results")
+    assert scores(session, spec.format(encoder)) == expected[1]
+
+
+def test_word_vectors_that_are_replaced_are_others(session: Session, tmp_path: Path) -> None:
+    words, rng, found, expected = (
+        ["a", "man", "is", "playing", "the", "guitar", "dog", "cat", "running", "woman"],
+        np.random.default_rng(0),
+        [],
+        [],
+    )
+    for number in range(2):
+        rows = (f"{word} {' '.join(f'{x:.4f}' for x in abs(rng.normal(size=4)))}\n" for word in words)
+        (tmp_path / "a.vec").write_text("".join(rows))
+        found.append(scores(session, f"static:path={tmp_path / 'a.vec'}"))
+        expected.append(of_fresh_process(tmp_path / f"fresh{number}", f"static:path={tmp_path / 'a.vec'}"))
+    assert found == expected
+    assert found[0] != found[1]
+
+
+@pytest.mark.parametrize("spec", ["{0}+base:pooling=mean", "{0}+mirror", "sbert:path={0}", "{0}+static"])
+def test_files_that_change_between_planning_and_opening_fail_their_cells(
+    session: Session, tmp_path: Path, random_model: Callable[[str], Path], spec: str
+) -> None:
+    path = shutil.copytree(random_model("bert"), tmp_path / "bert")
+    planned = session.plan(spec.format(path), "quick-sts")
+    flip(path / "model.safetensors")
+    board = session.execute(planned)
+    (failure,) = board.failures
+    assert "changed after" in failure.reason
+    assert not list((tmp_path / "cache").glob("embeddings/*"))
+    assert scores(session, spec.format(path))  # started again, as it says
+
+
+def test_weights_are_not_mapped_from_their_file(tmp_path: Path, random_model: Callable[[str], Path]) -> None:
+    """Otherwise a file that is overwritten after it was opened would change the model."""
+    from mirrorbench.models.transformer import load_transformer
+
+    path = shutil.copytree(random_model("bert"), tmp_path / "bert")
+    with backbones.unchanged(path, backbones.fingerprint(path)):
+        model = load_transformer(path, torch.device("cpu")).model
+    before = [weight.clone() for weight in model.parameters()]
+    file = path / "model.safetensors"
+    with file.open("r+b") as stream:
+        stream.seek(file.stat().st_size // 2)
+        stream.write(bytes(file.stat().st_size // 2))
+    assert all(map(torch.equal, before, model.parameters()))
+
+
+def test_a_stored_transformation_that_changes_is_not_read(session: Session, tmp_path: Path) -> None:
+    session.tune(
+        ["one text", "two texts", "three of them"] * 9, "tiny+mirror:post=center", tmp_path / "enc", held_out=0
+    )
+    spec = parse_spec(f"{tmp_path / 'enc'}:post=stored")
+    planned = session.plan(str(spec), "quick-sts")
+    flip(backbones.stored_transformation(spec))
+    (failure,) = session.execute(planned).failures
+    assert "changed after" in failure.reason
+
+
+def test_no_memory_while_a_model_is_opened_is_called_that(random_model: Callable[[str], Path]) -> None:
+    from mirrorbench.core.errors import DeviceMemoryError
+    from mirrorbench.models.transformer import load_transformer
+
+    with pytest.raises(DeviceMemoryError, match="no memory left on the device to open the model in"):
+        load_transformer(random_model("bert"), torch.device("cpu"), lambda config: torch.empty(1 << 50))
+
+
+def test_a_fingerprint_needs_its_files(tmp_path: Path, random_model: Callable[[str], Path]) -> None:
+    path = shutil.copytree(random_model("bert"), tmp_path / "bert")
+    assert backbones.fingerprint(path) == backbones.fingerprint(random_model("bert"))
+    (path / "more.json").write_text("{}")
+    assert backbones.fingerprint(path) != backbones.fingerprint(random_model("bert"))
+    with pytest.raises(ModelUnavailableError), backbones.unchanged(path, "0" * 64):
+        pass
