@@ -15,7 +15,6 @@ import numpy as np
 
 from mirrorbench.core.devices import autocast, lost_device, on_gpu, out_of_memory
 from mirrorbench.core.errors import MirrorbenchError, ModelUnavailableError
-from mirrorbench.models.batching import Ragged, can_pack
 
 if TYPE_CHECKING:
     import torch
@@ -63,6 +62,8 @@ def kind_of(transformer: Transformer) -> Kind:
     Raises:
         ModelUnavailableError: the model does not give each token of a text a state.
     """
+    from mirrorbench.models.batching import can_pack
+
     rounding = _ROUNDING[transformer.kept]
     text, other = _texts(transformer)
     with _trying(transformer):
@@ -140,6 +141,8 @@ def _texts(transformer: Transformer) -> tuple[list[int], list[int]]:
 
 def _states(transformer: Transformer, *rows: list[int], packed: bool = False, precision: str = "") -> torch.Tensor:
     """The last layer's states of rows of token ids, float32 of shape (rows, width, dimensions)."""
+    from mirrorbench.models.batching import Ragged
+
     with autocast(transformer.device, precision or transformer.kept):
         ids = Ragged.of(rows)
         states, _ = transformer.packed_states(ids) if packed else transformer.padded_states(ids)
@@ -176,6 +179,8 @@ def _is_near(transformer: Transformer, text: list[int], vector: torch.Tensor, ha
 
 
 def _is_layered(transformer: Transformer, text: list[int]) -> bool:
+    from mirrorbench.models.batching import Ragged
+
     try:
         with autocast(transformer.device, transformer.kept):
             layers: tuple[Any, ...] = transformer.padded_states(Ragged.of([text]), all_layers=True)[0]

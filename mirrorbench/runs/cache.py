@@ -35,6 +35,7 @@ from mirrorbench.core.identity import COMPUTATION
 from mirrorbench.core.inputs import Array, TextInput
 from mirrorbench.data.corpora import corpus_checksum
 from mirrorbench.models.transformations import Affine
+from mirrorbench.runs.kinds import KINDS, stored_kind
 from mirrorbench.training.checkpoints import CHECKPOINTS, damaged
 
 if TYPE_CHECKING:
@@ -233,8 +234,8 @@ class CacheEntry:
 
     kind: str
     """``models``, ``checkpoints`` of tunings, ``embeddings``, ``vectors`` of words and tokens, ``corpora``,
-    ``transformations``, ``checksums`` of files of word vectors, or ``leftovers`` of killed processes and earlier
-    versions."""
+    ``transformations``, ``checksums`` of files of word vectors, ``kinds`` of models, or ``leftovers`` of killed
+    processes and earlier versions."""
     key: str
     path: Path
     size: int
@@ -247,7 +248,8 @@ class CacheEntry:
     """Whether another computation made it, or none that it states: no run of this version has read it."""
 
 
-_FILES = {"corpora": ".json", "transformations": ".npz", "checksums": ".json"}  # kinds of which each entry is one file
+_FILES = {"corpora": ".json", "transformations": ".npz", "checksums": ".json", KINDS: ".json"}
+"""Kinds of which each entry is one file."""
 _KINDS = ("models", CHECKPOINTS, "embeddings", "vectors", *_FILES)
 
 
@@ -264,6 +266,8 @@ def damage(cache: Cache, entry: CacheEntry) -> str:
             return damaged_files(entry.path)
         if entry.kind == "checksums":
             return "" if noted(entry.path) else "its checksum is not the one that was written"
+        if entry.kind == KINDS:
+            return "" if stored_kind(entry.path) else "its checksum is not the one that was written"
         if entry.kind == CHECKPOINTS:
             return damaged(entry.path)
         if entry.kind == "corpora":
@@ -374,6 +378,8 @@ def _what(kind: str, path: Path) -> str:
         return "unreadable"
     if kind == "checksums":
         return "of a file of word vectors" if noted(path) else "unreadable"
+    if kind == KINDS:
+        return "what was seen of a model that was tried" if stored_kind(path) else "unreadable"
     if kind == CHECKPOINTS:
         return "a tuning that was interrupted, or goes on"
     if kind == "transformations":

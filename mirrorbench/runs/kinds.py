@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from mirrorbench.models.transformer import Transformer
     from mirrorbench.runs.cells import ModelRef
 
-FOLDER = "kinds"
+KINDS = "kinds"
 _TRIAL = 1
 """Version of the passes; raised when they change."""
 _LAYERS = 2
@@ -37,16 +37,23 @@ _RATE = 0.1
 def remembered(cache: Path, identity: dict[str, Any], look: Callable[[], Kind]) -> Kind:
     """The kind of what ``identity`` names, from a cache's folder; else what ``look`` returns, which is stored there."""
     libraries = {name: version(name) for name in ("torch", "transformers")}
-    path = cache / FOLDER / f"{digest({**identity, **libraries, 'trial': _TRIAL})}.json"
-    with suppress(OSError, ValueError, KeyError, TypeError):  # msgspec's errors are ValueErrors
-        stored = json.loads(path.read_bytes())
-        if stored["checksum"] == digest(stored["kind"]):
-            return msgspec.convert(stored["kind"], Kind)
+    path = cache / KINDS / f"{digest({**identity, **libraries, 'trial': _TRIAL})}.json"
+    if stored := stored_kind(path):
+        return stored
     kind = look()
     as_json = msgspec.to_builtins(asdict(kind))
     with suppress(StorageError), writing(path, cache, flush=False) as sink:  # a cache that cannot be written to
         sink.write(json.dumps({"kind": as_json, "checksum": digest(as_json)}).encode())
     return kind
+
+
+def stored_kind(path: Path) -> Kind | None:
+    """The kind in a file; ``None`` where there is none, or it is damaged."""
+    with suppress(OSError, ValueError, KeyError, TypeError, RecursionError):  # msgspec's errors are ValueErrors
+        stored = json.loads(path.read_bytes())
+        if stored["checksum"] == digest(stored["kind"]):
+            return msgspec.convert(stored["kind"], Kind)
+    return None
 
 
 def planned_kind(path: Path, cache: Path) -> Kind:

@@ -13,13 +13,13 @@ from random_models import Models
 import mirrorbench
 from mirrorbench.core.errors import ModelUnavailableError, UsageError
 from mirrorbench.models.kinds import Kind
-from mirrorbench.runs.kinds import FOLDER, planned_kind, remembered
+from mirrorbench.runs.kinds import KINDS, planned_kind, remembered
 
 SEEN = Kind(causal=True, halves=("bf16",))
 
 
 def files(cache: Path) -> list[Path]:
-    return sorted((cache / FOLDER).iterdir())
+    return sorted((cache / KINDS).iterdir())
 
 
 def test_it_is_tried_once(tmp_path: Path) -> None:
@@ -69,7 +69,7 @@ def test_types_of_berts_kind_are_planned_without_their_weights(tmp_path: Path, r
     """A plan of such a model opens nothing, and remembers nothing."""
     session = mirrorbench.Session(tmp_path / "results", cache=tmp_path / "cache", device="cpu")
     session.plan([f"{random_model('roberta')}"], ["quick-sts"])
-    assert not (tmp_path / "cache" / FOLDER).exists()
+    assert not (tmp_path / "cache" / KINDS).exists()
     session.plan([f"{random_model('gpt2')}"], ["quick-sts"])
     assert len(files(tmp_path / "cache")) == 1
 

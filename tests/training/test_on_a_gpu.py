@@ -50,12 +50,13 @@ class NoWaiting(TorchDispatchMode):
 def gpu(monkeypatch: pytest.MonkeyPatch) -> torch.device:
     """A GPU in all branches, without numbers."""
     device = force_gpu(monkeypatch)
-    on = torch.autocast
+    on, enabled = torch.autocast, torch.is_autocast_enabled
 
     def autocast(kind: str, *args: Any, **named: Any) -> Any:
         return nullcontext() if kind == "meta" else on(kind, *args, **named)
 
     monkeypatch.setattr(torch, "autocast", autocast)
+    monkeypatch.setattr(torch, "is_autocast_enabled", lambda *kind: kind != ("meta",) and enabled(*kind))
     monkeypatch.setattr(sys.modules["torch.optim.adam"], "_device_dtype_check_for_fused", lambda *args: None)
     monkeypatch.setattr(tuning, "gpu_memory", lambda device: (141 << 30, 140 << 30))
     return device
@@ -77,6 +78,7 @@ def test_what_waits_is_seen(gpu: torch.device) -> None:
 
 
 def moved_to(transformer: Transformer, device: torch.device) -> Transformer:
+    assert transformer.kind.varies  # tried, once, where there are numbers
     transformer.model.to(device)
     transformer.device = device
     return transformer
