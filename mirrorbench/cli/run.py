@@ -130,7 +130,7 @@ def run(
             for suffix, format_ in ((".md", "markdown"), (".tex", "latex")):
                 display.print_or_write(stored.render(format_), folder / f"leaderboard{suffix}")
         except StorageError as error:  # what was asked for is done: the cells are stored, and their table is printed
-            typer.echo(f"leaderboard.md and leaderboard.tex are not renewed: {error.message}", err=True)
+            display.say(f"leaderboard.md and leaderboard.tex are not renewed: {error.message}", err=True)
     reporter.finish(board, folder)
     raise typer.Exit(1 if board.failures else 0)
 
