@@ -77,7 +77,7 @@ def test_what_is_written_is_read(tmp_path: Path, words: list[str], values: np.nd
     [
         (b"", "holds no word vectors"),
         (b"2 3\n", "ends at line 1, but its header announces 2 words"),
-        (b"the 1 2\nof 1\n", r"line 2: expected a word and 2 finite numbers, found b'of 1' \(2 columns\)"),
+        (b"the 1 2\nof 1\n", r"line 2: expected a word and 2 finite numbers, found 'of 1' \(2 columns\)"),
         (b"the 1 2\nof 1 2 x\n", "line 2: expected a word and 2 finite numbers"),
         (b"the 1 2\n\nof 1 nan\n", "line 3: expected a word and 2 finite numbers"),
         (b"2 2\nthe 1 inf\nof 1 2\n", "line 2: expected a word"),
