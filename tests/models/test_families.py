@@ -86,11 +86,17 @@ Ten passes over at most 17 tokens, when a model is opened, decide what no list c
 What was seen is kept in the folder `kinds` of the cache under the checksum of the weights and the versions of torch and
 transformers. A plan opens no weights of the types that read as BERT does (ALBERT, BERT, CamemBERT, DeBERTa, DistilBERT,
 ELECTRA, ModernBERT, MPNet, RoBERTa, XLM-R). Of any other it opens the first two layers, once, to know whether it is
-causal, reads padding and drops anything. A model that wants more than tokens (boxes, images, sounds), or has no
+causal, reads padding, drops anything, and reads texts of any length in training mode (Reformer does not: it is read,
+and not tuned). A model that wants more than tokens (boxes, images, sounds), or has no
 vocabulary of tokens (CANINE), is refused with the reason.
 
 `nox -s full` builds further types of transformers, reads each by [CLS] and mean, and tunes it by both methods: each
-works, with the same vectors in sentence-transformers, or is refused with a spec that works."""
+works, with the same vectors in sentence-transformers, or is refused with a spec that works.
+
+Before a model with a decoder is tuned to be written, its first layers are written and opened by sentence-transformers,
+which opens some encoders alone, under other names than their weights have in any checkpoint: `blenderbot`,
+`blenderbot-small`, `m2m_100`, `marian`, `nllb-moe`, `pegasus`, `pegasus_x`, `prophetnet`. `mirrorbench tune` refuses
+them; `mirrorbench run` tunes and measures them."""
 TEXTS = [
     "acat",
     "twodogsrunoverthehill",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -11,10 +12,12 @@ from further_models import build_further
 from random_models import Models
 
 import mirrorbench
-from mirrorbench.core.errors import ModelUnavailableError, UsageError
+from mirrorbench.core.errors import MirrorbenchError, ModelUnavailableError, UsageError
 from mirrorbench.models.kinds import Kind
+from mirrorbench.runs.cache import Cache, damage, entries
 from mirrorbench.runs.kinds import KINDS, planned_kind, remembered
 
+LINES = [f"line {n} of a small corpus, about {word}" for n in range(3) for word in ("cats", "dogs", "letters")]
 SEEN = Kind(causal=True, halves=("bf16",))
 
 
@@ -115,3 +118,69 @@ def test_half_precision_that_ruins_the_numbers_is_refused(tmp_path: Path, random
         session.load(f"{tmp_path}+base")
     whole = mirrorbench.load(f"{tmp_path}+base", device="cpu").encode(["a text", "another"])
     assert np.isfinite(whole).all()
+
+
+def test_a_tuned_model_that_half_precision_ruins_is_kept(tmp_path: Path, random_model: Models) -> None:
+    """It is refused after its tuning, which showed nothing of that in fp32; asked for in fp32 it is not tuned again."""
+    from safetensors.torch import load_file, save_file
+
+    path = tmp_path / "model"
+    path.mkdir()
+    for file in random_model("t5").iterdir():
+        (path / file.name).write_bytes(file.read_bytes())
+    weights = load_file(path / "model.safetensors")
+    weights["encoder.block.0.layer.1.DenseReluDense.wo.weight"] *= 1e7
+    save_file(weights, path / "model.safetensors", {"format": "pt"})
+
+    def tune(precision: str) -> None:
+        session = mirrorbench.Session(
+            tmp_path / "results", cache=tmp_path / "cache", device="cpu", precision="fp32", eval_precision=precision
+        )
+        session.tune(LINES, f"{path}+mirror", tmp_path / "out", held_out=0)
+
+    with pytest.raises(UsageError, match="not finite"):
+        tune("fp16")
+    assert not (tmp_path / "out").exists()
+    (stored,) = (tmp_path / "cache" / "models").glob("*/model.safetensors")
+    before = stored.stat().st_mtime_ns
+    tune("fp32")
+    assert (tmp_path / "out").is_dir()
+    assert stored.stat().st_mtime_ns == before
+
+
+@pytest.mark.parametrize(
+    ("model_type", "problem", "way"),
+    [
+        ("pegasus", "the encoder of a pegasus model cannot be exported", "mirrorbench run -e "),
+        ("reformer", "of some lengths only", r"Write \S+\+base$"),
+    ],
+)
+def test_what_cannot_be_tuned_or_written_is_refused_before_it_is_tuned(
+    tmp_path: Path, model_type: str, problem: str, way: str
+) -> None:
+    build_further(model_type, tmp_path / model_type)
+    session = mirrorbench.Session(tmp_path / "results", cache=tmp_path / "cache", device="cpu")
+    with pytest.raises(MirrorbenchError, match=problem) as caught:
+        session.tune(LINES, f"{tmp_path / model_type}+mirror", tmp_path / "out", held_out=0)
+    assert re.search(way, caught.value.hint)
+    assert not (tmp_path / "out").exists()
+    assert not (tmp_path / "cache" / "models").exists()
+
+
+@pytest.mark.parametrize("model_type", ["fsmt", "squeezebert"])
+def test_dropout_reaches_encoders_without_a_device_and_dropouts_inside_other_modules(
+    tmp_path: Path, model_type: str
+) -> None:
+    build_further(model_type, tmp_path / model_type)
+    session = mirrorbench.Session(tmp_path / "results", cache=tmp_path / "cache", device="cpu")
+    tuned = session.tune(LINES, f"{tmp_path / model_type}+mirror", tmp_path / "out", held_out=0)
+    assert tuned.recipe.rate("dropout") > 0
+
+
+def test_the_cache_lists_and_verifies_what_was_seen(tmp_path: Path) -> None:
+    remembered(tmp_path, {"weights": "a"}, lambda: SEEN)
+    (entry,) = entries(Cache(tmp_path))
+    assert (entry.kind, entry.what) == (KINDS, "what was seen of a model that was tried")
+    assert not damage(Cache(tmp_path), entry)
+    entry.path.write_text(entry.path.read_text().replace("true", "false", 1))
+    assert "checksum" in damage(Cache(tmp_path), entry)

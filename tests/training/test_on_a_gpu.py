@@ -22,6 +22,7 @@ from transformers import BertConfig, BertModel
 from mirrorbench.core.inputs import TextInput
 from mirrorbench.models import batching
 from mirrorbench.models.batching import Ragged
+from mirrorbench.models.kinds import AS_BERT
 from mirrorbench.models.pooling import POOLINGS, Pooling
 from mirrorbench.models.transformer import Transformer, load_transformer
 from mirrorbench.training import loop as tuning
@@ -179,6 +180,7 @@ def test_operations_of_a_step_stay_within_their_budget(monkeypatch: pytest.Monke
     config = BertConfig(vocab_size=50, hidden_size=24, num_hidden_layers=12, num_attention_heads=3, intermediate_size=8)
     changed = recipe(dropout=0.1)
     transformer = Transformer(Path(), BertModel(config).train(), None, torch.device("cpu"))
+    transformer.kind = AS_BERT  # without a tokenizer it cannot be tried
     loop = tuning_of(transformer, changed, precision="bf16")
     loop.reader.parallel = False
     ids = Ragged.of([[2, 7, 8, 3], [2, 9, 3], [2, 7, 3], [2, 8, 9, 9, 3]])
