@@ -208,7 +208,7 @@ def test_a_family(random_model: Models, tmp_path: Path, architecture: str) -> No
     lines = PAGE.read_text(encoding="utf-8").splitlines()
     (stated,) = (line for line in lines if line.startswith(f"| {NAMES[architecture]} |"))
     for said, shown in zip(
-        row(architecture, random_model(architecture), tmp_path), stated.split(" | ")[1:], strict=True
+        row(architecture, random_model(architecture), tmp_path / "tuned"), stated.split(" | ")[1:], strict=True
     ):
         number = shown.strip(" |")
         expected = "yes" if number == "yes" else next(line for line in lines if line.startswith(f"{number}. "))[3:]
