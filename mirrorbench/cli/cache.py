@@ -11,7 +11,7 @@ from mirrorbench.cli.display import Json, in_bytes, print_json, print_rows, say
 from mirrorbench.core.errors import DataIntegrityError
 
 if TYPE_CHECKING:
-    from mirrorbench.runs.cache import CacheEntry
+    from mirrorbench.runs.maintenance import CacheEntry
 
 _OlderThan = Annotated[float | None, typer.Option(
     "--older-than", min=0, metavar="DAYS", help="What was not used for so long.")]  # fmt: skip
@@ -25,7 +25,8 @@ cache_app = typer.Typer(
 @cache_app.command("list")
 def list_cache(as_json: Json = False) -> None:
     """List what is in the cache, the largest first."""
-    from mirrorbench.runs.cache import Cache, entries
+    from mirrorbench.runs.cache import Cache
+    from mirrorbench.runs.maintenance import entries
 
     cache = Cache()
     found = entries(cache)
@@ -59,7 +60,8 @@ def prune(
 
     `mirrorbench cache prune --older-than 30`
     """
-    from mirrorbench.runs.cache import Cache, prunable, remove
+    from mirrorbench.runs.cache import Cache
+    from mirrorbench.runs.maintenance import prunable, remove
 
     chosen = prunable(Cache(), older_than, everything, earlier)
     _print(chosen)
@@ -74,7 +76,8 @@ def prune(
 @cache_app.command("verify")
 def verify_cache() -> None:
     """Hash everything in the cache and compare it with its checksums; exit code 1 if something is damaged."""
-    from mirrorbench.runs.cache import Cache, damage, entries
+    from mirrorbench.runs.cache import Cache
+    from mirrorbench.runs.maintenance import damage, entries
 
     cache = Cache()
     found = [entry for entry in entries(cache) if entry.kind != "leftovers"]

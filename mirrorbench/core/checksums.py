@@ -33,14 +33,14 @@ ABOUT = "about.txt"
 
 Named = Sequence[tuple[str, Path]]
 """Files by the names under which they count."""
-State = tuple[tuple[str, str, int, int, int, int, int], ...]
+FileStates = tuple[tuple[str, str, int, int, int, int, int], ...]
 
-_known: dict[State, str] = {}  # checksums of files that have not changed since
-_whole: set[State] = set()  # folders whose list of checksums was compared with them
+_known: dict[FileStates, str] = {}  # checksums of files that have not changed since
+_whole: set[FileStates] = set()  # folders whose list of checksums was compared with them
 _logger = logging.getLogger(__name__)
 
 
-def state(named: Named) -> State:
+def state(named: Named) -> FileStates:
     """What changes with files: names, paths, which files they are, sizes and times, also that of ``os.utime``."""
     try:
         stats = [(name, str(file), file.stat()) for name, file in named]
@@ -49,7 +49,7 @@ def state(named: Named) -> State:
     return tuple((n, path, s.st_dev, s.st_ino, s.st_size, s.st_mtime_ns, s.st_ctime_ns) for n, path, s in stats)
 
 
-def _settled(seen: State, began: int) -> bool:
+def _settled(seen: FileStates, began: int) -> bool:
     """Whether no file was changed so shortly before a time that a later change could have left the same state."""
     return all(entry[-1] + SETTLED * 1e9 <= began for entry in seen)
 

@@ -21,7 +21,7 @@ from mirrorbench.core.errors import DataFormatError, TuningError, UsageError, un
 from mirrorbench.core.shown import shown
 from mirrorbench.core.specs import split_names
 from mirrorbench.data.cards import CORPUS_KIND, Card, hub_card, is_hub_id, text_option, whole_number
-from mirrorbench.data.rows import TEXT, format_of, read_rows, text_of
+from mirrorbench.data.rows import PLAIN_TEXT, format_of, read_rows, text_of
 from mirrorbench.data.textfiles import is_text, parse_json, read_lines
 
 if TYPE_CHECKING:
@@ -163,7 +163,7 @@ class _File(NamedTuple):
     def texts(self, strip: bool) -> list[str]:
         """The non-blank strings; the two of a pair are joined by a tab."""
         name = str(self.path)
-        if format_of(name) == TEXT and not self.columns:
+        if format_of(name) == PLAIN_TEXT and not self.columns:
             return card_texts(self.path, {}, strip)
         if len(self.columns) > 2:
             raise UsageError(f"{name}: texts are in one column, pairs in two", f"Got {', '.join(self.columns)}")

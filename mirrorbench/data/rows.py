@@ -24,7 +24,7 @@ from mirrorbench.core.shown import shown
 from mirrorbench.data.textfiles import parse_index
 
 STDIN = "-"
-TEXT = "text"
+PLAIN_TEXT = "text"
 """The format of lines."""
 _FORMATS = {
     ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".tsv": "tsv", ".csv": "csv", ".parquet": "parquet",
@@ -35,7 +35,7 @@ _USUAL_COLUMNS = ("text", "sentence")  # the default of several columns
 
 def format_of(source: str) -> str:
     """The format of a file by its name: ``text``, ``jsonl``, ``tsv``, ``csv`` or ``parquet``."""
-    return _FORMATS.get(Path(source.lower().removesuffix(".gz")).suffix, TEXT)
+    return _FORMATS.get(Path(source.lower().removesuffix(".gz")).suffix, PLAIN_TEXT)
 
 
 def text_of(value: Any, source: str, number: int) -> str:
@@ -59,19 +59,19 @@ def read_rows(source: str, columns: Sequence[str] = ()) -> Iterator[tuple[int, t
     """
     path, kind = Path(source).expanduser(), format_of(source)
     if source == STDIN:
-        kind = "jsonl" if columns else TEXT
+        kind = "jsonl" if columns else PLAIN_TEXT
     elif source.lower().endswith(".gz") and kind == "parquet":
         raise UsageError(f"{source}: Parquet is compressed inside, not by gzip", "Decompress it: gunzip FILE")
     elif os.path.isdir(path):  # unlike Path.is_dir, does not raise for a name that is too long
         raise UsageError(f"{path} is a folder", "Name one file of texts.")
     elif not os.path.exists(path):
         raise UsageError(f"there is no file {path}", "Name a text file, or - for standard input.")
-    if kind == TEXT and columns:
+    if kind == PLAIN_TEXT and columns:
         raise UsageError(
             f"{source} is read as plain text, which has no columns",
             "Columns are in files ending in .jsonl, .tsv, .csv or .parquet; give the file such a name.",
         )
-    if kind == TEXT:
+    if kind == PLAIN_TEXT:
         return ((number, (line,)) for number, line in _lines(source))
     if kind == "jsonl":
         return _json_rows(source, columns)

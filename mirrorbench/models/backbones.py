@@ -17,8 +17,6 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-import msgspec
-
 from mirrorbench.core import checksums
 from mirrorbench.core.errors import Lack, ModelUnavailableError, UnknownNameError
 from mirrorbench.core.specs import EncoderSpec, Value, parse_params
@@ -31,10 +29,11 @@ ADAPTER = "adapter_config.json"
 """File in the directory of an adapter, which names its backbone."""
 
 
-class _Described(msgspec.Struct):
+@dataclass(frozen=True, slots=True)
+class _Described:
     """The part of such a file that is read here."""
 
-    readout: dict[str, Value] = {}
+    readout: dict[str, Value] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +165,8 @@ def own_pooling(spec: EncoderSpec) -> dict[str, Value]:
     path = Path(spec.backbone).expanduser() / DESCRIPTION
     if not path.is_file():
         return {}
+    import msgspec
+
     try:
         return msgspec.json.decode(path.read_bytes(), type=_Described).readout
     except (msgspec.DecodeError, ValueError, RecursionError, OSError) as error:
@@ -333,7 +334,7 @@ def _files(path: Path) -> list[tuple[str, Path]]:
     return sorted(found)
 
 
-def unchanged(path: Path, expected: str) -> AbstractContextManager[None]:
+def unchanged_backbone(path: Path, expected: str) -> AbstractContextManager[None]:
     """Inside, a model directory is opened whose fingerprint must be ``expected``, before and after."""
     return checksums.unchanged(lambda: _files(path), expected, str(path))
 

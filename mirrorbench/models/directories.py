@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 import os
 import re
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-import msgspec
 
 from mirrorbench.core.errors import ModelUnavailableError, UsageError
 
@@ -44,7 +43,8 @@ def _not_read(what: str) -> UsageError:
     )
 
 
-class Module(msgspec.Struct):
+@dataclass(frozen=True, slots=True)
+class Module:
     """An entry of ``modules.json``, the list of what a model of sentence-transformers consists of."""
 
     type: str
@@ -64,6 +64,8 @@ def modules(path: Path) -> list[Module]:
     file = path / "modules.json"
     if not file.is_file():
         return []
+    import msgspec
+
     try:
         found = msgspec.json.decode(file.read_bytes(), type=list[Module])
     except (OSError, ValueError, RecursionError) as error:

@@ -66,7 +66,7 @@ def create_distilled(spec: EncoderSpec, path: Path, context: EncoderContext) -> 
         from mirrorbench.models.encoder import TransformerEncoder
         from mirrorbench.models.transformer import load_transformer
 
-        with backbones.unchanged(path, weights):
+        with backbones.unchanged_backbone(path, weights):
             transformer = load_transformer(path, torch.device(context.device))
         key = digest({**identity, "precision": context.precision, "computation": COMPUTATION})
         kept = vocabulary(transformer.tokenizer)

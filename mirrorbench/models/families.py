@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from mirrorbench.core.devices import out_of_memory
 from mirrorbench.core.errors import DeviceMemoryError, MirrorbenchError, ModelUnavailableError, TuningError, UsageError
 from mirrorbench.models.backbones import configuration
-from mirrorbench.models.kinds import AS_BERT, Kind
+from mirrorbench.models.kinds import AS_BERT, ModelKind
 from mirrorbench.models.opening import read_config, read_tokenizer, read_weights
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ LANGUAGE = "language_model"
 class Family:
     """What tuning and reading a backbone depends on."""
 
-    kind: Kind = AS_BERT
+    kind: ModelKind = AS_BERT
     """What was seen of it."""
     masks: bool = True
     """Whether the tokenizer has a mask token."""
@@ -54,7 +54,7 @@ PLAIN = Family()
 """An encoder of BERT's kind."""
 
 
-def family(path: Path, look: Callable[[Path], Kind]) -> Family:
+def family(path: Path, look: Callable[[Path], ModelKind]) -> Family:
     """The family of the model in a directory; ``look`` tries it, where its type is none of BERT's kind.
 
     What cannot be read is reported when the model is opened.

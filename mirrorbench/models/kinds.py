@@ -31,7 +31,7 @@ HALVES = ("bf16", "fp16")
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class ModelKind:
     """What was seen of a model; the defaults are BERT's."""
 
     causal: bool = False
@@ -52,11 +52,11 @@ class Kind:
     """The half precisions whose numbers are finite and near those in fp32."""
 
 
-AS_BERT = Kind()
+AS_BERT = ModelKind()
 """Of BERT."""
 
 
-def kind_of(transformer: Transformer) -> Kind:
+def kind_of(transformer: Transformer) -> ModelKind:
     """The kind of a model in memory, by ten passes over at most 17 tokens; ``drops`` and ``trains`` are not tried.
 
     Raises:
@@ -73,7 +73,7 @@ def kind_of(transformer: Transformer) -> Kind:
         padded = _states(transformer, text, other[:SHORT])[1, :SHORT]
         elsewhere = _states(transformer, [other[0], *text[1:SHORT]])[0]
         packs = can_pack(transformer.model)
-        return Kind(
+        return ModelKind(
             causal=_apart(alone[:SHORT], start) <= rounding,
             pads=_apart(beside, padded) > rounding,
             varies=min(_relative(start.mean(0), beside.mean(0)), _relative(start[1], elsewhere[1])) > 1e-2 * rounding,

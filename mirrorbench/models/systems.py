@@ -273,7 +273,7 @@ def pooled_backbone(directory: Path, pooling: Pooling, context: EncoderContext) 
         from mirrorbench.models.encoder import TransformerEncoder
         from mirrorbench.models.transformer import load_transformer
 
-        with backbones.unchanged(directory, weights):
+        with backbones.unchanged_backbone(directory, weights):
             transformer = load_transformer(directory, torch.device(context.device), poolings=context.poolings)
         return TransformerEncoder(transformer, pooling, context.precision).encode
 

@@ -39,7 +39,7 @@ from mirrorbench.models.families import (
     text_part,
     unreadable,
 )
-from mirrorbench.models.kinds import Kind, kind_of
+from mirrorbench.models.kinds import ModelKind, kind_of
 from mirrorbench.models.opening import quiet_transformers, read_config, read_tokenizer
 from mirrorbench.models.pooling import POOLINGS, Pooling, PoolingFunction, Tokens, pool
 from mirrorbench.models.prompts import MASK, TEXT
@@ -83,7 +83,7 @@ class Transformer:
         return TOKEN_BUDGET[kind(self.device)]
 
     @cached_property
-    def kind(self) -> Kind:
+    def kind(self) -> ModelKind:
         """What a few passes show of it; whoever remembers it from before may set it."""
         return kind_of(self)
 

@@ -11,7 +11,7 @@ from mirrorbench.core.devices import lost_device, out_of_memory
 from mirrorbench.core.errors import Lack, MirrorbenchError
 from mirrorbench.core.identity import COMPUTATION, COMPUTATIONS, digest
 from mirrorbench.core.specs import EncoderSpec, parse_spec
-from mirrorbench.models.kinds import AS_BERT, Kind
+from mirrorbench.models.kinds import AS_BERT, ModelKind
 from mirrorbench.models.pooling import Pooling
 from mirrorbench.models.transformations import Transformation
 from mirrorbench.training.recipes import Recipe
@@ -76,7 +76,7 @@ class ModelRef:
     """Whether it is tuned by algorithms alone that repeat; false on a CPU, where all do."""
     attention: str = ""
     """``bidirectional`` for a causal model that reads in both directions; of a tuned one the recipe says so too."""
-    kind: Kind = AS_BERT
+    kind: ModelKind = AS_BERT
     """What its backbone shows when it is tried."""
     members: tuple[tuple[str, ModelRef], ...] = ()
     """The model of each language, for a task whose languages have backbones of their own."""

@@ -20,13 +20,13 @@ from mirrorbench.core.errors import MirrorbenchError, ModelUnavailableError, Sto
 from mirrorbench.core.files import writing
 from mirrorbench.core.identity import digest
 from mirrorbench.models.backbones import base_folder, fingerprint
-from mirrorbench.models.kinds import Kind, drops, kind_of
+from mirrorbench.models.kinds import ModelKind, drops, kind_of
 
 if TYPE_CHECKING:
     from mirrorbench.models.transformer import Transformer
     from mirrorbench.runs.cells import ModelRef
 
-KINDS = "kinds"
+KINDS_FOLDER = "kinds"
 _TRIAL = 1
 """Version of the passes; raised when they change."""
 _LAYERS = 2
@@ -34,29 +34,29 @@ _LAYERS = 2
 _RATE = 0.1
 
 
-def remembered(cache: Path, identity: dict[str, Any], look: Callable[[], Kind]) -> Kind:
+def remembered(cache: Path, identity: dict[str, Any], look: Callable[[], ModelKind]) -> ModelKind:
     """The kind of what ``identity`` names, from a cache's folder; else what ``look`` returns, which is stored there."""
     libraries = {name: version(name) for name in ("torch", "transformers")}
-    path = cache / KINDS / f"{digest({**identity, **libraries, 'trial': _TRIAL})}.json"
+    path = cache / KINDS_FOLDER / f"{digest({**identity, **libraries, 'trial': _TRIAL})}.json"
     if stored := stored_kind(path):
         return stored
     kind = look()
     as_json = msgspec.to_builtins(asdict(kind))
     with suppress(StorageError), writing(path, cache, flush=False) as sink:  # a cache that cannot be written to
-        sink.write(json.dumps({"kind": as_json, "checksum": digest(as_json)}).encode())
+        sink.write(json.dumps({"kind": as_json, "checksum": digest({path.stem: as_json})}).encode())
     return kind
 
 
-def stored_kind(path: Path) -> Kind | None:
+def stored_kind(path: Path) -> ModelKind | None:
     """The kind in a file; ``None`` where there is none, or it is damaged."""
     with suppress(OSError, ValueError, KeyError, TypeError, RecursionError):  # msgspec's errors are ValueErrors
         stored = json.loads(path.read_bytes())
-        if stored["checksum"] == digest(stored["kind"]):
-            return msgspec.convert(stored["kind"], Kind)
+        if stored["checksum"] == digest({path.stem: stored["kind"]}):
+            return msgspec.convert(stored["kind"], ModelKind)
     return None
 
 
-def planned_kind(path: Path, cache: Path) -> Kind:
+def planned_kind(path: Path, cache: Path) -> ModelKind:
     """The kind of the backbone in a folder by its first layers, or by all where it has no fewer; not in half precision.
 
     It is configured with dropout, to see whether that changes anything.
@@ -64,7 +64,7 @@ def planned_kind(path: Path, cache: Path) -> Kind:
     return remembered(cache, {"fingerprint": fingerprint(path), "layers": _LAYERS}, lambda: _by_first_layers(path))
 
 
-def _by_first_layers(path: Path) -> Kind:
+def _by_first_layers(path: Path) -> ModelKind:
     import torch
 
     from mirrorbench.models.families import set_rates
@@ -84,7 +84,7 @@ def _by_first_layers(path: Path) -> Kind:
     return _in_training(opened(None))
 
 
-def _in_training(transformer: Transformer) -> Kind:
+def _in_training(transformer: Transformer) -> ModelKind:
     kind = kind_of(transformer)
     try:
         return replace(kind, drops=drops(transformer))

@@ -18,7 +18,7 @@ from mirrorbench.core.identity import checksum
 from mirrorbench.core.inputs import Encoder
 from mirrorbench.core.specs import EncoderSpec
 from mirrorbench.data.corpora import Corpus
-from mirrorbench.models.backbones import unchanged
+from mirrorbench.models.backbones import unchanged_backbone
 from mirrorbench.models.encoder import LanguageRouter
 from mirrorbench.models.pooling import POOLINGS, Pooling, PoolingFunction
 from mirrorbench.models.systems import EncoderContext, create_encoder
@@ -98,7 +98,7 @@ class EncoderLoader:
         if model.corpus is not None:
             transformer, seconds = self._tuned(model, corpora[model.corpus], precision, written)
         else:
-            with unchanged(model.path, model.fingerprint):
+            with unchanged_backbone(model.path, model.fingerprint):
                 transformer, seconds = self._opened(model, model.path, precision, model.fingerprint), 0.0
         return TransformerEncoder(transformer, pooling, precision, model.key), seconds
 
@@ -141,7 +141,7 @@ class EncoderLoader:
         self.from_cache.add(model.key)
         shutil.rmtree(self._checkpoint(model), ignore_errors=True)  # whoever stored the model may have been killed then
         if model.path and model.recipe and model.recipe.lora:  # its backbone may be elsewhere than when it was stored
-            with unchanged(model.path, model.fingerprint):
+            with unchanged_backbone(model.path, model.fingerprint):
                 opened = self._opened(model, path, precision, model.key, model.path)
         else:
             opened = self._opened(model, path, precision, model.key)
@@ -187,7 +187,7 @@ def tune_model(
     reporter.stage(f"{stage}, from its checkpoint at {done / total:.0%}" if saved else stage, total - done, "strings")
     registered: dict[str, Augmentation] = plugins.augmentations.by_name()
     poolings = plugins.poolings.by_name()
-    with unchanged(model.path, model.fingerprint):
+    with unchanged_backbone(model.path, model.fingerprint):
         transformer = open_for_tuning(
             model.path, recipe, registered, device, model.protocol, poolings, model.seed, model.precision
         )

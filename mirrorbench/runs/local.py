@@ -316,6 +316,8 @@ class Pool:
         results, cache, model = self.job.workspace.results, self.job.workspace.cache, worker.group[0].model
         left: list[tuple[Leases, str, Callable[[], None]]]
         left = [(results.leases, model.key, partial(results.sweep, *worker.group))]
+        paths = ((cell, results.lease_of(results.path(cell))) for cell in worker.group)
+        left += [(results.leases, lease, partial(results.sweep, cell)) for cell, lease in paths]
         left += [(cache.leases, m.key, partial(cache.sweep_model, m.key)) for m in model.with_members()]
         for leases, key, sweep in left:
             with suppress(StorageError):

@@ -30,7 +30,7 @@ CHECKPOINTS = "checkpoints"
 STATE = "state.pt"
 
 
-class Part(Protocol):
+class Stateful(Protocol):
     """A part of a tuning that has a state."""
 
     def state_dict(self) -> dict[str, Any] | None:
@@ -51,7 +51,7 @@ class Checkpoint:
         self, folder: Path, origin: Mapping[str, Any], note: Callable[[str], None] = lambda text: None
     ) -> None:
         self.folder, self.origin, self.note = folder, {"format": FORMAT, **origin}, note
-        self.parts: dict[str, Part] = {}
+        self.parts: dict[str, Stateful] = {}
         self._path: Path | None = folder / STATE
         self._cost, self._last = 0.0, time.perf_counter()
 
@@ -70,7 +70,7 @@ class Checkpoint:
             self.note(f"The checkpoint {self.folder / STATE} cannot be read; the tuning starts anew.")
             return {}
 
-    def begin(self, name: str, part: Part, size: int) -> None:
+    def begin(self, name: str, part: Stateful, size: int) -> None:
         """Add a last part, which has about ``size`` bytes; the time until the first checkpoint counts from now."""
         self.parts[name] = part
         self._cost, self._last = size / ASSUMED_SPEED, time.perf_counter()

@@ -20,7 +20,8 @@ from mirrorbench.core.specs import EncoderSpec
 from mirrorbench.models.distillation import create_distilled
 from mirrorbench.models.systems import EncoderContext
 from mirrorbench.models.wordvectors import create_static
-from mirrorbench.runs.cache import Cache, damage, entries, prunable, remove
+from mirrorbench.runs.cache import Cache
+from mirrorbench.runs.maintenance import damage, entries, prunable, remove
 
 KEY = "a" * 64
 

@@ -15,7 +15,7 @@ from mirrorbench.core.devices import autocast
 from mirrorbench.core.errors import ModelUnavailableError
 from mirrorbench.models.batching import Ragged
 from mirrorbench.models.encoder import TransformerEncoder
-from mirrorbench.models.kinds import HALVES, Kind, drops, kind_of
+from mirrorbench.models.kinds import HALVES, ModelKind, drops, kind_of
 from mirrorbench.models.pooling import Pooling
 from mirrorbench.models.transformer import Transformer, load_transformer
 
@@ -39,7 +39,7 @@ def test_the_kind_of_each_family(random_model: Models, architecture: str) -> Non
     transformer = load_transformer(random_model(architecture), CPU)
     transformer.model.train()
     before = torch.random.get_rng_state()
-    assert kind_of(transformer) == Kind(causal=architecture in CAUSAL, packs=architecture in PACKED)
+    assert kind_of(transformer) == ModelKind(causal=architecture in CAUSAL, packs=architecture in PACKED)
     assert transformer.model.training
     assert torch.equal(torch.random.get_rng_state(), before)
 

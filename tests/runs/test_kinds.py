@@ -13,22 +13,23 @@ from random_models import Models
 
 import mirrorbench
 from mirrorbench.core.errors import MirrorbenchError, ModelUnavailableError, UsageError
-from mirrorbench.models.kinds import Kind
-from mirrorbench.runs.cache import Cache, damage, entries
-from mirrorbench.runs.kinds import KINDS, planned_kind, remembered
+from mirrorbench.models.kinds import ModelKind
+from mirrorbench.runs.cache import Cache
+from mirrorbench.runs.kinds import KINDS_FOLDER, planned_kind, remembered
+from mirrorbench.runs.maintenance import damage, entries
 
 LINES = [f"line {n} of a small corpus, about {word}" for n in range(3) for word in ("cats", "dogs", "letters")]
-SEEN = Kind(causal=True, halves=("bf16",))
+SEEN = ModelKind(causal=True, halves=("bf16",))
 
 
 def files(cache: Path) -> list[Path]:
-    return sorted((cache / KINDS).iterdir())
+    return sorted((cache / KINDS_FOLDER).iterdir())
 
 
 def test_it_is_tried_once(tmp_path: Path) -> None:
     tries: list[int] = []
 
-    def look() -> Kind:
+    def look() -> ModelKind:
         tries.append(1)
         return SEEN
 
@@ -49,7 +50,7 @@ def test_a_damaged_entry_is_tried_again(tmp_path: Path, damage: str) -> None:
     else:
         written = {"flip": text.replace("true", "false", 1), "cut": text[:-9], "types": json.dumps([text]), "empty": ""}
         file.write_text(written[damage])
-    other = Kind(pads=True)
+    other = ModelKind(pads=True)
     assert remembered(tmp_path, {"weights": "a"}, lambda: other) == other
     if damage != "folder":
         assert remembered(tmp_path, {"weights": "a"}, lambda: SEEN) == other  # and healed
@@ -72,7 +73,7 @@ def test_types_of_berts_kind_are_planned_without_their_weights(tmp_path: Path, r
     """A plan of such a model opens nothing, and remembers nothing."""
     session = mirrorbench.Session(tmp_path / "results", cache=tmp_path / "cache", device="cpu")
     session.plan([f"{random_model('roberta')}"], ["quick-sts"])
-    assert not (tmp_path / "cache" / KINDS).exists()
+    assert not (tmp_path / "cache" / KINDS_FOLDER).exists()
     session.plan([f"{random_model('gpt2')}"], ["quick-sts"])
     assert len(files(tmp_path / "cache")) == 1
 
@@ -180,7 +181,7 @@ def test_dropout_reaches_encoders_without_a_device_and_dropouts_inside_other_mod
 def test_the_cache_lists_and_verifies_what_was_seen(tmp_path: Path) -> None:
     remembered(tmp_path, {"weights": "a"}, lambda: SEEN)
     (entry,) = entries(Cache(tmp_path))
-    assert (entry.kind, entry.what) == (KINDS, "what was seen of a model that was tried")
+    assert (entry.kind, entry.what) == (KINDS_FOLDER, "what was seen of a model that was tried")
     assert not damage(Cache(tmp_path), entry)
     entry.path.write_text(entry.path.read_text().replace("true", "false", 1))
     assert "checksum" in damage(Cache(tmp_path), entry)

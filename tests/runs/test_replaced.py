@@ -100,7 +100,7 @@ def test_weights_are_not_mapped_from_their_file(tmp_path: Path, random_model: Ca
     from mirrorbench.models.transformer import load_transformer
 
     path = shutil.copytree(random_model("bert"), tmp_path / "bert")
-    with backbones.unchanged(path, backbones.fingerprint(path)):
+    with backbones.unchanged_backbone(path, backbones.fingerprint(path)):
         model = load_transformer(path, torch.device("cpu")).model
     before = [weight.clone() for weight in model.parameters()]
     file = path / "model.safetensors"
@@ -134,5 +134,5 @@ def test_a_fingerprint_needs_its_files(tmp_path: Path, random_model: Callable[[s
     assert backbones.fingerprint(path) == backbones.fingerprint(random_model("bert"))
     (path / "more.json").write_text("{}")
     assert backbones.fingerprint(path) != backbones.fingerprint(random_model("bert"))
-    with pytest.raises(ModelUnavailableError), backbones.unchanged(path, "0" * 64):
+    with pytest.raises(ModelUnavailableError), backbones.unchanged_backbone(path, "0" * 64):
         pass

@@ -19,7 +19,8 @@ from mirrorbench.core.specs import parse_spec
 from mirrorbench.models.pooling import Pooling
 from mirrorbench.reports.leaderboard import row_label
 from mirrorbench.runs import encoding
-from mirrorbench.runs.cache import Cache, damage, entries
+from mirrorbench.runs.cache import Cache
+from mirrorbench.runs.maintenance import damage, entries
 from mirrorbench.runs.plan import Planner, Request
 from mirrorbench.runs.results import ResultStore
 from mirrorbench.tasks import PairSimilarity

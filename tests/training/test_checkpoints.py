@@ -18,7 +18,8 @@ from random_models import Models
 
 from mirrorbench.core.errors import StorageError
 from mirrorbench.models.transformer import Transformer
-from mirrorbench.runs.cache import Cache, damage, entries
+from mirrorbench.runs.cache import Cache
+from mirrorbench.runs.maintenance import damage, entries
 from mirrorbench.training import checkpoints
 from mirrorbench.training.checkpoints import STATE, Checkpoint, damaged
 from mirrorbench.training.held_out import positive_pairs

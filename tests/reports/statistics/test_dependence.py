@@ -125,6 +125,8 @@ def test_equal_encoders_are_separated_one_time_in_twenty(kind: str, effect: floa
     rng, rejected, apart = np.random.default_rng(12), 0, 0
     for _ in range(200):
         gold = rng.normal(size=200)
+        if kind == "groups":  # what is judged depends on them too
+            gold = rng.normal(size=shared.max() + 1)[shared[:, 0]] + gold / 2
         words = rng.normal(size=(2, shared.max() + 1))[:, shared].sum(2) / shared.shape[1] ** 0.5
         a, b = gold + rng.normal(size=(2, 200)) + effect * words
         influence = influence_on_spearman(a, gold) - influence_on_spearman(b, gold)
@@ -137,4 +139,4 @@ def test_equal_encoders_are_separated_one_time_in_twenty(kind: str, effect: floa
     if kind == "nothing":
         assert rejected == apart
     elif effect and kind == "groups":
-        assert apart > 20  # as independent items they are separated far too often
+        assert apart > 60  # as independent items they are separated far too often
