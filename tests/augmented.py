@@ -33,8 +33,10 @@ def recipe(**params: Any) -> Recipe:
 
 
 def opened(path: Path, changed: Recipe, registered: dict[str, Any] = AUGMENTATIONS) -> Transformer:
-    """A model as a tuning opens it."""
-    return open_for_tuning(path, changed, registered, torch.device("cpu"))
+    """A model as a tuning opens it, tried already, as those of a run are."""
+    transformer = open_for_tuning(path, changed, registered, torch.device("cpu"))
+    assert transformer.kind.varies
+    return transformer
 
 
 def tuning_of(transformer: Transformer, changed: Recipe, packs: bool = True, precision: str = "fp32") -> _Loop:

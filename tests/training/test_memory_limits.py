@@ -120,6 +120,7 @@ def test_other_errors_are_not_taken_for_a_lack_of_memory(bert: Path, monkeypatch
         raise RuntimeError("mat1 and mat2 shapes cannot be multiplied")
 
     broken = encoder(bert, Pooling("mean"))
+    assert broken.transformer.kind.varies  # it was tried before it broke
     monkeypatch.setattr(broken.transformer.model, "forward", forward)
     with pytest.raises(RuntimeError, match="mat1"):
         broken.encode(TEXTS)
