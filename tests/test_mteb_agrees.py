@@ -95,7 +95,8 @@ def test_mteb_gives_a_prompt_and_finds_the_score_that_was_stored(
     mirrorbench.tune(texts, "tiny+mirror:prompt=find: {text}", tmp_path / "tuned", device="cpu", offline=True)
     SentenceTransformer(str(tmp_path / "tuned"), prompts=prompts, device="cpu").save(str(tmp_path / "own"))
     own = f"sbert:path={tmp_path}/own"
-    specs = [f"{own},prompt=similar", own, f"{own},prompt=other", f"{tmp_path}/own+base:layers=:,pooling=mean,prompt=similar"]
+    ours = f"{tmp_path}/own+base:layers=:,pooling=mean,prompt=similar"
+    specs = [f"{own},prompt=similar", own, f"{own},prompt=other", ours]
     session = mirrorbench.Session(tmp_path / "results", data_dir=real_store.root, device="cpu", offline=True)
     stored = {result.spec: result.main_score for result in session.run(specs, "stsb", limit=300).results}
     assert len(set(stored.values())) == 3
