@@ -44,7 +44,7 @@ _INPUT_BYTES = 8
 """Likewise of what gradient checkpointing keeps, apart from the layer that is computed again: 4.5 in ModernBERT, 5.4 in
 T5."""
 
-ROSE = 0.1
+ROSE = 0.5
 """Rise of the loss, in nats or as a share of it, above which a tuning did harm."""
 _KEPT = ("epoch", "done", "pairs", "draws", "steps", "strings", "tokens", "positions", "pending", "losses", "most",
          "first_loss")  # fmt: skip
@@ -134,6 +134,7 @@ def tune_backbone(
     rng, device = np.random.default_rng(seed), transformer.device
     maker = PairMaker(recipe, rng, transformer.tokenizer.mask_token or "", protocol, augmentations)
     tokenizer = PairTokenizer(transformer, maker, augmentations, texts)
+    packable = transformer.kind.packs  # tried before augmentations and the objective change the model
     with torch.random.fork_rng(devices=[device] if on_gpu(device) else []), ExitStack() as attached:
         torch.manual_seed(seed)
         if device.type == "cpu":
@@ -142,7 +143,7 @@ def tune_backbone(
         for augmentation, rate in on_the_model:
             if detach := augmentation.attach(transformer.model, rate):
                 attached.callback(detach)
-        packs = all(getattr(augmentation, "packs", False) for augmentation, rate in on_the_model if rate)
+        packs = packable and all(getattr(augmentation, "packs", False) for augmentation, rate in on_the_model if rate)
         objective = objective_of(losses[recipe.loss], transformer, recipe)
         reader = MicroBatchReader(objective, precision, packs)
         if recipe.gradient_checkpointing:

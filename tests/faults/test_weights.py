@@ -30,7 +30,6 @@ def model(random_model: Callable[[str], Path], tmp_path: Path) -> Path:
 
 def opened(path: Path) -> Any:
     """A backbone as a run opens it: located, hashed, configured, loaded."""
-    backbones.fingerprint.cache_clear()
     found = backbones.locate(parse_spec(str(path)), "en", offline=True)
     backbones.fingerprint(found)
     backbones.configuration(found)

@@ -79,7 +79,9 @@ def test_an_adapter_alone_is_stored_and_opens_with_the_same_vectors(
     transformer.save(tmp_path)
     assert is_adapted(transformer.adapted)
     assert not [*tmp_path.glob("model*"), *tmp_path.glob("config.json")]
-    np.testing.assert_array_equal(vectors(load_transformer(tmp_path, CPU)), vectors(transformer))
+    # Mamba's scan multiplies in an order that follows from where memory lies: rounding alone differs.
+    rounding = 1e-6 if family == "mamba" else 0
+    np.testing.assert_allclose(vectors(load_transformer(tmp_path, CPU)), vectors(transformer), rtol=0, atol=rounding)
     assert np.abs(vectors(transformer) - vectors(load_transformer(random_model(family), CPU))).max() > 1e-3
     before = vectors(transformer)
     merge_adapter(transformer.adapted)

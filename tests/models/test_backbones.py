@@ -145,10 +145,7 @@ def test_names_that_the_hub_may_know(name: str) -> None:
 
 
 def test_the_fingerprint_follows_the_weights(random_model: Models, tmp_path: Path) -> None:
-    def fingerprint(path: Path) -> str:
-        backbones.fingerprint.cache_clear()
-        return backbones.fingerprint(path)
-
+    fingerprint = backbones.fingerprint
     copy = tmp_path / "copy"
     shutil.copytree(random_model("bert"), copy)
     original = fingerprint(copy)
