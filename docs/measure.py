@@ -5,7 +5,8 @@
 
 The commands stand in ``docs/measurements/commands.txt``. They run in ``build/claims``, where results, tuned models and
 analyses stay, so that a second call computes nothing again; the data must be there (``mirrorbench data import`` or
-``fetch``). A value that is not stored there stays as it is kept, and counts as of an earlier measurement.
+``fetch``). A value that is not stored there stays as it is kept, with the commit that computed it; it counts as of an
+earlier measurement from the next rise of the computation on.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import measured_pages
-from measured_pages import KEPT, PAGES, Value, kept_values
+from measured_pages import PAGES, Value, keep_values, kept_values
 
 from mirrorbench import Session
 from mirrorbench.core.specs import parse_spec
@@ -74,8 +75,7 @@ class Stored:
     Scores are read from the results of the commands, and from the leaderboards that are kept where there are none.
 
     Attributes:
-        values: what was asked for.
-        older: what was asked for and is not stored, but kept from before.
+        values: the values that templates asked for.
     """
 
     def __init__(self) -> None:
@@ -83,7 +83,6 @@ class Stored:
         self.session = Session(folder / "results", cache=folder / "cache", offline=True)
         self.kept = kept_values()
         self.values: dict[str, Value] = {}
-        self.older: list[str] = []
         self.scores: dict[tuple[str, str], dict[str, dict[int, tuple[float, str]]]] = {}
         self.tuned: dict[tuple[str, str], float] = {}
         for root in (folder / "results", *sorted((folder / "tables").glob("*"))):
@@ -113,8 +112,7 @@ class Stored:
             except LookupError as missing:
                 if key not in self.kept:
                     raise SystemExit(f"nothing is stored for {key!r}, and nothing was kept") from missing
-                self.older.append(key)
-                self.values[key] = {**self.kept[key], "from": []}
+                self.values[key] = self.kept[key]
         return self.values[key]
 
     def of(self, spec: str, tasks: str, most_seeds: bool = False) -> tuple[list[float], set[str]]:
@@ -222,8 +220,8 @@ def main() -> None:
     stored = Stored()
     for page in PAGES:
         (HERE / page).write_text(measured_pages.render(page, stored), encoding="utf-8")
-    KEPT.write_text(json.dumps(dict(sorted(stored.values.items())), indent=1) + "\n", encoding="utf-8")
-    for key in stored.older:
+    keep_values(stored.values)
+    for key in (key for key, value in sorted(stored.values.items()) if not value["from"]):
         sys.stderr.write(f"of an earlier measurement: {key}\n")
 
 

@@ -16,6 +16,7 @@ from typing import Any
 
 import jinja2
 
+from mirrorbench.core.identity import COMPUTATION
 from mirrorbench.reports import renderers
 from mirrorbench.reports.table import read_table
 
@@ -117,8 +118,18 @@ def render(page: str, values: Values) -> str:
 
 
 def kept_values() -> dict[str, Value]:
-    """The kept values, by kind and arguments."""
-    return dict(json.loads(KEPT.read_text(encoding="utf-8"))) if KEPT.is_file() else {}
+    """The kept values, by kind and arguments; those of another computation are from no stored result."""
+    if not KEPT.is_file():
+        return {}
+    kept = json.loads(KEPT.read_text(encoding="utf-8"))
+    today = kept["computation"] == COMPUTATION
+    return {key: value if today else {**value, "from": []} for key, value in kept["values"].items()}
+
+
+def keep_values(values: dict[str, Value]) -> None:
+    """Keep values of today's computation, and those that are from no stored result."""
+    kept = {"computation": COMPUTATION, "values": dict(sorted(values.items()))}
+    KEPT.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
 
 
 def pages() -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 import sys
@@ -10,6 +11,8 @@ from typing import Any
 
 import pytest
 from pages import ROOT, parsed
+
+from mirrorbench.core.identity import COMPUTATION
 
 DOCS = ROOT / "docs"
 COMMANDS = (DOCS / "measurements" / "commands.txt").read_text(encoding="utf-8").splitlines()
@@ -32,7 +35,7 @@ def write(measure: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     folder.mkdir(parents=True)
     for module, name, value in [
         (measure, "HERE", folder.parent), (measure, "WORK", tmp_path / "work"), (measure, "PAGES", ("page.md",)),
-        (measure, "KEPT", folder / "values.json"), (measure, "write_names", lambda: None),
+        (measure, "write_names", lambda: None),
         (measure.measured_pages, "FOLDER", folder), (measure.measured_pages, "KEPT", folder / "values.json"),
         (sys, "argv", ["measure.py"]),
     ]:  # fmt: skip
@@ -88,12 +91,16 @@ def test_nothing_is_computed_twice(write: Any, measure: Any) -> None:
     assert {path: path.stat().st_mtime_ns for path in measure.WORK.glob("**/*-*.json")} == files
 
 
-def test_what_is_not_stored_is_marked_or_an_error(write: Any, measure: Any) -> None:
+def test_a_number_of_an_older_computation_is_marked_and_one_that_nobody_kept_an_error(write: Any, measure: Any) -> None:
     template = "{{ score('tiny+mirror:lr=1e-3', 'quick-sts') }}"
     with pytest.raises(SystemExit, match="nothing is stored for 'score tiny"):
         write(template)
-    measure.KEPT.write_text('{"score tiny+mirror:lr=1e-3 quick-sts": {"value": 0.5, "from": ["abc"]}}')
+    values = {"score tiny+mirror:lr=1e-3 quick-sts": {"value": 0.5, "from": ["abc"]}}
+    measure.measured_pages.keep_values(values)
+    assert write(template) == ".500"
+    measure.measured_pages.KEPT.write_text(json.dumps({"computation": COMPUTATION - 1, "values": values}))
     assert write(template) == ".500†"
+    assert write(template) == ".500†", "the mark outlives the page's next writing"
 
 
 @pytest.mark.parametrize(("gain", "verdict"), [(0.006, "holds"), (0.004, "does not hold"), (-0.2, "does not hold")])
