@@ -19,7 +19,7 @@ import msgspec
 from mirrorbench.core.errors import MirrorbenchError, ModelUnavailableError, StorageError, UsageError
 from mirrorbench.core.files import writing
 from mirrorbench.core.identity import digest
-from mirrorbench.models.backbones import base_folder, fingerprint
+from mirrorbench.models.backbones import base_folder, fingerprint, unchanged_backbone
 from mirrorbench.models.kinds import ModelKind, drops, kind_of
 
 if TYPE_CHECKING:
@@ -61,7 +61,13 @@ def planned_kind(path: Path, cache: Path) -> ModelKind:
 
     It is configured with dropout, to see whether that changes anything.
     """
-    return remembered(cache, {"fingerprint": fingerprint(path), "layers": _LAYERS}, lambda: _by_first_layers(path))
+    weights = fingerprint(path)
+
+    def look() -> ModelKind:
+        with unchanged_backbone(path, weights):
+            return _by_first_layers(path)
+
+    return remembered(cache, {"fingerprint": weights, "layers": _LAYERS}, look)
 
 
 def _by_first_layers(path: Path) -> ModelKind:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, replace
 from functools import partial
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
     from mirrorbench.models.transformer import Transformer
     from mirrorbench.runs.workspace import Workspace
+    from mirrorbench.training.loop import TuningReport
 
 
 class EncoderLoader:
@@ -203,17 +204,8 @@ def tune_model(
             pairs, plugins.losses.by_name(), checkpoint, saved.get("loop"),
         )  # fmt: skip
         trajectory = progress.finish()
-    if report.rose:
-        reporter.note(
-            f"{model.spec} seed {model.seed}: the loss rose from {report.first_loss:.2f} to {report.losses[-1]:.2f}. "
-            f"The tuning did harm; try a lower lr than {recipe.lr:g}."
-        )
-    made = report.strings // recipe.epochs
-    if model.corpus and made < recipe.batch_size and report.steps == recipe.epochs:
-        reporter.note(
-            f"{model.spec}: {model.corpus.name} makes {made} pairs, fewer than one batch of {recipe.batch_size}; "
-            "each step sees all of them"
-        )
+    for warning in _warnings(model, recipe, report):
+        reporter.note(warning)
     description = {
         "spec": str(model.spec),
         "seed": model.seed,
@@ -226,6 +218,21 @@ def tune_model(
     }
     transformer.model.zero_grad()  # frees the memory of the gradients
     return transformer, description
+
+
+def _warnings(model: ModelRef, recipe: Recipe, report: TuningReport) -> Iterator[str]:
+    """Sentences on a tuning that did harm, or had fewer strings than a batch."""
+    if report.rose:
+        yield (
+            f"{model.spec} seed {model.seed}: the loss rose from {report.first_loss:.2f} to {report.losses[-1]:.2f}. "
+            f"The tuning did harm; try a lower lr than {recipe.lr:g}."
+        )
+    pairs = report.strings // recipe.epochs
+    if model.corpus and pairs < recipe.batch_size and report.steps == recipe.epochs:
+        yield (
+            f"{model.spec}: {model.corpus.name} makes {pairs} pairs, fewer than one batch of {recipe.batch_size}; "
+            "each step sees all of them"
+        )
 
 
 def _origin(device: torch.device, aside: Sequence[tuple[str, str]]) -> dict[str, str]:

@@ -7,10 +7,9 @@ import pytest
 from random_models import Models
 
 import mirrorbench
-from mirrorbench.core.errors import MirrorbenchError, UsageError
+from mirrorbench.core.errors import MirrorbenchError, ModelUnavailableError, UsageError
 from mirrorbench.core.specs import parse_spec
 from mirrorbench.models import backbones
-from mirrorbench.models.directories import check_format
 
 NOT_READ = "weights in GGUF, ONNX and the like, and models that only a service computes, are not read"
 
@@ -34,8 +33,9 @@ def test_formats_that_are_not_read(name: str) -> None:
     "name", ["bert", "openai/clip-vit-base-patch32", "nomic-ai/nomic-embed-text-v1.5", "mixedbread-ai/mxbai-embed",
              "jinaai/jina-embeddings-v3", "google/embeddinggemma-300m", "voyageai/voyage-context"],
 )  # fmt: skip
-def test_names_of_the_hub_that_resemble_them_are_read(name: str) -> None:
-    check_format(name)
+def test_names_of_the_hub_that_resemble_them_are_not_taken_for_them(name: str) -> None:
+    with pytest.raises(ModelUnavailableError, match="could not be had; tried the local cache"):
+        mirrorbench.load(name, offline=True)
 
 
 @pytest.mark.parametrize("file", ["onnx/model_qint8.onnx", "model.gguf", "tf_model.h5", "flax_model.msgpack"])
