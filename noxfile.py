@@ -14,9 +14,9 @@ CONSTRAINTS = ("-c", "constraints.txt")
 
 @nox.session(python=["3.11", "3.12", "3.13"])
 def tests(session: nox.Session) -> None:
-    """The whole suite, real models included; arguments go to pytest."""
+    """The whole suite, slow tests included; arguments go to pytest."""
     session.install(*CONSTRAINTS, "-e", ".[test]")
-    session.run("pytest", "-n", "2", *session.posargs)
+    session.run("pytest", "-n", "2", "-m", "not full", *session.posargs)
 
 
 @nox.session
@@ -39,7 +39,7 @@ def soak(session: nox.Session) -> None:
     """A thousand hostile inputs and hundreds of kills, for an hour or two; the figures are kept in docs/faults.md."""
     session.install(*CONSTRAINTS, "-e", ".[test]")
     targets = ("tests/cli/test_hostile_inputs.py", "tests/runs/test_kill.py", "tests/texts/test_kill_tune.py")
-    session.run("pytest", "-n", "2", "--soak", *(session.posargs or targets))
+    session.run("pytest", "-n", "2", "-m", "not full", "--soak", *(session.posargs or targets))
 
 
 @nox.session

@@ -185,6 +185,7 @@ def test_mistakes() -> None:
     assert set(mirrorbench.__all__) <= set(dir(mirrorbench))
 
 
+@pytest.mark.slow
 @pytest.mark.real
 def test_the_example_runs(tmp_path: Path) -> None:
     example = [sys.executable, str(ROOT / "examples" / "quickstart.py"), str(tmp_path / "out")]

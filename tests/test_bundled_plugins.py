@@ -39,7 +39,7 @@ COMMANDS = {
     "mirrorbench-slurm": (["mirrorbench run grid.yaml --executor slurm:cluster=local --workers 2"], "tiny-mp"),
 }
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")

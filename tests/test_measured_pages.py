@@ -67,6 +67,7 @@ def test_no_measured_number_stands_in_a_template(page: str) -> None:
     assert re.findall(r"(?<!\w)\.\d{3}", text) == ([".753"] if page == "measured.md" else [])
 
 
+@pytest.mark.slow
 def test_a_page_has_the_scores_of_its_results_and_is_rendered_again_without_them(write: Any, measure: Any) -> None:
     template = f"{{{{ score('{TINY}', 'quick-simlex') }}}}, {{{{ change('{TINY}', '{RANDOM}', 'quick-simlex') }}}}\n"
     page = write(template, f"run -e {TINY} -e {RANDOM} -t quick-simlex")
@@ -78,6 +79,7 @@ def test_a_page_has_the_scores_of_its_results_and_is_rendered_again_without_them
     assert measure.measured_pages.render("page.md", lambda *asked: measure.kept_values()[" ".join(asked)]) == page
 
 
+@pytest.mark.slow
 def test_nothing_is_computed_twice(write: Any, measure: Any) -> None:
     commands = (
         f"run -e {TINY} -t quick-simlex",
@@ -123,6 +125,7 @@ CHEAP = [
 """A command of a few seconds, and the value that the pages have from it."""
 
 
+@pytest.mark.slow
 @pytest.mark.real
 @pytest.mark.parametrize(("command", "asked"), CHEAP)
 def test_what_the_pages_say_is_measured_again(

@@ -15,7 +15,7 @@ from mirrorbench.runs.results import read_results
 
 PLUGIN = Path(__file__).resolve().parents[1] / "plugins" / "mirrorbench-mteb"
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.slow]
 
 
 def rows_of(store: DataStore, split: str) -> list[dict[str, Any]]:

@@ -127,6 +127,7 @@ def run(
     return Shell(desk, monkeypatch, capsys.readouterr)
 
 
+@pytest.mark.slow
 @pytest.mark.real
 @pytest.mark.parametrize("scene", SCENES)
 def test_the_commands_work(scene: str, run: Shell) -> None:

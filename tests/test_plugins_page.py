@@ -23,6 +23,8 @@ from mirrorbench.tasks import Vectors
 from mirrorbench.tasks.base import score_task
 from mirrorbench.tasks.kinds import TASK_KINDS
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "plugins.md"
 

@@ -136,6 +136,7 @@ def test_no_public_name_means_two_things() -> None:
     assert {name: m for name, m in several.items() if not name.startswith(("_", "register_"))} == {}
 
 
+@pytest.mark.slow
 def test_a_run_enters_as_many_modules_as_the_page_says(tmp_path: Path) -> None:
     """Modules with a function that is called on the way from the command to the table; registering plugins aside."""
     page = (PACKAGE.parent / "CONTRIBUTING.md").read_text(encoding="utf-8")

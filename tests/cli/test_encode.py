@@ -39,6 +39,7 @@ def register_encoders(register):
 """
 
 
+@pytest.mark.slow
 def test_killed_and_resumed_gives_the_same_bytes(folder: Path, process: Callable[..., subprocess.Popen[str]]) -> None:
     (folder / "slow.py").write_text(SLOW)
     (folder / "texts.txt").write_text("".join(f"text {n}\n" for n in range(3 * ROWS_PER_CHUNK + 7)))

@@ -120,6 +120,7 @@ def test_plugins_add_papers(mirrorbench: Callable, folder: Path, small_table: st
     mirrorbench("paper", "--plugin", "lost.py").assert_fails(2, "the paper 'lost' of", "Name the folder of its tables")
 
 
+@pytest.mark.slow
 def test_a_run_fills_what_is_missing_and_only_that(
     mirrorbench: Callable, folder: Path, small_table: str, random_model: Callable[[str], Path]
 ) -> None:
@@ -161,6 +162,7 @@ rows:
 """
 
 
+@pytest.mark.slow
 def test_analyses_stand_beside_what_is_published(
     mirrorbench: Callable, folder: Path, own_tables: Path, random_model: Callable[[str], Path]
 ) -> None:

@@ -15,6 +15,7 @@ LLAMA_7B = {
 HALF = ("--precision", "bf16", "--eval-precision", "bf16")
 
 
+@pytest.mark.slow
 def test_a_plan_says_what_fits_and_what_would(mirrorbench: Callable, folder: Path) -> None:
     (folder / "llama").mkdir()
     (folder / "llama" / "config.json").write_text(json.dumps(LLAMA_7B))

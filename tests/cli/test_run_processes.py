@@ -13,6 +13,8 @@ import pytest
 from harness.terminal import wait_until
 from toys import CATS_AND_DOGS, PLUGIN, results
 
+pytestmark = pytest.mark.slow
+
 
 def test_an_interrupted_run_goes_on_where_it_was(
     process: Callable[..., subprocess.Popen[str]], toys: Callable, folder: Path, monkeypatch: pytest.MonkeyPatch

@@ -55,6 +55,7 @@ def test_scores_equal_sentence_transformers(
     assert 0.8 < expected < 0.9
 
 
+@pytest.mark.slow
 def test_mirror_tunes_on_the_real_sentences(
     mirrorbench: Callable, folder: Path, minilm: Path, real_store: DataStore
 ) -> None:

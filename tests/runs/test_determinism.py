@@ -102,6 +102,7 @@ print([(r.cell_id, r.metrics) for r in workspace.execute(workspace.plan(request)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.real
 def test_the_same_cell_in_fresh_processes_is_the_same_to_the_bit(
     tmp_path: Path, random_model: Callable[[str], Path]

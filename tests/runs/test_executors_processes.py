@@ -24,7 +24,7 @@ from mirrorbench.runs.workspace import WorkerContext
 
 __all__ = ["bench", "plugins", "said"]
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.slow]
 
 
 @pytest.fixture

@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 from harness.comparable import stored
 
+pytestmark = pytest.mark.slow
+
 
 def start(folder: Path, host: str = "") -> Any:
     import killable

@@ -19,6 +19,8 @@ from mirrorbench.core.errors import ModelUnavailableError
 from mirrorbench.core.specs import parse_spec
 from mirrorbench.models import backbones
 
+pytestmark = pytest.mark.slow
+
 FRESH = """
 import json, sys
 from mirrorbench import Session

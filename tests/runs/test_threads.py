@@ -15,6 +15,7 @@ from mirrorbench.data.store import DataStore
 from mirrorbench.runs.results import Result
 
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.real,
     pytest.mark.skipif(not torch.backends.mkl.is_available(), reason="a torch without MKL"),
 ]

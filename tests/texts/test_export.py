@@ -241,6 +241,7 @@ def test_a_failure_leaves_the_old_and_nothing_half(tmp_path: Path) -> None:
     assert [p.name for p in output.iterdir()] == ["mirrorbench.json"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("point", ["before", "between", "after"])
 def test_after_a_kill_the_next_start_finds_an_encoder_and_leaves_nothing_else(
     random_model: Callable[[str], Path], tmp_path: Path, point: str, monkeypatch: pytest.MonkeyPatch

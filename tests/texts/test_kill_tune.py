@@ -15,6 +15,8 @@ from typing import Any
 import pytest
 from safetensors.numpy import load_file
 
+pytestmark = pytest.mark.slow
+
 OLD = b"the encoder of before"
 
 

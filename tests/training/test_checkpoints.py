@@ -202,6 +202,7 @@ main()
 """
 
 
+@pytest.mark.slow
 def test_the_same_command_goes_on_after_a_kill(random_model: Models, tmp_path: Path) -> None:
     """Of 27 steps, killed after 9, and of what goes on from there interrupted after 11 more."""
     (tmp_path / "texts.txt").write_text("".join(f"{text}\n" for text in TEXTS))

@@ -60,6 +60,7 @@ def plain_score(model: Any, tokenizer: Any) -> float:
     return float(spearmanr(cosines, gold)[0])
 
 
+@pytest.mark.slow
 def test_scores_are_those_of_the_plain_procedure(tmp_path: Path) -> None:
     texts = (PACKAGE / "data" / "corpora" / "sentences.txt").read_text(encoding="utf-8").split("\n")[:200]
     corpus = tmp_path / "mine.txt"

@@ -36,6 +36,7 @@ def run(plugins: Plugins, method: str, folder: Path, most: int = 0) -> tuple[Tun
     return report, transformer.model.state_dict()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["ct", "diffcse", "esimcse", "promptbert", "simcse", "tsdae"])
 def test_each_method_goes_on(plugins: Plugins, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str) -> None:
     monkeypatch.setattr(checkpoints, "INTERVAL", 0)

@@ -26,6 +26,7 @@ LABELS = {
 RUN = ("run", "--offline", "--tasks", "quick-sts")
 
 
+@pytest.mark.slow
 def test_they_tune_through_the_command_line(said: Said, tmp_path: Path) -> None:
     (tmp_path / "mine.txt").write_text("\n".join(TEXTS) + "\n", encoding="utf-8")
     specs = [part for method in LABELS for part in ("--encoder", f"tiny+{method}:batch_size=16")]

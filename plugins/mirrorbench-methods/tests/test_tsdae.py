@@ -119,5 +119,6 @@ def test_a_model_without_a_decoder_is_an_error_with_a_way_out(loop: _Loop, monke
         assert "another method" in caught.value.hint
 
 
+@pytest.mark.slow
 def test_it_learns_and_repeats(plugins: Plugins) -> None:
     assert_learns_and_repeats(plugins, "tsdae")

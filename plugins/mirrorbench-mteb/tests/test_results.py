@@ -20,6 +20,8 @@ from mirrorbench.core.identity import COMPUTATION
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.runs.results import read_results
 
+pytestmark = pytest.mark.slow
+
 TUNED = "tiny+mirror:batch_size=20,corpus_size=60"
 
 

@@ -12,6 +12,8 @@ from mirrorbench.core.specs import parse_spec
 from mirrorbench.runs.plan import Request
 from mirrorbench.runs.workspace import Workspace
 
+pytestmark = pytest.mark.slow
+
 TUNED = "tiny+mirror:batch_size=6"
 
 

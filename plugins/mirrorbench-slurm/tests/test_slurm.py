@@ -12,6 +12,8 @@ from harness.executors import Bench
 
 from mirrorbench.core.errors import UsageError
 
+pytestmark = pytest.mark.slow
+
 TUNED = "tiny+mirror:batch_size=6"
 
 
