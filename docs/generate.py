@@ -103,7 +103,7 @@ def computations() -> str:
         "  intervals and ties are those of the first. A note names the results of the others, the version that made",
         "  them, and the commands that compute them anew.",
         "- `mirrorbench compare`, `paper` and `analyze curves` take the newest computation that has what they need,",
-        "  and name what they leave out. `mirrorbench mteb export` takes today's.",
+        "  and name what they leave out. The [mteb plugin](../plugins/mirrorbench-mteb/README.md) exports today's.",
         "",
         "## Caches of earlier ones",
         "",

@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 
+import pytest
+
 import mirrorbench
 
 PACKAGE = Path(mirrorbench.__file__).parent
