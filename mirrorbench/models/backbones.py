@@ -159,10 +159,14 @@ def pooling_of_texts(spec: EncoderSpec) -> str:
 
 
 def own_pooling(spec: EncoderSpec) -> dict[str, Value]:
-    """Readout of a tuned model: its authors', or what ``mirrorbench tune`` wrote into a directory; else empty."""
-    if known := BACKBONES.get(spec.backbone):
-        return dict(known.readout)
-    path = Path(spec.backbone).expanduser() / DESCRIPTION
+    """Readout of a short name's model that its authors tuned; else empty."""
+    known = BACKBONES.get(spec.backbone)
+    return dict(known.readout) if known else {}
+
+
+def written_readout(folder: Path) -> dict[str, Value]:
+    """Readout that ``mirrorbench tune`` wrote into a directory; empty for any other directory."""
+    path = folder / DESCRIPTION
     if not path.is_file():
         return {}
     import msgspec

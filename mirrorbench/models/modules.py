@@ -3,26 +3,31 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from mirrorbench.core.errors import UsageError
 from mirrorbench.core.specs import EncoderSpec, Value
-from mirrorbench.models.backbones import configuration, max_positions
-from mirrorbench.models.directories import json_object, modules
+from mirrorbench.models.backbones import configuration, max_positions, written_readout
+from mirrorbench.models.directories import Module, json_object, modules
 from mirrorbench.models.families import unreadable
 from mirrorbench.models.opening import read_tokenizer
-from mirrorbench.models.prompts import SETTINGS, TEXT, own_prompts
+from mirrorbench.models.prompts import MASK, SETTINGS, TEXT, own_prompts
 
 _POOLINGS = {"cls": "cls", "mean": "mean", "lasttoken": "last", "weightedmean": "weighted-mean"}
+_READ = ("Transformer", "Pooling", "Normalize")
 _NORMALIZED = ("sentence_embedding", None)
-_PLAIN: Mapping[str, Any] = {
-    "do_lower_case": False, "transformer_task": "feature-extraction", "module_output_name": "token_embeddings",
-    "modality_config": {"text": {"method": "forward", "method_output_name": "last_hidden_state"}},
+_PLAIN: Mapping[str, Sequence[Any]] = {
+    "do_lower_case": (False,), "transformer_task": ("feature-extraction",), "module_output_name": ("token_embeddings",),
+    "modality_config": tuple({"text": {"method": "forward", "method_output_name": name}}
+                             for name in ("last_hidden_state", "encoder_last_hidden_state")),
+    "config_args": ({"output_hidden_states": True},),
 }  # fmt: skip
 """Settings of a ``Transformer`` under which sentence-transformers reads texts as this package does."""
+IDENTITY = "torch.nn.modules.linear.Identity"
+"""Activation of a ``Dense`` that is a matrix and a bias alone."""
 _LONGEST = 100_000
 
 
@@ -38,8 +43,39 @@ def keys_of_files(spec: EncoderSpec, folder: Path) -> dict[str, Value]:
     """
     if not (listed := modules(folder)):
         return {}
+    return _keys(spec, folder, listed)
+
+
+def own_readout(spec: EncoderSpec) -> dict[str, Value]:
+    """The readout that ``mirrorbench tune`` wrote into a backbone's directory; none where another library changed that.
+
+    Files of sentence-transformers beside it must say the same, as far as they have keys for it.
+    """
+    folder = Path(spec.backbone).expanduser()
+    readout = written_readout(folder)
+    if not readout or not (listed := modules(folder)):
+        return readout
+    said = {key: value for key, value in readout.items() if key not in ("layers", "post")}
+    of_target = str(said.get("pooling")).startswith("target")
+    expected = {
+        "Transformer": True, "WeightedLayerPooling": readout.get("layers", "-1:") != "-1:", "WordWeights": of_target,
+        "Pooling": True, "Normalize": bool(said.get("normalize")), "Dense": "post" in readout,
+    }  # fmt: skip
+    if [module.kind for module in listed] != [kind for kind, holds in expected.items() if holds]:
+        return {}
+    dense = _settings(folder / listed[-1].path / "config.json")
+    if "post" in readout and (dense.get("activation_function") != IDENTITY or dense.get("use_residual")):
+        return {}
+    try:
+        keys = _keys(spec, folder, [module for module in listed if module.kind in _READ])
+    except NoPoolingError:
+        return {}
+    return readout if keys == said | ({"pooling": "mean"} if of_target else {}) else {}
+
+
+def _keys(spec: EncoderSpec, folder: Path, listed: Sequence[Module]) -> dict[str, Value]:
     kinds = [module.kind for module in listed]
-    if kinds[:2] != ["Transformer", "Pooling"] or kinds[2:] not in ([], ["Normalize"]):
+    if tuple(kinds) not in (_READ, _READ[:2]):
         raise _no_pooling(spec, f"consists of {', '.join(kinds)}", kinds[0] == "Transformer")
     _, pools, *normalizes = (_settings(folder / module.path / "config.json") for module in listed)
     mode, transformer = _mode(pools), folder / listed[0].path
@@ -49,15 +85,19 @@ def keys_of_files(spec: EncoderSpec, folder: Path) -> dict[str, Value]:
         raise _no_pooling(spec, "normalises something else than its vectors")
     reads: dict[str, Any] = {}
     for file in transformer.glob("sentence_*_config.json"):
-        reads |= {key: value for key, value in _settings(file).items() if value not in (None, {}, _PLAIN.get(key))}
+        reads |= {key: value for key, value in _settings(file).items() if value not in (None, {}, *_PLAIN.get(key, ()))}
     length = reads.pop("max_seq_length", None)
     if reads:
         raise _no_pooling(spec, f"sets {', '.join(sorted(reads))}")
-    name = _settings(folder / SETTINGS).get("default_prompt_name")
-    prompts = own_prompts(folder)
+    settings, prompts = _settings(folder / SETTINGS), own_prompts(folder)
+    if (dims := settings.get("truncate_dim")) is not None:
+        raise _no_pooling(spec, f"keeps the first {dims} dimensions of its vectors")
+    name = settings.get("default_prompt_name")
     if name is not None and name not in list(prompts):
         raise _no_pooling(spec, "has no prompt of its default's name")
     prompt = prompts[name] if name is not None else ""
+    if TEXT in prompt or MASK in prompt:  # which stand for something in a prompt here, and for themselves there
+        raise _no_pooling(spec, f"puts the prompt {prompt!r} before texts as it stands")
     if not (length := _text_length(transformer, length, prompt)):
         raise _no_pooling(spec, "names no number of tokens that its transformer can take")
     keys: dict[str, Value] = {"pooling": _POOLINGS[mode], "max_length": length}
@@ -102,7 +142,12 @@ def _text_length(transformer: Path, length: object, prompt: str) -> int:
         length = min(tokenizer.model_max_length, positions or tokenizer.model_max_length)
     if not isinstance(length, int) or length > (positions or _LONGEST):
         return 0
-    if prompt:  # counted before a word: a space at its end may be a token of its own otherwise
-        bare, prompted = (len(tokenizer(text)["input_ids"]) for text in ("a", f"{prompt}a"))
-        length += bare - prompted
+    if prompt:
+        length -= prompt_tokens(tokenizer, prompt)
     return length if length >= 3 else 0
+
+
+def prompt_tokens(tokenizer: Any, prompt: str) -> int:
+    """Tokens of a prompt, counted before a word: a space at its end may be a token of its own otherwise."""
+    bare, prompted = (len(tokenizer(text)["input_ids"]) for text in ("a", f"{prompt}a"))
+    return prompted - bare

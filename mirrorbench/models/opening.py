@@ -58,8 +58,11 @@ def read_weights(path: Path, kind: str = "AutoModel", **options: Any) -> Any:
     """What ``from_pretrained`` of a class of transformers returns, with the options of that."""
     import transformers
 
+    _check_quantized(path, configuration(path))
     with quiet_transformers():
-        return getattr(transformers, kind).from_pretrained(path, **_SAFE, **options)
+        opened = getattr(transformers, kind).from_pretrained(path, **_SAFE, **options)
+    _check_floating(path, opened[0] if isinstance(opened, tuple) else opened)
+    return opened
 
 
 def empty_model(config: Any) -> Any:
@@ -81,13 +84,21 @@ def read_sentence_transformer(path: Path, device: str, precision: str = "fp32") 
     """The sentence-transformers model in a directory, in float32, or in that of its files where another is asked."""
     from sentence_transformers import SentenceTransformer
 
-    for file in path.rglob("config.json"):
-        _check_counts(file.parent, configuration(file.parent))
+    folders = [file.parent for file in path.rglob("config.json")]
+    for folder in folders:
+        settings = configuration(folder)
+        _check_counts(folder, settings)
+        _check_quantized(folder, settings)
+        _check_activation(folder, settings)
     with quiet_transformers():
         if precision != "fp32":
-            return SentenceTransformer(str(path), device=device, **_SAFE)
-        model = SentenceTransformer(str(path), device=device, model_kwargs={"dtype": "float32"}, **_SAFE)
-    return model.float()  # modules beside the transformer, too
+            model = SentenceTransformer(str(path), device=device, **_SAFE)
+        else:
+            model = SentenceTransformer(str(path), device=device, model_kwargs={"dtype": "float32"}, **_SAFE)
+            model.float()  # modules beside the transformer, too
+    for folder in folders:
+        _check_floating(folder, model)
+    return model
 
 
 def _check_counts(path: Path, settings: Mapping[str, Any]) -> None:
@@ -99,3 +110,43 @@ def _check_counts(path: Path, settings: Mapping[str, Any]) -> None:
                 f"config.json in {path} says {key}: {value:,}, more than the {_LARGEST_COUNT:,} that are built",
                 "Compare it with the model's source.",
             )
+
+
+def _check_quantized(path: Path, settings: Mapping[str, Any]) -> None:
+    if quantized := settings.get("quantization_config"):
+        method = quantized.get("quant_method") if isinstance(quantized, Mapping) else quantized
+        raise _quantized(f"config.json in {path} says that its weights are quantised ({method})")
+
+
+def _check_floating(path: Path, model: Any) -> None:
+    """Raise where a directory holds integers for a model's parameters, which were converted without their scales."""
+    from safetensors import safe_open
+
+    parameters = {name for name, _ in model.named_parameters()}
+    tails = {name.split(".", n)[-1] for name in parameters for n in range(name.count(".") + 1)}
+    for file in sorted(path.glob("model*.safetensors")):
+        with safe_open(file, "numpy") as tensors:
+            types = {name: tensors.get_slice(name).get_dtype() for name in tensors.keys()}  # noqa: SIM118
+        for name, dtype in types.items():
+            scaled = dtype.startswith("F8") and not types.keys().isdisjoint((f"{name}_scale", f"{name}_scale_inv"))
+            if not scaled and dtype[0] not in "IU":
+                continue
+            if name in tails or any(name.endswith(f".{parameter}") for parameter in parameters):
+                raise _quantized(f"{file} holds {name} as {dtype}")
+
+
+def _quantized(problem: str) -> ModelUnavailableError:
+    return ModelUnavailableError(
+        f"{problem}; only weights in floating-point numbers are read",
+        "Name the model that it was made from, or convert it with the library that quantised it.",
+    )
+
+
+def _check_activation(path: Path, settings: Mapping[str, Any]) -> None:
+    """Raise for a ``Dense`` with an activation in whose place sentence-transformers computes another one."""
+    name = settings.get("activation_function", "torch.")
+    if "in_features" in settings and not str(name).startswith("torch."):
+        raise ModelUnavailableError(
+            f"config.json in {path} names the activation {name}, which is not among torch's, and is not run",
+            "If one of torch's computes the same, write it there: torch.nn.modules.activation.GELU.",
+        )

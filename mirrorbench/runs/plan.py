@@ -175,7 +175,11 @@ class Planner:
 
     def ladder(self, spec: EncoderSpec, level: str, protocol: str = "paper") -> tuple[EncoderSpec, ...]:
         """``expand_ladder``, which is another one for causal models and for models of sentence-transformers."""
-        rows = expand_ladder(spec, level, self.plugins, protocol)
+        try:
+            own = self._own_readout(spec)
+        except MirrorbenchError:  # reported where the rows are planned
+            own = {}
+        rows = expand_ladder(spec, level, self.plugins, protocol, of_files=own)
         known = backbones.BACKBONES.get(spec.backbone)
         if len(rows) == 1 or (known and known.by_language):  # BERTs, of which no other than the task's is to be fetched
             return rows
@@ -194,7 +198,7 @@ class Planner:
         None for short names, whose readouts are known here, and for what ``mirrorbench tune`` wrote. Where no keys say
         it, a spec that names a pooling is read by that, as a plain transformer.
         """
-        if spec.backbone in backbones.BACKBONES or backbones.own_pooling(spec):
+        if spec.backbone in backbones.BACKBONES or self._own_readout(spec):
             return {}
         local = Path(spec.backbone).expanduser()
         folder = local if spec.is_path or local.is_dir() else self._located(spec, "en")
@@ -204,6 +208,12 @@ class Planner:
             if spec.get("pooling") is None:
                 raise
             return {}
+
+    def _own_readout(self, spec: EncoderSpec) -> dict[str, Value]:
+        """The readout of a directory that ``mirrorbench tune`` wrote; none for anything else."""
+        if spec.backbone in backbones.BACKBONES or spec.backbone in self.plugins.encoders:
+            return {}
+        return self._once(("readout", spec.backbone), lambda: modules.own_readout(spec))
 
     def family(self, path: Path) -> families.Family:
         """The family of the backbone in a folder.

@@ -19,6 +19,7 @@ from mirrorbench.core.errors import MirrorbenchError, StorageError, UsageError
 from mirrorbench.core.files import beside, sync_folder, sync_tree, unwritable
 from mirrorbench.models.adapters import is_adapted
 from mirrorbench.models.backbones import ADAPTER, BACKBONES, DESCRIPTION, EMBEDDED
+from mirrorbench.models.modules import IDENTITY, prompt_tokens
 from mirrorbench.models.pooling import Pooling, parse_layers
 from mirrorbench.models.prompts import prefix
 from mirrorbench.models.transformations import STORED, Affine, split_post
@@ -193,7 +194,7 @@ def _length(transformer: Transformer, pooling: Pooling) -> int:
     """Tokens that other libraries keep of a text and its prompt together."""
     if not pooling.prompt:
         return pooling.max_length
-    both = pooling.max_length + len(transformer.prompt_ids(pooling.prompt)[0])
+    both = pooling.max_length + prompt_tokens(transformer.tokenizer, prefix(pooling.prompt))
     return min(both, transformer.positions or both)
 
 
@@ -235,7 +236,7 @@ def _modules(
     if pooling.normalize:
         yield "Normalize", {}, {}
     if post:
-        linear = {"activation_function": "torch.nn.modules.linear.Identity"}
+        linear = {"activation_function": IDENTITY}
         yield "Dense", {"in_features": size, "out_features": len(post.bias), "bias": True, **linear}, post.dense()
 
 

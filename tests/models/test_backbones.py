@@ -210,7 +210,7 @@ def test_a_description_of_an_encoder_that_is_none(tmp_path: Path, text: str) -> 
     """What `mirrorbench tune` writes beside a model, changed."""
     (tmp_path / "mirrorbench.json").write_text(text)
     with pytest.raises(ModelUnavailableError, match="cannot be read") as caught:
-        backbones.own_pooling(EncoderSpec(str(tmp_path)))
+        backbones.written_readout(tmp_path)
     assert caught.value.hint
     (tmp_path / "mirrorbench.json").write_text('{"readout": {"pooling": "cls", "max_length": 32}, "seed": [1]}')
-    assert backbones.own_pooling(EncoderSpec(str(tmp_path))) == {"pooling": "cls", "max_length": 32}
+    assert backbones.written_readout(tmp_path) == {"pooling": "cls", "max_length": 32}

@@ -60,6 +60,11 @@ def pooled(*modes: str, architecture: str = "bert", prompt: str = "", length: in
     return build
 
 
+def cut(model: Built) -> Built:
+    model.truncate_dim = 7
+    return model
+
+
 def followed(module: Callable[[], torch.nn.Module]) -> Callable[[Path], Built]:
     """The same with a random module after the pooling."""
 
@@ -133,9 +138,11 @@ KINDS: dict[str, Kind] = {
     "max": (pooled("max"), None),
     "mean by the root of the length": (pooled("mean_sqrt_len_tokens"), None),
     "two poolings": (pooled("cls", "mean"), None),
+    "first dimensions": (lambda path: cut(pooled("cls")(path)), None),
     "short": (pooled("mean", length=9), {**PLAIN, "max_length": 9}),
     "no length": (pooled("mean", length=0), {**PLAIN, "max_length": 80}),
     "prompt": (pooled("mean", prompt="about: "), {**PLAIN, "max_length": 34, "prompt": "about: {text}"}),
+    "prompt with a place": (pooled("mean", prompt="about {text}: "), None),
     "prompt that is left out": (pooled("mean", prompt="about: ", include_prompt=False), None),
     "lower case": (lower_cased, PLAIN),
     "lower case of before": (pooled("mean"), None),
@@ -230,6 +237,91 @@ def test_a_tuned_directory_is_read_as_it_was(kind: str, made: Made, tmp_path: Pa
     assert there.prompts.get("text", "") == before.prompts.get("about", "")
     assert {"layers": "-1:", **(KINDS[kind][1] or {})} == tuned.pooling.to_json()
     assert np.abs(vectors - mirrorbench.load(str(tmp_path / "model")).encode(TEXTS)).max() > 1e-4
+
+
+def resaved(folder: Path, change: str) -> None:
+    """Change a directory in sentence-transformers, which keeps the files that it does not know."""
+    model = SentenceTransformer(str(folder))
+    if change == "Dense":
+        model = followed(lambda: Dense(SIZE, 12))(folder)
+    elif change == "Normalize":
+        model.append(Normalize())
+    elif change == "cls":
+        model = SentenceTransformer(modules=[model[0], Pooling(SIZE, "cls")])
+    elif change == "length":
+        model.max_seq_length = 8
+    elif change == "first dimensions":
+        cut(model)
+    elif change == "prompt":
+        model.prompts, model.default_prompt_name = {"q": "query: "}, "q"
+    model.save(str(folder))
+
+
+@pytest.mark.parametrize("change", ["", "Dense", "Normalize", "cls", "length", "first dimensions", "prompt"])
+@pytest.mark.parametrize("keys", ["", ",prompt=about:%20", ",layers=-2:", ",post=center"])
+def test_a_tuned_directory_that_sentence_transformers_changed(
+    random_model: Models, tmp_path: Path, plugins: Plugins, change: str, keys: str
+) -> None:
+    """What ``mirrorbench tune`` wrote beside it is heeded only while it says the same; stored rows keep their keys."""
+    lines = [f"line {number} of {word}" for number in range(12) for word in ("cats", "dogs")]
+    spec = f"{random_model('bert')}+mirror:epochs=1,pooling=mean{keys}"
+    tuned = mirrorbench.tune(lines, spec, folder := tmp_path / "tuned", held_out=0, device="cpu")
+    before = mirrorbench.load(str(folder)).encode(TEXTS)
+    resaved(folder, change)
+    there = SentenceTransformer(str(folder)).encode(TEXTS)
+    vectors = mirrorbench.load(str(folder)).encode(TEXTS)
+    np.testing.assert_allclose(vectors, there, atol=2e-5)
+    if change:
+        assert before.shape != vectors.shape or np.abs(before - vectors).max() > 1e-3
+        return
+    (row,) = Planner(Workspace.create(cache=tmp_path, offline=True, plugins=plugins)).ladder(
+        EncoderSpec(str(folder)), "sentence"
+    )
+    stored = {"post": "stored"} if "post" in keys else {}
+    assert dict(row.params) == tuned.pooling.to_json() | stored
+
+
+@pytest.mark.parametrize("read", ["", "sbert:path="])
+@pytest.mark.parametrize("kind", ["int8", "quantization_config"])
+def test_quantised_weights_are_refused(made: Made, kind: str, read: str) -> None:
+    """``transformers`` converts integers to floating-point numbers without their scales."""
+    folder = made("mean")
+    weights, settings = load_file(folder / "model.safetensors"), json.loads((folder / "config.json").read_text())
+    weights["embeddings.position_ids"] = torch.arange(80)[None]  # integers that are no parameter
+    save_file(weights, folder / "model.safetensors", {"format": "pt"})
+    mirrorbench.load(f"{read}{folder}").encode(TEXTS)
+    if kind == "int8":
+        name = "encoder.layer.0.attention.output.dense.weight"
+        scale = weights[name].abs().amax(1, keepdim=True) / 127
+        weights |= {name: (weights[name] / scale).round().to(torch.int8), f"{name}_scale": scale}
+        save_file(weights, folder / "model.safetensors", {"format": "pt"})
+    else:
+        (folder / "config.json").write_text(json.dumps(settings | {kind: {"quant_method": "unheard of"}}))
+    with pytest.raises(ModelUnavailableError, match="only weights in floating-point numbers are read") as refused:
+        mirrorbench.load(f"{read}{folder}").encode(TEXTS)
+    assert refused.value.hint
+
+
+def test_an_activation_that_is_not_computed_is_refused(made: Made) -> None:
+    """sentence-transformers computes Tanh in its place."""
+    folder = made("Dense")
+    file = folder / "2_Dense" / "config.json"
+    file.write_text(file.read_text().replace("torch.nn.modules.activation.Tanh", "somebody.else.Swish"))
+    with pytest.raises(ModelUnavailableError, match=r"somebody\.else\.Swish") as refused:
+        mirrorbench.load(str(folder)).encode(TEXTS)
+    assert "torch.nn" in refused.value.hint
+
+
+@pytest.mark.parametrize("architecture", ["roberta", "xlm-roberta"])
+def test_a_prompt_that_ends_in_a_space_is_written_as_it_is_read(
+    random_model: Models, tmp_path: Path, architecture: str
+) -> None:
+    """These tokenizers make the space and the word after it one token."""
+    lines = [f"line {number} of {word}" for number in range(30) for word in ("cats", "dogs")]
+    spec = f"{random_model(architecture)}+mirror:epochs=1,prompt=query:%20,max_length=20"
+    mirrorbench.tune(lines, spec, folder := tmp_path / "tuned", held_out=0, device="cpu")
+    there = SentenceTransformer(str(folder)).encode(TEXTS)
+    np.testing.assert_allclose(mirrorbench.load(str(folder)).encode(TEXTS), there, atol=2e-5)
 
 
 def test_a_row_of_a_run_names_what_is_read(made: Made, tmp_path: Path, plugins: Plugins) -> None:

@@ -412,13 +412,14 @@ def test_all_of_it_is_on_the_disk_before_it_has_its_name(tmp_path: Path, disk: l
 def test_the_directory_is_one_row_that_is_read_as_it_says(random_model: Callable[[str], Path], tmp_path: Path) -> None:
     from mirrorbench.core.specs import EncoderSpec
     from mirrorbench.runs.builtin import plugins
-    from mirrorbench.runs.rows import expand_ladder
+    from mirrorbench.runs.plan import Planner
+    from mirrorbench.runs.workspace import Workspace
 
-    folder = tmp_path / "enc"
+    folder, planner = tmp_path / "enc", Planner(Workspace.create(cache=tmp_path, offline=True, plugins=plugins()))
     mirrorbench.tune(LINES, f"{random_model('bert')}+mirror:layers=:,max_length=33", folder, held_out=0, device="cpu")
-    (row,) = expand_ladder(EncoderSpec(str(folder)), "sentence", plugins())
+    (row,) = planner.ladder(EncoderSpec(str(folder)), "sentence")
     assert row.method == "base"
     assert dict(row.params) == {"pooling": "mean", "layers": ":", "max_length": 33}
-    (row,) = expand_ladder(EncoderSpec(str(folder), params=(("pooling", "cls"),)), "sentence", plugins())
+    (row,) = planner.ladder(EncoderSpec(str(folder), params=(("pooling", "cls"),)), "sentence")
     assert dict(row.params) == {"pooling": "cls", "layers": ":", "max_length": 33}
-    assert len(expand_ladder(EncoderSpec(str(random_model("bert"))), "sentence", plugins())) == 3
+    assert len(planner.ladder(EncoderSpec(str(random_model("bert"))), "sentence")) == 3
