@@ -63,8 +63,8 @@ def own_readout(spec: EncoderSpec) -> dict[str, Value]:
     }  # fmt: skip
     if [module.kind for module in listed] != [kind for kind, holds in expected.items() if holds]:
         return {}
-    dense = _settings(folder / listed[-1].path / "config.json")
-    if "post" in readout and (dense.get("activation_function") != IDENTITY or dense.get("use_residual")):
+    dense = _settings(folder / listed[-1].path / "config.json") if "post" in readout else {}  # absent: reported later
+    if dense and (dense.get("activation_function") != IDENTITY or dense.get("use_residual")):
         return {}
     try:
         keys = _keys(spec, folder, [module for module in listed if module.kind in _READ])
