@@ -38,7 +38,7 @@ _SATURATED = (
 )
 _TOO_FEW = "{n} held-out lines are too few to show a gain; hold out more (--held-out N), or tune on more text"
 MANY = 60
-"""Held-out lines from which retrieval that cannot show a gain counts as too good: at most five missed are under 10 %."""
+"""Held-out lines from which retrieval that can show no gain counts as too good: five missed are under 10 %."""
 
 
 def criterion(measures: dict[str, float]) -> float:

@@ -1,4 +1,4 @@
-"""Every field of a stored result, changed to what it cannot be: the result is read, or refused by name, nothing else."""
+"""Every field of a stored result, changed to what it cannot be: the result is read, or refused by name."""
 
 from __future__ import annotations
 
@@ -90,11 +90,25 @@ def test_what_a_command_reads(mirrorbench: Callable, result: dict[str, Any], pat
 @pytest.mark.parametrize(
     ("path", "value"),
     [
-        ("main_score", "0.9"), ("main_score", "null"), ("main_metric", '"foo"'), ("main_metric", '"pearson"'),
-        ("metrics.spearman", "0.9"), ("n_items", "-1"), ("coverage", "-4"), ("coverage", "1.01"),
-        ("overlap.any_text", "7"), ("overlap.all_texts", "-0.1"), ("cell.computation", "-1"),
-        ("cell.computation", "1" + 400 * "0"), ("cell.seed", "-1"), ("cell.corpus.n", "0"), ("cell.recipe.epochs", "0"),
-        ("seconds.encode", "-1"), ("encoder.parameters", "-5"), ("cell.spec", '"+:="'), ("created", '"x"'),
+        ("main_score", "0.9"),
+        ("main_score", "null"),
+        ("main_metric", '"foo"'),
+        ("main_metric", '"pearson"'),
+        ("metrics.spearman", "0.9"),
+        ("n_items", "-1"),
+        ("coverage", "-4"),
+        ("coverage", "1.01"),
+        ("overlap.any_text", "7"),
+        ("overlap.all_texts", "-0.1"),
+        ("cell.computation", "-1"),
+        ("cell.computation", "1" + 400 * "0"),
+        ("cell.seed", "-1"),
+        ("cell.corpus.n", "0"),
+        ("cell.recipe.epochs", "0"),
+        ("seconds.encode", "-1"),
+        ("encoder.parameters", "-5"),
+        ("cell.spec", '"+:="'),
+        ("created", '"x"'),
     ],
 )
 def test_what_cannot_be_true_is_damaged(result: dict[str, Any], path: str, value: str) -> None:
