@@ -167,11 +167,11 @@ class Stored:
         return {**valued(verdict.difference or 0.0, sources), "interval": verdict.interval, "p": verdict.p}
 
     def verdict(self, board: str, spec: str, over: str, column: str) -> Value:
-        """The same as a kept leaderboard has them: the p-value is corrected for its verdicts."""
+        """The same as a kept leaderboard has them."""
         path = HERE.parent / "leaderboards" / "rendered" / f"{board}.json"
         asked = str(parse_spec(spec)), str(parse_spec(over)), column
         verdict = next(v for v in read_table(path).verdicts if (v.spec, v.over, v.column) == asked)
-        ends = {"interval": verdict.interval, "p": verdict.corrected}
+        ends = {"interval": verdict.interval, "p": verdict.p}
         return {**valued(verdict.difference or 0.0, {f"leaderboards/rendered/{path.name}"}), **ends}
 
     def analysis(self, name: str, spec: str, key: str, pairs: str = "") -> Value:
