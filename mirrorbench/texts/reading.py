@@ -150,7 +150,8 @@ def read_tuning_texts(
         hint = told or "Some are strings, and some are pairs."
         raise UsageError("what to tune on must be strings, or pairs of two strings", hint)
     if texts:
-        given = [*(pairs_of(texts, name, raw) or [(text,) for text in texts])]
+        pairs = pairs_of(texts, name, raw)
+        given = [*pairs] if pairs else [(text,) for text in texts]
     # A tab separates the texts of a pair, so tabs in texts become spaces.
     stripped = (tuple(" ".join(text.split("\t")).strip() for text in line) for line in given)
     read = [line for line in stripped if all(line)]
