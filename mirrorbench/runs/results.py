@@ -211,12 +211,13 @@ class ResultStore:
     def restore(self, cell: Cell, result: Result) -> Result:
         """Move the result of this cell back from aside, since tables show what was requested last; it is returned.
 
-        The file in its place is moved aside. A file that does not state its computation states it from now on: the
-        identity has shown it. A folder that cannot be written stays as it is.
+        The file in its place is moved aside. A file that does not state its computation, or names another file of the
+        same strings, states what was requested from now on: the identity has shown it. A folder that cannot be written
+        stays as it is.
         """
-        path, stated = self.path(cell), result
-        if result.computation is None:
-            stated = replace(result, cell=result.cell | {"computation": COMPUTATION})
+        path, stated, own = self.path(cell), result, {"computation": COMPUTATION, "corpus": cell.to_json()["corpus"]}
+        if any(result.cell.get(key) != value for key, value in own.items()):
+            stated = replace(result, cell=result.cell | own)
         if (aside := _aside(path, cell.id)).is_file() or stated is not result:
             with suppress(OSError, StorageError), self._alone(path):
                 if aside.is_file():
