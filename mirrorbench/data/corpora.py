@@ -12,8 +12,9 @@ import random
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -21,6 +22,7 @@ from mirrorbench.core.errors import DataFormatError, TuningError, UsageError, un
 from mirrorbench.core.shown import shown
 from mirrorbench.core.specs import split_names
 from mirrorbench.data.cards import CORPUS_KIND, Card, hub_card, is_hub_id, text_option, whole_number
+from mirrorbench.data.lines import texts_of
 from mirrorbench.data.rows import PLAIN_TEXT, format_of, read_rows, text_of
 from mirrorbench.data.textfiles import is_text, parse_json, read_lines
 
@@ -66,6 +68,12 @@ class Corpus:
     n_lines: int
     n_duplicates: int
     held_out: tuple[str, ...] = ()
+
+    def alone(self) -> Corpus:
+        """The distinct texts of lines that all have parts (``data.lines``), each as a string."""
+        parts = [texts[1:] for texts in texts_of(self.texts)]
+        texts = tuple(dict.fromkeys(chain(*parts))) if all(parts) else self.texts
+        return replace(self, texts=texts, sha256=corpus_checksum(texts))
 
 
 def read_corpus(
@@ -340,7 +348,10 @@ class Contamination:
 
 
 def find_contamination(texts: Mapping[str, Sequence[str]], corpus: Iterable[str]) -> Contamination | None:
-    """Which items have texts that occur in a corpus; ``texts``: each item's texts by its id, no texts give ``None``."""
+    """Which items have texts that are lines of a corpus, or parts of such lines (``data.lines``).
+
+    ``texts``: each item's texts by its id; no texts give ``None``.
+    """
     if not texts:
         return None
     known = _normalised_texts(tuple(corpus))
@@ -379,4 +390,4 @@ def normalised(text: str) -> str:
 
 @lru_cache(maxsize=4)
 def _normalised_texts(corpus: tuple[str, ...]) -> frozenset[str]:
-    return frozenset(map(normalised, corpus))
+    return frozenset(map(normalised, chain(*texts_of(corpus))))

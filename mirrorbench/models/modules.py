@@ -8,9 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from mirrorbench.core.errors import UsageError
+from mirrorbench.core.errors import MirrorbenchError, UsageError
 from mirrorbench.core.specs import EncoderSpec, Value
-from mirrorbench.models.backbones import configuration, max_positions, written_readout
+from mirrorbench.models.backbones import BACKBONES, configuration, max_positions, written_readout
 from mirrorbench.models.directories import Module, json_object, modules
 from mirrorbench.models.families import unreadable
 from mirrorbench.models.opening import read_tokenizer
@@ -52,9 +52,16 @@ def own_readout(spec: EncoderSpec) -> dict[str, Value]:
     Files of sentence-transformers beside it must say the same, as far as they have keys for it.
     """
     folder = Path(spec.backbone).expanduser()
-    readout = written_readout(folder)
-    if not readout or not (listed := modules(folder)):
-        return readout
+    readout = {} if spec.backbone in BACKBONES else written_readout(folder)
+    try:
+        return readout if readout and _agrees(readout, spec, folder) else {}
+    except MirrorbenchError:  # no keys say what the files say, or they cannot be read, which is reported later
+        return {}
+
+
+def _agrees(readout: Mapping[str, Value], spec: EncoderSpec, folder: Path) -> bool:
+    if not (listed := modules(folder)):
+        return True
     said = {key: value for key, value in readout.items() if key not in ("layers", "post")}
     of_target = str(said.get("pooling")).startswith("target")
     expected = {
@@ -62,15 +69,12 @@ def own_readout(spec: EncoderSpec) -> dict[str, Value]:
         "Pooling": True, "Normalize": bool(said.get("normalize")), "Dense": "post" in readout,
     }  # fmt: skip
     if [module.kind for module in listed] != [kind for kind, holds in expected.items() if holds]:
-        return {}
+        return False
     dense = _settings(folder / listed[-1].path / "config.json") if "post" in readout else {}  # absent: reported later
     if dense and (dense.get("activation_function") != IDENTITY or dense.get("use_residual")):
-        return {}
-    try:
-        keys = _keys(spec, folder, [module for module in listed if module.kind in _READ])
-    except NoPoolingError:
-        return {}
-    return readout if keys == said | ({"pooling": "mean"} if of_target else {}) else {}
+        return False
+    keys = _keys(spec, folder, [module for module in listed if module.kind in _READ])
+    return keys == said | ({"pooling": "mean"} if of_target else {})
 
 
 def _keys(spec: EncoderSpec, folder: Path, listed: Sequence[Module]) -> dict[str, Value]:
