@@ -19,6 +19,7 @@ from secrets import token_hex
 from typing import IO, TYPE_CHECKING, Self, TypeVar
 
 from mirrorbench.core.errors import StorageError, UsageError
+from mirrorbench.core.shown import printable
 
 if TYPE_CHECKING:
     from filelock import OwnerRecord, SoftFileLease
@@ -142,7 +143,8 @@ def _claimed(folder: Path, output: Path) -> AbstractContextManager[object]:
             time.sleep(POLL_SECONDS)  # until the lease of a process that was killed on another machine ends
         with ExitStack() as held:
             held.enter_context(lease)
-            (folder / _MARK).write_text(f"What mirrorbench has not finished of {output.name}\n", encoding="utf-8")
+            mark = f"What mirrorbench has not finished of {printable(output.name)}\n"
+            (folder / _MARK).write_text(mark, encoding="utf-8")
             return held.pop_all()
     except OSError as error:
         raise unwritable(f"Cannot write {output}", error, another) from error

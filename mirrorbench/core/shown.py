@@ -30,3 +30,8 @@ def shown(text: str, most: int = _MOST) -> str:
 def printable(text: str) -> str:
     """A text in which characters that a terminal would obey are written as escapes, those of JSON."""
     return _OBEYED.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def is_text_name(path: str) -> bool:
+    """Whether the name of a file is a text; Python keeps other bytes in it as halves of surrogate pairs."""
+    return not any("\ud800" <= character <= "\udfff" for character in path)

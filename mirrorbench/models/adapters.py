@@ -13,6 +13,7 @@ from typing import Any
 
 from mirrorbench.core.errors import ModelUnavailableError, UsageError
 from mirrorbench.models.backbones import ADAPTER
+from mirrorbench.models.directories import json_object
 from mirrorbench.models.families import LANGUAGE
 from mirrorbench.models.opening import read_adapter
 
@@ -20,6 +21,7 @@ SCALE = 2
 """Alpha over rank: how much the matrices count, twice as much as the model's own at equal size."""
 _UNREAD = ("pooler", "decoder")
 """Modules that no pooling reads."""
+_PROMPTS = ("PREFIX_TUNING", "PROMPT_TUNING", "P_TUNING", "MULTITASK_PROMPT_TUNING", "CPT", "ADAPTION_PROMPT")
 _MAMBA = ("out_proj",)
 """Modules of Mamba that ``peft`` refuses: its fused kernel takes their weights, not their results."""
 
@@ -78,10 +80,19 @@ def open_adapter(model: Any, folder: Path) -> None:
     check_installed()
     from peft import set_peft_model_state_dict
 
+    if (kind := str(json_object(folder / ADAPTER).get("peft_type"))) in _PROMPTS:
+        problem = f"the adapter in {folder} is of the kind {kind}, which puts vectors before a text"
+        raise ModelUnavailableError(
+            problem, "Adapters that can be merged are read: LoRA, DoRA, IA3, LoHa, LoKr and their like."
+        )
+
     conversions = model._weight_conversions  # from the names in the backbone's file
-    report = read_adapter(model, folder)
+    report: Any = read_adapter(model, folder)
     model._weight_conversions = conversions  # not the adapter's: under its names a merged model could not be read
     lacking, foreign = sorted(report.missing_keys), sorted(report.unexpected_keys)
+    if lacking or foreign:  # transformers does not find the names of DoRA's lengths
+        report = set_peft_model_state_dict(model, adapter_tensors(folder))
+        lacking, foreign = sorted({*lacking} & {*report.missing_keys}), sorted(report.unexpected_keys)
     if lacking or foreign:
         raise ModelUnavailableError(
             f"the adapter in {folder} does not fit its backbone ({(lacking + foreign)[0]})",
@@ -110,8 +121,12 @@ def _in_float32(model: Any) -> bool:
 def merge_adapter(model: Any) -> None:
     """Add the adapter's products to the model's own weights, and take it out; vectors change by rounding alone."""
     for parent, name, layer in list(_layers(model)):
-        layer.merge(safe_merge=True)
-        setattr(parent, name, layer.get_base_layer())
+        if hasattr(layer, "unload_and_optionally_merge_module"):  # a whole module beside the original, or rows of one
+            merged = layer.unload_and_optionally_merge_module(merge=True, safe_merge=True, adapter_names=None)
+        else:
+            layer.merge(safe_merge=True)
+            merged = layer.get_base_layer()
+        setattr(parent, name, merged)
     for weight in model.parameters():
         weight.requires_grad = True
     del model.peft_config
@@ -120,8 +135,11 @@ def merge_adapter(model: Any) -> None:
 
 def _layers(model: Any) -> Iterator[tuple[Any, str, Any]]:
     from peft.tuners.tuners_utils import BaseTunerLayer
+    from peft.utils.other import AuxiliaryTrainingWrapper
 
+    within: tuple[str, ...] = ()
     for path, module in model.named_modules():
-        if isinstance(module, BaseTunerLayer):
+        if isinstance(module, BaseTunerLayer | AuxiliaryTrainingWrapper) and not path.startswith(within):
+            within += (f"{path}.",)
             parent, _, name = path.rpartition(".")
             yield model.get_submodule(parent), name, module

@@ -237,6 +237,11 @@ def base_folder(path: Path, offline: bool = True) -> Path:
     return _from_hub(name, revision, offline)
 
 
+def tokenizer_folder(path: Path) -> Path:
+    """The directory that holds the tokenizer of a model: that of its backbone where an adapter has none."""
+    return path if any(path.glob("tokenizer*")) else base_folder(path)
+
+
 def embedded_directory() -> Path:
     """The directory of the model inside this package."""
     return Path(str(files("mirrorbench") / "embedded" / "tiny"))

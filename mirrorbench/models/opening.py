@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from mirrorbench.core.errors import ModelUnavailableError
-from mirrorbench.models.backbones import base_folder, configuration
+from mirrorbench.models.backbones import base_folder, configuration, tokenizer_folder
 
 _SAFE = {"local_files_only": True, "trust_remote_code": False}
 _COUNT = re.compile(r"(layers?|blocks?|groups?|experts|labels)$")
@@ -47,9 +47,10 @@ def read_config(path: Path) -> Any:
 
 
 def read_tokenizer(path: Path, **options: Any) -> Any:
-    """The tokenizer in a directory."""
+    """The tokenizer in a directory; that of its backbone where an adapter has none."""
     from transformers import AutoTokenizer
 
+    path = tokenizer_folder(path)
     with quiet_transformers():
         return AutoTokenizer.from_pretrained(path, **_SAFE, **options)
 

@@ -18,7 +18,7 @@ from mirrorbench.core.devices import kind, moved, on_gpu, own_weights
 from mirrorbench.core.errors import READ_BACK, MirrorbenchError, ModelUnavailableError, ReadBackError, UsageError
 from mirrorbench.core.inputs import TextInput
 from mirrorbench.models.adapters import adapter_tensors, is_adapted, open_adapter
-from mirrorbench.models.backbones import base_folder, max_positions
+from mirrorbench.models.backbones import base_folder, max_positions, tokenizer_folder
 from mirrorbench.models.batching import (
     TOKEN_BUDGET,
     Packing,
@@ -386,6 +386,7 @@ def lower_casing_tokenizer(path: Path) -> Any:
     SentencePiece of CamemBERT and XLM-R have no such option. The tuned model keeps the tokenizer (released code:
     ``load_model`` and ``save_model`` of Mirror-BERT, ``load_bert`` of SapBERT).
     """
+    path = tokenizer_folder(path)
     return read_tokenizer(path, **({} if (path / "tokenizer.json").is_file() else {"do_lower_case": True}))
 
 

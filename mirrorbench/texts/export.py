@@ -10,13 +10,16 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mirrorbench.core.errors import MirrorbenchError, StorageError, UsageError
 from mirrorbench.core.files import beside, sync_folder, sync_tree, unwritable
+from mirrorbench.core.shown import is_text_name
 from mirrorbench.models.adapters import is_adapted
 from mirrorbench.models.backbones import ADAPTER, BACKBONES, DESCRIPTION, EMBEDDED
 from mirrorbench.models.modules import IDENTITY, prompt_tokens
@@ -32,6 +35,20 @@ if TYPE_CHECKING:
     from mirrorbench.models.transformer import Transformer
     from mirrorbench.texts.tune import TunedEncoder
 
+
+# What tune, and sentence-transformers where it saves there, write of an encoder and its modules.
+_FILES = (
+    DESCRIPTION, "README.md", ".gitattributes", "config.json", "modules.json", "config_sentence_transformers.json",
+    "sentence_*_config.json", "generation_config.json", ADAPTER, "adapter_model.safetensors", "model.safetensors",
+    "model-?????-of-?????.safetensors", "model.safetensors.index.json", "pytorch_model.bin", "tokenizer_config.json",
+    "*processor_config.json", "tokenizer.json", "tokenizer.model", "vocab.*", "vocab-*.json", "*_vocab.json",
+    "merges.txt", "dict.txt", "bpe.codes", "special_tokens_map.json", "added_tokens.json", "chat_template.*",
+    "spiece.model", "sentencepiece*.model", "spm*.model", "tiktoken.model", "source.spm", "target.spm", "emoji.json",
+    "normalizer.json", "byte_maps.json", "word_shape.json", "word_pronunciation.json",
+)  # fmt: skip
+_FOLDERS = "[0-9]*_*"
+_NAMED = 3
+"""Of a user's files in a message."""
 
 TEMPLATE = Path(__file__).with_name("model_card.md.jinja")
 _PAPERS = {
@@ -76,15 +93,35 @@ def check_output(output: Path, force: bool) -> None:
     """Raise where ``output`` must not be replaced: it is no encoder of mirrorbench, or ``force`` is not given."""
     if output.is_file() or output.is_symlink():
         raise UsageError(f"{output} is a file or a link, and the encoder is a directory", "Name another --output.")
-    if os.path.ismount(output):
-        raise UsageError(f"{output} is a mount point, which cannot be replaced", f"Write --output {output / 'encoder'}")
+    if not is_text_name(os.path.abspath(output)):
+        problem = f"{os.path.abspath(output)} is no {sys.getfilesystemencoding()}, and models have no such names"
+        raise UsageError(problem, "Name an --output whose path is text, or set PYTHONUTF8=1 where it is UTF-8.")
+    mounted = os.path.ismount(output)
+    if mounted or Path.cwd().is_relative_to(output.resolve()):
+        kind = "a mount point" if mounted else "the working directory, or holds it"
+        raise UsageError(f"{output} is {kind}, which cannot be replaced", f"Write --output {output / 'encoder'}")
     if not output.is_dir() or not any(output.iterdir()):
         return
     if not (output / DESCRIPTION).is_file():
         problem = f"{output} is not empty, and what it holds is no encoder of mirrorbench's; it is left alone"
         raise UsageError(problem, "Name another --output.")
+    if foreign := _foreign(output):
+        names = ", ".join(foreign[:_NAMED]) + (f" and {len(foreign) - _NAMED} more" if len(foreign) > _NAMED else "")
+        raise UsageError(f"{output} holds what is no part of an encoder ({names}); it is left alone",
+                         "Move that elsewhere, or name another --output.")  # fmt: skip
     if not force:
         raise UsageError(f"{output} already holds an encoder", "Replace it with --force, or name another --output.")
+
+
+def _foreign(folder: Path) -> list[str]:
+    """Paths in an encoder's directory of what no encoder has."""
+    foreign = []
+    for parent, folders, files in os.walk(folder):
+        unknown = [name for name in folders if parent != str(folder) or not fnmatchcase(name, _FOLDERS)]
+        folders[:] = sorted({*folders} - {*unknown})  # an unknown one is named, not what is in it
+        unknown += [name for name in files if not any(fnmatchcase(name, known) for known in _FILES)]
+        foreign += [os.path.relpath(Path(parent, name), folder) for name in unknown]
+    return sorted(foreign)
 
 
 @contextmanager

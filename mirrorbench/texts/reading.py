@@ -12,7 +12,7 @@ import numpy as np
 
 from mirrorbench.core.errors import DataFormatError, TuningError, UsageError
 from mirrorbench.core.inputs import TextInput
-from mirrorbench.core.shown import shown, without_texts
+from mirrorbench.core.shown import printable, shown, without_texts
 from mirrorbench.data.lines import pairs_of
 from mirrorbench.data.rows import STDIN, line_error, read_rows, text_of
 from mirrorbench.data.textfiles import parse_index
@@ -137,7 +137,7 @@ def read_tuning_texts(
     if isinstance(source, str | Path):
         if len(columns) > 2:
             raise UsageError("texts are in one column, pairs in two", f"Got {len(columns)}: {', '.join(columns)}")
-        name = "standard input" if source == STDIN else f"./{Path(source).name}"
+        name = "standard input" if source == STDIN else printable(f"./{Path(source).name}")
         if len(columns) == 2:
             lines = read_pairs(str(source), columns)
         else:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from peft import PeftModel
+from peft import LoraConfig, PeftModel, PrefixTuningConfig, get_peft_model
 from random_models import Models, encoder
 from safetensors.torch import load_file
 from transformers import AutoModel, PreTrainedModel
@@ -149,6 +149,43 @@ def test_peft_opens_that_of_a_model_with_vision_on_the_original(
     transformer.save(tmp_path / "merged")  # the text's half alone, as before it had an adapter
     np.testing.assert_allclose(vectors(load_transformer(tmp_path / "merged", CPU)), np.array(theirs), atol=1e-5)
     assert json.loads((tmp_path / "merged" / "config.json").read_text())["model_type"] == "gemma3_text"
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"modules_to_save": ["embeddings.LayerNorm"]}, {"trainable_token_indices": [5, 6, 7]}, {"use_dora": True},
+    ],
+)  # fmt: skip
+def test_adapters_of_peft_are_read_and_merged_as_by_it(
+    random_model: Models, tmp_path: Path, options: dict[str, Any]
+) -> None:
+    """One without a tokenizer, as ``PeftModel.save_pretrained`` writes it."""
+    path = random_model("roberta")
+    theirs = get_peft_model(AutoModel.from_pretrained(path), LoraConfig(r=4, target_modules=["query"], **options))
+    with torch.random.fork_rng():
+        torch.manual_seed(1)
+        for weight in theirs.parameters():
+            if weight.requires_grad:
+                weight.data.add_(torch.randn_like(weight), alpha=0.1)
+    theirs.save_pretrained(tmp_path / "adapter")
+    ours = load_transformer(tmp_path / "adapter", CPU)
+    read = [torch.from_numpy(row)[None] for row in ours.tokenize(TEXTS, 32)]
+    with torch.no_grad():
+        expected = [theirs.eval()(input_ids=ids).last_hidden_state[0].mean(0).numpy() for ids in read]
+    np.testing.assert_allclose(vectors(ours), np.array(expected), atol=1e-5)
+    merge_adapter(ours.adapted)
+    ours.save(tmp_path / "merged")
+    ours.check_saved(tmp_path / "merged")
+    np.testing.assert_allclose(vectors(load_transformer(tmp_path / "merged", CPU)), np.array(expected), atol=1e-5)
+
+
+def test_vectors_before_a_text_are_no_adapter_that_is_read(random_model: Models, tmp_path: Path) -> None:
+    settings = PrefixTuningConfig(num_virtual_tokens=4, task_type="FEATURE_EXTRACTION")
+    get_peft_model(AutoModel.from_pretrained(random_model("roberta")), settings).save_pretrained(tmp_path)
+    with pytest.raises(ModelUnavailableError, match="PREFIX_TUNING, which puts vectors") as caught:
+        load_transformer(tmp_path, CPU)
+    assert "LoRA" in caught.value.hint
 
 
 def test_an_adapter_on_an_adapter_is_refused(random_model: Models) -> None:

@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 import yaml
 from safetensors.numpy import load_file, save_file
+from sentence_transformers import SentenceTransformer
 
 import mirrorbench
 from mirrorbench.core.errors import ModelUnavailableError, ReadBackError, StorageError, UsageError
@@ -221,6 +222,47 @@ def test_a_folder_of_something_else_is_never_replaced(tmp_path: Path, force: boo
     with pytest.raises(UsageError, match="a file"):
         check_output(tmp_path / "thesis.tex", force)
     check_output(tmp_path / "new", force)
+
+
+def test_a_users_files_beside_an_encoder_are_never_removed(random_model: Callable[[str], Path], tmp_path: Path) -> None:
+    spec, folder = f"{random_model('bert')}+mirror:layers=:", tmp_path / "enc"
+    mirrorbench.tune(LINES, spec, folder, held_out=0, device="cpu")
+    SentenceTransformer(str(folder), device="cpu").save(str(folder))
+    check_output(folder, force=True)
+    files = [".git/HEAD", "1_WeightedLayerPooling/notes.txt", "results/a.json", "train.py"]
+    for name in files:
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text("years of work")
+    with pytest.raises(UsageError, match=r"\(\.git, 1_WeightedLayerPooling/notes.txt, results and 1 more\)"):
+        mirrorbench.tune(LINES, spec, folder, held_out=0, device="cpu", seed=1, force=True)
+    assert {(folder / name).read_text() for name in files} == {"years of work"}
+    for name in (".git", "results"):
+        shutil.rmtree(folder / name)
+    for name in ("train.py", files[1]):
+        (folder / name).unlink()
+    check_output(folder, force=True)
+
+
+def test_what_cannot_be_replaced_or_has_a_name_that_models_cannot_have(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for output in (".", "..", str(tmp_path)):
+        with pytest.raises(UsageError, match="working directory"):
+            check_output(Path(output), force=True)
+    check_output(Path("enc"), force=True)
+    with pytest.raises(UsageError, match="is no utf-8"):
+        mirrorbench.tune(LINES, "tiny", os.fsdecode(b"n\xff"), device="cpu")
+    assert names(tmp_path) == set()
+
+
+def test_texts_in_a_file_whose_name_is_not_utf8(random_model: Callable[[str], Path], tmp_path: Path) -> None:
+    texts, model = tmp_path / os.fsdecode(b"t\xff.txt"), random_model("bert")
+    texts.write_text("\n".join(LINES))
+    mirrorbench.tune(texts, model, tmp_path / "enc", held_out=4, device="cpu")
+    assert json.loads((tmp_path / "enc" / "mirrorbench.json").read_text())["corpus"]["name"] == "./t\\udcff.txt"
+    ran = mirrorbench.run([f"{model}+mirror"], ["quick-sts"], corpus=str(texts), output=tmp_path, device="cpu")
+    assert not ran.failures
 
 
 def test_a_failure_leaves_the_old_and_nothing_half(tmp_path: Path) -> None:
