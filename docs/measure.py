@@ -26,6 +26,7 @@ import measured_pages
 from measured_pages import PAGES, Value, keep_values, kept_values
 
 from mirrorbench import Session
+from mirrorbench.core.errors import UsageError
 from mirrorbench.core.specs import parse_spec
 from mirrorbench.data.corpora import SOME, Contamination, read_corpus
 from mirrorbench.reports.table import read_table
@@ -109,7 +110,7 @@ class Stored:
         if key not in self.values:
             try:
                 self.values[key] = getattr(self, kind)(*arguments)
-            except LookupError as missing:
+            except (LookupError, UsageError) as missing:  # of a comparison: a score is kept, its predictions are not
                 if key not in self.kept:
                     raise SystemExit(f"nothing is stored for {key!r}, and nothing was kept") from missing
                 self.values[key] = self.kept[key]

@@ -27,7 +27,7 @@ def stored(
     tuned = parse_spec(spec).method in ("mirror", "mirrorwic")
     cell = {
         "spec": spec, "task": task, "seed": seed, "protocol": protocol, "level": "sentence", "method": "",
-        "recipe": {"lr": 2e-5, "epochs": 1} if tuned else None, "precision": {"encoding": precision},
+        "recipe": {"lr": 2e-5, "epochs": 1, "augment": {}} if tuned else None, "precision": {"encoding": precision},
         "corpus": {"name": corpus, "sha256": f"hash of {corpus}", "n": corpus_size} if corpus else None,
         "computation": computation,
     }  # fmt: skip

@@ -105,7 +105,10 @@ def test_run_stores_and_the_leaderboard_reads() -> None:
 
 def test_the_leaderboard_refuses_what_cannot_be_compared() -> None:
     write(Path("one"), stored("letters", "cats", 0.1))
-    write(Path("two"), stored("letters", "cats", 0.2, cell_id="b", data={"files": {"file": "other"}}, created="2027"))
+    write(
+        Path("two"),
+        stored("letters", "cats", 0.2, cell_id="b", data={"files": {"file": "other"}}, created="2027-01-01"),
+    )
     with pytest.raises(UsageError, match="cats: 2 different versions of its data"):
         mirrorbench.leaderboard(["one", "two"])
     mixed = mirrorbench.leaderboard(["one", "two"], allow_mixed=True)

@@ -12,15 +12,17 @@ import random
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mirrorbench.core.errors import DataFormatError, TuningError, UsageError, unknown_name
-from mirrorbench.core.shown import shown
+from mirrorbench.core.shown import printable, shown
 from mirrorbench.core.specs import split_names
 from mirrorbench.data.cards import CORPUS_KIND, Card, hub_card, is_hub_id, text_option, whole_number
+from mirrorbench.data.lines import texts_of
 from mirrorbench.data.rows import PLAIN_TEXT, format_of, read_rows, text_of
 from mirrorbench.data.textfiles import is_text, parse_json, read_lines
 
@@ -66,6 +68,12 @@ class Corpus:
     n_lines: int
     n_duplicates: int
     held_out: tuple[str, ...] = ()
+
+    def alone(self) -> Corpus:
+        """The distinct texts of lines that all have parts (``data.lines``), each as a string."""
+        parts = [texts[1:] for texts in texts_of(self.texts)]
+        texts = tuple(dict.fromkeys(chain(*parts))) if all(parts) else self.texts
+        return replace(self, texts=texts, sha256=corpus_checksum(texts))
 
 
 def read_corpus(
@@ -125,7 +133,9 @@ def _corpus(
         kind = "distinct strings" if deduplicate else "strings"
         raise UsageError(f"The corpus {name} has {len(texts)} {kind}, fewer than the {size} that were asked for.")
     texts = _draw(name, texts, size or SIZE, sample) if sample else texts[: size or None]
-    return Corpus(name, texts, corpus_checksum(texts), source, n_lines, n_duplicates + len(lines) - len(distinct))
+    return Corpus(
+        printable(name), texts, corpus_checksum(texts), source, n_lines, n_duplicates + len(lines) - len(distinct)
+    )
 
 
 def _draw(name: str, texts: tuple[str, ...], size: int, sample: int) -> tuple[str, ...]:
@@ -340,7 +350,10 @@ class Contamination:
 
 
 def find_contamination(texts: Mapping[str, Sequence[str]], corpus: Iterable[str]) -> Contamination | None:
-    """Which items have texts that occur in a corpus; ``texts``: each item's texts by its id, no texts give ``None``."""
+    """Which items have texts that are lines of a corpus, or parts of such lines (``data.lines``).
+
+    ``texts``: each item's texts by its id; no texts give ``None``.
+    """
     if not texts:
         return None
     known = _normalised_texts(tuple(corpus))
@@ -379,4 +392,4 @@ def normalised(text: str) -> str:
 
 @lru_cache(maxsize=4)
 def _normalised_texts(corpus: tuple[str, ...]) -> frozenset[str]:
-    return frozenset(map(normalised, corpus))
+    return frozenset(map(normalised, chain(*texts_of(corpus))))

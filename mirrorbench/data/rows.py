@@ -129,18 +129,33 @@ def _table_rows(source: str, columns: Sequence[str], kind: str) -> Iterator[tupl
     csv.field_size_limit(1 << 27)  # a field may hold a whole document
     numbers = [parse_index(column) for column in columns]
     places = numbers if -1 not in numbers else []
+    width = 0
     try:
         for row in reader:
             if not row:  # an empty line, often at the end; an empty text in a single column is written ""
                 continue
             if not places:
+                _check_head(row, source, kind)
                 places = [row.index(column) for column in _resolve_columns(columns, row, row, source)]
-            elif len(row) <= max(places):
+                width = len(row)
+                continue
+            if len(row) <= max(places):
                 raise line_error(source, reader.line_num, f"there is no column {max(places)} (from 0)")
-            else:
-                yield reader.line_num, tuple(row[place] for place in places)
+            if len(row) != (width := width or len(row)):
+                hint = 'A text that holds a comma stands in quotes: "one, two"' if kind == "csv" else ""
+                raise line_error(source, reader.line_num, f"{len(row)} columns, where the first line has {width}", hint)
+            yield reader.line_num, tuple(row[place] for place in places)
     except csv.Error as error:
         raise line_error(source, reader.line_num, str(error)) from None
+
+
+def _check_head(names: Sequence[str], source: str, kind: str) -> None:
+    """A ``DataFormatError`` where the columns of a CSV file are separated by another mark than the comma."""
+    if kind == "csv" and len(names) == 1 and (mark := next((mark for mark in ";\t" if mark in names[0]), "")):
+        problem = f"{source} is read as separated by commas, and its only column is {shown(names[0])}."
+        by_tabs = "Give the file a name that ends in .tsv"
+        hint = by_tabs if mark == "\t" else "Separate its columns by commas, and put texts that hold commas in quotes"
+        raise DataFormatError(problem, hint)
 
 
 def _parquet_rows(source: str, columns: Sequence[str]) -> Iterator[tuple[int, tuple[Any, ...]]]:
@@ -169,6 +184,8 @@ def _resolve_columns(columns: Sequence[str], names: Collection[str], texts: Sequ
     for column in columns:
         if column not in names:
             raise DataFormatError(f"{where} has no column {shown(column)}.", hint=f"It has: {', '.join(names)}")
+        if list(names).count(column) > 1:
+            raise DataFormatError(f"{where} has several columns {shown(column)}.", "Give each a name of its own.")
     return columns
 
 

@@ -32,6 +32,8 @@ class CorpusRef:
     """Checksum of the strings that are kept."""
     n: int
     """How many strings that are."""
+    parts: bool = False
+    """Whether strings have parts (``data.lines``), each of which counts where test items are looked for in them."""
     held_out: str = ""
     """Checksum of the strings that come with it to be looked at along the tuning; empty where there are none."""
 
@@ -159,6 +161,7 @@ class Cell:
             "computation": COMPUTATION,
             **({"post": self._post()} if self.model.posts else {}),
             **({"limit": self.limit} if self.limit else {}),
+            **({"overlap": "parts"} if any(corpus.parts for corpus in self.model.corpora) else {}),
         }
 
     def _post(self) -> dict[str, Any]:

@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from mirrorbench.core import checksums
 from mirrorbench.core.errors import MirrorbenchError, UsageError, unknown_name
-from mirrorbench.core.shown import printable
 from mirrorbench.core.specs import PROTOCOLS, EncoderSpec, Value
 from mirrorbench.data.corpora import Corpus, check_corpus, default_corpus, read_corpus
+from mirrorbench.data.lines import have_parts, pairs_of
 from mirrorbench.models import backbones, families, modules, prompts
 from mirrorbench.models.pooling import DEFAULT_MAX_LENGTH, Pooling
 from mirrorbench.models.transformations import STORED, Transformation, split_post
 from mirrorbench.runs.cells import Cell, CorpusRef, Failure, ModelRef, PostRef
 from mirrorbench.runs.kinds import planned_kind
-from mirrorbench.runs.rows import check_runs, expand_ladder, resolve_recipe, with_rivals
+from mirrorbench.runs.rows import check_lines, check_runs, expand_ladder, resolve_recipe, with_pairs, with_rivals
 from mirrorbench.tasks.base import Task
 from mirrorbench.training.methods import Method
 
@@ -141,7 +141,7 @@ class Planner:
         has_rivals = False
         for spec in request.encoders:
             for level in dict.fromkeys(task.level for task in tasks):
-                ladder = self.ladder(spec, level, request.protocol)
+                ladder = self._of_corpus(self.ladder(spec, level, request.protocol), spec, request.corpus)
                 if request.rivals and len(ladder) > 1 and spec.get("post") is None:
                     ladder = with_rivals(spec, ladder, level, self.plugins, self._dimensions(spec))
                     has_rivals = True
@@ -163,6 +163,16 @@ class Planner:
                         raise  # but what nobody wrote may not suit a small model or corpus
                     failures.append(self._failure(error, request, spec, task))
         return Plan(tuple(cells), tuple(failures), dict(self.corpora), tuple(rows))
+
+    def _of_corpus(self, ladder: tuple[EncoderSpec, ...], spec: EncoderSpec, corpus: str) -> tuple[EncoderSpec, ...]:
+        """A ladder that tunes on pairs where a corpus holds them; what keeps it from being read the rows report."""
+        try:
+            pairs = len(ladder) > 1 and corpus and pairs_of(self.corpora[self._corpus(spec, corpus)].texts, corpus)
+        except Exception as error:
+            if isinstance(error, UsageError):
+                raise
+            return ladder
+        return with_pairs(ladder, self.plugins) if pairs else ladder
 
     def _failure(self, error: BaseException, request: Request, spec: EncoderSpec, task: Task) -> Failure:
         """The failure of a row on a task; where its data are lacking, also whether its model is."""
@@ -313,7 +323,7 @@ class Planner:
         if not transformation.is_fitted:
             transformation.check(size if isinstance(size, int) else transformation.number, 0)
             return PostRef(transformation)
-        ref = model.corpus or self._corpus(spec, named or default_corpus(level, languages, "paper"))
+        ref = model.corpus or self._corpus(spec, named or default_corpus(level, languages, "paper"), fitted=True)
         transformation.check(size if isinstance(size, int) else ref.n, ref.n)
         return PostRef(transformation, ref)
 
@@ -352,6 +362,7 @@ class Planner:
             return [(base, pooling)]
         name = corpus or default_corpus(level, languages, request.protocol)
         ref = self._corpus(spec, name, recipe.clean_corpus)
+        check_lines(spec, name, self.corpora[ref].texts)
         precision = self.precision(request, "tuning")
         repeats = self.workspace.deterministic and self.workspace.planned_device != "cpu"
         tuned = replace(
@@ -364,8 +375,8 @@ class Planner:
         asked = request.precision if of == "tuning" else request.eval_precision
         return self.workspace.numeric_precision[of] if asked == "auto" else asked
 
-    def _corpus(self, spec: EncoderSpec, name: str, clean: bool = True) -> CorpusRef:
-        """The strings of a corpus that a spec is tuned or fitted on."""
+    def _corpus(self, spec: EncoderSpec, name: str, clean: bool = True, fitted: bool = False) -> CorpusRef:
+        """The strings of a corpus that a spec is tuned on, or fitted on without a tuning: then each text alone."""
         size, sample = (spec.get(key, 0) for key in ("corpus_size", "corpus_sample"))
         for key, value in (("corpus_size", size), ("corpus_sample", sample)):
             if type(value) is not int or value < 0:
@@ -373,7 +384,8 @@ class Planner:
         known, data = self.plugins.corpora.by_name(), self.workspace.data
         read = partial(read_corpus, name, data, known, deduplicate=clean, strip=clean, size=size, sample=sample)
         corpus = self._once(("corpus", name, size, sample, clean), read)
-        ref = CorpusRef(printable(name), size, corpus.sha256, len(corpus.texts))
+        corpus = corpus.alone() if fitted else corpus
+        ref = CorpusRef(corpus.name, size, corpus.sha256, len(corpus.texts), have_parts(corpus.texts))
         self.corpora[ref] = corpus
         return ref
 

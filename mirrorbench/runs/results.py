@@ -30,8 +30,8 @@ from mirrorbench.core.identity import COMPUTATION, checksum
 from mirrorbench.core.shown import without_texts
 from mirrorbench.core.specs import EncoderSpec
 from mirrorbench.runs.cells import Cell, computation_of
+from mirrorbench.runs.layout import Layout
 from mirrorbench.tasks import Scores
-from mirrorbench.tasks.metrics import range_of
 
 _logger = logging.getLogger(__name__)
 
@@ -49,7 +49,6 @@ PREDICTIONS = ".npz"
 _BESIDE = (PREDICTIONS, SUBMISSION)
 _OF_ITEMS = ("ids", "scores", "gold", "splits", "predictions", "rank", "nn_rank", "fold", "overlap")
 """Arrays of predictions with one entry an item; the first three are always there."""
-_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
@@ -212,12 +211,13 @@ class ResultStore:
     def restore(self, cell: Cell, result: Result) -> Result:
         """Move the result of this cell back from aside, since tables show what was requested last; it is returned.
 
-        The file in its place is moved aside. A file that does not state its computation states it from now on: the
-        identity has shown it. A folder that cannot be written stays as it is.
+        The file in its place is moved aside. A file that does not state its computation, or names another file of the
+        same strings, states what was requested from now on: the identity has shown it. A folder that cannot be written
+        stays as it is.
         """
-        path, stated = self.path(cell), result
-        if result.computation is None:
-            stated = replace(result, cell=result.cell | {"computation": COMPUTATION})
+        path, stated, own = self.path(cell), result, {"computation": COMPUTATION, "corpus": cell.to_json()["corpus"]}
+        if any(result.cell.get(key) != value for key, value in own.items()):
+            stated = replace(result, cell=result.cell | own)
         if (aside := _aside(path, cell.id)).is_file() or stated is not result:
             with suppress(OSError, StorageError), self._alone(path):
                 if aside.is_file():
@@ -307,25 +307,8 @@ class _Header(msgspec.Struct):
     schema: Any = None
 
 
-class _StoredPrecision(msgspec.Struct):
-    encoding: str
-    tuning: str | None = None
-
-
-class _StoredCell(msgspec.Struct):
-    """The keys of ``Result.cell`` that readers of results need."""
-
-    spec: str
-    task: str
-    protocol: str
-    seed: int
-    precision: _StoredPrecision
-    corpus: dict[str, Any] | None = None
-    computation: int | None = None
-
-
 def read_result(path: Path) -> Result:
-    """Read one result file; one that is invalid or of an unknown schema is a ``DataFormatError``."""
+    """Read one result file; one of an unknown schema, or not of the layout, is a ``DataFormatError``."""
     try:
         if not path.is_file():  # to read a pipe would wait for ever
             raise OSError("no file")
@@ -335,16 +318,11 @@ def read_result(path: Path) -> Result:
                 f"{path} has schema {schema!r}; this version reads schema {RESULT_SCHEMA}",
                 "Move the file away, or use the version of mirrorbench that wrote it.",
             )
+        msgspec.json.decode(data, type=Layout)
         result = msgspec.json.decode(data, type=Result)
-        msgspec.convert(result.cell, _StoredCell)
         result.cell.setdefault("computation", computation_of(result.cell_id, result.cell, result.encoder, result.data))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, OSError, UsageError) as error:
         raise DataFormatError(f"{path} is not a result file: {error}", "Move it away and run again.") from error
-    for name, value in {**result.metrics, result.main_metric: result.main_score}.items():
-        low, high = range_of(name)
-        if value is not None and not low - _ROUNDING <= value <= high + _ROUNDING:
-            problem = f"{path}: {name} lies between {low:g} and {high:g}, and {value:g} does not"
-            raise DataFormatError(problem, "Move it away and run again.")
     return result
 
 

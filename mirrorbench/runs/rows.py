@@ -11,6 +11,7 @@ from mirrorbench.core.errors import TuningError, UsageError, unknown_name
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.specs import EncoderSpec, Value
 from mirrorbench.data.cardfile import builtin_suites
+from mirrorbench.data.lines import pairs_of
 from mirrorbench.models import backbones
 from mirrorbench.models.families import PLAIN, Family, can_checkpoint
 from mirrorbench.models.pooling import parse_layers
@@ -39,6 +40,9 @@ LADDERS: dict[str, Ladder] = {
     ),
 }
 
+
+PAIRS, SINGLE, IN_CONTEXT = "pairs", "mirror", "mirrorwic"
+"""Default methods for pairs, for texts, and for texts at the level of words in context."""
 
 _WHITENED = 256
 """Dimensions that whitening keeps among rivals (Su et al. 2021); of models without more, all that vary."""
@@ -136,6 +140,21 @@ def with_rivals(
     transformed = [read.with_params(**post) for post in posts]
     rows = (*plain, *transformed, *static, *tuned, *(row.with_params(**whitened) for row in tuned), *rivals)
     return tuple(sorted(rows, key=lambda row: place_of_row(row, level, plugins)))
+
+
+def with_pairs(rows: Sequence[EncoderSpec], plugins: Plugins) -> tuple[EncoderSpec, ...]:
+    """The rows that a ladder has where its corpus holds pairs: what is tuned is tuned on them."""
+    return tuple(dict.fromkeys(row.with_method(PAIRS) if plugins.methods[row.method].tunes else row for row in rows))
+
+
+def check_lines(spec: EncoderSpec, corpus: str, lines: Sequence[str]) -> None:
+    """Raise a ``UsageError`` where a method of pairs is to tune on texts, or one of texts on pairs."""
+    pairs = pairs_of(lines, corpus, raw=spec.method != PAIRS)
+    if spec.method == PAIRS and not pairs:
+        problem = f"{spec} tunes on pairs, but the lines are no pairs"
+        raise UsageError(problem, "Write text1||text2, or name two columns.")
+    if spec.method in (SINGLE, IN_CONTEXT) and pairs:
+        raise UsageError(f"{spec} tunes on single texts, but these are pairs", f"Write {spec.with_method(PAIRS)}")
 
 
 def place_of_row(spec: EncoderSpec, level: str, plugins: Plugins) -> tuple[int, ...]:

@@ -13,12 +13,10 @@ import numpy as np
 from mirrorbench.core.errors import DataFormatError, TuningError, UsageError
 from mirrorbench.core.inputs import TextInput
 from mirrorbench.core.shown import printable, shown, without_texts
+from mirrorbench.data.lines import pairs_of
 from mirrorbench.data.rows import STDIN, line_error, read_rows, text_of
 from mirrorbench.data.textfiles import parse_index
 from mirrorbench.training.held_out import HELD_OUT, HELD_OUT_SHARE
-
-PAIR_MARK = "||"
-"""Separates the two texts of a pair in plain text."""
 
 _ESCAPED = (r"\[", r"\]", "\\\\")
 _BRACKET = re.compile(r"(\\[\[\]\\]|[\[\]])")
@@ -91,13 +89,6 @@ def parse_marked(text: str, where: str = "the text") -> TextInput:
     return TextInput(plain, spans)
 
 
-def split_pair(text: str) -> tuple[str, str] | None:
-    """The two texts of ``text1||text2``; ``None`` for other lines."""
-    left, mark, right = text.partition(PAIR_MARK)
-    left, right = left.strip(), right.strip()
-    return (left, right) if mark and left and right and PAIR_MARK not in right else None
-
-
 @dataclass(frozen=True)
 class TuningTexts:
     """Distinct lines, in the order of the file.
@@ -140,7 +131,7 @@ def read_tuning_texts(
 ) -> TuningTexts:  # fmt: skip
     """Read texts or pairs to tune on from a file, ``-`` or a list, and hold ``held_out`` of them out.
 
-    Lines ``text1||text2`` are pairs unless ``raw``. By default 500 lines are held out, or a tenth where that is less.
+    ``pairs_of`` says which lines are pairs. By default 500 lines are held out, or a tenth where that is less.
     """
     name, lines = "texts", cast("Iterable[str | tuple[str, ...]]", source)
     if isinstance(source, str | Path):
@@ -158,16 +149,9 @@ def read_tuning_texts(
         told = f"Not so: {type(odd[0]).__name__ if without_texts() else repr(odd[0])[:90]}" if odd else ""
         hint = told or "Some are strings, and some are pairs."
         raise UsageError("what to tune on must be strings, or pairs of two strings", hint)
-    pairs = [None if raw else split_pair(text) for text in texts]
-    found = [pair for pair in pairs if pair]
-    if len(texts) < 2 * len(found) < 2 * len(texts):
-        raise UsageError(
-            f"{name}: {len(found)} of {len(texts)} lines are pairs (text1||text2), "
-            f"but not {shown(texts[pairs.index(None)])}",
-            "Make all lines pairs, or none. To tune on the lines as they are, name the method: BACKBONE+mirror",
-        )
     if texts:
-        given = [*found] if len(found) == len(texts) else [(text,) for text in texts]
+        pairs = pairs_of(texts, name, raw)
+        given = [*pairs] if pairs else [(text,) for text in texts]
     # A tab separates the texts of a pair, so tabs in texts become spaces.
     stripped = (tuple(" ".join(text.split("\t")).strip() for text in line) for line in given)
     read = [line for line in stripped if all(line)]

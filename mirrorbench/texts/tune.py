@@ -27,6 +27,7 @@ from mirrorbench.models.transformer import Transformer, check_tokenizer
 from mirrorbench.runs.cells import Cell, CorpusRef
 from mirrorbench.runs.kinds import first_layers
 from mirrorbench.runs.plan import Planner, Request
+from mirrorbench.runs.rows import IN_CONTEXT, PAIRS, SINGLE
 from mirrorbench.texts.export import (
     check_exportable,
     check_output,
@@ -45,9 +46,6 @@ if TYPE_CHECKING:
     from mirrorbench.core.plugins import Plugins
     from mirrorbench.runs.cells import ModelRef
     from mirrorbench.runs.workspace import Workspace
-
-PAIRS, SINGLE, IN_CONTEXT = "pairs", "mirror", "mirrorwic"
-"""Default methods for pairs, for texts, and for texts at the level of words in context."""
 
 
 @dataclass(frozen=True)
@@ -294,9 +292,4 @@ def resolve_method(spec: EncoderSpec, level: str, pairs: bool | None, plugins: P
         spec = spec.with_method(PAIRS if pairs else IN_CONTEXT if level == "wic" else SINGLE)
     if not plugins.methods[spec.method].tunes:
         raise UsageError(f"{spec}: +{spec.method} tunes nothing", f"Write {spec.with_method(SINGLE)}")
-    if pairs is False and spec.method == PAIRS:
-        problem = f"{spec} tunes on pairs, but the lines are no pairs"
-        raise UsageError(problem, "Write text1||text2, or name two columns.")
-    if pairs and spec.method in (SINGLE, IN_CONTEXT):
-        raise UsageError(f"{spec} tunes on single texts, but these are pairs", f"Write {spec.with_method(PAIRS)}")
     return spec

@@ -17,6 +17,7 @@ from mirrorbench.core.errors import TuningError
 from mirrorbench.core.hooks import Register, hookimpl
 from mirrorbench.core.inputs import TextInput
 from mirrorbench.core.shown import shown
+from mirrorbench.data.lines import fields_of
 from mirrorbench.training.augmentations import Augmentation, AugmentationContext, in_use
 from mirrorbench.training.recipes import LOSS_PARAMETERS, MULTI_SIMILARITY, Recipe
 
@@ -243,7 +244,7 @@ def _joined(old: str, new: str, edge: int) -> str:
 
 
 # pairs: supervised tuning on pairs of texts that mean the same, with Mirror-BERT's loss and recipe.
-# A corpus line holds both texts, `text1<TAB>text2` or `text1||text2`. They are the two views, so no text is masked;
+# A corpus line holds both texts (`data.lines`). They are the two views, so no text is masked;
 # the dropout stays, as in supervised SimCSE (Gao et al., EMNLP 2021, section 4).
 
 
@@ -255,12 +256,11 @@ def pairs_preset(level: str, architecture: str, protocol: str) -> Recipe:
 
 def text_pairs(texts: Sequence[str], maker: PairMaker) -> Pairs:
     """The two texts of each line; pairs that share a text are of one group. A line without two is a ``TuningError``."""
-    left, right = zip(*map(_split, texts), strict=True)
+    left, right = zip(*map(_pair, texts, fields_of(texts)), strict=True)
     return maker.pairs(left, right, _groups(left, right))
 
 
-def _split(text: str) -> tuple[str, str]:
-    fields = [field.strip() for field in text.split("\t" if "\t" in text else "||")]
+def _pair(text: str, fields: Sequence[str]) -> tuple[str, str]:
     if len(fields) != 2 or not all(fields):
         told = f"the corpus line {shown(text)} is no pair of texts"
         raise TuningError(told, "pairs tunes on lines like text1||text2.")
@@ -305,8 +305,7 @@ def name_pairs(texts: Sequence[str], maker: PairMaker) -> Pairs:
     """Pairs of names that share an id, which is their group; a wrong line or no pairs are a ``TuningError``."""
     found: list[tuple[str, str, str]] = []
     names: dict[str, dict[str, None]] = {}
-    for text in texts:
-        fields = [field.strip() for field in text.split("||" if "||" in text else "\t")]
+    for text, fields in zip(texts, fields_of(texts), strict=True):
         if len(fields) not in (2, 3) or not all(fields):
             raise TuningError(
                 f"the corpus line {shown(text)} is no name with an id",

@@ -36,6 +36,9 @@ _SATURATED = (
     "Retrieval was too good before the tuning to show a gain; labelled pairs could: lines text1||text2, or a task that "
     "mirrorbench run scores"
 )
+_TOO_FEW = "{n} held-out lines are too few to show a gain; hold out more (--held-out N), or tune on more text"
+MANY = 60
+"""Held-out lines from which retrieval that can show no gain counts as too good: five missed are under 10 %."""
 
 
 def criterion(measures: dict[str, float]) -> float:
@@ -96,8 +99,8 @@ class Trajectory:
         """In words, whether the tuning helped.
 
         The effective rank tells a collapse, McNemar's exact test of retrieval a gain or loss, and where retrieval is
-        not separable, alignment plus uniformity what is likely. Where nearly all was retrieved before, the verdict says
-        that this check cannot show a gain, and what could.
+        not separable, alignment plus uniformity what is likely. Where retrieval could not show a gain, since nearly all
+        pairs were retrieved before or there are too few of them, the verdict says which, and what could.
         """
         from scipy.stats import binomtest
 
@@ -113,23 +116,26 @@ class Trajectory:
         elif p < CHANGED:
             told = f"a {'gain' if kept.gained > kept.lost else 'loss'}: {retrieval}"
         elif abs(sums[1] - sums[0]) < MOVED:
-            told = f"{'no loss seen' if self.saturated else 'no change worth having'}: {retrieval}"
+            nothing = "change worth having" if not self.blind else "loss seen" if self.n >= MANY else "change seen"
+            told = f"no {nothing}: {retrieval}"
         else:
             kind = "gain" if sums[1] < sums[0] else "loss"
             told = f"perhaps a {kind}: alignment + uniformity from {sums[0]:.2f} to {sums[1]:.2f}; {retrieval}"
-        if self.saturated and p >= CHANGED:
-            told += f". {_SATURATED}"
+        if self.blind and p >= CHANGED:
+            told += f". {self.blind}"
         if self.kept == len(self.states) - 1:
             return told
         return f"the state at {kept.share:.0%} of the tuning was kept; {told}"
 
     @property
-    def saturated(self) -> bool:
-        """Whether retrieval was so good before the tuning that McNemar's test could not show a gain."""
+    def blind(self) -> str:
+        """The reason why McNemar's test could not show a gain, and what could; empty where it could."""
         from scipy.stats import binomtest
 
         missed = round(self.n * (1 - self.before["accuracy@1"]))
-        return not missed or float(binomtest(missed, missed).pvalue) >= CHANGED
+        if missed and float(binomtest(missed, missed).pvalue) < CHANGED:
+            return ""
+        return _SATURATED if self.n >= MANY else _TOO_FEW.format(n=self.n)
 
     @property
     def columns(self) -> dict[str, State]:

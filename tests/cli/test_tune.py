@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -201,6 +202,38 @@ def test_a_table_is_read_alike_by_tune_and_run(
     written = json.loads((corpus / "enc" / "mirrorbench.json").read_text())
     assert result["cell"]["corpus"]["sha256"] == written["corpus"]["sha256"]
     mirrorbench("run", "-e", spec, "-t", "cats", "--column", "body").assert_fails(2, "Add --corpus FILE")
+
+
+def test_pairs_are_tuned_on_alike_by_tune_and_run(
+    mirrorbench: Callable, corpus: Path, random_model: Callable[[str], Path]
+) -> None:
+    pairs, model = list(zip(LINES[::2], LINES[1::2], strict=True)), str(random_model("bert"))
+    (corpus / "p.csv").write_text("a,b\n" + "".join(f"{a},{b}\n" for a, b in pairs))
+    (corpus / "p.txt").write_text("".join(f"{a}||{b}\n" for a, b in pairs))
+    (corpus / "some.txt").write_text("".join(f"{a}||{b}\n" for a, b in pairs) + "alone\n")
+    columns = ("p.csv", "-c", "a,b")
+
+    def both(spec: str, file: str, *more: str) -> list[Any]:
+        tune = ("tune", file, *more, "-e", spec, "-o", "enc", "--held-out", "0", "--device", "cpu", "--force")
+        run = ("run", "--plugin", str(PLUGIN), "-e", spec, "-t", "cats", "--corpus", file, *more, "--device", "cpu")
+        return [mirrorbench(*tune), mirrorbench(*run)]
+
+    for said in both(f"{model}+mirror", *columns):
+        said.assert_fails(2, f"{model}+mirror tunes on single texts, but these are pairs", f"Write {model}+pairs")
+    for spec in (model, f"{model}+pairs"):
+        for said in both(spec, "some.txt"):
+            said.assert_fails(2, "20 of 21 lines are pairs", "not 'alone'")
+    for said in both(f"{model}+pairs", "mine.txt"):
+        said.assert_fails(2, "tunes on pairs, but the lines are no pairs")
+    assert not (corpus / "results").exists()
+    for given, methods in ((columns, {"base", "pairs"}), (("p.txt",), {"base", "pairs"})):
+        for said in both(model, *given):
+            said.assert_works()
+        stored = [json.loads(path.read_text())["cell"] for path in (corpus / "results").rglob("seed-0.json")]
+        assert {cell["method"] for cell in stored} == methods
+        assert json.loads((corpus / "enc" / "mirrorbench.json").read_text())["spec"] == f"{model}+pairs"
+    for said in both(f"{model}+mirror", "p.txt"):  # a named method tunes on the lines as they are
+        said.assert_works()
 
 
 def test_the_tokenizer_is_checked_before_the_texts(

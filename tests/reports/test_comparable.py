@@ -76,7 +76,7 @@ def test_seeds_of_different_corpora_are_no_score(plugins: Plugins) -> None:
 
 
 def test_the_last_of_two_results_of_one_name_stays() -> None:
-    old, new = (stored("bert", "stsb", value, cell_id=str(value), created=f"202{value}") for value in (1, 2))
+    old, new = (stored("bert", "stsb", value, cell_id=str(value), created=f"202{value}-01-01") for value in (1, 2))
     other = stored("bert", "stsb", 0.5, seed=1)
     assert without_repeats([old, new, other, old]) == [new, other]
     assert without_repeats([new, old]) == [new]

@@ -110,7 +110,7 @@ def test_another_metric(folder: Path, plugins: Plugins) -> None:
 
 
 def test_mixed_results_are_refused_unless_that_is_wanted(folder: Path, plugins: Plugins, tmp_path: Path) -> None:
-    other = replace(stored("bert+mirror", "stsb", 0.9), data={"version": 2}, cell_id="b", created="2030")
+    other = replace(stored("bert+mirror", "stsb", 0.9), data={"version": 2}, cell_id="b", created="2030-01-01")
     more = write(tmp_path / "b", other)
     with pytest.raises(UsageError, match="stsb: 2 different versions of its data"):
         select([folder, more], plugins)

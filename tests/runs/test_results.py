@@ -50,7 +50,7 @@ def result(of: Cell, score: float | None = 0.5) -> Result:
     beside = {".npz": hashlib.sha256(packed.getvalue()).hexdigest()}
     metrics = {"spearman": score}
     return Result(
-        of.to_json(), of.id, metrics, "spearman", score, 2, 1.0, {}, {}, {}, {}, "now", beside=beside
+        of.to_json(), of.id, metrics, "spearman", score, 2, 1.0, {}, {}, {}, {}, "2026-01-01", beside=beside
     )  # fmt: skip
 
 

@@ -35,7 +35,7 @@ from mirrorbench.runs.cells import CorpusRef, ModelRef, Reporter
 from mirrorbench.runs.encoding import WRITE_EVERY
 from mirrorbench.runs.loading import tune_model
 from mirrorbench.runs.plan import Request
-from mirrorbench.runs.results import ResultStore
+from mirrorbench.runs.results import ResultStore, read_results
 from mirrorbench.runs.workspace import Workspace
 from mirrorbench.tasks import PairSimilarity
 from mirrorbench.training.methods import mirror_preset
@@ -212,6 +212,36 @@ def test_which_test_items_were_tuned_on_is_stored(bench: Bench, bert: str) -> No
                 assert arrays["shared"].tolist() == [[0], [0], [-1]]
     assert {r.cell_id for r in outcome.results if r.overlap is None} == before
     assert {r.cell_id for r in outcome.results} == {cell.id for cell in bench.plan(*specs).cells}
+
+
+def test_a_result_names_the_corpus_that_was_asked_for_last(bench: Bench, bert: str) -> None:
+    (first,) = bench.run(f"{bert}+mirror", tasks=["cats"]).results
+    assert first.cell["corpus"]["name"] == str(bench.corpus)
+    bench.corpus = bench.corpus.rename(bench.folder / "renamed.txt")
+    outcome = bench.run(f"{bert}+mirror", tasks=["cats"])
+    assert outcome.computed == 0
+    for result in (*outcome.results, *read_results(bench.results.root)):
+        assert result.cell["corpus"] == first.cell["corpus"] | {"name": str(bench.corpus)}
+
+
+def test_each_side_of_a_line_is_looked_for(bench: Bench, bert: str) -> None:
+    """The same texts as lines alone, as pairs, and as two names with an id."""
+    filler = [f"line number {n}" for n in range(30)]
+    alone = ["The  CAT", "a cat", *filler]
+    pairs = list(zip(alone[::2], alone[1::2], strict=True))
+    shares, ids = {}, {}
+    for method, lines in (
+        ("mirror", alone),
+        ("pairs", ["||".join(pair) for pair in pairs]),
+        ("sap", [f"C{n}||{'||'.join(pair)}" for n, pair in enumerate(pairs)]),
+    ):
+        bench.corpus.write_text("\n".join(lines))
+        results = bench.run(f"{bert}+{method}").results
+        shares[method] = [result.overlap for result in results]
+        ids[method] = [cell.identity().get("overlap") for cell in bench.plan(f"{bert}+{method}").cells]
+    assert shares["pairs"] == shares["sap"] == shares["mirror"]
+    assert [overlap["any_text"] for overlap in shares["mirror"] if overlap] == [0.75, pytest.approx(1 / 3)]
+    assert ids == {"mirror": [None] * 2, "pairs": ["parts"] * 2, "sap": ["parts"] * 2}  # no result of before is taken
 
 
 def test_a_joint_corpus_is_looked_through_in_every_language(

@@ -174,6 +174,18 @@ def test_lines_of_two_texts_are_two_texts(bench: Bench, bert: str) -> None:
     assert sorted(item.text for item in found) == sorted(f"{side} {n}" for n in range(20) for side in ("left", "right"))
 
 
+def test_what_is_not_tuned_is_fitted_on_each_text_of_a_pair(bench: Bench, bert: str) -> None:
+    bench.corpus.write_text("".join(f"left {n}||right {n}\n" for n in range(20)))
+    spec, found = f"{bert}+base:post=zscore", []
+    for lines in (
+        [f"left {n}||right {n}" for n in range(20)],
+        [f"{s} {n}" for n in range(20) for s in ("left", "right")],
+    ):
+        bench.corpus.write_text("\n".join(lines))
+        found.append(bench.plan(spec).cells)
+    assert found[0] == found[1]
+
+
 def test_each_language_is_fitted_on_its_own_corpus(
     bench: Bench, random_model: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:

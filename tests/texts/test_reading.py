@@ -17,7 +17,6 @@ from mirrorbench.texts.reading import (
     read_pairs,
     read_texts,
     read_tuning_texts,
-    split_pair,
 )
 
 
@@ -70,14 +69,6 @@ def test_texts_keep_their_places_and_pairs_their_columns(tmp_path: Path) -> None
     assert list(read_texts(str(tmp_path / "a.txt"))) == ["one", "", " two"]
     (tmp_path / "a.tsv").write_text("l\tr\na\tb\n")
     assert list(read_pairs(str(tmp_path / "a.tsv"), ("r", "l"))) == [("b", "a")]
-
-
-@pytest.mark.parametrize(
-    ("text", "pair"),
-    [("a||b", ("a", "b")), (" a || b ", ("a", "b")), ("a|b", None), ("a||", None), ("||b", None), ("a||b||c", None)],
-)
-def test_split_pair(text: str, pair: tuple[str, str] | None) -> None:
-    assert split_pair(text) == pair
 
 
 def test_duplicates_go_and_held_out_lines_are_not_tuned_on(tmp_path: Path) -> None:

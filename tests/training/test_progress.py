@@ -150,7 +150,17 @@ def test_the_verdict_where_nearly_all_was_retrieved_before(missed: int, sums: fl
     states = (State(0, measures, 0, 0, ()), State(1, measures | {"uniformity": sums - 0.5}, 0, 0, ()))
     found = Trajectory(100, states, 1)
     assert found.verdict.startswith(told)
-    assert ("labelled pairs could" in found.verdict) == found.saturated == (missed < 6)
+    assert ("labelled pairs could" in found.verdict) == bool(found.blind) == (missed < 6)
+
+
+@pytest.mark.parametrize(("n", "hit"), [(5, 0), (5, 5), (12, 9), (50, 45), (59, 59)])
+def test_the_verdict_of_too_few_lines(n: int, hit: int) -> None:
+    """Retrieval of none is not too good, and labelled pairs are no remedy."""
+    measures = {"alignment": 0.5, "uniformity": -2.5, "accuracy@1": hit / n, "effective_rank": 91.0}
+    found = Trajectory(n, (State(0, measures, 0, 0, ()), State(1, measures, 0, 0, ())), 1)
+    retrieval = f"held-out retrieval from {hit / n:.3f} to {hit / n:.3f} (p = 1)"
+    remedy = f"{n} held-out lines are too few to show a gain; hold out more (--held-out N), or tune on more text"
+    assert found.verdict == f"no change seen: {retrieval}. {remedy}"
 
 
 def test_a_loss_is_seen_where_all_was_retrieved_before() -> None:
