@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mirrorbench.core.errors import DataFormatError, TuningError, UsageError, unknown_name
-from mirrorbench.core.shown import shown
+from mirrorbench.core.shown import printable, shown
 from mirrorbench.core.specs import split_names
 from mirrorbench.data.cards import CORPUS_KIND, Card, hub_card, is_hub_id, text_option, whole_number
 from mirrorbench.data.lines import texts_of
@@ -133,7 +133,9 @@ def _corpus(
         kind = "distinct strings" if deduplicate else "strings"
         raise UsageError(f"The corpus {name} has {len(texts)} {kind}, fewer than the {size} that were asked for.")
     texts = _draw(name, texts, size or SIZE, sample) if sample else texts[: size or None]
-    return Corpus(name, texts, corpus_checksum(texts), source, n_lines, n_duplicates + len(lines) - len(distinct))
+    return Corpus(
+        printable(name), texts, corpus_checksum(texts), source, n_lines, n_duplicates + len(lines) - len(distinct)
+    )
 
 
 def _draw(name: str, texts: tuple[str, ...], size: int, sample: int) -> tuple[str, ...]:

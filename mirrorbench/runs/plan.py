@@ -11,7 +11,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from mirrorbench.core import checksums, shown
+from mirrorbench.core import checksums
 from mirrorbench.core.errors import MirrorbenchError, UsageError, unknown_name
 from mirrorbench.core.specs import PROTOCOLS, EncoderSpec, Value
 from mirrorbench.data.corpora import Corpus, check_corpus, default_corpus, read_corpus
@@ -385,7 +385,7 @@ class Planner:
         read = partial(read_corpus, name, data, known, deduplicate=clean, strip=clean, size=size, sample=sample)
         corpus = self._once(("corpus", name, size, sample, clean), read)
         corpus = corpus.alone() if fitted else corpus
-        ref = CorpusRef(shown.printable(name), size, corpus.sha256, len(corpus.texts), have_parts(corpus.texts))
+        ref = CorpusRef(corpus.name, size, corpus.sha256, len(corpus.texts), have_parts(corpus.texts))
         self.corpora[ref] = corpus
         return ref
 
