@@ -41,8 +41,8 @@ for line in {LIGHT!r}:
 def test_light_commands_import_nothing_heavy(folder: Path) -> None:
     stored = {"schema": 1, "cell": {"spec": "tiny+base", "task": "stsb", "seed": 0, "protocol": "paper",
               "precision": {"encoding": "fp32"}}, "cell_id": "x", "metrics": {"spearman": 0.5},
-              "main_metric": "spearman", "main_score": 0.5, "n_items": 1, "coverage": 1.0, "seconds": {}, "data": {}, "encoder": {},
-              "environment": {}, "created": "2026-01-01"}  # fmt: skip
+              "main_metric": "spearman", "main_score": 0.5, "n_items": 1, "coverage": 1.0, "seconds": {}, "data": {},
+              "encoder": {}, "environment": {}, "created": "2026-01-01"}  # fmt: skip
     (folder / "results").mkdir()
     (folder / "results" / "seed-0.json").write_text(json.dumps(stored))
     done = subprocess.run([sys.executable, "-c", MODULES], cwd=folder, capture_output=True, text=True, timeout=60)
