@@ -13,6 +13,7 @@ from difflib import get_close_matches
 from functools import cache
 from importlib.resources import files
 from importlib.util import find_spec
+from os.path import isfile
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -167,7 +168,7 @@ def own_pooling(spec: EncoderSpec) -> dict[str, Value]:
 def written_readout(folder: Path) -> dict[str, Value]:
     """Readout that ``mirrorbench tune`` wrote into a directory; empty for any other directory."""
     path = folder / DESCRIPTION
-    if not path.is_file():
+    if not isfile(path):  # Path.is_file raises where a name is too long
         return {}
     import msgspec
 

@@ -87,7 +87,7 @@ def test_pairs(mirrorbench: Callable, corpus: Path, random_model: Callable[[str]
         ("mine.txt -e tiny:stop=auto -o enc --held-out 0", "of 40 distinct ones that is too little"),
         ("none.txt -e tiny -o enc", "no file"),
         ("mine.txt -e tiny -o mine.txt", "is a file"),
-        ("mine.txt -e tiny -o .", "left alone"),
+        ("mine.txt -e tiny -o .", "is the working directory"),
         ("mine.txt -e tiny -o enc --held-out 39", "too few"),
         ("mine.txt -e tiny -o enc --offline --push-to-hub me/x", "forbids every connection"),
         ("mine.txt -e tiny -o enc --push-to-hub a/b/c", "USER/NAME"),
