@@ -17,7 +17,8 @@ from safetensors.numpy import load_file
 
 pytestmark = pytest.mark.slow
 
-OLD = b"the encoder of before"
+OLD = "spiece.model"
+"""A file that some encoders have and the tuned one has not."""
 
 
 def weights(folder: Path) -> dict[str, Any]:
@@ -55,7 +56,7 @@ def test_a_killed_tuning_ends_as_if_nothing_had_happened(
         folder = tmp_path / str(tunings)
         (folder / "enc").mkdir(parents=True)
         shutil.copy(tmp_path / "mirrorbench.json", folder / "enc")  # what tells an encoder of mirrorbench
-        (folder / "enc" / "old").write_bytes(OLD)
+        (folder / "enc" / OLD).write_bytes(b"the encoder of before")
         tunings += 1
         process = start(folder, model)
         while process.is_alive():
@@ -65,12 +66,12 @@ def test_a_killed_tuning_ends_as_if_nothing_had_happened(
                 process.join()
                 kills += 1
                 homes = (folder / "enc", folder / ".enc.mirrorbench" / "old")
-                assert any((home / "old").is_file() or (home / "model.safetensors").is_file() for home in homes)
+                assert any((home / OLD).is_file() or (home / "model.safetensors").is_file() for home in homes)
                 process = start(folder, model)
         assert process.exitcode == 0
         assert weights(folder / "enc") == expected
         assert {path.name for path in folder.iterdir()} == {"enc", "cache"}
-        assert not (folder / "enc" / "old").exists()
+        assert not (folder / "enc" / OLD).exists()
         left = [path for path in (folder / "cache").rglob("*") if path.name.startswith(".part-")]
         left += (folder / "cache" / "checkpoints").glob("*/*")
         assert left == []
