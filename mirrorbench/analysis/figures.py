@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mirrorbench.analysis.scores import Series, bounds
-from mirrorbench.core.errors import UsageError, unknown_name
+from mirrorbench.core.errors import UsageError, not_installed, unknown_name
 from mirrorbench.core.files import writing
 
 if TYPE_CHECKING:
@@ -54,10 +54,7 @@ def check_formats(names: Sequence[str]) -> tuple[str, ...]:
         if name not in FIGURE_FORMATS:
             raise unknown_name("figure format", name, list(FIGURE_FORMATS))
     if names and not have_matplotlib():
-        raise UsageError(
-            "figures need matplotlib, which is not installed",
-            "Install it: pip install 'mirrorbench[figures]'\nor leave figures out: --format none",
-        )
+        raise not_installed(UsageError, "figures need", "matplotlib", "figures", "\nor leave them out: --format none")
     return tuple(dict.fromkeys(names))
 
 

@@ -238,8 +238,8 @@ class Display(Reporter):
         # Text, not markup: a path or an error may hold square brackets.
         (self.progress.console if self.progress else stderr).print(Text(text), soft_wrap=True)
 
-    def finish(self, outcome: Outcome | Leaderboard, root: Path) -> None:
-        """Say at the end what was done, what failed and why, and where it lies."""
+    def finish(self, outcome: Outcome | Leaderboard, root: Path, tables: Sequence[str] = ()) -> None:
+        """Say at the end what was done, what failed and why, and where it lies; ``tables``: names of files there."""
         if outcome.failures:
             self._explain(outcome, root)
         if not outcome.results:
@@ -251,10 +251,9 @@ class Display(Reporter):
 
         again = f", {self.cached} of them from earlier runs" if self.cached else ""
         again += kept_models(outcome.results)
-        written = (root / "leaderboard.md").is_file()  # mirrorbench paper writes none
-        tables = "; the table of all that is there: leaderboard.md, leaderboard.tex" if written else ""
+        written = f"; the table of all that is there: {', '.join(tables)}" if tables else ""
         count = f"{len(outcome.results)} result{'s' if len(outcome.results) > 1 else ''}"
-        stderr.print(Text(f"{count} in {root}{again}{tables}"), soft_wrap=True)
+        stderr.print(Text(f"{count} in {root}{again}{written}"), soft_wrap=True)
 
     def _explain(self, outcome: Outcome | Leaderboard, root: Path) -> None:
         """Why cells failed: those that lack data or a model together, the others by reason."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import suppress
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -36,6 +38,17 @@ if TYPE_CHECKING:
 EMBEDDED_SEEDS = 3
 """Runs of each tuned encoder on the data inside the package, where no encoder and no task is named."""
 
+MARK = "Made by mirrorbench run, which replaces it."
+"""The end of a table that may be replaced; a user's own file of that name has none."""
+
+
+def _folder(name: str | Path) -> Path:
+    """The folder of a name; Python takes an empty one for the working directory."""
+    if not name:
+        raise UsageError("--output is empty", "Name a folder for the results.")
+    return Path(name)
+
+
 # fmt: off
 _GridName = Annotated[str | None, typer.Argument(
     metavar="GRID.yaml", help="A grid file, or the name of one that comes with the package (mirror-bert-table12); "
@@ -61,7 +74,7 @@ _Rivals = Annotated[bool, typer.Option(
 _Limit = Annotated[int | None, typer.Option(
     metavar="N", min=1, help="A smoke run: only the first items of each task. The results are no scores of the tasks, "
     "and lie in a folder of their own.", show_default="all")]
-_Output = Annotated[Path, typer.Option("--output", "-o", help="Where results go.")]
+_Output = Annotated[Path, typer.Option("--output", "-o", metavar="DIR", parser=_folder, help="Where results go.")]
 _Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no notes: the table, and what failed.")]
 _Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Every reason of what failed, in full.")]
 _Executor = Annotated[str, typer.Option(
@@ -122,17 +135,26 @@ def run(
             _print_plan(planned.plan, session.workspace, offline, memory)
             return
         board = session.execute(planned)
-    folder = limited(output, limit or 0)
+    folder, tables = limited(output, limit or 0), list[str]()
     if board.results:
         display.print_table(board.table)
         stored = _all_stored(session, board, folder)
         try:
-            for suffix, format_ in ((".md", "markdown"), (".tex", "latex")):
-                display.print_or_write(stored.render(format_), folder / f"leaderboard{suffix}")
-        except StorageError as error:  # what was asked for is done: the cells are stored, and their table is printed
-            display.say(f"leaderboard.md and leaderboard.tex are not renewed: {error.message}", err=True)
-    reporter.finish(board, folder)
+            for suffix, format_, comment in ((".md", "markdown", f"<!-- {MARK} -->"), (".tex", "latex", f"% {MARK}")):
+                file = _free(folder, suffix, comment)
+                display.print_or_write(f"{stored.render(format_)}\n{comment}\n", file)
+                tables.append(file.name)
+        except (OSError, StorageError) as error:  # what was asked for is done: the cells are stored
+            display.say(f"leaderboard.md and leaderboard.tex are not renewed: {error}", err=True)
+    reporter.finish(board, folder, tables)
     raise typer.Exit(1 if board.failures else 0)
+
+
+def _free(folder: Path, suffix: str, comment: str) -> Path:
+    """The first of ``leaderboard.md``, ``leaderboard-1.md`` ... that is no file of the user's."""
+    files = (folder / f"leaderboard{f'-{number}' if number else ''}{suffix}" for number in count())
+    ours = comment.encode()
+    return next(f for f in files if not os.path.lexists(f) or (f.is_file() and f.read_bytes().rstrip().endswith(ours)))
 
 
 def _all_stored(session: Session, board: Leaderboard, folder: Path) -> Leaderboard:

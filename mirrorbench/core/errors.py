@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from difflib import get_close_matches
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 _CREDENTIALS = re.compile(r"(\b[a-z][a-z0-9+.-]*://)[^/?#\s]*@", re.IGNORECASE)
 MOST_NAMED = 30  # names that an error lists in full, where a command lists them too
@@ -45,6 +45,9 @@ class MirrorbenchError(Exception):
 
     def __str__(self) -> str:
         return f"{self.message}\n{self.hint}" if self.hint else self.message
+
+
+_Error = TypeVar("_Error", bound=MirrorbenchError)
 
 
 class UsageError(MirrorbenchError):
@@ -104,6 +107,12 @@ class ReadBackError(MirrorbenchError):
 
 class DeviceError(MirrorbenchError):
     """A GPU failed so that every later call of this process on it fails too; a new process goes on."""
+
+
+def not_installed(error: type[_Error], needs: str, package: str, extra: str, instead: str = "") -> _Error:
+    """The error, of a type, for a package that something ``needs`` and an extra installs; ``instead``: a way around."""
+    hint = f"Install it: pip install 'mirrorbench[{extra}]'{instead}"
+    return error(f"{needs} the package {package}, which is not installed", hint)
 
 
 def unknown_name(kind: str, name: str, known: list[str], listing: str = "") -> UnknownNameError:

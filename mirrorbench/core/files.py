@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 TEMPORARY = ".part-"
 """What the name of a file begins with until it is complete."""
+PUT_ASIDE = "old"
+"""In a folder beside an output: what the output was until it is replaced."""
 _LEASE, _MARK = "lease", "UNFINISHED"  # in a folder beside an output: who works in it, and that it is ours
 
 UNWRITTEN = 4
@@ -72,25 +74,32 @@ def unwritable(problem: str, error: Exception, another: str = "name another fold
 def writing(target: Path, store: Path | None = None, flush: bool = True) -> Iterator[IO[bytes]]:
     """Write a file atomically: a temporary file beside it is renamed once complete, or removed on an error.
 
+    A symbolic link stays, and the file that it points at is written; a pipe or a device is written to as it is.
     The message of a ``StorageError`` names ``store``, if given, in place of ``target``. Without ``flush`` a power cut
     can leave the name with no content: for files that readers check, and that can be made again.
     """
-    temporary = target.with_name(f"{TEMPORARY}{token_hex(8)}")
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with temporary.open("xb") as sink:
-            yield sink
+        if target.exists() and not target.is_file():
+            with target.open("wb") as sink:
+                yield sink
+            return
+        place = Path(os.path.realpath(target))
+        temporary = place.with_name(f"{TEMPORARY}{token_hex(8)}")
+        try:
+            place.parent.mkdir(parents=True, exist_ok=True)
+            with temporary.open("xb") as sink:
+                yield sink
+                if flush:
+                    sink.flush()
+                    os.fsync(sink.fileno())
+            os.replace(temporary, place)
             if flush:
-                sink.flush()
-                os.fsync(sink.fileno())
-        os.replace(temporary, target)
-        if flush:
-            sync_folder(target.parent)
+                sync_folder(place.parent)
+        finally:
+            with suppress(OSError):
+                temporary.unlink()
     except OSError as error:
         raise unwritable(f"Cannot write {f'to {store}' if store else target}", error) from error
-    finally:
-        with suppress(OSError):
-            temporary.unlink()
 
 
 @contextmanager
@@ -115,8 +124,7 @@ def beside(output: Path) -> Iterator[Path]:
     It is removed at the end if nothing is in it. What is left, also by a process that was killed, is there for the next
     one that writes ``output``. A file in it tells it from a folder of that name that is the user's.
     """
-    output = Path(os.path.abspath(output))
-    folder = output.parent / f".{output.name}.mirrorbench"
+    folder = place_beside(output)
     try:
         with _claimed(folder, output):
             try:
@@ -127,6 +135,11 @@ def beside(output: Path) -> Iterator[Path]:
     finally:
         with suppress(OSError):  # there is something in it, or it is in use again
             folder.rmdir()
+
+
+def place_beside(output: Path) -> Path:
+    """The path of the folder of ``beside``, in the folder that the system takes ``output`` to be in."""
+    return output.parent / f".{os.path.basename(os.path.abspath(output))}.mirrorbench"
 
 
 def _claimed(folder: Path, output: Path) -> AbstractContextManager[object]:

@@ -7,7 +7,7 @@ import string
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
-from mirrorbench.core.errors import DataUnavailableError
+from mirrorbench.core.errors import DataUnavailableError, not_installed
 from mirrorbench.core.hooks import Register, hookimpl
 from mirrorbench.data.corpora import SIZE, GeneratedCorpus
 
@@ -70,10 +70,7 @@ def top_words(language: str, n: int) -> Sequence[str]:
     try:
         from wordfreq import top_n_list
     except ImportError as error:
-        raise DataUnavailableError(
-            "lists of frequent words need the package wordfreq, which is not installed",
-            "Install it: pip install 'mirrorbench[words]'",
-        ) from error
+        raise not_installed(DataUnavailableError, "lists of frequent words need", "wordfreq", "words") from error
     # wordfreq lists Croatian together with Serbian and Bosnian
     words: list[str] = top_n_list("sh" if language == "hr" else language, n, wordlist="best")
     return words

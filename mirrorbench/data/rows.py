@@ -19,7 +19,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import IO, Any, cast
 
-from mirrorbench.core.errors import DataFormatError, DataUnavailableError, UsageError
+from mirrorbench.core.errors import DataFormatError, DataUnavailableError, UsageError, not_installed
 from mirrorbench.core.shown import shown
 from mirrorbench.data.textfiles import parse_index
 
@@ -195,8 +195,5 @@ def pyarrow() -> tuple[Any, Any]:
         import pyarrow as arrow
         import pyarrow.parquet as parquet
     except ImportError as error:
-        raise UsageError(
-            "Parquet files need the package pyarrow, which is not installed",
-            "Install it: pip install 'mirrorbench[parquet]'",
-        ) from error
+        raise not_installed(UsageError, "Parquet files need", "pyarrow", "parquet") from error
     return parquet, arrow

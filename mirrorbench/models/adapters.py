@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from mirrorbench.core.errors import ModelUnavailableError, UsageError
+from mirrorbench.core.errors import ModelUnavailableError, UsageError, not_installed
 from mirrorbench.models.backbones import ADAPTER
 from mirrorbench.models.directories import json_object
 from mirrorbench.models.families import LANGUAGE
@@ -29,7 +29,7 @@ _MAMBA = ("out_proj",)
 def check_installed() -> None:
     """A ``UsageError`` where ``peft`` is not installed."""
     if find_spec("peft") is None:
-        raise UsageError("lora needs the package peft, which is not installed", "pip install 'mirrorbench[lora]'")
+        raise not_installed(UsageError, "lora needs", "peft", "lora")
 
 
 def add_adapter(model: Any, base: Path, rank: int, seed: int) -> None:

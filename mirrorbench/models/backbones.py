@@ -19,7 +19,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from mirrorbench.core import checksums
-from mirrorbench.core.errors import Lack, ModelUnavailableError, UnknownNameError
+from mirrorbench.core.errors import Lack, ModelUnavailableError, UnknownNameError, not_installed
+from mirrorbench.core.files import PUT_ASIDE, place_beside
 from mirrorbench.core.specs import EncoderSpec, Value, parse_params
 from mirrorbench.models.directories import check_format, check_readable, json_object, modules
 
@@ -31,10 +32,11 @@ ADAPTER = "adapter_config.json"
 
 
 @dataclass(frozen=True, slots=True)
-class _Described:
+class Description:
     """The part of such a file that is read here."""
 
     readout: dict[str, Value] = field(default_factory=dict)
+    identity: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,10 +127,7 @@ def check_name(spec: EncoderSpec, systems: Iterable[str] = ()) -> None:
     if name in BACKBONES and not spec.revision:
         requirement, module, _ = BACKBONES[name].package
         if module and find_spec(module) is None:
-            raise ModelUnavailableError(
-                f"{name}: the model is inside the package {requirement.partition('==')[0]}, which is not installed",
-                "Install it: pip install 'mirrorbench[demo]'",
-            )
+            raise not_installed(ModelUnavailableError, f"{name} needs", requirement.partition("==")[0], "demo")
     if spec.is_path or "/" in name or name in known or os.path.isdir(name):
         return
     if near := get_close_matches(name.lower(), known, n=3, cutoff=_NEAR):
@@ -165,15 +164,15 @@ def own_pooling(spec: EncoderSpec) -> dict[str, Value]:
     return dict(known.readout) if known else {}
 
 
-def written_readout(folder: Path) -> dict[str, Value]:
-    """Readout that ``mirrorbench tune`` wrote into a directory; empty for any other directory."""
+def description_of(folder: Path) -> Description:
+    """Readout and identity that ``mirrorbench tune`` wrote into a directory; empty for any other directory."""
     path = folder / DESCRIPTION
     if not isfile(path):  # Path.is_file raises where a name is too long
-        return {}
+        return Description()
     import msgspec
 
     try:
-        return msgspec.json.decode(path.read_bytes(), type=_Described).readout
+        return msgspec.json.decode(path.read_bytes(), type=Description)
     except (msgspec.DecodeError, ValueError, RecursionError, OSError) as error:
         raise ModelUnavailableError(f"{path} cannot be read: {error}", "Tune the encoder again.") from error
 
@@ -215,13 +214,25 @@ def locate(spec: EncoderSpec, language: str, offline: bool) -> Path:
     check_name(spec)
     known = BACKBONES.get(spec.backbone)
     if spec.is_path or (not known and os.path.isdir(spec.backbone)):
-        path = _local(Path(spec.backbone).expanduser(), spec)
-        base_folder(path, offline)  # is downloaded
-        return path
+        return with_its_base(_local(Path(spec.backbone).expanduser(), spec), offline)
     hub_id = known.by_language.get(language, known.hub_id) if known else spec.backbone
     if known and known.package[0] and not spec.revision:
         return _from_package(known)
     return embedded_directory() if hub_id == EMBEDDED else _from_hub(hub_id, spec.revision, offline)
+
+
+def with_its_base(path: Path, offline: bool) -> Path:
+    """A model's directory; that of an adapter only if its backbone, which may be downloaded, is still the same."""
+    base = base_folder(path, offline)
+    if base == path or json_object(path / ADAPTER).get("revision"):  # a commit, which does not change
+        return path
+    expected = description_of(path).identity.get("backbone")
+    if expected and (found := fingerprint(base)) != expected:
+        raise ModelUnavailableError(
+            f"{path} is an adapter of another model than {base} holds now (checksum {expected[:12]}, not {found[:12]})",
+            f"Put the model that it was made from back into {base}, or tune the adapter again.",
+        )
+    return path
 
 
 def base_folder(path: Path, offline: bool = True) -> Path:
@@ -267,6 +278,8 @@ def _local(path: Path, spec: EncoderSpec) -> Path:
         siblings = [one.name for one in path.parent.iterdir() if one.is_dir()] if path.parent.is_dir() else []
         near = get_close_matches(path.name, siblings, n=1, cutoff=_NEAR)
         meant = f"Did you mean {path.parent / near[0]}? " if near else ""
+        if (aside := place_beside(path) / PUT_ASIDE).is_dir():
+            meant = f"A tuning was killed while it replaced it: it is in {aside}. Move it back, or tune again.\n"
         raise ModelUnavailableError(
             f"backbone {spec.backbone}: {instead}" if len(spec.backbone) < 300 else "a backbone's path is too long",
             f"{meant}A backbone is a directory; word vectors in a file are static:path=FILE.",
@@ -307,8 +320,7 @@ def _from_hub(hub_id: str, revision: str, offline: bool) -> Path:
                 )
             )
             if any(file for pattern in weights for file in path.glob(pattern)):
-                base_folder(path, offline)
-                return path
+                return with_its_base(path, offline)
     except HFValidationError as error:
         raise ModelUnavailableError(
             f"backbone {hub_id!r} is neither a short name nor a hub id, and no directory of that name exists",

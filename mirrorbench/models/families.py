@@ -247,6 +247,14 @@ def check_vocabulary(path: Path, tokenizer: Any) -> None:
         )
 
 
+def not_telling_apart(model: str, what: str) -> ModelUnavailableError:
+    """The error for a model that gives every text the same vector, perhaps because of its weights, tokenizer ..."""
+    return ModelUnavailableError(
+        f"{model} does not tell texts apart: vectors do not depend on what they are of",
+        f"Compare {what} with their source, or use another backbone.",
+    )
+
+
 def unreadable(path: Path, error: Exception) -> MirrorbenchError:
     """What to report of an exception of transformers."""
     if out_of_memory(error):

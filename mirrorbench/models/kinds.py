@@ -1,7 +1,7 @@
 """Kinds of models: what a few short passes show of one, since no list of names holds the next architecture.
 
 Tried is whether an early token sees later ones, whether padding changes a text, whether two texts differ, whether texts
-in one row of tokens stay apart, and what half precision leaves of the numbers.
+in one row of tokens stay apart, whether token types change a text, and what half precision leaves of the numbers.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -48,6 +49,8 @@ class ModelKind:
     """Whether two passes in training mode differ; tried where it is planned."""
     trains: bool = True
     """Whether it reads texts in training mode (Reformer: whole chunks alone); tried where it is planned."""
+    typed: bool = False
+    """Whether the token types that its tokenizer gives, which other libraries hand on, change a text's vectors."""
     halves: tuple[str, ...] = HALVES
     """The half precisions whose numbers are finite and near those in fp32."""
 
@@ -57,7 +60,7 @@ AS_BERT = ModelKind()
 
 
 def kind_of(transformer: Transformer) -> ModelKind:
-    """The kind of a model in memory, by ten passes over at most 17 tokens; ``drops`` and ``trains`` are not tried.
+    """The kind of a model in memory, by a dozen passes over at most 17 tokens; ``drops`` and ``trains`` are not tried.
 
     Raises:
         ModelUnavailableError: the model does not give each token of a text a state.
@@ -79,6 +82,7 @@ def kind_of(transformer: Transformer) -> ModelKind:
             varies=min(_relative(start.mean(0), beside.mean(0)), _relative(start[1], elsewhere[1])) > 1e-2 * rounding,
             packs=packs and _apart(beside, _states(transformer, text, other[:SHORT], packed=True)[1]) <= rounding,
             layered=_is_layered(transformer, text),
+            typed=_is_typed(transformer, rounding),
             halves=tuple(half for half in HALVES if _is_near(transformer, text, alone.mean(0), half)),
         )
 
@@ -176,6 +180,18 @@ def _is_near(transformer: Transformer, text: list[int], vector: torch.Tensor, ha
             raise
         return False
     return _relative(vector, found) < _FAR
+
+
+def _is_typed(transformer: Transformer, rounding: float) -> bool:
+    import torch
+
+    model, given = transformer.model, transformer.tokenizer("a")
+    if not given.get("token_type_ids") or "token_type_ids" not in signature(model.forward).parameters:
+        return False
+    ids, types = (torch.tensor([given[key]], device=transformer.device) for key in ("input_ids", "token_type_ids"))
+    with autocast(transformer.device, transformer.kept):
+        alone, typed = (model(input_ids=ids, token_type_ids=some).last_hidden_state.float() for some in (None, types))
+    return _relative(alone, typed) > rounding
 
 
 def _is_layered(transformer: Transformer, text: list[int]) -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 
 from mirrorbench.core.errors import MirrorbenchError, UsageError
 from mirrorbench.core.specs import EncoderSpec, Value
-from mirrorbench.models.backbones import BACKBONES, configuration, max_positions, written_readout
+from mirrorbench.models.backbones import BACKBONES, configuration, description_of, max_positions
 from mirrorbench.models.directories import Module, json_object, modules
 from mirrorbench.models.families import unreadable
 from mirrorbench.models.opening import read_tokenizer
@@ -52,7 +52,7 @@ def own_readout(spec: EncoderSpec) -> dict[str, Value]:
     Files of sentence-transformers beside it must say the same, as far as they have keys for it.
     """
     folder = Path(spec.backbone).expanduser()
-    readout = {} if spec.backbone in BACKBONES else written_readout(folder)
+    readout = {} if spec.backbone in BACKBONES else description_of(folder).readout
     try:
         return readout if readout and _agrees(readout, spec, folder) else {}
     except MirrorbenchError:  # no keys say what the files say, or they cannot be read, which is reported later

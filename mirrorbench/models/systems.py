@@ -15,7 +15,7 @@ trains one.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from importlib.util import find_spec
@@ -26,14 +26,14 @@ import numpy as np
 
 from mirrorbench.core import checksums
 from mirrorbench.core.devices import out_of_memory, own_weights
-from mirrorbench.core.errors import ModelUnavailableError, PluginError, UsageError, unknown_name
+from mirrorbench.core.errors import ModelUnavailableError, PluginError, UsageError, not_installed, unknown_name
 from mirrorbench.core.hooks import Register, hookimpl
 from mirrorbench.core.identity import digest
 from mirrorbench.core.inputs import Encoder, as_inputs, check_vectors
 from mirrorbench.core.specs import EncoderSpec
 from mirrorbench.models import backbones
 from mirrorbench.models.directories import json_object, modules
-from mirrorbench.models.families import unreadable
+from mirrorbench.models.families import not_telling_apart, unreadable
 from mirrorbench.models.opening import read_sentence_transformer
 from mirrorbench.models.pooling import DEFAULT_MAX_LENGTH, POOLINGS, Pooling, PoolingFunction
 from mirrorbench.models.prompts import TEXT, template
@@ -131,7 +131,7 @@ def sbert_directory(spec: EncoderSpec, offline: bool) -> Path:
                 f"{spec}: {directory} is no directory of a sentence-transformers model",
                 "It holds modules.json, as written by SentenceTransformer.save().",
             )
-        return directory
+        return backbones.with_its_base(directory, offline)
     name = str(spec.get("model", "sbert"))
     known = name in backbones.BACKBONES or "/" in name
     return backbones.locate(
@@ -195,6 +195,7 @@ def sentence_transformer(path: Path, context: EncoderContext, prompt: str | None
             rows, found = zip(*batching.within_memory(batches, compute, device, lengths), strict=True)
             return torch.cat(found).cpu().numpy()[np.argsort(np.concatenate(rows))]
 
+        _check_varies(path, model, encode)
         return encode
 
     identity = {"files": files} | ({} if prompt is None else {"prompt": prompt})
@@ -223,10 +224,7 @@ def _holds_half(path: Path) -> bool:
 
 def _load_sentence_transformer(path: Path, context: EncoderContext) -> Any:
     if find_spec("sentence_transformers") is None:
-        raise ModelUnavailableError(
-            "sbert needs the package sentence-transformers, which is not installed",
-            "Install it: pip install 'mirrorbench[sbert]'",
-        )
+        raise not_installed(ModelUnavailableError, "sbert needs", "sentence-transformers", "sbert")
     try:
         return read_sentence_transformer(path, context.device, context.precision)
     except (OSError, ValueError, KeyError, ImportError, RuntimeError, AttributeError) as error:
@@ -237,6 +235,22 @@ def _load_sentence_transformer(path: Path, context: EncoderContext) -> Any:
             f"sentence-transformers cannot open {path}: {type(error).__name__}: {first[:300]}",
             "Weights in floating-point numbers are read, not int8, GGUF or ONNX; code beside a model is never run.",
         ) from error
+
+
+def _check_varies(path: Path, model: Any, encode: Callable[[list[TextInput]], Array]) -> None:
+    """Raise where a model makes no vectors of texts, or equal ones of two texts of its own words."""
+    known: Iterable[str] = getattr(getattr(model, "tokenizer", None), "get_vocab", list)()  # images have none
+    words = sorted(word for word in known if word.isalnum())
+    texts = [" ".join(words[first :: max(1, len(words) // 16)]) for first in range(2)]
+    try:
+        one, other = encode(as_inputs(texts))
+    except KeyError as error:
+        raise ModelUnavailableError(
+            f"{path} makes no vectors of texts: none of its modules gives {error}",
+            f"Add a Pooling to modules.json, or read its transformer alone: {path}:pooling=mean",
+        ) from error
+    if len(words) > 1 and np.array_equal(one, other):
+        raise not_telling_apart(f"the sentence-transformers model in {path}", "its weights, tokenizer and prompt")
 
 
 _IGNORED = {"README.md", "onnx", "openvino", ".git", ".gitattributes", ".cache"}

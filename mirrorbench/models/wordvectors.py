@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from mirrorbench.core.checksums import kept_checksum, kept_folder
-from mirrorbench.core.errors import DataFormatError, ModelUnavailableError, UsageError
+from mirrorbench.core.errors import DataFormatError, ModelUnavailableError, UsageError, not_installed
 from mirrorbench.core.files import cache_root
 from mirrorbench.core.hooks import Register, hookimpl
 from mirrorbench.core.identity import digest
@@ -313,10 +313,8 @@ def _read_binary(path: Path, limit: int) -> WordVectors:
     try:
         from gensim.models.fasttext import load_facebook_vectors
     except ImportError as error:
-        raise ModelUnavailableError(
-            "fastText binaries need the package gensim, which is not installed",
-            "Install it: pip install 'mirrorbench[static]'\nor use the text file (.vec), which needs nothing.",
-        ) from error
+        vec = "\nor use the .vec file, which needs nothing."
+        raise not_installed(ModelUnavailableError, "fastText binaries need", "gensim", "static", vec) from error
     try:
         model = load_facebook_vectors(str(path))
     except (OSError, EOFError, ValueError, AssertionError, NotImplementedError, UnicodeDecodeError) as error:

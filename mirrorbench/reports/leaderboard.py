@@ -1,6 +1,6 @@
 """The leaderboard: a table built from results, notes on their origin, and an object for scripts and notebooks.
 
-A row that lacks one of the scores of an average has no average.
+A row has no average where one of its scores is missing, or where they are not of one model and experiment.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from itertools import groupby
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
-from mirrorbench.core.errors import UsageError, unknown_name
+from mirrorbench.core.errors import UsageError, not_installed, unknown_name
 from mirrorbench.core.specs import EncoderSpec, parse_spec
 from mirrorbench.data.cardfile import builtin_suites
 from mirrorbench.models.backbones import BACKBONES
 from mirrorbench.models.backbones import label as backbone_label
 from mirrorbench.models.transformations import post_keys, split_post
-from mirrorbench.reports.comparable import by_computation, maker, name_of
+from mirrorbench.reports.comparable import by_computation, maker, mixtures, name_of
 from mirrorbench.reports.renderers import notebook
 from mirrorbench.reports.renderers.text import metric_words
 from mirrorbench.reports.table import AVERAGE, Column, Note, Part, Row, Score, Table
@@ -58,7 +58,7 @@ def build_table(
     for computation, own in groups.items():
         part = f"computation {computation or 'not stated'}" if len(groups) > 1 else ""
         absent = [row for row in rows if str(row) not in there and not table_rows]
-        made = [*_rows(own, rows, absent, protocols, columns, labels), *_baselines(columns, own, plugins)]
+        made = [*_rows(own, rows, absent, protocols, columns, labels, plugins), *_baselines(columns, own, plugins)]
         table_rows += [replace(row, label=f"{row.label} [{part}]", part=part) if part else row for row in made]
     shown = [i for i, c in enumerate(columns) if not c.average_of or any(row.scores[i] for row in table_rows)]
     table_rows = [replace(row, scores=tuple(row.scores[i] for i in shown)) for row in table_rows]
@@ -76,7 +76,7 @@ def build_table(
 
 def _rows(
     results: Sequence[Result], rows: Sequence[EncoderSpec], absent: Sequence[EncoderSpec], protocols: Sequence[str],
-    columns: Sequence[Column], labels: Mapping[EncoderSpec, str],
+    columns: Sequence[Column], labels: Mapping[EncoderSpec, str], plugins: Plugins,
 ) -> list[Row]:  # fmt: skip
     """The rows of one computation, by encoder and protocol; ``absent`` ones are empty."""
     by_cell: dict[tuple[str, str, str], dict[int, Result]] = {}
@@ -87,10 +87,16 @@ def _rows(
     made = []
     for spec, protocol in specs or [(parse_spec(s), p) for s, p in there]:
         cells = {c.name: by_cell.get((str(spec), protocol, c.name), {}) for c in columns if not c.average_of}
-        scores = tuple(mean_over_seeds([cells[name] for name in c.average_of or (c.name,)]) for c in columns)
+        found = [result for cell in cells.values() for result in cell.values()]
+        mixed = bool(mixtures(found, plugins))
+        scores = tuple(
+            None if mixed and c.average_of else mean_over_seeds([cells[name] for name in c.average_of or (c.name,)])
+            for c in columns
+        )
         label = labels[spec] + (f" [{protocol}]" if len(protocols) > 1 else "")
-        found = [result.encoder for cell in cells.values() for result in cell.values()]
-        size, dimensions = (next((e[n] for e in found if e.get(n)), None) for n in ("parameters", "dimensions"))
+        size, dimensions = (
+            next((r.encoder[n] for r in found if r.encoder.get(n)), None) for n in ("parameters", "dimensions")
+        )
         row = Row(label, str(spec), scores, spec.backbone, spec.method, protocol)
         made.append(replace(row, parameters=size, dimensions=dimensions))
     return made
@@ -245,10 +251,7 @@ class Leaderboard:
         try:
             import pandas as pd
         except ImportError as error:
-            raise UsageError(
-                "a DataFrame needs the package pandas, which is not installed",
-                "Install it: pip install 'mirrorbench[frames]'",
-            ) from error
+            raise not_installed(UsageError, "a DataFrame needs", "pandas", "frames") from error
         rows: list[dict[str, Any]] = [
             {
                 "encoder": r.spec, "task": r.task, "seed": r.seed, "protocol": r.protocol, "metric": r.main_metric,

@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from mirrorbench.core.errors import MirrorbenchError, ModelUnavailableError, StorageError, UsageError
+from mirrorbench.core.errors import MirrorbenchError, ModelUnavailableError, StorageError, TuningError, UsageError
 from mirrorbench.core.files import writing
 from mirrorbench.core.identity import digest
 from mirrorbench.models.backbones import base_folder, fingerprint, unchanged_backbone
+from mirrorbench.models.families import not_telling_apart
 from mirrorbench.models.kinds import ModelKind, drops, kind_of
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from mirrorbench.runs.cells import ModelRef
 
 KINDS_FOLDER = "kinds"
-_TRIAL = 1
+_TRIAL = 2
 """Version of the passes; raised when they change."""
 _LAYERS = 2
 """With so many layers a model is tried when it is planned."""
@@ -132,10 +133,18 @@ def try_opened(transformer: Transformer, model: ModelRef, key: str, precision: s
     identity = {"weights": key, "attention": attention, "device": device, "kept": transformer.kept}
     kind = transformer.kind = remembered(cache, identity, lambda: kind_of(transformer))
     name = f"the {transformer.model.config.model_type} model in {transformer.path}"
+    if not kind.varies and model.recipe and key == model.key:
+        raise TuningError(
+            f"{model.spec} does not tell texts apart after its tuning: vectors do not depend on what they are of",
+            f"Try a lower lr than {model.recipe.lr:g}.",
+        )
     if not kind.varies:
+        raise not_telling_apart(name, "its weights and tokenizer")
+    if kind.typed:
         raise ModelUnavailableError(
-            f"{name} does not tell texts apart: vectors do not depend on what they are of",
-            "Compare its weights and tokenizer with their source, or use another backbone.",
+            f"the tokenizer in {transformer.path} gives token types, which change the vectors of {name}: it is the "
+            "tokenizer of another model",
+            "Use the model's own, or take token_type_ids out of the model_input_names in tokenizer_config.json.",
         )
     if attention and kind.causal:
         raise ModelUnavailableError(

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mirrorbench.core.errors import MirrorbenchError, StorageError, UsageError
-from mirrorbench.core.files import beside, sync_folder, sync_tree, unwritable
+from mirrorbench.core.files import PUT_ASIDE, beside, sync_folder, sync_tree, unwritable
 from mirrorbench.core.shown import is_text_name
 from mirrorbench.models.adapters import is_adapted
 from mirrorbench.models.backbones import ADAPTER, BACKBONES, DESCRIPTION, EMBEDDED
@@ -91,7 +91,7 @@ def check_exportable(spec: EncoderSpec, pooling: Pooling, half: bool) -> None:
 
 def check_output(output: Path, force: bool) -> None:
     """Raise where ``output`` must not be replaced: it is no encoder of mirrorbench, or ``force`` is not given."""
-    if output.is_file() or output.is_symlink():
+    if output.is_symlink() or (output.exists() and not output.is_dir()):
         raise UsageError(f"{output} is a file or a link, and the encoder is a directory", "Name another --output.")
     if not is_text_name(os.path.abspath(output)):
         problem = f"{os.path.abspath(output)} is no {sys.getfilesystemencoding()}, and models have no such names"
@@ -141,7 +141,7 @@ def claiming(output: Path, force: bool) -> Iterator[Path]:
 
 def _settle(workplace: Path, output: Path) -> None:
     """Put back an encoder that was put aside and not replaced, and remove what is not complete."""
-    new, old = workplace / "new", workplace / "old"
+    new, old = workplace / "new", workplace / PUT_ASIDE
     if old.is_dir() and new.is_dir():  # ended between the two renames
         try:
             os.replace(old, output)
@@ -164,7 +164,7 @@ def replacing(output: Path, workplace: Path, force: bool) -> Iterator[Path]:
         sync_tree(new)  # before the rename: a power cut must not leave empty files
         check_output(output, force)  # again: what appeared meanwhile is not replaced unasked
         if output.is_dir():
-            os.replace(output, workplace / "old")
+            os.replace(output, workplace / PUT_ASIDE)
         os.replace(new, output)
         sync_folder(output.parent)
     except (OSError, SafetensorError) as error:

@@ -244,7 +244,41 @@ def test_reasons_of_the_system_itself(tmp_path: Path) -> None:
     assert "A file is where a folder must be" in told.hint
 
 
+def test_links_are_followed_and_what_is_no_file_is_written_to_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "there").mkdir()
+    (tmp_path / "there" / "table").write_text("old")
+    for name, aim in (("link", "there/table"), ("dangling", "there/new")):
+        (tmp_path / name).symlink_to(aim)
+        with writing(tmp_path / name) as sink:
+            sink.write(name.encode())
+        assert (tmp_path / name).is_symlink()
+        assert (tmp_path / aim).read_text() == name
+    os.mkfifo(tmp_path / "pipe")
+    reader = subprocess.Popen(["cat", tmp_path / "pipe"], stdout=subprocess.PIPE)
+    with writing(tmp_path / "pipe") as sink:
+        sink.write(b"through it")
+    assert reader.communicate()[0] == b"through it"
+    assert (tmp_path / "pipe").is_fifo()
+    (tmp_path / "null").symlink_to("/dev/null")
+    with writing(tmp_path / "null") as sink:
+        sink.write(b"gone")
+    assert Path("/dev/null").is_char_device()
+    with pytest.raises(StorageError, match="No space left"), writing(Path("/dev/full")) as sink:
+        sink.write(b"x")
+    assert {file.name for file in tmp_path.iterdir()} == {"there", "link", "dangling", "pipe", "null"}
+
+
 class TestBeside:
+    def test_it_is_where_the_system_takes_the_output_to_be(self, tmp_path: Path) -> None:
+        (tmp_path / "deep" / "er").mkdir(parents=True)
+        (tmp_path / "link").symlink_to("deep/er")
+        for output in (tmp_path / "link" / ".." / "v.npy", tmp_path / "missing" / ".." / "v.npy"):
+            with beside(output) as folder:
+                (folder / "v").touch()
+                os.replace(folder / "v", output)
+        assert (tmp_path / "deep" / "v.npy").is_file()
+        assert (tmp_path / "v.npy").is_file()
+
     def test_what_is_left_in_it_is_there_again_and_an_empty_one_goes(self, tmp_path: Path) -> None:
         with suppress(KeyboardInterrupt), beside(tmp_path / "new" / "v.npy") as folder:
             (folder / "half").touch()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from random_models import Models, encoder
 from safetensors.torch import load_file
 from transformers import AutoModel, PreTrainedModel
 
+import mirrorbench
 from mirrorbench.core.errors import ModelUnavailableError, UsageError
 from mirrorbench.models.adapters import add_adapter, is_adapted, merge_adapter
 from mirrorbench.models.backbones import base_folder, configuration, fingerprint
@@ -119,6 +121,19 @@ def test_an_adapters_identity_is_its_files_and_those_of_its_backbone(random_mode
     (other / "adapter_config.json").write_text(json.dumps(settings | gone))
     with pytest.raises(ModelUnavailableError, match="which is not here"):
         base_folder(other)
+
+
+def test_an_adapter_whose_backbone_was_replaced_is_refused(random_model: Models, tmp_path: Path) -> None:
+    base, adapter = tmp_path / "base", tmp_path / "adapter"
+    shutil.copytree(random_model("bert"), base)
+    mirrorbench.tune([f"text {n}" for n in range(8)], f"{base}+mirror:lora=2", adapter, held_out=0, device="cpu")
+    readers = (str(adapter), f"sbert:path={adapter}")
+    same = [mirrorbench.load(spec, device="cpu").encode(TEXTS) for spec in readers]
+    np.testing.assert_allclose(*same, atol=1e-5)
+    half(base, base)
+    for spec in readers:
+        with pytest.raises(ModelUnavailableError, match=rf"{adapter} is an adapter of another model than {base} holds"):
+            mirrorbench.load(spec, device="cpu")
 
 
 def test_an_adapter_of_another_model_is_refused(random_model: Models, tmp_path: Path) -> None:

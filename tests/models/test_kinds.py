@@ -79,6 +79,14 @@ def test_one_vector_for_all_texts_is_seen(random_model: Models) -> None:
     assert not kind_of(transformer).varies
 
 
+def test_token_types_that_are_read_as_words_are_seen(random_model: Models) -> None:
+    for architecture, typed in (("bert", False), ("gpt2", True)):
+        transformer = load_transformer(random_model(architecture), CPU)
+        assert not kind_of(transformer).typed
+        transformer.tokenizer.model_input_names = ["input_ids", "token_type_ids", "attention_mask"]
+        assert kind_of(transformer).typed == typed
+
+
 def test_numbers_beyond_fp16_are_seen(random_model: Models) -> None:
     """T5's feed-forward layers overflow in fp16; bf16 holds them."""
     transformer = load_transformer(random_model("t5"), CPU)

@@ -249,7 +249,7 @@ def resaved(folder: Path, change: str) -> None:
     elif change == "cls":
         model = SentenceTransformer(modules=[model[0], Pooling(SIZE, "cls")])
     elif change == "length":
-        model.max_seq_length = 8
+        model.max_seq_length = 10
     elif change == "first dimensions":
         cut(model)
     elif change == "prompt":

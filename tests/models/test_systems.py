@@ -115,7 +115,7 @@ def test_sbert_on_a_gpu_takes_batches_by_length(minilm: Path, monkeypatch: pytes
     monkeypatch.setattr(batching, "release_memory", lambda device: None)
     monkeypatch.setattr(SentenceTransformer, "encode", counted)
     np.testing.assert_allclose(create_sbert(spec("sbert", minilm), CONTEXT).encode(texts), whole, atol=1e-5)
-    assert sum(sizes) == len(texts)
+    assert sum(sizes) == 2 + len(texts)  # two are tried on opening
     assert (max(sizes) > 32) == (fits > 32)
     assert max(sizes) <= fits
 
@@ -155,6 +155,24 @@ def test_ids(system: str, hub_id: str, monkeypatch: pytest.MonkeyPatch, tmp_path
     create = create_sapbert if system.startswith("sapbert") else create_sbert
     create(parse_spec(system), CONTEXT)
     assert asked == [hub_id]
+
+
+@pytest.mark.parametrize(("kinds", "message"), [
+    (("Transformer",), "makes no vectors of texts: none of its modules gives 'sentence_embedding'"),
+    (("Transformer", "Pooling"), "does not tell texts apart"),
+])  # fmt: skip
+def test_sbert_without_vectors_of_texts_is_refused(
+    random_model: Models, tmp_path: Path, kinds: tuple[str, ...], message: str
+) -> None:
+    """Without a pooling, and with a prompt of as many tokens as the model reads."""
+    path = as_sentence_transformers(random_model("bert"), tmp_path / "sbert", *kinds)
+    (path / "1_Pooling").mkdir()
+    (path / "1_Pooling" / "config.json").write_text('{"embedding_dimension": 32, "pooling_mode": "mean"}')
+    prompt = {"prompts": {"long": 40 * "letters "}, "default_prompt_name": "long"}
+    (path / "config_sentence_transformers.json").write_text(json.dumps(prompt))
+    with pytest.raises(ModelUnavailableError, match=message) as caught:
+        create_sbert(spec("sbert", path), CONTEXT).encode(["a"])
+    assert ("prompt" if len(kinds) > 1 else f"{path}:pooling=mean") in caught.value.hint
 
 
 def test_the_papers_models() -> None:

@@ -54,6 +54,13 @@ def test_a_suite_whose_tasks_stand_apart_has_no_average_of_its_own(registered: P
     assert [column.name for column in table.columns] == [*tasks, "avg."]
 
 
+def test_there_is_no_average_over_two_models(registered: Plugins) -> None:
+    results = [stored("toy", "cats", 0.7), stored("toy", "dogs", 0.6, encoder={"weights": "others"})]
+    assert [column.name for column in build_table(results, registered).columns] == ["cats", "dogs"]
+    whole = [stored("other", task, 0.5) for task in ("cats", "dogs")]
+    assert means(build_table([*results, *whole], registered)) == [[0.7, 0.6, None], [0.5, 0.5, 0.5]]
+
+
 def test_missing_stays_missing(registered: Plugins) -> None:
     results = [stored("toy", "cats", 0.7), stored("other", "cats", None), stored("other", "dogs", 0.5)]
     rows = [parse_spec(spec) for spec in ("toy", "other", "third")]

@@ -45,7 +45,7 @@ def test_everything_by_default(folder: Path, plugins: Plugins, tmp_path: Path) -
 def test_results_without_predictions_have_no_intervals(folder: Path, plugins: Plugins) -> None:
     table = stored_leaderboard([folder], Choice(intervals=True), plugins).table
     assert all(score is None or score.interval is None for row in table.rows for score in row.scores)
-    assert table.notes[-1].startswith("Not marked, since their metric cannot be computed anew")
+    assert table.notes[-1].startswith("Not marked, since no stored predictions give the score: ")
 
 
 def test_plain_rows_of_a_backbone_come_before_varied_ones(tmp_path: Path, plugins: Plugins) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ from further_models import build_further
 from random_models import Models
 
 import mirrorbench
-from mirrorbench.core.errors import MirrorbenchError, ModelUnavailableError, UsageError
+from mirrorbench.core.errors import MirrorbenchError, ModelUnavailableError, TuningError, UsageError
 from mirrorbench.models.kinds import ModelKind
 from mirrorbench.runs.cache import Cache
 from mirrorbench.runs.kinds import KINDS_FOLDER, planned_kind, remembered
@@ -103,6 +104,23 @@ def test_a_model_that_cannot_tell_texts_apart_is_refused(tmp_path: Path, random_
     save_file(weights, tmp_path / "model.safetensors", {"format": "pt"})
     with pytest.raises(ModelUnavailableError, match="does not tell texts apart"):
         mirrorbench.load(f"{tmp_path}+base", device="cpu")
+
+
+def test_a_tokenizer_of_another_model_is_refused(tmp_path: Path, random_model: Models) -> None:
+    shutil.copytree(random_model("gpt2"), tmp_path / "gpt2")
+    file = tmp_path / "gpt2" / "tokenizer_config.json"
+    names = {"model_input_names": ["input_ids", "token_type_ids", "attention_mask"]}
+    file.write_text(json.dumps(json.loads(file.read_text()) | names))
+    with pytest.raises(ModelUnavailableError, match="gives token types, which change the vectors of the gpt2 model"):
+        mirrorbench.load(tmp_path / "gpt2", device="cpu")
+
+
+def test_a_tuning_that_ruins_the_model_is_blamed_and_not_the_backbone(tmp_path: Path, random_model: Models) -> None:
+    spec = f"{random_model('bert')}+mirror:lr=1,epochs=4"
+    for _ in range(2):  # also from the cache
+        with pytest.raises(TuningError, match="does not tell texts apart after its tuning") as caught:
+            mirrorbench.tune([f"text {n}" for n in range(8)], spec, tmp_path / "enc", held_out=0, device="cpu")
+        assert "lower lr than 1." in caught.value.hint
 
 
 def test_half_precision_that_ruins_the_numbers_is_refused(tmp_path: Path, random_model: Models) -> None:

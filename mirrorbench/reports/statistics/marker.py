@@ -66,9 +66,7 @@ class Marker:
             if any(row.spec and row.scores[c] and not self._known(r, c) for r, row in enumerate(table.rows))
         }
         if (intervals or ties) and unknown:
-            notes.append(
-                f"Not marked, since their metric cannot be computed anew from predictions: {', '.join(unknown)}."
-            )
+            notes.append(f"Not marked, since no stored predictions give the score: {', '.join(unknown)}.")
         if intervals or ties:
             notes += self.unshared([((r,), c) for r in range(len(rows)) for c in range(len(table.columns))])
         return replace(table, rows=tuple(rows), notes=(*table.notes, *notes))
