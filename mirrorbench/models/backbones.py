@@ -278,7 +278,7 @@ def _local(path: Path, spec: EncoderSpec) -> Path:
         siblings = [one.name for one in path.parent.iterdir() if one.is_dir()] if path.parent.is_dir() else []
         near = get_close_matches(path.name, siblings, n=1, cutoff=_NEAR)
         meant = f"Did you mean {path.parent / near[0]}? " if near else ""
-        if (aside := place_beside(path) / PUT_ASIDE).is_dir():
+        if os.path.isdir(aside := place_beside(path) / PUT_ASIDE):
             meant = f"A tuning was killed while it replaced it: it is in {aside}. Move it back, or tune again.\n"
         raise ModelUnavailableError(
             f"backbone {spec.backbone}: {instead}" if len(spec.backbone) < 300 else "a backbone's path is too long",
