@@ -120,6 +120,8 @@ class Transformer:
         tokenizer = self.tokenizer
         if tokenizer.pad_token is None:
             tokenizer.pad_token = tokenizer.eos_token or tokenizer.unk_token or tokenizer.bos_token
+        if tokenizer.is_fast:  # the length of its last texts would be stored, and change what is written of it again
+            tokenizer.backend_tokenizer.no_truncation()
         with quiet_transformers():
             saved = self.adapted if self.half or is_adapted(self.adapted) else self.model
             saved.save_pretrained(folder)
@@ -202,11 +204,9 @@ class Transformer:
         """
         self._check_length(max_length)
         if not self.tokenizer.is_fast:
-            raise UsageError(
-                f"pooling=target or a prompt around texts, but the tokenizer of {self.path.name} does not say which "
-                "characters a token is",
-                "Use a model with a tokenizer.json, another pooling, or a prompt before texts alone.",
-            )
+            problem = f"pooling=target or a prompt around texts, but the tokenizer of {self.path.name} gives no offsets"
+            hint = "Use a model with a tokenizer.json, another pooling, or a prompt before texts alone."
+            raise UsageError(problem, hint)
         if not inputs:
             return LocatedTargets(Ragged.of([]), Ragged.of([]), np.empty(0, dtype=np.int64), 0, 0)
         placed = (prompted(prompt, i) if prompt else marked(i) if with_marks else (*stripped(i), ()) for i in inputs)
@@ -248,10 +248,8 @@ class Transformer:
 
     def _check_length(self, max_length: int) -> None:
         if self.positions and max_length > self.positions:
-            raise UsageError(
-                f"max_length={max_length}, but {self.path.name} has {self.positions} positions",
-                f"Add max_length={self.positions} (or less) to the encoder spec.",
-            )
+            problem = f"max_length={max_length}, but {self.path.name} has {self.positions} positions"
+            raise UsageError(problem, f"Add max_length={self.positions} (or less) to the encoder spec.")
 
     def forward(
         self, ids: Ragged, poolings: Sequence[Pooling], pad_to: int = 0, targets: Ragged | WordTargets | None = None,
