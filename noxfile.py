@@ -14,16 +14,16 @@ CONSTRAINTS = ("-c", "constraints.txt")
 
 @nox.session(python=["3.11", "3.12", "3.13"])
 def tests(session: nox.Session) -> None:
-    """The whole suite, slow tests included; arguments go to pytest."""
+    """What CI runs: each behaviour once, then the slow tests; arguments go to pytest."""
     session.install(*CONSTRAINTS, "-e", ".[test]")
     session.run("pytest", "-n", "2", "-m", "not full", *session.posargs)
 
 
 @nox.session
 def full(session: nox.Session) -> None:
-    """The suite with the further families of models; arguments go to pytest."""
+    """Every family, folder of modules, command of the pages and combination; arguments go to pytest."""
     session.install(*CONSTRAINTS, "-e", ".[test]")
-    session.run("pytest", "-n", "2", "-m", "full or not full", *session.posargs)
+    session.run("pytest", "-n", "2", "-m", "full", *session.posargs)
 
 
 @nox.session

@@ -39,7 +39,8 @@ COMMANDS = {
     "mirrorbench-slurm": (["mirrorbench run grid.yaml --executor slurm:cluster=local --workers 2"], "tiny-mp"),
 }
 
-pytestmark = [pytest.mark.real, pytest.mark.slow]
+pytestmark = pytest.mark.real
+slow, full = pytest.mark.slow, pytest.mark.full
 
 
 @pytest.fixture(scope="module")
@@ -59,10 +60,7 @@ def needs(project: Path) -> None:
         pytest.skip(f"the package {needed} is not installed")
 
 
-def test_each_plugin_has_its_command() -> None:
-    assert sorted(COMMANDS) == sorted(EXPECTED) == [project.parent.name for project in PLUGINS]
-
-
+@slow
 def test_every_package_comes_from_its_wheel(fresh: Fresh, tmp_path: Path) -> None:
     modules = ["mirrorbench", *(entry_point(project)[1] for project in PLUGINS)]
     code = "import importlib.util, sys; print(*(importlib.util.find_spec(m).origin for m in sys.argv[1:]), sep='\\n')"
@@ -77,6 +75,7 @@ def test_every_package_comes_from_its_wheel(fresh: Fresh, tmp_path: Path) -> Non
         assert row["hooks"] == EXPECTED[project.parent.name][1]
 
 
+@full
 def test_extras_of_an_installed_mirrorbench_need_no_index_for_it(fresh: Fresh, tmp_path: Path) -> None:
     # What messages and pages say, `pip install 'mirrorbench[parquet]'`, holds where mirrorbench came from a clone too.
     pip = [sys.executable, "-m", "pip", "--python", str(fresh.folder / "bin" / "python"), "install", "--dry-run"]
@@ -85,6 +84,7 @@ def test_extras_of_an_installed_mirrorbench_need_no_index_for_it(fresh: Fresh, t
     assert "already satisfied: mirrorbench[parquet]" in done.stdout, done.stderr
 
 
+@full
 @pytest.mark.parametrize("project", PLUGINS, ids=lambda path: path.parent.name)
 def test_a_command_of_each_plugin(project: Path, fresh: Fresh, tmp_path: Path) -> None:
     needs(project)

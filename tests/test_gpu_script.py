@@ -20,8 +20,7 @@ runpy.run_path(f"{folder}/gpu.py", run_name="__main__")
 """
 
 
-@pytest.mark.slow
-@pytest.mark.real
+@pytest.mark.full
 def test_all_parts_run_from_the_source_tree_alone(tmp_path: Path) -> None:
     known = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"} | {"OMP_NUM_THREADS": "1"}
     command = [sys.executable, "-c", SCRIPT, str(FOLDER), *MISSING]

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from pages import ROOT, parsed
+from suites import few, slow
 
 from mirrorbench.core.identity import COMPUTATION
 
@@ -69,17 +70,18 @@ def test_no_measured_number_stands_in_a_template(page: str) -> None:
 
 @pytest.mark.slow
 def test_a_page_has_the_scores_of_its_results_and_is_rendered_again_without_them(write: Any, measure: Any) -> None:
-    template = f"{{{{ score('{TINY}', 'quick-simlex') }}}}, {{{{ change('{TINY}', '{RANDOM}', 'quick-simlex') }}}}\n"
-    page = write(template, f"run -e {TINY} -e {RANDOM} -t quick-simlex")
+    other = "tiny+base:pooling=cls"
+    template = f"{{{{ score('{TINY}', 'quick-simlex') }}}}, {{{{ change('{TINY}', '{other}', 'quick-simlex') }}}}\n"
+    page = write(template, f"run -e {TINY} -e {other} -t quick-simlex")
     from mirrorbench import Session
 
     board = Session().leaderboard(measure.WORK / "results")
-    before, after = (f"{row.scores[0].mean:.3f}".lstrip("0") for row in board.table.rows)
+    after, before = (f"{row.scores[0].mean:.3f}".lstrip("0") for row in board.table.rows)  # CLS comes first
     assert page == f"{before}, {before} → {after}\n"
     assert measure.measured_pages.render("page.md", lambda *asked: measure.kept_values()[" ".join(asked)]) == page
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_nothing_is_computed_twice(write: Any, measure: Any) -> None:
     commands = (
         f"run -e {TINY} -t quick-simlex",
@@ -125,9 +127,8 @@ CHEAP = [
 """A command of a few seconds, and the value that the pages have from it."""
 
 
-@pytest.mark.slow
 @pytest.mark.real
-@pytest.mark.parametrize(("command", "asked"), CHEAP)
+@pytest.mark.parametrize(("command", "asked"), few(CHEAP, suite=slow))
 def test_what_the_pages_say_is_measured_again(
     command: str, asked: tuple[str, ...], measure: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,11 +11,11 @@ import pytest
 import mirrorbench
 from mirrorbench.data.cardfile import builtin_cards
 from mirrorbench.data.store import DataStore
-from mirrorbench.runs.results import read_results
 
 PLUGIN = Path(__file__).resolve().parents[1] / "plugins" / "mirrorbench-mteb"
 
-pytestmark = [pytest.mark.real, pytest.mark.slow]
+pytestmark = pytest.mark.real
+PAIRS = 300
 
 
 def rows_of(store: DataStore, split: str) -> list[dict[str, Any]]:
@@ -25,15 +25,14 @@ def rows_of(store: DataStore, split: str) -> list[dict[str, Any]]:
     return [{"sentence1": row[5], "sentence2": row[6], "score": float(row[4])} for row in rows]
 
 
-@pytest.fixture(params=[1379], ids=str)
-def stsb(real_store: DataStore, tmp_path: Path, request: pytest.FixtureRequest) -> Any:
-    """MTEB's kind of task on the test pairs, or the first of them, which it loads by itself from a file."""
+@pytest.fixture
+def stsb(real_store: DataStore, tmp_path: Path) -> Any:
+    """MTEB's kind of task on the first test pairs, which it loads by itself from a file."""
     pytest.importorskip("mteb")
     from mteb.abstasks.sts import AbsTaskSTS
     from mteb.abstasks.task_metadata import TaskMetadata
 
-    rows = rows_of(real_store, "test")[: request.param]
-    assert len(rows) == request.param
+    rows = rows_of(real_store, "test")[:PAIRS]
     folder = tmp_path / "stsb"
     folder.mkdir()
     (folder / "test.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
@@ -50,6 +49,7 @@ def stsb(real_store: DataStore, tmp_path: Path, request: pytest.FixtureRequest) 
     return OriginalPairs()
 
 
+@pytest.mark.full
 def test_mteb_finds_the_score_that_was_stored(
     stsb: Any, real_store: DataStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -60,13 +60,11 @@ def test_mteb_finds_the_score_that_was_stored(
     monkeypatch.syspath_prepend(PLUGIN)
     from mirrorbench_mteb.model import MirrorbenchModel
 
-    texts = [row["sentence1"] for row in rows_of(real_store, "train")[:400]]
+    texts = [row["sentence1"] for row in rows_of(real_store, "train")[:100]]
     mirrorbench.tune(texts, "tiny", tmp_path / "tuned", device="cpu", offline=True)
     specs = [tmp_path / "tuned", "tiny+base:pooling=mean"]
-    mirrorbench.run(specs, "stsb", output=tmp_path / "results", data_dir=real_store.root, device="cpu", offline=True)
-    tuned, untuned = read_results(tmp_path / "results")
-    if tuned.spec.startswith("tiny"):
-        tuned, untuned = untuned, tuned
+    session = mirrorbench.Session(tmp_path / "results", data_dir=real_store.root, device="cpu", offline=True)
+    tuned, untuned = session.run(specs, "stsb", limit=PAIRS).results
     models = {
         "through the plugin": (MirrorbenchModel(tmp_path / "tuned", device="cpu"), tuned),
         "without mirrorbench": (SentenceTransformer(str(tmp_path / "tuned"), device="cpu"), tuned),
@@ -80,7 +78,7 @@ def test_mteb_finds_the_score_that_was_stored(
     assert round(tuned.main_score, 4) != round(untuned.main_score, 4)
 
 
-@pytest.mark.parametrize("stsb", [300], indirect=True)
+@pytest.mark.full
 def test_mteb_gives_a_prompt_and_finds_the_score_that_was_stored(
     stsb: Any, real_store: DataStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -98,7 +96,7 @@ def test_mteb_gives_a_prompt_and_finds_the_score_that_was_stored(
     ours = f"{tmp_path}/own+base:layers=:,pooling=mean,prompt=similar"
     specs = [f"{own},prompt=similar", own, f"{own},prompt=other", ours]
     session = mirrorbench.Session(tmp_path / "results", data_dir=real_store.root, device="cpu", offline=True)
-    stored = {result.spec: result.main_score for result in session.run(specs, "stsb", limit=300).results}
+    stored = {result.spec: result.main_score for result in session.run(specs, "stsb", limit=PAIRS).results}
     assert len(set(stored.values())) == 3
     assert stored[specs[3]] == pytest.approx(stored[specs[0]], abs=5e-5)  # the same model, read as a backbone
 

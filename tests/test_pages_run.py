@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from pages import PAGES, ROOT, own_commands, sections
 from reader import Machine, Shell, install
+from suites import few, slow
 
 
 @dataclass(frozen=True)
@@ -127,9 +128,8 @@ def run(
     return Shell(desk, monkeypatch, capsys.readouterr)
 
 
-@pytest.mark.slow
 @pytest.mark.real
-@pytest.mark.parametrize("scene", SCENES)
+@pytest.mark.parametrize("scene", few(SCENES, "README.md", suite=slow))
 def test_the_commands_work(scene: str, run: Shell) -> None:
     wrong = []
     for command in (*BEFORE.get(scene, ()), *SCENES[scene]):

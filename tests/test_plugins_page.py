@@ -23,8 +23,6 @@ from mirrorbench.tasks import Vectors
 from mirrorbench.tasks.base import score_task
 from mirrorbench.tasks.kinds import TASK_KINDS
 
-pytestmark = pytest.mark.slow
-
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "plugins.md"
 
@@ -43,7 +41,7 @@ def work(tmp_path: Path) -> Path:
     return folder
 
 
-@pytest.mark.real
+@pytest.mark.full
 def test_the_commands_with_one_file(
     work: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -57,7 +55,7 @@ def test_the_commands_with_one_file(
         assert expected in output, expected
 
 
-@pytest.mark.real
+@pytest.mark.slow
 def test_the_package_in_an_environment_of_its_own(tmp_path: Path, work: Path, published: Path) -> None:
     environment: Fresh = fresh_environment(tmp_path, list(published.glob("mirrorbench-*.whl")))
     package, said = work / "mirrorbench-my-lab", {}

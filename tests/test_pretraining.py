@@ -63,6 +63,7 @@ def run(pretrain: ModuleType, prepared: list[str], monkeypatch: pytest.MonkeyPat
     return started
 
 
+@pytest.mark.slow
 def test_a_run_that_was_killed_ends_as_one_that_was_not(run: Any, prepared: list[str], tmp_path: Path) -> None:
     whole, folder = run(tmp_path / "whole"), tmp_path / "killed"
     command = [sys.executable, "-c", KILLED, *prepared, "--output", str(folder)]

@@ -61,6 +61,7 @@ def test_killed_and_resumed_gives_the_same_bytes(folder: Path, process: Callable
     assert np.load(folder / "v.npy").shape == (3 * ROWS_PER_CHUNK + 7, 3)
 
 
+@pytest.mark.slow
 def test_a_second_one_to_the_same_file_is_refused_and_the_first_goes_on(
     folder: Path, process: Callable[..., subprocess.Popen[str]]
 ) -> None:

@@ -38,6 +38,7 @@ for line in {LIGHT!r}:
 """
 
 
+@pytest.mark.slow
 def test_light_commands_import_nothing_heavy(folder: Path) -> None:
     stored = {"schema": 1, "cell": {"spec": "tiny+base", "task": "stsb", "seed": 0, "protocol": "paper",
               "precision": {"encoding": "fp32"}}, "cell_id": "x", "metrics": {"spearman": 0.5},

@@ -7,7 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 
+
+@pytest.mark.slow
 def test_nothing_of_the_working_directory_is_imported(tmp_path: Path) -> None:
     """Neither a plugin whose entry point lies there, nor a module with the name of a package that is needed."""
     told = tmp_path / "imported"

@@ -13,9 +13,8 @@ import pytest
 from harness.terminal import wait_until
 from toys import CATS_AND_DOGS, PLUGIN, results
 
-pytestmark = pytest.mark.slow
 
-
+@pytest.mark.slow
 def test_an_interrupted_run_goes_on_where_it_was(
     process: Callable[..., subprocess.Popen[str]], toys: Callable, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -47,14 +46,6 @@ def test_an_interrupted_run_goes_on_where_it_was(
             assert found[path][key] == expected[path][key]
 
 
-def has_begun(process: subprocess.Popen[str], folder: Path, when: str) -> bool:
-    """Whether the moment has come: the first worker ``starts``, or the second of them is ``at work``."""
-    if when == "at work":
-        return (folder / "waiting").exists() and len(results(folder / "results")) == 2
-    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-    return any(b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes() for child in children)
-
-
 def lives(group: int) -> bool:
     """Whether any process of a group is left."""
     try:
@@ -64,16 +55,14 @@ def lives(group: int) -> bool:
     return True
 
 
-@pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="only Linux lists the children of a process")
-@pytest.mark.parametrize("when", ["starts", "at work"])
+@pytest.mark.slow
 def test_ctrl_c_ends_the_workers_too(
-    process: Callable[..., subprocess.Popen[str]], toys: Callable, folder: Path, monkeypatch: pytest.MonkeyPatch,
-    when: str,
-) -> None:  # fmt: skip
+    process: Callable[..., subprocess.Popen[str]], toys: Callable, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A terminal sends it to all of them; one message comes of it, and nothing stays behind."""
     command = ("run", "--plugin", str(PLUGIN), "-e", "letters", "-e", "blocking", *CATS_AND_DOGS, "--workers", "2")
     running = process(*command)
-    wait_until(lambda: has_begun(running, folder, when), running)
+    wait_until(lambda: (folder / "waiting").exists() and len(results(folder / "results")) == 2, running)
     os.killpg(running.pid, signal.SIGINT)
     _, err = running.communicate(timeout=120)
     assert running.returncode == 130
@@ -82,13 +71,12 @@ def test_ctrl_c_ends_the_workers_too(
     deadline = time.monotonic() + 120
     while lives(running.pid):
         assert time.monotonic() < deadline
-    if when == "at work":
-        assert list((folder / "results" / ".leases").iterdir()) == []
-        (folder / "go").touch()
-        out, err = process(*command).communicate(timeout=120)
-        assert "4 results in results, 2 of them from earlier runs" in err
-        monkeypatch.setenv("MIRRORBENCH_CACHE", str(folder / "fresh"))
-        assert toys(*command[3:-2], "--output", "straight").out == out
+    assert list((folder / "results" / ".leases").iterdir()) == []
+    (folder / "go").touch()
+    out, err = process(*command).communicate(timeout=120)
+    assert "4 results in results, 2 of them from earlier runs" in err
+    monkeypatch.setenv("MIRRORBENCH_CACHE", str(folder / "fresh"))
+    assert toys(*command[3:-2], "--output", "straight").out == out
 
 
 SAYING = """
@@ -111,6 +99,7 @@ def register_encoders(register):
 """
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("workers", "option"), [("1", False), ("2", True)])
 def test_deterministic_reaches_torch_in_every_process(
     process: Callable[..., subprocess.Popen[str]], folder: Path, workers: str, option: bool,

@@ -32,6 +32,7 @@ def scores(folder: Path, spec: str) -> dict[str, float]:
     return found
 
 
+@pytest.mark.slow
 def test_scores_equal_sentence_transformers(
     mirrorbench: Callable, folder: Path, minilm: Path, real_store: DataStore
 ) -> None:
@@ -55,7 +56,7 @@ def test_scores_equal_sentence_transformers(
     assert 0.8 < expected < 0.9
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_mirror_tunes_on_the_real_sentences(
     mirrorbench: Callable, folder: Path, minilm: Path, real_store: DataStore
 ) -> None:
@@ -71,6 +72,7 @@ def test_mirror_tunes_on_the_real_sentences(
     assert mirrorbench(*command).out == said.out
 
 
+@pytest.mark.full
 def test_what_a_window_leaves_out_stands_in_the_result(mirrorbench: Callable, folder: Path) -> None:
     from transformers import AutoTokenizer
 

@@ -22,6 +22,7 @@ def shell(folder: Path, *arguments: str, redirect: str) -> subprocess.CompletedP
     )
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full on this system")
 @pytest.mark.parametrize("command", [("list", "suites"), ("--help",), ENCODE])
 def test_a_full_disk_under_the_output_is_one_message(folder: Path, command: tuple[str, ...]) -> None:
@@ -31,6 +32,7 @@ def test_a_full_disk_under_the_output_is_one_message(folder: Path, command: tupl
     assert "Traceback" not in full.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", [("list", "suites"), ENCODE])
 def test_a_closed_output_is_an_error_and_no_file_gets_what_is_printed(folder: Path, command: tuple[str, ...]) -> None:
     closed = shell(folder, *command, redirect=">&-")
@@ -39,6 +41,7 @@ def test_a_closed_output_is_an_error_and_no_file_gets_what_is_printed(folder: Pa
     assert [file.name for file in folder.iterdir()] in ([], ["calls"])  # the toy encoder writes its calls down
 
 
+@pytest.mark.slow
 def test_a_closed_input_is_an_error(folder: Path) -> None:
     closed = shell(folder, *ENCODE, redirect="<&-")
     assert (closed.returncode, closed.stdout) == (1, "")

@@ -111,6 +111,7 @@ def test_a_holder_that_stops_refreshing_loses_it(tmp_path: Path, hold: Hold, mon
     assert seconds_until_taken(tmp_path) < 30
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("file_system")
 def test_two_machines(tmp_path: Path, hold: Hold, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a holder with another host name only the refreshes count, not whether a process of its number is here."""

@@ -401,7 +401,7 @@ def test_against_a_naive_search() -> None:
     assert found.share(ALL) == sum(all(h) for h in hits.values()) / 50
 
 
-@pytest.mark.real
+@pytest.mark.full
 def test_a_third_to_a_half_of_sts12_to_15_was_tuned_on(real_store: DataStore, plugins: Plugins) -> None:
     cards = {entry.name: entry.value for entry in plugins.corpora}
     corpus = read_corpus("sts-sentences", real_store, cards).texts

@@ -13,6 +13,7 @@ import torch
 from damage import DAMAGE, flip
 from random_models import Models
 from sklearn.decomposition import PCA
+from suites import few
 from transformers import AutoModel, AutoTokenizer
 
 from mirrorbench.core.errors import ModelUnavailableError, UsageError
@@ -31,7 +32,7 @@ def opened(path: Path, **params: Any) -> LazyEncoder:
     return create_distilled(EncoderSpec(str(path), "", "static", tuple(params.items())), path, EncoderContext())
 
 
-@pytest.mark.parametrize("architecture", ["bert", "roberta", "deberta"])
+@pytest.mark.parametrize("architecture", few(["roberta", "bert", "deberta"]))
 @pytest.mark.parametrize(("dims", "sif"), [(7, 1e-4), (0, 1e-3), (7, 0.0)])
 def test_each_token_alone_then_pca_then_weights(random_model: Models, architecture: str, dims: int, sif: float) -> None:
     path = random_model(architecture)
@@ -160,6 +161,7 @@ def test_more_dimensions_than_the_model_has(random_model: Models) -> None:
         opened(random_model("bert"), dims=33).encode(TEXTS)
 
 
+@pytest.mark.slow
 def test_a_row_like_others(tmp_path: Path) -> None:
     """It has no seeds, and the encoder that ``load`` gives has the same identity; ``tune`` says what it would do."""
     session = Session(tmp_path / "results", cache=tmp_path / "cache", device="cpu", offline=True)

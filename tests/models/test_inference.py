@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import torch
 from random_models import Models, encoder
+from suites import few
 
 import mirrorbench
 from mirrorbench.core.inputs import TextInput
@@ -48,7 +49,7 @@ for inner, outer in ((1024, 256), (1536, 384), (3072, 768), (4096, 1024)):
 """
 
 
-@pytest.mark.parametrize("architecture", ["bert", "roberta", "deberta"])
+@pytest.mark.parametrize("architecture", few(["deberta", "bert", "roberta"]))
 @pytest.mark.parametrize("padded", [False, True])
 def test_together_as_each_alone(architecture: str, padded: bool, random_model: Models) -> None:
     poolings = [*POOLINGS, Pooling("mean-padded", max_length=40)] if padded else POOLINGS
@@ -98,7 +99,7 @@ def test_a_chunk_is_fetched_when_the_next_is_started(
     assert seen == [line for line in expected if line != "out" or not memory]
 
 
-@pytest.mark.parametrize("architecture", ["bert", "roberta", "deberta", "tiny"])
+@pytest.mark.parametrize("architecture", few(["bert", "roberta", "deberta", "tiny"], "roberta"))
 @pytest.mark.parametrize("padded", [False, True])
 @pytest.mark.usefixtures("rows_stand_alone")
 def test_a_vector_does_not_depend_on_the_other_texts(architecture: str, padded: bool, random_model: Models) -> None:
@@ -113,6 +114,7 @@ def test_a_vector_does_not_depend_on_the_other_texts(architecture: str, padded: 
             np.testing.assert_array_equal(vectors, expected[rows])
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not torch.backends.mkl.is_available(), reason="a torch without MKL")
 def test_products_of_the_smallest_batch_have_the_same_bits_with_one_thread_and_two() -> None:
     """In a process of its own, since others have set the number of threads."""

@@ -65,7 +65,7 @@ def test_sbert_may_be_read_by_another_pooling(random_model: Models, tmp_path: Pa
     assert len({create_sbert(spec("sbert", path, **params), CONTEXT).fingerprint for params in readings}) == 4
 
 
-@pytest.mark.real
+@pytest.mark.slow
 def test_sbert_under_its_own_pooling_named_is_sbert(minilm: Path) -> None:
     """MiniLM's files ask for the masked mean, normalised, of at most 256 tokens; cosines do not see the norm."""
     own = create_sbert(spec("sbert", minilm), CONTEXT).encode(TEXTS)
@@ -73,7 +73,7 @@ def test_sbert_under_its_own_pooling_named_is_sbert(minilm: Path) -> None:
     np.testing.assert_allclose(named / np.linalg.norm(named, axis=1, keepdims=True), own, atol=1e-5)
 
 
-@pytest.mark.real
+@pytest.mark.slow
 def test_sbert_is_sentence_transformers_with_the_models_own_pooling(minilm: Path, tmp_path: Path) -> None:
     sentence_transformers = pytest.importorskip("sentence_transformers")
     mean = create_sbert(spec("sbert", minilm), CONTEXT)
@@ -94,7 +94,7 @@ def test_sbert_is_sentence_transformers_with_the_models_own_pooling(minilm: Path
     assert np.abs(vectors[:1] - cls.encode(TEXTS[:1])).max() > 1e-3
 
 
-@pytest.mark.real
+@pytest.mark.slow
 @pytest.mark.parametrize("fits", [2048, 9])
 def test_sbert_on_a_gpu_takes_batches_by_length(minilm: Path, monkeypatch: pytest.MonkeyPatch, fits: int) -> None:
     """The CPU in its place, with room for ``fits`` texts of one batch; the same vectors, but for their padding."""

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 from random_models import ARCHITECTURES, POSITIONS, Models, encoder
+from suites import few
 from transformers import AutoModel, AutoTokenizer
 from transformers.models.bert.tokenization_bert_legacy import BertTokenizerLegacy
 
@@ -48,7 +49,7 @@ def cased(random_model: Models, tmp_path: Path) -> Path:
     return path
 
 
-architectures = pytest.mark.parametrize("architecture", ARCHITECTURES)
+architectures = pytest.mark.parametrize("architecture", few(ARCHITECTURES, "bert", "deberta"))
 
 
 def naive(path: Path, text: str, pooling: Pooling) -> np.ndarray:

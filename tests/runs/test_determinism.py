@@ -50,6 +50,7 @@ def run(plugins: Plugins, tmp_path: Path) -> RunInto:
     return run
 
 
+@pytest.mark.full
 def test_the_order_of_the_cells_never_matters(plan: Plan, run: RunInto) -> None:
     expected = run(plan, "straight")
     assert len(expected) == 2 * len(plan.cells) == 2 * 2 * (2 + 2 + 2)
@@ -62,6 +63,7 @@ def test_the_order_of_the_cells_never_matters(plan: Plan, run: RunInto) -> None:
     assert run(replace(plan, cells=tuple(cells)), "shuffled") == expected
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("rows_stand_alone")
 def test_a_cell_alone_is_the_same_to_the_bit(plan: Plan, run: RunInto) -> None:
     """Although its texts are read in other batches than in the company of other tasks."""

@@ -24,8 +24,6 @@ from mirrorbench.runs.workspace import WorkerContext
 
 __all__ = ["bench", "plugins", "said"]
 
-pytestmark = [pytest.mark.real, pytest.mark.slow]
-
 
 @pytest.fixture
 def plugin() -> ModuleType:
@@ -33,6 +31,7 @@ def plugin() -> ModuleType:
     return local
 
 
+@pytest.mark.slow
 def test_a_worker_ends_quietly_when_the_pool_is_gone_without_having_listened(tmp_path: Path) -> None:
     spawning = get_context("spawn")
     ours, theirs = spawning.Pipe()
@@ -71,6 +70,7 @@ def register_encoders(register):
 """
 
 
+@pytest.mark.slow
 def test_a_pool_that_is_given_up_ends_its_workers_whatever_they_do_and_clears_up_behind_them(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -95,6 +95,7 @@ def test_a_pool_that_is_given_up_ends_its_workers_whatever_they_do_and_clears_up
     assert left == {"seed-0.json", "seed-0.npz"}  # of letters
 
 
+@pytest.mark.slow
 def test_a_pool_gives_what_this_process_gives_whatever_dies(bench: Bench) -> None:
     """Two workers; one encoder kills its worker once, one every time, one raises; a worker is also asked to end."""
     good = ("letters", "dying", "ending", "tiny+mirror:batch_size=6")
@@ -114,6 +115,7 @@ def test_a_pool_gives_what_this_process_gives_whatever_dies(bench: Bench) -> Non
     assert "ending: its worker process died (exit code -15); another one tries again" in bench.log.lines
 
 
+@pytest.mark.slow
 def test_a_run_that_loses_the_gpu_stops_and_the_same_command_goes_on(bench: Bench, said: Said) -> None:
     """What would come after it in this process could only fail: ``ending`` is not tried."""
     cells = ("run", "-t", "cats,dogs", "-e", "letters", "-e", "losing", "-e", "ending", "--offline")
@@ -130,6 +132,7 @@ def test_a_run_that_loses_the_gpu_stops_and_the_same_command_goes_on(bench: Benc
     assert (code, "6 results in results, 2 of them from earlier runs" in err) == (0, True), err
 
 
+@pytest.mark.slow
 def test_a_worker_that_loses_the_gpu_is_replaced(bench: Bench) -> None:
     (bench.folder / "calls").write_text("losing\n")
     expected = bench.run("one", "letters", "losing")
@@ -186,6 +189,7 @@ def full(bench: Bench) -> Bench:
     return bench
 
 
+@pytest.mark.slow
 def test_a_full_gpu_loses_no_model_and_gets_no_more(full: Bench) -> None:
     outcome = full.run("pool", *MODELS, workers=2)
     assert (len(outcome.results), outcome.failures) == (2 * len(MODELS), ())
@@ -197,6 +201,7 @@ def test_a_full_gpu_loses_no_model_and_gets_no_more(full: Bench) -> None:
     assert full.stored("pool") == full.stored("one")
 
 
+@pytest.mark.full
 def test_a_model_that_fits_nowhere_fails_and_no_gpu_is_given_up_for_it(full: Bench) -> None:
     (full.folder / "full").write_text("")
     outcome = full.run("pool", "large", "small", workers=2)
@@ -206,6 +211,7 @@ def test_a_model_that_fits_nowhere_fails_and_no_gpu_is_given_up_for_it(full: Ben
     assert not [line for line in full.log.lines if "computes nothing any more" in line]
 
 
+@pytest.mark.full
 def test_models_that_no_gpu_survives_fail_and_stop_no_run(full: Bench) -> None:
     """The first worker loses both and is retired; the second one, which is the last, is not to blame for them."""
     (full.folder / "full").write_text("")
@@ -218,6 +224,7 @@ def test_models_that_no_gpu_survives_fail_and_stop_no_run(full: Bench) -> None:
     assert "2 models in a row" in note
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("devices", [("cuda:0", "cpu"), ("cpu", "cuda:0", "cuda:1")])
 def test_gpus_that_fail_leave_their_models_to_the_others(bench: Bench, devices: tuple[str, ...]) -> None:
     """No GPU is here: their workers really cannot use them."""
@@ -231,6 +238,7 @@ def test_gpus_that_fail_leave_their_models_to_the_others(bench: Bench, devices: 
     assert not [line for line in bench.log.lines if "another one tries again" in line]  # at once, for no model's fault
 
 
+@pytest.mark.full
 def test_where_all_gpus_fail_the_run_stops(bench: Bench) -> None:
     (bench.folder / "calls").write_text("dying\nending\nlosing\n")
     with pytest.raises(DeviceError, match="--device cuda:"):
@@ -266,6 +274,7 @@ def register_encoders(register):
 """
 
 
+@pytest.mark.slow
 def test_workers_share_the_cores_and_tune_as_one_process_does(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """Four threads: the gradients of four parts are added up, whose order shows in the weights."""
     for name in ("OMP_NUM_THREADS", "OMP_WAIT_POLICY", "RAYON_NUM_THREADS"):
@@ -293,6 +302,7 @@ def test_workers_share_the_cores_and_tune_as_one_process_does(bench: Bench, monk
     assert weights["other"] != weights["one"]  # so that it was worth the care
 
 
+@pytest.mark.full
 def test_a_pool_says_that_it_waits_for_another_process(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     key = ModelRef(parse_spec("letters"), "letters").key
     held = Leases(bench.folder / "pool" / ".leases").take(key)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from suites import few
 
 from mirrorbench.core.errors import UsageError
 from mirrorbench.core.plugins import Plugins
@@ -253,7 +254,7 @@ CELLS = {
 """Rows, and rows times tasks, where no model is here and each row is one failure a task."""
 
 
-@pytest.mark.parametrize("name", SHIPPED)
+@pytest.mark.parametrize("name", few(SHIPPED, "mirrorwic-table7"))
 def test_each_shipped_grid_loads_and_plans(
     name: str, plugins: Plugins, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,8 +12,7 @@ from typing import Any
 
 import pytest
 from harness.comparable import stored
-
-pytestmark = pytest.mark.slow
+from suites import few, slow
 
 
 def start(folder: Path, host: str = "") -> Any:
@@ -65,8 +64,7 @@ def straight(folder: Path, model: Path) -> tuple[dict[str, bytes], float]:
     return expected, time.monotonic() - began
 
 
-@pytest.mark.real
-@pytest.mark.parametrize("at_once", [1, 2])
+@pytest.mark.parametrize("at_once", few([2, 1], suite=slow))
 def test_a_killed_grid_ends_as_if_nothing_had_happened(
     tmp_path: Path, model: Path, at_once: int, times: Callable[[int, int], int]
 ) -> None:
@@ -101,7 +99,7 @@ def test_a_killed_grid_ends_as_if_nothing_had_happened(
     assert kills == wanted
 
 
-@pytest.mark.real
+@pytest.mark.full
 def test_a_machine_that_is_lost_is_waited_for_and_then_stood_in_for(tmp_path: Path, model: Path) -> None:
     """Two machines on one folder, as far as their host names tell; one is killed in the middle of a group."""
     import killable

@@ -193,6 +193,7 @@ def test_a_task_across_languages_is_tuned_on_the_words_of_each(
     ]
 
 
+@pytest.mark.full
 def test_the_cross_lingual_tasks_of_the_paper_are_tuned_on_joint_corpora(
     originals: Callable[..., DataStore], registered: Plugins, bert: str
 ) -> None:

@@ -13,13 +13,12 @@ import numpy as np
 import pytest
 import torch
 from damage import flip
+from suites import few, slow
 
 from mirrorbench import Session
 from mirrorbench.core.errors import ModelUnavailableError
 from mirrorbench.core.specs import parse_spec
 from mirrorbench.models import backbones
-
-pytestmark = pytest.mark.slow
 
 FRESH = """
 import json, sys
@@ -49,7 +48,7 @@ def of_fresh_process(folder: Path, spec: str) -> list[float]:
     return [float(score) for score in json.loads(done.stdout)]
 
 
-@pytest.mark.parametrize("spec", ["{0}", "sbert:path={0}"])
+@pytest.mark.parametrize("spec", few(["{0}", "sbert:path={0}"], suite=slow))
 def test_an_encoder_that_is_tuned_again_to_the_same_place_is_another_one(
     session: Session, tmp_path: Path, spec: str
 ) -> None:
@@ -67,6 +66,7 @@ def test_an_encoder_that_is_tuned_again_to_the_same_place_is_another_one(
     assert scores(session, spec.format(encoder)) == expected[1]
 
 
+@pytest.mark.full
 def test_word_vectors_that_are_replaced_are_others(session: Session, tmp_path: Path) -> None:
     words, rng, found, expected = (
         ["a", "man", "is", "playing", "the", "guitar", "dog", "cat", "running", "woman"],
@@ -83,6 +83,7 @@ def test_word_vectors_that_are_replaced_are_others(session: Session, tmp_path: P
     assert found[0] != found[1]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("spec", ["{0}+base:pooling=mean", "{0}+mirror", "sbert:path={0}", "{0}+static"])
 def test_files_that_change_between_planning_and_opening_fail_their_cells(
     session: Session, tmp_path: Path, random_model: Callable[[str], Path], spec: str
@@ -97,6 +98,7 @@ def test_files_that_change_between_planning_and_opening_fail_their_cells(
     assert scores(session, spec.format(path))  # started again, as it says
 
 
+@pytest.mark.slow
 def test_weights_are_not_mapped_from_their_file(tmp_path: Path, random_model: Callable[[str], Path]) -> None:
     """Otherwise a file that is overwritten after it was opened would change the model."""
     from mirrorbench.models.transformer import load_transformer
@@ -112,6 +114,7 @@ def test_weights_are_not_mapped_from_their_file(tmp_path: Path, random_model: Ca
     assert all(map(torch.equal, before, model.parameters()))
 
 
+@pytest.mark.slow
 def test_a_stored_transformation_that_changes_is_not_read(session: Session, tmp_path: Path) -> None:
     session.tune(
         ["one text", "two texts", "three of them"] * 9, "tiny+mirror:post=center", tmp_path / "enc", held_out=0
@@ -123,6 +126,7 @@ def test_a_stored_transformation_that_changes_is_not_read(session: Session, tmp_
     assert "changed after" in failure.reason
 
 
+@pytest.mark.slow
 def test_no_memory_while_a_model_is_opened_is_called_that(random_model: Callable[[str], Path]) -> None:
     from mirrorbench.core.errors import DeviceMemoryError
     from mirrorbench.models.transformer import load_transformer
@@ -131,6 +135,7 @@ def test_no_memory_while_a_model_is_opened_is_called_that(random_model: Callable
         load_transformer(random_model("bert"), torch.device("cpu"), lambda config: torch.empty(1 << 50))
 
 
+@pytest.mark.slow
 def test_a_fingerprint_needs_its_files(tmp_path: Path, random_model: Callable[[str], Path]) -> None:
     path = shutil.copytree(random_model("bert"), tmp_path / "bert")
     assert backbones.fingerprint(path) == backbones.fingerprint(random_model("bert"))

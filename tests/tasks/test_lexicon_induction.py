@@ -231,7 +231,7 @@ def test_self_learning_makes_up_for_a_small_dictionary() -> None:
     assert errors[2] < 0.2
 
 
-@pytest.mark.real
+@pytest.mark.full
 def test_agrees_with_the_definition_on_a_real_dictionary(shared_data: Path, tmp_path: Path) -> None:
     store = DataStore(tmp_path, offline=True)
     card = builtin_cards()["bli-en-it"]

@@ -152,7 +152,7 @@ def test_empty_or_repeated_items_are_refused() -> None:
             EntityLinking("t", items).load(STORE)
 
 
-@pytest.mark.real
+@pytest.mark.full
 @pytest.mark.parametrize("protocol", ["paper", "released"])
 def test_a_real_dictionary_agrees_with_the_full_matrix(shared_data: Path, tmp_path: Path, protocol: str) -> None:
     store = DataStore(tmp_path, offline=True)

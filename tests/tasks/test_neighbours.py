@@ -264,6 +264,7 @@ class MetaMemory(TorchDispatchMode):
         self.peak = max(self.peak, self.now)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("held", [True, False])
 @pytest.mark.usefixtures("as_on_a_gpu")
 def test_a_million_names_fit_into_8_gb(monkeypatch: pytest.MonkeyPatch, held: bool) -> None:

@@ -9,6 +9,7 @@ import pytest
 import torch
 from augmented import AUGMENTATIONS, TEXTS, attached, embed, recipe, tuning_of
 from random_models import ARCHITECTURES, Models
+from suites import few
 from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 
@@ -20,7 +21,7 @@ from mirrorbench.training.methods import mirror_preset
 from mirrorbench.training.microbatch import TokenizedPairs
 from mirrorbench.training.recipes import override
 
-architectures = pytest.mark.parametrize("architecture", ARCHITECTURES)
+architectures = pytest.mark.parametrize("architecture", few(ARCHITECTURES, "bert", "deberta", "modernbert"))
 
 
 class DropoutRates(TorchFunctionMode):

@@ -10,6 +10,7 @@ import pytest
 import torch
 from augmented import AUGMENTATIONS, TEXTS, opened, recipe
 from random_models import Models
+from suites import few
 
 from mirrorbench.core.errors import TuningError
 from mirrorbench.training.loop import tune_backbone
@@ -46,7 +47,7 @@ SEVERAL = {"drophead": 0.2, "controlled_dropout": 0.1, "span_mask": 3, "token_ma
 
 @pytest.mark.parametrize(
     ("architecture", "params"),
-    [
+    few([
         ("bert", {}),
         ("bert", {"dropout": 0.1}),
         ("bert", {"drophead": 0.2}),
@@ -57,8 +58,8 @@ SEVERAL = {"drophead": 0.2, "controlled_dropout": 0.1, "span_mask": 3, "token_ma
         ("bert", {"drophead": 0.2, "span_mask": 5, "token_mask": 0.1, "loss": "multi-similarity"}),
         ("roberta", SEVERAL),
         ("deberta", SEVERAL),
-    ],
-)
+    ], 2, 4, 7),
+)  # fmt: skip
 def test_each_augmentation_tunes_and_repeats(
     architecture: str, params: dict[str, object], random_model: Models
 ) -> None:

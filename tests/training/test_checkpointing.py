@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 from random_models import Models
+from suites import few, full
 
 import mirrorbench
 from mirrorbench.core.devices import cpu_threads
@@ -42,16 +43,16 @@ def tuned(path: Path, method: str = "mirror", precision: str = "fp32", **keys: A
 
 @pytest.mark.parametrize(
     ("family", "keys"),
-    [
-        *((family, {}) for family in ("bert", "modernbert", "llama", "qwen3", "t5", "bart", "gemma3-vision")),
-        *((family, {"lora": 4, "lr": 0.01}) for family in ("bert", "llama", "gpt2")),
+    few([
+        *((family, {}) for family in ("bert", "t5", "modernbert", "llama", "qwen3", "bart", "gemma3-vision")),
+        *((family, {"lora": 4, "lr": 0.01}) for family in ("gpt2", "bert", "llama")),
         *((family, {"controlled_dropout": 0.1, "word_shuffle": 3}) for family in ("bert", "deberta-v2")),
         ("bert", {"drophead": 0.2, "dropout": 0.0}),
         ("bert", {"precision": "bf16"}),
         ("qwen3", {"precision": "bf16", "lora": 4}),
-    ],
-)
-@pytest.mark.parametrize("method", ["mirror", "mirrorwic"])
+    ], 0, 1, 7, 10),
+)  # fmt: skip
+@pytest.mark.parametrize("method", few(["mirror", "mirrorwic"]))
 def test_the_weights_are_those_without_it(random_model: Models, family: str, keys: dict[str, Any], method: str) -> None:
     """Bit for bit, whatever is drawn: by BERT from generators of its own, by the others from torch's."""
     path = random_model(family)
@@ -64,7 +65,7 @@ def test_the_weights_are_those_without_it(random_model: Models, family: str, key
     assert hooks[0] == hooks[1]
 
 
-@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("threads", [1, pytest.param(2, marks=full)])
 def test_so_they_are_where_batches_are_computed_twice(
     random_model: Models, monkeypatch: pytest.MonkeyPatch, threads: int
 ) -> None:
@@ -77,7 +78,7 @@ def test_so_they_are_where_batches_are_computed_twice(
 
 
 @pytest.mark.parametrize("rank", [0, 4])
-@pytest.mark.parametrize("family", ["bert", "modernbert", "llama", "t5"])
+@pytest.mark.parametrize("family", few(["bert", "modernbert", "llama", "t5"]))
 def test_what_a_pass_holds_is_what_the_plan_says(random_model: Models, family: str, rank: int) -> None:
     """Bytes that torch's profiler sees allocated and not freed in a pass, against the arithmetic on no device."""
     from mirrorbench.models.checkpointing import checkpointed

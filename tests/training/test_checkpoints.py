@@ -15,6 +15,7 @@ import pytest
 import torch
 from augmented import AUGMENTATIONS, TEXTS, opened, recipe
 from random_models import Models
+from suites import few
 
 from mirrorbench.core.errors import StorageError
 from mirrorbench.models.transformer import Transformer
@@ -83,7 +84,7 @@ NOISES: list[dict[str, Any]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("noise", NOISES, ids=str)
+@pytest.mark.parametrize("noise", few(NOISES, 1), ids=str)
 def test_it_goes_on_bit_for_bit(random_model: Models, tmp_path: Path, noise: dict[str, Any]) -> None:
     """Interrupted in the first epoch, at the end of an epoch, and before the last step, one after the other."""
     if "lora" in noise:
@@ -104,7 +105,7 @@ def flipped(data: bytes) -> bytes:
     return data[: len(data) // 2] + bytes([data[len(data) // 2] ^ 1]) + data[len(data) // 2 + 1 :]
 
 
-@pytest.mark.parametrize("change", [flipped, lambda data: data[:-100], lambda data: b"", lambda data: b"x" * 100])
+@pytest.mark.parametrize("change", few([flipped, lambda data: data[:-100], lambda data: b"", lambda data: b"x" * 100]))
 def test_a_damaged_one_is_not_used(random_model: Models, tmp_path: Path, change: Callable[[bytes], bytes]) -> None:
     changed, path = recipe(batch_size=20, epochs=EPOCHS, lr=0.01, dropout=0.1), random_model("bert")
     with pytest.raises(Interrupted):
@@ -204,15 +205,14 @@ main()
 
 @pytest.mark.slow
 def test_the_same_command_goes_on_after_a_kill(random_model: Models, tmp_path: Path) -> None:
-    """Of 27 steps, killed after 9, and of what goes on from there interrupted after 11 more."""
+    """Of 18 steps, killed after 9; Ctrl-C, which ends a tuning in the same way, is in ``tests/cli``."""
     (tmp_path / "texts.txt").write_text("".join(f"{text}\n" for text in TEXTS))
-    spec = f"{random_model('bert')}+mirror:epochs=3,batch_size=10"
+    spec = f"{random_model('bert')}+mirror:epochs=2,batch_size=10"
     asked = ["tune", str(tmp_path / "texts.txt"), "-e", spec, "--device", "cpu"]
     codes, errors, unfinished = [], [], []
     for name, after, sent in (
         ("straight", 0, 0),
         ("cut", 9, signal.SIGKILL),
-        ("cut", 11, signal.SIGINT),
         ("cut", 0, 0),
     ):
         done = subprocess.run(
@@ -224,9 +224,8 @@ def test_the_same_command_goes_on_after_a_kill(random_model: Models, tmp_path: P
         errors.append(done.stderr)
         cache = Cache(tmp_path / f"cache-{name}")
         unfinished.append([damage(cache, entry) for entry in entries(cache) if entry.kind == "checkpoints"])
-    assert codes == [0, -signal.SIGKILL, 130, 0], errors
-    assert unfinished == [[], [""], [""], []]
-    assert ["from its checkpoint at 33%" in errors[2], "from its checkpoint at 74%" in errors[3]] == [True, True]
-    assert "goes on from the last checkpoint" in errors[2]
+    assert codes == [0, -signal.SIGKILL, 0], errors
+    assert unfinished == [[], [""], []]
+    assert "from its checkpoint at 50%" in errors[2]
     one, two = ((tmp_path / name / "model.safetensors").read_bytes() for name in ("straight", "cut"))
     assert one == two

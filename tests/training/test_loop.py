@@ -10,6 +10,7 @@ from augmented import AUGMENTATIONS, opened, tuning_of
 from hypothesis import given
 from hypothesis import strategies as st
 from random_models import Models
+from suites import few
 
 from mirrorbench.core.errors import TuningError, UsageError
 from mirrorbench.models.transformer import Transformer
@@ -72,7 +73,7 @@ def test_a_gradient_that_overflows_in_fp16_changes_no_weight(fresh: Callable[...
     assert loop.scaler.get_scale() == 32768.0
 
 
-@pytest.mark.parametrize("precision", ["bf16", "fp16"])
+@pytest.mark.parametrize("precision", few(["fp16", "bf16"]))
 def test_tuning_in_half_precision_ends_near_that_in_fp32(fresh: Callable[..., Transformer], precision: str) -> None:
     """Not at it: fp16 leaves out the first steps, until its scale fits, of 36 in all."""
     losses = {name: run(fresh(), precision=name).losses for name in ("fp32", precision)}

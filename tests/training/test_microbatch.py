@@ -14,6 +14,7 @@ import pytest
 import torch
 from augmented import AUGMENTATIONS, TEXTS, attached, embed, opened, recipe, tuning_of
 from random_models import Models
+from suites import few
 
 from mirrorbench.models.batching import Ragged
 from mirrorbench.models.transformer import Transformer
@@ -66,7 +67,7 @@ def close(found: dict[str, torch.Tensor], expected: dict[str, torch.Tensor]) -> 
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("architecture", ["bert", "roberta", "deberta-v2"])
+@pytest.mark.parametrize("architecture", few(["bert", "roberta", "deberta-v2"]))
 def test_loss_and_gradients_are_those_of_the_plain_loop(
     architecture: str, shape: str, random_model: Models, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -13,6 +13,7 @@ import torch
 from augmented import AUGMENTATIONS, TEXTS, opened, recipe
 from bench import Bench
 from random_models import Models, encoder
+from suites import few, full
 
 from mirrorbench.core.errors import UsageError
 from mirrorbench.core.specs import parse_spec
@@ -48,7 +49,9 @@ def tuned(path: Path, changed: Recipe, looks: bool = True) -> tuple[Transformer,
 
 
 @pytest.mark.parametrize(
-    "noise", [{"dropout": 0.2}, {"drophead": 0.2}, {"controlled_dropout": 0.2}, {"pooling": "mean-padded"}], ids=str
+    "noise",
+    few([{"drophead": 0.2}, {"dropout": 0.2}, {"controlled_dropout": 0.2}, {"pooling": "mean-padded"}]),
+    ids=str,
 )
 def test_looks_change_no_weight(random_model: Models, noise: dict[str, float]) -> None:
     changed = recipe(epochs=2, **noise)
@@ -83,7 +86,7 @@ def test_the_measures_are_those_of_the_models_before_and_after(random_model: Mod
     assert found.before != found.after
 
 
-@pytest.mark.parametrize("best", [0, 3, 8])
+@pytest.mark.parametrize("best", [3, *(pytest.param(best, marks=full) for best in (0, 8))])
 def test_the_best_state_is_kept(random_model: Models, monkeypatch: pytest.MonkeyPatch, best: int) -> None:
     """By any criterion: here by how near the uniformity is to that of one state."""
     _, whole = tuned(random_model("bert"), PLAIN)

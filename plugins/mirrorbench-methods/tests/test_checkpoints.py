@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from suites import few, slow
 from tuned import TEXTS, opened
 
 from mirrorbench.core.plugins import Plugins
@@ -36,8 +37,7 @@ def run(plugins: Plugins, method: str, folder: Path, most: int = 0) -> tuple[Tun
     return report, transformer.model.state_dict()
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("method", ["ct", "diffcse", "esimcse", "promptbert", "simcse", "tsdae"])
+@pytest.mark.parametrize("method", few(["esimcse", "ct", "diffcse", "promptbert", "simcse", "tsdae"], suite=slow))
 def test_each_method_goes_on(plugins: Plugins, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str) -> None:
     monkeypatch.setattr(checkpoints, "INTERVAL", 0)
     monkeypatch.setattr(checkpoints, "SHARE", float("inf"))

@@ -115,6 +115,6 @@ def test_other_losses_are_refused(plugins: Plugins) -> None:
         tuned(plugins, "ct", loss="ntxent")
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_it_learns_and_repeats(plugins: Plugins) -> None:
     assert_learns_and_repeats(plugins, "ct", dropout=0.1)

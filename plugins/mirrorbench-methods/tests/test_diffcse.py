@@ -114,5 +114,6 @@ def test_a_model_that_predicts_no_tokens_is_an_error_with_a_way_out(
     assert "another method" in caught.value.hint
 
 
+@pytest.mark.slow
 def test_it_learns_and_repeats(plugins: Plugins) -> None:
     assert_learns_and_repeats(plugins, "diffcse", batch_size=8)

@@ -101,6 +101,7 @@ def test_words_are_read_with_as_many_tokens(plugins: Plugins) -> None:
     assert "another pooling" in caught.value.hint
 
 
-@pytest.mark.parametrize("changes", [{}, {"pooling": "mean-padded", "simcse_head": 0}])
+@pytest.mark.slow
+@pytest.mark.parametrize("changes", [{"pooling": "mean-padded", "simcse_head": 0}])
 def test_it_learns_and_repeats(plugins: Plugins, changes: dict[str, Any]) -> None:
     assert_learns_and_repeats(plugins, "esimcse", batch_size=8, **changes)

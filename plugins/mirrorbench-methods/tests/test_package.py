@@ -40,6 +40,7 @@ def test_they_tune_through_the_command_line(said: Said, tmp_path: Path) -> None:
         assert 0.3 < cell["main_score"] < 1
 
 
+@pytest.mark.slow
 def test_a_corpus_of_less_than_a_batch_is_told_by_the_pairs_that_a_method_makes(said: Said, tmp_path: Path) -> None:
     (tmp_path / "mine.txt").write_text("\n".join(TEXTS[:12]) + "\n", encoding="utf-8")
     code, _, err = said(*RUN, "--corpus", "mine.txt", "--encoder", "tiny+ct", "--encoder", "tiny+simcse")

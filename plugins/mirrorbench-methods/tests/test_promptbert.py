@@ -80,5 +80,6 @@ def test_what_has_no_mask_is_an_error_with_a_way_out(plugins: Plugins) -> None:
             tuned(plugins, "promptbert", **changes)
 
 
+@pytest.mark.slow
 def test_it_learns_and_repeats(plugins: Plugins) -> None:
     assert_learns_and_repeats(plugins, "promptbert", batch_size=8)

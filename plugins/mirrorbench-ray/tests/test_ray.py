@@ -12,11 +12,10 @@ from mirrorbench.core.specs import parse_spec
 from mirrorbench.runs.plan import Request
 from mirrorbench.runs.workspace import Workspace
 
-pytestmark = pytest.mark.slow
-
 TUNED = "tiny+mirror:batch_size=6"
 
 
+@pytest.mark.slow
 def test_two_workers_of_which_one_is_killed_give_what_this_process_gives(bench: Bench) -> None:
     (bench.folder / "calls").write_text("dying\n")  # so that it lives here, in the process of the tests
     expected = bench.run("here", "letters", "dying", TUNED)
@@ -31,29 +30,34 @@ def test_two_workers_of_which_one_is_killed_give_what_this_process_gives(bench: 
     assert (again.computed, len(again.results)) == (0, 2 * 4)
 
 
+@pytest.mark.full
 def test_a_worker_that_loses_the_gpu_gets_no_other_task(bench: Bench) -> None:
     outcome = bench.run("there", "losing", "letters", executor="ray", workers=1, cpus=3)  # more than one task at 1 CPU
     assert (len(outcome.results), outcome.failures) == (4, ())
     assert len(list(bench.folder.glob("lost-*"))) == 1
 
 
+@pytest.mark.slow
 def test_a_cluster_that_is_not_there(bench: Bench) -> None:
     with pytest.raises(mirrorbench_ray.RayError, match=r"no Ray cluster at 127\.0\.0\.1:1") as caught:
         bench.run("there", "letters", executor="ray", address="127.0.0.1:1")
     assert "ray start --head" in caught.value.hint
 
 
+@pytest.mark.slow
 def test_an_unknown_option(bench: Bench) -> None:
     with pytest.raises(UsageError, match="unknown executor option 'gpu'") as caught:
         bench.run("there", "letters", executor="ray", gpu=1)
     assert "gpus" in caught.value.hint
 
 
+@pytest.mark.slow
 def test_a_negative_number_of_workers(bench: Bench) -> None:
     with pytest.raises(UsageError, match="no negative number"):
         bench.run("there", "letters", executor="ray", workers=-1)
 
 
+@pytest.mark.slow
 def test_what_this_machine_has_not_is_not_waited_for(bench: Bench) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Workspace, "planned_device", "cuda")  # as on a machine with some GPUs
@@ -61,6 +65,7 @@ def test_what_this_machine_has_not_is_not_waited_for(bench: Bench) -> None:
             bench.run("there", "letters", executor="ray", gpus=1000)
 
 
+@pytest.mark.full
 def test_ctrl_c_ends_cleanly_and_the_same_command_goes_on(
     interrupted: Callable[..., Callable[[], tuple[str, str]]],
 ) -> None:
@@ -69,6 +74,7 @@ def test_ctrl_c_ends_cleanly_and_the_same_command_goes_on(
     assert printed == without_the_executor
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("executor", "device", "planned", "precision"),
     [
@@ -90,6 +96,7 @@ def test_what_is_planned_on_a_machine_without_a_gpu(
     assert bench.planned(TUNED, executor, device) == (planned, {"tuning": precision, "encoding": "fp32"})
 
 
+@pytest.mark.full
 def test_a_worker_whose_gpu_torch_does_not_see_computes_nothing(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """A cluster that has a GPU as far as Ray knows, and a run that was planned for it."""
     workspace = Workspace.create(

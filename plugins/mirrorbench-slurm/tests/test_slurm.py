@@ -9,15 +9,14 @@ from typing import Any
 import mirrorbench_slurm
 import pytest
 from harness.executors import Bench
+from suites import few, slow
 
 from mirrorbench.core.errors import UsageError
-
-pytestmark = pytest.mark.slow
 
 TUNED = "tiny+mirror:batch_size=6"
 
 
-@pytest.mark.parametrize("cluster", ["local", "debug"])
+@pytest.mark.parametrize("cluster", few(["local", "debug"], suite=slow))
 def test_jobs_give_what_this_process_gives(bench: Bench, cluster: str) -> None:
     """``local``: each job is a process, and one of them is killed; ``debug``: all in this one."""
     (bench.folder / "calls").write_text("dying\n")
@@ -32,6 +31,7 @@ def test_jobs_give_what_this_process_gives(bench: Bench, cluster: str) -> None:
     assert sum("it is submitted again" in line for line in bench.log.lines) == (cluster == "local")
 
 
+@pytest.mark.full
 def test_a_job_that_loses_the_gpu_is_submitted_again(bench: Bench) -> None:
     options = {"cluster": "local", "workers": 1, "groups": 2, "minutes": 5}
     outcome = bench.run("there", "losing", "letters", executor="slurm", **options)
@@ -39,6 +39,7 @@ def test_a_job_that_loses_the_gpu_is_submitted_again(bench: Bench) -> None:
     assert [line for line in bench.log.lines if "DeviceError: this process can use the GPU no longer: CUDA" in line]
 
 
+@pytest.mark.slow
 def test_a_machine_without_slurm(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
     with pytest.raises(mirrorbench_slurm.SlurmError, match="Slurm cannot be used here") as caught:
@@ -46,6 +47,7 @@ def test_a_machine_without_slurm(bench: Bench, monkeypatch: pytest.MonkeyPatch) 
     assert "cluster=local" in caught.value.hint
 
 
+@pytest.mark.slow
 def test_jobs_that_slurm_refuses(bench: Bench, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for name in ("srun", "sbatch"):
         (tmp_path / "bin").mkdir(exist_ok=True)
@@ -58,6 +60,7 @@ def test_jobs_that_slurm_refuses(bench: Bench, monkeypatch: pytest.MonkeyPatch, 
     assert "slurm:partition=" in caught.value.hint
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -72,6 +75,7 @@ def test_options_that_are_wrong(bench: Bench, options: dict[str, Any], message: 
         bench.run("there", "letters", executor="slurm", **options)
 
 
+@pytest.mark.full
 def test_ctrl_c_ends_cleanly_and_the_same_command_goes_on(
     bench: Bench, interrupted: Callable[..., Callable[[], tuple[str, str]]]
 ) -> None:
@@ -85,6 +89,7 @@ def test_ctrl_c_ends_cleanly_and_the_same_command_goes_on(
     assert printed == without_the_executor
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("executor", "device", "planned", "precision"),
     [

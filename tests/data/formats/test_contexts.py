@@ -202,7 +202,7 @@ def wsd_store(originals: Callable[..., DataStore]) -> DataStore:
     return originals("wsd", str(wordnet))
 
 
-@pytest.mark.real
+@pytest.mark.full
 def test_disambiguation_has_the_published_sizes_and_baseline(wsd_store: DataStore) -> None:
     (data,) = parse(wsd_store.resolve(builtin_cards()["wsd"]))
     occurrences = data.occurrences
@@ -220,7 +220,7 @@ PARTS = {"1": "NOUN", "2": "VERB", "3": "ADJ", "4": "ADV", "5": "ADJ"}
 """Of speech, by their numbers in sense keys."""
 
 
-@pytest.mark.real
+@pytest.mark.full
 def test_sense_keys_are_those_of_the_index_of_senses(wsd_store: DataStore, shared_data: Path) -> None:
     lines = (shared_data / "wsd" / "wordnet30" / "index.sense").read_text(encoding="utf-8").splitlines()
     wordnet = WordNet(wsd_store.fetch(builtin_cards()["wsd"]))

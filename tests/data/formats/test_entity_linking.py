@@ -84,6 +84,7 @@ def real_store(originals: Callable[..., DataStore]) -> DataStore:
     return originals("bel")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("name", "mentions", "names", "composite", "unreachable"),
     [
@@ -102,6 +103,7 @@ def test_the_original_files_have_the_published_sizes(
     assert sum(not mention.gold & known for mention in linking.mentions) == unreachable
 
 
+@pytest.mark.full
 def test_the_folds_of_askapatient(real_store: DataStore) -> None:
     linkings = parse(real_store.resolve(builtin_cards()["askapatient"]))
     assert [len(linking.mentions) for linking in linkings] == [867] * 2 + [866] * 8

@@ -306,6 +306,7 @@ def word_store(originals: Callable[..., DataStore]) -> DataStore:
     return originals("wordsim")
 
 
+@pytest.mark.full
 def test_the_original_pairs_of_words_have_the_published_sizes(word_store: DataStore) -> None:
     cards = builtin_cards()
     codes = ("ar", "cy", "en", "es", "et", "fi", "fr", "he", "pl", "ru", "yue", "zh")
@@ -334,6 +335,7 @@ def test_the_official_format_and_concepticon_give_the_same_pairs(word_store: Dat
             assert pair.gold == float(scores[pair.id][column])
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("languages", ["en-fr", "en-zh", "en-he", "fr-zh", "fr-he", "zh-he"])
 def test_cross_lingual_pairs_equal_an_independent_derivation(
     word_store: DataStore, shared_data: Path, languages: str
@@ -372,6 +374,7 @@ def test_pairs_in_file_order_of_the_size_asked_for(tmp_path: Path) -> None:
     assert run("xling-eval", tmp_path, XLING, train="1k") == [Lexicon((("null", "NA"),), test)]
 
 
+@pytest.mark.full
 def test_the_original_dictionaries_have_the_published_sizes(originals: Callable[..., DataStore]) -> None:
     store = originals("bli")
     cards = {name: card for name, card in builtin_cards().items() if name.startswith("bli-")}
