@@ -74,12 +74,14 @@ READ_PADDING = ("convbert", "cpmant", "fnet", "nystromformer", "yoso")
 TRIED = """\
 ## What is tried
 
-Ten passes over at most 17 tokens, when a model is opened, decide what no list could hold for the next architecture:
+A dozen passes over at most 17 tokens, when a model is opened, decide what no list could hold for the next architecture:
 
 - whether it is causal: a token's state stays the same when tokens follow it;
 - whether it reads padding: its texts are then computed beside texts of equal length alone, its results carry a note,
   and `equal_lengths` stands in the identity of its vectors. Other libraries need `batch_size=1` for the same vectors;
 - whether it tells texts apart, and a token among other tokens: MRA without its CUDA kernels does not, and is refused;
+- whether the token types that its tokenizer gives change vectors: other libraries hand them on, and GPT-2 with the
+  tokenizer of BERT would read them as words; it is refused;
 - whether the states of its layers have one shape; if not, they are not averaged (`layers=-1:` is proposed);
 - whether several texts in one row of tokens have the vectors of each alone, before tuning packs them so;
 - whether bf16 and fp16 leave finite numbers near those in fp32; a precision that does not is refused.
