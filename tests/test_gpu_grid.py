@@ -14,6 +14,7 @@ from reader import Machine, Shell, install
 GRID = "mirrorbench run -e bert+mirror -e roberta+mirror -t sts --seeds 3 --workers 2 -o two"
 
 
+@pytest.mark.full
 def test_the_first_grid_is_planned_for_a_gpu(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
     random_model: Callable[[str], Path],

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -82,15 +81,6 @@ def scored(task: Task, encode: Callable[[TextInput], Any], protocol: str = "pape
     """What a task whose items are given makes of the vectors of a function of one input."""
     items = task.load(STORE)
     return task.score(items, vectors_of(task, items, encode), protocol)
-
-
-def trigrams(text: str, width: int) -> np.ndarray:
-    """Counts of letter trigrams, hashed: an encoder to which similar spelling is similar meaning."""
-    row = np.zeros(width, np.float32)
-    for start in range(len(text) + 2):
-        gram = f"##{text}##"[start : start + 3]
-        row[hashlib.blake2b(gram.encode(), digest_size=1).digest()[0] % width] += 1
-    return row
 
 
 def toy_tasks() -> list[PairSimilarity]:

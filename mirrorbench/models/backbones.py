@@ -224,13 +224,13 @@ def locate(spec: EncoderSpec, language: str, offline: bool) -> Path:
 def with_its_base(path: Path, offline: bool) -> Path:
     """A model's directory; that of an adapter only if its backbone, which may be downloaded, is still the same."""
     base = base_folder(path, offline)
-    if base == path or json_object(path / ADAPTER).get("revision"):  # a commit, which does not change
-        return path
-    expected = description_of(path).identity.get("backbone")
+    if base == path or not os.path.isdir(str(json_object(path / ADAPTER).get("base_model_name_or_path"))):
+        return path  # a commit of the hub does not change
+    expected = str(description_of(path).identity.get("backbone", ""))
     if expected and (found := fingerprint(base)) != expected:
         raise ModelUnavailableError(
-            f"{path} is an adapter of another model than {base} holds now (checksum {expected[:12]}, not {found[:12]})",
-            f"Put the model that it was made from back into {base}, or tune the adapter again.",
+            f"{path} is an adapter on {base}, whose files changed since (checksum {expected[:12]}, now {found[:12]})",
+            f"Put what it was made on back into {base}, small files included, or tune the adapter again.",
         )
     return path
 

@@ -227,7 +227,7 @@ def _load_sentence_transformer(path: Path, context: EncoderContext) -> Any:
         raise not_installed(ModelUnavailableError, "sbert needs", "sentence-transformers", "sbert")
     try:
         return read_sentence_transformer(path, context.device, context.precision)
-    except (OSError, ValueError, KeyError, ImportError, RuntimeError, AttributeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, ImportError, RuntimeError, AttributeError) as error:
         if out_of_memory(error):
             raise unreadable(path, error) from error
         first = (str(error).strip().splitlines() or ["no message"])[0]

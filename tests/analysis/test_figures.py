@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from suites import few
 
 from mirrorbench.analysis import figures, geometry, scores
 from mirrorbench.analysis.layers import LayerSums, words_in
@@ -47,10 +48,6 @@ def _series(n: int, sd: float | None) -> dict[str, scores.Series]:
     return {name: scores.Series(parse_spec("bert+mirror"), "t", "spearman", "paper", points) for name in NAMES[:n]}
 
 
-def _curve() -> Any:
-    return figures.curves_figure(_series(1, None), "dropout", False)
-
-
 def _frequency(n: int) -> Any:
     rows = scores.count_words(["cat"], [(f"words-en-{k}-{k + 10}k", ["cat"] * (k == 0)) for k in range(0, 100, 10)])
     for k, row in enumerate(rows):
@@ -85,13 +82,13 @@ DRAWN: dict[str, Callable[[], Any]] = {
     "isotropy": _isotropy,
     "similarity of labels": lambda: _similarity(RNG.integers(0, 2, 200)),
     "similarity of grades": lambda: _similarity(RNG.uniform(0, 5, 200)),
-    "layers": lambda: _layers(3, 0.6),
+    "layers": lambda: _layers(2, 0.6),
     "layers of one encoder without a score": lambda: _layers(1, None),
     "projection of one": lambda: _projection(1, 12, True),
     "projection of four": lambda: _projection(4, 1, False),
     "roc": _roc,
     "curves": lambda: figures.curves_figure(_series(3, 0.02), "corpus_size", True),
-    "a curve of one seed": _curve,
+    "a curve of one seed": lambda: figures.curves_figure(_series(1, None), "dropout", False),
     "frequency": lambda: _frequency(2),
     "frequency without results": lambda: _frequency(0),
     "errors": lambda: _errors(40),
@@ -100,14 +97,20 @@ DRAWN: dict[str, Callable[[], Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", DRAWN)
+# Of each kind of figure one; curves are drawn below.
+KINDS = ("isotropy", "similarity of labels", "layers", "projection of one", "roc", "frequency", "errors", "shifts")
+
+
+@pytest.mark.parametrize("name", few(DRAWN, *KINDS))
 def test_every_figure_is_drawn_without_a_warning(name: str, tmp_path: Path) -> None:
     """Nothing is cut off either: the outermost pixels of every figure are blank."""
+    from matplotlib import rcParams
     from matplotlib.image import imread
 
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         with figures.style():
+            rcParams["savefig.dpi"] = 150  # quicker
             figure = figures.titled(DRAWN[name](), "Multi-SimLex (multisimlex-en): 10,000 pairs by their judgement")
             (path,) = figures.save(figure, tmp_path / "figure", ["png"])
     assert figure.get_figwidth() in (figures.COLUMN, figures.PAGE)
@@ -120,12 +123,15 @@ def test_every_figure_is_drawn_without_a_warning(name: str, tmp_path: Path) -> N
     )
 
 
-def test_the_same_numbers_are_the_same_files(tmp_path: Path) -> None:
+def test_the_same_numbers_are_the_same_files_and_those_of_the_series(tmp_path: Path) -> None:
     def draw(stem: str) -> list[bytes]:
         with figures.style():
-            figure = figures.curves_figure(_series(2, 0.02), "corpus_size", False)
+            figure = figures.curves_figure(_series(1, 0.02), "corpus_size", False)
             files = figures.save(figure, tmp_path / stem, list(figures.FIGURE_FORMATS))
         assert [path.name for path in files] == [f"{stem}.pdf", f"{stem}.svg", f"{stem}.png"]
+        (line,) = figure.axes[0].lines
+        np.testing.assert_allclose(line.get_xydata(), [(10, 0.5), (25, 0.65), (35, 0.75)])
+        assert (figure.axes[0].get_xlabel(), figure.axes[0].get_ylabel()) == ("corpus size", "spearman")
         return [path.read_bytes() for path in files]
 
     one = draw("one")
@@ -140,15 +146,6 @@ def test_settings_of_others_are_left_alone() -> None:
     with figures.style():
         assert (rcParams["font.size"], rcParams["pdf.fonttype"]) == (8, 42)
     assert dict(rcParams) == before
-
-
-def test_the_curve_shows_the_numbers() -> None:
-    with figures.style():
-        figure = figures.curves_figure(_series(1, 0.02), "corpus_size", False)
-    (line,) = figure.axes[0].lines
-    np.testing.assert_allclose(line.get_xydata(), [(10, 0.5), (25, 0.65), (35, 0.75)])
-    assert figure.axes[0].get_xlabel() == "corpus size"
-    assert figure.axes[0].get_ylabel() == "spearman"
 
 
 def test_no_bar_is_empty() -> None:
@@ -186,7 +183,7 @@ def test_numbers_are_read_back(tmp_path: Path) -> None:
         {"encoder": "a, b", "score": 0.1234567890123, "n": np.int64(3), "sd": None},
         {"encoder": "ü", "score": np.float32(0.5), "n": 4, "sd": float("nan")},
     ]
-    found = Analysis("kind-task:x", rows, {"points": np.array([1.0, np.inf])}, _curve)
+    found = Analysis("kind-task:x", rows, {"points": np.array([1.0, np.inf])}, DRAWN["a curve of one seed"])
     table, document, figure = found.write(tmp_path / "new", ["svg"])
     assert (table.name, figure.name) == ("kind-task_x.csv", "kind-task_x.svg")
     with table.open(encoding="utf-8", newline="") as stream:
@@ -200,19 +197,16 @@ def test_numbers_are_read_back(tmp_path: Path) -> None:
     assert content["rows"][1]["sd"] is None
 
 
-def test_an_empty_table_is_a_table(tmp_path: Path) -> None:
-    table, document = Analysis("none", [], {"changed": 0}, _curve).write(tmp_path)
+def test_an_empty_table_is_a_table_and_where_all_encoders_failed_there_is_none(tmp_path: Path) -> None:
+    table, document = Analysis("none", [], {"changed": 0}, DRAWN["roc"]).write(tmp_path)
     assert table.read_text() == "\n"
     content = json.loads(document.read_text())
     assert list(content) == ["analysis", "changed", "version", "created", "rows"]
     assert content["rows"] == []
+    assert Analysis("x", [], {}, None).write(tmp_path / "new", ["pdf"]) == []
+    assert not (tmp_path / "new").exists()
 
 
 def test_values_of_results_are_plain() -> None:
     assert plain({"a": (np.bool_(True), [np.float64("-inf")])}) == {"a": [True, ["-inf"]]}
     assert plain(_series(1, None)["BERT-mp"])["spec"]["backbone"] == "bert"
-
-
-def test_where_all_encoders_failed_nothing_is_written(tmp_path: Path) -> None:
-    assert Analysis("x", [], {}, None).write(tmp_path / "new", ["pdf"]) == []
-    assert not (tmp_path / "new").exists()

@@ -35,16 +35,13 @@ GOLD = RNG.integers(0, 2, 80).astype(np.float64)
 SCORES = np.round(RNG.normal(GOLD * 0.7, 1), 1)  # with ties
 
 
-@pytest.mark.parametrize(
-    ("gold", "kinds"),
-    [
+def test_kinds_of_pairs() -> None:
+    for gold, kinds in (
         ([1, 0, 1.0], ["positive", "negative", "positive"]),
         ([0, 1.6, 1.7, 3.3, 3.4, 5], ["low", "low", "middle", "middle", "high", "high"]),
-    ],
-)
-def test_kinds_of_pairs(gold: list[float], kinds: list[str]) -> None:
-    names, kind = bands_of(gold)
-    assert [names[k] for k in kind] == kinds
+    ):
+        names, kind = bands_of(gold)
+        assert [names[k] for k in kind] == kinds
     with pytest.raises(ValueError, match="same judgement"):
         bands_of([2.0, 2.0])
 
@@ -72,14 +69,11 @@ def test_distribution_of_loops() -> None:
     assert 0 < found["overlap"] < 1
 
 
-def test_parted_and_equal_bands() -> None:
+def test_parted_equal_and_graded_bands() -> None:
     gold = np.array([0, 0, 1, 1])
     parted, same = np.array([0.1, 0.15, 0.8, 0.9]), np.array([0.1, 0.9, 0.1, 0.9])
     overlaps = [distribution({"scores": s, "gold": gold}, shared_edges([s]))["overlap"] for s in (parted, same)]
     assert overlaps == [0, pytest.approx(1)]
-
-
-def test_graded_bands_compare_their_ends() -> None:
     gold = np.array([0, 0.5, 2.5, 4.5, 5])
     cosines = np.array([0.2, 0.6, 0.99, 0.5, 0.9])
     found = distribution({"scores": cosines, "gold": gold}, shared_edges([cosines]))
@@ -88,14 +82,13 @@ def test_graded_bands_compare_their_ends() -> None:
     assert found["auc"] == pytest.approx(0.75)  # of four pairs only .6 > .5 is wrong
 
 
-@pytest.mark.parametrize(("n", "bins"), [(5, FEWEST), (1000, 20), (10**6, MOST)])
-def test_edges_hold_everything(n: int, bins: int) -> None:
-    cosines = [np.linspace(-0.2, 0.5, n), np.array([0.9])]
-    edges = shared_edges(cosines)
-    assert len(edges) == bins + 1
-    assert edges[0] < -0.2
-    assert edges[-1] > 0.9
-    assert (np.diff(shared_edges([np.full(n, 0.5)])) > 0).all()
+def test_edges_hold_everything() -> None:
+    for n, bins in ((5, FEWEST), (1000, 20), (10**5, MOST)):
+        edges = shared_edges([np.linspace(-0.2, 0.5, n), np.array([0.9])])
+        assert len(edges) == bins + 1
+        assert edges[0] < -0.2
+        assert edges[-1] > 0.9
+        assert (np.diff(shared_edges([np.full(n, 0.5)])) > 0).all()
 
 
 def test_the_area_of_loops_and_secret_labels_left_out() -> None:
@@ -114,31 +107,23 @@ def test_stored_points_are_taken() -> None:
     assert roc_curve(stored)["auc"] == pytest.approx(scores.metrics["auc"])
 
 
-@pytest.mark.parametrize("gold", [[0, 1, 2], [1, 1, 1], [0.0, np.nan, 0.0]])
-def test_other_judgements_have_no_curve(gold: list[float]) -> None:
-    with pytest.raises(ValueError, match="labels 0 and 1"):
-        roc_curve({"scores": np.array([0.1, 0.2, 0.3]), "gold": np.array(gold, dtype=np.float64)})
+def test_other_judgements_have_no_curve() -> None:
+    for gold in ([0, 1, 2], [1, 1, 1], [0.0, np.nan, 0.0]):
+        with pytest.raises(ValueError, match="labels 0 and 1"):
+            roc_curve({"scores": np.array([0.1, 0.2, 0.3]), "gold": np.array(gold, dtype=np.float64)})
 
 
-@pytest.mark.parametrize(
-    ("scores", "gold", "given", "right", "above"),
-    [
+def test_answers_of_every_kind_of_task() -> None:
+    for scores, gold, given, right, above in (
         ([0.9, 0.2], [1, np.nan], [1, 0], [1, 0], [0.5, -0.2]),  # decided by the task, at .4
         ([1.0, 0.0], [1, 1], None, [1, 0], [0.5, -0.5]),  # hits and misses
         ([0.9, 0.8, 0.3], [1, 1, 0], None, [1, 1, 0], [0.35, 0.25, -0.25]),  # the best threshold is .55
-    ],
-)
-def test_answers_of_every_kind_of_task(
-    scores: list[float], gold: list[float], given: list[int] | None, right: list[int], above: list[float]
-) -> None:
-    stored = {"scores": np.array(scores), "gold": np.array(gold, dtype=np.float64)}
-    found = answers(stored | ({"predictions": np.array(given, dtype=np.int8)} if given else {}), 0.4)
-    assert found is not None
-    assert (found[0].tolist(), found[1].tolist()) == (right, pytest.approx(above))
-
-
-def test_graded_judgements_have_no_answers() -> None:
-    assert answers({"scores": np.array([0.1, 0.2, 0.4]), "gold": np.array([0, 2.5, 5])}) is None
+    ):
+        stored = {"scores": np.array(scores), "gold": np.array(gold, dtype=np.float64)}
+        found = answers(stored | ({"predictions": np.array(given, dtype=np.int8)} if given else {}), 0.4)
+        assert found is not None
+        assert (found[0].tolist(), found[1].tolist()) == (right, pytest.approx(above))
+    assert answers({"scores": np.array([0.1, 0.2, 0.4]), "gold": np.array([0, 2.5, 5])}) is None  # graded
 
 
 def test_changes_of_loops() -> None:
@@ -164,11 +149,7 @@ def test_shifts_of_ranks() -> None:
     assert [shift["id"] for shift in found] == ["a", "d", "b", "c"]  # the largest gain first
     assert [shift["gain"] for shift in found] == pytest.approx([1, 1, 1 / 3, 1 / 3])
     assert all(shift["rank_after"] == shift["gold_rank"] for shift in found)
-
-
-def test_ranks_are_those_of_the_correlation() -> None:
-    """Spearman's correlation is Pearson's of these ranks, ties given their mean."""
-    rng = np.random.default_rng(4)
+    rng = np.random.default_rng(4)  # Spearman's correlation is Pearson's of these ranks, ties given their mean
     gold, scores = rng.integers(0, 5, 40).astype(float), rng.normal(size=40)
     found = shifted_ranks([str(n) for n in range(40)], gold, scores, -scores)
     correlation = np.corrcoef([s["gold_rank"] for s in found], [s["rank_before"] for s in found])[0, 1]
@@ -215,29 +196,19 @@ def test_curves_do_not_mix_other_settings_tasks_or_protocols() -> None:
     assert len(found) == 8
     assert {len(one.points) for one in found} == {2}
     assert len({(one.spec, one.task, one.protocol) for one in found}) == 8
-
-
-def test_an_undefined_score_is_no_point() -> None:
-    stored = [
-        result(f"b+mirror:span_mask={k}", y, augment={"span_mask": k}) for k, y in ((1, 0.1), (2, None), (3, 0.3))
-    ]
-    (found,) = curves_over(stored, "span_mask")
-    assert [p["x"] for p in found.points] == [1, 3]
+    scores = ((1, 0.1), (2, None), (3, 0.3))  # an undefined one is no point
+    stored = [result(f"b+mirror:span_mask={k}", y, augment={"span_mask": k}) for k, y in scores]
+    (alone,) = curves_over(stored, "span_mask")
+    assert [p["x"] for p in alone.points] == [1, 3]
     assert curves_over(stored[:2], "span_mask") == []
 
 
-BUCKETS = [("words-en-0-10k", ["the", "Cat", "dog"]), ("words-en-10-20k", ["zebra", "yak"])]
-
-
-def test_words_are_counted_once_and_without_case() -> None:
-    found = count_words(["cat", "CAT", "dog", "yak", "xylophone"], BUCKETS)
+def test_words_are_counted_once_and_without_case_in_the_registered_buckets(plugins: object) -> None:
+    buckets = [("words-en-0-10k", ["the", "Cat", "dog"]), ("words-en-10-20k", ["zebra", "yak"])]
+    found = count_words(["cat", "CAT", "dog", "yak", "xylophone"], buckets)
     assert [tuple(row.values()) for row in found] == [("words-en-0-10k", 2, 0.5), ("words-en-10-20k", 1, 0.25)]
-    assert [row["words"] for row in count_words([], BUCKETS)] == [0, 0]
-
-
-def test_buckets_are_the_registered_ones(plugins: object) -> None:
-    limits = [b for entry in plugins.corpora if (b := bounds(entry.name))]
-    assert limits == [(n, n + 10) for n in range(0, 100, 10)]
+    assert [row["words"] for row in count_words([], buckets)] == [0, 0]
+    assert [b for entry in plugins.corpora if (b := bounds(entry.name))] == [(n, n + 10) for n in range(0, 100, 10)]
     assert bounds("words-en") is None
 
 

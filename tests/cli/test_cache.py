@@ -8,6 +8,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -26,19 +27,25 @@ from mirrorbench.runs.maintenance import damage, entries, prunable, remove
 KEY = "a" * 64
 
 
-@pytest.fixture
-def cache(tmp_path: Path, random_model: Callable[[str], Path]) -> Cache:
-    """A model, vectors and a corpus."""
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory, random_model: Callable[[str], Path]) -> Path:
+    """The folder of a cache with a model and two vectors."""
     import torch
 
     from mirrorbench.models.transformer import load_transformer
 
-    cache = Cache(tmp_path / "default-cache")  # where MIRRORBENCH_CACHE points in tests
-    model = load_transformer(random_model("bert"), torch.device("cpu"))
-    cache.save_model(KEY, model, {"spec": "tiny+mirror", "seed": 3})
-    inputs = [TextInput("one"), TextInput("two")]
-    cache.embeddings("b" * 64).put(inputs, np.ones((2, 5), dtype=np.float32))
-    return cache
+    cache = Cache(tmp_path_factory.mktemp("cache"))
+    cache.save_model(
+        KEY, load_transformer(random_model("bert"), torch.device("cpu")), {"spec": "tiny+mirror", "seed": 3}
+    )
+    cache.embeddings("b" * 64).put([TextInput("one"), TextInput("two")], np.ones((2, 5), dtype=np.float32))
+    return cache.root
+
+
+@pytest.fixture
+def cache(tmp_path: Path, filled: Path) -> Cache:
+    """A model and vectors, where MIRRORBENCH_CACHE points in tests."""
+    return Cache(Path(shutil.copytree(filled, tmp_path / "default-cache")))
 
 
 def age(files: Iterable[Path], days: float) -> None:
@@ -52,7 +59,15 @@ def one(cache: Cache, kind: str):
     return entry
 
 
+def kinds(chosen: Iterable[Any]) -> list[str]:
+    return sorted(entry.kind for entry in chosen)
+
+
 def test_what_is_there(cache: Cache) -> None:
+    for kind in ("models", "embeddings", "corpora"):
+        (cache.root / kind).mkdir(exist_ok=True)
+        (cache.root / kind / ".DS_Store").touch()
+    assert kinds(entries(cache)) == ["embeddings", "models"]
     model, vectors = one(cache, "models"), one(cache, "embeddings")
     assert model.what == "tiny+mirror seed 3"
     assert model.size == sum(file.stat().st_size for file in model.path.rglob("*") if file.is_file())
@@ -61,98 +76,68 @@ def test_what_is_there(cache: Cache) -> None:
     assert [damage(cache, entry) for entry in (model, vectors)] == ["", ""]
 
 
-@pytest.fixture
-def words(cache: Cache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, random_model: Callable[[str], Path]) -> Cache:
+def test_word_vectors_are_entries_like_others(
+    cache: Cache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, random_model: Callable, mirrorbench: Callable
+) -> None:
     """With word vectors, the checksum of their file, and the vectors of a model's tokens."""
     monkeypatch.setattr(checksums, "SETTLED", 0)
     (tmp_path / "a.vec").write_text("ice 1 2\ncream 3 4\n")
     params, context = (("path", str(tmp_path / "a.vec")),), EncoderContext()
     create_static(EncoderSpec("static", params=params), context).encode([TextInput("ice")])
     create_distilled(EncoderSpec("tiny", method="static"), random_model("bert"), context).encode(["ice"])
-    return cache
-
-
-def test_word_vectors_are_entries_like_others(words: Cache, mirrorbench: Callable) -> None:
-    found = {entry.what for entry in entries(words) if entry.kind == "vectors"}
+    found = {entry.what for entry in entries(cache) if entry.kind == "vectors"}
     assert found == {"the first 200,000 words of a.vec", "tokens of tiny+static"}
-    assert one(words, "checksums").what == "of a file of word vectors"
-    said = mirrorbench("cache", "list")
-    assert "tokens of tiny+static" in said.out
-    assert "5 entries" in said.out
-    assert "5 whole" in mirrorbench("cache", "verify").assert_works().out
+    assert one(cache, "checksums").what == "of a file of word vectors"
+    mirrorbench("cache", "list").assert_works("tokens of tiny+static", "5 entries")
+    mirrorbench("cache", "verify").assert_works("5 whole")
     for kind in ("vectors", "checksums"):
-        entry = next(entry for entry in entries(words) if entry.kind == kind)
+        entry = next(entry for entry in entries(cache) if entry.kind == kind)
         flip(entry.path / "vectors.npy" if kind == "vectors" else entry.path, -10)
     assert "3 whole" in mirrorbench("cache", "verify").assert_fails(1).out
-    assert {entry.kind for entry in prunable(words, everything=True)} >= {"vectors", "checksums"}
-
-
-def test_word_vectors_of_an_earlier_version_may_go(words: Cache) -> None:
-    folder = words.root / "vectors"
+    assert {entry.kind for entry in prunable(cache, everything=True)} >= {"vectors", "checksums"}
+    folder = cache.root / "vectors"
     (folder / KEY).mkdir()
     for name in (f"{KEY}.sha256", f"{KEY}.npy", f"{KEY}/words.json"):
         (folder / name).write_text("old")
-    age(folder.glob(f"{KEY}*"), 2)
-    age([folder / KEY / "words.json"], 2)
-    chosen = prunable(words)
+    age([*folder.glob(f"{KEY}*"), folder / KEY / "words.json"], 2)
+    chosen = prunable(cache)
     assert [entry.what for entry in chosen] == ["word vectors of an earlier version"] * 3
     for entry in chosen:
         remove(entry)
-    assert len([entry for entry in entries(words) if entry.kind == "vectors"]) == 2
+    assert kinds(entries(cache)).count("vectors") == 2
 
 
 @pytest.mark.parametrize("kind", ["models", "embeddings"])
 def test_a_changed_byte_is_found_and_left(cache: Cache, kind: str) -> None:
     entry = one(cache, kind)
     file = max((f for f in entry.path.rglob("*") if f.is_file()), key=lambda f: f.stat().st_size)
-    data = bytearray(file.read_bytes())
-    data[-1] ^= 1
-    file.write_bytes(bytes(data))
+    flip(file)
+    data = file.read_bytes()
     assert damage(cache, entry)
-    assert file.read_bytes() == bytes(data)
+    assert file.read_bytes() == data
 
 
 def test_what_may_go(cache: Cache) -> None:
-    assert prunable(cache) == []
-    left = cache.root / "models" / ".part-xyz"
-    left.mkdir()
-    (left / "half").touch()
+    left = cache.root / "models" / ".part-xyz" / "half"
+    left.parent.mkdir()
+    left.touch()
+    among = one(cache, "embeddings").path / ".part-xyz"
+    among.write_bytes(bytes(10))
     assert prunable(cache) == []  # a process may still be writing it
-    age([left / "half"], 40)
-    assert [entry.kind for entry in prunable(cache)] == ["leftovers"]
+    age([left, among], 2)
+    assert kinds(prunable(cache)) == ["leftovers", "leftovers"]
     age(one(cache, "models").path.rglob("*"), 40)
-    assert {entry.kind for entry in prunable(cache, older_than=30)} == {"leftovers", "models"}
-    assert {entry.kind for entry in prunable(cache, everything=True)} == {"leftovers", "models", "embeddings"}
-
-
-def test_to_look_at_the_cache_is_no_use_of_it(cache: Cache) -> None:
+    assert kinds(prunable(cache, older_than=30)) == ["leftovers", "leftovers", "models"]
     age(cache.root.rglob("*"), 40)
-    for entry in entries(cache):
-        assert not damage(cache, entry)
-    assert {entry.kind for entry in prunable(cache, older_than=30)} == {"models", "embeddings"}
-
-
-def test_what_a_killed_process_left_among_vectors_may_go(cache: Cache) -> None:
-    left = one(cache, "embeddings").path / ".part-xyz"
-    left.write_bytes(bytes(10))
+    assert [damage(cache, one(cache, kind)) for kind in ("models", "embeddings")] == ["", ""]  # a look is no use
+    assert kinds(prunable(cache, older_than=30)) == ["embeddings", "leftovers", "leftovers", "models"]
+    assert kinds(prunable(cache, everything=True)) == ["embeddings", "leftovers", "leftovers", "models"]
+    with Cache(cache.root).leases.wait(KEY):  # what a running process holds stays
+        assert kinds(prunable(cache, everything=True)) == ["embeddings", "leftovers", "leftovers"]
+    for entry in prunable(cache):
+        remove(entry)
     assert prunable(cache) == []
-    age([left], 2)
-    (entry,) = prunable(cache)
-    assert (entry.kind, entry.size) == ("leftovers", 10)
-    remove(entry)
     assert one(cache, "embeddings").what == "2 vectors of 5 dimensions"
-
-
-def test_files_of_others_are_passed_over(cache: Cache) -> None:
-    for kind in ("models", "embeddings", "corpora"):
-        (cache.root / kind).mkdir(exist_ok=True)
-        (cache.root / kind / ".DS_Store").touch()
-    assert {entry.kind for entry in entries(cache)} == {"models", "embeddings"}
-
-
-def test_what_a_running_process_holds_stays(cache: Cache) -> None:
-    with Cache(cache.root).leases.wait(KEY):
-        assert [entry.kind for entry in prunable(cache, everything=True)] == ["embeddings"]
 
 
 def test_removed_is_gone_and_nothing_else(cache: Cache) -> None:
@@ -163,23 +148,23 @@ def test_removed_is_gone_and_nothing_else(cache: Cache) -> None:
     remove(entry)  # another process was faster
     assert cache.model(KEY) is None
     shutil.rmtree(killed)
-    assert [entry.kind for entry in entries(cache)] == ["embeddings"]
+    assert kinds(entries(cache)) == ["embeddings"]
 
 
 def test_the_commands(cache: Cache, mirrorbench: Callable) -> None:
-    said = mirrorbench("cache", "list")
-    assert "tiny+mirror seed 3" in said.out
-    assert "2 entries" in said.out
+    mirrorbench("cache", "list").assert_works("tiny+mirror seed 3", "2 entries")
     assert {row["kind"] for row in json.loads(mirrorbench("cache", "list", "--json").out)} == {"models", "embeddings"}
-    assert mirrorbench("cache", "verify").code == 0
+    mirrorbench("cache", "verify").assert_works()
     (one(cache, "models").path / "config.json").write_text("{}")
-    broken = mirrorbench("cache", "verify").assert_fails(1)
-    assert "config.json" in broken.out
-    assert "2 entries would go" in mirrorbench("cache", "prune", "--all", "--dry-run").out
+    assert "config.json" in mirrorbench("cache", "verify").assert_fails(1).out
+    for text in ('{"spec": ["a"], "seed": {}}', "[" * 100_000, "[]", '{"identity": []}', "\0"):
+        (one(cache, "models").path / "mirrorbench.json").write_text(text)
+        mirrorbench("cache", "list").assert_works(f"{KEY[:12]}")
+    mirrorbench("cache", "prune", "--all", "--dry-run").assert_works("2 entries would go")
     assert len(entries(cache)) == 2
-    assert "2 entries removed" in mirrorbench("cache", "prune", "--all").out
+    mirrorbench("cache", "prune", "--all").assert_works("2 entries removed")
     assert entries(cache) == []
-    assert "0 entries" in mirrorbench("cache", "list").out
+    mirrorbench("cache", "list").assert_works("0 entries")
 
 
 def test_what_earlier_versions_made_is_named_and_removed(
@@ -212,9 +197,3 @@ def test_what_earlier_versions_made_is_named_and_removed(
     mirrorbench("cache", "prune", "--earlier").assert_works("2 entries removed")
     assert {entry.key[0] for entry in entries(cache)} == {"b", "c", "e"}
     assert "earlier version" not in mirrorbench("cache", "list").assert_works().out
-
-
-@pytest.mark.parametrize("text", ['{"spec": ["a"], "seed": {}}', "[" * 100_000, "[]", '{"identity": []}', "\0"])
-def test_a_description_of_another_kind_is_no_traceback(cache: Cache, mirrorbench: Callable, text: str) -> None:
-    (one(cache, "models").path / "mirrorbench.json").write_text(text)
-    mirrorbench("cache", "list").assert_works(f"{KEY[:12]}")

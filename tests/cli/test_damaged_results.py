@@ -56,67 +56,49 @@ def changed(document: Any, path: tuple[str | int, ...], value: str) -> str:
 
 
 @pytest.mark.slow
-def test_any_field_of_any_type(mirrorbench: Callable, result: dict[str, Any]) -> None:
+@pytest.mark.parametrize("step", [5, pytest.param(1, marks=pytest.mark.full)])
+def test_any_field_of_any_type(mirrorbench: Callable, result: dict[str, Any], step: int) -> None:
     """What is refused is refused by name; with what is read, all commands do their work."""
-    read = refused = 0
-    for path in list(fields(result))[::5]:
+    read, refused = 0, []
+    for path in list(fields(result))[::step]:
         for value in VALUES:
             ONE.write_text(changed(result, path, value))
             try:
                 read_result(ONE)
-            except DataFormatError:
-                refused += 1
-                mirrorbench(*LEADERBOARD.split()).assert_fails(1, str(ONE), out="")
+            except DataFormatError as error:
+                refused.append(error.message)
                 continue
             read += 1
             for command in (LEADERBOARD, COMPARE, DRY_RUN):
                 assert mirrorbench(*command.split()).code in (0, 1, 2), (path, value)  # an exception is a traceback
-    assert refused > read > 10
+    assert all(message.startswith(f"{ONE} ") for message in refused)
+    assert len(refused) > read > 10
 
 
-@pytest.mark.parametrize("path", [
-    ("cell", "corpus", "n"), ("cell", "recipe", "epochs"), ("encoder", "fingerprint"), ("environment", "packages"),
-    ("cost", "tuning"), ("overlap", "any_text"), ("seconds", "train"), ("held_out", "states"),
-], ids=".".join)  # fmt: skip
-def test_what_a_command_reads(mirrorbench: Callable, result: dict[str, Any], path: tuple[str, ...]) -> None:
+def test_a_damaged_one_ends_a_table_and_a_run_computes_it_again(mirrorbench: Callable, result: dict[str, Any]) -> None:
     ONE.write_text(json.dumps(result))
     mirrorbench(*LEADERBOARD.split()).assert_works()
-    ONE.write_text(changed(result, path, '"x"' if path[-1] != "fingerprint" else "[]"))
+    ONE.write_text(changed(result, ("cell", "corpus", "n"), '"x"'))
     mirrorbench(*LEADERBOARD.split()).assert_fails(1, str(ONE), out="")
     mirrorbench(*COMPARE.split()).assert_fails(1, str(ONE), out="")
     mirrorbench(*DRY_RUN.split()).assert_works("to do")
 
 
-@pytest.mark.parametrize(
-    ("path", "value"),
-    [
-        ("main_score", "0.9"),
-        ("main_score", "null"),
-        ("main_metric", '"foo"'),
-        ("main_metric", '"pearson"'),
-        ("metrics.spearman", "0.9"),
-        ("n_items", "-1"),
-        ("coverage", "-4"),
-        ("coverage", "1.01"),
-        ("overlap.any_text", "7"),
-        ("overlap.all_texts", "-0.1"),
-        ("cell.computation", "-1"),
-        ("cell.computation", "1" + 400 * "0"),
-        ("cell.seed", "-1"),
-        ("cell.corpus.n", "0"),
-        ("cell.recipe.epochs", "0"),
-        ("seconds.encode", "-1"),
-        ("encoder.parameters", "-5"),
-        ("cell.spec", '"+:="'),
-        ("created", '"x"'),
-    ],
-)
-def test_what_cannot_be_true_is_damaged(result: dict[str, Any], path: str, value: str) -> None:
+def test_what_cannot_be_true_is_damaged(result: dict[str, Any]) -> None:
     ONE.write_text(json.dumps(result))
     assert read_result(ONE).main_score == result["metrics"]["spearman"]
-    ONE.write_text(changed(result, tuple(path.split(".")), value))
-    with pytest.raises(DataFormatError, match="is not a result file"):
-        read_result(ONE)
+    for path, value in (
+        ("main_score", "0.9"), ("main_score", "null"), ("main_metric", '"foo"'), ("main_metric", '"pearson"'),
+        ("metrics.spearman", "0.9"), ("n_items", "-1"), ("coverage", "-4"), ("coverage", "1.01"),
+        ("overlap.any_text", "7"), ("overlap.any_text", '"x"'), ("overlap.all_texts", "-0.1"),
+        ("cell.computation", "-1"), ("cell.computation", "1" + 400 * "0"), ("cell.seed", "-1"),
+        ("cell.corpus.n", "0"), ("cell.recipe.epochs", "0"), ("cell.recipe.epochs", '"x"'), ("seconds.encode", "-1"),
+        ("seconds.train", '"x"'), ("encoder.parameters", "-5"), ("encoder.fingerprint", "[]"), ("cell.spec", '"+:="'),
+        ("created", '"x"'), ("environment.packages", '"x"'), ("cost.tuning", '"x"'), ("held_out.states", '"x"'),
+    ):  # fmt: skip
+        ONE.write_text(changed(result, tuple(path.split(".")), value))
+        with pytest.raises(DataFormatError, match="is not a result file"):
+            read_result(ONE)
 
 
 def test_fields_that_earlier_versions_did_not_write_may_be_missing(result: dict[str, Any]) -> None:

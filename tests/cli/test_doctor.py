@@ -1,14 +1,13 @@
 from __future__ import annotations
 
-import http.server
 import json
 import re
-import threading
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from web_server import LocalServer
 
 import mirrorbench as package
 from mirrorbench.core.errors import UsageError
@@ -18,13 +17,8 @@ from mirrorbench.runs import environment
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def report(mirrorbench: Callable, *arguments: str) -> dict:
-    said = mirrorbench("doctor", "--json", *arguments).assert_works()
-    return json.loads(said.out)
-
-
 def test_offline(mirrorbench: Callable, tmp_path: Path) -> None:
-    found = report(mirrorbench, "--offline")
+    found = json.loads(mirrorbench("doctor", "--json", "--offline").assert_works().out)
     assert found["versions"]["mirrorbench"] == package.__version__
     assert found["versions"]["torch"]
     assert found["hub"] == "not asked (--offline)"
@@ -34,18 +28,15 @@ def test_offline(mirrorbench: Callable, tmp_path: Path) -> None:
     assert "stsb" in found["missing"]["sts"]
     assert found["environment"]["MIRRORBENCH_CACHE"] == str(tmp_path / "default-cache")
     assert any(line.startswith("cpu") for line in found["devices"])
-
-
-def test_every_extra_is_looked_at(mirrorbench: Callable) -> None:
     declared = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
     brought = {name: re.split("[^a-z0-9-]", packages[0])[0] for name, packages in declared.items()}
     assert {name: package for name, (package, _) in environment.EXTRAS.items()} == {
         name: package for name, package in brought.items() if name not in ("test", "dev")
     }
-    assert set(report(mirrorbench, "--offline")["extras"]) == set(environment.EXTRAS)
+    assert set(found["extras"]) == set(environment.EXTRAS)
 
 
-def test_the_page(mirrorbench: Callable, tmp_path: Path) -> None:
+def test_the_page(mirrorbench: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     said = mirrorbench("doctor", "--offline", "--data-dir", str(tmp_path / "elsewhere")).assert_works()
     for part in ("Versions", "Folders", "Hub", "Data", "Environment", str(tmp_path / "elsewhere"), "complete"):
         assert part in said.out
@@ -54,33 +45,25 @@ def test_the_page(mirrorbench: Callable, tmp_path: Path) -> None:
     suites = len(builtin_suites())
     assert said.out.endswith("mirrorbench data import DIR.\n")
     assert f"Data of {suites - 1} of {suites} suites are not here" in said.out  # quick is inside the package
+    monkeypatch.setattr("os.access", lambda path, mode: False)
+    assert "CANNOT BE WRITTEN" in mirrorbench("doctor", "--offline").assert_fails(1).out
 
 
 def test_the_hub_is_asked(mirrorbench: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
     """A small server in the hub's place; then nothing in it."""
     asked: list[str] = []
 
-    class Hub(http.server.BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            asked.append(self.path)
+    class Hub(LocalServer):
+        def answer(self, path: str, agent: str) -> tuple[int, bytes, dict[str, str]]:
+            asked.append(path)
             body = json.dumps({"id": "bert-base-uncased", "sha": "0", "siblings": []}).encode()
-            self.send_response(200)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+            return 200, body, {"Content-Type": "application/json", "Connection": "close"}
 
-        def log_message(self, *arguments: object) -> None: ...
-
-    server = http.server.HTTPServer(("127.0.0.1", 0), Hub)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    address = f"http://127.0.0.1:{server.server_port}"
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
-    monkeypatch.setattr("huggingface_hub.hf_api.constants.ENDPOINT", address)
-    assert environment.hub(False) == f"{address} reachable"
-    assert [path for path in asked if "models" in path] == ["/api/models/bert-base-uncased"]
-    server.shutdown()
-    server.server_close()
+    with Hub() as server:
+        monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
+        monkeypatch.setattr("huggingface_hub.hf_api.constants.ENDPOINT", server.url)
+        assert environment.hub(False) == f"{server.url} reachable"
+        assert [path for path in asked if "models" in path] == ["/api/models/bert-base-uncased"]
     assert "not reachable" in environment.hub(False)
     assert environment.hub(True).startswith("not asked")
 
@@ -97,20 +80,14 @@ def test_no_password_of_an_address_is_shown(mirrorbench: Callable, monkeypatch: 
     said = mirrorbench("encode", "-", "-e", "nobody/nothing").assert_fails(1)
     assert "could not be had" in said.err
     assert "s3cr3t" not in said.out + said.err
-
-
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
+    for text, shown in (
         ("https://me:pass@host.org/a", "https://host.org/a"),
         ("from https://token@host.org: no", "from https://host.org: no"),
         ("https://me:p@ss@host.org", "https://host.org"),
         ("https://host.org/a@revision and b@c", "https://host.org/a@revision and b@c"),
         ("mail me@host.org", "mail me@host.org"),
-    ],
-)
-def test_addresses_without_credentials(text: str, shown: str) -> None:
-    assert str(UsageError(text, text)) == f"{shown}\n{shown}"
+    ):
+        assert str(UsageError(text, text)) == f"{shown}\n{shown}"
 
 
 def test_every_variable_that_the_code_reads_is_listed() -> None:
@@ -122,9 +99,3 @@ def test_every_variable_that_the_code_reads_is_listed() -> None:
     }
     assert read
     assert read <= set(environment.VARIABLES)
-
-
-def test_a_folder_that_cannot_be_written(mirrorbench: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("os.access", lambda path, mode: False)
-    said = mirrorbench("doctor", "--offline").assert_fails(1)
-    assert "CANNOT BE WRITTEN" in said.out

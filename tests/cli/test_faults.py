@@ -18,77 +18,34 @@ def register_tasks(register):
 
 @pytest.mark.parametrize(
     ("content", "message"),
-    [
-        ("a: &x [1]\nb: *x\n", "anchors and aliases are not allowed"),
-        ("a: !!python/object/apply:os.system [ls]\n", "tags are not allowed"),
-        ("a: " + "[" * 300_000, "nested more than 50 levels deep"),
-        ("name: toy\nname: toy\n", "stands twice"),
-        ("name: ../toy\n", "is missing"),
-        ("", "is empty"),
-    ],
+    [("a: !!python/object/apply:os.system [ls]\n", "tags are not allowed"), ("name: ../toy\n", "is missing")],
 )
 def test_a_card_of_a_plugin_that_is_hostile(mirrorbench: Callable, folder: Path, content: str, message: str) -> None:
     (folder / "card.yaml").write_text(content)
     (folder / "mine.py").write_text(PLUGIN.format(path=str(folder / "card.yaml")))
     said = mirrorbench("list", "tasks", "--plugin", "mine.py").assert_fails(2, "plugin mine.py failed", out="")
     assert message in " ".join(said.err.split())
+    (folder / "mine.py").write_text("raise RuntimeError('[red]boom')")
+    mirrorbench("list", "tasks", "--plugin", "mine.py").assert_fails(2, "mine.py failed: RuntimeError: [red]boom")
 
 
-@pytest.mark.parametrize(
-    ("source", "message"),
-    [
-        ("raise RuntimeError('[red]boom')", "mine.py failed: RuntimeError: [red]boom"),
-        ("1 / 0", "ZeroDivisionError"),
-        ("import sys; sys.exit(0)", "SystemExit"),
-        ("", "has no hook"),
-    ],
-)
-def test_a_plugin_that_cannot_be_loaded(mirrorbench: Callable, folder: Path, source: str, message: str) -> None:
-    (folder / "mine.py").write_text(source)
-    mirrorbench("list", "tasks", "--plugin", "mine.py").assert_fails(2, message)
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (b"", "holds no text"),
-        (b"\0\1\2", "a NUL byte"),
-        (b"one\rtwo\r", "carriage return"),
-        ("é\n".encode("latin1"), "not valid UTF-8"),
-        (b"one line\n", "a corpus of 1 distinct strings cannot be tuned on"),
-    ],
-)
-def test_a_corpus_that_cannot_be_tuned_on(
-    toys: Callable, folder: Path, random_model: Callable[[str], Path], content: bytes, message: str
+def test_what_cannot_be_opened_or_tuned_on_stops_no_other(
+    toys: Callable, folder: Path, random_model: Callable[[str], Path]
 ) -> None:
-    (folder / "corpus.txt").write_bytes(content)
-    said = toys(
-        "-e", f"{random_model('bert')}+mirror", "-e", "letters", "-t", "cats", "--corpus", "./corpus.txt"
-    ).assert_fails(1)
-    assert message in " ".join(said.err.split())
+    (folder / "corpus.txt").write_bytes(b"\0\1\2")
+    model = shutil.copytree(random_model("bert"), folder / "model")
+    (model / "model.safetensors").write_bytes(b"cut off")
+    encoders = (f"{random_model('bert')}+mirror", "./model+base", "./none+base", f"./{'x' * 300}+base", "letters")
+    named = [part for encoder in encoders for part in ("-e", encoder)]
+    said = toys(*named, "-t", "cats", "--corpus", "./corpus.txt", "--offline")
+    said.assert_fails(1, "a NUL byte", "cannot be opened", "there is no such directory", "too long", "Failed:")
     assert [path.parts[-3] for path in (folder / "results").rglob("seed-*.json")] == ["letters"]
 
 
-def test_a_model_with_a_part_of_its_weights(toys: Callable, folder: Path, random_model: Callable[[str], Path]) -> None:
-    shutil.copytree(random_model("bert"), folder / "model")
-    (folder / "model" / "model.safetensors").write_bytes(b"cut off")
-    toys("-e", "./model+base", "-e", "letters", "-t", "cats").assert_fails(1, "cannot be opened")
-    assert [path.parts[-3] for path in (folder / "results").rglob("seed-*.json")] == ["letters"]
-
-
-@pytest.mark.parametrize("encoder", ["./none", "./file", "x" * 300, "./" + "x" * 300])
-def test_a_place_that_holds_no_model(toys: Callable, folder: Path, encoder: str) -> None:
-    (folder / "file").write_text("x")
-    toys("-e", f"{encoder}+base", "-t", "cats", "--offline").assert_fails(1, "Failed:")
-
-
-@pytest.mark.parametrize("content", ["", "{", "[]", '{"schema": 1}', '{"schema": 99}'])
-def test_a_broken_result_is_named(toys: Callable, folder: Path, content: str) -> None:
-    assert toys("-e", "letters", "-t", "cats").code == 0
-    broken = folder / "results" / "letters" / "dogs" / "seed-0.json"
-    broken.parent.mkdir()
-    broken.write_text(content)
-    toys(command="leaderboard").assert_fails(1, "seed-0.json", out="")
+def test_a_broken_result_is_named(toys: Callable, folder: Path) -> None:
+    toys("-e", "letters", "-t", "cats").assert_works()
+    (folder / "results" / "letters" / "cats" / "seed-0.json").write_text('{"schema": 99}')
+    toys(command="leaderboard").assert_fails(1, "seed-0.json has schema 99", out="")
 
 
 @pytest.mark.parametrize(

@@ -66,7 +66,7 @@ def test_no_input_is_a_traceback(
 ) -> None:  # fmt: skip
     monkeypatch.setenv("LETTERS_FOLDER", str(tmp_path))
     wrong = []
-    for seed in range(times(8, 200)):
+    for seed in range(times(4, 200)):
         place = tmp_path / f"{seed}"
         place.mkdir()
         monkeypatch.chdir(place)

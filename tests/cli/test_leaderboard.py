@@ -5,38 +5,75 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 
+import numpy as np
 import pytest
 import typer
+from scipy.stats import spearmanr
+from stored import correlated
 from typer.testing import CliRunner
 
 from mirrorbench.cli.formats import chosen_format, with_options_of_formats
 from mirrorbench.reports.renderers import markdown
 from mirrorbench.reports.table import Table
 
+RNG = np.random.default_rng(0)
+GOLD = RNG.normal(size=60)
+GOOD, BAD = GOLD + 0.5 * RNG.normal(size=60), GOLD + 4 * RNG.normal(size=60)
+FLAGS = np.array([2, 1, 1] + [0] * 57, np.int8)
+
 
 @pytest.fixture
-def stored(toys: Callable, folder: Path) -> Path:
-    assert toys("-e", "letters", "-t", "cats,dogs").code == 0
+def stored(folder: Path) -> Path:
+    """``good``, tuned on three of 60 items, its twin ``alike``, and ``bad``."""
+    correlated(folder / "results", "good", "cats", GOLD, GOOD, overlap=FLAGS, corpus="x")
+    correlated(folder / "results", "alike", "cats", GOLD, 2 * GOOD)
+    correlated(folder / "results", "bad", "cats", GOLD, BAD)
+    correlated(folder / "results", "bad", "dogs", GOLD, BAD)
     return folder / "results"
 
 
-def test_results_are_rendered_in_every_format(toys: Callable, stored: Path) -> None:
+def test_results_are_rendered_in_every_format(toys: Callable, stored: Path, folder: Path) -> None:
+    """Named, or by the name of the file; a table that was stored as its values is rendered anew from them."""
+
     def render(*arguments: str) -> str:
-        said = toys(*arguments, command="leaderboard").assert_works()
-        return said.out
+        return toys(*arguments, command="leaderboard").assert_works().out
 
-    assert render().startswith("| encoder")
-    assert render("results", "--format", "markdown") == render()
-    assert r"\begin{tabular}" in render("-f", "latex")
-    assert render("-f", "csv").startswith("encoder,spec,cats,")
-    data = json.loads(render("-f", "json", "--tasks", "dogs", "--title", "Dogs"))
-    assert data["title"] == "Dogs"
-    assert [column["name"] for column in data["columns"]] == ["dogs"]
+    asked = ("--title", "Pets", "--intervals")
+    assert render("results") == render("--format", "markdown")
+    assert render(*asked, "-o", "deep/a.json") == ""
+    assert "[low, high]" in (folder / "deep" / "a.json").read_text()
+    starts = {"html": "<!DOCTYPE html>", "csv": "encoder,", "tex": "% Needs", "md": "**Pets", "json": "{"}
+    for ending, start in starts.items():
+        format_ = {"tex": "latex", "md": "markdown"}.get(ending, ending)
+        direct = render(*asked, "-f", format_)
+        assert direct.startswith(start)
+        assert render("deep/a.json", "-f", format_) == direct
+        render(*asked, "-o", f"a.{ending}")
+        assert (folder / f"a.{ending}").read_text().rstrip() == direct.rstrip()
+    for arguments, message in ((["-t", "cats"], "a finished table"), (["--ties"], "a finished table"),
+                               (["results"], "stands for itself")):  # fmt: skip
+        toys("deep/a.json", *arguments, command="leaderboard").assert_fails(2, message)
+    data = json.loads(render("-f", "json", "--tasks", "dogs", "--metric", "pearson"))
+    assert [(column["name"], column["metric"]) for column in data["columns"]] == [("dogs", "pearson")]
+    text = render("--siunitx", "--standalone")  # options of LaTeX alone
+    assert text.startswith(r"\documentclass")
+    assert "S[table-format=" in text
 
 
-def test_a_table_goes_into_a_file(toys: Callable, stored: Path, folder: Path) -> None:
-    assert toys("-f", "latex", "-o", "paper/table.tex", command="leaderboard").assert_works().out == ""
-    assert r"\toprule" in (folder / "paper" / "table.tex").read_text()
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("nowhere", "there is no folder of results nowhere"),
+        ("-f latx", "unknown renderer 'latx'"),
+        ("-t birds", "unknown task or suite 'birds'"),
+        ("--table mirror-bert/table9", "mirror-bert/table9 has no scores of tasks"),
+        ("--table nope", "unknown table 'nope'"),
+        ("--siunitx -f csv", "csv has no --siunitx"),
+        ("--no-deviations -o a.md", "markdown has no --no-deviations"),
+    ],
+)
+def test_what_cannot_be_rendered(toys: Callable, stored: Path, arguments: str, message: str) -> None:
+    toys(*arguments.split(), command="leaderboard").assert_fails(2, message)
 
 
 def test_a_file_that_cannot_be_written(toys: Callable, stored: Path, folder: Path) -> None:
@@ -44,56 +81,31 @@ def test_a_file_that_cannot_be_written(toys: Callable, stored: Path, folder: Pat
     toys("-f", "latex", "-o", "paper/table.tex", command="leaderboard").assert_fails(1, "annot write")
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["nowhere"], "there is no folder of results nowhere"),
-        (["-f", "latx"], "unknown renderer 'latx'"),
-        (["-t", "birds"], "unknown task or suite 'birds'"),
-        (["-t", "stsb"], "no results"),
-        (["-e", "leters"], "Did you mean letters"),
-        (["--metric", "mrr"], "unknown metric of"),
-        (["--protocol", "released"], "no results in results"),
-        (["--table", "mirror-bert/table3"], "no results in results"),
-        (["--table", "mirror-bert/table9"], "mirror-bert/table9 has no scores of tasks"),
-        (["--table", "nope"], "unknown table 'nope'"),
-        (["--siunitx", "-f", "csv"], "csv has no --siunitx"),
-        (["--no-deviations", "-o", "a.md"], "markdown has no --no-deviations"),
-        (["--sort", "birds"], "unknown column 'birds'"),
-    ],
-)
-def test_what_cannot_be_rendered(toys: Callable, stored: Path, arguments: list[str], message: str) -> None:
-    toys(*arguments, command="leaderboard").assert_fails(2, message)
+def test_two_folders_of_other_data_do_not_mix(toys: Callable, stored: Path, folder: Path) -> None:
+    correlated(folder / "other", "bad", "cats", GOLD, BAD, version=2, files="2")
+    toys("results", "other", command="leaderboard").assert_fails(
+        2, "cats: 2 different versions of its data", "--allow-mixed"
+    )
+    toys("results", "other", "--allow-mixed", command="leaderboard").assert_works("Mixed, not comparable: cats")
 
 
-def test_a_damaged_result_is_named(toys: Callable, stored: Path) -> None:
-    (stored / "letters" / "cats" / "seed-0.json").write_text("{")
-    toys(command="leaderboard").assert_fails(1, "seed-0.json is not a result file")
-
-
-def test_the_name_of_a_file_says_its_format(toys: Callable, stored: Path, folder: Path) -> None:
-    starts = {"html": "<!DOCTYPE html>", "csv": "encoder,", "json": "{", "tex": "% Needs", "md": "|", "txt": "|"}
-    for ending, start in starts.items():
-        name = f"a.{ending}"
-        assert toys("-o", name, command="leaderboard").code == 0
-        assert (folder / name).read_text().startswith(start)
-
-
-def test_a_table_is_rendered_anew_from_its_values(toys: Callable, stored: Path, folder: Path) -> None:
-    toys("-o", "a.json", "--title", "Pets", "--ties", "--intervals", command="leaderboard")
-    assert "[low, high]" in (folder / "a.json").read_text()
-    for format_ in ("markdown", "latex", "html", "csv", "json"):
-        direct = toys("--title", "Pets", "--ties", "--intervals", "-f", format_, command="leaderboard")
-        assert toys("a.json", "-f", format_, command="leaderboard").out == direct.out
-    for arguments, message in ((["-t", "cats"], "a finished table"), (["--ties"], "a finished table"),
-                               (["results"], "stands for itself")):  # fmt: skip
-        toys("a.json", *arguments, command="leaderboard").assert_fails(2, message)
-
-
-def test_options_of_latex(toys: Callable, stored: Path) -> None:
-    said = toys("--siunitx", "--standalone", command="leaderboard")
-    assert said.out.startswith(r"\documentclass")
-    assert "S[table-format=" in said.out
+def test_ties_and_intervals(mirrorbench: Callable, stored: Path) -> None:
+    said = mirrorbench("leaderboard", "--ties", "--intervals").assert_works("† Tied: not separable")
+    cells = [line.strip("| ").split(" | ") for line in said.out.splitlines() if line.startswith("| ")]
+    shown = {row[0].strip(): row[1].strip() for row in cells}
+    marked = {name for name, score in shown.items() if "†" in score}
+    assert len(marked) == 1  # one of the twins is the best, and the other is tied with it
+    assert marked < {"good", "alike"}
+    ends = {name: score.strip("†").partition("[")[2] for name, score in shown.items()}
+    assert ends["good"] == ends["alike"] != ends["bad"] != ""
+    assert r"{\scriptsize [" in mirrorbench("leaderboard", "--intervals", "-f", "latex").out
+    said = mirrorbench("leaderboard", "--without-overlap", "--ties", "--intervals", "-f", "json")
+    data = json.loads(said.out)
+    scores = {row["spec"]: row["scores"]["cats"] for row in data["rows"]}
+    for spec, values in (("good", GOOD), ("alike", GOOD), ("bad", BAD)):
+        assert scores[spec]["mean"] == pytest.approx(spearmanr(values[3:], GOLD[3:])[0])
+        assert scores[spec]["interval"][0] < scores[spec]["mean"] < scores[spec]["interval"][1]
+    assert "cats: 57 of 60 items, of which no text was tuned on." in data["notes"]
 
 
 def test_a_plugin_declares_options_of_its_format() -> None:
@@ -128,16 +140,17 @@ def test_a_plugin_declares_options_of_its_format() -> None:
     assert chosen_format("", None, ["times"], {"markdown": markdown, "shout": shout}) == "shout"
 
 
-def test_a_metric_is_selected(toys: Callable, stored: Path) -> None:
-    assert "letters" in toys("-e", "letters", "--metric", "pearson", command="leaderboard").out
-
-
-def test_two_folders_of_other_data_do_not_mix(toys: Callable, stored: Path, folder: Path) -> None:
-    other = folder / "other" / "letters" / "cats" / "seed-0.json"
-    other.parent.mkdir(parents=True)
-    result = json.loads((stored / "letters" / "cats" / "seed-0.json").read_text())
-    other.write_text(json.dumps({**result, "data": {"version": 2}, "cell_id": "another"}))
-    toys("results", "other", command="leaderboard").assert_fails(
-        2, "cats: 2 different versions of its data", "--allow-mixed"
+def test_rows_and_columns_of_a_paper(mirrorbench: Callable, folder: Path) -> None:
+    for spec, task in (("tiny+mirror", "stsb"), ("roberta+mirror", "stsb"), ("bert+mirror", "stsb"), ("sbert", "qnli"),
+                       ("bert+mirror", "sickr")):  # fmt: skip
+        correlated(folder / "results", spec, task, GOLD, GOOD)
+    said = mirrorbench("leaderboard", "--table", "mirror-bert/table3")
+    heads = [cell.strip() for cell in said.out.splitlines()[0].strip("|").split("|")]
+    assert heads == ["encoder", "STS12", "STS13", "STS14", "STS15", "STS16", "STS-b", "SICK-R"]
+    lines = [[cell.strip() for cell in line.strip("|").split("|")] for line in said.out.splitlines()[2:4]]
+    assert [line[0] for line in lines] == ["BERT + Mirror", "RoBERTa + Mirror"]  # as printed there, and no others
+    assert [cell != "–" for cell in lines[1]] == [True, False, False, False, False, False, True, False]
+    correlated(folder / "other", "tiny+mirror", "stsb", GOLD, GOOD)
+    mirrorbench("leaderboard", "other", "--table", "mirror-bert/table3").assert_fails(
+        2, "mirrorbench paper TABLE --encoder BACKBONE"
     )
-    toys("results", "other", "--allow-mixed", command="leaderboard").assert_works("Mixed, not comparable: cats")

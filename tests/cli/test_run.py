@@ -10,7 +10,7 @@ import pytest
 from toys import CATS_AND_DOGS, results
 
 
-def test_a_plugin_end_to_end(toys: Callable, folder: Path) -> None:
+def test_a_plugin_end_to_end_and_a_second_run_computes_nothing(toys: Callable, folder: Path) -> None:
     said = toys("--encoder", "letters", *CATS_AND_DOGS).assert_works()
     table = [line.strip("|").replace(" ", "").split("|") for line in said.out.splitlines() if line.startswith("|")]
     assert table[0] == ["encoder", "cats", "dogs", "avg."]
@@ -27,15 +27,10 @@ def test_a_plugin_end_to_end(toys: Callable, folder: Path) -> None:
         assert key in one
     assert one["cell"]["spec"] == "letters"
     assert f"{one['main_score']:.3f}"[1:] in table[2][1]
-
-
-def test_a_second_run_computes_nothing(toys: Callable, folder: Path) -> None:
-    first = toys("--encoder", "letters", *CATS_AND_DOGS)
-    before = results(folder / "results")
     second = toys("--encoder", "letters", *CATS_AND_DOGS)
-    assert second.out == first.out
+    assert second.out == said.out
     assert "2 of them from earlier runs" in second.err
-    assert results(folder / "results") == before
+    assert results(folder / "results") == stored
     assert (folder / "calls").read_text() == "letters 4\n"
 
 
@@ -62,31 +57,42 @@ def test_a_plan_is_not_broken_into_lines(toys: Callable, folder: Path, random_mo
     assert f"  to do  {long}+base  cats  [" in said.out
 
 
+GRID = """
+title: Letters twice
+tasks: cats
+blocks:
+  - encoders: letters
+  - {encoders: letters, tasks: dogs}
+"""
+
+
 @pytest.mark.parametrize(
     ("arguments", "message", "hint"),
     [
-        (["--tasks", "cat"], "unknown task or suite 'cat'", "cats"),
-        (["--tasks", "xxxxx"], "unknown task or suite 'xxxxx'", "listed by: mirrorbench list tasks;"),
-        (["--tasks", ""], "--tasks names no task", "mirrorbench list tasks"),
-        (["--encoder", "letters", "--corpus", "hf:a/b@main/train#text"], "asks for 'main'", "commits/main"),
-        (["--encoder", "letters", "--corpus", "words-en+hf:a/b#text"], "names no split", "hf:OWNER/NAME@COMMIT"),
-        (["--encoder", "letters", "--corpus", "nowhere.txt"], "no file, 'nowhere.txt'", ""),
-        (["--encoder", "letters:pooling"], "cannot read the encoder spec 'letters:pooling'", "Grammar"),
-        (["--encoder", "letters+mirror"], "takes no method", ""),
-        (["--encoder", "tiny+miror"], "unknown method 'miror'", "mirror"),
-        (["--encoder", "tiny+mirror:temprature=1"], "unknown encoder spec key 'temprature'", "temperature"),
-        (["--encoder", "tiny:dropout=0.2"], "belongs to a tuning", "tiny+mirror:dropout=0.2"),
-        (["--encoder", "tiny+mirror:corpus=nowhere.txt"], "no file, 'nowhere.txt'", ""),
-        (["--protocol", "papers"], "unknown protocol 'papers'", "paper"),
-        (["--device", "gpu"], "unknown device 'gpu'", "cuda"),
-        (["--device", "cuda:99"], "cuda:99", ""),
-        (["--precision", "fp8"], "unknown precision 'fp8'", "bf16"),
+        (["-t", "xxxxx"], "unknown task or suite 'xxxxx'", "listed by: mirrorbench list tasks;"),
+        (["-t", ""], "--tasks names no task", "mirrorbench list tasks"),
+        (["-e", "letters", "--corpus", "hf:a/b@main/train#text"], "asks for 'main'", "commits/main"),
+        (["-e", "letters", "--corpus", "nowhere.txt"], "no file, 'nowhere.txt'", ""),
+        (["-e", "letters:pooling"], "cannot read the encoder spec 'letters:pooling'", "Grammar"),
+        (["-e", "robreta"], "unknown encoder 'robreta'", "Did you mean roberta?"),
+        (["-e", "tiny", "--executor", "ray"], "ray is in a package", "pip install mirrorbench-ray"),
+        (["grid.yaml", "--executor", "lcoal"], "unknown executor 'lcoal'", "local"),
+        (["grid.yaml", "--encoder", "tiny+mirror"], "--encoder tiny+mirror: beside a grid file", "--encoder tiny"),
+        (["bad.yaml"], "bad.yaml, line 2: unknown key 'encodrs'", "encoders"),
+        (["--device", "cuda:99", "-t", "cats"], "cuda:99", ""),
+        (["-o", ""], "--output is empty", "Name a folder"),
+        (["--column", "body"], "--column", "Add --corpus FILE"),
     ],
 )
 def test_bad_requests_are_exit_code_2(
-    toys: Callable, folder: Path, arguments: list[str], message: str, hint: str
+    toys: Callable, folder: Path, arguments: list[str], message: str, hint: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tasks = [] if "--tasks" in arguments else ["--tasks", "cats"]
+    """Told before anything is fetched."""
+    monkeypatch.setattr("mirrorbench.data.store.DataStore.resolve", lambda *_: pytest.fail("data are fetched"))
+    monkeypatch.setattr("mirrorbench.runs.workspace.IN_PACKAGES", {"ray": "mirrorbench-ray"})
+    (folder / "grid.yaml").write_text(GRID)
+    (folder / "bad.yaml").write_text("tasks: cats\nencodrs: letters\n")
+    tasks = [] if "-t" in arguments or arguments[0].endswith("yaml") else ["-t", "stsb"]
     toys(*arguments, *tasks).assert_fails(2, message, hint, out="")
     assert not (folder / "results").exists()
 
@@ -99,17 +105,15 @@ def test_what_fails_is_told_at_the_end_and_the_rest_is_stored(toys: Callable, fo
     assert set(results(folder / "results")) == {"letters/cats/seed-0.json", "letters/dogs/seed-0.json"}
     row = next(line for line in said.out.splitlines() if line.startswith("| broken"))
     assert row.count("–") == 3
-
-
-def test_nothing_works(toys: Callable) -> None:
-    toys("--encoder", "broken", "--tasks", "cats").assert_fails(1, "No results.", out="")
+    toys("--encoder", "broken", "--tasks", "cats", "-o", "none").assert_fails(1, "No results.", out="")
 
 
 def test_a_model_that_cannot_be_had(toys: Callable, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from huggingface_hub import constants
 
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(folder / "hub"))
-    said = toys("--encoder", "roberta", "--encoder", "letters", *CATS_AND_DOGS, "--offline").assert_fails(1)
+    run = ("--encoder", "roberta", "--encoder", "letters", *CATS_AND_DOGS, "--offline")
+    said = toys(*run).assert_fails(1)
     lines = said.err.splitlines()
     start = lines.index("6 of 8 cells lack what is not here:")
     assert lines[start + 1] == "  models  roberta-base"
@@ -121,6 +125,13 @@ def test_a_model_that_cannot_be_had(toys: Callable, folder: Path, monkeypatch: p
     assert log.count("the model roberta-base could not be had") == 1
     assert str(folder / "hub") in log
     assert "roberta+mirror dogs\n" in log
+    assert log.splitlines()[1] not in said.err
+    assert log in toys(*run, "--verbose").assert_fails(1).err
+    (folder / "model").mkdir()
+    monkeypatch.setattr("mirrorbench.data.store.DataStore.resolve", lambda *_: pytest.fail("data are fetched"))
+    toys("-e", "./modle", "-t", "stsb").assert_fails(
+        1, "backbone ./modle: there is no such directory", "Did you mean model?", out=""
+    )
 
 
 def test_without_a_network_one_summary_names_all_that_lacks(
@@ -150,12 +161,6 @@ def test_without_a_network_one_summary_names_all_that_lacks(
     )
 
 
-def test_a_loss_that_is_not_finite(toys: Callable, folder: Path, random_model: Callable[[str], Path]) -> None:
-    (folder / "mine.txt").write_text("".join(f"line {n}\n" for n in range(40)))
-    spec = f"{random_model('bert')}+mirror:lr=1,weight_decay=10,epochs=400,batch_size=40,temperature=0.0001"
-    toys("-e", spec, "--tasks", "cats", "--corpus", "mine.txt").assert_fails(1, "the loss is not finite", "lower lr")
-
-
 def test_a_ladder_with_seeds(toys: Callable, folder: Path, random_model: Callable[[str], Path]) -> None:
     (folder / "mine.txt").write_text("".join(f"line {n}\n" for n in range(12)))
     said = toys("-e", str(random_model("bert")), *CATS_AND_DOGS, "--corpus", "mine.txt", "--seeds", "2").assert_works()
@@ -164,27 +169,6 @@ def test_a_ladder_with_seeds(toys: Callable, folder: Path, random_model: Callabl
     assert "sample standard deviation over 2 seeds" in said.out
     assert "Tuned on: mine.txt (12 strings)" in said.out
     assert "mine.txt makes 12 pairs, fewer than one batch of 200; each step sees all of them" in said.err
-
-
-def test_an_output_that_cannot_be_written(toys: Callable, folder: Path) -> None:
-    (folder / "results").write_text("in the way")
-    toys("--encoder", "letters", "--tasks", "cats").assert_fails(1, "annot write")
-
-
-def test_results_of_a_full_disk(toys: Callable, folder: Path, full_disk: Callable[[str], None]) -> None:
-    full_disk("leaderboard.md")
-    ran = toys("--encoder", "letters", "--tasks", "cats").assert_works("1.000")  # its cell is stored, its table printed
-    assert "are not renewed: Cannot write results/leaderboard.md: No space left on device" in ran.err
-    assert not (folder / "results" / "leaderboard.md").exists()
-
-
-GRID = """
-title: Letters twice
-tasks: cats
-blocks:
-  - encoders: letters
-  - {encoders: letters, tasks: dogs}
-"""
 
 
 def test_a_grid_file(toys: Callable, folder: Path) -> None:
@@ -198,24 +182,6 @@ def test_a_grid_file(toys: Callable, folder: Path) -> None:
     said = toys("grid.yaml", "--tasks", "cats", "--protocol", "released", "--dry-run")
     assert re.search(r"1 cell: 0 done, 1 to do, 0 impossible\n.*\nabout \d+ s for 1 of them", said.out)
     assert "2 cells: 2 done, 0 to do, 0 impossible\n" in toys("grid.yaml", "--dry-run").out
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message", "hint"),
-    [
-        (["none.yaml"], "unknown grid, and no file, 'none.yaml'", "mirror-bert-table12"),
-        (["grid.yaml", "--encoder", "tiny+mirror"], "--encoder tiny+mirror: beside a grid file", "--encoder tiny"),
-        (["grid.yaml", "--executor", "lcoal"], "unknown executor 'lcoal'", "local"),
-        (["grid.yaml", "--executor", "local:wrokers=2"], "unknown executor option 'wrokers'", "workers"),
-        (["grid.yaml", "--address", "auto"], "unknown executor option 'address'", "workers"),
-        (["bad.yaml"], "bad.yaml, line 2: unknown key 'encodrs'", "encoders"),
-    ],
-)
-def test_bad_grids_are_exit_code_2(toys: Callable, folder: Path, arguments: list[str], message: str, hint: str) -> None:
-    (folder / "grid.yaml").write_text(GRID)
-    (folder / "bad.yaml").write_text("tasks: cats\nencodrs: letters\n")
-    toys(*arguments).assert_fails(2, message, hint, out="")
-    assert not (folder / "results").exists()
 
 
 def test_a_dry_run_downloads_nothing(toys: Callable, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -236,6 +202,8 @@ def test_a_dry_run_downloads_nothing(toys: Callable, folder: Path, monkeypatch: 
 
 
 def test_a_disk_that_is_full_is_one_message(toys: Callable, folder: Path, full_disk: Callable[[str], None]) -> None:
+    (folder / "file").write_text("in the way")
+    toys("--encoder", "letters", "--tasks", "cats", "-o", "file").assert_fails(1, "annot write")
     full_disk("results")
     said = toys("--encoder", "letters", *CATS_AND_DOGS).assert_fails(1)
     assert said.err.count("No space left on device") == 1
@@ -245,7 +213,10 @@ def test_a_disk_that_is_full_is_one_message(toys: Callable, folder: Path, full_d
 def test_a_folder_that_cannot_be_written_shows_what_it_holds(
     toys: Callable, folder: Path, full_disk: Callable[[str], None]
 ) -> None:
-    first = toys("--encoder", "letters", *CATS_AND_DOGS).assert_works()
+    full_disk("leaderboard.md")
+    first = toys("--encoder", "letters", *CATS_AND_DOGS).assert_works("1.000")  # cells are stored, the table printed
+    assert "are not renewed: Cannot write results/leaderboard.md: No space left on device" in first.err
+    assert not (folder / "results" / "leaderboard.md").exists()
     full_disk("results")
     again = toys("--encoder", "letters", *CATS_AND_DOGS).assert_works()
     assert again.out == first.out
@@ -261,25 +232,6 @@ def test_a_table_by_a_model_of_the_cache_says_so(toys: Callable, folder: Path, r
     again = toys(*run, "-o", "other").assert_works()
     assert "2 results in other, 1 by a tuned model from cache;" in again.err
     assert ", 1 by a tuned model from cache: mirrorbench" in again.out
-    alone = toys(*run[:2], *run[4:], "-o", "third").assert_works()
-    assert "1 result in third, tuned model from cache;" in alone.err
-
-
-def test_the_file_holds_the_table_of_all_results(mirrorbench: Callable, folder: Path) -> None:
-    where = ("--tasks", "quick-sts", "--offline")
-    file = folder / "results" / "leaderboard.md"
-    one = mirrorbench("run", "-e", "tiny+base:pooling=mean", *where).assert_works()
-    assert file.read_text().startswith(one.out)
-    two = mirrorbench("run", "-e", "tiny+base:pooling=cls", *where, "-q").assert_works()
-    assert two.err == ""
-    assert "tiny-mp" not in two.out
-    assert {"tiny-mp", "tiny-CLS"} <= {line.split("|")[1].strip() for line in file.read_text().splitlines()[2:4]}
-    cut = mirrorbench("run", "-e", "tiny+base:pooling=cls", *where, "--limit", "20").assert_works("A smoke run")
-    assert (folder / "results" / "limit-20" / "leaderboard.md").read_text().startswith(cut.out)
-    assert "smoke" not in file.read_text()
-    (folder / "results" / "seed-9.json").write_text("{")  # of another run
-    said = mirrorbench("run", "-e", "tiny+base:pooling=cls", *where).assert_works()
-    assert "hold this run alone" in said.err
 
 
 def test_a_users_own_tables_stay(toys: Callable, folder: Path) -> None:
@@ -294,30 +246,20 @@ def test_a_users_own_tables_stay(toys: Callable, folder: Path) -> None:
     before = {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
     toys(*run, ".").assert_works()
     assert before == {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
-    toys(*run, "").assert_fails(2, "--output is empty", "Name a folder", out="")
 
 
-@pytest.mark.parametrize(
-    ("arguments", "code", "messages"),
-    [
-        (["-e", "./modle"], 1, ("backbone ./modle: there is no such directory", "Did you mean model?")),
-        (["-e", "robreta"], 2, ("unknown encoder 'robreta'", "Did you mean roberta?")),
-        (["-e", "tiny", "--executor", "ray"], 2, ("ray is in a package", "pip install mirrorbench-ray")),
-    ],
-)
-def test_mistypes_are_told_before_anything_is_fetched(
-    mirrorbench: Callable, folder: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], code: int,
-    messages: tuple[str, ...],
-) -> None:  # fmt: skip
-    (folder / "model").mkdir()
-    monkeypatch.setattr("mirrorbench.data.store.DataStore.resolve", lambda *_: pytest.fail("data are fetched"))
-    monkeypatch.setattr("mirrorbench.runs.workspace.IN_PACKAGES", {"ray": "mirrorbench-ray"})
-    mirrorbench("run", *arguments, "-t", "stsb").assert_fails(code, *messages, out="")
-
-
-def test_verbose_tells_every_reason(mirrorbench: Callable, folder: Path) -> None:
-    where = ("-e", "tiny+base", "-t", "stsb,sts12", "--offline", "--data-dir", str(folder / "none"))
-    short = mirrorbench("run", *where).assert_fails(1, "lack what is not here")
-    log = (folder / "results" / "failures.log").read_text()
-    assert log.splitlines()[1] not in short.err
-    assert log in mirrorbench("run", *where, "-v").assert_fails(1).err
+def test_the_file_holds_the_table_of_all_results(toys: Callable, folder: Path) -> None:
+    (folder / "go").touch()  # nothing blocks
+    file = folder / "results" / "leaderboard.md"
+    one = toys("-e", "letters", "-t", "cats").assert_works()
+    assert file.read_text().startswith(one.out)
+    two = toys("-e", "blocking", "-t", "cats", "-q").assert_works()
+    assert two.err == ""
+    assert "letters" not in two.out
+    assert {"letters", "blocking"} <= {line.split("|")[1].strip() for line in file.read_text().splitlines()[2:4]}
+    cut = toys("-e", "letters", "-t", "cats", "--limit", "2").assert_works("A smoke run")
+    assert (folder / "results" / "limit-2" / "leaderboard.md").read_text().startswith(cut.out)
+    assert "smoke" not in file.read_text()
+    (folder / "results" / "seed-9.json").write_text("{")  # of another run
+    said = toys("-e", "letters", "-t", "cats").assert_works()
+    assert "hold this run alone" in said.err

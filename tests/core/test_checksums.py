@@ -6,6 +6,7 @@ import ast
 import hashlib
 import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -38,7 +39,8 @@ def test_nothing_that_depends_on_files_is_remembered_without_a_look_at_them() ->
     found = set()
     for path in PACKAGE.rglob("*.py"):
         module = path.relative_to(PACKAGE).with_suffix("").as_posix().replace("/", ".")
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        source = path.read_text(encoding="utf-8")
+        for node in ast.walk(ast.parse(source if "cache" in source else "")):
             if isinstance(node, ast.FunctionDef):
                 names = {
                     name.id for mark in node.decorator_list for name in ast.walk(mark) if isinstance(name, ast.Name)
@@ -74,29 +76,24 @@ def overwritten(path: Path) -> None:
 
 @pytest.mark.parametrize("change", [replaced, overwritten])
 @pytest.mark.parametrize("settled", [0, checksums.SETTLED])
-def test_a_changed_file_has_another_checksum(
-    file: Path, change: object, settled: float, monkeypatch: pytest.MonkeyPatch
+def test_a_file_that_stays_is_read_once_and_a_changed_one_has_another_checksum(
+    file: Path, change: Callable[[Path], None], settled: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(checksums, "SETTLED", settled)
     assert content([("a", file)]) == content([("a", file)]) == sha256("a", b"first")
-    assert callable(change)
+    if settled == 0:
+        with monkeypatch.context() as unread:
+            unread.setattr(checksums, "open_regular", None)
+            assert content([("a", file)]) == sha256("a", b"first")
     change(file)
     assert content([("a", file)]) == sha256("a", b"other")
 
 
-def test_a_file_that_stays_is_read_once(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checksums, "SETTLED", 0)
-    first = content([("a", file)])
-    monkeypatch.setattr(checksums, "open_regular", None)
-    assert content([("a", file)]) == first
-
-
 @pytest.mark.parametrize("change", [replaced, overwritten, Path.unlink])
-def test_files_that_change_while_they_are_opened_are_an_error(file: Path, change: object) -> None:
+def test_files_that_change_while_they_are_opened_are_an_error(file: Path, change: Callable[[Path], None]) -> None:
     expected = content([("a", file)])
     with unchanged(lambda: [("a", file)], expected, "it"):
         pass
-    assert callable(change)
     with (
         pytest.raises(ModelUnavailableError, match=r"changed after they were checksummed|cannot be read"),
         unchanged(lambda: [("a", file)], expected, "it"),

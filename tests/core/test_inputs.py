@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from mirrorbench.core.errors import EncodingError
 from mirrorbench.core.inputs import TextInput, check_vectors
@@ -14,6 +15,8 @@ def test_good_vectors_become_float32() -> None:
     assert array.dtype == np.float32
     assert array.tolist() == [[1, 2], [3, 4]]
     assert check_vectors(np.zeros((0, 3)), 0, "toy").shape == (0, 3)
+    for vectors in (np.ones((2, 3), int), [[1, 2.5], [3, 4]], torch.ones(2, 3), np.ones((2, 1), bool)):
+        assert check_vectors(vectors, 2, "toy").dtype == np.float32
 
 
 @pytest.mark.parametrize(
@@ -29,6 +32,11 @@ def test_good_vectors_become_float32() -> None:
         ([[1], [1, 2]], "toy did not return an array of numbers"),
         ([["a"], ["b"]], "toy did not return an array of numbers"),
         (None, "toy"),
+        (np.array([[None, 1]] * 2), "toy"),
+        (np.ones((2, 2)) * 1j, "toy"),
+        ("two texts", "toy"),
+        (np.zeros((2, 2), dtype="datetime64[s]"), "toy"),
+        (torch.ones(2, 3, requires_grad=True), "detach"),
     ],
 )
 @pytest.mark.filterwarnings("ignore:overflow")

@@ -22,12 +22,7 @@ def test_a_spec_survives_its_text(backbone: str, revision: str, method: str, par
     local = EncoderSpec(backbone).is_path
     spec = EncoderSpec(backbone, "" if local else revision, method, tuple(params.items()))
     assert parse_spec(str(spec)) == spec
-
-
-@given(params)
-def test_the_order_of_keys_does_not_matter(params: dict) -> None:
-    forth, back = list(params.items()), list(params.items())[::-1]
-    assert EncoderSpec("bert", params=tuple(forth)) == EncoderSpec("bert", params=tuple(back))
+    assert spec == EncoderSpec(spec.backbone, spec.revision, method, tuple(params.items())[::-1])  # in any order
 
 
 @pytest.mark.parametrize(
@@ -53,40 +48,22 @@ def test_what_is_read(text: str, backbone: str, revision: str, method: str, para
     assert [type(spec.get(key)) for key in params] == [type(value) for value in params.values()]
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("", "needs a backbone"),
-        ("+mirror", "needs a backbone"),
-        ("bert@", "the revision after '@' is empty"),
-        ("bert:", "cannot read the encoder spec 'bert:'"),
-        ("bert,roberta", "cannot read"),
-        ("bert:pooling", "cannot read the encoder spec 'bert:pooling'"),
-        ("bert+base:pooling", "cannot read"),
-        ("bert@main:pooling", "cannot read"),
-        ("bert+base+mirror", "cannot read"),
-        ("bert+", "cannot read"),
-        ("bert:a=1,b", "'b' is not KEY=VALUE"),
-        ("bert:a=", "'a=' is not KEY=VALUE"),
-        ("bert:A=1", "'A=1' is not KEY=VALUE"),
-        ("bert:a=1,a=2", "the key 'a' stands twice"),
-    ],
-)
+@pytest.mark.parametrize(("text", "message"), [
+    ("", "needs a backbone"), ("+mirror", "needs a backbone"), ("bert@", "the revision after '@' is empty"),
+    ("bert:", "cannot read the encoder spec 'bert:'"), ("bert,roberta", "cannot read"), ("bert+", "cannot read"),
+    ("bert@main:pooling", "cannot read the encoder spec 'bert@main:pooling'"), ("bert+base+mirror", "cannot read"),
+    ("bert:a=1,b", "'b' is not KEY=VALUE"), ("bert:a=", "'a=' is not KEY=VALUE"),
+    ("bert:A=1", "'A=1' is not KEY=VALUE"), ("bert:a=1,a=2", "the key 'a' stands twice"),
+])  # fmt: skip
 def test_what_is_refused(text: str, message: str) -> None:
     with pytest.raises(UsageError, match=message.replace("+", r"\+")) as caught:
         parse_spec(text)
     assert caught.value.hint
 
 
-@pytest.mark.parametrize(
-    ("text", "is_path"),
-    [("./x", True), ("../x", True), ("/x", True), ("~/x", True), (r"C:\x", True), ("x/y", False), ("bert", False)],
-)
-def test_paths(text: str, is_path: bool) -> None:
-    assert parse_spec(text).is_path == is_path
-
-
 def test_a_directory_has_no_revisions() -> None:
+    assert all(parse_spec(text).is_path for text in ("./x", "../x", "/x", "~/x", r"C:\x"))
+    assert not any(parse_spec(text).is_path for text in ("x/y", "bert"))
     with pytest.raises(UsageError, match="a directory has no revisions"):
         EncoderSpec("./model", "main")
 
@@ -96,6 +73,7 @@ def test_changes_make_copies() -> None:
     assert str(spec.with_method("base").with_params(layers="-4:")) == "bert+base:layers=-4:,pooling=cls"
     assert str(spec) == "bert:pooling=cls"
     assert spec.get("layers", "none") == "none"
+    assert str(spec.with_params(pooling="mean")) == "bert:pooling=mean"
 
 
 HOSTILE = st.text("%+:@,=/.~ \\ab0195eE-_é٣\0\ud800\n", max_size=30) | st.text(max_size=30)
@@ -107,7 +85,7 @@ PIECES = st.lists(
 ).map("".join)
 
 
-@settings(max_examples=settings().max_examples * 5)
+@settings(max_examples=settings().max_examples * 2)
 @given(HOSTILE | PIECES)
 def test_any_text_is_a_spec_that_survives_or_a_usage_error(text: str) -> None:
     try:

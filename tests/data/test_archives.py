@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import samples
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mirrorbench.core.errors import DataFormatError, DataIntegrityError, DataUnavailableError, MirrorbenchError
@@ -44,6 +44,8 @@ def test_a_member_is_found_by_its_name_or_the_end_of_it(archive: Path, name: str
 def test_a_member_that_is_not_there_or_not_unique(archive: Path, name: str, problem: str, tmp_path: Path) -> None:
     with pytest.raises(DataFormatError, match=problem):
         extract_member(archive, name, tmp_path / "out")
+    with pytest.raises(DataUnavailableError):
+        extract_member(tmp_path / "none.zip", name, tmp_path / "out")
 
 
 def test_a_member_larger_than_expected_is_refused_and_nothing_stays(archive: Path, tmp_path: Path) -> None:
@@ -85,16 +87,12 @@ def test_links_devices_and_folders_cannot_be_asked_for(tmp_path: Path, kind: byt
         archive.addfile(info)
     with pytest.raises(DataFormatError, match="no regular file"):
         extract_member(path, "a.txt", tmp_path / "out")
-
-
-def test_a_link_in_a_zip_cannot_be_asked_for(tmp_path: Path) -> None:
-    path = tmp_path / "a.zip"
-    with zipfile.ZipFile(path, "w") as archive:
-        info = zipfile.ZipInfo("a.txt")
-        info.external_attr = 0o120777 << 16
-        archive.writestr(info, "/etc/passwd")
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as packed:
+        link = zipfile.ZipInfo("a.txt")
+        link.external_attr = 0o120777 << 16
+        packed.writestr(link, "/etc/passwd")
     with pytest.raises(DataFormatError, match="no regular file"):
-        extract_member(path, "a.txt", tmp_path / "out")
+        extract_member(tmp_path / "a.zip", "a.txt", tmp_path / "out")
 
 
 def test_an_archive_that_declares_absurd_content_is_refused(tmp_path: Path) -> None:
@@ -104,36 +102,6 @@ def test_an_archive_that_declares_absurd_content_is_refused(tmp_path: Path) -> N
     path.write_bytes(info.tobuf() + b"\0" * 10240)
     with pytest.raises((DataIntegrityError, DataFormatError)), open_archive(path):
         pass
-
-
-@given(data=st.binary(max_size=300), prefix=st.sampled_from([b"", b"PK\x03\x04", b"\x1f\x8b\x08\x00", b"BZh9"]))
-def test_garbage_is_an_error_of_ours(tmp_path_factory: pytest.TempPathFactory, data: bytes, prefix: bytes) -> None:
-    folder = tmp_path_factory.mktemp("garbage")
-    (folder / "a.zip").write_bytes(prefix + data)
-    with pytest.raises(MirrorbenchError):
-        extract_member(folder / "a.zip", "a.txt", folder / "out")
-    assert not (folder / "out").exists()
-
-
-@given(cut=st.integers(1, 199), kind=st.sampled_from(["a.zip", "a.tgz"]))
-def test_a_truncated_archive_yields_the_content_or_an_error(
-    tmp_path_factory: pytest.TempPathFactory, cut: int, kind: str
-) -> None:
-    folder = tmp_path_factory.mktemp("cut")
-    content = bytes(range(256)) * 8
-    path = (make_zip if kind == "a.zip" else make_tar)(folder / kind, {"a.bin": content})
-    path.write_bytes(path.read_bytes()[:-cut])
-    try:
-        extract_member(path, "a.bin", folder / "out")
-    except MirrorbenchError:
-        assert not (folder / "out").exists()
-    else:
-        assert (folder / "out").read_bytes() == content
-
-
-def test_no_archive_there(tmp_path: Path) -> None:
-    with pytest.raises(DataUnavailableError):
-        extract_member(tmp_path / "none.zip", "a", tmp_path / "out")
 
 
 def test_a_header_that_announces_a_gigabyte_of_name_is_refused(tmp_path: Path) -> None:
@@ -176,43 +144,37 @@ def test_the_files_of_a_package(tmp_path: Path) -> None:
     assert (tmp_path / "a.txt").read_bytes() == b"content"
 
 
-@pytest.mark.parametrize(
-    "content",
-    [
-        package(("debian-binary", b"2.0\n")),
-        package(("data.tar.xz", b"no tar")),
-        b"!<arch>\n" + b"x" * 60,
-        b"!<arch>\n",
-        b"!<arch>\n" + member("control", b"").replace(b"0         `", b"-60       `"),
-    ],
-)
-def test_a_damaged_package_is_an_error(tmp_path: Path, content: bytes) -> None:
-    path = tmp_path / "a.deb"
-    path.write_bytes(content)
-    with pytest.raises(DataFormatError, match="damaged"), open_archive(path):
-        pass
+def test_a_damaged_package_is_an_error(tmp_path: Path) -> None:
+    negative = b"!<arch>\n" + member("control", b"").replace(b"0         `", b"-60       `")
+    for content, message in (
+        (package(("debian-binary", b"2.0\n")), "damaged"),
+        (package(("data.tar.xz", b"no tar")), "damaged"),
+        (b"!<arch>\n" + b"x" * 60, "damaged"),
+        (b"!<arch>\n", "damaged"),
+        (negative, "damaged"),
+        (package(("debian-binary", b"2.0\n"), ("data.tar.zst", b"x")), r"zstd.*dpkg-deb -x"),
+    ):
+        (tmp_path / "a.deb").write_bytes(content)
+        with pytest.raises(DataFormatError, match=message), open_archive(tmp_path / "a.deb"):
+            pass
 
 
-def test_a_package_of_a_compression_that_is_not_read_says_how_to_unpack_it(tmp_path: Path) -> None:
-    (tmp_path / "a.deb").write_bytes(package(("debian-binary", b"2.0\n"), ("data.tar.zst", b"x")))
-    with pytest.raises(DataFormatError, match=r"zstd.*dpkg-deb -x"), open_archive(tmp_path / "a.deb"):
-        pass
-
-
+@settings(max_examples=settings().max_examples // 2)
 @given(
     at=st.integers(0, 10_000),
-    piece=st.binary(min_size=1, max_size=8),
+    piece=st.binary(max_size=8),
+    cut=st.integers(0, 199),
     kind=st.sampled_from(["zip", "w", "w:gz", "w:xz"]),
 )
 def test_a_damaged_archive_gives_all_its_members_or_an_error(
-    tmp_path_factory: pytest.TempPathFactory, at: int, piece: bytes, kind: str
+    tmp_path_factory: pytest.TempPathFactory, at: int, piece: bytes, cut: int, kind: str
 ) -> None:
     folder = tmp_path_factory.mktemp("damaged")
     members = {f"{n}.bin": bytes([n]) * 500 for n in range(4)}
     path = make_zip(folder / "a", members) if kind == "zip" else make_tar(folder / "a", members, kind)
     data = path.read_bytes()
     at %= len(data)
-    path.write_bytes(data[:at] + piece + data[at + len(piece) :])
+    path.write_bytes((data[:at] + piece + data[at + len(piece) :])[: len(data) - cut])
     try:
         with open_archive(path) as archive:
             found = {name: b"".join(archive.read(name, 1000)) for name in archive.sizes}
@@ -220,3 +182,5 @@ def test_a_damaged_archive_gives_all_its_members_or_an_error(
         return
     if kind != "zip":  # whose directory may itself be shortened; the checksum of a file's content tells then
         assert len(found) == len(members)
+    if not piece:  # cut off at most
+        assert found == members

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from mirrorbench import hookimpl
-from mirrorbench.core.errors import DataFormatError
+from mirrorbench.core.errors import DataFormatError, DataUnavailableError
 from mirrorbench.data.cardfile import (
     builtin_cards,
     builtin_suites,
@@ -57,7 +57,7 @@ def file(**changes: Any) -> list[dict[str, Any]]:
     return [{key: value for key, value in merged.items() if value is not None}]
 
 
-def test_every_kind_of_source_is_read(tmp_path: Path) -> None:
+def test_every_kind_of_source_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sources = [
         {"kind": "github", "repo": "o/r", "commit": COMMIT, "path": "d d/{path}"},
         {"kind": "huggingface", "repo": "o/r", "revision": COMMIT, "path": "{path}"},
@@ -75,13 +75,10 @@ def test_every_kind_of_source_is_read(tmp_path: Path) -> None:
         ArchiveSource("https://example.org/a.zip", "x/a.txt", SHA, 9),
     )
     assert got.sources[1].describe() == f"https://raw.githubusercontent.com/o/r/{COMMIT}/d%20d/a.txt"
-
-
-def test_a_hugging_face_mirror_is_respected(monkeypatch: pytest.MonkeyPatch) -> None:
-    source = HuggingFaceSource("o/r", COMMIT, "a b.txt")
-    assert source.describe() == f"https://huggingface.co/datasets/o/r/resolve/{COMMIT}/a%20b.txt"
+    hub = HuggingFaceSource("o/r", COMMIT, "a b.txt")
+    assert hub.describe() == f"https://huggingface.co/datasets/o/r/resolve/{COMMIT}/a%20b.txt"
     monkeypatch.setenv("HF_ENDPOINT", "http://mirror/")
-    assert source.describe() == f"http://mirror/datasets/o/r/resolve/{COMMIT}/a%20b.txt"
+    assert hub.describe() == f"http://mirror/datasets/o/r/resolve/{COMMIT}/a%20b.txt"
 
 
 def refusal(path: Path) -> str:
@@ -100,13 +97,10 @@ def refusal(path: Path) -> str:
         ({"licence": None}, "the key 'licence' is missing"),
         ({"licence": " "}, "'licence' is empty"),
         ({"version": "1"}, "version: must be of type int, not str"),
-        ({"version": True}, "version: must be of type int, not bool"),
         ({"name": "Toy set"}, "lower-case"),
-        ({"name": "../toy"}, "lower-case"),
         ({"level": "document"}, "level: 'document' is none of the possible values; known: phrase, sentence, wic, word"),
         ({"metric": None}, "a task names its metric"),
         ({"kind": "corpus"}, "a corpus has none"),
-        ({"languages": [False]}, "languages[1]: must be of type str, not bool"),
         ({"name": "x" * 101}, "at most 100"),
         ({"variants": {f"axis{n}": [{f"p{n}": i} for i in range(20)] for n in range(9)}}, "more than 1000 cards"),
         ({"variants": {"a": [{1: "x"}]}}, "must be words"),
@@ -116,32 +110,19 @@ def refusal(path: Path) -> str:
         ({"files": [*file(), *file()]}, "two files have the same path"),
         ({"files": file(sha="x")}, "unknown key 'sha'; did you mean 'sha256'"),
         ({"files": file(sha256="0" * 63)}, "is not 64 hex digits"),
-        ({"files": file(sha256="g" * 64)}, "is not 64 hex digits"),
-        ({"files": file(sha256=None)}, "is not 64 hex digits"),
         ({"files": file(size=-1)}, "files[1].size: Expected `int` >= 0"),
         ({"files": file(size=None)}, "number of bytes"),
         ({"files": file(unverified=True)}, "either a checksum and a size, or 'unverified: true'"),
-        ({"files": file(unverified="yes")}, "files[1].unverified: must be of type bool, not str"),
-        ({"files": file(optional="maybe")}, "files[1].optional: must be of type bool, not str"),
         ({"variants": [{"a": 1}]}, "mapping of axes"),
-        ({"variants": {}}, "mapping of axes"),
-        ({"variants": {"x": []}}, "'x' must be a list"),
-        ({"variants": {"x": ["a"]}}, "'x' must be a list"),
         ({"variants": {"x": [{"a": 1}, {"b": 2}]}}, "same placeholders"),
         ({"variants": {"x": [{"a": 1}], "y": [{"a": 2}]}}, "two axes name the placeholder 'a'"),
         ({"files": file(path="../a.txt")}, "without '..'"),
         ({"files": file(path="/etc/passwd")}, "plain relative path"),
-        ({"files": file(path="a/../../b")}, "without '..'"),
         ({"files": file(path="C:/a.txt")}, "plain relative path"),
         ({"files": file(path="a\\b.txt")}, "plain relative path"),
         ({"files": file(path=".verified.json")}, "must not be hidden"),
-        ({"files": file(path=None)}, "files[1]: the key 'path' is missing"),
         ({"files": file(path="a\0b")}, "cannot be a path"),
-        ({"files": file(path="a\nb")}, "cannot be a path"),
         ({"files": file(path="a" * 300)}, "cannot be a path"),
-        ({"files": file(path=["a"])}, "files[1].path: must be of type str, not list"),
-        ({"sources": [{"kind": ["url"], "url": "x"}]}, "sources[1].kind: must be of type str, not list"),
-        ({"sources": [{"kind": "url", "url": 1}]}, "sources[1].url: must be of type str, not int"),
         (
             {"sources": [{"kind": "ftp", "url": "x"}]},
             "sources[1].kind: 'ftp' is none of the possible values; known: github, huggingface, url, archive, package",
@@ -151,7 +132,6 @@ def refusal(path: Path) -> str:
         ({"sources": [{"kind": "github", "repo": "o/../r", "commit": COMMIT, "path": "a"}]}, "owner/name"),
         ({"sources": [{"kind": "huggingface", "repo": "o/r", "revision": "main", "path": "a"}]}, "40 hex digits"),
         ({"sources": [{"kind": "archive", "url": "https://x/a.zip", "member": "../a"}]}, "without '..'"),
-        ({"sources": [{"kind": "url", "url": "https://x", "path": "a"}]}, "unknown key 'path'"),
         (
             {"converted": {"repo": "o/r", "revision": COMMIT, "path": "a", "rows": 1}},
             "converted: the key 'format' is missing",
@@ -167,7 +147,6 @@ def test_a_wrong_card_is_an_error_that_names_file_and_key(tmp_path: Path, change
     ("text", "message"),
     [
         ("a: &x [1]\nb: *x\n", "anchors and aliases are not allowed"),
-        ('{"a":&x 1}', "anchors and aliases are not allowed"),
         ("&x {a: 1}", "anchors and aliases are not allowed"),
         ("a: !!python/object/apply:os.system [ls]\n", "tags are not allowed"),
         ("a: [1\n", "not valid YAML"),
@@ -178,13 +157,10 @@ def test_a_wrong_card_is_an_error_that_names_file_and_key(tmp_path: Path, change
         ("\n\u2028&x {a: 1}", "anchors and aliases are not allowed"),
         ("a: " + "[" * 300_000, "nested more than 50 levels deep"),
         ("{a: " * 250_000, "nested more than 50 levels deep"),
-        ("- " * 300_000, "nested more than 50 levels deep"),
         ("? " * 60 + "a", "a key must be a word"),
-        ("a: !!map [1]\n", "tags are not allowed"),
         ("a: " + "9" * 5000, "has 5000 digits"),
         ("a: 0x" + "f" * 5000, "unknown key 'a'"),
         ("[1]: b\n", "a key must be a word"),
-        ("{[1]: b}\n", "a key must be a word"),
     ],
 )
 def test_hostile_yaml_is_refused(tmp_path: Path, text: str, message: str) -> None:
@@ -202,13 +178,10 @@ def test_yaml_in_another_encoding_is_refused(tmp_path: Path, encoding: str) -> N
         load_card(path)
 
 
-def test_dates_are_texts(tmp_path: Path) -> None:
+def test_dates_are_texts_and_a_card_must_be_there(tmp_path: Path) -> None:
     path = write(tmp_path)
     path.write_text(path.read_text().replace("a toy", "2021-02-30"))
     assert load_card(path).title == "2021-02-30"
-
-
-def test_a_card_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(DataFormatError, match="cannot be read"):
         load_card(tmp_path / "none.yaml")
 
@@ -220,35 +193,54 @@ def test_wrong_suites_are_refused(tmp_path: Path, text: str) -> None:
         read_suites(tmp_path / "suites.yaml")
 
 
-def test_the_suites_name_tasks_that_exist_in_the_order_of_the_paper() -> None:
-    suites = builtin_suites()
+def test_the_suites_are_in_the_order_of_the_papers() -> None:
+    cards, suites = builtin_cards(), builtin_suites()
     assert suites["sts"] == ("sts12", "sts13", "sts14", "sts15", "sts16", "stsb", "sickr")
     assert suites["sts-multilingual"] == ("sts17-es", "sts17-ar", "sts-ru")
+    assert suites["simlex"] == tuple(f"multisimlex-{code}" for code in ("en", "fr", "et", "ar", "zh", "ru", "es", "pl"))
+    for name, labels in {
+        "clws": ["EN-FR", "EN-ZH", "EN-HE", "FR-ZH", "FR-HE", "ZH-HE"],
+        "bli": ["EN-FR", "EN-IT", "EN-RU", "EN-TR", "IT-FR", "RU-FR"],
+        "bel": ["NCBI", "BC5-d", "BC5-c", "AskAPatient", "COMETA"],
+    }.items():
+        assert [cards[task].label for task in suites[name]] == labels
     for name, tasks in suites.items():
-        assert name not in builtin_cards() or tasks == (name,)
+        assert name not in cards or tasks == (name,)
         assert "sts-ru-mt" not in tasks  # the substitute for the Russian set
-        assert all(builtin_cards()[task].kind != "corpus" for task in tasks)
+        assert all(cards[task].kind != "corpus" for task in tasks)
 
 
-def test_built_in_cards() -> None:
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("multisimlex-sw", r"multisimlex\.com/data/scores\.csv"),
+        ("bc5cdr-chemical", "drive.google.com"),
+        ("cometa-sg", "CC BY-NC-ND"),
+        ("cometa-zg", "zeroshot_general"),
+        ("wikimatrix-es", r"(?s)did not release.*WikiMatrix\.en-es\.tsv\.gz"),
+    ],
+)
+def test_originals_that_are_not_here_have_a_way_in(tmp_path: Path, name: str, message: str) -> None:
+    with pytest.raises(DataUnavailableError, match=message):
+        DataStore(tmp_path, offline=True).resolve(builtin_cards()[name])
+
+
+def test_every_built_in_card_is_complete() -> None:
     cards = builtin_cards()
+    for name, card in cards.items():
+        assert card.citation.startswith("@")
+        assert card.homepage.startswith("http")
+        assert card.parser in PARSERS or card.kind == "corpus"
+        assert card.licence_url.startswith("http") or "None stated" in card.licence or "Mixed" in card.licence
+        for file in card.files:
+            assert file.sources or name in ("wikimatrix-es", "umls-names", "umls-names-100k")
     assert cards is builtin_cards()
     assert pickle.loads(pickle.dumps(cards["stsb"])) == cards["stsb"]
     assert cards["words-es"].files[0].sha256 != cards["words-et"].files[0].sha256
     assert "Estonian" in cards["words-es"].notes
 
 
-@pytest.mark.parametrize("name", sorted(builtin_cards()))
-def test_every_built_in_card_is_complete(name: str) -> None:
-    card = builtin_cards()[name]
-    assert card.citation.startswith("@")
-    assert card.homepage.startswith("http")
-    assert card.parser in PARSERS or card.kind == "corpus"
-    assert card.licence_url.startswith("http") or "None stated" in card.licence or "Mixed" in card.licence
-    for file in card.files:
-        assert file.sources or name in ("wikimatrix-es", "umls-names", "umls-names-100k")
-
-
+@pytest.mark.slow
 def test_the_data_layer_imports_nothing_heavy() -> None:
     code = (
         "import sys, mirrorbench.data.corpora, mirrorbench.data.importing, mirrorbench.data.sources, "
@@ -258,11 +250,6 @@ def test_the_data_layer_imports_nothing_heavy() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     assert done.stdout == "['typer']\n"  # typer, of the command line, shows that the list is of what was imported
-
-
-def test_a_plain_card_is_a_family_of_one() -> None:
-    raw = {"name": "a", "notes": "{name}"}
-    assert list(expand(raw)) == [raw]
 
 
 def test_every_combination_is_a_card_and_whole_values_keep_their_type() -> None:
@@ -283,22 +270,18 @@ def test_every_combination_is_a_card_and_whole_values_keep_their_type() -> None:
     assert cards[2]["sources"] == [{"path": "data/c-d/{path}"}]  # {path} belongs to the sources
     assert cards[0]["citation"] == "@misc{pair}"
     assert "variants" not in cards[0]
+    plain = {"name": "a", "notes": "{name}"}
+    assert list(expand(plain)) == [plain]  # a family of one
 
 
-def test_a_family_gives_many_cards_where_one_would_be_too_few() -> None:
-    path = cards_folder() / "clws" / "clws.yaml"
-    cards = load_cards(path)
-    assert len(cards) == 66
-    assert len({card.name for card in cards}) == 66
-    assert {card.folder for card in cards} == {"multisimlex"}
-    with pytest.raises(DataFormatError, match="holds 66 cards where one is expected"):
-        load_card(path)
-
-
-def test_a_plugin_registers_a_family_by_its_path(tmp_path: Path) -> None:
+def test_a_plugin_registers_a_family_by_its_path_where_one_card_would_be_too_few(tmp_path: Path) -> None:
     path = tmp_path / "family.yaml"
     text = (cards_folder() / "clws" / "clws.yaml").read_text(encoding="utf-8")
     path.write_text(text.replace("name: clws-", "name: my-"), encoding="utf-8")
+    assert len({card.name for card in load_cards(path)}) == len(load_cards(path)) == 66
+    assert {card.folder for card in load_cards(path)} == {"multisimlex"}
+    with pytest.raises(DataFormatError, match="holds 66 cards where one is expected"):
+        load_card(path)
 
     class Plugin:
         @hookimpl
@@ -325,10 +308,7 @@ def test_own_files_are_read_where_they_lie(own_card: Path, tmp_path: Path) -> No
     task.fetch(store)
     assert [pair.right for pair in task.load(store)] == ["the cat", "a dog"]
     assert not list((tmp_path / "store").rglob("*.tsv"))  # nothing is copied
-
-
-def test_other_content_of_an_own_file_is_another_identity(own_card: Path, tmp_path: Path) -> None:
-    before = as_task(load_card(own_card)).identity(DataStore(tmp_path / "store"))
+    before = task.identity(store)
     (tmp_path / "pets.tsv").write_text("a cat\tthe cat\t4\n")
     assert as_task(load_card(own_card)).identity(DataStore(tmp_path / "store")) != before
 
@@ -338,18 +318,15 @@ def test_what_an_own_card_does_not_say(own_card: Path) -> None:
     assert (read.title, read.licence, read.redistributable, read.version) == ("pets", "not stated", False, 1)
     own_card.write_text(OWN + "licence: CC0\nlanguages: [de]\n")
     assert (load_card(own_card).licence, load_card(own_card).languages) == ("CC0", ("de",))
+    own_card.write_text(OWN.replace("[pets.tsv]", "[{path: pets.tsv, unverified: true}]"))
+    with pytest.raises(DataFormatError, match="is missing"):  # a card for everyone says everything
+        load_card(own_card)
 
 
 @pytest.mark.parametrize("name", ["../pets.tsv", "/etc/passwd", "none.tsv", ".hidden"])
 def test_own_files_lie_beside_the_card(own_card: Path, name: str) -> None:
     own_card.write_text(OWN.replace("pets.tsv", name))
     with pytest.raises(DataFormatError):
-        load_card(own_card)
-
-
-def test_a_card_for_everyone_says_everything(own_card: Path) -> None:
-    own_card.write_text(OWN.replace("[pets.tsv]", "[{path: pets.tsv, unverified: true}]"))
-    with pytest.raises(DataFormatError, match="is missing"):
         load_card(own_card)
 
 

@@ -42,7 +42,7 @@ def toys(server: Any, monkeypatch: pytest.MonkeyPatch) -> dict[str, Card]:
     return cards
 
 
-def test_list_is_readable_when_piped(data: Callable[..., str], tmp_path: Path) -> None:
+def test_list_is_readable_when_piped_and_json_when_asked(data: Callable[..., str], tmp_path: Path) -> None:
     lines = data("list").splitlines()
     assert lines[0].split("\t") == ["name", "kind", "language", "files", "licence", "title"]
     rows = {line.split("\t")[0]: line.split("\t") for line in lines[1:-1]}
@@ -50,9 +50,6 @@ def test_list_is_readable_when_piped(data: Callable[..., str], tmp_path: Path) -
     assert rows["sts12"][3] == "0/10"
     assert rows["sts17-es"][4] == "CC BY-SA 4.0"
     assert lines[-1] == f"Store: {tmp_path / 'store'}"
-
-
-def test_list_as_json(data: Callable[..., str]) -> None:
     cards = {card["name"]: card for card in json.loads(data("list", "--json"))}
     assert cards["stsb"]["licence"] == builtin_cards()["stsb"].licence
     assert cards["stsb"]["files"][0]["state"] == "missing"

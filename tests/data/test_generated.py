@@ -3,6 +3,7 @@ from __future__ import annotations
 import hashlib
 import string
 import sys
+from collections.abc import Callable
 from itertools import pairwise
 
 import numpy as np
@@ -27,7 +28,7 @@ def test_random_strings_have_no_meaning_and_never_change() -> None:
     assert checksum == "e06ca84b4f8f36a6b7015be28ebf04dd001b2c32a5ebd2e687f4ae4522b17bf2"
 
 
-def test_random_sentences_are_as_long_as_sentences(real_store: DataStore) -> None:
+def test_random_sentences_are_as_long_as_sentences(originals: Callable[..., DataStore]) -> None:
     """Mirror-BERT, section 4.4: "uniformly sampling English letters and digits", and so "on the sentence-level"."""
     sentences = random_sentences()
     assert len(sentences) == len(set(sentences)) == 10_000
@@ -40,7 +41,7 @@ def test_random_sentences_are_as_long_as_sentences(real_store: DataStore) -> Non
     counts = np.array([letters.count(one) for one in string.ascii_letters + string.digits])
     assert counts.sum() == len(letters)
     assert counts / counts.sum() == pytest.approx(1 / 62, rel=0.05)
-    real = read_corpus("sts-sentences", real_store, builtin_cards()).texts
+    real = read_corpus("sts-sentences", originals("train"), builtin_cards()).texts
     found = np.quantile([len(text.split()) for text in real], [0.1, 0.9], method="lower")
     assert tuple(found) == WORDS
     assert tuple(np.quantile([len(word) for text in real for word in text.split()], [0.1, 0.9])) == WORD

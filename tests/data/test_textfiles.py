@@ -4,7 +4,7 @@ import gzip
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mirrorbench.core.errors import DataFormatError, DataUnavailableError
@@ -13,6 +13,7 @@ from mirrorbench.data.textfiles import parse_number, read_lines
 LINE = st.text(st.characters(exclude_characters="\n\r\0", exclude_categories=["Cs"]), max_size=20)
 
 
+@settings(max_examples=settings().max_examples // 4)
 @given(st.lists(LINE, min_size=1), st.sampled_from(["\n", "\r\n"]), st.booleans(), st.booleans())
 def test_lines_come_back_as_they_were_written(
     tmp_path_factory: pytest.TempPathFactory, lines: list[str], end: str, bom: bool, closed: bool
@@ -38,9 +39,6 @@ def test_gzip_is_decompressed_and_damage_reported(tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-12])
     with pytest.raises(DataFormatError, match="damaged"):
         read_lines(path)
-
-
-def test_a_missing_file_is_no_traceback(tmp_path: Path) -> None:
     with pytest.raises(DataUnavailableError, match="No such file"):
         read_lines(tmp_path / "none.txt")
 
@@ -49,11 +47,8 @@ def test_a_missing_file_is_no_traceback(tmp_path: Path) -> None:
 def test_what_is_no_number(text: str) -> None:
     with pytest.raises(DataFormatError, match=r"gold, line 7: .* is not a number"):
         parse_number(text, Path("gold"), 7, 0, 5)
-
-
-@given(st.floats(0, 5))
-def test_numbers_within_the_scale_are_read_exactly(value: float) -> None:
-    assert parse_number(repr(value), Path("gold"), 1, 0, 5) == value
+    for value in (0, 5, 0.1 + 0.2, 1e-300):
+        assert parse_number(repr(value), Path("gold"), 1, 0, 5) == value
 
 
 @pytest.mark.parametrize("text", ["5.001", "-0.1", "1e999"])

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mirrorbench.data.cardfile import builtin_cards, builtin_suites
-from mirrorbench.data.cards import EMBEDDED_DATA, Card, PackageSource
+from mirrorbench.data.cards import EMBEDDED_DATA, PackageSource
 from mirrorbench.data.corpora import read_corpus
 from mirrorbench.data.store import DataStore
 from mirrorbench.runs.builtin import load_plugins
@@ -30,10 +30,6 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> DataStore:
     return DataStore(tmp_path_factory.mktemp("store"), offline=True)
 
 
-def package_paths(card: Card) -> list[str]:
-    return [source.path for file in card.files for source in file.sources if isinstance(source, PackageSource)]
-
-
 def letters_and_digits(text: str) -> str:
     return "".join(character for character in text.lower() if character.isalnum())
 
@@ -43,41 +39,23 @@ def quick_tasks() -> list[Task]:
     return [tasks[name] for name in builtin_suites()["quick"]]
 
 
-def test_something_ships() -> None:
+def test_each_file_belongs_to_one_card_and_has_its_licence() -> None:
     assert len(SHIPPED) >= 5
-
-
-@pytest.mark.parametrize("name", SHIPPED)
-def test_each_file_is_named_with_its_licence(name: str) -> None:
-    rows = [line for line in LICENCES.read_text(encoding="utf-8").splitlines() if f"`{name}`" in line]
-    assert len(rows) == 1
-    assert re.search(r"\| CC BY(-SA)? \d\.\d \|$", rows[0])
-
-
-def test_the_licences_name_no_file_that_is_not_there() -> None:
-    table = "\n".join(line for line in LICENCES.read_text(encoding="utf-8").splitlines() if line.startswith("| `"))
-    assert sorted(re.findall(r"`([^`]+)`", table)) == SHIPPED
-
-
-def test_each_file_belongs_to_a_card() -> None:
-    assert sorted(path for name in QUICK for path in package_paths(builtin_cards()[name])) == SHIPPED
-
-
-@pytest.mark.parametrize("name", QUICK)
-def test_files_are_those_of_the_card(name: str) -> None:
-    card = builtin_cards()[name]
-    assert card.redistributable
-    for file, path in zip(card.files, package_paths(card), strict=True):
-        data = (EMBEDDED_DATA / path).read_bytes()
-        assert (len(data), hashlib.sha256(data).hexdigest()) == (file.size, file.sha256)
-
-
-@pytest.mark.parametrize("name", QUICK)
-def test_card_and_licence_file_agree(name: str) -> None:
-    card = builtin_cards()[name]
-    for path in package_paths(card):
-        row = next(line for line in LICENCES.read_text(encoding="utf-8").splitlines() if f"`{path}`" in line)
-        assert card.licence.startswith(row.rstrip(" |").rpartition("| ")[2])
+    rows = [line for line in LICENCES.read_text(encoding="utf-8").splitlines() if line.startswith("| `")]
+    assert sorted(re.findall(r"`([^`]+)`", "\n".join(rows))) == SHIPPED
+    found = []
+    for name in QUICK:
+        card = builtin_cards()[name]
+        assert card.redistributable
+        for file in card.files:
+            (path,) = (source.path for source in file.sources if isinstance(source, PackageSource))
+            found.append(path)
+            data = (EMBEDDED_DATA / path).read_bytes()
+            assert (len(data), hashlib.sha256(data).hexdigest()) == (file.size, file.sha256)
+            (licence,) = (re.search(r"\| (CC BY(-SA)? \d\.\d) \|$", row) for row in rows if f"`{path}`" in row)
+            assert licence is not None, path
+            assert card.licence.startswith(licence[1])
+    assert sorted(found) == SHIPPED
 
 
 def test_a_few_hundred_kilobytes() -> None:
@@ -88,40 +66,31 @@ def test_a_few_hundred_kilobytes() -> None:
     assert sum(folders.values()) < 600_000
 
 
-def test_sizes_of_the_sets(store: DataStore) -> None:
-    sizes = {task.name: len(task.load(store)) for task in quick_tasks()}
-    assert sizes == {"quick-sts": 250, "quick-simlex": 1888, "quick-wic": 989}
-
-
-def test_tasks_name_embedded_corpora(store: DataStore) -> None:
-    for task in quick_tasks():
-        assert task.corpus in QUICK
-        assert task.languages == ("en",)
-
-
 def corpus_texts(name: str, store: DataStore) -> tuple[str, ...]:
     corpus = read_corpus(name, store, builtin_cards())
     assert corpus.n_duplicates == 0
     return corpus.texts
 
 
-def test_no_tuning_sentence_is_in_an_evaluation_text(store: DataStore) -> None:
+def test_tasks_have_their_sizes_and_share_no_text_with_the_sentences_to_tune_on(store: DataStore) -> None:
     tuning = {letters_and_digits(text) for text in corpus_texts("quick-sentences", store)}
+    sizes = {}
     for task in quick_tasks():
-        texts = {letters_and_digits(item.text) for item in task.inputs(task.load(store))}
-        assert texts.isdisjoint(tuning)
+        items = task.load(store)
+        sizes[task.name] = len(items)
+        assert task.corpus in QUICK
+        assert task.languages == ("en",)
+        assert {letters_and_digits(item.text) for item in task.inputs(items)}.isdisjoint(tuning)
+    assert sizes == {"quick-sts": 250, "quick-simlex": 1888, "quick-wic": 989}
 
 
-def test_sentences_are_of_moderate_length(store: DataStore) -> None:
+def test_sentences_are_of_moderate_length_and_words_are_words(store: DataStore) -> None:
     texts = corpus_texts("quick-sentences", store)
     assert len(texts) == 800
     assert all(30 <= len(text) <= 70 for text in texts)
-
-
-def test_words_are_words(store: DataStore) -> None:
-    texts = corpus_texts("quick-words", store)
-    assert len(texts) == 1_000
-    assert all(re.fullmatch("[a-z]{2,}", text) for text in texts)
+    words = corpus_texts("quick-words", store)
+    assert len(words) == 1_000
+    assert all(re.fullmatch("[a-z]{2,}", word) for word in words)
 
 
 def test_multisimlex_equals_the_derived_table(shared_data: Path, store: DataStore) -> None:

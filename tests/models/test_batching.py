@@ -14,6 +14,7 @@ from flash import Flash, as_if_on_ampere
 from hypothesis import given
 from hypothesis import strategies as st
 from random_models import ARCHITECTURES, Models
+from suites import few
 from torch.nn import functional as F
 from torch.testing import assert_close
 
@@ -72,10 +73,8 @@ def test_similar_lengths(lengths: list[int], budget: int, fixed: int, pass_cost:
     [
         ([3, 9, 3, 10], 20, 32, [[3, 1], [0, 2]]),  # longest first
         ([50, 2, 2], 10, 32, [[0], [1, 2]]),  # over the budget: a batch of its own
-        ([5] * 7, 15, 32, [[0, 1, 2], [3, 4, 5], [6]]),
         ([9, 8, 8, 3, 3, 3], 100, 2, [[0, 1, 2], [3, 4, 5]]),  # ends where padding would cost more
         ([9, 8, 8, 3, 3, 3], 100, 1, [[0], [1, 2], [3, 4, 5]]),
-        ([9, 8, 8, 3, 3, 3], 100, 20, [[0, 1, 2, 3, 4, 5]]),
         ([], 10, 32, []),
     ],
 )
@@ -91,10 +90,7 @@ def test_one_length_in_a_batch(lengths: list[int], budget: int, fixed: int) -> N
     assert all(len(width) == 1 for width in widths)
     assert [min(width) for width in widths] == sorted((min(width) for width in widths), reverse=True)
     assert all(len(batch) == 1 or len(batch) * (fixed or lengths[batch[0]]) <= budget for batch in batches)
-
-
-def test_batches_of_one_length_are_evenly_filled() -> None:
-    assert list(equal_length_batches([5, 5, 2, 5, 5, 5], budget=20)) == [[0, 1, 3], [4, 5], [2]]
+    assert list(equal_length_batches([5, 5, 2, 5, 5, 5], budget=20)) == [[0, 1, 3], [4, 5], [2]]  # evenly filled
 
 
 @given(st.lists(st.integers(1, 300)), st.integers(1, 1000))
@@ -121,54 +117,44 @@ def prefetching() -> bool:
     return any(thread.name.startswith("mirrorbench-prefetch") for thread in threading.enumerate())
 
 
-@pytest.mark.parametrize("n", [0, 1, 50])
+@pytest.mark.parametrize("n", [0, 20])
 def test_prefetched_items_are_the_same_in_order(n: int) -> None:
-    assert list(prefetch(iter(range(n)), room=2)) == list(range(n))
-    assert not prefetching()
-
-
-def test_items_are_made_in_another_thread_before_they_are_asked_for() -> None:
-    made = threading.Event()
-    makers: list[threading.Thread] = []
+    """Made in another thread; an error comes where its item would have."""
+    makers = set()
 
     def items() -> Iterator[int]:
-        yield 1
-        makers.append(threading.current_thread())
-        made.set()
-        yield 2
+        for number in range(n):
+            makers.add(threading.current_thread())
+            yield number
+        raise ValueError("broken")
 
-    iterator = prefetch(items())
-    assert next(iterator) == 1
-    assert made.wait(30)  # the second one is made though nobody has asked for it
-    assert list(iterator) == [2]
-    assert makers != [threading.current_thread()]
+    iterator = prefetch(items(), room=2)
+    assert [next(iterator) for _ in range(n)] == list(range(n))
+    with pytest.raises(ValueError, match="broken"):
+        next(iterator)
+    assert len(makers - {threading.current_thread()}) == (n > 0)
+    assert not prefetching()
+    assert list(prefetch(iter(range(n)), room=2)) == list(range(n))
 
 
 def test_no_more_than_there_is_room_for() -> None:
     made: list[int] = []
+    ahead = threading.Event()
 
     def items() -> Iterator[int]:
         for number in range(100):
             made.append(number)
+            if number == 2:
+                ahead.set()
             yield number
 
     with closing(prefetch(items(), room=3)) as iterator:
-        for number in range(5):
+        assert next(iterator) == 0
+        assert ahead.wait(30)  # made though nobody has asked for it
+        for number in range(1, 5):
             assert next(iterator) == number
             assert len(made) <= number + 1 + 3 + 1  # handed over, waiting, and one in the making
     assert not prefetching()  # who stops early leaves no thread behind
-
-
-def test_an_error_comes_where_its_item_would_have() -> None:
-    def items() -> Iterator[int]:
-        yield 1
-        raise ValueError("broken")
-
-    iterator = prefetch(items())
-    assert next(iterator) == 1
-    with pytest.raises(ValueError, match="broken"):
-        next(iterator)
-    assert not prefetching()
 
 
 CPU = torch.device("cpu")
@@ -201,6 +187,10 @@ def test_row_and_matrix_hold_the_same(lengths: list[int]) -> None:
         assert torch.equal(own[: lengths[text]], part)
         assert found.real[text].tolist() == [place < lengths[text] for place in range(max(lengths))]
     assert torch.equal(found.packed(matrix), row)
+    assert not matrix[~found.real].any()
+    factors = torch.randn(matrix.shape)  # the gradient of a row is read from the cells of its tokens alone
+    (gradient,) = torch.autograd.grad((found.padded(row.requires_grad_()) * factors).sum(), row)
+    assert torch.equal(gradient, factors[found.real])
 
 
 def one_by_one(lengths: list[int], *states: torch.Tensor, scale: float | None) -> torch.Tensor:
@@ -233,17 +223,6 @@ def test_attention_is_that_of_each_text(
         assert_close(one.float().cpu(), other, **close)
 
 
-def test_padding_gets_zeros_and_gives_no_gradient() -> None:
-    """The gradient of a row is read from the cells of its tokens alone."""
-    lengths = [2, 5, 1]
-    row = torch.randn(8, 2, requires_grad=True)
-    found = packing(lengths).padded(row)
-    assert torch.equal(found[0, 2:], torch.zeros(3, 2))
-    factors = torch.randn(3, 5, 2)
-    (gradient,) = torch.autograd.grad((found * factors).sum(), row)
-    assert torch.equal(gradient, torch.cat([part[:n] for part, n in zip(factors, lengths, strict=True)]))
-
-
 @kernels
 def test_attention_drops_what_it_is_told(kernel: Callable[..., torch.Tensor], dtype: torch.dtype, device: str) -> None:
     """Values of one: what comes out is the sum of the weights that are kept, 1 on average."""
@@ -273,11 +252,9 @@ def test_attention_drops_what_it_is_told(kernel: Callable[..., torch.Tensor], dt
 @pytest.mark.parametrize(
     ("dtype", "size", "capability", "built", "fits"),
     [
-        (torch.bfloat16, 64, (8, 0), True, True),
-        (torch.float16, 192, (12, 0), True, True),
+        (torch.float16, 192, (8, 0), True, True),
         (torch.float32, 64, (9, 0), True, False),
         (torch.float16, 64, (7, 5), True, False),
-        (torch.bfloat16, 64, (0, 0), True, False),  # no GPU
         (torch.bfloat16, 64, (8, 0), False, False),
         (torch.bfloat16, 20, (8, 0), True, False),
         (torch.bfloat16, 256, (9, 0), True, False),
@@ -306,45 +283,43 @@ def opened(path: Path) -> Transformer:
     return load_transformer(path, CPU)
 
 
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def vectors_and_gradients(transformer: Transformer, poolings: list[Pooling], packed: bool) -> dict[str, torch.Tensor]:
+    items = [TextInput(text, ((0, 3),) if len(text) > 3 else ()) for text in PACKED_TEXTS]
+    located = transformer.locate(items, 24)
+    vectors = transformer.forward(located.ids, poolings, targets=located.targets, packed=packed)
+    sum((vector.sin() * (1 + number)).sum() for number, vector in enumerate(vectors)).backward()
+    found = {name: p.grad for name, p in transformer.model.named_parameters() if p.grad is not None}
+    transformer.model.zero_grad()
+    return found | {str(pooling): vector.detach() for pooling, vector in zip(poolings, vectors, strict=True)}
+
+
+@pytest.mark.parametrize("architecture", few(ARCHITECTURES, "bert", "roberta", "deberta"))
 def test_a_packed_pass_gives_the_vectors_and_gradients_of_a_padded_one(random_model: Models, architecture: str) -> None:
     transformer = opened(random_model(architecture))
     kind = transformer.model.config.model_type
     assert can_pack(transformer.model) == (kind in BERT_LIKE)
     if not can_pack(transformer.model):
         return
+    for key, value, usual in (("is_decoder", True, False), ("_attn_implementation", "eager", "sdpa")):
+        setattr(transformer.model.config, key, value)
+        assert not can_pack(transformer.model)
+        setattr(transformer.model.config, key, usual)
     poolings = [Pooling("mean"), Pooling("cls"), Pooling("mean", ":"), Pooling("target", "-2:")]
-    located = transformer.locate([TextInput(text, ((0, 3),) if len(text) > 3 else ()) for text in PACKED_TEXTS], 24)
-    found, wanted = [], []
-    for results, packed in ((found, True), (wanted, False)):
-        vectors = transformer.forward(located.ids, poolings, targets=located.targets, packed=packed)
-        sum((vector.sin() * (1 + number)).sum() for number, vector in enumerate(vectors)).backward()
-        results += [*vectors, *(p.grad.clone() for p in transformer.model.parameters() if p.grad is not None)]
-        transformer.model.zero_grad()
-    assert len(found) == len(wanted) > 10
-    for one, other in zip(found, wanted, strict=True):
-        assert_close(one, other, rtol=1e-4, atol=1e-5)
+    found, wanted = (vectors_and_gradients(transformer, poolings, packed) for packed in (True, False))
+    assert len(found) > 10
+    assert_close(found, wanted, rtol=1e-4, atol=1e-5)
 
 
-def vectors_and_gradients(transformer: Transformer, packed: bool) -> dict[str, torch.Tensor]:
-    ids = transformer.tokenize(PACKED_TEXTS, 24)
-    with torch.autocast("cpu", torch.bfloat16):
-        (vectors,) = transformer.forward(ids, [Pooling("mean")], packed=packed)
-    vectors.sin().sum().backward()
-    found = {name: p.grad for name, p in transformer.model.named_parameters() if p.grad is not None}
-    transformer.model.zero_grad()
-    return {"vectors": vectors.detach(), **found}
-
-
-@pytest.mark.parametrize("architecture", ["bert", "roberta"])
+@pytest.mark.parametrize("architecture", few(["bert", "roberta"]))
 def test_under_autocast_flash_attention_gives_what_padded_attention_gives(
     random_model: Models, architecture: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     transformer = opened(random_model(architecture))
     layers = transformer.model.config.num_hidden_layers
-    padded, exact = (vectors_and_gradients(transformer, packed) for packed in (False, True))
-    with as_if_on_ampere(monkeypatch) as flash:
-        found = vectors_and_gradients(transformer, True)
+    with torch.autocast("cpu", torch.bfloat16):
+        padded, exact = (vectors_and_gradients(transformer, [Pooling()], packed) for packed in (False, True))
+        with as_if_on_ampere(monkeypatch) as flash:
+            found = vectors_and_gradients(transformer, [Pooling()], True)
     assert flash.calls == [("forward", 0.0)] * layers + [("backward", 0.0)] * layers
     assert found.keys() == padded.keys()
     for name, wanted in padded.items():
@@ -367,12 +342,3 @@ def test_positions_are_those_of_transformers(random_model: Models, architecture:
         else:
             wanted = transformer.model.embeddings.create_position_ids_from_input_ids(torch.tensor([row]), pad)[0]
         assert own.tolist() == wanted.tolist()
-
-
-def test_a_decoder_and_other_attention_are_not_packed(random_model: Models) -> None:
-    model = opened(random_model("bert")).model
-    assert can_pack(model)
-    model.config.is_decoder = True
-    assert not can_pack(model)
-    model.config.is_decoder, model.config._attn_implementation = False, "eager"
-    assert not can_pack(model)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import torch
 from damage import DAMAGE, flip
 from random_models import Models
 from sklearn.decomposition import PCA
-from suites import few
+from suites import few, slow
 from transformers import AutoModel, AutoTokenizer
 
 from mirrorbench.core.errors import ModelUnavailableError, UsageError
@@ -32,10 +33,9 @@ def opened(path: Path, **params: Any) -> LazyEncoder:
     return create_distilled(EncoderSpec(str(path), "", "static", tuple(params.items())), path, EncoderContext())
 
 
-@pytest.mark.parametrize("architecture", few(["roberta", "bert", "deberta"]))
-@pytest.mark.parametrize(("dims", "sif"), [(7, 1e-4), (0, 1e-3), (7, 0.0)])
-def test_each_token_alone_then_pca_then_weights(random_model: Models, architecture: str, dims: int, sif: float) -> None:
-    path = random_model(architecture)
+@cache
+def alone(path: Path) -> tuple[list[int], np.ndarray]:
+    """The tokens of a model but its special ones, and the mean of each between those of start and end."""
     tokenizer, model = AutoTokenizer.from_pretrained(path), AutoModel.from_pretrained(path).eval()
     unused = {tokenizer.cls_token_id, tokenizer.sep_token_id, tokenizer.mask_token_id}
     tokens, rows = [i for i in range(len(tokenizer)) if i not in unused], []
@@ -43,12 +43,19 @@ def test_each_token_alone_then_pca_then_weights(random_model: Models, architectu
         ids = torch.tensor([[tokenizer.cls_token_id, token, tokenizer.sep_token_id]])
         with torch.no_grad():
             rows.append(model(ids).last_hidden_state[0].mean(0).numpy())
-    table = np.stack(rows).astype(np.float64)
+    return tokens, np.stack(rows).astype(np.float64)
+
+
+@pytest.mark.parametrize("architecture", few(["roberta", "bert", "deberta"]))
+@pytest.mark.parametrize(("dims", "sif"), [(7, 1e-4), (0, 1e-3), (7, 0.0)])
+def test_each_token_alone_then_pca_then_weights(random_model: Models, architecture: str, dims: int, sif: float) -> None:
+    path = random_model(architecture)
+    tokenizer, (tokens, table) = AutoTokenizer.from_pretrained(path), alone(path)
     if dims:
         table = PCA(dims, svd_solver="full").fit_transform(table)
     p = np.array([1 / (rank + 2) for rank in range(len(tokens))])
     if sif:
-        table *= (sif / (sif + p / p.sum()))[:, None]
+        table = table * (sif / (sif + p / p.sum()))[:, None]
     space = " " if architecture == "roberta" else ""  # its byte-level tokens know the space before them
     expected = []
     for text in TEXTS:
@@ -61,7 +68,8 @@ def test_each_token_alone_then_pca_then_weights(random_model: Models, architectu
     np.testing.assert_allclose(*grams, rtol=1e-4, atol=1e-5 * np.abs(grams[1]).max())
 
 
-def assert_same_as_model2vec(path: Path) -> None:
+@pytest.mark.parametrize("name", few(["tiny", "minilm"], suite=slow))
+def test_as_model2vec_distils_it(name: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
     """Tokens, coordinates and inner products.
 
     model2vec computes its PCA in single precision, in which axes of nearly equal variance mix: inner products do not
@@ -70,43 +78,31 @@ def assert_same_as_model2vec(path: Path) -> None:
     pytest.importorskip("skeletoken", reason="model2vec distils with it")
     from model2vec.distill import distill
 
+    path = backbones.embedded_directory()
+    if name == "minilm":  # a vocabulary with unused tokens; one layer of six says as much in a quarter of the time
+        path = shutil.copytree(request.getfixturevalue("minilm"), tmp_path / "minilm")
+        config = json.loads((path / "config.json").read_text()) | {"num_hidden_layers": 1}
+        (path / "config.json").write_text(json.dumps(config))
     theirs = distill(str(path), device="cpu", quantize_to="float32")
-    ours = opened(path)
     texts = [text for text in TEXTS if text]
-    found, expected = ours.encode(texts), theirs.encode(texts, normalize=False)
+    found, expected = opened(path).encode(texts), theirs.encode(texts, normalize=False)
     np.testing.assert_allclose(found, expected, atol=1e-3 * np.abs(expected).max())
     np.testing.assert_allclose(found @ found.T, expected @ expected.T, atol=1e-5 * np.abs(expected @ expected.T).max())
     kept = distillation.vocabulary(AutoTokenizer.from_pretrained(path))
     assert AutoTokenizer.from_pretrained(path).convert_ids_to_tokens(kept) == list(theirs.tokens)
 
 
-@pytest.mark.slow
-def test_the_embedded_model_as_model2vec_distils_it() -> None:
-    assert_same_as_model2vec(backbones.embedded_directory())
-
-
-@pytest.mark.slow
-@pytest.mark.real
-def test_minilm_as_model2vec_distils_it(minilm: Path, tmp_path: Path) -> None:
-    """Its vocabulary with unused tokens; one layer of six, which says as much in a quarter of the time."""
-    path = tmp_path / "minilm"
-    shutil.copytree(minilm, path)
-    config = json.loads((path / "config.json").read_text()) | {"num_hidden_layers": 1}
-    (path / "config.json").write_text(json.dumps(config))
-    assert_same_as_model2vec(path)
-
-
-def test_it_is_distilled_once(random_model: Models, monkeypatch: pytest.MonkeyPatch) -> None:
-    first = opened(random_model("bert")).encode(TEXTS)
-    monkeypatch.setattr(distillation, "distilled", None)
-    np.testing.assert_array_equal(opened(random_model("bert")).encode(TEXTS), first)
-
-
-@pytest.mark.parametrize("damage", DAMAGE)
+@pytest.mark.parametrize("damage", few(DAMAGE, "flipped"))
 def test_damage_in_the_cache_is_healed_with_one_warning(
-    random_model: Models, damage: str, caplog: pytest.LogCaptureFixture
+    random_model: Models, damage: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """It is distilled once; a word has no context."""
     expected = opened(random_model("bert")).encode(TEXTS)
+    with monkeypatch.context() as patch:
+        patch.setattr(distillation, "distilled", None)
+        np.testing.assert_array_equal(opened(random_model("bert")).encode(TEXTS), expected)
+        in_context, alone = opened(random_model("bert")).encode([TextInput("river bank", ((6, 10),)), "bank"])
+        np.testing.assert_array_equal(in_context, alone)
     (entry,) = (cache_root() / "vectors").iterdir()
     DAMAGE[damage](entry / "vectors.npy")
     for _ in range(2):
@@ -134,12 +130,6 @@ def test_what_changes_vectors_changes_the_fingerprint(random_model: Models) -> N
     assert len({vector.tobytes() for vector in vectors}) == len(settings)
 
 
-def test_a_word_has_no_context(random_model: Models) -> None:
-    encoder = opened(random_model("bert"))
-    in_context, alone = encoder.encode([TextInput("river bank", ((6, 10),)), "bank"])
-    np.testing.assert_array_equal(in_context, alone)
-
-
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
@@ -151,30 +141,25 @@ def test_a_word_has_no_context(random_model: Models) -> None:
         ("tiny+static:pooling=mean", "unknown key of tiny 'pooling'"),
     ],
 )
-def test_wrong_settings(spec: str, message: str, tmp_path: Path) -> None:
+def test_wrong_settings(spec: str, message: str, tmp_path: Path, random_model: Models) -> None:
     with pytest.raises(UsageError, match=message):
         Session(tmp_path, device="cpu", offline=True).plan(spec, "quick-sts")
-
-
-def test_more_dimensions_than_the_model_has(random_model: Models) -> None:
     with pytest.raises(UsageError, match="dims=33, but the model has 32 dimensions"):
         opened(random_model("bert"), dims=33).encode(TEXTS)
 
 
-@pytest.mark.slow
-def test_a_row_like_others(tmp_path: Path) -> None:
+def test_a_row_like_others(random_model: Models, tmp_path: Path) -> None:
     """It has no seeds, and the encoder that ``load`` gives has the same identity; ``tune`` says what it would do."""
     session = Session(tmp_path / "results", cache=tmp_path / "cache", device="cpu", offline=True)
-    board = session.run(["tiny+base", "tiny+static", "tiny+static:dims=64"], ["quick-simlex", "quick-wic"], seeds=3)
-    assert [row.label for row in board.table.rows[:3]] == ["tiny-mp", "tiny-static", "tiny-static (dims=64)"]
-    assert len(board.results) == 6
+    path = random_model("bert")
+    board = session.run([f"{path}+base", f"{path}+static", f"{path}+static:dims=8"], ["quick-simlex"], seeds=3)
+    assert [row.label for row in board.table.rows[:3]] == ["bert-mp", "bert-static", "bert-static (dims=8)"]
+    assert len(board.results) == 3
     assert not board.failures
-    static = board.results[2]
+    static = board.results[1]
     assert (static.cell["method"], static.cell["recipe"]) == ("static", None)
-    assert static.encoder["fingerprint"] == session.load("tiny+static").fingerprint
-    assert (
-        session.plan("tiny+static", "quick").plan.cells[0].model.key
-        != session.plan("tiny+base", "quick").plan.cells[0].model.key
-    )
+    assert static.encoder["fingerprint"] == session.load(f"{path}+static").fingerprint
+    plans = [session.plan(f"{path}+{method}", "quick").plan for method in ("static", "base")]
+    assert len({plan.cells[0].model.key for plan in plans}) == 2
     with pytest.raises(UsageError, match=r"\+static tunes nothing"):
-        session.tune(TEXTS, parse_spec("tiny+static"), tmp_path / "tuned")
+        session.tune(TEXTS, parse_spec(f"{path}+static"), tmp_path / "tuned")

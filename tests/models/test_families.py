@@ -1,6 +1,6 @@
 """Every family of models: each cell works, or is refused by one message that names a spec that works.
 
-The matrix is the page docs/families.md; ``python -m tests.models.test_families`` writes it anew.
+The matrix is the page docs/families.md; ``PYTHONPATH=tests python tests/models/test_families.py`` makes it anew.
 """
 
 from __future__ import annotations
@@ -16,7 +16,10 @@ from textwrap import fill
 import numpy as np
 import pytest
 import torch
+from further_models import FURTHER, build_further
+from random_models import FAMILIES, Models, build
 from sentence_transformers import SentenceTransformer
+from suites import few
 from transformers import AutoTokenizer
 
 import mirrorbench
@@ -25,17 +28,12 @@ from mirrorbench.core.inputs import TextInput
 from mirrorbench.core.specs import parse_spec
 from mirrorbench.data.items import RatedContexts
 from mirrorbench.models.backbones import ADAPTER
-from mirrorbench.models.batching import Ragged
 from mirrorbench.models.kinds import kind_of
-from mirrorbench.models.pooling import Pooling, Tokens, pool
 from mirrorbench.models.transformer import load_transformer
 from mirrorbench.runs.builtin import plugins
 from mirrorbench.runs.plan import Planner
 from mirrorbench.tasks import UsageSimilarity
 from mirrorbench.training.augmentations.model import Dropout
-from tests.further_models import FURTHER, build_further
-from tests.random_models import FAMILIES, Models, build
-from tests.suites import few
 
 PAGE = Path(__file__).parents[2] / "docs" / "families.md"
 CPU = torch.device("cpu")
@@ -46,66 +44,14 @@ NAMES = {
     "electra": "ELECTRA", "deberta": "DeBERTa", "deberta-v2": "DeBERTa v2, v3", "albert": "ALBERT", "mpnet": "MPNet",
     "modernbert": "ModernBERT", "nomic": "NomicBERT", "xlnet": "XLNet",
 }  # fmt: skip
-CAUSAL = ("llama", "mistral", "qwen3", "gemma3", "gemma3-vision", "gpt2", "mamba")
 BASES = ("cls", "mean", "mean-padded", "last", "weighted-mean", "target")
 SOME = ("+base:pooling=cls", "+base:pooling=mean", "+mirror", "+mirrorwic")
 """What the further types are read and tuned by."""
 TUNED = ("+mirror", "+mirrorwic", "+mirror:attention=bidirectional", "+mirror:lora=4")
-PADS = "They were seen to read padding:"
+PADS, TRIED = "They were seen to read padding:", "## What is tried"
 OTHERS = "Further types that the full suite builds:"
-INTRODUCTION = f"""\
-# Families of models
-
-What a model of each family is read and tuned by. Each was built with two or three layers and random weights. An
-untuned model is read by each pooling; a tuned one was written by `mirrorbench tune` and gives the same vectors in
-sentence-transformers, and with `lora=4` an adapter alone was written. A number is a refusal: its message, below the
-table, names a spec that works.
-`tests/models/test_families.py` makes this page.
-
-The [CLS] of the papers' recipes gives way to mean pooling where a family has none (causal models, T5), and a family
-without a mask token is tuned without masks. A token of a causal model knows only what stands before it
-({", ".join(NAMES[name] for name in CAUSAL)}):
-
-- its ladder begins with the last token in place of the first, at which all texts have the same vector;
-- `attention=bidirectional`, in tuning and without, lets each token see the whole text. Whether a model heeds it is
-  tried when it is opened; where it changes nothing, it is refused;
-- without it a word in context is read without what follows the word, and the results of such tasks carry a note."""
 READ_PADDING = ("convbert", "cpmant", "fnet", "nystromformer", "yoso")
-TRIED = """\
-## What is tried
-
-A dozen passes over at most 17 tokens, when a model is opened, decide what no list could hold for the next architecture:
-
-- whether it is causal: a token's state stays the same when tokens follow it;
-- whether it reads padding: its texts are then computed beside texts of equal length alone, its results carry a note,
-  and `equal_lengths` stands in the identity of its vectors. Other libraries need `batch_size=1` for the same vectors;
-- whether it tells texts apart, and a token among other tokens: MRA without its CUDA kernels does not, and is refused;
-- whether the token types that its tokenizer gives change vectors: other libraries hand them on, and GPT-2 with the
-  tokenizer of BERT would read them as words; it is refused;
-- whether the states of its layers have one shape; if not, they are not averaged (`layers=-1:` is proposed);
-- whether several texts in one row of tokens have the vectors of each alone, before tuning packs them so;
-- whether bf16 and fp16 leave finite numbers near those in fp32; a precision that does not is refused.
-
-What was seen is kept in the folder `kinds` of the cache under the checksum of the weights and the versions of torch and
-transformers. A plan opens no weights of the types that read as BERT does (ALBERT, BERT, CamemBERT, DeBERTa, DistilBERT,
-ELECTRA, ModernBERT, MPNet, RoBERTa, XLM-R). Of any other it opens the first two layers, once, to know whether it is
-causal, reads padding, drops anything, and reads texts of any length in training mode (Reformer does not: it is read,
-and not tuned). A model that wants more than tokens (boxes, images, sounds), or has no
-vocabulary of tokens (CANINE), is refused with the reason.
-
-`nox -s full` builds further types of transformers, reads each by [CLS] and mean, and tunes it by both methods: each
-works, with the same vectors in sentence-transformers, or is refused with a spec that works.
-
-Before a model with a decoder is tuned to be written, its first layers are written and opened by sentence-transformers,
-which opens some encoders alone, under other names than their weights have in any checkpoint: `blenderbot`,
-`blenderbot-small`, `m2m_100`, `marian`, `nllb-moe`, `pegasus`, `pegasus_x`, `prophetnet`. `mirrorbench tune` refuses
-them; `mirrorbench run` tunes and measures them."""
-TEXTS = [
-    "acat",
-    "twodogsrunoverthehill",
-    "x",
-    "quickzebras",
-]  # without spaces, of which sentence-transformers has words
+TEXTS = ["acat", "twodogsrunoverthehill", "x", "quickzebras"]  # sentence-transformers has words of spaces
 LINES = [f"line {n} of a small corpus, about {word}" for n in range(3) for word in ("cats", "dogs", "letters")]
 
 
@@ -181,27 +127,25 @@ def test_a_further_type(tmp_path: Path, model_type: str) -> None:
         cell(path, rest, tmp_path / "tuned", working)
 
 
-def test_the_page_names_the_further_types() -> None:
+def test_the_page_names_all_types() -> None:
+    assert set(NAMES) == set(FAMILIES)
     named = re.findall(r"`([a-z0-9_-]+)`", PAGE.read_text(encoding="utf-8").split(OTHERS)[1].split("\n\n")[0])
     assert named == list(FURTHER)
 
 
 def page(rows: dict[str, list[str]]) -> str:
-    """The matrix, and below it the messages."""
+    """The page as it is, with the matrix anew, and the messages and types below it."""
+    text = PAGE.read_text(encoding="utf-8")
     messages = dict.fromkeys(said for cells in rows.values() for said in cells if said != "yes")
     numbers = {message: number for number, message in enumerate(messages, start=1)}
     head = ["family", *BASES, "`+mirror`", "`+mirrorwic`", "`attention=bidirectional`", "`lora=4`"]
-    lines = [
-        INTRODUCTION,
-        "",
-        f"| {' | '.join(head)} |", "|" + "---|" * len(head),
-    ]  # fmt: skip
+    lines = [f"{text.split('| family')[0]}| {' | '.join(head)} |", "|" + "---|" * len(head)]
     for name, cells in rows.items():
         shown = ["yes" if said == "yes" else f"{numbers[said]}" for said in cells]
         lines.append(f"| {NAMES[name]} | {' | '.join(shown)} |")
-    pads = [name for name in FURTHER if name in READ_PADDING]
-    lines += ["", *(f"{number}. {message}" for message, number in numbers.items()), "", TRIED]
-    for title, names in ((PADS, pads), (OTHERS, FURTHER)):
+    lines += ["", *(f"{number}. {message}" for message, number in numbers.items()), ""]
+    lines.append(f"{TRIED}{text.split(TRIED)[1].split(PADS)[0]}".rstrip())
+    for title, names in ((PADS, READ_PADDING), (OTHERS, FURTHER)):
         lines += ["", fill(f"{title} {', '.join(f'`{name}`' for name in names)}.", 120, break_on_hyphens=False)]
     return "\n".join(lines) + "\n"
 
@@ -216,29 +160,6 @@ def test_a_family(random_model: Models, tmp_path: Path, architecture: str) -> No
         number = shown.strip(" |")
         expected = "yes" if number == "yes" else next(line for line in lines if line.startswith(f"{number}. "))[3:]
         assert said == expected
-
-
-def test_all_families_are_there() -> None:
-    assert set(NAMES) == set(FAMILIES)
-
-
-@pytest.mark.parametrize("architecture", few(CAUSAL, "gpt2", "mamba"))
-@pytest.mark.parametrize("mode", ["last", "mean", "weighted-mean"])
-def test_longer_texts_beside_it_change_nothing(random_model: Models, architecture: str, mode: str) -> None:
-    path = random_model(architecture)
-    assert load_transformer(path, CPU).kind.causal
-    transformer, pooling = load_transformer(path, CPU), Pooling(mode)
-    short, long = [20, 21, 22, 23], list(range(20, 50))
-    alone = transformer.forward(Ragged.of([short]), [pooling])[0][0]
-    right = transformer.forward(Ragged.of([short, long]), [pooling])[0][0]
-    torch.testing.assert_close(right, alone, atol=1e-5, rtol=0)
-    ids = torch.tensor([[0] * (len(long) - len(short)) + short, long])
-    mask = torch.tensor([[0] * (len(long) - len(short)) + [1] * len(short), [1] * len(long)])
-    places = {} if architecture == "mamba" else {"position_ids": (mask.cumsum(1) - 1).clamp(min=0)}
-    with torch.no_grad():
-        states = transformer.model(input_ids=ids, attention_mask=mask, **places).last_hidden_state
-    left = pool((states,), Tokens(mask, lambda: ids, transformer.tokenizer), pooling)[0]
-    torch.testing.assert_close(left, alone, atol=1e-5, rtol=0)
 
 
 def test_a_causal_ladder_begins_with_the_last_token(random_model: Models) -> None:

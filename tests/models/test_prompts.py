@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import json
+from functools import cache
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from transformers import AutoModel, AutoTokenizer, LlamaConfig, LlamaModel
+from random_models import POSITIONS, Models
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.sentence_transformer import modules
+from suites import few
+from transformers import AutoModel, AutoTokenizer
 
 from mirrorbench.core.errors import ModelUnavailableError, UnknownNameError, UsageError
 from mirrorbench.core.inputs import TextInput
@@ -18,14 +24,18 @@ from mirrorbench.core.specs import EncoderSpec, parse_spec
 from mirrorbench.models.backbones import embedded_directory
 from mirrorbench.models.encoder import TransformerEncoder
 from mirrorbench.models.pooling import Pooling
-from mirrorbench.models.prompts import PROMPTS, own_prompts, template
+from mirrorbench.models.prompts import PROMPTS, own_prompts, prefix, template
 from mirrorbench.models.systems import EncoderContext, create_encoder
 from mirrorbench.models.transformer import load_transformer
+from mirrorbench.runs.workspace import Workspace
+from mirrorbench.training.recipes import Recipe
 
 CPU = torch.device("cpu")
 TINY = embedded_directory()
 TEXTS = ["A man plays the guitar.", "bank", "The river bank was wet, and the bank was closed; nobody said why."]
 ECHO = PROMPTS["echo"]
+SHORT = ["ab cd", "e", "the fox, the cat"]
+TEMPLATES = ["query: {text}", 'about "{text}" in {mask}.', "{text} {mask}"]
 
 
 @pytest.fixture(scope="module")
@@ -33,14 +43,18 @@ def tiny() -> TransformerEncoder:
     return TransformerEncoder(load_transformer(TINY, CPU), Pooling())
 
 
+@cache
+def opened(path: Path) -> tuple[Any, Any]:
+    return AutoTokenizer.from_pretrained(path), AutoModel.from_pretrained(path).eval()
+
+
 def states(whole: str, path: Path = TINY) -> tuple[np.ndarray, list[tuple[int, int]]]:
     """The last layer's states of a string and where its tokens stand in it, by transformers alone."""
-    batch = AutoTokenizer.from_pretrained(path)(whole, return_tensors="pt", return_offsets_mapping=True)
+    tokenizer, model = opened(path)
+    batch = tokenizer(whole, return_tensors="pt", return_offsets_mapping=True)
     offsets = batch.pop("offset_mapping")[0].tolist()
     with torch.no_grad():
-        return AutoModel.from_pretrained(path, add_pooling_layer=False).eval()(**batch).last_hidden_state[
-            0
-        ].numpy(), offsets
+        return model(**batch).last_hidden_state[0].numpy(), offsets
 
 
 def within(whole: str, start: int, end: int) -> np.ndarray:
@@ -82,7 +96,7 @@ def test_of_a_text_twice_the_second_is_read(tiny: TransformerEncoder) -> None:
         np.testing.assert_allclose(found["weighted-mean"][row], weights @ inside / weights.sum(), atol=1e-5)
 
 
-@pytest.mark.parametrize("prompt", ["word: {text}", ECHO, 'In "{text}" it means'])
+@pytest.mark.parametrize("prompt", [ECHO, 'In "{text}" it means'])
 def test_a_target_is_found_behind_a_prompt(tiny: TransformerEncoder, prompt: str) -> None:
     text = "  the river bank was wet, and the bank was closed"
     (first, second), word = (i for i in range(len(text)) if text.startswith("bank", i)), len("bank")
@@ -93,7 +107,7 @@ def test_a_target_is_found_behind_a_prompt(tiny: TransformerEncoder, prompt: str
         np.testing.assert_allclose(found[row], within(prompt.replace("{text}", text), at, at + word), atol=1e-5)
 
 
-@pytest.mark.parametrize("prompt", ["query: {text}", PROMPTS["eol"], ECHO])
+@pytest.mark.parametrize("prompt", few(["query: {text}", PROMPTS["eol"], ECHO], 1, 2))
 def test_a_long_text_is_cut_and_the_prompt_is_kept(tiny: TransformerEncoder, prompt: str) -> None:
     words = ["one", "two", "three", "four"] * 20
     for pooling in ("mean", "last", "target"):
@@ -120,23 +134,8 @@ def test_several_prompts_at_once(tiny: TransformerEncoder) -> None:
     poolings = [Pooling(mode, prompt=prompt) for prompt in ("", "query: {text}", ECHO) for mode in ("mean", "target")]
     for pooling, together in zip(poolings, tiny.encode_pooled(items, poolings), strict=True):
         np.testing.assert_allclose(together, tiny.encode_pooled(items, [pooling])[0], atol=1e-5)
+        assert np.isfinite(tiny.encode_pooled([TextInput("")], [pooling])[0]).all()
     assert len({pooling.identity[-1] for pooling in poolings}) == 3
-
-
-def test_an_empty_text_has_a_vector(tiny: TransformerEncoder) -> None:
-    for prompt in ("query: {text}", PROMPTS["eol"], ECHO):
-        assert np.isfinite(encoded(tiny, "mean", prompt, [""])).all()
-
-
-def test_the_second_text_of_a_causal_model_knows_the_whole(tmp_path: Path) -> None:
-    sizes = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2}
-    LlamaModel(LlamaConfig(vocab_size=8192, **sizes)).save_pretrained(tmp_path)
-    AutoTokenizer.from_pretrained(TINY).save_pretrained(tmp_path)
-    encoder = TransformerEncoder(load_transformer(tmp_path, CPU), Pooling())
-    items = [TextInput(text, ((0, 4),)) for text in ("bank of the river", "bank holds my money")]
-    for prompt, same in (("word: {text}", True), (ECHO, False)):
-        one, other = encoded(encoder, "target", prompt, items)
-        assert np.allclose(one, other, atol=1e-5) == same
 
 
 @pytest.fixture
@@ -155,9 +154,12 @@ def named(tmp_path: Path) -> Path:
 )  # fmt: skip
 def test_what_a_prompt_stands_for(named: Path, prompt: str, expected: str) -> None:
     assert template(prompt, named) == expected
+    spec = EncoderSpec("tiny", "", "base", (("prompt", f'{prompt}\n, "b" + 50%:'),))
+    assert parse_spec(str(spec)) == spec
+    assert "\n" not in str(spec)
 
 
-def test_prompts_that_cannot_be_had(named: Path) -> None:
+def test_prompts_that_cannot_be_had(named: Path, random_model: Models) -> None:
     with pytest.raises(UnknownNameError, match="unknown prompt 'qery'") as caught:
         template("qery", named)
     assert "Did you mean query" in caught.value.hint
@@ -166,23 +168,79 @@ def test_prompts_that_cannot_be_had(named: Path) -> None:
     (named / "config_sentence_transformers.json").write_text("[]")
     with pytest.raises(ModelUnavailableError, match="cannot be read"):
         own_prompts(named)
+    with pytest.raises(UsageError, match="has no place for the text"):
+        Pooling(prompt="about")
+    for pooling, prompt in (("mean", "{text} {mask} {text}"), ("target", TEMPLATES[1])):
+        with pytest.raises(UsageError, match="holds the text once"):
+            Pooling(pooling, prompt=prompt)
+    for prompt in ("{text}.", TEMPLATES[1], "{mask} {text}"):
+        with pytest.raises(UsageError, match="has more than a text before"):
+            prefix(prompt)
+    transformer = load_transformer(random_model("bert"), CPU)
+    with pytest.raises(UsageError, match="leaves no room for a text"):
+        transformer.tokenize(TEXTS, POSITIONS, "ab " * POSITIONS + "{text}")
+    transformer.tokenizer.mask_token = None
+    with pytest.raises(UsageError, match="has a mask, and the tokenizer of"):
+        transformer.tokenize(TEXTS, 20, TEMPLATES[1])
 
 
-@pytest.mark.parametrize("prompt", ["query: ", 'a, "b" + 50% {text}: x=1', "Instruct: find\nQuery: ", "`$(x)`\t!"])
-def test_a_prompt_in_a_spec(prompt: str) -> None:
-    spec = EncoderSpec("tiny", "", "base", (("prompt", prompt),))
-    assert parse_spec(str(spec)) == spec
-    assert "\n" not in str(spec)
+def naive(path: Path, text: str, prompt: str) -> np.ndarray:
+    """The mean over the tokens of the prompt's two parts and the text between them."""
+    tokenizer, model = opened(path)
+    before, after = prompt.replace("{mask}", tokenizer.mask_token).split("{text}")
+    parts = [tokenizer(part, add_special_tokens=False)["input_ids"] for part in (before, text, after)]
+    first, *_, last = tokenizer("a")["input_ids"]
+    with torch.no_grad():
+        states = model(input_ids=torch.tensor([[first, *chain(*parts), last]])).last_hidden_state
+    found: np.ndarray = states[0].mean(0).numpy()
+    return found
+
+
+@pytest.mark.parametrize("architecture", ["bert", "roberta"])
+def test_the_prompt_is_read_around_each_text(random_model: Models, architecture: str) -> None:
+    path = random_model(architecture)
+    encoder = TransformerEncoder(load_transformer(path, CPU), Pooling())
+    poolings = [Pooling(prompt=prompt) for prompt in TEMPLATES]
+    plain, *found = encoder.encode_pooled([TextInput(text) for text in SHORT], [Pooling(), *poolings])
+    for vectors, prompt in zip(found, TEMPLATES, strict=True):
+        expected = [naive(path, text, prompt) for text in SHORT]
+        np.testing.assert_allclose(vectors, expected, atol=1e-5)
+        assert np.abs(vectors - plain).max() > 1e-3
+
+
+def test_of_a_long_text_no_token_of_the_prompt_is_cut(random_model: Models) -> None:
+    transformer = load_transformer(random_model("bert"), CPU)
+    before, after = transformer.prompt_ids(TEMPLATES[1])
+    for length in (10, POSITIONS):
+        (ids,) = transformer.tokenize(["ab " * 100], length, TEMPLATES[1])
+        assert ids.tolist()[1 : 1 + len(before)] == before
+        assert ids.tolist()[-1 - len(after) : -1] == after
+        assert len(ids) == min(length + len(before) + len(after), POSITIONS)
+
+
+def test_it_is_part_of_the_identity_where_there_is_one(random_model: Models, tmp_path: Path) -> None:
+    recipe = Recipe(1.0, 1, 64, "mean")
+    assert "prompt" not in recipe.to_json()
+    assert str(Pooling()) == "Readout(pooling='mean', layers='-1:', max_length=64)"
+    assert Pooling().identity == ["mean", "-1:", 64]
+    assert Recipe(1.0, 1, 64, "mean", prompt=TEMPLATES[0]).to_json()["prompt"] == TEMPLATES[0]
+    assert Pooling(prompt=TEMPLATES[0]).identity == ["mean", "-1:", 64, TEMPLATES[0]]
+    workspace = Workspace.create(tmp_path, tmp_path / "results", tmp_path / "cache", "cpu")
+    path = random_model("bert")
+    for prompt in TEMPLATES:
+        encoder = workspace.load(parse_spec(f"{path}:pooling=mean,prompt={prompt}"))[0]
+        np.testing.assert_allclose(encoder.encode(SHORT[:1])[0], naive(path, SHORT[0], prompt), atol=1e-5)
+    corpus = tmp_path / "texts.txt"
+    corpus.write_text("".join(f"{a}{b}\n" for a in "abcd" for b in "efg"))
+    spec = f"{path}+mirror:pooling=mean,corpus={corpus},span_mask=0,batch_size=4"
+    tuned = [workspace.load(parse_spec(spec + more))[0].encode(SHORT) for more in ("", f",prompt={TEMPLATES[0]}")]
+    assert np.abs(tuned[0] - tuned[1]).max() > 1e-3
 
 
 def test_prompts_of_sentence_transformers(tmp_path: Path, registered: Plugins) -> None:
-    from sentence_transformers import SentenceTransformer
-    from sentence_transformers.models import Pooling as Module
-    from sentence_transformers.models import Transformer as First
-
-    modules = [First(str(TINY)), Module(256, "mean", include_prompt=False)]
+    parts = [modules.Transformer(str(TINY)), modules.Pooling(256, "mean", include_prompt=False)]
     prompts = {"query": "query: ", "document": "passage: "}
-    own = SentenceTransformer(modules=modules, device="cpu", prompts=prompts, default_prompt_name="document")
+    own = SentenceTransformer(modules=parts, device="cpu", prompts=prompts, default_prompt_name="document")
     own.save(str(tmp_path / "own"))
 
     def ours(prompt: str) -> np.ndarray:

@@ -10,13 +10,14 @@ import numpy as np
 import pytest
 import torch
 from random_models import Models
+from sentence_transformers import SentenceTransformer
 from transformers import AutoModel, AutoTokenizer
 
 from mirrorbench.core import devices
 from mirrorbench.core.errors import ModelUnavailableError, UnknownNameError, UsageError
 from mirrorbench.core.inputs import TextInput
 from mirrorbench.core.specs import EncoderSpec, parse_spec
-from mirrorbench.models import backbones, batching
+from mirrorbench.models import batching
 from mirrorbench.models.systems import EncoderContext, create_sapbert, create_sbert, directory_checksum
 
 CONTEXT = EncoderContext()
@@ -48,6 +49,8 @@ def as_sentence_transformers(path: Path, folder: Path, *kinds: str) -> Path:
         for n, kind in enumerate(kinds)
     ]
     (folder / "modules.json").write_text(json.dumps(modules))
+    (folder / "1_Pooling").mkdir(exist_ok=True)
+    (folder / "1_Pooling" / "config.json").write_text('{"embedding_dimension": 32, "pooling_mode": "mean"}')
     return folder
 
 
@@ -66,43 +69,23 @@ def test_sbert_may_be_read_by_another_pooling(random_model: Models, tmp_path: Pa
 
 
 @pytest.mark.slow
-def test_sbert_under_its_own_pooling_named_is_sbert(minilm: Path) -> None:
+def test_sbert_is_sentence_transformers_with_the_models_own_pooling(minilm: Path) -> None:
     """MiniLM's files ask for the masked mean, normalised, of at most 256 tokens; cosines do not see the norm."""
-    own = create_sbert(spec("sbert", minilm), CONTEXT).encode(TEXTS)
-    named = create_sbert(spec("sbert", minilm, pooling="mean", max_length=256), CONTEXT).encode(TEXTS)
-    np.testing.assert_allclose(named / np.linalg.norm(named, axis=1, keepdims=True), own, atol=1e-5)
-
-
-@pytest.mark.slow
-def test_sbert_is_sentence_transformers_with_the_models_own_pooling(minilm: Path, tmp_path: Path) -> None:
-    sentence_transformers = pytest.importorskip("sentence_transformers")
-    mean = create_sbert(spec("sbert", minilm), CONTEXT)
-    vectors = mean.encode([TextInput(text) for text in TEXTS])
-    expected = sentence_transformers.SentenceTransformer(str(minilm), device="cpu").encode(TEXTS)
+    vectors = create_sbert(spec("sbert", minilm), CONTEXT).encode([TextInput(text) for text in TEXTS])
     assert vectors.dtype == np.float32
-    np.testing.assert_allclose(vectors, expected, atol=1e-6)
-    np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)  # this model's own normalisation
-    shutil.copytree(minilm, tmp_path / "cls")
-    pooling = tmp_path / "cls" / "1_Pooling" / "config.json"
-    text = pooling.read_text()
-    for mode, old, new in (("mean_tokens", "true", "false"), ("cls_token", "false", "true")):
-        assert f'"pooling_mode_{mode}": {old}' in text
-        text = text.replace(f'"pooling_mode_{mode}": {old}', f'"pooling_mode_{mode}": {new}')
-    pooling.write_text(text)
-    cls = create_sbert(spec("sbert", tmp_path / "cls"), CONTEXT)
-    assert mean.fingerprint != cls.fingerprint
-    assert np.abs(vectors[:1] - cls.encode(TEXTS[:1])).max() > 1e-3
+    np.testing.assert_allclose(vectors, SentenceTransformer(str(minilm), device="cpu").encode(TEXTS), atol=1e-6)
+    named = create_sbert(spec("sbert", minilm, pooling="mean", max_length=256), CONTEXT).encode(TEXTS)
+    np.testing.assert_allclose(named / np.linalg.norm(named, axis=1, keepdims=True), vectors, atol=1e-5)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("fits", [2048, 9])
-def test_sbert_on_a_gpu_takes_batches_by_length(minilm: Path, monkeypatch: pytest.MonkeyPatch, fits: int) -> None:
+def test_sbert_on_a_gpu_takes_batches_by_length(
+    random_model: Models, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fits: int
+) -> None:
     """The CPU in its place, with room for ``fits`` texts of one batch; the same vectors, but for their padding."""
-    pytest.importorskip("sentence_transformers")
-    from sentence_transformers import SentenceTransformer
-
+    path = as_sentence_transformers(random_model("bert"), tmp_path / "sbert", "Transformer", "Pooling")
     texts, sizes, encode = TEXTS + ["in " * n for n in range(1, 60)], [], SentenceTransformer.encode
-    whole = create_sbert(spec("sbert", minilm), CONTEXT).encode(texts)
+    whole = create_sbert(spec("sbert", path), CONTEXT).encode(texts)
 
     def counted(self: Any, some: list[str], batch_size: int, **options: Any) -> Any:
         assert batch_size == len(some)
@@ -114,7 +97,7 @@ def test_sbert_on_a_gpu_takes_batches_by_length(minilm: Path, monkeypatch: pytes
     monkeypatch.setattr(devices, "GPUS", ("cuda", "cpu"))
     monkeypatch.setattr(batching, "release_memory", lambda device: None)
     monkeypatch.setattr(SentenceTransformer, "encode", counted)
-    np.testing.assert_allclose(create_sbert(spec("sbert", minilm), CONTEXT).encode(texts), whole, atol=1e-5)
+    np.testing.assert_allclose(create_sbert(spec("sbert", path), CONTEXT).encode(texts), whole, atol=1e-5)
     assert sum(sizes) == 2 + len(texts)  # two are tried on opening
     assert (max(sizes) > 32) == (fits > 32)
     assert max(sizes) <= fits
@@ -133,30 +116,6 @@ def test_the_checksum_covers_modules_and_leaves_out_notes(tmp_path: Path) -> Non
     assert directory_checksum(tmp_path) != first
 
 
-@pytest.mark.parametrize(
-    ("system", "hub_id"),
-    [
-        ("sbert", "sbert"),
-        ("sbert:model=all-MiniLM-L6-v2", "sentence-transformers/all-MiniLM-L6-v2"),
-        ("sbert:model=intfloat/e5-small", "intfloat/e5-small"),
-        ("sapbert", "sapbert"),
-        ("sapbert:model=cambridgeltl/SapBERT-UMLS-2020AB-all-lang-from-XLMR",
-         "cambridgeltl/SapBERT-UMLS-2020AB-all-lang-from-XLMR"),
-    ],
-)  # fmt: skip
-def test_ids(system: str, hub_id: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    asked: list[str] = []
-
-    def locate(spec: EncoderSpec, language: str, offline: bool) -> Path:
-        asked.append(spec.backbone)
-        return tmp_path
-
-    monkeypatch.setattr(backbones, "locate", locate)
-    create = create_sapbert if system.startswith("sapbert") else create_sbert
-    create(parse_spec(system), CONTEXT)
-    assert asked == [hub_id]
-
-
 @pytest.mark.parametrize(("kinds", "message"), [
     (("Transformer",), "makes no vectors of texts: none of its modules gives 'sentence_embedding'"),
     (("Transformer", "Pooling"), "does not tell texts apart"),
@@ -166,8 +125,6 @@ def test_sbert_without_vectors_of_texts_is_refused(
 ) -> None:
     """Without a pooling, and with a prompt of as many tokens as the model reads."""
     path = as_sentence_transformers(random_model("bert"), tmp_path / "sbert", *kinds)
-    (path / "1_Pooling").mkdir()
-    (path / "1_Pooling" / "config.json").write_text('{"embedding_dimension": 32, "pooling_mode": "mean"}')
     prompt = {"prompts": {"long": 40 * "letters "}, "default_prompt_name": "long"}
     (path / "config_sentence_transformers.json").write_text(json.dumps(prompt))
     with pytest.raises(ModelUnavailableError, match=message) as caught:
@@ -175,12 +132,20 @@ def test_sbert_without_vectors_of_texts_is_refused(
     assert ("prompt" if len(kinds) > 1 else f"{path}:pooling=mean") in caught.value.hint
 
 
-def test_the_papers_models() -> None:
-    assert backbones.BACKBONES["sbert"].hub_id == "sentence-transformers/bert-base-nli-mean-tokens"
-    assert backbones.BACKBONES["sapbert"].hub_id == "cambridgeltl/SapBERT-from-PubMedBERT-fulltext"
+def test_models_by_name() -> None:
+    """Those of the papers without one."""
+    for create, system, hub_id in (
+        (create_sbert, "sbert", "sentence-transformers/bert-base-nli-mean-tokens"),
+        (create_sbert, "sbert:model=all-MiniLM-L6-v2", "sentence-transformers/all-MiniLM-L6-v2"),
+        (create_sbert, "sbert:model=intfloat/e5-small", "intfloat/e5-small"),
+        (create_sapbert, "sapbert", "cambridgeltl/SapBERT-from-PubMedBERT-fulltext"),
+        (create_sapbert, "sapbert:model=owner/SapBERT-XLMR", "owner/SapBERT-XLMR"),
+    ):
+        with pytest.raises(ModelUnavailableError, match=f"the model {hub_id} could not be had"):
+            create(parse_spec(system), EncoderContext(offline=True))
 
 
-def test_errors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_errors(random_model: Models, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UnknownNameError, match="key of sapbert 'lr'"):
         create_sapbert(parse_spec("sapbert:lr=1"), CONTEXT)
     with pytest.raises(UsageError, match="max_length=long"):
@@ -191,13 +156,13 @@ def test_errors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         create_sbert(parse_spec("sbert:max_length=64"), CONTEXT)
     with pytest.raises(ModelUnavailableError, match="no directory of a sentence-transformers model"):
         create_sbert(spec("sbert", tmp_path), CONTEXT)
-    (tmp_path / "modules.json").write_text("[")
-    with pytest.raises(ModelUnavailableError, match=r"modules.json cannot be read"):
-        create_sbert(spec("sbert", tmp_path, pooling="mean"), CONTEXT)
-    dense = as_sentence_transformers(tmp_path, tmp_path / "dense", "Transformer", "Pooling", "Dense")
+    dense = as_sentence_transformers(random_model("bert"), tmp_path / "dense", "Transformer", "Pooling", "Dense")
     with pytest.raises(UsageError, match="dense consists of Transformer, Pooling, Dense"):
         create_sbert(spec("sbert", dense, pooling="mean"), CONTEXT)
-    broken = create_sbert(spec("sbert", tmp_path), CONTEXT)
+    with pytest.raises(ModelUnavailableError, match="sentence-transformers cannot open .*: TypeError"):
+        create_sbert(spec("sbert", dense), CONTEXT).encode(["a"])  # its modules have no settings
+    (dense / "modules.json").write_text("[")
+    broken = create_sbert(spec("sbert", dense), CONTEXT)
     with pytest.raises(ModelUnavailableError, match="sentence-transformers cannot open"):
         broken.encode(["a"])
     monkeypatch.setitem(sys.modules, "sentence_transformers", None)

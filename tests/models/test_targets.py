@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,6 @@ from transformers import AutoModel, AutoTokenizer
 
 from mirrorbench.core.errors import UsageError
 from mirrorbench.core.inputs import LostTargets, TextInput
-from mirrorbench.data.formats import parser_of
 from mirrorbench.models.batching import Ragged
 from mirrorbench.models.pooling import Pooling
 from mirrorbench.models.targets import covering, cut_to, stripped, target_weights, window
@@ -87,7 +87,7 @@ def visible(text: str, spans: list[tuple[int, int]]) -> set[int]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40)
 @given(targets())
 @example(("  a  b", [(0, 3)]))
 @example(("a b", [(1, 2)]))
@@ -104,18 +104,7 @@ def test_the_tokens_chosen_cover_exactly_the_span(kind: str, drawn: tuple[str, l
     assert all(not characters[token] & wanted for token in range(len(characters)) if token not in chosen)
 
 
-@settings(max_examples=50, deadline=None)
-@given(targets())
-def test_a_byte_level_tokenizer_loses_nothing(drawn: tuple[str, list[tuple[int, int]]]) -> None:
-    """The chosen tokens, put together again, hold every visible character of the target."""
-    text, spans = drawn
-    encoding = tokenizer("byte-bpe").encode(text)
-    decoded = tokenizer("byte-bpe").decode([encoding.ids[i] for i in covering(encoding.offsets, text, spans)])
-    for index in visible(text, spans):
-        assert text[index] in decoded
-
-
-@settings(deadline=None)
+@settings(max_examples=50)
 @given(st.integers(1, 40), st.lists(st.integers(0, 39), min_size=1, unique=True), st.integers(1, 45))
 def test_the_window_is_full_and_shows_the_target(n: int, target: list[int], room: int) -> None:
     positions = np.array(sorted(p for p in target if p < n), dtype=np.int64)
@@ -132,7 +121,7 @@ def test_the_window_is_full_and_shows_the_target(n: int, target: list[int], room
         assert start <= positions[0] < start + room
 
 
-@settings(deadline=None)
+@settings(max_examples=50)
 @given(st.integers(0, 60), st.data(), st.integers(3, 70), st.sampled_from([(1, 1), (0, 1), (2, 0), (0, 0)]))
 def test_a_cut_keeps_the_template_and_a_piece_of_the_text(
     n: int, data: st.DataObject, max_length: int, special: tuple[int, int]
@@ -149,7 +138,7 @@ def test_a_cut_keeps_the_template_and_a_piece_of_the_text(
     assert [kept[p] for p in positions] == [ids[t] for t in target if ids[t] in content]
 
 
-@settings(deadline=None)
+@settings(max_examples=50)
 @given(st.lists(st.sets(st.integers(0, 9), min_size=1), min_size=1, max_size=5))
 def test_weights_average(sets: list[set[int]]) -> None:
     values = np.random.default_rng(0).normal(size=10)
@@ -164,10 +153,7 @@ def test_stripping_moves_the_spans(before: str, target: str, after: str) -> None
     assert text == item.text.strip()
     assert text[start:end] == target
     assert stripped(TextInput(item.text)) == (text, ((0, len(text)),))
-
-
-def test_a_span_may_lie_in_the_spaces_around() -> None:
-    assert stripped(TextInput("  a", ((0, 2),))) == ("a", ((0, 0),))
+    assert stripped(TextInput("  a", ((0, 2),))) == ("a", ((0, 0),))  # in the spaces around
 
 
 # Through a model
@@ -182,9 +168,14 @@ def word_input(words: list[str], *targets: int) -> TextInput:
     return TextInput(text, tuple((s, s + len(words[t])) for s, t in zip(starts, targets, strict=True)))
 
 
+@cache
+def opened(path: Path) -> tuple[Any, Any]:
+    return AutoModel.from_pretrained(path).eval(), AutoTokenizer.from_pretrained(path)
+
+
 def naive(path: Path, item: TextInput, layers: slice) -> np.ndarray:
     """One text at a time, token by token, from the hidden states of plain transformers."""
-    model, tok = AutoModel.from_pretrained(path).eval(), AutoTokenizer.from_pretrained(path)
+    model, tok = opened(path)
     batch = tok(item.text, return_offsets_mapping=True, return_tensors="pt")
     offsets = batch.pop("offset_mapping")[0].tolist()
     batch.pop("token_type_ids", None)
@@ -207,7 +198,7 @@ def test_the_vector_is_the_mean_over_sub_words_and_layers(random_model: Models, 
             np.testing.assert_allclose(vector, naive(path, item, chosen), atol=1e-5)
 
 
-@pytest.mark.parametrize("architecture", ["bert", "roberta", "deberta-v2"])
+@pytest.mark.parametrize("architecture", few(["bert", "roberta", "deberta-v2"], 0, 1))
 def test_a_window_around_the_target(random_model: Models, architecture: str) -> None:
     path = random_model(architecture)
     words = random.Random(1).choices(WORDS, k=60)
@@ -220,16 +211,9 @@ def test_a_window_around_the_target(random_model: Models, architecture: str) -> 
         whole = model.tokenizer(" ".join(words))["input_ids"]
         assert (ids[0], ids[-1]) == (whole[0], whole[-1])
         assert model.tokenizer.decode([ids[p] for p in positions]).strip() == words[target]
-    vectors = encoder(path, Pooling("target", max_length=40)).encode([word_input(words, t) for t in (0, 30, 59)])
-    assert np.isfinite(vectors).all()
 
 
-@cache
-def opened(path: Path) -> tuple[Any, Any]:
-    return AutoModel.from_pretrained(path).eval(), AutoTokenizer.from_pretrained(path)
-
-
-def as_released(path: Path, item: TextInput, max_length: int, layers: int = 2) -> np.ndarray:
+def as_released(path: Path, item: TextInput, max_length: int) -> np.ndarray:
     """As ``get_embed`` of MirrorWiC's ``src/helper.py`` reads a target between brackets, one text at a time."""
     model, tok = opened(path)
     ((start, end),) = item.spans
@@ -239,11 +223,11 @@ def as_released(path: Path, item: TextInput, max_length: int, layers: int = 2) -
     first, last = ids.index(opening), ids.index(closing) - 1
     ids = [token for token in ids if token not in (opening, closing)]
     with torch.no_grad():
-        states = torch.stack(model(torch.tensor([ids]), output_hidden_states=True).hidden_states)[-layers:].mean(0)
+        states = torch.stack(model(torch.tensor([ids]), output_hidden_states=True).hidden_states)[-2:].mean(0)
     return states[0, first:last].mean(0).numpy()
 
 
-@pytest.mark.parametrize("architecture", ["bert", "deberta", "modernbert"])
+@pytest.mark.parametrize("architecture", few(["bert", "deberta", "modernbert"]))
 def test_marked_targets_are_read_as_in_the_released_code(random_model: Models, architecture: str) -> None:
     path = random_model(architecture)
     long = random.Random(1).choices(WORDS, k=60)
@@ -255,39 +239,16 @@ def test_marked_targets_are_read_as_in_the_released_code(random_model: Models, a
     found = encoder(path, Pooling("target-marked", "-2:", 40)).encode(items)
     for vector, item in zip(found, items, strict=True):
         np.testing.assert_allclose(vector, as_released(path, item, 40), atol=1e-5)
-
-
-@pytest.mark.full
-def test_marked_targets_of_a_real_encoder_on_usim(minilm: Path, shared_data: Path) -> None:
-    """The texts that both readings read differently: those with brackets or of more than 76 tokens."""
-    path = shared_data / "wic" / "Usim" / "usim_en.txt"
-    readings = ({}, {"protocol": "released", "of_target": True})
-    paper, released = (
-        [side for pair in parser_of("usim")({path.name: path}, options) for side in (pair.left, pair.right)]
-        for options in readings
-    )
-    rows = [
-        n for n, (one, other) in enumerate(zip(paper, released, strict=True)) if one != other or len(one.text) > 320
-    ]
-    found = encoder(minilm, Pooling("target", "-4:", 80)).encode([paper[row] for row in rows])
-    marked = encoder(minilm, Pooling("target-marked", "-4:", 80)).encode([released[row] for row in rows])
-    assert 20 < np.count_nonzero(np.abs(found - marked).max(axis=1) > 1e-3) < len(rows) < 150
-    for vector, row in zip(marked, rows, strict=True):
-        np.testing.assert_allclose(vector, as_released(minilm, released[row], 80, 4), atol=1e-4)
-
-
-def test_what_a_cut_at_the_end_would_lose_is_read_in_a_window(random_model: Models) -> None:
-    """The released code stops there."""
-    words = random.Random(1).choices(WORDS, k=60)
-    items = [word_input(words, target) for target in (3, 30, 59)]
-    one, poolings = encoder(random_model("bert")), [Pooling(f"target{mark}", max_length=40) for mark in ("", "-marked")]
+    # What a cut at the end would lose, where the released code stops, is read in a window.
+    items = [word_input(long, target) for target in (3, 30, 59)]
+    one, poolings = encoder(path), [Pooling(f"target{mark}", max_length=40) for mark in ("", "-marked")]
     window, marked = one.encode_pooled(items, poolings)
     np.testing.assert_allclose(marked[1:], window[1:], atol=1e-6)
     assert np.abs(marked[0] - window[0]).max() > 1e-3
     assert [one.lost_targets(items, pooling).texts_cut for pooling in poolings] == [3, 2]
 
 
-def test_losses_are_counted(random_model: Models) -> None:
+def test_what_has_no_target_in_its_window_is_counted(random_model: Models) -> None:
     path = random_model("bert")
     pooling = Pooling("target", max_length=10)
     one = encoder(path, pooling)
@@ -300,22 +261,10 @@ def test_losses_are_counted(random_model: Models) -> None:
     assert one.lost_targets(items, pooling) == LostTargets(texts_cut=2, targets_cut=1, targets_missing=2)
     mean = encoder(path, Pooling("mean", max_length=10))
     np.testing.assert_allclose(one.encode(items)[2:], mean.encode(items)[2:], atol=1e-6)
-
-
-def test_a_text_without_target_is_its_own(random_model: Models) -> None:
-    one = encoder(random_model("bert"), Pooling("target"))
-    text = " ".join(WORDS)
+    text = "the bank was steep"  # a text without a target is its own
     found = one.encode([TextInput(text), TextInput(text, ((0, len(text)),)), TextInput(f" {text} ")])
     np.testing.assert_allclose(found, np.tile(found[:1], (3, 1)), atol=1e-6)
     assert one.encode([TextInput("")]).shape == (1, 32)
-
-
-def test_a_tokenizer_without_offsets_is_a_clear_error(random_model: Models) -> None:
-    model = load_transformer(random_model("bert"), CPU)
-
-    class Slow:
-        is_fast = False
-
-    model.tokenizer = Slow()
+    one.transformer.tokenizer = SimpleNamespace(is_fast=False)
     with pytest.raises(UsageError, match="pooling=target"):
-        model.locate([TextInput("a", ((0, 1),))], 10)
+        one.transformer.locate([TextInput("a", ((0, 1),))], 10)

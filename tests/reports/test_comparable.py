@@ -21,7 +21,7 @@ from mirrorbench.reports.papers.measured import measured_table
 from mirrorbench.reports.papers.tables import PaperTable, find_table
 from mirrorbench.reports.renderers import as_json, comma_separated, html, latex, markdown
 from mirrorbench.reports.table import read_table
-from mirrorbench.runs.results import Result, read_results
+from mirrorbench.runs.results import Result
 from mirrorbench.tasks.metrics import spearman
 
 EARLIER = COMPUTATION - 1
@@ -29,13 +29,10 @@ STEPS = np.arange(12.0)
 NOISE = [np.random.default_rng(seed).normal(size=12) for seed in range(3)]
 
 
-def test_results_of_one_experiment_may_stand_together(plugins: Plugins) -> None:
+def test_results_of_one_experiment_may_stand_together_and_others_are_named(plugins: Plugins) -> None:
     results = [stored("bert+mirror", task, 0.5, seed) for task in ("stsb", "sts12") for seed in (0, 1)]
     results += [stored("bert+mirror", "xlwic-zh", 0.5, encoder={"weights": "Chinese BERT"})]
     assert mixtures([*results, results[0]], plugins) == []
-
-
-def test_what_cannot_be_compared_is_named(plugins: Plugins) -> None:
     one = stored("bert+mirror", "stsb", 0.5)
     data = replace(one, data={"version": 2, "files": {}}, cell_id="b")
     released = stored("bert+mirror", "sts12", 0.5, protocol="released")
@@ -75,13 +72,6 @@ def test_seeds_of_different_corpora_are_no_score(plugins: Plugins) -> None:
     assert mixtures([left[0], renamed], plugins) == []
 
 
-def test_the_last_of_two_results_of_one_name_stays() -> None:
-    old, new = (stored("bert", "stsb", value, cell_id=str(value), created=f"202{value}-01-01") for value in (1, 2))
-    other = stored("bert", "stsb", 0.5, seed=1)
-    assert without_repeats([old, new, other, old]) == [new, other]
-    assert without_repeats([new, old]) == [new]
-
-
 def three() -> list[Result]:
     """Seeds of one score, of which two are of today's computation, and results of two other computations."""
     results = [stored("bert+mirror", "stsb", 0.5, 0, computation=EARLIER, cell_id="earlier 0")]
@@ -93,7 +83,9 @@ def three() -> list[Result]:
     return results
 
 
-def test_seeds_of_several_computations_are_never_one_score(plugins: Plugins) -> None:
+def test_seeds_of_several_computations_are_never_one_score(plugins: Plugins, tmp_path: Path) -> None:
+    (row,) = build_table(three()[:1], plugins).rows
+    assert (row.label, row.part) == ("BERT + Mirror", "")  # one computation needs no name
     table = build_table(three(), plugins)
     assert [(row.label, [(s.mean, s.cell_ids) for s in row.scores if s]) for row in table.rows] == [
         (f"BERT + Mirror [computation {COMPUTATION}]", [(pytest.approx(0.7), ("now 1", "now 2"))]),
@@ -105,15 +97,6 @@ def test_seeds_of_several_computations_are_never_one_score(plugins: Plugins) -> 
     assert [row.part for row in table.sorted_by("stsb").rows] == [row.part for row in table.rows]
     assert table.blocks() == [1, 3]
     assert mixtures(three(), plugins) == []
-
-
-def test_one_computation_needs_no_name(plugins: Plugins) -> None:
-    (row,) = build_table([stored("bert+mirror", "stsb", 0.5, computation=EARLIER)], plugins).rows
-    assert (row.label, row.part) == ("BERT + Mirror", "")
-
-
-def test_every_format_keeps_them_apart(plugins: Plugins, tmp_path: Path) -> None:
-    table = build_table(three(), plugins)
     (file := tmp_path / "table.json").write_text(as_json(table))
     assert read_table(file) == table
     for render in (markdown, latex, html, comma_separated):
@@ -132,6 +115,10 @@ def test_a_wanted_row_without_results_is_empty_once(plugins: Plugins) -> None:
 
 
 def test_the_newest_is_shown_where_only_one_can_be() -> None:
+    old, new = (stored("bert", "stsb", value, cell_id=str(value), created=f"202{value}-01-01") for value in (1, 2))
+    other = stored("bert", "stsb", 0.5, seed=1)
+    assert without_repeats([old, new, other, old]) == [new, other]  # of two results of one name
+    assert without_repeats([new, old]) == [new]
     made = {"mirrorbench": "0.1.0", "git": "320fa15db90dade2be4f7b5b6a625e881c837146"}
     chosen, remarks = newest([replace(result, environment=made) for result in three()], "again")
     assert [result.cell_id for result in chosen] == ["now 1", "now 2"]
@@ -177,43 +164,29 @@ def test_encoders_are_compared_within_one_computation(tmp_path: Path) -> None:
     """The newest that both have of one task."""
     for spec, scores in zip(("bert", "roberta"), NOISE, strict=False):
         for seed, computation in enumerate((EARLIER, COMPUTATION)):
-            correlated(
-                tmp_path,
-                spec,
-                "stsb",
-                STEPS,
-                scores + seed * STEPS,
-                seed,
-                computation=computation,
-                cell_id=f"{spec}{seed}",
-            )
+            more = {"computation": computation, "cell_id": f"{spec}{seed}"}
+            correlated(tmp_path, spec, "stsb", STEPS, scores + seed * STEPS, seed, **more)
     found = Session(tmp_path).compare("bert", "roberta")
     (task,) = found.tasks
     assert task.first.mean == pytest.approx(spearman(NOISE[0] + STEPS, STEPS))
     assert (task.first.seeds, task.second.seeds) == (1, 1)
     assert [note for note in found.notes if note.startswith("left out: 1 result of")] == list(found.notes)
-
-
-def test_encoders_without_a_computation_in_common_are_refused(tmp_path: Path) -> None:
-    correlated(tmp_path, "bert", "stsb", STEPS, NOISE[0], computation=EARLIER)
-    correlated(tmp_path, "roberta", "stsb", STEPS, NOISE[1])
+    other = tmp_path / "other"
+    correlated(other, "bert", "stsb", STEPS, NOISE[0], computation=EARLIER)
+    correlated(other, "roberta", "stsb", STEPS, NOISE[1])
     with pytest.raises(UsageError, match="stsb: different computations"):
-        Session(tmp_path).compare("bert", "roberta")
-    assert "mixed: stsb: different computations" in Session(tmp_path).compare("bert", "roberta", allow_mixed=True).notes
+        Session(other).compare("bert", "roberta")
+    assert "mixed: stsb: different computations" in Session(other).compare("bert", "roberta", allow_mixed=True).notes
 
 
-def test_a_table_of_the_papers_shows_one_computation(tmp_path: Path) -> None:
+def test_a_table_of_the_papers_shows_one_computation() -> None:
     tasks = ["sts12", "sts13", "sts14", "sts15", "sts16", "stsb", "sickr"]
-    spec = "bert+base:pooling=cls"
-    for computation, value in ((EARLIER, 0.25), (COMPUTATION, 0.75)):
-        results = [
-            stored(spec, task, value, metric="spearman", computation=computation, cell_id=f"{task} {computation}",
-                   metrics={"spearman": value, "spearman_all": value})
-            for task in tasks
-        ]  # fmt: skip
-        write(tmp_path / str(computation), *results)
-    read = [result for folder in tmp_path.iterdir() for result in read_results(folder)]
-    table = find_table("mirror-bert/table3", Session().workspace.plugins)
+    read = [
+        stored("bert+base:pooling=cls", task, value, computation=computation, cell_id=f"{task} {computation}",
+               metrics={"spearman": value, "spearman_all": value})
+        for computation, value in ((EARLIER, 0.25), (COMPUTATION, 0.75)) for task in tasks
+    ]  # fmt: skip
+    table = find_table("mirror-bert/table3")
     assert isinstance(table, PaperTable)
     for given, value in ((read, 0.75), (read[::-1], 0.75)):
         made = measured_table(table, given)
@@ -227,10 +200,8 @@ def test_a_table_of_the_papers_shows_one_computation(tmp_path: Path) -> None:
 def test_a_curve_is_of_one_computation(tmp_path: Path) -> None:
     for lr, value in ((1e-5, 0.1), (2e-5, 0.3)):
         for seed, computation in enumerate((EARLIER, COMPUTATION)):
-            name = f"{lr} {seed}"
-            result = stored(
-                f"bert+mirror:lr={lr:g}", "stsb", value + seed / 2, seed, computation=computation, cell_id=name
-            )
+            spec, score = f"bert+mirror:lr={lr:g}", value + seed / 2
+            result = stored(spec, "stsb", score, seed, computation=computation, cell_id=f"{lr} {seed}")
             result.cell["recipe"] = {"lr": lr, "epochs": 1, "augment": {}}
             write(tmp_path, result)
     log = Log()

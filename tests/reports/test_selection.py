@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import pytest
 from stored import stored, write
+from suites import few
 
 from mirrorbench.core.errors import UnknownNameError, UsageError
 from mirrorbench.core.plugins import Plugins
@@ -16,9 +18,11 @@ from mirrorbench.runs.rows import expand_ladder, with_rivals
 SPECS = ("bert+base:pooling=cls", "bert+mirror", "bert+mirror:drophead=0.2", "roberta+mirror")
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    return write(tmp_path / "a", *(stored(spec, task, 0.5) for spec in SPECS for task in ("stsb", "sts12")))
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write(
+        tmp_path_factory.mktemp("a"), *(stored(spec, task, 0.5) for spec in SPECS for task in ("stsb", "sts12"))
+    )
 
 
 Selected = tuple[list[Stored], list[EncoderSpec], list[str]]
@@ -56,11 +60,19 @@ def test_plain_rows_of_a_backbone_come_before_varied_ones(tmp_path: Path, plugin
     assert specs(select(folders, plugins)) == ladder
 
 
-@pytest.mark.parametrize("rivals", [False, True])
-@pytest.mark.parametrize("tasks", [("stsb", "multisimlex-en", "wic"), ("wic", "stsb"), ("wic",), ("stsb",)])
-@pytest.mark.parametrize("backbone", ["tiny", "roberta", "minilm"])
+@pytest.mark.parametrize(
+    ("backbone", "tasks", "rivals"),
+    few(
+        product(
+            ["tiny", "roberta", "minilm"],
+            [("stsb", "multisimlex-en", "wic"), ("wic", "stsb"), ("wic",), ("stsb",)],
+            [False, True],
+        ),
+        1, 18,
+    ),
+)  # fmt: skip
 def test_rows_come_as_in_the_run_that_made_them(
-    tmp_path: Path, plugins: Plugins, tasks: tuple[str, ...], backbone: str, rivals: bool
+    tmp_path: Path, plugins: Plugins, backbone: str, tasks: tuple[str, ...], rivals: bool
 ) -> None:
     spec, planned = parse_spec(backbone), dict[EncoderSpec, dict[str, None]]()
     for task in tasks:  # as the planner does: a ladder for each level, in the order of the tasks
@@ -79,21 +91,16 @@ def test_rows_come_as_in_the_run_that_made_them(
         assert select(folders, plugins)[1] == list(planned)
 
 
-@pytest.mark.parametrize(
-    ("wanted", "expected"),
-    [
+def test_a_spec_leaves_open_what_it_does_not_name(folder: Path, plugins: Plugins) -> None:
+    for wanted, expected in (
         (["bert"], SPECS[:3]),
         (["roberta", "bert+base"], (SPECS[3], SPECS[0])),  # in this order
         (["bert+mirror"], SPECS[1:3]),
         (["bert:drophead=0.2"], SPECS[2:3]),
-    ],
-)
-def test_a_spec_leaves_open_what_it_does_not_name(
-    folder: Path, plugins: Plugins, wanted: list[str], expected: tuple[str, ...]
-) -> None:
-    selection = select([folder], plugins, Choice(encoders=tuple(map(parse_spec, wanted)), tasks=("stsb",)))
-    assert tuple(specs(selection)) == expected
-    assert {(r.spec, r.task) for r in results(selection)} == {(spec, "stsb") for spec in expected}
+    ):
+        selection = select([folder], plugins, Choice(encoders=tuple(map(parse_spec, wanted)), tasks=("stsb",)))
+        assert tuple(specs(selection)) == expected
+        assert {(r.spec, r.task) for r in results(selection)} == {(spec, "stsb") for spec in expected}
 
 
 def test_rows_of_a_layout_without_results_are_left_out(folder: Path, plugins: Plugins) -> None:
@@ -122,24 +129,16 @@ def test_mixed_results_are_refused_unless_that_is_wanted(folder: Path, plugins: 
     assert select([folder, more], plugins, Choice(tasks=("sts12",)))[2] == []  # what is mixed is not selected
 
 
-@pytest.mark.parametrize(
-    ("choice", "error", "message"),
-    [
+def test_what_is_not_there(folder: Path, plugins: Plugins, tmp_path: Path) -> None:
+    for choice, error, message in (
         (Choice(encoders=(parse_spec("brt"),)), UnknownNameError, "unknown encoder of these results 'brt'"),
         (Choice(metrics={"": "accuracy"}), UnknownNameError, "unknown metric of sts.* 'accuracy'"),
         (Choice(tasks=("wic",)), UsageError, "no results in .* asked for"),
         (Choice(protocol="released"), UsageError, "no results in .* asked for"),
         (Choice(rows=(parse_spec("sbert"),)), UsageError, "no result belongs to a row"),
-    ],
-)
-def test_what_is_not_there(
-    folder: Path, plugins: Plugins, choice: Choice, error: type[Exception], message: str
-) -> None:
-    with pytest.raises(error, match=message):
-        select([folder], plugins, choice)
-
-
-@pytest.mark.parametrize(("name", "message"), [("nowhere", "there is no folder"), ("", "no results in")])
-def test_folders_without_results(tmp_path: Path, plugins: Plugins, name: str, message: str) -> None:
-    with pytest.raises(UsageError, match=message):
-        select([tmp_path / name], plugins)
+    ):
+        with pytest.raises(error, match=message):
+            select([folder], plugins, choice)
+    for nothing, message in ((tmp_path / "nowhere", "there is no folder"), (tmp_path, "no results in")):
+        with pytest.raises(UsageError, match=message):
+            select([nothing], plugins)

@@ -2,31 +2,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
-from toys import ToyPlugin, toy_tasks
+from bench import Bench
+from random_models import Models
 
-from mirrorbench.core.plugins import Plugins
-from mirrorbench.core.specs import parse_spec
 from mirrorbench.runs.estimates import Estimate, estimate, in_words
-from mirrorbench.runs.plan import Plan, Request
+from mirrorbench.runs.plan import Plan
 from mirrorbench.runs.results import Result
-from mirrorbench.runs.workspace import Workspace
 
 
 @pytest.fixture
-def plan(plugins: Plugins, tmp_path: Path, random_model: Callable[[str], Path]) -> Callable[..., Plan]:
-    plugins.add(ToyPlugin(tasks=toy_tasks()), "toys")
-    (tmp_path / "mine.txt").write_text("".join(f"line {n}\n" for n in range(20)))
-    bert = random_model("bert")
-
-    def plan(*encoders: str, seeds: int = 1) -> Plan:
-        specs = tuple(parse_spec(f"{bert}{text}") for text in encoders)
-        request = Request(specs, ("cats", "dogs"), tuple(range(seeds)), str(tmp_path / "mine.txt"))
-        return Workspace.create(tmp_path / "data", device="cpu", offline=True, plugins=plugins).plan(request)
-
-    return plan
+def plan(bench: Bench, toy: object, random_model: Models) -> Callable[..., Plan]:
+    """Of the toy tasks; encoders are what stands behind that of a backbone."""
+    return lambda *encoders, **options: bench.plan(*(f"{random_model('bert')}{text}" for text in encoders), **options)
 
 
 def results_of(plan: Plan, train: float, encode: float, score: float) -> list[Result]:

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 import os
+import pickle
 import platform
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 import torch
@@ -21,7 +23,7 @@ from mirrorbench.runs.cells import Failure
 from mirrorbench.runs.executors import Job, compute
 from mirrorbench.runs.local import devices_for
 from mirrorbench.runs.plan import Plan, Request
-from mirrorbench.runs.workspace import WorkerContext, Workspace
+from mirrorbench.runs.workspace import Workspace
 
 __all__ = ["bench", "plugins"]
 
@@ -42,42 +44,22 @@ def test_variables_of_workers_give_way_to_the_users(monkeypatch: pytest.MonkeyPa
 
 
 def test_workers_on_one_gpu_share_its_memory(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    contexts: list[WorkerContext] = []
-
-    class Spawning:
-        Pipe = staticmethod(lambda: (Spawning, Spawning))
-        close = start = staticmethod(lambda: None)
-
-        def __new__(cls, target: Any, args: tuple[Any, WorkerContext], daemon: bool) -> Any:
-            contexts.append(args[1])
-            return cls
-
-    Spawning.Process = Spawning  # type: ignore[attr-defined]
-    monkeypatch.setattr(local, "get_context", lambda how: Spawning)
+    spawning = MagicMock()
+    spawning.Pipe.return_value = MagicMock(), MagicMock()
+    monkeypatch.setattr(local, "get_context", lambda how: spawning)
     workspace = Workspace.create(bench.folder / "data", device="cpu", plugins=bench.plugins)
-    job = Job((), {}, workspace.context(), {}, workspace.reporter, workspace)
     devices = ("cuda:0", "cuda:1", "cuda:0")
-    pool = local.Pool(job, devices)
+    pool = local.Pool(Job((), {}, workspace.context(), {}, workspace.reporter, workspace), devices)
     for device in devices:
         pool._start(device, device)
-    assert [(context.device, context.share) for context in contexts] == [
-        ("cuda:0", 0.5),
-        ("cuda:1", 1),
-        ("cuda:0", 0.5),
-    ]
-
-
-def test_one_worker_is_this_process(bench: Bench) -> None:
-    bench.run("here", "letters")
-    assert bench.log.lines == ["letters cats computed", "letters dogs computed"]
-    bench.run("here", "letters")
-    assert bench.log.lines == ["letters cats cached", "letters dogs cached"]
+    contexts = [call.kwargs["args"][1] for call in spawning.Process.call_args_list]
+    assert [context.device for context in contexts] == [*devices]
+    assert [context.share for context in contexts] == [0.5, 1, 0.5]
 
 
 @pytest.mark.parametrize(("options", "message", "hint"), [
     ({"workers": -1}, "-1 workers", ""),
     ({"wrokers": 2}, "unknown executor option 'wrokers'", "workers"),
-    ({"address": "auto"}, "unknown executor option 'address'", ""),
     ({"workers": "two"}, "executor option workers=two is not of type int", ""),
     ({"workers": True}, "is not of type int", ""),
 ])  # fmt: skip
@@ -106,9 +88,8 @@ def test_the_text_of_the_command_line(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize(("device", "gpus", "workers", "expected"), [
-    ("cpu", 0, 0, ["cpu"]), ("cpu", 0, 3, ["cpu"] * 3), ("cuda", 1, 0, ["cuda:0"]),
-    ("cuda", 3, 0, ["cuda:0", "cuda:1", "cuda:2"]), ("cuda", 2, 3, ["cuda:0", "cuda:1", "cuda:0"]),
-    ("cuda:1", 3, 0, ["cuda:1"]), ("mps", 0, 0, ["mps"]),
+    ("cpu", 0, 0, ["cpu"]), ("cpu", 0, 3, ["cpu"] * 3), ("cuda", 3, 0, ["cuda:0", "cuda:1", "cuda:2"]),
+    ("cuda", 2, 3, ["cuda:0", "cuda:1", "cuda:0"]), ("cuda:1", 3, 0, ["cuda:1"]),
 ])  # fmt: skip
 def test_each_worker_has_a_device(
     monkeypatch: pytest.MonkeyPatch, device: str, gpus: int, workers: int, expected: list[str]
@@ -164,9 +145,11 @@ def test_a_run_is_planned_for_the_gpus_of_workers_elsewhere(
     assert str(workspace.torch_device) == "cpu"  # where this process opens encoders for their fingerprints
 
 
-def test_a_gpu_by_its_number_is_no_gpu_of_a_worker_elsewhere(bench: Bench, elsewhere: Callable[..., Workspace]) -> None:
+def test_a_gpu_that_a_worker_elsewhere_cannot_have(bench: Bench, elsewhere: Callable[..., Workspace]) -> None:
     with pytest.raises(UsageError, match="--device cuda:1: a worker of this executor sees only the GPUs"):
         planned(elsewhere(device="cuda:1"), bench)
+    with pytest.raises(UsageError, match="--device cuda, but gpus=0"):
+        planned(elsewhere("gpus=0", device="cuda"), bench)
 
 
 def test_a_worker_without_what_was_planned_refuses(
@@ -208,8 +191,6 @@ def test_what_was_tuned_without_repeating_algorithms_is_not_reused_under_them(
 
 
 def test_an_executor_of_a_plugin_gets_groups_and_a_context_that_pickles(bench: Bench) -> None:
-    import pickle
-
     jobs: list[Job] = []
 
     class Plugin:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import os
-import time
 from multiprocessing import active_children, get_context
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 import pytest
 import torch
@@ -31,77 +29,24 @@ def plugin() -> ModuleType:
     return local
 
 
-@pytest.mark.slow
-def test_a_worker_ends_quietly_when_the_pool_is_gone_without_having_listened(tmp_path: Path) -> None:
-    spawning = get_context("spawn")
-    ours, theirs = spawning.Pipe()
-    context = WorkerContext(tmp_path, tmp_path / "results", tmp_path / "cache", "cpu", (), offline=True, threads=1)
-    process = spawning.Process(target=serve, args=(theirs, context))
-    theirs.send("what nobody reads")  # then the other end does not just end: the connection is reset
-    process.start()
-    theirs.close()
-    ours.close()
-    process.join(timeout=120)
-    assert process.exitcode == 0
-
-
-STUBBORN = """
-import os, signal, time
-from pathlib import Path
-from mirrorbench import hookimpl
-from mirrorbench.core.files import writing
-
-class Stubborn:
-    fingerprint = "stubborn"
-
-    def encode(self, inputs):
-        folder = Path(os.environ["LETTERS_FOLDER"])
-        with writing(folder / "pool" / "stubborn" / "cats" / "seed-0.npz") as half:
-            while True:
-                try:
-                    (folder / "waiting").touch()
-                    time.sleep(1)
-                except BaseException:
-                    pass
-
-@hookimpl
-def register_encoders(register):
-    register("stubborn", lambda spec, context: Stubborn(), "ends for nobody")
-"""
-
-
-@pytest.mark.slow
-def test_a_pool_that_is_given_up_ends_its_workers_whatever_they_do_and_clears_up_behind_them(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
+def test_a_worker_ends_quietly_when_the_pool_is_gone_without_having_listened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A worker that passes over every exception holds a lease and has a file half-written."""
-    (bench.folder / "stubborn.py").write_text(STUBBORN)
-    bench.plugins.add_file(bench.folder / "stubborn.py")
-
-    class GivenUp(Log):
-        def cell(self, *args: Any, **kwargs: Any) -> None:
-            while not (bench.folder / "waiting").exists():
-                time.sleep(0.01)
-            assert list((bench.folder / "pool").rglob(".part-*"))
-            raise KeyboardInterrupt
-
-    monkeypatch.setattr("harness.executors.Log", GivenUp)
-    began = time.monotonic()
-    with pytest.raises(KeyboardInterrupt):
-        bench.run("pool", "letters", "stubborn", workers=2)
-    assert time.monotonic() - began < 60
-    assert active_children() == []
-    left = {path.name for path in (bench.folder / "pool").rglob("*") if path.is_file()}
-    assert left == {"seed-0.json", "seed-0.npz"}  # of letters
+    ours, theirs = get_context("spawn").Pipe()
+    theirs.send("what nobody reads")  # then the other end does not just end: the connection is reset
+    ours.close()
+    context = WorkerContext(tmp_path, tmp_path / "results", tmp_path / "cache", "cpu", (), offline=True, threads=1)
+    monkeypatch.setattr("signal.signal", lambda *_: None)  # of this process, which lives on
+    serve(theirs, context)
 
 
 @pytest.mark.slow
 def test_a_pool_gives_what_this_process_gives_whatever_dies(bench: Bench) -> None:
-    """Two workers; one encoder kills its worker once, one every time, one raises; a worker is also asked to end."""
-    good = ("letters", "dying", "ending", "tiny+mirror:batch_size=6")
-    (bench.folder / "calls").write_text("dying\nending\n")  # so that they live here, in the process of the tests
+    """Two workers; one encoder kills its worker every time, one raises; a worker is also asked to end."""
+    good = ("letters", "ending")
+    (bench.folder / "calls").write_text("ending\n")  # so that it lives here, in the process of the tests
     expected = bench.run("one", *good)
-    assert (len(expected.results), expected.failures) == (3 * 2 + 2 * 2, ())
+    assert (len(expected.results), expected.failures) == (2 * 2, ())
     (bench.folder / "calls").unlink()
     outcome = bench.run("pool", "deadly", "broken", *good, workers=2)
     assert bench.stored("pool") == bench.stored("one")
@@ -111,11 +56,10 @@ def test_a_pool_gives_what_this_process_gives_whatever_dies(bench: Bench) -> Non
     assert set(reasons) == {"deadly", "broken"}
     assert "3 worker processes died at it, the last with exit code -9" in reasons["deadly"]
     assert reasons["broken"] == "RuntimeError: it broke [down]"
-    assert [note for note in bench.log.lines if note.startswith("dying: its worker process died")]
+    assert "deadly: its worker process died (exit code -9); another one tries again" in bench.log.lines
     assert "ending: its worker process died (exit code -15); another one tries again" in bench.log.lines
 
 
-@pytest.mark.slow
 def test_a_run_that_loses_the_gpu_stops_and_the_same_command_goes_on(bench: Bench, said: Said) -> None:
     """What would come after it in this process could only fail: ``ending`` is not tried."""
     cells = ("run", "-t", "cats,dogs", "-e", "letters", "-e", "losing", "-e", "ending", "--offline")
@@ -135,15 +79,14 @@ def test_a_run_that_loses_the_gpu_stops_and_the_same_command_goes_on(bench: Benc
 @pytest.mark.slow
 def test_a_worker_that_loses_the_gpu_is_replaced(bench: Bench) -> None:
     (bench.folder / "calls").write_text("losing\n")
-    expected = bench.run("one", "letters", "losing")
+    bench.run("one", "letters", "losing")
     (bench.folder / "calls").unlink()
-    outcome = bench.run("pool", "lost", "losing", "letters", workers=2)
+    outcome = bench.run("pool", "losing", "letters", workers=2)
     assert bench.stored("pool") == bench.stored("one")
-    assert len(outcome.results) == len(expected.results) == 2 * 2
-    (reason,) = {failure.reason for failure in outcome.failures}
-    assert reason.startswith("3 worker processes died at it, the last with this process can use the GPU no longer: ")
-    assert len(list(bench.folder.glob("lost-*"))) == 3 + 1
-    assert sum("another one tries again" in line for line in bench.log.lines) == 2 + 1
+    assert (len(outcome.results), outcome.failures) == (2 * 2, ())
+    assert len(list(bench.folder.glob("lost-*"))) == 1
+    (note,) = (line for line in bench.log.lines if "another one tries again" in line)
+    assert "this process can use the GPU no longer: " in note
 
 
 FULL = """
@@ -218,23 +161,24 @@ def test_models_that_no_gpu_survives_fail_and_stop_no_run(full: Bench) -> None:
     outcome = full.run("pool", "killer1", "m1", "killer2", workers=2)
     assert [str(result.spec) for result in outcome.results] == ["m1", "m1"]
     assert {str(failure.spec) for failure in outcome.failures} == {"killer1", "killer2"}
-    assert all(failure.reason.startswith("3 worker processes died at it") for failure in outcome.failures)
+    died = "3 worker processes died at it, the last with this process can use the GPU no longer: "
+    assert all(failure.reason.startswith(died) for failure in outcome.failures)
     (note,) = (line for line in full.log.lines if "computes nothing any more" in line)
     assert note.startswith("worker 1 ")
     assert "2 models in a row" in note
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("devices", [("cuda:0", "cpu"), ("cpu", "cuda:0", "cuda:1")])
-def test_gpus_that_fail_leave_their_models_to_the_others(bench: Bench, devices: tuple[str, ...]) -> None:
+def test_gpus_that_fail_leave_their_models_to_the_others(bench: Bench) -> None:
     """No GPU is here: their workers really cannot use them."""
+    devices = ("cpu", "cuda:0", "cuda:1")
     names = ("letters", "dying", "ending", "losing", "blocking")
     (bench.folder / "calls").write_text("dying\nending\nlosing\n")
     (bench.folder / "go").touch()
     outcome = pooled(bench, devices, *names)
     assert (len(outcome.results), outcome.failures) == (2 * len(names), ())
     retired = [line.partition(" ")[0] for line in bench.log.lines if "computes nothing any more" in line]
-    assert sorted(retired) == sorted({*devices} - {"cpu"})
+    assert sorted(retired) == ["cuda:0", "cuda:1"]
     assert not [line for line in bench.log.lines if "another one tries again" in line]  # at once, for no model's fault
 
 
@@ -281,8 +225,8 @@ def test_workers_share_the_cores_and_tune_as_one_process_does(bench: Bench, monk
         monkeypatch.delenv(name, raising=False)
     (bench.folder / "threads.py").write_text(THREADS)
     bench.plugins.add_file(bench.folder / "threads.py")
-    (bench.folder / "mine.txt").write_text("".join(f"line number {n} {'of many ' * (n % 40)}\n" for n in range(60)))
-    before, tuned = torch.get_num_threads(), "tiny+mirror:batch_size=60"
+    (bench.folder / "mine.txt").write_text("".join(f"line number {n} {'of many ' * (n % 20)}\n" for n in range(24)))
+    before, tuned = torch.get_num_threads(), "tiny+mirror:batch_size=24,epochs=1"
     try:
         torch.set_num_threads(4)
         bench.run("one", tuned, "threads")

@@ -54,9 +54,8 @@ encoders:
     swept = [
         f"{head}dropout={dropout},layers={layers}{tail}"
         for head, tail in (("tiny+mirror:", ""), ("bert@v1+mirror:", ",lr=1e-05"))
-        for dropout in ("0", "0.1", "0.2", "0.3")
-        for layers in ("-1:", "-4:")
-    ]
+        for dropout in ("0", "0.1", "0.2", "0.3") for layers in ("-1:", "-4:")
+    ]  # fmt: skip
     assert specs(grid) == [["tiny+base", *swept]]
     assert grid.requests[0][1].tasks == ("cats", "sts12", "sts13", "sts14", "sts15", "sts16", "stsb", "sickr")
 
@@ -134,12 +133,8 @@ def test_the_command_line_wins(read: Read) -> None:
         ("tasks: cats\nblocks:\n  - encoders: toy\n    sweeep: {lr: 1}\n", 4, "unknown key 'sweeep'; did you", ""),
         ("tasks: cats\nencoders: tiny+mirror\nsweep:\n  dropot: [1]\n", 4, "spec key 'dropot'", "dropout"),
         ("tasks: cats\nencoders:\n  - tiny+miror\n", 3, "unknown method 'miror'", "mirror"),
-        ("tasks: cats\nencoders:\n  - toy+mirror\n", 3, "takes no method", ""),
         ("tasks: cats\nencoders: tiny\nsweep: {dropout: 1}\n", 3, "dropout belongs to a tuning", r"tiny\+mirror"),
-        ("tasks: cats\nencoders: tiny+base\nsweep: {dropout: 1}\n", 3, "key of .base 'dropout'", ""),
-        ("tasks: cats\nencoders: tiny+mirror\nsweep: {dropout: [0.1, 1.5]}\n", 3, "dropout", ""),
         ("tasks: cats\nencoders: tiny+mirror\nsweep: {lr: [-1]}\n", 3, "lr=-1.0 is out of range", "between"),
-        ("tasks: cats\nencoders: tiny+mirror\nsweep: {lr: fast}\n", 3, "lr=fast is not a number", ""),
         ("tasks:\n  - cats\n  - cts\nencoders: toy\n", 3, "unknown task or suite 'cts'", "cats"),
         ("tasks: cats\nencoders: [5]\n", 2, r"encoders\[1\]: must be of type str or mapping, not int", ""),
         ("tasks: cats\nencoders: [{encoder: [toy, 5]}]\n", 2, "a spec is wanted here, not 5", ""),
@@ -151,20 +146,15 @@ def test_the_command_line_wins(read: Read) -> None:
         ("tasks: cats\n", 1, "names no encoders", ""),
         ("tasks: cats\nencoders: toy\nseeds: 0\n", 3, "seeds must be", ""),
         ("tasks: cats\nencoders: toy\nseeds: [1.5]\n", 3, "must be of type int or mapping, not float", ""),
-        ("tasks: cats\nencoders: toy\nseeds: [-1]\n", 3, "seeds must be", ""),
         ("tasks: cats\nencoders: toy\nprotocol: papr\n", 3, "'papr' is none of .*; did you mean 'paper'", ""),
         ("tasks: cats\nencoders: toy\nprecision: [fp32, bf16]\n", 3, "one precision", ""),
         ("tasks: cats\nencoders: toy\neval_precision: [fp32, bf16]\n", 3, "one eval_precision", ""),
         ("tasks: cats\nencoders: tiny+mirror\nsweep: {lr: []}\n", 3, "an empty list", ""),
-        ("tasks: cats\nencoders: tiny+mirror\nsweep: {lr: }\n", 3, "sweep: must be of type .*, not nothing", ""),
         ("tasks: cats\nencoders: tiny+mirror\nsweep: {corpus: [a, '']}\n", 3, "a value is missing", ""),
         ("tasks: []\nencoders: toy\n", 1, "tasks: an empty list", ""),
-        ("tasks: cats\nencoders: []\n", 2, "encoders: an empty list", ""),
-        ("tasks: cats\nencoders: toy\nprotocol: []\n", 3, "protocol: an empty list", ""),
         ("tasks: cats\nencoders: toy\nseeds: 1000000000\n", 3, "1,000,000,000 seeds; at most 1,000", ""),
         ("tasks: cats\nencoders: tiny+mirror\nsweep: {self: 1}\n", 3, "unknown encoder spec key 'self'", ""),
         ("tasks: cats\nencoders: tiny+mirror\nsweep: {lr: {from: 1, too: 2}}\n", 3, "unknown key 'too'", ""),
-        ("tasks: cats\nencoders: tiny+mirror\nsweep: {lr: {from: 1}}\n", 3, "the key 'to' is missing", ""),
         ("tasks: cats\nencoders: tiny+mirror\nsweep: {lr: {from: 2, to: 1}}\n", 3, "goes up", ""),
         ("tasks: cats\nencoders: tiny+mirror\nsweep: {epochs: {from: 1, to: 1e9}}\n", 3, "at most 1,000", ""),
         (
@@ -173,8 +163,6 @@ def test_the_command_line_wins(read: Read) -> None:
         ),
         ("tasks:\nencoders: toy\n", 1, "tasks: must be of type str or list, not nothing", ""),
         ("blocks: []\n", 1, "there are no blocks", ""),
-        ("- tasks\n", 1, "must be of type mapping, not list", ""),
-        ("tasks: cats\nencoders: toy\ntitle: [a]\n", 3, "title: must be of type str, not list", ""),
     ],
 )  # fmt: skip
 def test_errors_name_file_line_and_the_nearest_name(read: Read, text: str, line: int, message: str, hint: str) -> None:
@@ -235,23 +223,17 @@ def test_a_failure_is_told_once_and_looked_for_once(read: Read, plan: PlanOf, mo
     assert len(asked) == 1
 
 
-PAPERS = {
-    "mirror-bert": ["table7", "table8", "table12", "table13", "table21", "figure4", "figure5"],
-    "mirrorwic": ["table7", "table8", "table9", "table13", "figure4"],
-}
-
-
-def test_the_papers_sweeps_are_shipped() -> None:
-    assert sorted(f"{paper}-{table}" for paper, tables in PAPERS.items() for table in tables) == SHIPPED
-
-
 CELLS = {
     "mirror-bert-table7": (10, 70), "mirror-bert-table8": (3, 3), "mirror-bert-table12": (10, 70),
     "mirror-bert-table13": (10, 70), "mirror-bert-table21": (3 * 17, 4 * 17), "mirror-bert-figure4": (7, 7),
     "mirror-bert-figure5": (18, 18), "mirrorwic-table7": (14, 14), "mirrorwic-table8": (4, 4),
     "mirrorwic-table9": (14, 14), "mirrorwic-table13": (3 * 30, 3 * 30), "mirrorwic-figure4": (9, 18),
 }  # fmt: skip
-"""Rows, and rows times tasks, where no model is here and each row is one failure a task."""
+"""The sweeps of the papers: rows, and rows times tasks, where no model is here and each row is one failure a task."""
+
+
+def test_the_papers_sweeps_are_shipped() -> None:
+    assert sorted(CELLS) == SHIPPED
 
 
 @pytest.mark.parametrize("name", few(SHIPPED, "mirrorwic-table7"))
@@ -276,9 +258,8 @@ def test_each_shipped_grid_loads_and_plans(
         assert planned.cells
 
 
-@pytest.mark.parametrize(
-    "name", [name for name in SHIPPED if "corpus" in (grids_folder() / f"{name}.yaml").read_text()]
-)
+@pytest.mark.full
+@pytest.mark.parametrize("name", ["mirror-bert-figure5", "mirrorwic-figure4", "mirrorwic-table13"])
 def test_each_shipped_grid_asks_for_as_many_strings_as_there_are(
     name: str, plugins: Plugins, real_store: DataStore
 ) -> None:
@@ -308,10 +289,9 @@ def test_the_search_sets_of_the_paper_are_those_of_its_search(plugins: Plugins) 
     assert found == {(*one, key) for one in models for key in ("lr", "batch_size", "epochs", "temperature")}
 
 
-@pytest.mark.parametrize(("figure", "grid"), [
-    ("mirror-bert/figure5", "mirror-bert-figure5"), ("poster/figure3", "mirror-bert-figure5"),
-    ("mirrorwic/figure4", "mirrorwic-figure4"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("figure", "grid"), [("mirror-bert/figure5", "mirror-bert-figure5"), ("mirrorwic/figure4", "mirrorwic-figure4")]
+)
 def test_a_figure_of_sizes_and_its_grid_agree(figure: str, grid: str, plugins: Plugins) -> None:
     """Footnote 11: 100k words of English, 100k names of the UMLS, 100k sentences of SNLI and MultiNLI."""
     table = paper_tables()[figure]
@@ -325,9 +305,7 @@ def test_a_figure_of_sizes_and_its_grid_agree(figure: str, grid: str, plugins: P
     assert set(sizes) >= {10_000, 20_000}
 
 
-@pytest.mark.parametrize("name", ["mirror-bert-table122", "./none.yaml", "none"])
-def test_a_grid_that_is_not_there(name: str) -> None:
+def test_a_grid_that_is_not_there() -> None:
     with pytest.raises(UsageError, match="unknown grid, and no file,") as caught:
-        find_grid(name)
-    if "table" in name:
-        assert "mirror-bert-table12" in caught.value.hint
+        find_grid("mirror-bert-table122")
+    assert "mirror-bert-table12" in caught.value.hint

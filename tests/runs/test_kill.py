@@ -71,7 +71,7 @@ def test_a_killed_grid_ends_as_if_nothing_had_happened(
     """SIGKILL at random moments, start again, until the moments are used up; each grid that ends is compared."""
     import killable
 
-    wanted, moments = times(20, 100), random.Random(at_once)
+    wanted, moments = times(6, 100), random.Random(at_once)
     expected, whole = straight(tmp_path / "straight", model)
     kills = grids = 0
     while kills < wanted:

@@ -15,34 +15,35 @@ import pytest
 import torch
 from bench import Bench
 from harness.log import Log
-from random_models import ARCHITECTURES
+from random_models import ARCHITECTURES, Models
 from suites import few
-from toys import CATS, ToyPlugin
+from toys import CATS, DOGS
 from transformers import AutoModel, AutoTokenizer
 
-from mirrorbench.core.errors import StorageError, TuningError
 from mirrorbench.core.files import Leases
 from mirrorbench.core.inputs import Array, TextInput
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.specs import parse_spec
-from mirrorbench.data.corpora import DEFAULT_CORPORA, read_corpus
-from mirrorbench.data.items import Pair
+from mirrorbench.data.corpora import read_corpus
 from mirrorbench.models.backbones import fingerprint, locate
 from mirrorbench.models.encoder import TransformerEncoder
 from mirrorbench.models.pooling import Pooling
-from mirrorbench.models.transformer import load_transformer
-from mirrorbench.runs.cache import Cache, EmbeddingCache
-from mirrorbench.runs.cells import CorpusRef, ModelRef, Reporter
+from mirrorbench.models.transformer import Transformer, load_transformer
+from mirrorbench.runs.builtin import load_plugins
+from mirrorbench.runs.cache import Cache
+from mirrorbench.runs.cells import CorpusRef, ModelRef
 from mirrorbench.runs.encoding import WRITE_EVERY
-from mirrorbench.runs.loading import tune_model
-from mirrorbench.runs.plan import Request
+from mirrorbench.runs.loading import open_for_tuning, tune_model
 from mirrorbench.runs.results import ResultStore, read_results
 from mirrorbench.runs.workspace import Workspace
-from mirrorbench.tasks import PairSimilarity
+from mirrorbench.session import Session
+from mirrorbench.training.loop import tune_backbone
 from mirrorbench.training.methods import mirror_preset
+from mirrorbench.training.recipes import override
 
 CPU = torch.device("cpu")
 TEXTS = [f"sentence number {number} of twenty, more or less" for number in range(20)]
+LINES = [f"line {n} of a small corpus, about {word}" for n in range(6) for word in ("cats", "dogs", "letters", "snow")]
 
 
 def tunable(path: Path) -> ModelRef:
@@ -77,34 +78,32 @@ NOISES: list[dict[str, float]] = [
 def test_a_tuned_model_gives_the_same_vectors_when_loaded_again(
     random_model: Callable[[str], Path], workspace: Workspace, architecture: str, noise: dict[str, float]
 ) -> None:
-    """A run encodes with the model in memory, a later one with the one in the cache."""
+    """A run encodes with the model in memory, a later one with the one in the cache, as plain transformers opens it."""
     model = tunable(random_model(architecture))
     assert model.recipe is not None
     model = replace(model, recipe=replace(model.recipe, augment=tuple(noise.items())))
     tuned, description = tune_model(model, TEXTS, workspace)
-    seconds = description["tuning"]["seconds"]
     assert all(weight.grad is None for weight in tuned.model.parameters())
     in_memory = TransformerEncoder(tuned, Pooling()).encode_pooled([TextInput(text) for text in TEXTS], POOLINGS)
-    again = load_transformer(workspace.cache.save_model(model.key, tuned, description), CPU)
+    path = workspace.cache.save_model(model.key, tuned, description)
+    again = load_transformer(path, CPU)
     found = TransformerEncoder(again, Pooling()).encode_pooled([TextInput(text) for text in TEXTS], POOLINGS)
     np.testing.assert_array_equal(found, in_memory)
     loaded = TransformerEncoder(again, Pooling()).encode(TEXTS)
     before = TransformerEncoder(load_transformer(random_model(architecture), CPU), Pooling()).encode(TEXTS)
     assert np.abs(loaded - before).max() > 1e-3
-    assert seconds > 0
+    batch = AutoTokenizer.from_pretrained(path)(TEXTS[0], return_tensors="pt")
+    with torch.no_grad():
+        mean = AutoModel.from_pretrained(path).eval()(**batch).last_hidden_state[0].mean(0)
+    np.testing.assert_allclose(loaded[0], mean.numpy(), atol=1e-5)
+    description = workspace.cache.describe_model(model.key)
+    assert (description["spec"], description["recipe"]) == ("x+mirror", model.recipe.to_json())
+    assert (description["tuning"]["steps"], description["tuning"]["seconds"] > 0) == (2, True)
 
 
-class Notes(Reporter):
-    def __init__(self) -> None:
-        self.notes: list[str] = []
-
-    def note(self, message: str) -> None:
-        self.notes.append(message)
-
-
-@pytest.mark.parametrize(("lr", "harm"), [(1e-3, False), (1e-9, False), (1.0, True)])
+@pytest.mark.parametrize(("lr", "harm"), [(1e-3, False), (1.0, True)])
 def test_a_tuning_that_does_harm_says_so(workspace: Workspace, lr: float, harm: bool) -> None:
-    model, reporter = tunable(locate(parse_spec("tiny"), "en", offline=True)), Notes()
+    model, reporter = tunable(locate(parse_spec("tiny"), "en", offline=True)), Log()
     assert model.recipe is not None
     model = replace(model, recipe=replace(model.recipe, lr=lr, batch_size=20, epochs=2))
     texts = read_corpus("quick-sentences", workspace.data, workspace.plugins.corpora.by_name(), size=40).texts
@@ -112,26 +111,8 @@ def test_a_tuning_that_does_harm_says_so(workspace: Workspace, lr: float, harm: 
     first, losses = description["tuning"]["first_loss"], description["tuning"]["losses"]
     assert (losses[-1] > first + 1) == harm
     expected = [f"the loss rose from {first:.2f} to {losses[-1]:.2f}"] * harm
-    found = [note for note in reporter.notes if "lower lr" in note]
+    found = [note for note in reporter.lines if "lower lr" in note]
     assert [text in note for text, note in zip(expected, found, strict=True)] == [True] * harm
-
-
-def test_it_opens_in_plain_transformers_and_says_what_it_is(
-    random_model: Callable[[str], Path], workspace: Workspace
-) -> None:
-    cache, model = workspace.cache, tunable(random_model("bert"))
-    path = stored(model, workspace)
-    batch = AutoTokenizer.from_pretrained(path)(TEXTS[0], return_tensors="pt")
-    with torch.no_grad():
-        mean = AutoModel.from_pretrained(path).eval()(**batch).last_hidden_state[0].mean(0)
-    ours = TransformerEncoder(load_transformer(path, CPU), Pooling()).encode(TEXTS[:1])
-    np.testing.assert_allclose(ours[0], mean.numpy(), atol=1e-5)
-    assert cache.model(model.key) == path
-    description = cache.describe_model(model.key)
-    assert description["spec"] == "x+mirror"
-    assert description["recipe"] == model.recipe.to_json()  # type: ignore[union-attr]
-    assert description["tuning"]["seconds"] > 0
-    assert description["tuning"]["steps"] == 2
 
 
 def test_under_released_a_cased_backbone_is_tuned_and_read_in_lower_case(
@@ -148,12 +129,6 @@ def test_under_released_a_cased_backbone_is_tuned_and_read_in_lower_case(
         tuned = stored(replace(tunable(path), protocol=protocol), workspace)
         upper, lower = TransformerEncoder(load_transformer(tuned, CPU), Pooling()).encode(["AAA", "aaa"])
         assert np.array_equal(upper, lower) == alike
-
-
-def test_what_needs_no_tuning_is_refused(random_model: Callable[[str], Path], workspace: Workspace) -> None:
-    model = replace(tunable(random_model("bert")), recipe=None, corpus=None)
-    with pytest.raises(TuningError, match="nothing to tune"):
-        tune_model(model, TEXTS, workspace)
 
 
 def test_two_specs_of_one_identity_have_a_row_each(bench: Bench, bert: str) -> None:
@@ -180,6 +155,13 @@ def test_a_ladder_trains_once_per_seed_and_reads_out_in_one_pass(bench: Bench, b
     again = bench.run(bert, seeds=2, log=log)
     assert log.stages == {}
     assert {(r.spec, r.task, r.seed): r.metrics for r in again.results} == scores
+    texts = {text for pair in CATS + DOGS for text in (pair.left, pair.right)}
+    for result, found in zip(outcome.results, again.results, strict=True):
+        tuned_one = "mirror" in result.spec
+        assert result.cost.keys() == {"encoding", *["tuning"] * tuned_one}
+        assert result.cost["encoding"]["texts"] == len(texts)
+        assert found.cost == ({"tuning": {**result.cost["tuning"], "from_cache": True}} if tuned_one else {})
+        assert (result.by_kept_model, found.by_kept_model) == (False, tuned_one)
 
 
 def test_a_tuning_that_fails_fails_its_cells_alone(bench: Bench, bert: str) -> None:
@@ -213,6 +195,10 @@ def test_which_test_items_were_tuned_on_is_stored(bench: Bench, bert: str) -> No
                 assert arrays["shared"].tolist() == [[0], [0], [-1]]
     assert {r.cell_id for r in outcome.results if r.overlap is None} == before
     assert {r.cell_id for r in outcome.results} == {cell.id for cell in bench.plan(*specs).cells}
+    assert {cell.identity().get("overlap") for cell in bench.plan(f"{bert}+mirror").cells} == {None}
+    bench.corpus.write_text("".join(f"left {n}||right {n}\n" for n in range(9)))
+    pairs = bench.plan(f"{bert}+pairs").cells
+    assert {cell.identity().get("overlap") for cell in pairs} == {"parts"}  # no result of before is taken
 
 
 def test_a_result_names_the_corpus_that_was_asked_for_last(bench: Bench, bert: str) -> None:
@@ -223,67 +209,6 @@ def test_a_result_names_the_corpus_that_was_asked_for_last(bench: Bench, bert: s
     assert outcome.computed == 0
     for result in (*outcome.results, *read_results(bench.results.root)):
         assert result.cell["corpus"] == first.cell["corpus"] | {"name": str(bench.corpus)}
-
-
-def test_each_side_of_a_line_is_looked_for(bench: Bench, bert: str) -> None:
-    """The same texts as lines alone, as pairs, and as two names with an id."""
-    filler = [f"line number {n}" for n in range(30)]
-    alone = ["The  CAT", "a cat", *filler]
-    pairs = list(zip(alone[::2], alone[1::2], strict=True))
-    shares, ids = {}, {}
-    for method, lines in (
-        ("mirror", alone),
-        ("pairs", ["||".join(pair) for pair in pairs]),
-        ("sap", [f"C{n}||{'||'.join(pair)}" for n, pair in enumerate(pairs)]),
-    ):
-        bench.corpus.write_text("\n".join(lines))
-        results = bench.run(f"{bert}+{method}").results
-        shares[method] = [result.overlap for result in results]
-        ids[method] = [cell.identity().get("overlap") for cell in bench.plan(f"{bert}+{method}").cells]
-    assert shares["pairs"] == shares["sap"] == shares["mirror"]
-    assert [overlap["any_text"] for overlap in shares["mirror"] if overlap] == [0.75, pytest.approx(1 / 3)]
-    assert ids == {"mirror": [None] * 2, "pairs": ["parts"] * 2, "sap": ["parts"] * 2}  # no result of before is taken
-
-
-def test_a_joint_corpus_is_looked_through_in_every_language(
-    bench: Bench, bert: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for code, words in (("en", ("cat", "dog", "sun")), ("fr", ("chat", "chien", "lune"))):
-        (bench.folder / f"{code}.txt").write_text("\n".join(words))
-        monkeypatch.setitem(DEFAULT_CORPORA, ("word", code), str(bench.folder / f"{code}.txt"))
-    pairs = [Pair("both", "cat", "chat", 3), Pair("right", "moon", "lune", 2), Pair("none", "sea", "mer", 1)]
-    task = PairSimilarity("words", pairs, level="word", languages=("en", "fr"))
-    bench.plugins.add(ToyPlugin(tasks=[task]), "words")
-    workspace = bench.workspace()
-    (result,) = workspace.execute(workspace.plan(Request((parse_spec(f"{bert}+mirror"),), ("words",)))).results
-    assert result.overlap is not None
-    assert (result.overlap["any_text"], result.overlap["all_texts"]) == (pytest.approx(2 / 3), pytest.approx(1 / 3))
-    assert result.cell["corpus"]["name"] == f"{bench.folder}/en.txt+{bench.folder}/fr.txt"
-
-
-def test_a_damaged_cache_costs_only_time(bench: Bench, bert: str, caplog: pytest.LogCaptureFixture) -> None:
-    spec = f"{bert}+mirror"
-    first = bench.run(spec)
-    for pattern in ("models/*/model.safetensors", "embeddings/*/*.npy"):
-        for path in bench.cache.root.glob(pattern):
-            path.write_bytes(path.read_bytes()[:-1] + b"?")
-    bench.results = ResultStore(bench.results.root.with_name("again"))
-    bench.cache = Cache(bench.cache.root)
-    second = bench.run(spec)
-    assert [(r.cell_id, r.metrics) for r in second.results] == [(r.cell_id, r.metrics) for r in first.results]
-    assert "is damaged (model.safetensors); it is tuned again" in caplog.text
-    assert "are damaged" in caplog.text
-
-
-def test_what_was_found_in_the_cache_cost_nothing_now(bench: Bench, bert: str) -> None:
-    spec = f"{bert}+mirror"
-    (first,) = bench.run(spec, tasks=["cats"]).results
-    bench.results = ResultStore(bench.results.root.with_name("again"))
-    (second,) = bench.run(spec, tasks=["cats"]).results
-    assert first.cost["encoding"]["texts"] == len({text for p in CATS for text in (p.left, p.right)})
-    assert first.cost.keys() == {"encoding", "tuning"}
-    assert second.cost == {"tuning": {**first.cost["tuning"], "from_cache": True}}
-    assert (first.by_kept_model, second.by_kept_model) == (False, True)
 
 
 def test_lost_predictions_are_computed_again_from_what_is_kept(bench: Bench, bert: str) -> None:
@@ -301,60 +226,102 @@ def test_lost_predictions_are_computed_again_from_what_is_kept(bench: Bench, ber
     assert bench.run(f"{bert}+mirror", tasks=["cats"], seeds=2).computed == 0
 
 
-def watched(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What is stored, in order; a tuned model only once encoding with it has begun."""
-    begun, seen = threading.Event(), []
-    encode, save, put, write = (
-        TransformerEncoder.encode_pooled, Cache.save_model, EmbeddingCache.put, ResultStore.write,
-    )  # fmt: skip
+def test_a_model_is_stored_while_it_encodes_and_before_what_is_made_of_it(
+    bench: Bench, bert: str, disk: list[tuple[str, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, encode, save = threading.Event(), TransformerEncoder.encode_pooled, Cache.save_model
 
     def encoded(self: TransformerEncoder, *rest: Any) -> list[Array]:
         begun.set()
         return encode(self, *rest)
 
     def saved(self: Cache, key: str, *rest: Any) -> Path:
-        assert begun.wait(60)
+        assert begun.wait(60)  # only once encoding with it has begun
         assert Leases(self.root / "leases").take(key) is None
-        path = save(self, key, *rest)
-        seen.append("model")
-        return path
-
-    def noted(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
-        def call(*arguments: Any) -> Any:
-            returned = method(*arguments)
-            seen.append(name)
-            return returned
-
-        return call
+        return save(self, key, *rest)
 
     monkeypatch.setattr(TransformerEncoder, "encode_pooled", encoded)
     monkeypatch.setattr(Cache, "save_model", saved)
-    monkeypatch.setattr(EmbeddingCache, "put", noted("vectors", put))
-    monkeypatch.setattr(ResultStore, "write", noted("result", write))
-    return seen
-
-
-def test_a_model_is_stored_while_it_encodes_and_before_what_is_made_of_it(
-    bench: Bench, bert: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    seen = watched(bench, monkeypatch)
     monkeypatch.setitem(WRITE_EVERY, "cpu", 3)
-    outcome = bench.run(f"{bert}+mirror")
-    assert outcome.failures == ()
-    assert seen == ["model", *["vectors"] * (len(seen) - 3), "result", "result"]
-    assert len(seen) > 5
+    assert bench.run(f"{bert}+mirror").failures == ()
+    order = ["models", "embeddings", "results"]
+    stored = [part for kind, at in disk if kind == "rename" for part in Path(at).parts if part in order]
+    assert stored == sorted(stored, key=order.index)
+    assert {*stored} == {*order}
+    assert stored.count("embeddings") > 6  # more than one part of three texts
     taken = Leases(bench.cache.root / "leases").take(next(iter((bench.cache.root / "models").iterdir())).name)
     assert taken is not None  # the lease was given back
 
 
 def test_a_model_that_cannot_be_stored_leaves_no_vectors_or_results(
-    bench: Bench, bert: str, monkeypatch: pytest.MonkeyPatch
+    bench: Bench, bert: str, full_disk: Callable[[str], None]
 ) -> None:
-    def full(*_: Any) -> Path:
-        raise StorageError("the disk is full")
-
-    monkeypatch.setattr(Cache, "save_model", full)
+    full_disk("models")
     outcome = bench.run(f"{bert}+mirror", "toy")
     assert [result.spec for result in outcome.results] == ["toy", "toy"]
-    assert [failure.reason for failure in outcome.failures] == 2 * ["the disk is full"]
-    assert len(list((bench.cache.root / "embeddings").iterdir())) == 1  # of the toy
+    assert all("No space left on device" in failure.reason for failure in outcome.failures)
+    assert (len(outcome.failures), len(list((bench.cache.root / "embeddings").iterdir()))) == (2, 1)  # of the toy
+
+
+def with_adapter(path: Path, precision: str = "fp32") -> Transformer:
+    """A model tuned with ``lora`` for three epochs."""
+    registered = load_plugins(discover=False).augmentations.by_name()
+    preset = mirror_preset("sentence", "bert", "paper")
+    recipe = override(preset, {"lora": 4, "lr": 0.01, "epochs": 3, "batch_size": 8, "span_mask": 0}, registered)
+    transformer = open_for_tuning(path, recipe, registered, CPU, seed=3, precision=precision)
+    tune_backbone(transformer, LINES, recipe, 3, registered, precision=precision)
+    return transformer
+
+
+def learnt(transformer: Transformer) -> dict[str, torch.Tensor]:
+    """The adapter."""
+    return {name: weight.detach() for name, weight in transformer.model.named_parameters() if weight.requires_grad}
+
+
+def test_the_adapter_alone_learns_and_a_tuning_repeats_bit_for_bit(random_model: Models) -> None:
+    path = random_model("bert")
+    bert = with_adapter(path)
+    first, second = learnt(bert), learnt(with_adapter(path))
+    plain = dict(load_transformer(path, CPU).model.named_parameters())
+    after = dict(bert.model.named_parameters())
+    assert all(torch.equal(weight, second[name]) for name, weight in first.items())
+    frozen = {name.replace(".base_layer", ""): weight for name, weight in after.items() if name not in first}
+    assert {*frozen} == {*plain}
+    assert all(torch.equal(weight, plain[name]) for name, weight in frozen.items())
+    assert all(bool(weight.any()) for weight in first.values())  # the second matrices are zero before
+
+
+def test_a_backbone_kept_in_bf16_is_tuned_as_one_in_float32(random_model: Models, tmp_path: Path) -> None:
+    """Its matrices are those that autocast rounds to, so all numbers are the same, bit for bit."""
+    opened = load_transformer(random_model("llama"), CPU)
+    opened.model.to(torch.bfloat16)
+    opened.save(tmp_path / "half")
+    opened.model.float()
+    opened.save(tmp_path / "single")
+    half, single = (with_adapter(tmp_path / name, "bf16") for name in ("half", "single"))
+    assert (half.kept, single.kept) == ("bf16", "fp32")
+    assert {weight.dtype for weight in learnt(half).values()} == {torch.float32}
+    assert all(torch.equal(weight, learnt(single)[name]) for name, weight in learnt(half).items())
+
+
+def test_the_cache_stores_the_adapter_which_opens_with_the_same_vectors(random_model: Models, tmp_path: Path) -> None:
+    (tmp_path / "lines.txt").write_text("\n".join(LINES))
+    spec = f"{random_model('bert')}+mirror:lora=4,lr=0.01,corpus={tmp_path / 'lines.txt'}"
+    made = Session(device="cpu").workspace.load(parse_spec(spec), "sentence")[0]
+    before = made.encode(LINES)
+    (folder,) = (Session(device="cpu").workspace.cache.root / "models").iterdir()
+    assert not [*folder.glob("model*"), *folder.glob("config.json")]
+    assert (folder / "adapter_model.safetensors").stat().st_size < 60_000
+    again = Session(device="cpu").workspace.load(parse_spec(spec), "sentence")[0]
+    assert isinstance(again, TransformerEncoder)
+    assert again.transformer.path == folder
+    np.testing.assert_array_equal(again.encode(LINES), before)
+    plain = TransformerEncoder(load_transformer(random_model("bert"), CPU), Pooling("mean", "-1:", 64))
+    assert np.abs(plain.encode(LINES) - before).max() > 1e-3
+
+
+def test_recipes_without_an_adapter_are_as_they_were() -> None:
+    preset = mirror_preset("sentence", "bert", "paper")
+    assert "lora" not in preset.to_json()
+    registered = load_plugins(discover=False).augmentations.by_name()
+    assert override(preset, {"lora": 16}, registered).to_json() == {**preset.to_json(), "lora": 16}

@@ -48,10 +48,7 @@ def test_none_of_them_passes_for_a_result_of_today(tmp_path: Path) -> None:
     stored = {json.loads(path.read_text())["cell_id"] for path in BEFORE.rglob("seed-0.json")}
     assert (len(planned), len(stored)) == (13, 9)
     assert not planned & stored
-
-
-def test_they_are_recognised() -> None:
-    """By their identities, though their files state no computation."""
+    # They are recognised by their identities, though their files state no computation.
     assert {result.computation for result in read_results(BEFORE)} == {4}
     assert all("computation" not in json.loads(path.read_text())["cell"] for path in BEFORE.rglob("seed-0.json"))
 
@@ -88,15 +85,10 @@ def test_three_versions_in_one_folder_are_three_groups(tmp_path: Path, monkeypat
     assert {result.computation for result in anew} == {COMPUTATION}
 
 
-def test_they_are_shown() -> None:
-    board = Session().leaderboard(BEFORE)
-    rows = {row.label: [score and round(score.mean, 3) for score in row.scores] for row in board.table.rows}
-    assert rows["tiny-mp"][:2] == [0.696, 0.056]
-    assert rows["tiny + Mirror"][:3] == [0.706, 0.105, 0.578]
-
-
-def test_their_predictions_are_read() -> None:
+def test_they_are_shown_with_their_predictions() -> None:
     board = Session().leaderboard(BEFORE, intervals=True, ties=True)
-    (row,) = (row for row in board.table.rows if row.label == "tiny-mp")
-    assert row.scores[0] is not None
-    assert row.scores[0].interval is not None
+    rows = {row.label: row.scores for row in board.table.rows}
+    assert [score and round(score.mean, 3) for score in rows["tiny-mp"][:2]] == [0.696, 0.056]
+    assert [score and round(score.mean, 3) for score in rows["tiny + Mirror"][:3]] == [0.706, 0.105, 0.578]
+    assert rows["tiny-mp"][0] is not None
+    assert rows["tiny-mp"][0].interval is not None

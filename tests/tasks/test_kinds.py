@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from samples import SAMPLES
 from small_data import as_here, make, write
 from toys import toy_tasks
 
@@ -15,7 +15,6 @@ from mirrorbench.core.inputs import TextInput
 from mirrorbench.core.specs import split_names
 from mirrorbench.data import items as held
 from mirrorbench.data.cardfile import builtin_cards
-from mirrorbench.data.importing import import_folder
 from mirrorbench.data.store import DataStore
 from mirrorbench.runs.builtin import plugins
 from mirrorbench.runs.rows import expand_tasks
@@ -38,8 +37,6 @@ NAME = "bli-it-fr:vocabulary_size=500,self_learning=2"
     ("name", "kind", "facts"),
     [
         ("ncbi-disease", EntityLinking, ("phrase", "accuracy@1", ("en",), "umls-names")),
-        ("askapatient", EntityLinking, ("phrase", "accuracy@1", ("en",), "umls-names")),
-        ("cometa-zg", EntityLinking, ("phrase", "accuracy@1", ("en",), "umls-names")),
         ("bc5cdr-chemical-sub", EntityLinking, ("phrase", "accuracy@1", ("en",), "umls-names")),
         ("qnli", PairClassification, ("sentence", "auc", ("en",), "qnli-sentences")),
         ("qqp", PairClassification, ("sentence", "auc", ("en",), "")),
@@ -86,17 +83,6 @@ def test_a_kind_whose_parser_returns_other_items(kind: str, tmp_path: Path) -> N
     assert "'marks'" in caught.value.hint
 
 
-@pytest.mark.parametrize(("parser", "kind"), [("wic", "word-in-context"), ("usim", "usage-similarity")])
-def test_own_files_in_the_format_of_a_known_set(parser: str, kind: str, tmp_path: Path) -> None:
-    sample = SAMPLES[parser]
-    for name, content in sample.files.items():
-        (tmp_path / name).write_bytes(content)
-    card = f"name: mine\nkind: {kind}\nlevel: wic\nmetric: m\nparser: {parser}\nfiles: [{', '.join(sample.files)}]\n"
-    (tmp_path / "mine.yaml").write_text(card, encoding="utf-8")
-    items = as_task(tmp_path / "mine.yaml").load(DataStore(tmp_path / "store", offline=True))
-    assert sample.read(items) == sample.rows(sample.files)
-
-
 def test_a_variant_is_a_task_of_its_own() -> None:
     base, changed = plugins().tasks["bli-it-fr"], plugins().tasks[NAME]
     assert isinstance(changed, LexiconInduction)
@@ -104,18 +90,30 @@ def test_a_variant_is_a_task_of_its_own() -> None:
     assert (base.name, base.self_learning) == ("bli-it-fr", 0)
     assert "vocabulary_size=500" in changed.title
     assert plugins().tasks[NAME] is changed
+    supervised = plugins().tasks["bli-it-fr:mapping=supervised"]
+    assert isinstance(base, LexiconInduction)
+    assert isinstance(supervised, LexiconInduction)
+    assert (base.mapping, supervised.mapping) == ("orthogonal", "supervised")
     assert NAME in plugins().tasks
     assert NAME not in plugins().tasks.names()
     assert expand_tasks([NAME, "bli-it-fr"], plugins()) == (NAME, "bli-it-fr")
+    assert split_names(["sts, wic", f"{NAME},stsb"]) == ["sts", "wic", NAME, "stsb"]  # options and names share commas
+    assert split_names(["stsb,a=1"]) == ["stsb", "a=1"]
 
 
-def test_a_variant_reads_other_words_of_the_same_files(shared_data: Path, tmp_path: Path) -> None:
-    store = DataStore(tmp_path / "data", offline=True)
-    import_folder(shared_data, store, {n: builtin_cards()[n] for n in ("bli-it-fr", "words-it", "words-fr")})
+def test_a_variant_reads_other_words_of_the_same_files(originals: Callable[..., DataStore], tmp_path: Path) -> None:
+    store = originals("bli", "train")
     for language in ("it", "fr"):
         (tmp_path / f"{language}.txt").write_text("uno\ndue\ntre\n", encoding="utf-8")
     cut = plugins().tasks[NAME].load(store)
-    whole = plugins().tasks["bli-it-fr"].load(store)
+    task = plugins().tasks["bli-it-fr"]
+    task.fetch(store)
+    whole = task.load(store)
+    assert (len(whole.train), len(whole.test)) == (5000, 2000)
+    assert (len(whole.source_words), len(whole.target_words)) == (10_000, 9_998)
+    assert whole.source_words[:2] == ("e", "non")
+    assert {"yacle.test.freq.2k.it-fr.tsv", "words-it/it_50k.txt"} < task.identity(store).keys()
+    assert (task.level, task.main_metric, task.languages) == ("word", "accuracy@1", ("it", "fr"))
     assert cut.source_words == whole.source_words[:500]
     assert cut.target_words == whole.target_words[:500]
     assert cut.train == whole.train
@@ -135,6 +133,7 @@ def test_a_variant_reads_other_words_of_the_same_files(shared_data: Path, tmp_pa
         ("bli-it-fr:train=1", "train=1 is not of the kind of its default, '5k'"),
         ("bli-it-fr:vocabulary_size=many", "vocabulary_size=many is not of the kind"),
         ("bli-it-fr:train", "'train' is not KEY=VALUE"),
+        ("bli-it-fr:mapping=supervisd", "unknown mapping 'supervisd'"),
         ("stsb:split=dev", "the task stsb takes no options"),
         ("bli-it-xx:train=1k", "unknown task 'bli-it-xx'"),
     ],
@@ -144,12 +143,6 @@ def test_what_is_wrong_with_an_option(name: str, message: str) -> None:
         plugins().tasks[name]
     assert isinstance(caught.value, MirrorbenchError)
     assert message in caught.value.message
-
-
-def test_options_and_names_share_the_comma() -> None:
-    assert split_names(["sts, wic", "bel"]) == ["sts", "wic", "bel"]
-    assert split_names(["bli-it-fr:train=1k,self_learning=5,stsb"]) == ["bli-it-fr:train=1k,self_learning=5", "stsb"]
-    assert split_names(["stsb,a=1"]) == ["stsb", "a=1"]
 
 
 def target(text: str) -> TextInput:

@@ -1,23 +1,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from scipy.linalg import sqrtm
 from scipy.stats import ortho_group
-from toys import STORE, scored, trigrams
+from toys import STORE, scored
 
-from mirrorbench.core.errors import DataFormatError, DataUnavailableError, EncodingError, UnknownNameError
+from mirrorbench.core.errors import DataFormatError, EncodingError
 from mirrorbench.core.inputs import TextInput
-from mirrorbench.data.cardfile import builtin_cards
-from mirrorbench.data.formats import parse
-from mirrorbench.data.importing import import_folder
 from mirrorbench.data.items import Lexicon
-from mirrorbench.data.store import DataStore
-from mirrorbench.runs.builtin import plugins
 from mirrorbench.tasks import LexiconInduction, Scores
 from mirrorbench.tasks.lexicon_induction import normalise, rotation, self_learnt
 
@@ -137,16 +131,6 @@ def test_the_vocabulary_holds_the_words_of_the_dictionaries() -> None:
     assert len(inputs) == len(set(inputs)) == 1 + 50 + 1 + 51
     assert inputs[:2] == [TextInput("s1", language="xx"), TextInput("null", language="xx")]
     assert TextInput("null", language="yy") in inputs
-
-
-def test_self_learning_is_an_option() -> None:
-    words = spaces(noise=0.15)
-    lexicon = Lexicon(LEXICON.train[:5], LEXICON.test, LEXICON.source_words, LEXICON.target_words)
-    before, after = score(lexicon, words), score(lexicon, words, self_learning=5)
-    assert after.metrics["accuracy@1"] > before.metrics["accuracy@1"]
-
-
-def test_empty_dictionaries_are_refused() -> None:
     with pytest.raises(DataFormatError, match="no pairs to learn from"):
         LexiconInduction("t", Lexicon((), LEXICON.test), languages=("xx", "yy")).load(STORE)
 
@@ -182,16 +166,6 @@ def test_capitals_make_no_words_of_their_own() -> None:
     assert all(item.text.islower() for item in task.inputs(own))
 
 
-def test_a_variant_has_another_mapping() -> None:
-    tasks = plugins().tasks
-    task = tasks["bli-en-fr:mapping=supervised"]
-    assert isinstance(task, LexiconInduction)
-    assert task.mapping == "supervised"
-    assert tasks["bli-en-fr"].mapping == "orthogonal"
-    with pytest.raises(UnknownNameError, match="unknown mapping 'supervisd'\nDid you mean supervised"):
-        tasks["bli-en-fr:mapping=supervisd"]
-
-
 def test_self_learning_ends_with_the_mapping_asked_for() -> None:
     """Vecmap's ``--semi_supervised``: orthogonal mappings while the dictionary grows, the supervised one at the end."""
     words = spaces(noise=0.15)
@@ -211,15 +185,6 @@ def test_dead_dimensions_are_not_whitened() -> None:
     assert score(LEXICON, wider, mapping="supervised").metrics == {k: pytest.approx(v) for k, v in wanted.items()}
 
 
-def test_the_mapping_is_the_orthogonal_part_of_the_cross_covariance() -> None:
-    rng = np.random.default_rng(1)
-    source, target = rng.normal(size=(40, 5)), rng.normal(size=(40, 5))
-    u, _, vt = np.linalg.svd(source.T @ target)
-    got = rotation(source, target, np.stack([np.arange(40)] * 2))
-    np.testing.assert_allclose(got, u @ vt, atol=1e-10)
-    np.testing.assert_allclose(got @ got.T, np.eye(5), atol=1e-10)
-
-
 def test_self_learning_makes_up_for_a_small_dictionary() -> None:
     rng = np.random.default_rng(4)
     source, turn = normalise(rng.normal(size=(400, 12))), ortho_group.rvs(12, random_state=5)
@@ -229,39 +194,3 @@ def test_self_learning_makes_up_for_a_small_dictionary() -> None:
     errors = [np.linalg.norm(rotation(source, target, pairs) - turn) for pairs in learnt]
     assert errors[0] > errors[1] > errors[2]
     assert errors[2] < 0.2
-
-
-@pytest.mark.full
-def test_agrees_with_the_definition_on_a_real_dictionary(shared_data: Path, tmp_path: Path) -> None:
-    store = DataStore(tmp_path, offline=True)
-    card = builtin_cards()["bli-en-it"]
-    import_folder(shared_data / "bli" / "xling-eval" / "en-it", store, {card.name: card})
-    whole: Lexicon = parse(store.resolve(card))[0]
-    few = Lexicon(whole.train[:500], whole.test[:300])  # a naive computation takes its time
-    lexicon = Lexicon(*(tuple((s.lower(), t.lower()) for s, t in pairs) for pairs in (few.train, few.test)))
-    assert lexicon != few
-    words = {("xx", s): trigrams(s, 64) for s, _ in lexicon.train + lexicon.test}
-    words |= {("yy", t): trigrams(t, 64) for _, t in lexicon.train + lexicon.test}
-    missing = frozenset(name for _, name in list(words)[::10])
-    words = {key: np.zeros(64) if key[1] in missing else vector for key, vector in words.items()}
-    got = score(few, words)
-    assert got.metrics == {name: pytest.approx(value) for name, value in naive(lexicon, words, missing).items()}
-    assert 0.02 < got.metrics["accuracy@1"] < got.metrics["accuracy@5"] < 1
-    assert 0.7 < got.coverage < 0.9
-
-
-def test_the_built_in_task_takes_its_words_from_the_lists_it_names(shared_data: Path, tmp_path: Path) -> None:
-    store = DataStore(tmp_path, offline=True)
-    names = ("bli-it-fr", "words-it", "words-fr")
-    import_folder(shared_data, store, {name: builtin_cards()[name] for name in names})
-    task = plugins().tasks["bli-it-fr"]
-    task.fetch(store)
-    lexicon = task.load(store)
-    assert (len(lexicon.train), len(lexicon.test)) == (5000, 2000)
-    assert (len(lexicon.source_words), len(lexicon.target_words)) == (10_000, 9_998)
-    assert lexicon.source_words[:2] == ("e", "non")
-    assert {"yacle.test.freq.2k.it-fr.tsv", "words-it/it_50k.txt"} < task.identity(store).keys()
-    assert (task.level, task.main_metric, task.languages) == ("word", "accuracy@1", ("it", "fr"))
-    import_folder(shared_data / "bli", store, {"bli-ru-fr": builtin_cards()["bli-ru-fr"]})
-    with pytest.raises(DataUnavailableError, match="words-ru"):
-        plugins().tasks["bli-ru-fr"].load(store)

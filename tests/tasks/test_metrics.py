@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from hypothesis import assume, example, given
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from scipy import stats
 from sklearn.metrics import accuracy_score
@@ -19,6 +19,7 @@ few = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), min_size=2, max_
 scored = st.lists(
     st.tuples(st.one_of(st.sampled_from([0.0, 0.01, 0.5, 0.51, 1.0]), st.floats(-1, 1)), st.integers(0, 1)), min_size=1
 )
+FEWER = settings(max_examples=settings().max_examples // 4)
 
 
 def test_cosine_equals_a_loop_and_knows_zero_vectors() -> None:
@@ -64,6 +65,7 @@ def naive_pearson(x: list[float], y: list[float]) -> float:
     return products / math.sqrt(sum((a - mx) ** 2 for a in x) * sum((b - my) ** 2 for b in y))
 
 
+@FEWER
 @given(few)
 @example([(1, 1), (1, 2), (2, 2), (3, 3)])
 def test_correlations_equal_their_definitions(pairs: list[tuple[int, int]]) -> None:
@@ -93,6 +95,7 @@ def test_over_subsets_weights_by_size() -> None:
     assert metrics.over_subsets(metrics.spearman, constant, np.arange(4.0), ["a", "a", "b", "b"]) == (None, None)
 
 
+@FEWER
 @given(st.lists(st.tuples(st.integers(-3, 3), st.booleans()), min_size=1, max_size=40))
 def test_auc_counts_pairs_in_the_right_order(items: list[tuple[int, bool]]) -> None:
     positive = [score for score, label in items if label]
@@ -115,6 +118,7 @@ def test_the_area_under_the_points_is_the_auc() -> None:
         assert tpr == pytest.approx(np.mean(scores[gold == 1] >= threshold))
 
 
+@FEWER
 @given(scored)
 @example([(0.5, 1), (0.5, 0)])
 @example([(0.1, 1), (np.nextafter(0.1, 1), 0), (np.nextafter(0.1, 0), 1)])
@@ -147,6 +151,7 @@ def stepped_by_hand(scores: Sequence[float], gold: Sequence[int]) -> float:
     return next((threshold for right, threshold in candidates if right == most > 0), max(scores))
 
 
+@FEWER
 @given(scored)
 @example([(0.5, 1), (0.5, 0)])
 @example([(1.0, 0), (0.0, 1)])

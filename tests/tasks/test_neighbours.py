@@ -68,11 +68,6 @@ class TestAgainstTheFullMatrix:
         np.testing.assert_array_equal(indices, best(full, k))
         np.testing.assert_allclose(scores, np.take_along_axis(full, indices, axis=1), rtol=0, atol=1e-10)
 
-    def test_penalty(self, vectors: Pair) -> None:
-        penalty = np.linspace(0, 1, 57)
-        indices, _ = topk(*vectors, 3, penalty=penalty)
-        np.testing.assert_array_equal(indices, best(cosines(*vectors) - penalty, 3))
-
     def test_csls_as_in_the_formula(self, vectors: Pair) -> None:
         queries = np.concatenate([vectors[0], np.random.default_rng(2).normal(size=(20, 16)).astype(np.float32)])
         full = cosines(queries, vectors[1])
@@ -81,20 +76,12 @@ class TestAgainstTheFullMatrix:
         np.testing.assert_array_equal(csls(queries, vectors[1], 6), best(wanted, 6))
         np.testing.assert_allclose(neighbourhood(vectors[1], queries, 10), of_key, atol=2e-10)
 
-    def test_ranks(self, vectors: Pair) -> None:
+    def test_ranks_and_penalty(self, vectors: Pair) -> None:
         targets, penalty = np.arange(10) * 5, np.linspace(0, 0.3, 57)
-        wanted = [1 + (row > row[t]).sum() for row, t in zip(cosines(*vectors) - penalty, targets, strict=True)]
+        full = cosines(*vectors) - penalty
+        wanted = [1 + (row > row[t]).sum() for row, t in zip(full, targets, strict=True)]
         assert ranks(*vectors, targets, penalty).tolist() == wanted
-
-    def test_of_equal_vectors_the_first_comes_first(self) -> None:
-        rng = np.random.default_rng(3)
-        keys = np.repeat(rng.normal(size=(5, 7)).astype(np.float32), 4, axis=0)[rng.permutation(20)]
-        queries = rng.normal(size=(6, 7)).astype(np.float32)
-        indices, scores = topk(queries, keys, 20)
-        for row, values in zip(indices, scores, strict=True):
-            assert len(set(values)) == 5  # equal to the last bit
-            assert all(row[n] < row[n + 1] for n in range(19) if values[n] == values[n + 1])
-            assert ranks(np.repeat(queries[:1], 20, axis=0), keys, indices[0]).tolist() == list(range(1, 21))
+        np.testing.assert_array_equal(topk(*vectors, 3, penalty=penalty)[0], best(full, 3))
 
     @pytest.mark.parametrize("similarity", ["cosine", "dot"])
     @pytest.mark.parametrize("k", [1, 5, 40, 300])
@@ -111,6 +98,7 @@ class TestAgainstTheFullMatrix:
         np.testing.assert_allclose(scores, np.take_along_axis(full, indices, axis=1), atol=1e-10)
 
 
+@settings(max_examples=settings().max_examples // 4)
 @given(st.integers(1, 30), st.integers(1, 60), st.integers(1, 8), st.integers(0, 10_000))
 def test_blocks_change_nothing(n: int, m: int, k: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -148,22 +136,22 @@ def memory_of(work: Callable[[], object], patch: pytest.MonkeyPatch) -> tuple[in
 
 
 def test_memory_does_not_grow_with_the_product(monkeypatch: pytest.MonkeyPatch) -> None:
-    """12,000 keys squared are 576 MB of scores in float32."""
+    """6,000 keys squared are 144 MB of scores in float32."""
     monkeypatch.setitem(neighbours.BLOCK_BYTES, "cpu", 4 << 20)
-    keys = np.random.default_rng(0).normal(size=(12_000, 8)).astype(np.float32)
+    keys = np.random.default_rng(0).normal(size=(6_000, 8)).astype(np.float32)
     found: list[np.ndarray] = []
     for work in (lambda: found.append(topk(keys, keys, 5)[0]), lambda: ranks(keys[:500], keys, np.arange(500))):
         peak, block = memory_of(work, monkeypatch)
         assert peak < 16 << 20
         assert block < 5 << 20
-    np.testing.assert_array_equal(found[0][:, 0], np.arange(12_000))
+    np.testing.assert_array_equal(found[0][:, 0], np.arange(6_000))
 
 
 def test_many_queries_are_not_copied_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     """Crowding of keys makes queries of them: a million keys of 768 dimensions would be another 3 GB."""
     monkeypatch.setitem(neighbours.BLOCK_BYTES, "cpu", 256 << 10)
     monkeypatch.setattr(neighbours, "UNIT_BYTES", 1 << 20)
-    keys = np.random.default_rng(0).normal(size=(20_000, 256)).astype(np.float32)
+    keys = np.random.default_rng(0).normal(size=(10_000, 256)).astype(np.float32)
     found: list[np.ndarray] = []
     peak, block = memory_of(lambda: found.append(neighbourhood(keys, keys[:50], 3)), monkeypatch)
     assert peak < keys.nbytes // 4
@@ -191,10 +179,11 @@ def as_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("as_on_a_gpu")
 class TestBranchesOfAGpu:
-    @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-    @given(st.data())
-    @pytest.mark.parametrize("similarity", ["cosine", "dot"])
-    def test_the_same_as_on_the_host(self, similarity: str, data: st.DataObject) -> None:
+    @settings(
+        max_examples=settings().max_examples * 2 // 5, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    )
+    @given(st.data(), st.sampled_from(["cosine", "dot"]))
+    def test_the_same_as_on_the_host(self, data: st.DataObject, similarity: str) -> None:
         """Keys held or by blocks; in rounds of few queries; with a penalty and without."""
         n, m, k = (data.draw(st.integers(1, most)) for most in (30, 60, 8))
         rng = np.random.default_rng(data.draw(st.integers(0, 10_000)))

@@ -42,7 +42,7 @@ def test_a_killed_tuning_ends_as_if_nothing_had_happened(
 ) -> None:  # fmt: skip
     monkeypatch.setenv("OMP_NUM_THREADS", "1")  # before the fork server starts
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, sys.path)))
-    model, moments, wanted = random_model("bert"), random.Random(7), times(4, 60)
+    model, moments, wanted = random_model("bert"), random.Random(7), times(3, 60)
     straight = tmp_path / "straight"
     start(straight, model).join()  # what an uninterrupted one leaves; the fork server has imported torch by then
     expected = weights(straight / "enc")

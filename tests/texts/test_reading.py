@@ -3,10 +3,9 @@ from __future__ import annotations
 import gzip
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mirrorbench.core.errors import DataFormatError, TuningError, UsageError
@@ -20,27 +19,22 @@ from mirrorbench.texts.reading import (
 )
 
 
-@pytest.mark.parametrize(
-    ("text", "plain", "targets"),
-    [
+def test_marks() -> None:
+    for text, plain, targets in (
         ("the [bank] of the river", "the bank of the river", ["bank"]),
         ("[look] it [up]", "look it up", ["look", "up"]),
         (r"an \[escaped\] [word] \\", "an [escaped] word \\", ["word"]),
         ("[語]彙", "語彙", ["語"]),
-    ],
-)
-def test_marks(text: str, plain: str, targets: list[str]) -> None:
-    found = parse_marked(text)
-    assert found.text == plain
-    assert [found.text[a:b] for a, b in found.spans] == targets
+    ):
+        found = parse_marked(text)
+        assert found.text == plain
+        assert [found.text[a:b] for a, b in found.spans] == targets
+    for text in ("no target", "[open", "close]", "[a [b]]", "[]", "[ ]", "][", ""):
+        with pytest.raises(DataFormatError, match="line 7"):
+            parse_marked(text, "f, line 7")
 
 
-@pytest.mark.parametrize("text", ["no target", "[open", "close]", "[a [b]]", "[]", "[ ]", "][", ""])
-def test_no_marks(text: str) -> None:
-    with pytest.raises(DataFormatError, match="line 7"):
-        parse_marked(text, "f, line 7")
-
-
+@settings(max_examples=50)
 @given(st.text(), st.text(min_size=1).filter(str.strip), st.text())
 def test_any_text_can_be_marked(before: str, target: str, after: str) -> None:
     def escaped(text: str) -> str:
@@ -94,58 +88,35 @@ def test_pairs_to_tune_on(tmp_path: Path) -> None:
     assert read.corpus() == ["a cat\tthe cat", "b\tc", "d\te"]
     raw = read_tuning_texts(str(file), held_out=0, raw=True)
     assert raw.corpus() == ["a cat||the cat", "b || c", "d||e"]
-
-
-def test_pairs_in_two_columns_may_hold_anything(tmp_path: Path) -> None:
-    read = read_tuning_texts([("a || b", "x\ty"), ("c", "d")], held_out=0)
+    read = read_tuning_texts([("a || b", "x\ty"), ("c", "d")], held_out=0)  # in two columns they may hold anything
     assert read.corpus() == ["a || b\tx y", "c\td"]
-    file = tmp_path / "pairs.jsonl"
-    file.write_text("".join(json.dumps({"q": f"q{n}", "a": f"a{n}"}) + "\n" for n in range(4)))
-    assert read_tuning_texts(str(file), ("q", "a"), held_out=2).n_read == 4
-    with pytest.raises(UsageError, match="two"):
-        read_tuning_texts(str(file), ("q", "a", "b"))
-
-
-def test_some_pairs_among_lines(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="2 of 3 lines are pairs") as caught:
-        read_tuning_texts(["a||b", "c||d", "no pair"])
-    assert "no pair" in str(caught.value)
+    columns = tmp_path / "pairs.jsonl"
+    columns.write_text("".join(json.dumps({"q": f"q{n}", "a": f"a{n}"}) + "\n" for n in range(4)))
+    assert read_tuning_texts(str(columns), ("q", "a"), held_out=2).n_read == 4
     assert not read_tuning_texts(["if (a || b)", "one", "two", "three"], held_out=0).are_pairs
 
 
-@pytest.mark.parametrize(
-    ("texts", "hint"),
-    [
-        (["a", float("nan")], "nan"),
-        ([1, 2, 3], "Not so: 1"),
-        (["ab", ("c", "d")], "some are pairs"),
-        ([("a", "b"), ("a", "b", "c")], "'c'"),
-        ([("a", "b", "c")], "'c'"),
-        ([None], "None"),
-    ],
-)
-def test_what_is_neither_texts_nor_pairs(texts: list[Any], hint: str) -> None:
-    with pytest.raises(UsageError, match="must be strings, or pairs") as caught:
-        read_tuning_texts(texts)
-    assert hint in caught.value.hint
-
-
-@pytest.mark.parametrize(
-    ("texts", "held_out", "error", "message"),
-    [
+def test_what_cannot_be_tuned_on(tmp_path: Path) -> None:
+    (tmp_path / "x.jsonl").write_text('{"text": "a"}\n{"text": null}\n')
+    with pytest.raises(DataFormatError, match="line 2"):
+        read_tuning_texts(str(tmp_path / "x.jsonl"))
+    with pytest.raises(UsageError, match="two"):
+        read_tuning_texts(str(tmp_path / "x.jsonl"), ("q", "a", "b"))
+    with pytest.raises(UsageError, match="2 of 3 lines are pairs") as caught:
+        read_tuning_texts(["a||b", "c||d", "no pair"])
+    assert "no pair" in str(caught.value)
+    for texts, hint in (
+        (["a", float("nan")], "nan"), ([1, 2, 3], "Not so: 1"), (["ab", ("c", "d")], "some are pairs"),
+        ([("a", "b"), ("a", "b", "c")], "'c'"), ([("a", "b", "c")], "'c'"), ([None], "None"),
+    ):  # fmt: skip
+        with pytest.raises(UsageError, match="must be strings, or pairs") as caught:
+            read_tuning_texts(texts)
+        assert hint in caught.value.hint
+    for texts, held_out, error, message in (
         (["a", "b", "c"], -1, UsageError, "-1 lines"),
         (["same", "same "], None, TuningError, "1 distinct"),
         (["a", "b", "c"], 2, TuningError, "too few"),
-    ],
-)
-def test_what_cannot_be_held_out(texts: list[str], held_out: int | None, error: type[Exception], message: str) -> None:
-    with pytest.raises(error, match=message):
-        read_tuning_texts(texts, held_out=held_out)
+    ):
+        with pytest.raises(error, match=message):
+            read_tuning_texts(texts, held_out=held_out)
     assert read_tuning_texts(["a", "b", "c"]).held_out == ()
-
-
-def test_a_value_that_is_no_text(tmp_path: Path) -> None:
-    file = tmp_path / "x.jsonl"
-    file.write_text('{"text": "a"}\n{"text": null}\n')
-    with pytest.raises(DataFormatError, match="line 2"):
-        read_tuning_texts(str(file))

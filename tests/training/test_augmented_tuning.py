@@ -16,29 +16,27 @@ from mirrorbench.core.errors import TuningError
 from mirrorbench.training.loop import tune_backbone
 from mirrorbench.training.methods import PairMaker, Pairs
 
-ModelRef = dict[str, torch.Tensor]
-
-
-def tuned(path: Path, seed: int = 0, **params: object) -> ModelRef:
-    changed = recipe(**params)
-    transformer = opened(path, changed)
-    before = {name: value.clone() for name, value in transformer.model.state_dict().items()}
-    hooks = hooks_of(transformer.model)  # those by which transformers collects the states of layers
-    report = tune_backbone(transformer, TEXTS, changed, seed, AUGMENTATIONS)
-    assert (report.steps, report.strings) == (4, 100)
-    assert np.isfinite(report.losses).all()
-    assert hooks_of(transformer.model) == hooks
-    after = transformer.model.state_dict()
-    assert after.keys() == before.keys()
-    assert any(not torch.equal(after[name], before[name]) for name in before)
-    return after
-
 
 def hooks_of(model: torch.nn.Module) -> list[int]:
     return [number for module in model.modules() for number in (*module._forward_pre_hooks, *module._forward_hooks)]
 
 
-def same(one: ModelRef, other: ModelRef) -> bool:
+def tuned(path: Path, **params: object) -> dict[str, torch.Tensor]:
+    changed = recipe(**params)
+    transformer = opened(path, changed)
+    before = {name: value.clone() for name, value in transformer.model.state_dict().items()}
+    hooks = hooks_of(transformer.model)  # those by which transformers collects the states of layers
+    report = tune_backbone(transformer, TEXTS[:50], changed, 0, AUGMENTATIONS)
+    assert (report.steps, report.strings) == (2, 50)
+    assert np.isfinite(report.losses).all()
+    assert hooks_of(transformer.model) == hooks
+    after = transformer.model.state_dict()
+    assert after.keys() == before.keys()
+    assert not same(after, before)
+    return after
+
+
+def same(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> bool:
     return all(torch.equal(one[name], other[name]) for name in one)
 
 
@@ -48,17 +46,16 @@ SEVERAL = {"drophead": 0.2, "controlled_dropout": 0.1, "span_mask": 3, "token_ma
 @pytest.mark.parametrize(
     ("architecture", "params"),
     few([
-        ("bert", {}),
+        ("bert", {"drophead": 0.2, "span_mask": 5, "token_mask": 0.1, "loss": "multi-similarity"}),
+        ("bert", {"controlled_dropout": 0.2, "word_mask": 0.2, "word_shuffle": 3, "sides": 2}),
         ("bert", {"dropout": 0.1}),
         ("bert", {"drophead": 0.2}),
-        ("bert", {"controlled_dropout": 0.2}),
         ("bert", {"span_mask": 5, "sides": 2}),
-        ("bert", {"token_mask": 0.2, "word_mask": 0.2}),
+        ("bert", {"token_mask": 0.2}),
         ("bert", {"word_shuffle": 3}),
-        ("bert", {"drophead": 0.2, "span_mask": 5, "token_mask": 0.1, "loss": "multi-similarity"}),
         ("roberta", SEVERAL),
         ("deberta", SEVERAL),
-    ], 2, 4, 7),
+    ], 0, 1),
 )  # fmt: skip
 def test_each_augmentation_tunes_and_repeats(
     architecture: str, params: dict[str, object], random_model: Models
@@ -66,8 +63,7 @@ def test_each_augmentation_tunes_and_repeats(
     path = random_model(architecture)
     first = tuned(path, **params)
     assert same(first, tuned(path, **params))
-    if params:
-        assert not same(first, tuned(path))
+    assert not same(first, tuned(path))
 
 
 def test_a_method_brings_its_own_pairs(random_model: Models) -> None:
@@ -77,39 +73,31 @@ def test_a_method_brings_its_own_pairs(random_model: Models) -> None:
     def neighbours(texts: Sequence[str], maker: PairMaker) -> Pairs:
         return maker.pairs(texts[::2], texts[1::2], [f"group {i // 5}" for i in range(len(texts) // 2)])
 
-    changed = recipe(epochs=2)
+    changed = recipe(epochs=2, controlled_dropout=0.2, drophead=0.2)
     transformer = opened(random_model("bert"), changed)
     report = tune_backbone(transformer, TEXTS, changed, 0, AUGMENTATIONS, advance=seen.append, pairs=neighbours)
     assert (report.steps, report.strings) == (4, 100)  # twice fifty pairs
     assert seen == [50, 50, 50, 50]  # of twice a hundred strings
-
-
-def test_too_few_pairs(random_model: Models) -> None:
-    transformer = opened(random_model("bert"), recipe())
     with pytest.raises(TuningError, match="gives 1 pairs"):
         tune_backbone(
-            transformer, TEXTS, recipe(), 0, AUGMENTATIONS, pairs=lambda texts, maker: maker.pairs(["a"], ["b"])
+            transformer, TEXTS, changed, 0, AUGMENTATIONS, pairs=lambda texts, maker: maker.pairs(["a"], ["b"])
         )
-
-
-@pytest.mark.parametrize("name", ["span_mask", "token_mask", "word_mask"])
-def test_a_tokenizer_without_mask_token(name: str, random_model: Models) -> None:
-    changed = recipe(**{name: 0.5 if name != "span_mask" else 5})
-    transformer = opened(random_model("bert"), changed)
-    transformer.tokenizer.mask_token = None
-    with pytest.raises(TuningError, match=f"no mask token, so {name} cannot be applied") as caught:
-        tune_backbone(transformer, TEXTS, changed, 0, AUGMENTATIONS)
-    assert f"{name}=0" in caught.value.hint
-
-
-def test_what_was_attached_is_undone_after_a_failure(random_model: Models) -> None:
-    changed = recipe(controlled_dropout=0.2, drophead=0.2, lr=1.0, temperature=0.0001)
-    transformer = opened(random_model("bert"), changed)
 
     def broken(texts: Sequence[str], maker: PairMaker) -> Pairs:
         raise TuningError("no")
 
     with pytest.raises(TuningError, match="no"):
         tune_backbone(transformer, TEXTS, changed, 0, AUGMENTATIONS, pairs=broken)
+    # What was attached is undone after a failure.
     assert not any(m._forward_pre_hooks for m in transformer.model.modules())
     assert not torch.overrides._get_current_function_mode_stack()
+
+
+def test_a_tokenizer_without_mask_token(random_model: Models) -> None:
+    for name, rate in (("span_mask", 5), ("token_mask", 0.5), ("word_mask", 0.5)):
+        changed = recipe(**{name: rate})
+        transformer = opened(random_model("bert"), changed)
+        transformer.tokenizer.mask_token = None
+        with pytest.raises(TuningError, match=f"no mask token, so {name} cannot be applied") as caught:
+            tune_backbone(transformer, TEXTS, changed, 0, AUGMENTATIONS)
+        assert f"{name}=0" in caught.value.hint

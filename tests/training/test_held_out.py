@@ -59,26 +59,20 @@ def test_identical_pairs_are_aligned_and_one_point_is_not_uniform() -> None:
     found, _ = measure_pairs(same, same)
     assert [found["alignment"], found["uniformity"], found["accuracy@1"]] == [0, pytest.approx(0), 0]
     assert found["effective_rank"] == pytest.approx(1)
-
-
-def test_the_effective_rank_counts_equal_directions() -> None:
     assert effective_rank(np.eye(6)[[0, 1, 2, 0, 1, 2]]) == pytest.approx(3)
     assert effective_rank(np.zeros((3, 2))) == 0
 
 
-def test_a_repeated_text_is_no_hit() -> None:
+def test_nearest_neighbours_and_a_repeated_text_which_is_no_hit() -> None:
     """Its own partner is as near as the other's, to the last bit or not."""
+    vectors = np.array([[1, 0], [0.9, 0.1], [0, 1], [0.1, 2]], dtype=np.float32)
+    assert nearest_rows(vectors, 3) == [1, 0, 3]
     rng = np.random.default_rng(0)
     left, right = rng.normal(size=(2, 40, 96))
     left[20:], right[20:] = left[:20], right[:20] * np.arange(1, 21)[:, None] / 3
     left += 3 * right / np.linalg.norm(right, axis=1, keepdims=True)
     assert measure_pairs(left, right)[0]["accuracy@1"] == 0
     assert nearest_rows(np.concatenate([right, right]), 20) == list(range(20, 40))
-
-
-def test_nearest_neighbours() -> None:
-    vectors = np.array([[1, 0], [0.9, 0.1], [0, 1], [0.1, 2]], dtype=np.float32)
-    assert nearest_rows(vectors, 3) == [1, 0, 3]
 
 
 @pytest.mark.parametrize("text", ["a", "ab", "a longer text that says something", "語彙", "x" * 1000])

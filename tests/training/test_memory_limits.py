@@ -14,7 +14,6 @@ from random_models import Models, encoder
 from mirrorbench.core import devices
 from mirrorbench.core.devices import lost_device
 from mirrorbench.core.errors import DeviceMemoryError
-from mirrorbench.models.encoder import TransformerEncoder
 from mirrorbench.models.pooling import Pooling
 from mirrorbench.models.transformer import Transformer
 from mirrorbench.training import loop as loop_module
@@ -24,21 +23,22 @@ from mirrorbench.training.microbatch import TokenizedPairs
 from mirrorbench.training.objective import Objective
 from mirrorbench.training.recipes import Recipe
 
-TEXTS = [f"{'word ' * (n % 7)}number {n}" for n in range(10, 50)]
+TEXTS = [f"{'word ' * (n % 7)}number {n}" for n in range(10, 40)]
 LIMIT = 80  # tokens: fewer than those of the texts of one length
 RECIPE = Recipe(
-    temperature=0.05, epochs=2, train_max_length=30, pooling="cls", batch_size=20, lr=1e-3, augment=(("dropout", 0.0),)
+    temperature=0.05, epochs=1, train_max_length=30, pooling="cls", batch_size=10, lr=1e-3, augment=(("dropout", 0.0),)
 )
 
 
-ERRORS = {
-    "cuda": torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB."),
-    "mps": RuntimeError("MPS backend out of memory (MPS allocated: 9 GB). Tried to allocate 20.00 GB on private pool."),
-}
+ERRORS = [
+    torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB."),
+    RuntimeError("MPS backend out of memory (MPS allocated: 9 GB). Tried to allocate 20.00 GB on private pool."),
+    RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when"),
+]
 
 
-@pytest.fixture(params=ERRORS)
-def full(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Callable[[Transformer, int], list[int]]:
+@pytest.fixture
+def full(monkeypatch: pytest.MonkeyPatch) -> Callable[[Transformer, int], list[int]]:
     """Makes a real model raise what a GPU raises, for every batch of more positions than fit; the rest it computes."""
 
     def full(transformer: Transformer, limit: int) -> list[int]:
@@ -48,7 +48,7 @@ def full(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Cal
         def limited(*args: Any, input_ids: torch.Tensor, **kwargs: Any) -> Any:
             seen.append(input_ids.numel())
             if input_ids.numel() > limit:
-                raise ERRORS[request.param]
+                raise ERRORS[0]
             return forward(*args, input_ids=input_ids, **kwargs)
 
         monkeypatch.setattr(transformer.model, "forward", limited)
@@ -67,10 +67,8 @@ def test_encoding_goes_on_with_half_the_budget(
     bert: Path, full: Callable[..., list[int]], mode: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mirrorbench.models.batching.MIN_TOKENS", 32)  # no batch is filled up beyond the limit
-    pooling = Pooling(mode, "-1:", 40)
-    expected = encoder(bert, pooling).encode(TEXTS)
-    limited = encoder(bert, pooling)
-    budget = limited.transformer.budget
+    limited = encoder(bert, Pooling(mode, "-1:", 40))
+    expected, budget = limited.encode(TEXTS), limited.transformer.budget
     seen = full(limited.transformer, LIMIT)
     np.testing.assert_allclose(limited.encode(TEXTS), expected, atol=1e-5)
     assert any(size > LIMIT for size in seen)
@@ -86,29 +84,6 @@ def test_one_text_that_does_not_fit_is_an_error_with_a_way_out(bert: Path, full:
     with pytest.raises(DeviceMemoryError, match="no memory left on cpu for one text of") as caught:
         limited.encode(TEXTS)
     assert "max_length" in caught.value.hint
-
-
-def tuned(path: Path, full: Any = None) -> tuple[Any, np.ndarray]:
-    transformer = opened(path, RECIPE)
-    if full:
-        full(transformer, 300)
-    report = tune_backbone(transformer, TEXTS, RECIPE, 3, AUGMENTATIONS)
-    # Not the weights: Adam makes steps of the rounding where the gradient is zero, as in the biases of keys.
-    return report, TransformerEncoder(transformer, Pooling("cls", "-1:", 30)).encode(TEXTS)
-
-
-def test_tuning_goes_on_with_half_held_and_learns_the_same(bert: Path, full: Callable[..., list[int]]) -> None:
-    """Without dropout nothing is drawn, so the smaller parts give the same gradients but for rounding."""
-    expected_report, expected = tuned(bert)
-    report, found = tuned(bert, full)
-    np.testing.assert_allclose(report.losses, expected_report.losses, rtol=1e-4)
-    assert (report.steps, report.tokens) == (expected_report.steps, expected_report.tokens)
-    untuned = encoder(bert, Pooling("cls", "-1:", 30)).encode(TEXTS)
-    assert np.abs(expected - untuned).max() > 0.01
-    np.testing.assert_allclose(found, expected, atol=1e-3)
-
-
-def test_a_pair_that_does_not_fit_fails_the_tuning(bert: Path, full: Callable[..., list[int]]) -> None:
     transformer = opened(bert, RECIPE)
     full(transformer, 5)
     with pytest.raises(DeviceMemoryError, match="no memory left on cpu for one pair"):
@@ -116,12 +91,9 @@ def test_a_pair_that_does_not_fit_fails_the_tuning(bert: Path, full: Callable[..
 
 
 def test_other_errors_are_not_taken_for_a_lack_of_memory(bert: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def forward(*args: Any, **kwargs: Any) -> Any:
-        raise RuntimeError("mat1 and mat2 shapes cannot be multiplied")
-
     broken = encoder(bert, Pooling("mean"))
     assert broken.transformer.kind.varies  # it was tried before it broke
-    monkeypatch.setattr(broken.transformer.model, "forward", forward)
+    monkeypatch.setattr(broken.transformer.model.encoder.layer[0], "intermediate", torch.nn.Linear(7, 7))
     with pytest.raises(RuntimeError, match="mat1"):
         broken.encode(TEXTS)
     with pytest.raises(RuntimeError, match="mat1"):
@@ -143,8 +115,8 @@ def as_on_a_gpu(bert: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], tup
     return tuning
 
 
-def gradients(loop: _Loop) -> list[torch.Tensor]:
-    return [weight.grad for weight in loop.reader.weights if weight.grad is not None]
+def gradients_of(loop: _Loop) -> list[torch.Tensor]:
+    return [weight.grad.clone() for weight in loop.reader.weights if weight.grad is not None]
 
 
 def test_what_is_kept_changes_no_bit_on_a_gpu(as_on_a_gpu: Callable[[], tuple[_Loop, TokenizedPairs]]) -> None:
@@ -153,18 +125,18 @@ def test_what_is_kept_changes_no_bit_on_a_gpu(as_on_a_gpu: Callable[[], tuple[_L
     for held in (10**6, 2):
         loop, pairs = as_on_a_gpu()
         loop.held = held
-        found.append([loop.within_memory(pairs), *gradients(loop)])
+        found.append([loop.within_memory(pairs), *gradients_of(loop)])
     assert len(found[0]) > 20
     assert all(torch.equal(one, other) for one, other in zip(*found, strict=True))
 
 
-@pytest.mark.parametrize("error", [*ERRORS.values(), RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when")])
+@pytest.mark.parametrize("error", ERRORS)
 def test_less_is_kept_before_smaller_parts_draw_other_dropout(
     as_on_a_gpu: Callable[[], tuple[_Loop, TokenizedPairs]], monkeypatch: pytest.MonkeyPatch, error: RuntimeError
 ) -> None:
     loop, pairs = as_on_a_gpu()
-    loop.most = 200
-    expected, read, most = loop.within_memory(pairs), loop.reader.read, 400
+    loop.most, most = 200, 400
+    expected, gradients, read = loop.within_memory(pairs), gradients_of(loop), loop.reader.read
 
     def limited(parts: Any, keep: bool = True) -> list[torch.Tensor]:
         if keep and sum(map(loop.reader.positions, parts)) > most:
@@ -174,6 +146,7 @@ def test_less_is_kept_before_smaller_parts_draw_other_dropout(
     monkeypatch.setattr(loop.reader, "read", limited)
     tokens = loop.tokens
     assert torch.equal(loop.within_memory(pairs), expected)
+    assert all(torch.equal(one, other) for one, other in zip(gradients_of(loop), gradients, strict=True))
     assert (loop.most, loop.tokens) == (200, 2 * tokens)
     assert 200 < loop.held < 10**4
     most = 150
@@ -181,35 +154,23 @@ def test_less_is_kept_before_smaller_parts_draw_other_dropout(
     assert loop.most == loop.held == 100
 
 
-def test_the_first_step_allocates_nothing_that_could_leave_it_half_done(
-    bert: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Adam's averages are there before; they are what torch makes, and the weights come out the same to the bit."""
-    monkeypatch.setattr(
-        "mirrorbench.training.objective.adamw",
-        lambda weights, recipe: torch.optim.AdamW(weights, lr=recipe.lr, weight_decay=recipe.weight_decay, fused=True),
-    )
-    plain = opened(bert, RECIPE)
-    tune_backbone(plain, TEXTS, RECIPE, 3, AUGMENTATIONS)
-    made = tuning_of(opened(bert, RECIPE), RECIPE)
-    weight = made.reader.weights[0]
-    weight.grad = torch.ones_like(weight)
-    made.optimizer.step()
-    monkeypatch.undo()
+def test_the_first_step_allocates_nothing_that_could_leave_it_half_done(bert: Path) -> None:
+    """Adam's averages are there before, all zero; they are what torch makes in its first step."""
     loop = tuning_of(opened(bert, RECIPE), RECIPE)
-    ours, theirs = loop.optimizer.state[loop.reader.weights[0]], made.optimizer.state[weight]
+    weight = loop.reader.weights[0].detach().clone().requires_grad_()
+    made = torch.optim.AdamW([weight], fused=True)
+    weight.grad = torch.ones_like(weight)
+    made.step()
+    ours, theirs = loop.optimizer.state[loop.reader.weights[0]], made.state[weight]
     assert {key: (t.shape, t.dtype, t.device) for key, t in ours.items()} == {
         key: (t.shape, t.dtype, t.device) for key, t in theirs.items()
     }
-    transformer = opened(bert, RECIPE)
-    tune_backbone(transformer, TEXTS, RECIPE, 3, AUGMENTATIONS)
-    for one, other in zip(transformer.model.parameters(), plain.model.parameters(), strict=True):
-        assert torch.equal(one, other)
+    assert all(not t.any() for weight in loop.reader.weights for t in loop.optimizer.state[weight].values())
 
 
 def test_no_room_for_the_averages_is_one_message(bert: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def none_left(*args: Any, **kwargs: Any) -> Any:
-        raise ERRORS["cuda"]
+        raise ERRORS[0]
 
     transformer = opened(bert, RECIPE)
     monkeypatch.setattr(torch, "zeros_like", none_left)

@@ -27,10 +27,9 @@ from mirrorbench.training.recipes import Recipe
 LENGTH = 30
 SHAPES = {
     "one pair": ["alone"],
-    "an incomplete batch": ["one two", "three", "four five"],
     "very different lengths": ["a", "b c " * 40, "dd", "e f g " * 6, "", "hh " * 12],
-    "equal lengths": ["ab cd", "ef gh", "ij kl", "mn op"],
     "texts that repeat": ["one two", "three", "one two", "four five", "one two"],
+    "equal lengths": ["ab cd", "ef gh", "ij kl", "mn op"],
 }
 
 
@@ -66,7 +65,7 @@ def close(found: dict[str, torch.Tensor], expected: dict[str, torch.Tensor]) -> 
         torch.testing.assert_close(found[name], gradient, rtol=1e-3, atol=2e-6, msg=lambda text, n=name: f"{n}: {text}")
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("shape", few(SHAPES, 0, 1, 2))
 @pytest.mark.parametrize("architecture", few(["bert", "roberta", "deberta-v2"]))
 def test_loss_and_gradients_are_those_of_the_plain_loop(
     architecture: str, shape: str, random_model: Models, monkeypatch: pytest.MonkeyPatch
@@ -115,7 +114,7 @@ def watched(transformer: Transformer, seen: list[bool], *args: Any) -> list[torc
 
 @pytest.mark.parametrize(
     ("augmentation", "threads"),
-    [({"dropout": 0.2}, 1), ({"dropout": 0.2}, 2), ({"drophead": 0.3}, 1), ({"controlled_dropout": 0.2}, 1)],
+    few([({"dropout": 0.2}, 2), ({"controlled_dropout": 0.2}, 1), ({"drophead": 0.3}, 1), ({"dropout": 0.2}, 1)], 0, 1),
 )
 def test_a_batch_over_the_memory_is_read_twice_with_the_same_masks(
     augmentation: dict[str, float], threads: int, random_model: Models, monkeypatch: pytest.MonkeyPatch
@@ -125,7 +124,7 @@ def test_a_batch_over_the_memory_is_read_twice_with_the_same_masks(
     changed = recipe(**augmentation)
     with attached(random_model("bert"), changed) as transformer:
         loop = tuning_of(transformer, changed, packs="dropout" in augmentation)
-        pairs = tokenized(transformer, TEXTS[:20], TEXTS[1:21])
+        pairs = tokenized(transformer, TEXTS[:10], TEXTS[1:11])
         found = []
         for held in (10**6, 79):
             loop.held = held
@@ -182,23 +181,23 @@ def held_bytes(loop: _Loop, pairs: TokenizedPairs) -> int:
 
 
 def test_memory_is_that_of_one_part_whatever_the_batch(random_model: Models, monkeypatch: pytest.MonkeyPatch) -> None:
+    torch.set_num_threads(1)  # what is kept is seen in this thread alone
     monkeypatch.setitem(parts.TOKEN_BUDGET, "cpu", 256)
     changed = recipe(dropout=0.1)
     transformer = opened(random_model("bert"), changed)
     loop = tuning_of(transformer, changed)
     weights = sum(p.numel() * 4 for p in transformer.model.parameters())
     found = {}
-    for held in (10**9, 256):
+    for held, n in ((10**9, 10), (10**9, 128), (256, 128)):
         loop.held = held
-        for n in (16, 256):
-            texts = [f"{TEXTS[i % 100]} {i}" for i in range(n)]
-            found[held, n] = held_bytes(loop, tokenized(transformer, texts, texts))
-    matrix = 8 * (2 * 256) ** 2 * 4  # of the loss itself: a few matrices of all vectors by all vectors
-    assert found[10**9, 256] > 10 * found[10**9, 16]
-    assert found[256, 256] < 256 * 90 * 3 * 32 + weights + matrix < found[10**9, 256]
+        texts = [f"{TEXTS[i % 100]} {i}" for i in range(n)]
+        found[held, n] = held_bytes(loop, tokenized(transformer, texts, texts))
+    matrix = 8 * (2 * 128) ** 2 * 4  # of the loss itself: a few matrices of all vectors by all vectors
+    assert found[10**9, 128] > 8 * found[10**9, 10]
+    assert found[256, 128] < 256 * 90 * 3 * 32 + weights + matrix < found[10**9, 128]
 
 
-DRAWING = recipe(dropout=0.1, lr=1e-3)
+DRAWING = recipe(dropout=0.1, lr=1e-3, batch_size=12)
 
 
 @pytest.fixture(autouse=True)
@@ -208,10 +207,10 @@ def threads_as_before() -> Iterator[None]:
     torch.set_num_threads(before)
 
 
-@pytest.mark.parametrize("n", [0, 1, 2, 3, 8])
-def test_each_item_is_in_one_share(n: int) -> None:
-    items = list(range(n))
-    assert map_shares(list, items, 3) == ([items[start::3] for start in range(min(n, 3))] or [[]])
+def test_each_item_is_in_one_share() -> None:
+    for n in (0, 1, 2, 3, 8):
+        items = list(range(n))
+        assert map_shares(list, items, 3) == ([items[start::3] for start in range(min(n, 3))] or [[]])
 
 
 def test_shares_have_threads_of_their_own_and_divide_torchs() -> None:
@@ -250,7 +249,7 @@ def test_an_error_waits_for_the_others() -> None:
 def tuned(path: Path, changed: Recipe, threads: int) -> tuple[TuningReport, torch.Tensor]:
     torch.set_num_threads(threads)
     transformer = opened(path, changed)
-    report = tune_backbone(transformer, TEXTS[:50], changed, 5, AUGMENTATIONS)
+    report = tune_backbone(transformer, TEXTS[:24], changed, 5, AUGMENTATIONS)
     return report, torch.cat([weight.detach().flatten() for weight in transformer.model.parameters()])
 
 

@@ -6,24 +6,18 @@ import sys
 from collections import Counter
 from contextlib import nullcontext
 from itertools import product
-from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from augmented import TEXTS, attached, recipe, tuning_of
 from flash import as_if_on_ampere, force_gpu
 from random_models import Models
 from suites import few
-from torch.nn import functional as F
 from torch.utils._python_dispatch import TorchDispatchMode
-from transformers import BertConfig, BertModel
 
 from mirrorbench.core.inputs import TextInput
 from mirrorbench.models import batching
-from mirrorbench.models.batching import Ragged
-from mirrorbench.models.kinds import AS_BERT
 from mirrorbench.models.pooling import POOLINGS, Pooling
 from mirrorbench.models.transformer import Transformer, load_transformer
 from mirrorbench.training import loop as tuning
@@ -31,7 +25,6 @@ from mirrorbench.training.losses import LOSSES
 from mirrorbench.training.microbatch import TokenizedPairs
 from mirrorbench.training.recipes import Recipe
 
-LAYERS = 12
 SHORT = ["a", "the cat sat", "dd", "e f g " * 3, "", "hh " * 4]
 
 
@@ -62,21 +55,6 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> torch.device:
     monkeypatch.setattr(sys.modules["torch.optim.adam"], "_device_dtype_check_for_fused", lambda *args: None)
     monkeypatch.setattr(tuning, "gpu_memory", lambda device: (141 << 30, 140 << 30))
     return device
-
-
-def test_what_waits_is_seen(gpu: torch.device) -> None:
-    there = torch.ones(3, device=gpu)
-    for look in (there.sum().item, there.tolist, there.cpu, there.nonzero, there.numpy, lambda: bool(there.all())):
-        with pytest.raises((RuntimeError, NotImplementedError, TypeError)):
-            look()
-    with pytest.raises((RuntimeError, NotImplementedError)):
-        there[there > 0]
-    with NoWaiting():
-        there.add(1).to(torch.bfloat16)
-        torch.ones(3).to(gpu, non_blocking=True)
-        for copy in (lambda: torch.ones(3).to(gpu), lambda: there.copy_(torch.ones(3))):
-            with pytest.raises(AssertionError, match="waits"):
-                copy()
 
 
 def moved_to(transformer: Transformer, device: torch.device) -> Transformer:
@@ -148,7 +126,7 @@ def test_on_a_real_one_no_step_waits_either(
         assert len(loop.losses) == 1
 
 
-@pytest.mark.parametrize("architecture", ["bert", *OTHERS])
+@pytest.mark.parametrize("architecture", few(["bert", *OTHERS], 0, 2))
 def test_encoding_waits_for_nothing_but_its_result(architecture: str, random_model: Models, gpu: torch.device) -> None:
     transformer = moved_to(load_transformer(random_model(architecture), torch.device("cpu")), gpu)
     located = transformer.locate([TextInput(text, ((0, 1),) if text else ()) for text in SHORT], 24)
@@ -160,44 +138,6 @@ def test_encoding_waits_for_nothing_but_its_result(architecture: str, random_mod
             assert (found.shape, found.dtype) == ((len(same), 32), torch.float32)
 
 
-class Counted(TorchDispatchMode):
-    """Counts operations as they reach a device; each takes processor time, however little it computes."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.seen: Counter[str] = Counter()
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        self.seen[func.overloadpacket.__name__] += 1
-        return func(*args, **(kwargs or {}))
-
-
-FORWARD, BACKWARD = 826, 1483
-"""Operations of BERT-base in one pass over a micro-batch and its way back; with nested tensors 1,645 and 2,395."""
-
-
-def test_operations_of_a_step_stay_within_their_budget(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In bf16, counted on a CPU: BERT-base's layers, which are as many operations at any width."""
-    config = BertConfig(vocab_size=50, hidden_size=24, num_hidden_layers=12, num_attention_heads=3, intermediate_size=8)
-    changed = recipe(dropout=0.1)
-    transformer = Transformer(Path(), BertModel(config).train(), None, torch.device("cpu"))
-    transformer.kind = AS_BERT  # without a tokenizer it cannot be tried
-    loop = tuning_of(transformer, changed, precision="bf16")
-    loop.reader.parallel = False
-    ids = Ragged.of([[2, 7, 8, 3], [2, 9, 3], [2, 7, 3], [2, 8, 9, 9, 3]])
-    (part,), _ = loop.reader.split(TokenizedPairs(ids, None, torch.arange(2)), 1000, np.random.default_rng(0))
-    # On CUDA torch's dropout is one operation.
-    monkeypatch.setattr(F, "dropout", lambda x, p, training, inplace: torch.native_dropout(x, p, training)[0])
-    with as_if_on_ampere(monkeypatch) as flash:
-        with Counted() as forward:
-            vectors = loop.reader.read([part])
-        with Counted() as backward:
-            loop.reader.differentiate(vectors, [torch.ones_like(vector) for vector in vectors])
-    assert len(flash.calls) == 24
-    assert forward.seen.total() <= FORWARD, forward.seen
-    assert backward.seen.total() <= BACKWARD, backward.seen
-
-
 def test_a_batch_that_is_read_twice_draws_the_same_in_the_flash_kernel(
     random_model: Models, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -207,8 +147,8 @@ def test_a_batch_that_is_read_twice_draws_the_same_in_the_flash_kernel(
     with attached(random_model("bert"), changed) as transformer, as_if_on_ampere(monkeypatch) as flash:
         loop = tuning_of(transformer, changed, precision="bf16")
         loop.reader.parallel = False  # as on a GPU
-        ids = transformer.tokenize([*TEXTS[:20], *TEXTS[1:21]], 30)
-        pairs = TokenizedPairs(ids, None, torch.arange(20))
+        ids = transformer.tokenize([*TEXTS[:8], *TEXTS[1:9]], 30)
+        pairs = TokenizedPairs(ids, None, torch.arange(8))
         for held in (10**6, 79):
             loop.held = held
             flash.calls.clear()

@@ -36,12 +36,6 @@ def test_the_papers_values(
     assert (recipe.drop_last, recipe.clean_corpus) == ((True, False) if protocol == "released" else (False, True))
 
 
-def test_the_presets_are_within_their_own_limits() -> None:
-    for level in LEVELS:
-        recipe = mirror_preset(level, "bert", "paper")
-        assert override(recipe, {}, AUGMENTATIONS) == recipe
-
-
 def test_every_value_can_be_overridden() -> None:
     recipe = changed(
         temperature=1, epochs=3, train_max_length=9, pooling="cls", layers=-2, lr=0.1, batch_size=4,
@@ -51,6 +45,9 @@ def test_every_value_can_be_overridden() -> None:
         1.0, 3, 9, "cls", "-2", 0.1, 4, 0.0, "ntxent", (("dropout", 0.0), ("span_mask", 7.0)), True, False
     )
     assert json.loads(json.dumps(recipe.to_json()))["augment"] == {"dropout": 0.0, "span_mask": 7.0}
+    assert changed(max_length=3, corpus="x", corpus_size=7) == changed()  # keys of others are left alone
+    for level in LEVELS:  # the presets are within their own limits
+        assert override(preset := mirror_preset(level, "bert", "paper"), {}, AUGMENTATIONS) == preset
 
 
 @pytest.mark.parametrize("method", ["mirror", "mirrorwic", "pairs", "sap"])
@@ -66,15 +63,7 @@ def test_the_parameters_of_the_multi_similarity_loss(method: str, plugins: Plugi
     params: dict[str, Value] = {"loss": "multi-similarity", "alpha": 3, "base": 0}
     own = override(preset("phrase", "bert", "paper"), params, AUGMENTATIONS)
     assert (own.alpha, own.beta, own.base) == (3, 50, 0)
-
-
-def test_a_recipe_without_that_loss_does_not_name_its_parameters() -> None:
-    """The identity of other tunings is what it was before there were such keys."""
-    assert not {"alpha", "beta", "base"} & changed().to_json().keys()
-
-
-def test_keys_of_others_are_left_alone() -> None:
-    assert changed(max_length=3, corpus="x", corpus_size=7) == changed()
+    assert not {"alpha", "beta", "base"} & changed().to_json().keys()  # the identity of other tunings is as before
 
 
 @pytest.mark.parametrize(
@@ -82,7 +71,6 @@ def test_keys_of_others_are_left_alone() -> None:
     [
         ({"epochs": 0}, "epochs=0 is out of range"),
         ({"epochs": 1.5}, "epochs=1.5 is not of type int"),
-        ({"epochs": True}, "epochs=True is not of type int"),
         ({"batch_size": 1}, "batch_size=1 is out of range"),
         ({"temperature": 0}, "temperature=0.0 is out of range"),
         ({"temperature": "hot"}, "temperature=hot is not a number"),
@@ -92,10 +80,6 @@ def test_keys_of_others_are_left_alone() -> None:
         ({"drop_last": 1}, "drop_last=1 is not of type bool"),
         ({"pooling": True}, "pooling=True is not of type str"),
         ({"dropout": 1}, "dropout=1 is out of range"),
-        ({"dropout": -0.1}, "dropout=-0.1 is out of range"),
-        ({"drophead": 1}, "drophead=1 is out of range"),
-        ({"token_mask": 1}, "token_mask=1 is out of range"),
-        ({"word_mask": -1}, "word_mask=-1 is out of range"),
         ({"sides": 3}, "sides=3 is out of range"),
         ({"loss": "multi-similarity", "alpha": 0}, "alpha=0.0 is out of range"),
         ({"loss": "multi-similarity", "base": 1.5}, "base=1.5 is out of range"),
@@ -109,14 +93,8 @@ def test_values_out_of_range_or_type(params: dict[str, object], message: str) ->
         changed(**params)
 
 
-@pytest.mark.parametrize(
-    ("params", "unknown", "nearest"),
-    [
-        ({"temprature": 1}, "'temprature'", "temperature"),
-        ({"spanmask": 1}, "'spanmask'", "span_mask"),
-    ],
-)
-def test_an_unknown_name_suggests_the_nearest(params: dict[str, object], unknown: str, nearest: str) -> None:
-    with pytest.raises(UnknownNameError, match=unknown) as caught:
-        changed(**params)
-    assert nearest in caught.value.hint
+def test_an_unknown_name_suggests_the_nearest() -> None:
+    for unknown, nearest in (("temprature", "temperature"), ("spanmask", "span_mask")):
+        with pytest.raises(UnknownNameError, match=f"'{unknown}'") as caught:
+            changed(**{unknown: 1})
+        assert nearest in caught.value.hint

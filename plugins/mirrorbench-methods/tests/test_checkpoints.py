@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from suites import few, slow
 from tuned import TEXTS, opened
 
 from mirrorbench.core.plugins import Plugins
@@ -19,10 +18,13 @@ class Interrupted(BaseException):
     """As Ctrl-C."""
 
 
-def run(plugins: Plugins, method: str, folder: Path, most: int = 0) -> tuple[TuningReport, dict[str, torch.Tensor]]:
-    """A tuning, interrupted after the checkpoint of step ``most``."""
+def run(
+    plugins: Plugins, method: str, folder: Path, most: int = 0, seed: int = 0
+) -> tuple[TuningReport, dict[str, torch.Tensor]]:
+    """A tuning, interrupted after the checkpoint of step ``most``; it changes the weights and their names not."""
     transformer, recipe = opened(plugins, method, batch_size=8, epochs=1)
-    checkpoint, calls = Checkpoint(folder, {}), 0
+    before = {name: weight.clone() for name, weight in transformer.model.state_dict().items()}
+    checkpoint, calls, texts = Checkpoint(folder, {}), 0, TEXTS[: 4 if method == "ct" else 24]
 
     def advance(n: int) -> None:
         nonlocal calls
@@ -31,20 +33,34 @@ def run(plugins: Plugins, method: str, folder: Path, most: int = 0) -> tuple[Tun
             raise Interrupted
 
     report = tune_backbone(
-        transformer, TEXTS[:24], recipe, 0, plugins.augmentations.by_name(), pairs=plugins.methods[method].pairs,
+        transformer, texts, recipe, seed, plugins.augmentations.by_name(), pairs=plugins.methods[method].pairs,
         losses=plugins.losses.by_name(), advance=advance, saved=checkpoint.read().get("loop"), checkpoint=checkpoint,
     )  # fmt: skip
-    return report, transformer.model.state_dict()
+    after = transformer.model.state_dict()
+    assert after.keys() == before.keys()
+    assert not same(after, before)
+    return report, after
 
 
-@pytest.mark.parametrize("method", few(["esimcse", "ct", "diffcse", "promptbert", "simcse", "tsdae"], suite=slow))
-def test_each_method_goes_on(plugins: Plugins, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str) -> None:
+def same(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> bool:
+    return all(torch.equal(one[name], other[name]) for name in one)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["esimcse", "ct", "diffcse", "promptbert", "simcse", "tsdae"])
+def test_each_method_learns_repeats_and_goes_on(
+    plugins: Plugins, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    """It repeats bit for bit, interrupted or not, and another seed gives others."""
+    report, expected = run(plugins, method, tmp_path / "straight")
+    other, weights = run(plugins, method, tmp_path / "other", seed=1)
+    assert other.steps == report.steps > 2
+    assert not same(expected, weights)
     monkeypatch.setattr(checkpoints, "INTERVAL", 0)
     monkeypatch.setattr(checkpoints, "SHARE", float("inf"))
-    report, expected = run(plugins, method, tmp_path / "straight")
     with pytest.raises(Interrupted):
         run(plugins, method, tmp_path / "cut", most=2)
     assert Checkpoint(tmp_path / "cut", {}).read()["loop"]["steps"] == 2
     again, found = run(plugins, method, tmp_path / "cut")
     assert (again.steps, again.losses) == (report.steps, report.losses)
-    assert all(torch.equal(expected[name], found[name]) for name in expected)
+    assert same(expected, found)

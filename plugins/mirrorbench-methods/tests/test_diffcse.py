@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import torch
 from mirrorbench_methods import diffcse
-from tuned import TEXTS, assert_learns_and_repeats, opened, pairs_of
+from tuned import TEXTS, opened, pairs_of
 
 from mirrorbench.core.errors import TuningError
 from mirrorbench.core.plugins import Plugins
@@ -112,8 +112,3 @@ def test_a_model_that_predicts_no_tokens_is_an_error_with_a_way_out(
     with pytest.raises(TuningError, match="has no head that predicts them") as caught:
         diffcse.language_model(transformer)
     assert "another method" in caught.value.hint
-
-
-@pytest.mark.slow
-def test_it_learns_and_repeats(plugins: Plugins) -> None:
-    assert_learns_and_repeats(plugins, "diffcse", batch_size=8)

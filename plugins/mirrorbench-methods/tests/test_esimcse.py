@@ -2,13 +2,12 @@ from __future__ import annotations
 
 import copy
 import math
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from mirrorbench_methods import esimcse
-from tuned import TEXTS, assert_learns_and_repeats, opened, pairs_of, tuned
+from tuned import TEXTS, opened, pairs_of, tuned
 
 from mirrorbench.core.errors import TuningError
 from mirrorbench.core.plugins import Plugins
@@ -19,20 +18,16 @@ from mirrorbench.training.microbatch import MicroBatchReader
 SPECIAL = frozenset({0, 1})
 
 
-def repeated(ids: list[int], rate: float, protocol: str) -> list[list[int]]:
-    context = AugmentationContext(np.random.default_rng(0), rate, "[MASK]", protocol, special_ids=SPECIAL)
-    return [esimcse.repeat_tokens(ids, context) for _ in range(3000)]
-
-
 @pytest.mark.parametrize(
     ("protocol", "rate", "length", "most"),
-    [("paper", 0.32, 18, 5), ("paper", 0.32, 4, 2), ("paper", 0.32, 1, 1), ("paper", 0.5, 40, 20),
-     ("released", 0.32, 18, 5), ("released", 0.3, 3, 0), ("released", 0.3, 60, 9), ("released", 0.3, 0, 0)],
+    [("paper", 0.32, 18, 5), ("paper", 0.32, 1, 1), ("paper", 0.5, 12, 6),
+     ("released", 0.32, 18, 5), ("released", 0.3, 3, 0), ("released", 0.3, 40, 9), ("released", 0.3, 0, 0)],
 )  # fmt: skip
 def test_up_to_a_share_of_the_tokens_is_repeated(protocol: str, rate: float, length: int, most: int) -> None:
     """Released code: ``randrange(min(10, int(rate * n)))`` of the places 1 to n - 2, [CLS] and [SEP] counted in n."""
+    context = AugmentationContext(np.random.default_rng(0), rate, "[MASK]", protocol, special_ids=SPECIAL)
     ids = [0, *range(2, 2 + length), 1]
-    found = repeated(ids, rate, protocol)
+    found = [esimcse.repeat_tokens(ids, context) for _ in range(1000)]
     added = [len(row) - len(ids) for row in found]
     assert set(added) == set(range(most + 1))
     assert max(abs(added.count(n) / len(added) - 1 / (most + 1)) for n in range(most + 1)) < 0.04
@@ -88,20 +83,11 @@ def test_queue_and_copy_are_those_of_the_released_code(plugins: Plugins) -> None
     detach()
 
 
-def test_a_model_reads_no_more_tokens_than_it_has_positions(plugins: Plugins) -> None:
+def test_a_model_reads_no_more_tokens_than_it_has_positions_and_words_with_as_many(plugins: Plugins) -> None:
     positions = opened(plugins, "esimcse")[0].positions
     text = "the river " * positions
     report, _ = tuned(plugins, "esimcse", texts=[text, text + "stone"], train_max_length=positions)
     assert report.tokens == 4 * positions
-
-
-def test_words_are_read_with_as_many_tokens(plugins: Plugins) -> None:
     with pytest.raises(TuningError, match="an augmentation changes the number of tokens") as caught:
         tuned(plugins, "esimcse", pooling="target", simcse_head=0)
     assert "another pooling" in caught.value.hint
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("changes", [{"pooling": "mean-padded", "simcse_head": 0}])
-def test_it_learns_and_repeats(plugins: Plugins, changes: dict[str, Any]) -> None:
-    assert_learns_and_repeats(plugins, "esimcse", batch_size=8, **changes)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import torch
 from mirrorbench_methods import promptbert
-from tuned import TEXTS, assert_learns_and_repeats, opened, tuned
+from tuned import TEXTS, opened, tuned
 
 from mirrorbench.core.errors import TuningError, UsageError
 from mirrorbench.core.plugins import Plugins
@@ -63,13 +63,6 @@ def test_at_test_the_mask_of_the_first_template_is_read(plugins: Plugins) -> Non
             torch.testing.assert_close(row, states[0], rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize(("architecture", "batch", "first"), [("bert", 256, "of"), ("roberta", 256, ":")])
-def test_the_preset_holds_the_scripts_values(plugins: Plugins, architecture: str, batch: int, first: str) -> None:
-    recipe = plugins.methods["promptbert"].preset("sentence", architecture, "paper")
-    assert (recipe.temperature, recipe.epochs, recipe.lr, recipe.batch_size) == (0.05, 1, 1e-5, batch)
-    assert recipe.prompt.split()[:3] == ["This", "sentence", first]
-
-
 def test_what_has_no_mask_is_an_error_with_a_way_out(plugins: Plugins) -> None:
     transformer, _ = opened(plugins, "promptbert")
     with pytest.raises(UsageError, match="a text has no mask token") as caught:
@@ -80,6 +73,8 @@ def test_what_has_no_mask_is_an_error_with_a_way_out(plugins: Plugins) -> None:
             tuned(plugins, "promptbert", **changes)
 
 
-@pytest.mark.slow
-def test_it_learns_and_repeats(plugins: Plugins) -> None:
-    assert_learns_and_repeats(plugins, "promptbert", batch_size=8)
+def test_the_preset_holds_the_scripts_values(plugins: Plugins) -> None:
+    for architecture, first in (("bert", "of"), ("roberta", ":")):
+        recipe = plugins.methods["promptbert"].preset("sentence", architecture, "paper")
+        assert (recipe.temperature, recipe.epochs, recipe.lr, recipe.batch_size) == (0.05, 1, 1e-5, 256)
+        assert recipe.prompt.split()[:3] == ["This", "sentence", first]

@@ -16,17 +16,15 @@ from mirrorbench.models.pooling import Pooling
 @pytest.mark.parametrize(
     ("architecture", "batch_size", "lr"), [("bert", 64, 3e-5), ("roberta", 512, 1e-5), ("electra", 64, 3e-5)]
 )
-@pytest.mark.parametrize("level", ["word", "phrase", "sentence", "wic"])
-def test_the_preset_holds_the_papers_values(
-    plugins: Plugins, level: str, architecture: str, batch_size: int, lr: float
-) -> None:
-    recipe = plugins.methods["simcse"].preset(level, architecture, "paper")
-    assert (recipe.temperature, recipe.epochs, recipe.train_max_length) == (0.05, 1, 32)
-    assert (recipe.batch_size, recipe.lr, recipe.weight_decay) == (batch_size, lr, 0.0)
-    assert (recipe.loss, recipe.pooling, recipe.layers) == ("in-batch", "cls", "-1:")
-    assert dict(recipe.augment) == {"dropout": 0.1, "simcse_head": 1.0}
-    assert recipe.clean_corpus
-    assert not plugins.methods["simcse"].preset(level, architecture, "released").clean_corpus
+def test_the_preset_holds_the_papers_values(plugins: Plugins, architecture: str, batch_size: int, lr: float) -> None:
+    for level in ("word", "phrase", "sentence", "wic"):
+        recipe = plugins.methods["simcse"].preset(level, architecture, "paper")
+        assert (recipe.temperature, recipe.epochs, recipe.train_max_length) == (0.05, 1, 32)
+        assert (recipe.batch_size, recipe.lr, recipe.weight_decay) == (batch_size, lr, 0.0)
+        assert (recipe.loss, recipe.pooling, recipe.layers) == ("in-batch", "cls", "-1:")
+        assert dict(recipe.augment) == {"dropout": 0.1, "simcse_head": 1.0}
+        assert recipe.clean_corpus
+        assert not plugins.methods["simcse"].preset(level, architecture, "released").clean_corpus
 
 
 def test_the_head_is_a_dense_layer_and_a_tanh_over_the_tokens(plugins: Plugins) -> None:
@@ -57,20 +55,14 @@ def test_the_head_learns_and_changes_what_is_learned(plugins: Plugins, monkeypat
         return detach
 
     monkeypatch.setattr(simcse.Head, "attach", watched)
-    before = opened(plugins, "simcse")[0].model.state_dict()
     weights = []
-    for on in (1, 0, 1):
-        report, after = tuned(plugins, "simcse", simcse_head=on, batch_size=18)
-        assert after.keys() == before.keys()
-        assert any(not torch.equal(after[name], before[name]) for name in after)
+    for on in (1, 0):
+        report, after = tuned(plugins, "simcse", texts=TEXTS[:18], simcse_head=on, batch_size=18)
+        assert not any("simcse_head" in name for name in after)
         assert 0 < report.losses[0] < math.log(18) + 1
         weights.append(torch.cat([value.flatten().float() for value in after.values()]))
     assert not torch.equal(*heads[0])
-    assert not torch.equal(weights[0], weights[1])
-    assert torch.equal(weights[0], weights[2])
-
-
-def test_the_head_refuses_other_layers(plugins: Plugins) -> None:
+    assert not torch.equal(*weights)
     with pytest.raises(TuningError, match="simcse_head stands on the last layer") as caught:
         tuned(plugins, "simcse", layers="-2:")
     assert "simcse_head=0" in caught.value.hint

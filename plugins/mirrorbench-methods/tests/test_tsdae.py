@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import torch
 from mirrorbench_methods import tsdae
-from tuned import TEXTS, TINY, assert_learns_and_repeats, opened, pairs_of
+from transformers import DistilBertConfig, GPTNeoXConfig
+from tuned import TEXTS, TINY, opened, pairs_of
 
 from mirrorbench.core.errors import TuningError
 from mirrorbench.core.plugins import Plugins
@@ -41,23 +42,6 @@ def test_the_decoder_has_the_models_own_weights(loop: _Loop) -> None:
     assert {name for name in own if "crossattention" not in name} == set(shared)
     assert decoder.get_output_embeddings().weight is shared["embeddings.word_embeddings.weight"]  # type: ignore[operator]
     assert len({id(weight) for weight in loop.objective.weights}) == len(loop.objective.weights)
-
-
-def test_the_loss_is_the_teacher_forced_cross_entropy(loop: _Loop) -> None:
-    """Token by token, each text alone, with transformers' own decoder and no padding."""
-    objective, tokenizer = loop.objective, loop.objective.transformer.tokenizer
-    found = loop.within_memory(batch_of(loop))
-    total, n = 0.0, 0
-    with torch.no_grad():
-        for whole, left_over in zip(WHOLE, LEFT_OVER, strict=True):
-            states = objective.transformer.model(**tokenizer(left_over, return_tensors="pt")).last_hidden_state
-            ids = tokenizer(whole)["input_ids"]
-            for place in range(1, len(ids)):
-                before = torch.tensor([ids[:place]])
-                logits = objective.modules[0](input_ids=before, encoder_hidden_states=states[:, :1]).logits
-                total -= logits[0, -1].log_softmax(0)[ids[place]].item()
-                n += 1
-    assert found.item() == pytest.approx(total / n, abs=1e-5)
 
 
 def test_loss_and_gradients_are_those_of_sentence_transformers(loop: _Loop) -> None:
@@ -109,16 +93,9 @@ def test_words_are_deleted_at_the_rate_and_one_stays(rate: float) -> None:
 
 
 def test_a_model_without_a_decoder_is_an_error_with_a_way_out(loop: _Loop, monkeypatch: pytest.MonkeyPatch) -> None:
-    from transformers import DistilBertConfig, GPTNeoXConfig
-
     transformer = loop.objective.transformer
     for config in (DistilBertConfig(), GPTNeoXConfig(hidden_size=8, num_attention_heads=2, num_hidden_layers=1)):
         monkeypatch.setattr(transformer.model, "config", config)
         with pytest.raises(TuningError, match="transformers has none with cross-attention for") as caught:
             tsdae.tied_decoder(transformer)
         assert "another method" in caught.value.hint
-
-
-@pytest.mark.slow
-def test_it_learns_and_repeats(plugins: Plugins) -> None:
-    assert_learns_and_repeats(plugins, "tsdae")

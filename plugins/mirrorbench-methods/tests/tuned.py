@@ -46,16 +46,3 @@ def tuned(
 def pairs_of(transformer: Transformer, left: list[str], right: list[str], labels: list[int]) -> TokenizedPairs:
     """A batch."""
     return TokenizedPairs(transformer.tokenize([*left, *right], 64), None, torch.tensor(labels))
-
-
-def assert_learns_and_repeats(plugins: Plugins, method: str, **changes: Any) -> None:
-    """A tuning changes the weights and their names not; it repeats bit for bit, and another seed gives others."""
-    before = opened(plugins, method, **changes)[0].model.state_dict()
-    report, one = tuned(plugins, method, **changes)
-    _, again = tuned(plugins, method, **changes)
-    _, other = tuned(plugins, method, seed=1, **changes)
-    assert report.steps > 3
-    assert one.keys() == before.keys()
-    assert any(not torch.equal(one[name], before[name]) for name in one)
-    assert all(torch.equal(one[name], again[name]) for name in one)
-    assert any(not torch.equal(one[name], other[name]) for name in one)

@@ -17,7 +17,9 @@ sys.path[:0] = [str(HERE), str(HERE.parent), str(HERE.parents[2] / "tests")]
 pytest.importorskip("mteb")
 import mirrorbench_mteb
 from harness.fixtures import own_folders, plugins, said
+from memory import SPEC
 
+import mirrorbench
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.data.items import Pair
 from mirrorbench.data.store import DataStore
@@ -29,6 +31,16 @@ __all__ = ["own_folders", "plugins", "said"]
 def _own_folders_of_mteb(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("MTEB_CACHE", str(tmp_path / "mteb-cache"))
     monkeypatch.setattr("datasets.config.HF_DATASETS_CACHE", tmp_path / "datasets")
+
+
+@pytest.fixture(scope="session")
+def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What mirrorbench stored of an encoder that it tuned, and of one that is read as it comes; a cache beside it."""
+    folder = tmp_path_factory.mktemp("results")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MIRRORBENCH_CACHE", str(folder / "cache"))
+        mirrorbench.run([SPEC, "tiny+base"], "quick-sts", output=folder / "results", offline=True)
+    return folder / "results"
 
 
 @pytest.fixture

@@ -12,6 +12,9 @@ from mteb.abstasks.task_metadata import TaskMetadata
 
 from mirrorbench.data.items import Pair
 
+SPEC = "tiny+mirror:batch_size=20,corpus=quick-sentences,corpus_size=60"
+"""Of the encoder that the tests tune."""
+
 
 def metadata(name: str, type: str, main_score: str, path: str = "nobody/nothing") -> TaskMetadata:
     return TaskMetadata(

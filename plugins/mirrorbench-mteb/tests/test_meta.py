@@ -8,6 +8,7 @@ from typing import Any
 
 import mteb
 import pytest
+from memory import SPEC
 from mirrorbench_mteb.export import export
 from mirrorbench_mteb.meta import LANGUAGES, Facts, model_meta
 from mirrorbench_mteb.model import MirrorbenchModel
@@ -15,24 +16,18 @@ from mteb.languages import check_language_code
 from mteb.models.model_meta import ModelMeta
 from mteb.results import TaskResult
 
-import mirrorbench
 from mirrorbench.data.cardfile import builtin_cards
 from mirrorbench.models import backbones
 from mirrorbench.runs.results import read_results
 
 COMMIT = "0123456789" * 4
-SPEC = "tiny+mirror:batch_size=20,corpus=quick-sentences,corpus_size=60"
 
 
 @pytest.fixture(scope="module")
-def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def written(results: Path) -> Path:
     """MTEB's files of a tuned encoder, and of one that is read as it comes."""
-    folder = tmp_path_factory.mktemp("written")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("MIRRORBENCH_CACHE", str(folder / "cache"))
-        mirrorbench.run([SPEC, "tiny+base"], "quick-sts", output=folder / "results", offline=True)
-    export(read_results(folder / "results"), folder / "mteb")
-    return folder / "mteb"
+    export(read_results(results), results.parent / "mteb")
+    return results.parent / "mteb"
 
 
 def read(file: Path) -> ModelMeta:
@@ -40,6 +35,7 @@ def read(file: Path) -> ModelMeta:
     return ModelMeta.model_validate_json_resolved(file.read_text(encoding="utf-8"))
 
 
+@pytest.mark.slow
 def test_a_tuned_encoders_meta_is_complete_and_true(written: Path) -> None:
     from transformers import AutoModel
 
@@ -62,6 +58,7 @@ def test_a_tuned_encoders_meta_is_complete_and_true(written: Path) -> None:
     assert (read(untuned).public_training_data, read(untuned).release_date, read(untuned).citation) == (None,) * 3
 
 
+@pytest.mark.slow
 def test_mteb_is_told_the_same_of_the_encoder_itself(written: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MIRRORBENCH_CACHE", str(written.parent / "cache"))
     (file,) = written.glob("results/*mirror_*/*/model_meta.json")
@@ -70,6 +67,7 @@ def test_mteb_is_told_the_same_of_the_encoder_itself(written: Path, monkeypatch:
     assert one == other
 
 
+@pytest.mark.slow
 def test_the_folder_is_as_the_results_repository_wants_it(written: Path) -> None:
     """Its own checks (embeddings-benchmark/results): names agree with folders, versions and settings are there."""
     files = sorted(written.glob("results/*/*/STS17.json"))

@@ -43,6 +43,7 @@ def test_the_tasks_are_registered_under_mtebs_names(plugins: Plugins) -> None:
     assert plugins.tasks["mteb-TwitterURLCorpus"].main_metric == "ap"
 
 
+@pytest.mark.slow
 def test_registering_imports_neither_mteb_nor_datasets() -> None:
     code = (
         f"import sys; sys.path.insert(0, {str(PROJECT)!r}); import mirrorbench_mteb as m\n"
@@ -62,25 +63,20 @@ def test_the_identity_is_the_dataset_at_the_revision_that_mteb_pins(plugins: Plu
     assert identity == {f"hf:{pinned['path']}/default/test": pinned["revision"]}
 
 
-def test_data_that_are_not_here_say_how_to_get_them(plugins: Plugins, tmp_path: Path) -> None:
-    task = plugins.tasks["mteb-STSBenchmark"]
-    with pytest.raises(
-        DataUnavailableError, match=r"MTEB's STSBenchmark \(mteb/stsbenchmark-sts at b0fddb56ed78\)"
-    ) as e:
-        task.fetch(DataStore(tmp_path, offline=True))
-    assert "HF_HOME" in e.value.hint
-    assert "mteb.get_task('STSBenchmark').load_data()" in e.value.hint
-
-
-def test_the_offline_switch_is_put_back(plugins: Plugins, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_data_that_are_not_here_say_how_to_get_them(
+    plugins: Plugins, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     import datasets
     import huggingface_hub.constants as hub
 
     monkeypatch.setattr(datasets.config, "HF_HUB_OFFLINE", False)
     monkeypatch.setattr(hub, "HF_HUB_OFFLINE", False)
-    with pytest.raises(DataUnavailableError):
-        plugins.tasks["mteb-STS12"].fetch(DataStore(tmp_path, offline=True))
-    assert (datasets.config.HF_HUB_OFFLINE, hub.HF_HUB_OFFLINE) == (False, False)
+    task, pinned = plugins.tasks["mteb-STSBenchmark"], r"MTEB's STSBenchmark \(mteb/stsbenchmark-sts at b0fddb56ed78\)"
+    with pytest.raises(DataUnavailableError, match=pinned) as caught:
+        task.fetch(DataStore(tmp_path, offline=True))
+    assert "HF_HOME" in caught.value.hint
+    assert "mteb.get_task('STSBenchmark').load_data()" in caught.value.hint
+    assert (datasets.config.HF_HUB_OFFLINE, hub.HF_HUB_OFFLINE) == (False, False)  # the switch is put back
 
 
 def test_data_come_through_mteb_and_datasets(folder_of_pairs: Path, sts17: list[Pair], tmp_path: Path) -> None:
@@ -99,16 +95,22 @@ def test_a_type_without_a_kind_is_refused() -> None:
     assert "mirrorbench mteb run" in caught.value.hint
 
 
-@pytest.mark.parametrize("in_one_row", [False, True])
-def test_pair_classification_has_mtebs_average_precision(
-    plugins: Plugins, sts17: list[Pair], in_one_row: bool, tmp_path: Path
-) -> None:
-    (task,) = from_mteb(classification_task(sts17, in_one_row))
+def test_pairs_in_one_row_are_those_in_rows_of_their_own(sts17: list[Pair], tmp_path: Path) -> None:
+    (one,), (many,) = (from_mteb(classification_task(sts17, in_one_row)) for in_one_row in (True, False))
+    found = one.load(DataStore(tmp_path / "data", offline=True))
+    assert [(p.left, p.right, p.gold) for p in found] == [(p.left, p.right, p.gold >= 3) for p in sts17]
+    assert many.load(DataStore(tmp_path / "data", offline=True)) == found
+
+
+@pytest.mark.slow
+def test_pair_classification_has_mtebs_average_precision(plugins: Plugins, sts17: list[Pair], tmp_path: Path) -> None:
+    pairs = sts17[:60]
+    (task,) = from_mteb(classification_task(pairs, in_one_row=False))
     plugins.tasks.add(task.name, task, "test")
     found = mirrorbench.evaluate("tiny+base:pooling=mean", task.name, output=tmp_path / "results", offline=True)
     mine = found.results[0].metrics
     model: Any = MirrorbenchModel("tiny+base:pooling=mean", offline=True)
-    done = mteb.evaluate(model, classification_task(sts17, in_one_row), cache=None, co2_tracker=False)
+    done = mteb.evaluate(model, classification_task(pairs, in_one_row=False), cache=None, co2_tracker=False)
     theirs = done.task_results[0].scores["test"][0]
     assert mine["ap"] == pytest.approx(theirs["cosine_ap"], abs=1e-6)
     assert found[task.name] == mine["ap"]

@@ -4,27 +4,24 @@ import os
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import mirrorbench_slurm
 import pytest
 from harness.executors import Bench
-from suites import few, slow
 
 from mirrorbench.core.errors import UsageError
 
-TUNED = "tiny+mirror:batch_size=6"
 
-
-@pytest.mark.parametrize("cluster", few(["local", "debug"], suite=slow))
+@pytest.mark.parametrize("cluster", [pytest.param("local", marks=pytest.mark.slow), "debug"])
 def test_jobs_give_what_this_process_gives(bench: Bench, cluster: str) -> None:
-    """``local``: each job is a process, and one of them is killed; ``debug``: all in this one."""
+    """``local``: each job is a process, and one of them is killed; ``debug``: all in this one, which tunes too."""
+    good = ("letters", "dying", *["tiny+mirror:batch_size=6"] * (cluster == "debug"))
     (bench.folder / "calls").write_text("dying\n")
-    expected = bench.run("here", "letters", "dying", TUNED)
+    expected = bench.run("here", *good)
     if cluster == "local":
         (bench.folder / "calls").unlink()
     options = {"cluster": cluster, "workers": 2, "groups": 3, "minutes": 5}
-    outcome = bench.run("there", "dying", "letters", "broken", TUNED, executor="slurm", **options)
+    outcome = bench.run("there", *good, "broken", executor="slurm", **options)
     assert bench.stored("there") == bench.stored("here")
     assert {r.cell_id for r in outcome.results} == {r.cell_id for r in expected.results}
     assert [failure.reason for failure in outcome.failures] == 2 * ["RuntimeError: it broke [down]"]
@@ -39,18 +36,9 @@ def test_a_job_that_loses_the_gpu_is_submitted_again(bench: Bench) -> None:
     assert [line for line in bench.log.lines if "DeviceError: this process can use the GPU no longer: CUDA" in line]
 
 
-@pytest.mark.slow
-def test_a_machine_without_slurm(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", "/nowhere")
-    with pytest.raises(mirrorbench_slurm.SlurmError, match="Slurm cannot be used here") as caught:
-        bench.run("there", "letters", executor="slurm")
-    assert "cluster=local" in caught.value.hint
-
-
-@pytest.mark.slow
 def test_jobs_that_slurm_refuses(bench: Bench, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
     for name in ("srun", "sbatch"):
-        (tmp_path / "bin").mkdir(exist_ok=True)
         program = tmp_path / "bin" / name
         program.write_text("#!/bin/sh\necho 'sbatch: error: invalid partition specified: moon' >&2\nexit 1\n")
         program.chmod(0o755)
@@ -58,21 +46,21 @@ def test_jobs_that_slurm_refuses(bench: Bench, monkeypatch: pytest.MonkeyPatch, 
     with pytest.raises(mirrorbench_slurm.SlurmError, match="invalid partition specified: moon") as caught:
         bench.run("there", "letters", executor="slurm", partition="moon")
     assert "slurm:partition=" in caught.value.hint
+    monkeypatch.setenv("PATH", "/nowhere")
+    with pytest.raises(mirrorbench_slurm.SlurmError, match="Slurm cannot be used here") as caught:
+        bench.run("there", "letters", executor="slurm")
+    assert "cluster=local" in caught.value.hint
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
+def test_options_that_are_wrong(bench: Bench) -> None:
+    for options, message in (
         ({"partitoin": "gpu"}, "unknown executor option 'partitoin'"),
         ({"cluster": "moon"}, "knows no cluster 'moon'"),
         ({"cluster": "local", "workers": 0}, "workers=0"),
         ({"cluster": "local", "groups": -1}, "groups=-1"),
-    ],
-)
-def test_options_that_are_wrong(bench: Bench, options: dict[str, Any], message: str) -> None:
-    with pytest.raises(UsageError, match=message):
-        bench.run("there", "letters", executor="slurm", **options)
+    ):
+        with pytest.raises(UsageError, match=message):
+            bench.run("there", "letters", executor="slurm", **options)
 
 
 @pytest.mark.full
@@ -89,24 +77,9 @@ def test_ctrl_c_ends_cleanly_and_the_same_command_goes_on(
     assert printed == without_the_executor
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("executor", "device", "planned", "precision"),
-    [
-        ("slurm", "auto", "cpu", "fp32"),
-        ("slurm", "cuda", "cuda", "bf16"),
-        ("slurm:partition=gpu,gpus=1", "auto", "cuda", "bf16"),
-        ("slurm:gpus=1", "cuda:1", "sees only the GPUs that it is given", ""),
-        ("slurm:gpus=0", "cuda", "--device cuda, but gpus=0", ""),
-        ("slurm:cluster=local", "auto", "cpu", "fp32"),
-        ("slurm:cluster=local,gpus=1", "auto", "--device cuda: ", ""),  # its jobs run on this machine
-    ],
-)
-def test_what_is_planned_on_a_machine_without_a_gpu(
-    bench: Bench, executor: str, device: str, planned: str, precision: str
-) -> None:
-    if not precision:
-        with pytest.raises(UsageError, match=planned):
-            bench.planned(TUNED, executor, device)
-        return
-    assert bench.planned(TUNED, executor, device) == (planned, {"tuning": precision, "encoding": "fp32"})
+def test_jobs_on_this_machine_have_its_gpus(bench: Bench) -> None:
+    """On a machine without one; one that Slurm gives may have some."""
+    assert bench.planned("letters", "slurm:partition=gpu,gpus=1", "auto")[0] == "cuda"
+    assert bench.planned("letters", "slurm:cluster=local", "auto")[0] == "cpu"
+    with pytest.raises(UsageError, match="--device cuda: "):
+        bench.planned("letters", "slurm:cluster=local,gpus=1", "auto")

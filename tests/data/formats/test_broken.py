@@ -1,4 +1,7 @@
-"""What breaks a format: a small change of a valid sample, and what the error says of it."""
+"""What breaks a format: a small change of a valid sample, and what the error says of it.
+
+Wrong numbers of columns, empty texts and unknown labels: ``faults/test_data.py``.
+"""
 
 from __future__ import annotations
 
@@ -14,32 +17,19 @@ from mirrorbench.data.formats import parser_of
 
 JSON_LINE = '{"l": "null", "r": "c", "g": "2"}'
 CHANGES = [
-    ("sts", "null\tNA\n", "null\n", r"STS\.input\.X\.txt, line 3: 1 columns instead of 2"),
-    ("sts", "\tscored", "\tscored\tc", "line 2: 3 columns instead of 2"),
     ("sts", "4.5\n\n0\n", "4.5\n0\n", r"STS\.gs\.X\.txt has 2 lines instead of 3"),
     ("sts", "4.5", "high", r"STS\.gs\.X\.txt, line 1: 'high' is not a number"),
-    ("sts", "4.5", "nan", "not a number"),
-    ("sts", "4.5", "1\t2", "not a number"),
     ("sts", "4.5", "5.5", "outside the scale from 0 to 5"),
     ("sts", "\tA dog. ", "\t ", "column 'right' is missing, empty"),
     ("stsb", "\tmore", "", "line 2: 8 columns instead of 7 or 9"),
-    ("stsb", '"A cat', "", "column 'left' is missing, empty"),
-    ("stsb", "3.200", "6", "outside the scale"),
     ("stsb", "3.200", "", "column 'score' is missing, empty"),
     ("sick", "pair_ID", "ID", "the header lacks pair_ID"),
     ("sick", "3.3", "0.5", "outside the scale from 1 to 5"),
-    ("sick", "a b", "", "line 2: column 'sentence_A' is missing, empty"),
     ("qnli", "\tlabel", "", "the header is not index, question, sentence, label"),
-    ("qnli", "\tentailment", "\tmaybe", "line 2: the label 'maybe'"),
     ("qnli", "\tHe.", "\t ", "line 2: column 'sentence' is missing, empty"),
     ("table-csv", '"b, ""c"""', '"b', "line 2: unexpected end of data"),
     ("table-csv", '"b, ""c"""', '"b"x', "line 2: ',' expected"),
-    ("table-csv", "null,nan,2,j", "null,nan,2", "line 3: 3 columns instead of 4"),
     ("table-csv", "null,nan,2,j", "", "line 3: an empty line"),
-    ("table-tsv", 'null\t"NA\t2', "null\t2", "line 2: 2 columns instead of 3"),
-    ("table-tsv", 'a\tb\t1\nnull\t"NA\t2\n', "a\tb\n", "column 2 is missing"),
-    ("table-tsv", "a\tb\t1", "a\t\t1", "column 1 is missing, empty"),
-    ("table-tsv", "a\tb\t1", "a\tb\t9", "outside the scale"),
     ("table-jsonl", JSON_LINE, "[1]", "not a JSON object"),
     ("table-jsonl", JSON_LINE, "{", "not JSON"),
     ("table-jsonl", JSON_LINE, '{"0": "a"}', "is missing"),
@@ -47,7 +37,6 @@ CHANGES = [
     *(("table-jsonl", "1.5", g, "line 1") for g in ("NaN", "Infinity", "true", "null", "[]", '"nan"', "6")),
     ("usim", "\t1.5\tbright.a 12", "\t1.6\tbright.a 12", "lines 1 and 2: they are no pair"),
     ("usim", "bright.a 12", "dim.a 12", "lines 1 and 2: they are no pair"),
-    ("usim", "1.5", "5.5", "line 1: '5.5' lies outside the scale"),
     ("usim", "\t2\t", "\t4\t", "line 1: there is no word 4"),
     ("usim", "bright light\t0\t1.5\tbright.a 12\n", "", "odd number of lines"),
     ("cosimlex", "stdev1\t", "", "the header is not"),
@@ -55,7 +44,6 @@ CHANGES = [
     ("cosimlex", "<strong>shore</strong>", "shore", "context 1 does not mark"),
     ("cosimlex", "\t2.5\t", "\t12.5\t", "'12.5' lies outside the scale"),
     ("am2ico", "label", "gold", "the header is not"),
-    ("am2ico", "\tT", "\tyes", "line 2: the label 'yes' is none of T, F"),
     ("am2ico", "<word>大学</word>", "大学", "line 2: 0 targets instead of one"),
     ("am2ico", " null", " <word>null</word>", "line 2: 2 targets instead of one"),
     ("am2ico", "大学", " ", "line 2: 1 targets instead of one"),
@@ -72,14 +60,9 @@ CHANGES = [
     ("wic-tsv", "\nthe lower part", "", "1 lines instead of 2"),
     ("wic-tsv", "the lower part", " ", "line 2: an empty line"),
     ("wic-tsv", "T\nF\n", "T\n\n", "line 2: the label '' is none of T, F"),
-    ("xling-eval", "dedicazione\t", "dedicazione ", "line 1: 1 columns instead of 2"),
-    ("xling-eval", "désirs", "", "line 2: column 'target' is missing, empty"),
     ("multisimlex", "2,6,4.7\n", "", "2 rows, scores.csv has 1"),
     ("multisimlex", "EST 2", "EST2", "the header lacks EST 2"),
-    ("multisimlex", ",null", ", ", "line 2: column 'EST 2' is missing, empty"),
-    ("multisimlex", "1.7", "high", "line 2: 'high' is not a number"),
     ("multisimlex", 'stop"', "stop", "line 3"),
-    ("biosyn", "||D001943|D015179", "", r"10\.concept, line 1: 4 columns instead of 5"),
     ("biosyn", "colorectal|", "colorectal| |", "line 1: an empty mention"),
     ("biosyn", "D001943|D015179", " ", "line 1: column 'ids' is missing, empty"),
     ("biosyn", "D001260||Ataxia\n", "D1|name\n", r"test_dictionary\.txt, line 1: not ids"),
@@ -88,7 +71,6 @@ CHANGES = [
     ("cometa", "General SNOMED ID", "id", "the header lacks General SNOMED ID"),
     ("cometa", "22253000", " ", "line 3: column 'General SNOMED ID' is missing, empty"),
     ("rescnn", '"train": [["acid", "D1"]], "dev": [], ', "", "no lists train, dev and test"),
-    ("rescnn", "D1\t", "D1 ", "line 1: 1 columns instead of 2"),
 ]
 
 
@@ -107,10 +89,8 @@ def test_a_change_that_breaks_a_format(tmp_path: Path, name: str, old: str, new:
         ("sts", "STS.gs.Y.txt", "files of Y .* lack input"),
         ("sts", "readme.txt", "does not follow STS.input.X.txt"),
         ("xlwic", "dev.txt", r"the name does not follow \[XX_\]valid\.txt"),
-        ("wic", "valid.data.txt", "name does not follow"),
         ("wic", "train.gold.txt", "files of train .* lack data"),
         ("xling-eval", "yacle.train.freq.3k.ru-fr.tsv", "files of ru-fr .* lack test"),
-        ("xling-eval", "words.tsv", "does not follow yacle"),
         ("askapatient", "a.txt", "the name does not follow"),
     ],
 )

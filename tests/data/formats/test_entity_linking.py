@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from parsing import read_sample, run
 from samples import SAMPLES, archive
+from suites import few
 
-from mirrorbench.core.errors import DataUnavailableError
-from mirrorbench.data.cardfile import builtin_cards, builtin_suites
+from mirrorbench.data.cardfile import builtin_cards
 from mirrorbench.data.formats import parse
 from mirrorbench.data.items import Linking
 from mirrorbench.data.store import DataStore
@@ -84,14 +84,16 @@ def real_store(originals: Callable[..., DataStore]) -> DataStore:
     return originals("bel")
 
 
-@pytest.mark.full
 @pytest.mark.parametrize(
     ("name", "mentions", "names", "composite", "unreachable"),
-    [
-        ("ncbi-disease", 960, 73_024, 8, 0),
-        ("bc5cdr-disease", 4287, 73_126, 52, 0),
-        ("bc5cdr-chemical-sub", 5015, 29_831, 4, 408),
-    ],
+    few(
+        [
+            ("ncbi-disease", 960, 73_024, 8, 0),
+            ("bc5cdr-disease", 4287, 73_126, 52, 0),
+            ("bc5cdr-chemical-sub", 5015, 29_831, 4, 408),
+        ],
+        suite=pytest.mark.slow,
+    ),
 )
 def test_the_original_files_have_the_published_sizes(
     real_store: DataStore, name: str, mentions: int, names: int, composite: int, unreachable: int
@@ -103,7 +105,7 @@ def test_the_original_files_have_the_published_sizes(
     assert sum(not mention.gold & known for mention in linking.mentions) == unreachable
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_the_folds_of_askapatient(real_store: DataStore) -> None:
     linkings = parse(real_store.resolve(builtin_cards()["askapatient"]))
     assert [len(linking.mentions) for linking in linkings] == [867] * 2 + [866] * 8
@@ -117,17 +119,3 @@ def test_the_substitute_is_the_one_that_was_derived_independently(real_store: Da
     wanted = {tuple(line.rsplit("||", 1)) for line in path.read_text(encoding="utf-8").splitlines()}
     (linking,) = parse(real_store.resolve(builtin_cards()["bc5cdr-chemical-sub"]))
     assert {("|".join(ids), name) for ids, name in zip(linking.ids, linking.names, strict=True)} == wanted
-
-
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [("bc5cdr-chemical", "drive.google.com"), ("cometa-sg", "CC BY-NC-ND"), ("cometa-zg", "zeroshot_general")],
-)
-def test_originals_that_are_not_here_have_a_way_in(tmp_path: Path, name: str, message: str) -> None:
-    with pytest.raises(DataUnavailableError, match=message):
-        DataStore(tmp_path, offline=True).resolve(builtin_cards()[name])
-
-
-def test_the_suite_is_in_the_order_of_the_paper_and_without_substitutes() -> None:
-    labels = [builtin_cards()[name].label for name in builtin_suites()["bel"]]
-    assert labels == ["NCBI", "BC5-d", "BC5-c", "AskAPatient", "COMETA"]

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from parsing import read_sample, run
 from samples import COSIMLEX
+from suites import few
 
 from mirrorbench.core.inputs import TextInput
 from mirrorbench.data.formats import parser_of
@@ -86,7 +87,7 @@ ELSEWHERE = "test/1282"
 
 
 @pytest.mark.parametrize(("subtask", "name"), [(1, "def"), (2, "hyp"), (3, "def_hyp")])
-@pytest.mark.parametrize("split", ["dev", "test"])
+@pytest.mark.parametrize("split", few(["dev", "test"]))
 def test_the_texts_of_wic_tsv_are_those_of_the_authors_files(
     shared_data: Path, subtask: int, name: str, split: str
 ) -> None:
@@ -119,7 +120,7 @@ def cosimlex_texts(context: str) -> list[str]:
     return [f"{clean(tokens[:place])} [ {tokens[place]} ] {clean(tokens[place + 1 :])}" for place in places]
 
 
-@pytest.mark.parametrize("language", ["en", "hr", "sl", "fi"])
+@pytest.mark.parametrize("language", few(["en", "hr", "sl", "fi"]))
 def test_the_texts_of_cosimlex(shared_data: Path, language: str) -> None:
     path = shared_data / "wic" / "CoSimLex" / f"cosimlex_{language}.csv"
     changes = parser_of("cosimlex")({path.name: path}, TARGETS)

@@ -13,7 +13,6 @@ from parsing import run, simple
 
 from mirrorbench.core.errors import DataFormatError
 from mirrorbench.core.inputs import TextInput
-from mirrorbench.data.formats import parser_of
 from mirrorbench.data.items import ContextPair, Pair, RatedContexts
 
 COLUMNS = {"left": 0, "right": 1, "gold": 2}
@@ -27,18 +26,12 @@ def table(folder: Path, form: str, content: str | bytes, name: str = "t", **opti
     return run("table", folder, {name: content}, **({"format": form, "columns": COLUMNS, "scale": [0, 5]} | options))
 
 
-def test_a_table_in_csv_has_quotes(tmp_path: Path) -> None:
+def test_csv_has_quotes_tsv_has_none_and_json_lines_are_decompressed(tmp_path: Path) -> None:
     got = table(tmp_path, "csv", 'Пёс.,x,2.5\r\n"Кот, ""да"".",y,0\r\n', "ru.csv")
     assert simple(got) == [("ru/1", "Пёс.", "x", 2.5, ""), ("ru/2", 'Кот, "да".', "y", 0.0, "")]
-
-
-def test_a_table_with_names_ids_and_subsets(tmp_path: Path) -> None:
     columns = {"left": "a", "right": "b", "gold": "g", "id": "id", "subset": "part"}
     got = table(tmp_path, "tsv", 'id\ta\tb\tg\tpart\nx1\tnull\t"NA\t0.5\tnoun\n', header=True, columns=columns)
     assert simple(got) == [("x1", "null", '"NA', 0.5, "noun")]
-
-
-def test_a_table_of_json_lines_compressed(tmp_path: Path) -> None:
     rows = [{"s": "a", "t": "b\n", "n": 1}, {"s": "c", "t": "d", "n": "2.5", "more": []}]
     content = gzip.compress("".join(json.dumps(row) + "\n" for row in rows).encode())
     got = table(tmp_path, "jsonl", content, "t.jsonl.gz", columns={"left": "s", "right": "t", "gold": "n"})
@@ -61,28 +54,6 @@ def test_the_format_of_scws(tmp_path: Path) -> None:
             assert [side.text[a:b] for a, b in side.spans] == re.findall(r"<b>\s*(.*?)\s*</b>", marked)
 
 
-def test_usim_as_a_table_is_usim(shared_data: Path, tmp_path: Path) -> None:
-    """Its own parser finds a target by the number of its word; here that word is marked."""
-    path = shared_data / "wic" / "Usim" / "usim_en.txt"
-    usim = parser_of("usim")({path.name: path}, {})
-    rows = [line.split("\t") for line in path.read_text(encoding="utf-8").rstrip("\n").split("\n")]
-    marked = []
-    for text, index, rating, name in rows:
-        words = text.split(" ")
-        words[int(index)] = f"<b> {words[int(index)]}</b>"
-        marked.append((" ".join(words), rating, name))
-    pairs = zip(marked[::2], marked[1::2], strict=True)
-    lines = [f"{n}\t{one[0]}\t{two[0]}\t{one[1]}\n" for n, (one, two) in enumerate(pairs)]
-    columns = {"id": 0, "left": 1, "right": 2, "gold": 3}
-    found = contexts(tmp_path, "".join(lines), columns=columns, scale=[1, 5])
-    assert [pair.rating for pair in found] == [pair.rating for pair in usim]
-    for pair, other in zip(found, usim, strict=True):
-        for side, same in ((pair.left, other.left), (pair.right, other.right)):
-            ((start, end),) = side.spans
-            assert side.text[: start - 1] + side.text[start:] == same.text
-            assert ((start - 1, end - 1),) == same.spans
-
-
 def test_labels_and_splits(tmp_path: Path) -> None:
     lines = "a [bank]\t[bank]\tyes\n[b]\tc [b]\tno\n"
     columns = COLUMNS | {"split": 3}
@@ -93,6 +64,8 @@ def test_labels_and_splits(tmp_path: Path) -> None:
     lines = "[a]\t[b]\t?\ttest\n[b]\tc [b]\tno\tvalidation\n"
     two = contexts(tmp_path, lines, marks=["[", "]"], labels={"?": None, "no": 0}, columns=columns)
     assert [(pair.label, pair.split) for pair in two] == [(None, "test"), (0, "dev")]
+    texts = contexts(tmp_path, "a [b]\tc\tyes\n", marks=None, labels={"yes": 1, "no": 0})
+    assert texts == [Pair("t/1", "a [b]", "c", 1.0)]
 
 
 @pytest.mark.parametrize("labels", [{True: 1, False: 0}, {1: 1, 0: 0}, {"true": 1, "false": 0, "1": 1, "0": 0}])
@@ -103,11 +76,6 @@ def test_labels_of_json_that_are_no_texts(labels: dict[Any, int], tmp_path: Path
     columns = {"left": "l", "right": "r", "gold": "g"}
     found = contexts(tmp_path, content, "test.jsonl", format="jsonl", columns=columns, labels=labels)
     assert [pair.label for pair in found] == [int(row["g"]) for row in rows]
-
-
-def test_labels_of_pairs_of_texts(tmp_path: Path) -> None:
-    (pair,) = contexts(tmp_path, "a [b]\tc\tyes\n", marks=None, labels={"yes": 1, "no": 0})
-    assert pair == Pair("t/1", "a [b]", "c", 1.0)
 
 
 @pytest.mark.parametrize(

@@ -6,13 +6,16 @@ import hashlib
 import io
 import json
 import re
+import runpy
 import shutil
 import subprocess
 from dataclasses import replace
 from html.parser import HTMLParser
+from itertools import product
 from pathlib import Path
 
 import pytest
+from suites import few, slow
 from toy_tables import BOARD, EMPTY, HOSTILE, NASTY, NO_ROWS
 
 from mirrorbench.core.errors import DataFormatError, UnknownNameError, UsageError
@@ -20,19 +23,26 @@ from mirrorbench.reports.renderers import as_json, comma_separated, escape_latex
 from mirrorbench.reports.renderers.text import MISSING, escape_markdown, with_deviation, with_legend
 from mirrorbench.reports.table import Column, Row, Score, Table, Verdict, read_table
 
-RENDERED = [read_table(path) for path in sorted((Path(__file__).parents[3] / "leaderboards/rendered").glob("*.json"))]
+FOLDER = Path(__file__).parents[3] / "leaderboards"
+RENDERED = {path: read_table(path) for path in sorted((FOLDER / "rendered").glob("*.json"))}
 
 
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [(0.743, ".743"), (0.7435, ".744"), (-0.012, "-.012"), (1.0, "1.000"), (0.9996, "1.000"), (0.0, ".000"),
-     (-0.0001, ".000"), (-1.5, "-1.500"), (10.05, "10.050")],
-)  # fmt: skip
-def test_numbers_as_the_papers_print_them(value: float, text: str) -> None:
-    assert number(value) == text
+def test_rendered_leaderboards_are_up_to_date() -> None:
+    assert "embedded" in [path.stem for path in RENDERED]
+    texts = runpy.run_path(str(FOLDER / "render.py"))["texts"]
+    for path, table in RENDERED.items():
+        for suffix, text in texts(table).items():
+            kept = path.with_suffix(suffix).read_text(encoding="utf-8")
+            assert kept == text, f"renew {path.stem}: python leaderboards/render.py --no-run"
+        assert any(score for row in table.rows for score in row.scores)
 
 
-def test_a_deviation_stands_beside_its_mean() -> None:
+def test_numbers_as_the_papers_print_them() -> None:
+    for value, text in {
+        0.743: ".743", 0.7435: ".744", -0.012: "-.012", 1.0: "1.000", 0.9996: "1.000", 0.0: ".000", -0.0001: ".000",
+        -1.5: "-1.500", 10.05: "10.050",
+    }.items():  # fmt: skip
+        assert number(value) == text
     assert with_deviation(Score(0.7431, 0.0021, 3)) == ".743 ± .002"
     assert with_deviation(Score(-0.5, None, 1)) == "-.500"
     assert with_deviation(None) == MISSING
@@ -81,22 +91,19 @@ def test_a_github_table_with_marks() -> None:
     assert lines[-3:] == ["† Tied: by some test.", "", "missing: roberta+base on wic"]
 
 
-@pytest.mark.parametrize(
-    ("text", "escaped"),
-    [
-        ("a | b", r"a \| b"),
-        ("<b> & &lt; R&D", r"\<b> & \&lt; R\&D"),
-        ("*a* `b` $c$", r"\*a\* \`b\` \$c\$"),
-        ("[x](y) toy [paper]", r"[x\](y) toy [paper]"),
-        ("drop_head _x_", r"drop_head \_x\_"),
-        ("~/model ~~x~~", r"~/model \~~x\~~"),
-        ("two\nlines  here", "two lines here"),
-        ("# head", r"\# head"),
-        ("a\\b", r"a\\b"),
-    ],
-)
-def test_labels_are_no_markup(text: str, escaped: str) -> None:
-    assert escape_markdown(text) == escaped
+def test_labels_are_no_markup() -> None:
+    for text, escaped in {
+        "a | b": r"a \| b",
+        "<b> & &lt; R&D": r"\<b> & \&lt; R\&D",
+        "*a* `b` $c$": r"\*a\* \`b\` \$c\$",
+        "[x](y) toy [paper]": r"[x\](y) toy [paper]",
+        "drop_head _x_": r"drop_head \_x\_",
+        "~/model ~~x~~": r"~/model \~~x\~~",
+        "two\nlines  here": "two lines here",
+        "# head": r"\# head",
+        "a\\b": r"a\\b",
+    }.items():
+        assert escape_markdown(text) == escaped
 
 
 def test_hostile_labels_stay_in_their_cells() -> None:
@@ -136,22 +143,17 @@ def test_json_holds_the_values() -> None:
     assert data["notes"] == list(BOARD.notes)
 
 
-@pytest.mark.parametrize("render", [markdown, comma_separated, as_json])
-@pytest.mark.parametrize("table", [EMPTY, NO_ROWS, replace(BOARD, notes=())])
-def test_any_table_can_be_rendered(render, table) -> None:
-    assert render(table)
+def test_any_table_can_be_rendered() -> None:
+    for render in (markdown, comma_separated, as_json):
+        assert all(map(render, (EMPTY, NO_ROWS, replace(BOARD, notes=()))))
 
 
-@pytest.mark.parametrize("table", [BOARD, EMPTY, HOSTILE, NO_ROWS])
-def test_a_table_comes_back_as_it_was(tmp_path: Path, table) -> None:
+def test_a_table_comes_back_as_it_was_and_what_is_none_is_named(tmp_path: Path) -> None:
     file = tmp_path / "table.json"
-    file.write_text(as_json(table), encoding="utf-8")
-    assert read_table(file) == table
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
+    for table in (BOARD, EMPTY, HOSTILE, NO_ROWS):
+        file.write_text(as_json(table), encoding="utf-8")
+        assert read_table(file) == table
+    for content, message in (
         ("", "is no table"),
         ("[]", "is no table"),
         ("{}", "is no table"),
@@ -159,13 +161,10 @@ def test_a_table_comes_back_as_it_was(tmp_path: Path, table) -> None:
         ('{"schema": 9}', "schema 9"),
         (json.dumps({**json.loads(as_json(BOARD)), "rows": [{"encoder": "x"}]}), "is no table"),
         (as_json(BOARD).replace('"mean": 0.215', '"mean": "high"'), "is no table"),
-    ],
-)
-def test_what_is_no_table_is_named(tmp_path: Path, content: str, message: str) -> None:
-    file = tmp_path / "table.json"
-    file.write_text(content)
-    with pytest.raises(DataFormatError, match=message):
-        read_table(file)
+    ):
+        file.write_text(content)
+        with pytest.raises(DataFormatError, match=message):
+            read_table(file)
 
 
 PLAIN = replace(
@@ -253,40 +252,44 @@ LONG = replace(
     PLAIN, title="Sixty encoders", rows=tuple(replace(PLAIN.rows[i % 3], label=f"{i} {'all but the top ' * (i % 4)}",
     spec=f"s{i}", backbone=f"b{i // 7}") for i in range(60)),
 )  # fmt: skip
+TABLES = [BOARD, HOSTILE, LONG, EMPTY, NO_ROWS, replace(BOARD, rows=BOARD.rows[:2]), *RENDERED.values()]
+OPTIONS = [{}, {"siunitx": True}, {"resize": True}, {"percent": True, "deviations": False}, {"width": 219}]
+KEPT = [1, len(TABLES) + 1, *range(2, len(OPTIONS) * len(TABLES), len(TABLES))]
+"""HOSTILE plain and with siunitx; LONG with each option."""
 
 
-@pytest.mark.parametrize("options", [
-    {}, {"siunitx": True}, {"resize": True}, {"percent": True, "deviations": False}, {"width": 219},
-], ids=str)  # fmt: skip
-@pytest.mark.parametrize("table", [
-    BOARD, HOSTILE, EMPTY, NO_ROWS, replace(BOARD, rows=BOARD.rows[:2]), LONG, *RENDERED,
-], ids=lambda t: t.title[:10] or "empty")  # fmt: skip
-def test_nothing_leaves_the_page(tmp_path: Path, table: Table, options: dict[str, bool]) -> None:
+@pytest.mark.parametrize(("options", "place"), few(product(OPTIONS, range(len(TABLES))), *KEPT, suite=slow), ids=str)
+def test_nothing_leaves_the_page(tmp_path: Path, options: dict[str, bool], place: int) -> None:
     if "siunitx" in options and shutil.which("kpsewhich") and subprocess.run(["kpsewhich", "siunitx.sty"]).returncode:
         pytest.skip("the LaTeX package siunitx is not installed")
-    log = compiled(tmp_path, latex(table, standalone=True, **options))  # type: ignore[arg-type]
+    log = compiled(tmp_path, latex(TABLES[place], standalone=True, **options))  # type: ignore[arg-type]
     assert "Overfull" not in log
     assert "too large" not in log
 
 
-@pytest.mark.parametrize("table", [BOARD, LONG], ids=lambda t: t.title)
-def test_split_into_a_column_of_an_article(tmp_path: Path, table: Table) -> None:
-    text = latex(table, split=True)
-    packages = "".join(line.removeprefix("% Needs ") for line in text.splitlines() if line.startswith("% Needs"))
-    assert packages == r"\usepackage{booktabs}"
-    reference = rf"\ref{{tab:{table.title.lower().replace(' ', '-')}}}"
-    document = rf"\documentclass{{article}}{packages}\begin{{document}}Table~{reference}. {text}\end{{document}}"
-    log = compiled(tmp_path, document)
+def test_every_score_stands_in_one_of_the_blocks_of_a_split_table() -> None:
+    for table in (BOARD, LONG):
+        text = latex(table, split=True)
+        assert [line for line in text.splitlines() if line.startswith("% Needs")] == [r"% Needs \usepackage{booktabs}"]
+        assert "resizebox" not in text
+        assert text.count(r"\label") == 1
+        for row in table.rows:
+            assert [line for line in text.splitlines() if line.startswith((f"{row.label} &", r"\parbox"))]
+        cells = sum(line.count(" & ") for line in text.splitlines() if r"\\" in line and "multicolumn" not in line)
+        heads = sum(line.count(" & ") for line in text.splitlines() if line.startswith("encoder &"))
+        assert cells - heads >= sum(score is not None for row in table.rows for score in row.scores)
+    narrow = latex(LONG, split=True, width=219)
+    assert narrow.count(r"\begin{tabular}") > text.count(r"\begin{tabular}")
+    assert r"\resizebox{" in latex(LONG, resize=True)
+
+
+@pytest.mark.slow
+def test_a_split_table_fits_into_a_column_of_an_article(tmp_path: Path) -> None:
+    reference, text = r"Table~\ref{tab:sixty-encoders}.", latex(LONG, split=True)
+    head = r"\documentclass{article}\usepackage{booktabs}\begin{document}"
+    log = compiled(tmp_path, f"{head}{reference} {text}" + r"\end{document}")
     assert "Overfull" not in log
     assert "too large" not in log
-    assert "resizebox" not in text
-    assert text.count(r"\label") == 1
-    for row in table.rows:  # every score stands in one of the blocks, once
-        shown = [line for line in text.splitlines() if line.startswith((f"{row.label} &", r"\parbox"))]
-        assert shown
-    cells = sum(line.count(" & ") for line in text.splitlines() if r"\\" in line and "multicolumn" not in line)
-    heads = sum(line.count(" & ") for line in text.splitlines() if line.startswith("encoder &"))
-    assert cells - heads >= sum(score is not None for row in table.rows for score in row.scores)
 
 
 class Reader(HTMLParser):
@@ -327,9 +330,8 @@ def test_without_scripts_it_is_a_plain_table() -> None:
     assert {"controls", "theme"} <= hidden  # nothing that would not work
 
 
-@pytest.mark.parametrize("table", [BOARD, HOSTILE])
-def test_it_asks_the_network_for_nothing(table) -> None:
-    page = Reader(html(table))
+def test_it_asks_the_network_for_nothing() -> None:
+    page = Reader(html(HOSTILE))
     for tag, attributes in page.elements:
         assert tag not in ("img", "iframe", "object", "embed", "audio", "video", "base", "form")
         assert "src" not in attributes

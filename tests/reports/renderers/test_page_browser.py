@@ -1,20 +1,26 @@
-"""The page in headless Chromium: sorting, filtering, copying, keyboard, themes, hostile labels."""
+"""The page in headless Chromium: sorting, filtering, copying, keyboard, themes, hostile labels.
+
+What it copies, and the notes and numbers that it shows, are those of the command, for what is shown.
+"""
 
 from __future__ import annotations
 
+import csv
+import io
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from harness.browser import EN, FR, HEADS, browser, choose, column, copied, heads, keys, shown
-from toy_tables import BOARD, HOSTILE, NASTY, NO_ROWS, score
+from harness.browser import EN, FR, HEADS, browser, choose, column, copied, heads, keys, shown, unpadded
+from toy_tables import BOARD, EMPTY, HOSTILE, NASTY, NO_ROWS, SIMLEX, STS, score
 
-from mirrorbench.reports.renderers import latex, number
-from mirrorbench.reports.table import Column, Row, Table, Verdict
+from mirrorbench.reports.renderers import comma_separated, latex, markdown, number
+from mirrorbench.reports.table import Column, Note, Part, Row, Table, Verdict, read_table
 
 __all__ = ["browser", "shown"]
+pytestmark = pytest.mark.slow
 
 
 def test_it_shows_the_table(shown: Callable) -> None:
@@ -164,15 +170,8 @@ def test_details_come_with_the_focus_and_leave_on_escape(shown: Callable) -> Non
     assert "bert+base:pooling=cls" in tip.text
     keys(page, "\ue015", "\ue015", "\ue014", "\ue014")  # down, down, right, right
     assert tip.text.splitlines()[0] == "BERT + Mirror, STS-b"
-    for part in (
-        "0.7600",
-        "0.0100 over 3 seeds",
-        ".740 to .770",
-        "0: .760, 1: .770",
-        "not separable",
-        "bert+mirror/stsb"[:12],
-        f"mirrorbench analyze errors -e {before} -e {after} -t stsb",
-    ):
+    command = f"mirrorbench analyze errors -e {before} -e {after} -t stsb"
+    for part in ("0.7600", "0.0100 over 3 seeds", ".740 to .770", "0: .760, 1: .770", "not separable", after, command):
         assert part in tip.text
     assert page.switch_to.active_element.get_attribute("aria-describedby") == "tip"
     keys(page, "\ue00c")
@@ -251,12 +250,6 @@ def test_hostile_labels_do_nothing(shown: Callable) -> None:
     assert page.find_elements("css selector", "img") == []
 
 
-def test_a_table_without_rows(shown: Callable) -> None:
-    page = shown(NO_ROWS)
-    assert "No encoder" in column(page, 0)[0]
-    assert copied(page, "latex") == latex(NO_ROWS)
-
-
 def test_one_suite_and_one_seed_offer_nothing_to_choose(shown: Callable) -> None:
     columns = (Column("a", "A", "s", "word", ("en",)), Column("b", "B", "s", "word", ("en",)))
     page = shown(Table("t", columns, (Row("x", "x", (score([0.1], "a"), score([0.2], "b"))),)))
@@ -273,3 +266,82 @@ def test_a_baseline_is_no_encoder(shown: Callable[[Table], Any]) -> None:
     assert page.find_element("id", "status").text == "2 encoders, 1 task"
     bold = page.execute_script("return [...document.querySelectorAll('#board tbody b')].map(e => e.textContent)")
     assert [text.strip() for text in bold] == [".200"]
+
+
+def test_what_it_copies_is_what_the_command_renders(shown: Callable) -> None:
+    for table in (BOARD, HOSTILE, replace(BOARD, title="", notes=())):
+        page = shown(table)
+        assert copied(page, "latex") == latex(table)
+        assert unpadded(copied(page, "markdown")) == unpadded(markdown(table))
+        ours = list(csv.reader(io.StringIO(comma_separated(table), newline="")))
+        theirs = list(csv.reader(io.StringIO(page.execute_script("return csv()"), newline="")))
+        assert theirs[0] == ours[0]
+        for line, expected in zip(theirs[1:], ours[1:], strict=True):
+            assert line[:2] == expected[:2]
+            assert [value and float(value) for value in line[2:]] == [value and float(value) for value in expected[2:]]
+    assert copied(shown(NO_ROWS), "latex") == latex(NO_ROWS)
+
+
+def test_notes_and_copies_are_on_what_is_shown(shown: Callable) -> None:
+    rows = {row.label: row for row in BOARD.rows}
+    tuned, base = rows["BERT + Mirror"], rows["BERT-mp"]
+    gain = (0.1, (0.05, 0.2), "swaps", 0.01, 0.01, True)
+    verdict = Verdict(tuned.spec, base.spec, base.protocol, "multisimlex-en", *gain)
+    wic = [row.spec for row in BOARD.rows if row.scores[6]]
+    overlap = Note("Seen: ", (Part("stsb 16%", ("stsb",), (wic[0],)), Part("wic_dev 2%", ("wic",), tuple(wic))))
+    metric = Note("Metric: ", (Part("accuracy", ("wic",)), Part("correlation", (*STS, *SIMLEX))))
+    said = (str(metric), str(overlap), "wic: Every pair.", "Tied by a test.")
+    page = shown(replace(BOARD, notes=said, parted=(metric, overlap), verdicts=(verdict,)))
+
+    def notes() -> list[str]:
+        return [e.text for e in page.find_elements("css selector", "#notes li") if e.is_displayed()]
+
+    def starts() -> list[str]:
+        return sorted(text.split(" ")[0] for text in notes())
+
+    whole = notes()
+    assert {"Metric: accuracy, correlation.", "Seen: stsb 16%, wic_dev 2%."} <= set(whole)
+    assert starts() == ["BERT", "Metric:", "Seen:", "wic:", "†"]
+    choose(page, "suite", "wic")
+    assert {"Metric: accuracy.", "Seen: wic_dev 2%."} <= set(notes())
+    assert r"Metric: accuracy. Seen: wic\_dev 2\%." in copied(page, "latex")
+    assert "\n\nSeen: wic_dev 2%.\n" in copied(page, "markdown")
+    choose(page, "suite", "simlex")
+    assert starts() == ["BERT", "Metric:"]  # no score of these columns is tied
+    assert "Metric: correlation." in notes()
+    choose(page, "text", "RoBERTa")
+    assert starts() == ["Metric:"]
+    assert "BERT + Mirror over" not in copied(page, "markdown")
+    assert "Every pair" not in copied(page, "latex")
+    choose(page, "text", "BERT mirror")
+    text = copied(page, "latex")
+    assert r"encoder & EN & FR & avg. \\" in text
+    assert r"BERT + Mirror & \textbf{.510 $\pm$ .010}\,{\scriptsize [" in text
+    assert "BERT-CLS" not in text
+    choose(page, "suite", "")
+    choose(page, "text", "RoBERTa-mp")
+    assert "Metric: accuracy, correlation." in notes()
+    assert "Seen:" not in starts()
+    choose(page, "text", "")
+    assert notes() == whole
+
+
+def test_the_json_is_a_table_that_the_command_reads(shown: Callable, tmp_path: Path) -> None:
+    rows = (replace(BOARD.rows[0], parameters=110_000_000, dimensions=768), *BOARD.rows[1:])
+    table = replace(BOARD, rows=rows, notes=("One.",))
+    page, path = shown(table), tmp_path / "shown.json"
+    path.write_text(page.execute_script("return json()"), encoding="utf-8")
+    read = read_table(path)
+    assert (read.title, read.columns, read.rows) == (table.title, table.columns, table.rows)
+    choose(page, "suite", "simlex")
+    choose(page, "text", "mirror")
+    path.write_text(page.execute_script("return json()"), encoding="utf-8")
+    read = read_table(path)
+    assert [c.name for c in read.columns] == [*SIMLEX, "avg. simlex"]
+    assert [row.scores for row in read.rows] == [row.scores[3:6] for row in table.rows[2:4]]
+
+
+def test_numbers_are_those_of_the_command(shown: Callable) -> None:
+    values = [i / 16 for i in range(-16, 17)] + [i / 977 - 0.5 for i in range(977)] + [1e-9, -1e-9, 0.9995, 12.3456]
+    page = shown(EMPTY)
+    assert page.execute_script("return arguments[0].map(number)", values) == [number(v) for v in values]

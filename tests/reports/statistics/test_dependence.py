@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 from scipy import stats
+from suites import few
 
 from mirrorbench.reports.statistics.dependence import (
     influence_of_leaving_out,
@@ -20,9 +20,6 @@ from mirrorbench.reports.statistics.dependence import (
     spread,
 )
 from mirrorbench.reports.statistics.resampling import (
-    Statistic,
-    bootstrap,
-    percentile_interval,
     weighted_auc,
     weighted_mean,
     weighted_pearson,
@@ -37,22 +34,20 @@ CASES = [
     (weighted_spearman, influence_on_spearman),
     (lambda x, y: weighted_auc(x, y > 0), lambda x, y: influence_on_auc(x, (y > 0).astype(float))),
 ]
-NAMES = ["mean", "pearson", "uncentred", "spearman", "auc"]
 
 
-@pytest.mark.parametrize(("statistic", "influence"), CASES, ids=NAMES)
 @pytest.mark.parametrize("ties", [False, True])
-def test_influence_is_the_derivative_by_the_weight(
-    statistic: Callable[[Floats, Floats], Statistic], influence: Callable[[Floats, Floats], Floats], ties: bool
-) -> None:
+def test_influence_is_the_derivative_by_the_weight(ties: bool) -> None:
     rng = np.random.default_rng(0)
     gold = rng.normal(size=40)
     scores = gold + rng.normal(size=40)
     if ties:
         scores, gold = np.round(scores), np.round(gold)
-    step, value = 1e-6 * np.eye(40), statistic(scores, gold)
-    expected = (value(1 + step) - value(1 - step))[0] / 2e-6
-    np.testing.assert_allclose(influence(scores, gold), expected, atol=1e-8)
+    step = 1e-6 * np.eye(40)
+    for number, (statistic, influence) in enumerate(CASES):
+        value = statistic(scores, gold)
+        expected = (value(1 + step) - value(1 - step))[0] / 2e-6
+        np.testing.assert_allclose(influence(scores, gold), expected, atol=1e-8, err_msg=f"case {number}")
 
 
 def test_leaving_out_is_near_the_derivative() -> None:
@@ -94,31 +89,15 @@ def test_items_that_share_nothing_or_unknown_things_spread_as_they_are() -> None
     assert shares(SHARED)
 
 
-def test_equal_groups_are_as_many_items_as_there_are_groups() -> None:
-    """Copies: the design effect is the number of copies, and that of a bootstrap of groups."""
-    rng = np.random.default_rng(3)
-    values = rng.normal(size=200)
-    copies = np.repeat(values, 5)
-    found = spread(influence_on_mean(copies, copies), np.repeat(np.arange(200, dtype=np.int32), 5)[:, None])
-    assert found == pytest.approx(np.sqrt(5), rel=0.01)
-    interval = percentile_interval(bootstrap(weighted_mean(values), 200, 4000)[0])
-    wide = percentile_interval(bootstrap(weighted_mean(copies), 1000, 4000)[0])
-    assert interval is not None
-    assert wide is not None
-    assert (wide.high - wide.low) * found == pytest.approx(interval.high - interval.low, rel=0.05)
-
-
 def words_of_pairs(kind: str) -> NDArray[np.int32]:
     """The things that items share: of pairs of words, few of which are frequent, or of groups of items."""
     rng = np.random.default_rng(11)
     if kind == "groups":
         return np.repeat(np.arange(25), 8)[:, None].astype(np.int32)
-    if kind == "nothing":
-        return np.arange(400).reshape(200, 2).astype(np.int32)
     return np.array([rng.choice(60, 2, replace=False) for _ in range(200)], np.int32)
 
 
-@pytest.mark.parametrize(("kind", "effect"), [("groups", 2.0), ("words", 0.0), ("words", 2.0), ("nothing", 2.0)])
+@pytest.mark.parametrize(("kind", "effect"), few([("groups", 2.0), ("words", 2.0), ("words", 0.0)], 0, 1))
 def test_equal_encoders_are_separated_one_time_in_twenty(kind: str, effect: float) -> None:
     """Both have effects of each word, drawn anew; of 200 data sets 10 are expected, and 20 are 3 deviations more."""
     shared = words_of_pairs(kind)
@@ -134,9 +113,6 @@ def test_equal_encoders_are_separated_one_time_in_twenty(kind: str, effect: floa
         z = abs(first - second) / np.sqrt(influence @ influence)
         rejected += z / spread(influence, shared) > 1.96
         apart += z > 1.96
-    assert rejected < 20
-    assert rejected >= 2
-    if kind == "nothing":
-        assert rejected == apart
-    elif effect and kind == "groups":
+    assert 2 <= rejected < 20
+    if kind == "groups":
         assert apart > 60  # as independent items they are separated far too often

@@ -23,17 +23,17 @@ ITEMS = 120
 NOISE = {"best": 0.9, "near": 1.0, "far": 2.5}
 
 
-@pytest.fixture
-def three(tmp_path: Path) -> list[Stored]:
+@pytest.fixture(scope="module")
+def three(tmp_path_factory: pytest.TempPathFactory) -> list[Stored]:
     """Three encoders on two tasks, the first with two seeds; ``near`` is all but as good as ``best``."""
-    found = []
+    found, folder = [], tmp_path_factory.mktemp("three")
     for task, draw in (("one", 4), ("two", 8)):
         rng = np.random.default_rng(draw)
         gold = rng.normal(size=ITEMS)
         for spec, noise in NOISE.items():
             for seed in (0, 1) if spec == "best" else (0,):
                 scores = gold + noise * rng.normal(size=ITEMS)
-                found.append(correlated(tmp_path, spec, task, gold, scores, seed))
+                found.append(correlated(folder, spec, task, gold, scores, seed))
     return found
 
 
@@ -51,6 +51,7 @@ def tied(table: Table) -> list[list[bool]]:
 
 
 def test_what_is_not_separable_from_the_best_is_tied(three: list[Stored], plugins: Plugins) -> None:
+    """By the test of ``compare``, corrected within the column."""
     table = marked(three, plugins, ties=True)
     assert [row.spec for row in table.rows] == ["best", "near", "far"]
     assert tied(table) == [[False] * 3, [True] * 3, [False] * 3]  # two tasks and their average
@@ -60,18 +61,12 @@ def test_what_is_not_separable_from_the_best_is_tied(three: list[Stored], plugin
         table.notes[-1]
         == "Items are taken as independent where results do not say which of them share texts: one, two."
     )
-
-
-def test_the_test_is_the_one_of_compare_corrected_within_the_column(three: list[Stored], plugins: Plugins) -> None:
-    items = [entry.items(plugins) for entry in three[:4]]
-    a0, a1, near, far = (found.values for found in items if found)
-    gold = items[0].gold if items[0] else np.empty(0)
-    p = [
-        correlation_permutation(np.stack([a0, a1]), x, gold, "spearman", 10_000, (0, crc32(b"one")))
-        for x in (near, far)
-    ]
+    a0, a1, near, far = (found.values for entry in three[:4] if (found := entry.items(plugins)))
+    gold = behind(three, plugins)[three[0].result.cell_id].gold
+    both = np.stack([a0, a1])
+    p = [correlation_permutation(both, x, gold, "spearman", 10_000, (0, crc32(b"one"))) for x in (near, far)]
     expected = [value >= 0.05 for value in holm([value for value in p if value is not None])]
-    assert [row[0] for row in tied(marked(three, plugins, ties=True))][1:] == expected
+    assert [row[0] for row in tied(table)][1:] == expected
 
 
 def test_intervals_come_from_resampled_items(three: list[Stored], plugins: Plugins) -> None:
@@ -118,7 +113,7 @@ def test_encoders_that_cover_other_items_are_tested_on_those_they_share(tmp_path
     assert marked([a, c], plugins, ties=True).rows[1].scores == (None,)  # undefined, as it was
 
 
-@pytest.mark.parametrize("what", [{}, {"intervals": True}, {"ties": True}])
-def test_a_single_row_and_no_row(what: dict[str, bool], three: list[Stored], plugins: Plugins) -> None:
-    assert tied(marked(three[:2], plugins, **what)) == [[False]]
-    assert marked([], plugins, **what).rows == ()
+def test_a_single_row_and_no_row(three: list[Stored], plugins: Plugins) -> None:
+    for what in ({}, {"intervals": True}, {"ties": True}):
+        assert tied(marked(three[:2], plugins, **what)) == [[False]]
+        assert marked([], plugins, **what).rows == ()

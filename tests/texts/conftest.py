@@ -1,0 +1,40 @@
+"""A tuned encoder on the disk."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from random_models import Models
+
+import mirrorbench
+
+LINES = [f"line {n} of a small corpus, about {word}" for n in range(6) for word in ("cats", "dogs", "letters", "snow")]
+
+
+@dataclass
+class Exported:
+    tuned: Any
+    folder: Path
+    backbone: Path
+
+    def copy(self, folder: Path) -> bytes:
+        """A copy that a test may change; its weights as bytes."""
+        shutil.copytree(self.folder, folder)
+        return (folder / "model.safetensors").read_bytes()
+
+
+@pytest.fixture(scope="session")
+def exported(random_model: Models, tmp_path_factory: pytest.TempPathFactory) -> Exported:
+    """A tuned encoder, of a backbone with a card; no test may change it."""
+    place = tmp_path_factory.mktemp("exported")
+    shutil.copytree(random_model("bert"), place / "backbone")
+    (place / "backbone" / "README.md").write_text("---\nlicense: mit\n---\nA model.\n")
+    spec = f"{place / 'backbone'}+mirror:layers=:,pooling=mean,max_length=33,lr=0.01"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MIRRORBENCH_CACHE", str(place / "cache"))
+        tuned = mirrorbench.tune(LINES, spec, place / "my-encoder", held_out=6, device="cpu")
+    return Exported(tuned, place / "my-encoder", place / "backbone")

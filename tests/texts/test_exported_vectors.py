@@ -1,0 +1,179 @@
+"""An encoder directory gives the same vectors in sentence-transformers, transformers and mirrorbench."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+from random_models import Models
+from safetensors.numpy import load_file
+from suites import few
+
+import mirrorbench
+from mirrorbench.core.errors import ModelUnavailableError, UsageError
+from mirrorbench.core.specs import EncoderSpec
+from mirrorbench.runs.builtin import plugins
+from mirrorbench.runs.plan import Planner
+from mirrorbench.runs.workspace import Workspace
+
+TEXTS = ["a cat sat on the mat", "two dogs", "quick zebras jump over many lazy letters " * 6, "x", "1 + 1 = 2!"]
+LINES = [f"line {n} of a small corpus, about {word}" for n in range(6) for word in ("cats", "dogs", "letters", "snow")]
+
+
+def by_the_card(folder: Path, texts: list[str]) -> dict[str, np.ndarray]:
+    """Runs each code block of the model card."""
+    card = (folder / "README.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"```python\n(.*?)```", card, re.S)
+    found = {}
+    for block in blocks:
+        names = {"folder": str(folder), "texts": texts}
+        exec(block, names)
+        library = re.search(r"(?:from|import) (sentence_transformers|mirrorbench|transformers)", block)[1]
+        found[library] = np.asarray(names["vectors"])
+    return found
+
+
+@pytest.mark.parametrize(
+    ("architecture", "spec"),
+    few([
+        ("bert", "+mirror:post=whiten,whiten=9"),
+        ("roberta", "+mirrorwic"),  # its tokens of spaces are no part of a text
+        ("roberta", "+mirror:prompt=find%2C it: {text},max_length=12,layers=-2,pooling=mean"),
+        ("bert", "+mirror:pooling=cls,max_length=20"),
+        ("roberta", "+mirror:pooling=last"),
+        ("bert", "+mirror:pooling=weighted-mean,layers=-2:"),
+        ("xlm-r", "+mirror:pooling=cls,layers=1:3"),
+        ("deberta", "+mirror:layers=-2:"),
+        ("bert", "+mirrorwic"),
+        ("bert", "+mirrorwic:post=abtt"),
+        ("bert", "+mirror:pooling=mean,prompt=query:%20"),
+    ], 0, 1, 2),
+)  # fmt: skip
+def test_three_libraries_give_the_same_vectors(
+    random_model: Models, tmp_path: Path, architecture: str, spec: str
+) -> None:
+    folder = tmp_path / "enc"
+    tuned = mirrorbench.tune(LINES, f"{random_model(architecture)}{spec}", folder, held_out=4, device="cpu")
+    found = by_the_card(folder, TEXTS)
+    assert set(found) == {"sentence_transformers", "mirrorbench", "transformers"}
+    ours = found.pop("mirrorbench")
+    assert ours.shape == (len(TEXTS), 9 if "whiten" in spec else 32)
+    assert np.abs(ours - ours[0]).max() > 0.01
+    for library, vectors in found.items():
+        # Whitened vectors of a random model are long: all its texts have nearly the same vector.
+        assert np.abs(vectors - ours).max() < 1e-5 * max(1, np.abs(ours).max() if "whiten" in spec else 1), library
+    own = json.loads((folder / "mirrorbench.json").read_text())["readout"]
+    assert own == {"pooling": tuned.pooling.mode, "layers": tuned.pooling.layers,
+                   "max_length": tuned.pooling.max_length,
+                   **({"prompt": tuned.pooling.prompt} if "prompt" in spec else {}),
+                   **({"post": "stored"} if "post" in spec else {})}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("architecture", "spec"),
+    few([
+        ("bert", "+mirror:lora=4,lr=0.01,layers=:,pooling=mean"),
+        ("bert", "+mirrorwic:lora=4,lr=0.01"),
+        ("bert", "+mirror:lora=4,lr=0.01,post=center"),
+        ("llama", "+mirror:lora=4,lr=0.01"),
+        ("qwen3", "+mirror:lora=4,lr=0.01,layers=-2:,pooling=last"),
+        ("t5", "+mirror:lora=4,lr=0.01"),
+        ("bart", "+mirror:lora=4,lr=0.01"),
+        ("gemma3-vision", "+mirror:lora=4,lr=0.01"),
+    ]),
+)  # fmt: skip
+def test_an_adapter_gives_them_too_alone_or_merged(
+    random_model: Models, tmp_path: Path, architecture: str, spec: str
+) -> None:
+    path, seen = random_model(architecture), []
+    for merge in (False, True):  # the second one comes from the cache
+        folder = tmp_path / f"enc-{merge}"
+        mirrorbench.tune(LINES, f"{path}{spec}", folder, held_out=4, device="cpu", merge=merge)
+        assert [file.name for file in folder.glob("*model.safetensors")] == [
+            "model.safetensors" if merge else "adapter_model.safetensors"
+        ]
+        assert ("LoRA of rank 4" in (folder / "README.md").read_text()) is not merge
+        found = by_the_card(folder, TEXTS)
+        seen.append(found.pop("mirrorbench"))
+        for library, vectors in found.items():
+            assert np.abs(vectors - seen[-1]).max() < 1e-5, library
+    assert np.abs(seen[0] - mirrorbench.load(f"{path}+base", device="cpu").encode(TEXTS)).max() > 1e-3
+    assert np.abs(seen[0] - seen[1]).max() < 1e-5
+    if architecture == "bert":
+        assert load_file(folder / "model.safetensors").keys() == load_file(path / "model.safetensors").keys()
+
+
+def test_what_an_adapter_cannot_be(random_model: Models, tmp_path: Path) -> None:
+    folder, path = tmp_path / "enc", random_model("llama")
+    for spec, merge, told in (
+        ("+mirror", True, "no adapter that --merge"), ("+mirror:lora=4,attention=bidirectional", False, "Add --merge"),
+        ("+mirror:lora=-1", False, "out of range"), ("+mirror:lora=0.5", False, "not of type int"),
+        ("+mirror:pooling=mean-padded", False, "mean-padded"),
+    ):  # fmt: skip
+        with pytest.raises(UsageError, match=told):
+            mirrorbench.tune(LINES, f"{path}{spec}", folder, held_out=0, device="cpu", merge=merge)
+    assert not folder.exists()
+    mirrorbench.tune(LINES, f"{path}+mirror:lora=4", folder, held_out=0, device="cpu")
+    with pytest.raises(UsageError, match="an adapter itself"):
+        mirrorbench.tune(LINES, f"{folder}+mirror:lora=4", tmp_path / "next", held_out=0, device="cpu")
+    mirrorbench.tune(LINES, f"{folder}+mirror", tmp_path / "next", held_out=0, device="cpu")  # merged first
+    assert load_file(tmp_path / "next" / "model.safetensors").keys() == load_file(path / "model.safetensors").keys()
+
+
+def test_a_transformation_is_read_with_the_readout_that_it_was_fitted_for(random_model: Models, tmp_path: Path) -> None:
+    spec, folder = f"{random_model('bert')}+mirror", tmp_path / "enc"
+    mirrorbench.tune(LINES, f"{spec}:post=center", folder, held_out=0, device="cpu")
+    mirrorbench.tune(LINES, spec, tmp_path / "plain", held_out=0, device="cpu")
+    plain, centred = (mirrorbench.load(tmp_path / name, device="cpu").encode(LINES) for name in ("plain", "enc"))
+    assert np.abs(centred - (plain - plain.mean(0))).max() < 1e-5
+    card = (folder / "README.md").read_text()
+    assert "| maximum length | 64 tokens |\n| after pooling | post=center, fitted on the corpus |\n" in card
+    cls, expected = (mirrorbench.load(f"{tmp_path}/{name}:pooling=cls", device="cpu") for name in ("enc", "plain"))
+    assert np.abs(cls.encode(LINES) - expected.encode(LINES)).max() < 1e-5
+    corpus = tmp_path / "lines.txt"
+    corpus.write_text("\n".join(LINES))
+    other = mirrorbench.load(f"{folder}:post=zscore,corpus={corpus}", device="cpu").encode(LINES)
+    assert np.abs(other - (plain - plain.mean(0)) / plain.std(0)).max() < 1e-3
+    shutil.rmtree(next(folder.glob("*_Dense")))
+    with pytest.raises(ModelUnavailableError, match="holds none"):
+        mirrorbench.load(folder, device="cpu")
+
+
+def test_the_card(exported: Any) -> None:
+    text = (exported.folder / "README.md").read_text(encoding="utf-8")
+    data = yaml.safe_load(text.split("---")[1])
+    assert data["library_name"] == "sentence-transformers"
+    assert data["pipeline_tag"] == "sentence-similarity"
+    assert data["license"] == "mit"
+    assert {"sentence-transformers", "mirrorbench", "mirror"} <= set(data["tags"])
+    (model,) = data["model-index"]
+    metrics = {m["type"]: m["value"] for r in model["results"] for m in r["metrics"]}
+    assert model["name"] == "my-encoder"
+    assert metrics["uniformity"] == pytest.approx(exported.tuned.held_out.after["uniformity"], abs=1e-4)
+    assert exported.tuned.corpus["sha256"] in text
+    shown = text.replace(f"`{exported.backbone}`", "").replace(f"{exported.backbone}+mirror", "")
+    assert str(exported.folder.parent) not in shown
+    assert not any(line in text for line in LINES)  # the user's texts are nobody else's business
+    found = by_the_card(exported.folder, TEXTS)
+    assert len(found) == 3
+    for vectors in found.values():
+        assert np.abs(vectors - found["mirrorbench"]).max() < 1e-5
+
+
+def test_the_directory_is_one_row_that_is_read_as_it_says(random_model: Models, tmp_path: Path, exported: Any) -> None:
+    """The tuned model's vectors, not the backbone's."""
+    planner, folder = Planner(Workspace.create(cache=tmp_path, offline=True, plugins=plugins())), str(exported.folder)
+    for pooling in ("mean", "cls"):
+        params = (("pooling", "cls"),) if pooling == "cls" else ()
+        (row,) = planner.ladder(EncoderSpec(folder, params=params), "sentence")
+        assert row.method == "base"
+        assert dict(row.params) == {"pooling": pooling, "layers": ":", "max_length": 33}
+    assert len(planner.ladder(EncoderSpec(str(random_model("bert"))), "sentence")) == 3
+    before = mirrorbench.load(f"{exported.backbone}+base:pooling=mean,layers=:,max_length=33", device="cpu")
+    assert np.abs(before.encode(TEXTS) - mirrorbench.load(folder, device="cpu").encode(TEXTS)).max() > 0.01
