@@ -159,7 +159,7 @@ def test_errors(random_model: Models, tmp_path: Path, monkeypatch: pytest.Monkey
     dense = as_sentence_transformers(random_model("bert"), tmp_path / "dense", "Transformer", "Pooling", "Dense")
     with pytest.raises(UsageError, match="dense consists of Transformer, Pooling, Dense"):
         create_sbert(spec("sbert", dense, pooling="mean"), CONTEXT)
-    with pytest.raises(ModelUnavailableError, match="sentence-transformers cannot open .*: TypeError"):
+    with pytest.raises(ModelUnavailableError, match=r"sentence-transformers cannot open .*: TypeError"):
         create_sbert(spec("sbert", dense), CONTEXT).encode(["a"])  # its modules have no settings
     (dense / "modules.json").write_text("[")
     broken = create_sbert(spec("sbert", dense), CONTEXT)

@@ -28,7 +28,7 @@ LENGTH = 30
 SHAPES = {
     "one pair": ["alone"],
     "very different lengths": ["a", "b c " * 40, "dd", "e f g " * 6, "", "hh " * 12],
-    "texts that repeat": ["one two", "three", "one two", "four five", "one two"],
+    "texts that repeat": ["one two", "one two", "four", "three and more", "one two"],
     "equal lengths": ["ab cd", "ef gh", "ij kl", "mn op"],
 }
 
@@ -37,6 +37,11 @@ def gradients(transformer: Transformer) -> dict[str, torch.Tensor]:
     found = {n: p.grad.to_dense().clone() for n, p in transformer.model.named_parameters() if p.grad is not None}
     transformer.model.zero_grad()
     return found
+
+
+def labels_of(left: Sequence[str]) -> torch.Tensor:
+    """One group for the pairs of one text."""
+    return torch.tensor([left.index(text) for text in left])
 
 
 def plain(transformer: Transformer, left: Sequence[str], right: Sequence[str], changed: Recipe) -> torch.Tensor:
@@ -50,13 +55,13 @@ def plain(transformer: Transformer, left: Sequence[str], right: Sequence[str], c
         states = transformer.model(input_ids=batch["input_ids"], attention_mask=mask).last_hidden_state
         means = {"mean-padded": states.mean(1), "mean": (states * mask[..., None]).sum(1) / mask.sum(1, keepdim=True)}
         vectors.append({"cls": states[:, 0], **means}[changed.pooling])
-    loss = LOSSES[changed.loss](*vectors, changed.temperature, None)
+    loss = LOSSES[changed.loss](*vectors, changed.temperature, labels_of(left))
     loss.backward()
     return loss.detach()
 
 
 def tokenized(transformer: Transformer, left: Sequence[str], right: Sequence[str]) -> TokenizedPairs:
-    return TokenizedPairs(transformer.tokenize([*left, *right], LENGTH), None, torch.arange(len(left)))
+    return TokenizedPairs(transformer.tokenize([*left, *right], LENGTH), None, labels_of(left))
 
 
 def close(found: dict[str, torch.Tensor], expected: dict[str, torch.Tensor]) -> None:

@@ -32,6 +32,7 @@ def run(
         if calls > most > 0:
             raise Interrupted
 
+    torch.rand(1)  # what went before must not matter
     report = tune_backbone(
         transformer, texts, recipe, seed, plugins.augmentations.by_name(), pairs=plugins.methods[method].pairs,
         losses=plugins.losses.by_name(), advance=advance, saved=checkpoint.read().get("loop"), checkpoint=checkpoint,
