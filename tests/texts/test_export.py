@@ -257,3 +257,12 @@ def test_all_of_it_is_on_the_disk_before_it_has_its_name(tmp_path: Path, disk: l
     flushed = {name for kind, name in disk[:renamed] if kind == "flush"}
     assert {str(folder / name) for name in ("", "1_Pooling", "model.safetensors", "1_Pooling/config.json")} <= flushed
     assert disk[renamed + 1 :] == [("flush", str(tmp_path))]
+
+
+def test_a_second_call_takes_the_model_from_the_cache_and_writes_the_same(random_model: Models, tmp_path: Path) -> None:
+    """But for the card, which has the name of the folder; an adapter on it knows its backbone by these files."""
+    spec, one, two = f"{random_model('bert')}+mirror", tmp_path / "one", tmp_path / "two"
+    for folder in (one, two):
+        mirrorbench.tune(LINES, spec, folder, held_out=0, device="cpu")
+    files = [file.relative_to(one) for file in one.rglob("*") if file.is_file() and file.name != "README.md"]
+    assert [str(file) for file in files if (one / file).read_bytes() != (two / file).read_bytes()] == []
