@@ -37,7 +37,7 @@ def test_a_worker_ends_quietly_when_the_pool_is_gone_without_having_listened(
     ours.close()
     context = WorkerContext(tmp_path, tmp_path / "results", tmp_path / "cache", "cpu", (), offline=True, threads=1)
     monkeypatch.setattr("signal.signal", lambda *_: None)  # of this process, which lives on
-    serve(theirs, context)
+    assert serve(theirs, context) is None  # and no exception
 
 
 @pytest.mark.slow
