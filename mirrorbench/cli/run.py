@@ -39,7 +39,7 @@ EMBEDDED_SEEDS = 3
 """Runs of each tuned encoder on the data inside the package, where no encoder and no task is named."""
 
 MARK = "Made by mirrorbench run, which replaces it."
-"""The end of a table that may be replaced; a user's own file of that name has none."""
+"""Last line of the tables that ``run`` writes beside results; a file without it is the user's, and stays."""
 
 
 def _folder(name: str | Path) -> Path:
@@ -151,7 +151,7 @@ def run(
 
 
 def _free(folder: Path, suffix: str, comment: str) -> Path:
-    """The first of ``leaderboard.md``, ``leaderboard-1.md`` ... that is no file of the user's."""
+    """The first of ``leaderboard.md``, ``leaderboard-1.md`` ... that is not there, or ends with ``run``'s comment."""
     files = (folder / f"leaderboard{f'-{number}' if number else ''}{suffix}" for number in count())
     ours = comment.encode()
     return next(f for f in files if not os.path.lexists(f) or (f.is_file() and f.read_bytes().rstrip().endswith(ours)))

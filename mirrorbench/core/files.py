@@ -138,7 +138,7 @@ def beside(output: Path) -> Iterator[Path]:
 
 
 def place_beside(output: Path) -> Path:
-    """The path of the folder of ``beside``, in the folder that the system takes ``output`` to be in."""
+    """The path of the folder of ``beside``; ``..`` stays in it, since it leads elsewhere behind a symbolic link."""
     return output.parent / f".{os.path.basename(os.path.abspath(output))}.mirrorbench"
 
 

@@ -222,10 +222,13 @@ def locate(spec: EncoderSpec, language: str, offline: bool) -> Path:
 
 
 def with_its_base(path: Path, offline: bool) -> Path:
-    """A model's directory; that of an adapter only if its backbone, which may be downloaded, is still the same."""
+    """A model's directory; the backbone of an adapter is downloaded, or compared with that of its tuning.
+
+    A ``ModelUnavailableError`` where the files of a local backbone have changed since. One of the hub has a revision.
+    """
     base = base_folder(path, offline)
     if base == path or not os.path.isdir(str(json_object(path / ADAPTER).get("base_model_name_or_path"))):
-        return path  # a commit of the hub does not change
+        return path
     expected = str(description_of(path).identity.get("backbone", ""))
     if expected and (found := fingerprint(base)) != expected:
         raise ModelUnavailableError(
@@ -279,7 +282,7 @@ def _local(path: Path, spec: EncoderSpec) -> Path:
         near = get_close_matches(path.name, siblings, n=1, cutoff=_NEAR)
         meant = f"Did you mean {path.parent / near[0]}? " if near else ""
         if os.path.isdir(aside := place_beside(path) / PUT_ASIDE):
-            meant = f"A tuning was killed while it replaced it: it is in {aside}. Move it back, or tune again.\n"
+            meant = f"A tuning that was killed left the encoder in {aside}: move it back, or tune again.\n"
         raise ModelUnavailableError(
             f"backbone {spec.backbone}: {instead}" if len(spec.backbone) < 300 else "a backbone's path is too long",
             f"{meant}A backbone is a directory; word vectors in a file are static:path=FILE.",

@@ -248,7 +248,7 @@ def check_vocabulary(path: Path, tokenizer: Any) -> None:
 
 
 def not_telling_apart(model: str, what: str) -> ModelUnavailableError:
-    """The error for a model that gives every text the same vector, perhaps because of its weights, tokenizer ..."""
+    """The error for a model that gives every text the same vector; ``what``: its parts that may be the cause."""
     return ModelUnavailableError(
         f"{model} does not tell texts apart: vectors do not depend on what they are of",
         f"Compare {what} with their source, or use another backbone.",

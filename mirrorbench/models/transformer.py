@@ -120,7 +120,7 @@ class Transformer:
         tokenizer = self.tokenizer
         if tokenizer.pad_token is None:
             tokenizer.pad_token = tokenizer.eos_token or tokenizer.unk_token or tokenizer.bos_token
-        if tokenizer.is_fast:  # the length of its last texts would be stored, and change what is written of it again
+        if tokenizer.is_fast:  # it would store the length to which it cut the last texts, as if it were its own
             tokenizer.backend_tokenizer.no_truncation()
         with quiet_transformers():
             saved = self.adapted if self.half or is_adapted(self.adapted) else self.model

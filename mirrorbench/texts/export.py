@@ -92,7 +92,7 @@ def check_exportable(spec: EncoderSpec, pooling: Pooling, half: bool) -> None:
 def check_output(output: Path, force: bool) -> None:
     """Raise where ``output`` must not be replaced: it is no encoder of mirrorbench, or ``force`` is not given."""
     if output.is_symlink() or (output.exists() and not output.is_dir()):
-        raise UsageError(f"{output} is a file or a link, and the encoder is a directory", "Name another --output.")
+        raise UsageError(f"{output} is a file, link or device; an encoder is a directory", "Name another --output.")
     if not is_text_name(os.path.abspath(output)):
         problem = f"{os.path.abspath(output)} is no {sys.getfilesystemencoding()}, and models have no such names"
         raise UsageError(problem, "Name an --output whose path is text, or set PYTHONUTF8=1 where it is UTF-8.")

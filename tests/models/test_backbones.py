@@ -179,7 +179,7 @@ def test_an_encoder_that_was_put_aside_by_a_killed_tuning_is_named(tmp_path: Pat
     aside.mkdir(parents=True)
     with pytest.raises(ModelUnavailableError, match="there is no such directory") as caught:
         backbones.locate(EncoderSpec(str(tmp_path / "enc")), "en", offline=True)
-    assert f"it is in {aside}. Move it back" in caught.value.hint
+    assert f"left the encoder in {aside}: move it back" in caught.value.hint
 
 
 @pytest.mark.parametrize("text", [

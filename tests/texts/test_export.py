@@ -217,7 +217,7 @@ def test_an_output_that_cannot_be_written_is_an_error_before_the_tuning(
     with pytest.raises(StorageError, match=r"Not a directory|File exists") as caught:
         mirrorbench.tune(LINES, random_model("bert"), tmp_path / "file" / "enc", held_out=0, device="cpu")
     assert caught.value.hint == "A file is where a folder must be: name another output."
-    with pytest.raises(UsageError, match="/dev/full is a file or a link"):
+    with pytest.raises(UsageError, match="/dev/full is a file, link or device"):
         mirrorbench.tune(LINES, random_model("bert"), "/dev/full", held_out=0, device="cpu")
     with beside(tmp_path / "enc"), pytest.raises(UsageError, match="being written by process"):
         mirrorbench.tune(LINES, random_model("bert"), tmp_path / "enc", held_out=0, device="cpu")
